@@ -12,9 +12,9 @@ from matloom_rtl.bus.axi_lite import AxiLiteSignature
 from matloom_rtl.control.control import Control
 from matloom_rtl.dma.fetch import Fetch
 from matloom_rtl.dma.load import Load
-from matloom_rtl.dma.read_port import ReadPort
+from matloom_rtl.dma.read_port import ReadPort as BusReadPort
 from matloom_rtl.dma.store import Store
-from matloom_rtl.memory.scratchpad import Scratchpad
+from matloom_rtl.memory.scratchpad import ReadPort, Scratchpad
 from matloom_rtl.post.post import Post
 from matloom_rtl.reset import near_reset
 
@@ -67,7 +67,7 @@ class Core(wiring.Component):
             return component
 
         fetch, load = unit("fetch", Fetch(config)), unit("load", Load(config))
-        store, read_port = unit("store", Store(config)), unit("read_port", ReadPort(config))
+        store, read_port = unit("store", Store(config)), unit("read_port", BusReadPort(config))
         execute, post = unit("execute", Execute(config)), unit("post", Post(config))
         accumulators = unit("accumulators", Accumulators(config))
         spad = unit("scratchpad", self._scratchpad())
@@ -80,9 +80,10 @@ class Core(wiring.Component):
         connect(m, control.store, store.unit)
         m.d.comb += [execute.met.eq(control.exec_met), control.exec_cause.eq(execute.cause)]
         if config.parity:
-            # EXEC has two ports; then come those of POST and STORE.
+            wrong = {port: spad.wrong[port.value] for port in ReadPort}
+            by_exec = wrong[ReadPort.INPUT] | wrong[ReadPort.WEIGHTS]
             m.d.comb += [
-                control.spad_wrong.eq(Cat(spad.wrong[:2].any(), spad.wrong[2:])),
+                control.spad_wrong.eq(Cat(by_exec, wrong[ReadPort.POST], wrong[ReadPort.STORE])),
                 control.acc_wrong.eq(accumulators.wrong),
             ]
         m.d.comb += [post.fetch.eq(control.post_fetch), execute.constants.eq(load.constants)]
@@ -102,19 +103,27 @@ class Core(wiring.Component):
         bytes every other cycle at most.
         """
         config = self._config
+        widths = {
+            ReadPort.INPUT: config.rows,
+            ReadPort.WEIGHTS: config.weight_bytes,
+            ReadPort.POST: config.columns,
+            ReadPort.STORE: config.bus_bytes,
+        }
+        boundaries = {ReadPort.WEIGHTS: config.weight_boundary}
+        shared = {ReadPort.STORE: ReadPort.POST} if config.shares_gather else {}
         return Scratchpad(
             config,
-            read_widths=[config.rows, config.weight_bytes, config.columns, config.bus_bytes],
-            read_boundaries=[1, config.weight_boundary, 1, 1],
-            read_groups=[0, 1, 2, 2 if config.shares_gather else 3],
+            read_widths=[widths[port] for port in ReadPort],
+            read_boundaries=[boundaries.get(port, 1) for port in ReadPort],
+            read_groups=[shared.get(port, port) for port in ReadPort],
             write_widths=[config.columns, config.bus_bytes],
         )
 
     def _connect_memories(self, m: Module, spad, accumulators, execute, post, load, store):
-        connect(m, execute.input_read, spad.read_0)
-        connect(m, execute.weight_read, spad.read_1)
-        connect(m, post.spad_read, spad.read_2)
-        connect(m, store.spad_read, spad.read_3)
+        connect(m, execute.input_read, spad.read_port(ReadPort.INPUT))
+        connect(m, execute.weight_read, spad.read_port(ReadPort.WEIGHTS))
+        connect(m, post.spad_read, spad.read_port(ReadPort.POST))
+        connect(m, store.spad_read, spad.read_port(ReadPort.STORE))
         connect(m, post.spad_write, spad.write_0)
         connect(m, load.spad_write, spad.write_1)
         connect(m, post.acc_read, accumulators.read)

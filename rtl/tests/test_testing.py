@@ -58,7 +58,8 @@ def test_runs_combinational_units():
 
 
 def test_resets_midway():
-    dut, reset = Follow(), Signal()
+    dut = Follow()
+    reset = Signal()
 
     async def check(ctx):
         ctx.set(dut.i, 3)

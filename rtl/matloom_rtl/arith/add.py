@@ -70,7 +70,8 @@ class FloatAdd(wiring.Component):
             infinite.append(register(m, ones & (side.fraction == 0), f"infinite_{name}"))
             nan.append(register(m, ones & (side.fraction != 0), f"nan_{name}"))
 
-        distance, far = Mux(swap, b_less_a, a_less_b)[:8], Signal(5, reset_less=True)
+        distance = Mux(swap, b_less_a, a_less_b)[:8]
+        far = Signal(5, reset_less=True)
         m.d.sync += far.eq(distance[:5] | distance[5:].any().replicate(5))
         flags = Signal(_FLAGS, reset_less=True)
         subtract = a.sign ^ b.sign

@@ -71,7 +71,10 @@ class Narrow(wiring.Component):
 
         Returns what is left, one less than the exponent field, and whether that is too large.
         """
-        exponent, offset, first, last = Signal(8), Signal(8), Signal(9), Signal(8)
+        exponent = Signal(8)
+        offset = Signal(8)
+        first = Signal(9)
+        last = Signal(8)
         places = Signal(5)
         m.d.comb += exponent.eq(self.a.exponent | ~self.a.exponent.any())
         with m.Switch(chosen):
@@ -85,7 +88,8 @@ class Narrow(wiring.Component):
                         first.eq(dropped + smallest),
                         last.eq(smallest - 2 + form.largest_exponent + form.finite),
                     ]
-        base, more = Signal(signed(9)), Signal(signed(10))
+        base = Signal(signed(9))
+        more = Signal(signed(10))
         m.d.comb += [base.eq(exponent - offset), more.eq(first - exponent)]
         tiny = base < 0
         count = register(m, Mux(tiny, more[:5] | more[5:].any().replicate(5), places), "count")

@@ -54,11 +54,15 @@ class Unpack(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        sign, tiny = Signal(reset_less=True), Signal(reset_less=True)
-        nan, infinite = Signal(reset_less=True), Signal(reset_less=True)
-        fraction, exponent = Signal(10, reset_less=True), Signal(signed(9), reset_less=True)
+        sign = Signal(reset_less=True)
+        tiny = Signal(reset_less=True)
+        nan = Signal(reset_less=True)
+        infinite = Signal(reset_less=True)
+        fraction = Signal(10, reset_less=True)
+        exponent = Signal(signed(9), reset_less=True)
         # Exponent fields at fp32's bias: the format's number is added.
-        field, offset = Signal(8), Signal(8)
+        field = Signal(8)
+        offset = Signal(8)
         m.d.sync += exponent.eq(field + offset)
         with m.Switch(self.format):
             for index, form in enumerate(self._formats):

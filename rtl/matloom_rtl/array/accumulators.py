@@ -33,7 +33,8 @@ class _Sums:
     """
 
     def __init__(self, columns: int, late):
-        self.late, self.found, self.kept = late, [], Signal(columns)
+        self.late, self.found = late, []
+        self.kept = Signal(columns)
 
 
 class Accumulators(wiring.Component):
@@ -111,8 +112,10 @@ class Accumulators(wiring.Component):
         bits, self._wrong = (self._bank_entries - 1).bit_length(), []
         update, read = self.update, self.read
         update_bank, read_bank = update.address[bits], read.address[bits]
-        arriving, entry = Signal(2), Signal(bits, reset_less=True)
-        sum_replace, sum_maximum = Signal(reset_less=True), Signal(reset_less=True)
+        arriving = Signal(2)
+        entry = Signal(bits, reset_less=True)
+        sum_replace = Signal(reset_less=True)
+        sum_maximum = Signal(reset_less=True)
         sum_bank = self.sum_entry[bits]
         if self._has_narrow:
             sum_bank = Mux(self.sum_narrow, self.sum_entry[bits - 1], sum_bank)

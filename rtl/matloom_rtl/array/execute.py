@@ -13,8 +13,8 @@ from matloom_rtl.array.cells import delay, flags_layout
 from matloom_rtl.array.loader import Loader
 from matloom_rtl.array.walk import Walk, vector_layout
 from matloom_rtl.memory.bank_select import aligned, bank_select_of
-from matloom_rtl.memory.credit_fifo import CreditFIFO
 from matloom_rtl.memory.credits import CREDITS, CreditQueue
+from matloom_rtl.memory.unchecked_fifo import UncheckedFIFO
 from matloom_rtl.ports import (
     SPAD_READ_LATENCY,
     CommandSignature,
@@ -145,7 +145,8 @@ class Execute(wiring.Component):
     def _take_commands(self, m: Module, walk, loader):
         """Show the head to the loader first, then to the walk, which takes it once it has begun."""
         command = self.unit.command
-        prefetched, load_met = Signal(), self.met[UNITS.index(Opcode.LOAD)]
+        prefetched = Signal()
+        load_met = self.met[UNITS.index(Opcode.LOAD)]
         may_walk = Signal()
         m.d.comb += [
             may_walk.eq(self.met.all() & prefetched),
@@ -265,8 +266,9 @@ class Execute(wiring.Component):
         cycles after its grant at the earliest, and comes to the memory four cycles later.
         """
         layout = _known_layout(self._config)
-        m.submodules.known = queue = CreditFIFO(width=layout.size, depth=CREDITS)
-        written, known = data.View(layout, queue.w_data), Signal(layout, reset_less=True)
+        m.submodules.known = queue = UncheckedFIFO(width=layout.size, depth=CREDITS)
+        written = data.View(layout, queue.w_data)
+        known = Signal(layout, reset_less=True)
         granted = [fire]
         for _stage in range(SPAD_READ_LATENCY):
             granted.append(delay(m, granted[-1], reset=True, name="granted"))
@@ -301,9 +303,9 @@ class Execute(wiring.Component):
         output = Signal()
         m.d.sync += [array.valid.eq(valid), output.eq(known.output & valid)]
         m.d.sync += [array.switch.eq(known.switch & valid)]
-        bytes_next, slide, tag = (
-            Signal.like(port, reset_less=True) for port in (array.vector, array.slide, array.tag)
-        )
+        bytes_next = Signal.like(array.vector, reset_less=True)
+        slide = Signal.like(array.slide, reset_less=True)
+        tag = Signal.like(array.tag, reset_less=True)
         m.d.comb += [array.vector.eq(bytes_next), array.slide.eq(slide), array.tag.eq(tag)]
         with m.If(valid):
             m.d.sync += bytes_next.eq(Cat(padded))
@@ -363,7 +365,8 @@ class Execute(wiring.Component):
         # Each takes the cycles of a step at least, of those that an instruction is on its way.
         cycles = CREDITS + SPAD_READ_LATENCY + array.latency + self._config.acc_update_latency + 8
         places = 1 << (cycles // self._config.acc_update_latency + 1).bit_length()
-        taken, under_way = Signal(), Signal(range(places + 1))
+        taken = Signal()
+        under_way = Signal(range(places + 1))
         m.d.comb += [
             taken.eq(self.unit.command.valid & self.unit.command.ready),
             self.unit.done.eq(done),
@@ -377,7 +380,8 @@ class Execute(wiring.Component):
         stamps = Memory(shape=mark_bits(self._config), depth=places, init=[])
         m.submodules.stamps = stamps
         store, fetch = stamps.write_port(), stamps.read_port(domain="comb")
-        newest, oldest = Signal(range(places)), Signal(range(places))
+        newest = Signal(range(places))
+        oldest = Signal(range(places))
         m.d.sync += [newest.eq(newest + taken), oldest.eq(oldest + self.unit.done)]
         m.d.comb += [
             *(store.addr.eq(newest), store.en.eq(taken), fetch.addr.eq(oldest)),

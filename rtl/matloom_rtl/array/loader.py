@@ -91,7 +91,8 @@ class Loader(wiring.Component):
         free = ~self.full | (self.release & ~self.last)
         if config.has_paired_windows:
             free = free & ~self.taken
-        fire, tile_end = Signal(), Signal()
+        fire = Signal()
+        tile_end = Signal()
         group, last = self._count_groups(m, fire)
         m.d.comb += [
             read.valid.eq(requests.o.valid & free),
@@ -126,7 +127,9 @@ class Loader(wiring.Component):
     def _ask(self, m: Module, requests, end):
         """Ask for row after row until the `end` of a command; return whether one begins."""
         config = self._config
-        working, waiting, begin = Signal(), Signal(), Signal()
+        working = Signal()
+        waiting = Signal()
+        begin = Signal()
         address, following = (
             Signal(access_bits(config), name=name, reset_less=True)
             for name in ("address", "following")
@@ -170,7 +173,8 @@ class Loader(wiring.Component):
     def _count_groups(self, m: Module, when):
         """Count the groups of rows of a tile; return the group at hand, and if it is the last."""
         cycles = self._config.tile_load_cycles
-        group, last = Signal(range(cycles)), Signal(init=cycles == 1)
+        group = Signal(range(cycles))
+        last = Signal(init=cycles == 1)
         with m.If(when):
             m.d.sync += group.eq(Mux(last, 0, group + 1))
             if cycles > 1:
@@ -180,7 +184,8 @@ class Loader(wiring.Component):
     def _deliver(self, m: Module, fire, group):
         valid, row = fire, group
         for _stage in range(SPAD_READ_LATENCY):
-            valid_next, row_next = Signal(), Signal.like(group)
+            valid_next = Signal()
+            row_next = Signal.like(group)
             m.d.sync += [valid_next.eq(valid), row_next.eq(row)]
             valid, row = valid_next, row_next
         # One register more, as the vectors have one for their padding.

@@ -78,7 +78,8 @@ class Outputs(wiring.Component):
         second, third = (
             Signal(self._grid_layout, name=name, reset_less=True) for name in ("second", "third")
         )
-        counted, output = Signal(), Signal()
+        counted = Signal()
+        output = Signal()
         if self._has_windows:
             self._lines(m, counted)
             self._grid(m, second, counted)
@@ -99,7 +100,8 @@ class Outputs(wiring.Component):
         with m.If(enable):
             m.d.sync += in_first_line.eq(self.first_line & ~end)
 
-        before, left = Signal.like(grid.first_output), Signal.like(grid.first_output)
+        before = Signal.like(grid.first_output)
+        left = Signal.like(grid.first_output)
         m.d.comb += left.eq(Mux(grid.first, grid.first_output, before))
         with m.If(enable):
             m.d.sync += [counted.eq(left == 0), before.eq(left - left.any())]
@@ -108,7 +110,8 @@ class Outputs(wiring.Component):
         """Tell outputs: those that neither axis skips, nor has ended before."""
         enable = self.valid[1]
         # All vectors before the first output begin the first line anew, and so do not end it.
-        after_end, new_line = Signal(), Signal()
+        after_end = Signal()
+        new_line = Signal()
         m.d.comb += new_line.eq(grid.first | after_end)
         _position, end = _count(m, "grid", enable, new_line, grid.penultimate)
         x_open = _axis(m, "x", enable, 1, new_line, grid.out_width, grid.out_x_skip)
@@ -119,7 +122,8 @@ class Outputs(wiring.Component):
 
     def _entries(self, m: Module, grid, output):
         """Count entries, and return to the first of the output block with every step."""
-        following, block = Signal.like(self.entry), Signal.like(self.entry)
+        following = Signal.like(self.entry)
+        block = Signal.like(self.entry)
         with m.If(grid.start):
             m.d.comb += self.entry.eq(self.acc_addr)
         with m.Elif(grid.resume):
@@ -134,8 +138,10 @@ class Outputs(wiring.Component):
 
 def _count(m: Module, name: str, enable, restart, penultimate):
     """Return the position in a line of the vector at hand, and whether it is the last."""
-    following, at_end = Signal(LINE_BITS, name=f"{name}_following"), Signal(name=f"{name}_at_end")
-    position, end = Signal(LINE_BITS, name=f"{name}_position"), Signal(name=f"{name}_end")
+    following = Signal(LINE_BITS, name=f"{name}_following")
+    at_end = Signal(name=f"{name}_at_end")
+    position = Signal(LINE_BITS, name=f"{name}_position")
+    end = Signal(name=f"{name}_end")
     # No line is of one vector.
     m.d.comb += [position.eq(Mux(restart, 0, following)), end.eq(~restart & at_end)]
     with m.If(enable):
@@ -148,12 +154,12 @@ def _axis(m: Module, name: str, enable, move, restart, outputs, skip):
 
     The state is what a vector sees that does not begin anew: places to skip, outputs left.
     """
-    skips, left = Signal.like(skip, name=f"{name}_skips"), Signal.like(outputs, name=f"{name}_left")
-    some, is_open = Signal(name=f"{name}_some"), Signal(name=f"{name}_open")
-    skips_now, left_now = (
-        Signal.like(skip, name=f"{name}_skips_now"),
-        Signal.like(outputs, name=f"{name}_left_now"),
-    )
+    skips = Signal.like(skip, name=f"{name}_skips")
+    left = Signal.like(outputs, name=f"{name}_left")
+    some = Signal(name=f"{name}_some")
+    is_open = Signal(name=f"{name}_open")
+    skips_now = Signal.like(skip, name=f"{name}_skips_now")
+    left_now = Signal.like(outputs, name=f"{name}_left_now")
     some_now = Signal(name=f"{name}_some_now")
     m.d.comb += [
         skips_now.eq(Mux(restart, 0, skips)),

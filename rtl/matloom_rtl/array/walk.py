@@ -1,6 +1,8 @@
 """Addresses, padding and accumulator entries of every vector that an EXEC streams."""
 
-from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
+from dataclasses import dataclass
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
@@ -119,6 +121,34 @@ def stages_layout(config: Config) -> data.StructLayout:
     return data.StructLayout({**kept, "penultimate": LINE_BITS})
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Loops:
+    """Flags of the loops, and of the vector that they have reached.
+
+    Members
+    -------
+    issue, paused:
+        The vector goes on to the next stage; or it is held back, and a pause goes on instead.
+    moving, begin:
+        The loops move to the next vector in this cycle; that is the first of a command.
+    reload:
+        The next move begins a command.
+    at_last:
+        For each loop, whether this is its last pass.
+    step_end, final:
+        This is the last vector of its step; of the command.
+    """
+
+    issue: Value
+    paused: Signal
+    moving: Signal
+    begin: Signal
+    reload: Signal
+    at_last: dict[str, Signal]
+    step_end: Signal
+    final: Signal
+
+
 class Walk(wiring.Component):
     """Walk the six loops of an EXEC, one vector a cycle.
 
@@ -169,7 +199,8 @@ class Walk(wiring.Component):
 
         # One of three: a command is awaited; it waits at `i`; its loops have begun, and what later
         # stages need of it follows with the next move.
-        waiting, begun = Signal(), Signal()
+        waiting = Signal()
+        begun = Signal()
         following = self.i.payload
         m.d.comb += self.i.ready.eq(begun & advance)
         with m.If(~waiting & ~begun):
@@ -179,7 +210,7 @@ class Walk(wiring.Component):
         command = Signal(loops_layout(self._config), reset_less=True)
         step = self._loops(m, command, following, waiting, advance, walking)
         # What begins while nothing waits is never walked: data need not know of `waiting`.
-        with m.If(step["begin"]):
+        with m.If(step.begin):
             m.d.sync += [command[name].eq(following[name]) for name in _LOOP_FIELDS]
             m.d.sync += walking.eq(waiting)
             with m.If(waiting):
@@ -194,8 +225,8 @@ class Walk(wiring.Component):
         self._addresses(m, command, following, fixed, advance, busy, step)
         return m
 
-    def _loops(self, m: Module, command, incoming, waiting, advance, walking) -> dict:
-        """Count the loops; return the registers of the vector at hand and its flags.
+    def _loops(self, m: Module, command, incoming, waiting, advance, walking) -> _Loops:
+        """Count the loops.
 
         Whether it is held back, and whether a command begins after it, hundreds of registers wait
         for: both are worked out a move ahead.
@@ -213,9 +244,14 @@ class Walk(wiring.Component):
         # RAW guard (`cooling`): an accumulating command waits until the last update is readable.
         # Steps shorter than that latency (`young`) do not repeat: their last vector waits.
         latency = self._config.acc_update_latency
-        cooling, cool = Signal(range(latency + 1)), Signal(init=1)
-        age, young, stays_young = Signal(range(latency)), Signal(), Signal()
-        step_end, held, reload = Signal(), Signal(), Signal(init=1)
+        cooling = Signal(range(latency + 1))
+        cool = Signal(init=1)
+        age = Signal(range(latency))
+        young = Signal()
+        stays_young = Signal()
+        step_end = Signal()
+        held = Signal()
+        reload = Signal(init=1)
         moving = Signal()
         m.d.comb += [
             moving.eq(advance & ~held),
@@ -284,16 +320,16 @@ class Walk(wiring.Component):
                 cooling.eq(latency),
                 cool.eq(~incoming.accumulate),
             ]
-        return {
-            "issue": walking & ~held,
-            "paused": held,
-            "moving": moving,
-            "begin": begin,
-            "reload": reload,
-            "at_last": at_last,
-            "step_end": step_end,
-            "final": final,
-        }
+        return _Loops(
+            issue=walking & ~held,
+            paused=held,
+            moving=moving,
+            begin=begin,
+            reload=reload,
+            at_last=at_last,
+            step_end=step_end,
+            final=final,
+        )
 
     def _ends(self, names, incoming, single, nearly, at_last, reload) -> dict:
         """Return for some loops whether the next vector ends it and all loops inside.
@@ -330,18 +366,18 @@ class Walk(wiring.Component):
         pauses = [Signal(name=f"paused{stage}") for stage in (1, 2, 3)]
         s1_byte = Signal.like(byte, reset_less=True)
         s1_row = Signal.like(row, reset_less=True)
-        m.d.comb += self.start.eq(advance & (step["issue"] | step["paused"]))
+        m.d.comb += self.start.eq(advance & (step.issue | step.paused))
         m.d.sync += [
-            s1_valid.eq(advance & step["issue"]),
-            Cat(*pauses, self.paused).eq(Cat(advance & step["paused"], *pauses)),
+            s1_valid.eq(advance & step.issue),
+            Cat(*pauses, self.paused).eq(Cat(advance & step.paused, *pauses)),
             s1_byte.eq(byte),
             s1_row.eq(row),
             known.switch.eq(step_start & (start | ~command.weights_fixed)),
             known.last_tile.eq(
-                command.weights_fixed | Cat(step["at_last"][name] for name in _LOOPS[:4]).all()
+                command.weights_fixed | Cat(step.at_last[name] for name in _LOOPS[:4]).all()
             ),
             known.add.eq(~first_step | command.accumulate),
-            known.last.eq(step["final"]),
+            known.last.eq(step.final),
             known.first.eq(step_start),
             known.start.eq(start),
         ]
@@ -375,7 +411,7 @@ class Walk(wiring.Component):
         Where the next step begins is worked out while this one streams, in two registers one after
         the other: no step is shorter than `acc_update_latency` cycles.
         """
-        last = step["at_last"]
+        last = step.at_last
         along_row = position_layout(self._config.spad_addr_bits)
         byte_oc, byte_col, byte_block, byte = (
             Signal(along_row, name=f"byte_{name}", reset_less=True)
@@ -405,14 +441,14 @@ class Walk(wiring.Component):
             m.d.sync += [next_byte.eq(next_oc), next_row.eq(_first(command.first_row))]
 
         taps_end = last["blocks"] & last["kernel_cols"]
-        with m.If(step["moving"]):
-            with m.If(step["reload"]):
+        with m.If(step.moving):
+            with m.If(step.reload):
                 m.d.sync += [
                     each.eq(_first(incoming.first_byte))
                     for each in (byte, byte_block, byte_col, byte_oc)
                 ]
                 m.d.sync += [each.eq(_first(incoming.first_row)) for each in (row, row_kernel)]
-            with m.Elif(step["step_end"]):
+            with m.Elif(step.step_end):
                 m.d.sync += [byte.eq(next_byte), byte_block.eq(next_byte), row.eq(next_row)]
                 with m.If(last["blocks"]):
                     m.d.sync += byte_col.eq(next_byte)
@@ -428,13 +464,15 @@ class Walk(wiring.Component):
 
     def _starts(self, m: Module, step):
         """Keep whether this is the first step of its output block, and what the vector begins."""
-        last, step_end = step["at_last"], step["step_end"]
-        first_step, step_start, start = Signal(), Signal(), Signal()
+        last, step_end = step.at_last, step.step_end
+        first_step = Signal()
+        step_start = Signal()
+        start = Signal()
         block_end = Cat(last[name] for name in ("blocks", "kernel_cols", "kernel_rows")).all()
-        with m.If(step["moving"]):
-            m.d.sync += [start.eq(step["reload"]), step_start.eq(step["reload"] | step_end)]
-            with m.If(step["reload"] | step_end):
-                m.d.sync += first_step.eq(step["reload"] | block_end)
+        with m.If(step.moving):
+            m.d.sync += [start.eq(step.reload), step_start.eq(step.reload | step_end)]
+            with m.If(step.reload | step_end):
+                m.d.sync += first_step.eq(step.reload | block_end)
         return first_step, step_start, start
 
     def _bounds(self, m: Module, busy, s1, s1_valid, s1_byte, s1_row, fixed, outputs):
@@ -442,12 +480,16 @@ class Walk(wiring.Component):
         rows = self._config.rows
         layout = vector_layout(self._config)
         s2, s3, s4 = (Signal(layout, name=f"s{stage}", reset_less=True) for stage in (2, 3, 4))
-        valid2, valid3, valid4 = Signal(), Signal(), Signal()
+        valid2 = Signal()
+        valid3 = Signal()
+        valid4 = Signal()
 
-        row_bits, pitch2 = Signal(12, reset_less=True), Signal.like(fixed.input_pitch)
+        row_bits = Signal(12, reset_less=True)
+        pitch2 = Signal.like(fixed.input_pitch)
         inside = ~s1_row.beyond & (s1_row.at >= 0) & (s1_row.at < fixed.input_rows)
         room2 = Signal(signed(len(s1_byte.at) + 1), reset_less=True)
-        under2, beyond2 = Signal.like(room2, reset_less=True), Signal(reset_less=True)
+        under2 = Signal.like(room2, reset_less=True)
+        beyond2 = Signal(reset_less=True)
         base2, product3, base3 = (
             Signal(access_bits(self._config), name=name, reset_less=True)
             for name in ("base2", "product3", "base3")

@@ -62,7 +62,8 @@ def _ecp5(pll: Pll, source, clock, locked, early=None, gear: int = 1) -> Instanc
     fed, fed_divider = clock, pll.output_divider
     others = []
     if isinstance(pll, OtherOutputPll):
-        fed, fed_divider = Signal(), pll.feedback_output
+        fed = Signal()
+        fed_divider = pll.feedback_output
         others.append((pll.output_divider, 0, pll.output_hz, clock))
     if early is not None:
         others.append((divider, lead, gear * pll.output_hz, early))
@@ -220,7 +221,8 @@ class Reset(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        unlocked, left = Signal(init=1), Signal(range(self.LENGTH), init=self.LENGTH - 1)
+        unlocked = Signal(init=1)
+        left = Signal(range(self.LENGTH), init=self.LENGTH - 1)
         m.submodules.sync = AsyncFFSynchronizer(~self.locked, unlocked)
         with m.If(unlocked):
             m.d.sync += [left.eq(self.LENGTH - 1), self.reset.eq(1)]

@@ -112,7 +112,8 @@ class BlockMemory(wiring.Component):
         the last word of one.
         """
         place = Signal(self._word_bits + self._bank_bits, name=f"{name}_place", reset_less=True)
-        id_, bad = Signal(name=f"{name}_id", reset_less=True), Signal(name=f"{name}_bad")
+        id_ = Signal(name=f"{name}_id", reset_less=True)
+        bad = Signal(name=f"{name}_bad")
         payload = address.payload
         high = payload.addr[self._offset_bits :] != self._base >> self._offset_bits
         beyond = payload.addr[self._byte_bits : self._offset_bits] >= self.banks * self._words
@@ -131,7 +132,9 @@ class BlockMemory(wiring.Component):
         layout = ReadBeat(self._bus_bits)
         m.submodules.queue = queue = CreditQueue(layout, at_hand=("last",))
         ar = self.axi_read.ar
-        active, left, go = Signal(), Signal(8, reset_less=True), Signal()
+        active = Signal()
+        left = Signal(8, reset_less=True)
+        go = Signal()
         last = left == 0
         m.d.comb += [go.eq(active & queue.room), queue.start.eq(go), ar.ready.eq(~active)]
         place, id_, bad = self._burst(m, "read", ar, go)
@@ -179,7 +182,8 @@ class BlockMemory(wiring.Component):
         A read that follows the response reaches its lane later than that word.
         """
         aw, w, b = self.axi_write.aw, self.axi_write.w, self.axi_write.b
-        active, go = Signal(), Signal()
+        active = Signal()
+        go = Signal()
         m.d.comb += [
             aw.ready.eq(~active & ~b.valid),
             w.ready.eq(active),

@@ -76,7 +76,8 @@ def _ecp5_double_bidirectional(m: Module, name: str, signals, port):
     o, t, i = (Signal(name=f"{name}_{what}") for what in "oti")
     off = [Signal(name=f"{name}_off_{stage}", init=1, reset_less=True) for stage in range(2)]
     first = Signal(name=f"{name}_first", reset_less=True)
-    rising, falling = Signal(name=f"{name}_rising"), Signal(name=f"{name}_falling")
+    rising = Signal(name=f"{name}_rising")
+    falling = Signal(name=f"{name}_falling")
     m.d.sync += [off[0].eq(~signals.oe), off[1].eq(off[0]), first.eq(rising)]
     m.submodules[f"{name}_o_ddr"] = _ecp5_double_register_out(signals.o, o)
     m.submodules[f"{name}_t_ff"] = _ecp5_register_out(off[1], t, begins=1)
@@ -118,7 +119,8 @@ def _gowin_output(m: Module, name: str, words, port, *, begins: int):
 
 
 def _gowin_bidirectional(m: Module, name: str, signals, port):
-    o, pin = Signal(name=f"{name}_o", reset_less=True), Signal(name=f"{name}_pin_value")
+    o = Signal(name=f"{name}_o", reset_less=True)
+    pin = Signal(name=f"{name}_pin_value")
     off = Signal(name=f"{name}_t", init=1, reset_less=True)
     taken = Signal(name=f"{name}_i", reset_less=True)
     m.d.sync += [o.eq(signals.o), off.eq(~signals.oe), taken.eq(pin)]

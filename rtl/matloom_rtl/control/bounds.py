@@ -244,7 +244,9 @@ class Bounds(wiring.Component):
         low = Signal(_LOW_BITS + _FACTOR_BITS, reset_less=True)
         high = Signal(_SUM_BITS - _LOW_BITS + _FACTOR_BITS, reset_less=True)
         product = Signal(_SUM_BITS + _FACTOR_BITS, reset_less=True)
-        large, too_large, was_large = Signal(), Signal(), Signal()
+        large = Signal()
+        too_large = Signal()
+        was_large = Signal()
         m.d.comb += [
             before.eq(Mux(multiply.first_factor, first, product)),
             too_large.eq(large | product[_SUM_BITS:].any()),
@@ -258,7 +260,8 @@ class Bounds(wiring.Component):
             large.eq(was_large),
         ]
 
-        total, beyond = Signal(_SUM_BITS), Signal()
+        total = Signal(_SUM_BITS)
+        beyond = Signal()
         result = Signal(_SUM_BITS + 1)
         m.d.comb += result.eq(
             Mux(add.first, 0, total) + Mux(add.last_factor, product[:_SUM_BITS], 0)
@@ -281,13 +284,18 @@ class Bounds(wiring.Component):
         would be the longest path of the chip. The rest comes from a memory, which has at the
         number of a step what is known of the one before it.
         """
-        step, ahead = Signal(self._early, reset_less=True), Signal(self._early, reset_less=True)
+        step = Signal(self._early, reset_less=True)
+        ahead = Signal(self._early, reset_less=True)
         count = len(self._program)
         number = Signal(range(count + 1), reset_less=True)
         m.submodules.known = known = self._known()
         fetch = known.read_port()
         m.d.comb += fetch.addr.eq(number)
-        final, running, waited, go, none = (Signal() for _ in range(5))
+        final = Signal()
+        running = Signal()
+        waited = Signal()
+        go = Signal()
+        none = Signal()
         # Of the step: it is the first of its extent.
         entered = Signal(reset_less=True)
 
@@ -404,7 +412,8 @@ class Bounds(wiring.Component):
         """Compare a finished sum, unless an earlier extent failed."""
         # LOAD and STORE have the same fields.
         m.d.comb += self.region.eq(slice_field(self.word, Opcode.LOAD, "region"))
-        capacity, cause = Signal(_SUM_BITS), Signal(4)
+        capacity = Signal(_SUM_BITS)
+        cause = Signal(4)
         with m.Switch(add.memory):
             for memory, value in (
                 (AddressSpace.SPAD, self._config.spad_bytes),

@@ -189,7 +189,9 @@ class Control(wiring.Component):
                 registers.program_bytes,
             )
         )
-        room, inside, words = Signal(signed(len(end) + 1)), Signal(), Signal(len(end))
+        room = Signal(signed(len(end) + 1))
+        inside = Signal()
+        words = Signal(len(end))
         m.d.comb += self.fetch_bytes.eq(Cat(Const(0, word_bits), words))
         m.d.sync += [
             room.eq(end - at),

@@ -105,7 +105,8 @@ class Counters(wiring.Component):
 
     def _count_events(self, m: Module):
         """Find what is asked for: a cause by its number, another counter when it is visited."""
-        asked, is_cause = Signal(_PLACE_BITS), Signal()
+        asked = Signal(_PLACE_BITS)
+        is_cause = Signal()
         with m.Switch(self.slot):
             for number, name in enumerate(_NAMES):
                 with m.Case(number):
@@ -115,7 +116,9 @@ class Counters(wiring.Component):
         cause = self._count_causes(m, asked)
         total, added = self._count_visits(m)
         # Of both in turn one is kept, with what it is the value of.
-        told, told_cause, found = Signal(_PLACE_BITS), Signal(), Signal(32)
+        told = Signal(_PLACE_BITS)
+        told_cause = Signal()
+        found = Signal(32)
         m.d.sync += [
             found.eq(Mux(is_cause, cause, total)),
             told.eq(Mux(is_cause, asked, added)),
@@ -131,9 +134,11 @@ class Counters(wiring.Component):
         m.submodules.causes = causes = Memory(shape=32, depth=1 << _PLACE_BITS, init=[])
         write = causes.write_port()
         read, look = causes.read_port(domain="comb"), causes.read_port(domain="comb")
-        event, place = Signal(), Signal(_PLACE_BITS)
+        event = Signal()
+        place = Signal(_PLACE_BITS)
         # The memory is read in one cycle, its count added to and written in the next.
-        count, following = Signal(32, reset_less=True), Signal(32)
+        count = Signal(32, reset_less=True)
+        following = Signal(32)
         # Causes of this run; the count of any other is one of the run before.
         known = Signal(1 << _PLACE_BITS)
         m.d.sync += event.eq(self.running & self.exec_cause.any())
@@ -162,9 +167,11 @@ class Counters(wiring.Component):
         turn = len(events)
         m.submodules.totals = totals = Memory(shape=32, depth=1 << _PLACE_BITS, init=[])
         write, read = totals.write_port(), totals.read_port(domain="comb")
-        visited, adding = Signal(range(turn)), Signal(range(turn))
+        visited = Signal(range(turn))
+        adding = Signal(range(turn))
         # In the first turn after a start, totals are those of the run before.
-        first, first_add = Signal(init=1), Signal(init=1)
+        first = Signal(init=1)
+        first_add = Signal(init=1)
         since = []
         for number, source in enumerate(events):
             # As many as a turn has cycles.

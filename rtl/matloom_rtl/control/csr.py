@@ -113,7 +113,8 @@ class Registers(wiring.Component):
         m.submodules.stored = memory = Memory(shape=32, depth=1 << PLACE_BITS, init=[])
         store, fetch = memory.write_port(), memory.read_port(domain="comb")
         address, word, mask = (Signal(bits, name=n) for n, bits in _WRITE)
-        writing, stores = Signal(), Signal()
+        writing = Signal()
+        stores = Signal()
         self._write(m, address, word, mask, writing, stores)
         # What was stored is read in one cycle, and stored with the bytes written in the next: until
         # then address, word and mask stay as they are.
@@ -123,7 +124,8 @@ class Registers(wiring.Component):
             store.addr.eq(place_of(address)),
             store.data.eq(Cat(Mux(mask[n], word[n], before[n]) for n in range(32))),
         ]
-        looked_at, at = Signal(12), Signal(12)
+        looked_at = Signal(12)
+        at = Signal(12)
         m.d.comb += [at.eq(Mux(writing, address, looked_at)), fetch.addr.eq(place_of(at))]
         found, known = self._find(m, at, fetch, store)
         m.d.sync += before.eq(found)
@@ -142,7 +144,9 @@ class Registers(wiring.Component):
         A stored one holds its reset value until it is written. Returns also for each place whether
         it was written.
         """
-        known, stored, rest = Signal(1 << PLACE_BITS), Signal(), Signal(32)
+        known = Signal(1 << PLACE_BITS)
+        stored = Signal()
+        rest = Signal(32)
         with m.If(store.en):
             m.d.sync += known.bit_select(store.addr, 1).eq(1)
         written = known.bit_select(fetch.addr, 1)
@@ -174,7 +178,8 @@ class Registers(wiring.Component):
             if item.access is Access.WO:
                 m.d.sync += getattr(self, item.name.lower()).eq(0)
 
-        have_address, have_word = Signal(), Signal()
+        have_address = Signal()
+        have_word = Signal()
         m.d.comb += [
             bus.aw.ready.eq(~have_address & ~bus.b.valid),
             bus.w.ready.eq(~have_word & ~bus.b.valid),
@@ -225,7 +230,9 @@ class Registers(wiring.Component):
 
     def _read(self, m: Module, address, writing, found):
         """Find out in one cycle where a register lies, and choose it in the next."""
-        bus, looking, looked = self.bus, Signal(), Signal()
+        bus = self.bus
+        looking = Signal()
+        looked = Signal()
         m.d.comb += [
             bus.ar.ready.eq(~looking & ~looked & ~bus.r.valid),
             self.mark_reading.eq(looking),
@@ -239,7 +246,8 @@ class Registers(wiring.Component):
         sources = {"found": found, "mark": self.mark_cycle, "counter": self.counter_value}
         sources |= {item.name: getattr(self, item.name.lower()) for item in _CHANGING}
         names = list(sources)
-        source, there = Signal(range(len(names))), Signal()
+        source = Signal(range(len(names)))
+        there = Signal()
         m.d.sync += there.eq(self._locate(m, address, source, names))
         waits = (source == names.index("counter")) & ~self.counter_shown
         m.d.sync += looked.eq((looking & ~writing) | (looked & waits))
@@ -254,7 +262,8 @@ class Registers(wiring.Component):
 
     def _locate(self, m: Module, address, source, names):
         """Register what an address is read from; return whether there is a register."""
-        there, place = Signal(), Signal.like(source)
+        there = Signal()
+        place = Signal.like(source)
         timestamps_end = TIMESTAMPS_OFFSET + 4 * self._config.timestamps
         first_counter, beyond = COUNTERS_OFFSET + 4, COUNTERS_OFFSET + 4 * len(COUNTERS)
         with m.Switch(address[2:]):

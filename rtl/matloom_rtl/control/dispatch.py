@@ -93,7 +93,8 @@ class Dispatch(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        word, issue = Signal(LONGEST * GRANULE_BITS, reset_less=True), Signal()
+        word = Signal(LONGEST * GRANULE_BITS, reset_less=True)
+        issue = Signal()
         opcode = word[:4]
         m.submodules.legality = legality = Legality(self._config)
         m.submodules.bounds = bounds = Bounds(self._config)
@@ -106,7 +107,8 @@ class Dispatch(wiring.Component):
             bounds.region_bytes.eq(self.region_bytes),
         ]
         # The word that is awaited, if any: what is there is written until it is the one.
-        place, awaiting = Signal(LONGEST, init=1), Signal(init=1)
+        place = Signal(LONGEST, init=1)
+        awaiting = Signal(init=1)
         m.d.comb += self.i.ready.eq(awaiting)
         for index in range(LONGEST):
             with m.If(place[index]):
@@ -185,7 +187,8 @@ class Dispatch(wiring.Component):
     def _assemble(self, m: Module, word, place, awaiting, whole):
         """Collect as many instruction words as the opcode has; faults are shown a cycle later."""
         opcode = Mux(place[0], self.i.payload[:4], word[:4])
-        known, last = Signal(), Signal()
+        known = Signal()
+        last = Signal()
         with m.Switch(opcode):
             for layout in FORMATS.values():
                 with m.Case(layout.opcode):
@@ -206,7 +209,8 @@ class Dispatch(wiring.Component):
 
     def _unissued(self, m: Module, targets):
         """Register whether a wait reaches back before the first instruction: below zero."""
-        unissued, early = Signal(), []
+        unissued = Signal()
+        early = []
         for number, unit in enumerate(UNITS):
             # Beyond the longest wait the count does not matter; the numbers themselves wrap.
             enough = Signal(name=f"enough_{unit.name.lower()}")
@@ -225,7 +229,8 @@ class Dispatch(wiring.Component):
 
         Returns whether the queue has it, whether one is issued now, and what it waits for.
         """
-        mine, given = Signal(len(UNITS)), Signal()
+        mine = Signal(len(UNITS))
+        given = Signal()
         queues = [getattr(self, unit.name.lower()) for unit in UNITS]
         # Long known when the instruction is whole, and needs to be: decoded and subtracted a cycle
         # before, of the first of its words.

@@ -65,7 +65,9 @@ class InstructionMemory(wiring.Component):
         m.submodules.noted = noted = Memory(shape=self._notes, depth=depth, init=[])
         store, note = words.write_port(), noted.write_port()
         read, read_note = words.read_port(domain="comb"), noted.read_port(domain="comb")
-        occupied, following, place = Signal(depth), Signal(self._bits), Signal(self._bits)
+        occupied = Signal(depth)
+        following = Signal(self._bits)
+        place = Signal(self._bits)
         free = Signal(init=1)
         m.d.comb += [
             following.eq(self.last + 1),

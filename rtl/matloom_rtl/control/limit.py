@@ -51,12 +51,15 @@ class Limit(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         # From 1: a comparison of what was counted before this cycle costs no adder.
-        elapsed, mark = Signal(32, init=1), Signal()
+        elapsed = Signal(32, init=1)
+        mark = Signal()
         m.d.sync += [
             mark.eq(self.running & ~mark & (self.limit != 0) & (elapsed >= self.limit)),
             elapsed.eq(Mux(mark | ~self.running, 1, elapsed + 1)),
         ]
-        every, same, seen = len(UNITS), Signal(len(UNITS)), Signal(len(UNITS))
+        every = len(UNITS)
+        same = Signal(len(UNITS))
+        seen = Signal(len(UNITS))
         m.d.comb += same.eq(self.busy & ~self.done & self.running.replicate(every))
         m.d.sync += seen.eq(same & (seen | mark.replicate(every)))
         for number in reversed(range(every)):

@@ -83,7 +83,8 @@ class UnitQueue(wiring.Component):
         m = Module()
         places = queue_places(self._config)
         m.submodules.fifo = fifo = SyncFIFO(width=len(self.place), depth=places)
-        present, checked = Signal(), Signal(init=1)
+        present = Signal()
+        checked = Signal(init=1)
         m.d.comb += [
             fifo.w_data.eq(self.i.payload),
             fifo.w_en.eq(self.i.valid),
@@ -100,7 +101,9 @@ class UnitQueue(wiring.Component):
 
         # What is met stays met, until the next head. The head is the one that came last if none
         # comes after it.
-        stays, shown, judged = Signal(), Signal(), Signal()
+        stays = Signal()
+        shown = Signal()
+        judged = Signal()
         m.d.comb += [
             self.o.valid.eq(self.met.all() if self._gated else judged),
             stays.eq(present & ~(self.o.valid & self.o.ready)),

@@ -78,7 +78,9 @@ class Supervisor(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        done, failed, resetting = Signal(), Signal(), Signal()
+        done = Signal()
+        failed = Signal()
+        resetting = Signal()
         m.d.comb += [
             self.begin.eq(self.start & ~self.reset & ~self.running & ~failed & ~resetting),
             self.status[0].eq(self.running),
@@ -102,7 +104,9 @@ class Supervisor(wiring.Component):
             m.d.comb += self.events[0].eq(1)
 
         # What the last run still fetched says nothing of one that has just begun.
-        begun, fresh, stops = Signal(2), Signal(), Signal()
+        begun = Signal(2)
+        fresh = Signal()
+        stops = Signal()
         m.d.sync += [begun.eq(Cat(self.begin, begun)), fresh.eq(self.begin | begun.any())]
         m.d.comb += stops.eq(self.running & (self.record[:4] != 0) & ~fresh)
         with m.If(stops):
@@ -133,7 +137,9 @@ class Supervisor(wiring.Component):
 
     def _watch(self, m: Module):
         """Count idle cycles of a run down; return whether there were too many before this one."""
-        left, more, late = Signal(32), Signal(), Signal()
+        left = Signal(32)
+        more = Signal()
+        late = Signal()
         still = self.running & ~self.progress
         # From one on it stays, or takes what is written meanwhile where there was no limit.
         m.d.comb += more.eq(left[1:].any())

@@ -57,7 +57,8 @@ class Timestamps(wiring.Component):
         m.d.comb += [read.addr.eq(self.slot), self.stored.eq(read.data)]
 
         # It begins two slots early, while the cycle is that of the last run.
-        clearing, clear_slot = Signal(), Signal(range(2 * self._timestamps))
+        clearing = Signal()
+        clear_slot = Signal(range(2 * self._timestamps))
         early = (1 << len(clear_slot)) - 2
         pending = Signal(len(UNITS))
         # Of the cycle the lower bits: it is not long ago when it is written, unless the table was

@@ -123,7 +123,9 @@ class Bursts(wiring.Component):
         span = Signal(max(len(row.bytes), window_bits) + 1)
         m.d.comb += span.eq(row.address[:window_bits] + row.bytes - 1)
 
-        working, end, begin = Signal(), Signal(), Signal(reset_less=True)
+        working = Signal()
+        end = Signal()
+        begin = Signal(reset_less=True)
         windows_left = Signal(len(span) - window_bits, reset_less=True)
         last_beat = Signal.like(beat, reset_less=True)
         final = Signal(index_bits, reset_less=True)
@@ -147,7 +149,8 @@ class Bursts(wiring.Component):
         # One adder for a row that comes and one that goes on: the choice before it goes into its
         # carry cells.
         comes, offset = self.i.valid & self.i.ready, row.address[:index_bits]
-        shifted, moved = Signal.like(spad), Signal.like(spad)
+        shifted = Signal.like(spad)
+        moved = Signal.like(spad)
         m.d.comb += [
             shifted.eq(offset << row.spread if "spread" in self._companion else offset),
             moved.eq(Mux(comes, ~shifted, Cat(Const(-1, index_bits), ~beat))),

@@ -73,7 +73,8 @@ class Fetch(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         # Waiting for the beats of an earlier start; nothing is read or delivered meanwhile.
-        waiting, owed = Signal(), Signal(range(self._depth + 1))
+        waiting = Signal()
+        owed = Signal(range(self._depth + 1))
         left = Signal(32 - 4)
         # Where a start begins; then of the burst whose beats come.
         burst_address = Signal(32, reset_less=True)
@@ -107,10 +108,14 @@ class Fetch(wiring.Component):
         ar, cut_bits = self.axi.ar, self._cut_bits
         beat = Signal(32 - self._index_bits, reset_less=True)
         unasked = Signal(len(beat) + 1, reset_less=True)
-        reserved, room, some = Signal(range(self._depth + 1)), Signal(), Signal()
-        place, window, to_cut = beat[:cut_bits], beat[cut_bits:], Signal(cut_bits + 1)
+        reserved = Signal(range(self._depth + 1))
+        room = Signal()
+        some = Signal()
+        place, window = beat[:cut_bits], beat[cut_bits:]
+        to_cut = Signal(cut_bits + 1)
         # From registers: no address is shown in the first cycle of its `beat`.
-        ends, length = Signal(reset_less=True), Signal(cut_bits + 1, reset_less=True)
+        ends = Signal(reset_less=True)
+        length = Signal(cut_bits + 1, reset_less=True)
         asked = Signal(cut_bits + 1)
         taken = ar.valid & ar.ready
         m.d.comb += [
@@ -165,7 +170,9 @@ class Fetch(wiring.Component):
     def _receive(self, m: Module, beats, waiting, burst_address):
         """Keep the beats that are wanted; return whether one came."""
         r = self.axi.r
-        came, wanted, ended = Signal(), Signal(), Signal()
+        came = Signal()
+        wanted = Signal()
+        ended = Signal()
         m.d.comb += [
             # What comes with a start is thrown away with all else in the next cycle.
             wanted.eq(~self.halt & ~waiting),
@@ -198,7 +205,9 @@ class Fetch(wiring.Component):
     def _deliver(self, m: Module, beats, waiting, address):
         """Make instruction words of beats in one register: of several, one, or half of one."""
         parts = INSTRUCTION_WORD_BYTES // self._width
-        o, shown, found = self.o, Signal(), Signal()
+        o = self.o
+        shown = Signal()
+        found = Signal()
         instruction_word = Signal.like(o.payload, reset_less=True)
         m.d.comb += [
             o.valid.eq(shown & ~waiting & ~self.exhausted),

@@ -115,7 +115,8 @@ class Load(wiring.Component):
     def _address(self, m: Module, burst, queue, head):
         """Move bursts to the bus and to the queue at once."""
         ar = self.axi.ar
-        move, address = Signal(), Signal.like(ar.payload, reset_less=True)
+        move = Signal()
+        address = Signal.like(ar.payload, reset_less=True)
         queued = Signal(range(self._config.outstanding + 1))
         m.d.sync += queued.eq(queued + move - (head.valid & head.ready))
         m.d.comb += [
@@ -182,9 +183,13 @@ class Load(wiring.Component):
         Returns whether a beat is taken, and whether it is an instruction's last.
         """
         beats, burst, width = self.axi.r, head.payload, self._config.bus_bytes
-        number, begins = Signal(8), Signal(init=1)
+        number = Signal(8)
+        begins = Signal(init=1)
         address = Signal(beat_address_bits(self._config), reset_less=True)
-        shown, room, take, final = Signal(), Signal(), Signal(), Signal()
+        shown = Signal()
+        room = Signal()
+        take = Signal()
+        final = Signal()
         if self._config.element_stride:
             beat, free, offer = self._pieces(m, burst, i, shown, begins, final)
         else:
@@ -247,7 +252,8 @@ class Load(wiring.Component):
         """Report completion when the last write is visible, and count what is under way."""
         done, timestamp = granted_last
         for _stage in range(SPAD_WRITE_LATENCY):
-            done_next, mark_next = Signal(), Signal.like(timestamp, reset_less=True)
+            done_next = Signal()
+            mark_next = Signal.like(timestamp, reset_less=True)
             m.d.sync += [done_next.eq(done), mark_next.eq(timestamp)]
             done, timestamp = done_next, mark_next
         command = self.unit.command

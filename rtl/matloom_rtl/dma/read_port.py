@@ -53,7 +53,10 @@ class ReadPort(wiring.Component):
     def _address(self, m: Module):
         ar, fetch, load = self.axi.ar, self.fetch.ar, self.load.ar
         on_way = Signal(range(self._outstanding + 1))
-        held, held_choice, choice, room = Signal(), Signal(), Signal(), Signal()
+        held = Signal()
+        held_choice = Signal()
+        choice = Signal()
+        room = Signal()
         m.d.comb += [
             room.eq(on_way != self._outstanding),
             choice.eq(Mux(held, held_choice, Mux(fetch.valid, _FETCH, _LOAD))),

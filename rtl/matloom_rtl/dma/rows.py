@@ -62,9 +62,11 @@ class Rows(wiring.Component):
         command, row = self.i.payload, self.o.payload
         loads = self._opcode is Opcode.LOAD
         fill = command.fill if loads else 0
-        taken, end = self.o.valid & self.o.ready, Signal()
+        taken = self.o.valid & self.o.ready
+        end = Signal()
         # Which address is worked out: that in external memory, or else that in the scratchpad.
-        external, working = Signal(), Signal()
+        external = Signal()
+        working = Signal()
         m.d.comb += [
             working.eq(self.i.valid & (~self.o.valid | (self.o.ready & ~end))),
             self.i.ready.eq(taken & end),
@@ -94,12 +96,13 @@ class Rows(wiring.Component):
         (`goes_on`). `from_first`: its addresses follow from those of the first row of a plane.
         """
         command = self.i.payload
-        kind = {"begins": Signal(init=1)} | {
-            name: Signal(name=name) for name in ("turns", "goes_on", "from_first")
-        }
-        number, plane = Signal.like(command.rows, init=1), Signal.like(command.planes, init=1)
+        kinds = ("begins", "turns", "goes_on", "from_first")
+        kind = {name: Signal(name=name, init=name == "begins") for name in kinds}
+        number = Signal.like(command.rows, init=1)
+        plane = Signal.like(command.planes, init=1)
         # Known before the row is done.
-        plane_end, last_plane = Signal(), Signal()
+        plane_end = Signal()
+        last_plane = Signal()
         m.d.sync += [
             plane_end.eq(number == command.rows),
             last_plane.eq(plane == command.planes),
@@ -124,8 +127,10 @@ class Rows(wiring.Component):
         """
         m.submodules.before = before = Memory(shape=32, depth=4, init=[])
         store, fetch = before.write_port(), before.read_port(domain="comb")
-        result, address = Signal(32), Signal(32, reset_less=True)
-        spad, stores_address = Signal(self._spad_bits, reset_less=True), Signal()
+        result = Signal(32)
+        address = Signal(32, reset_less=True)
+        spad = Signal(self._spad_bits, reset_less=True)
+        stores_address = Signal()
         m.d.comb += [
             fetch.addr.eq(Cat(external, ~kind["from_first"])),
             result.eq(

@@ -73,7 +73,8 @@ class Spread(wiring.Component):
         spreads = range(1, self._last_spread + 1)
         current = Signal(beat_layout(self._config), reset_less=True)
         left = Signal(self._last_spread, reset_less=True)
-        working, end = Signal(), Signal()
+        working = Signal()
+        end = Signal()
         sent, taken = self.o.valid & self.o.ready, self.i.valid & self.i.ready
 
         m.d.comb += [

@@ -12,8 +12,8 @@ from matloom_rtl.bus.axi import AxiWriteSignature
 from matloom_rtl.dma.bursts import Bursts, beat_address_bits, burst_layout
 from matloom_rtl.dma.rows import Rows
 from matloom_rtl.memory.bank_select import bank_select_of
-from matloom_rtl.memory.credit_fifo import CreditFIFO
 from matloom_rtl.memory.skid_buffer import SkidBuffer
+from matloom_rtl.memory.unchecked_fifo import UncheckedFIFO
 from matloom_rtl.ports import (
     SPAD_READ_LATENCY,
     CommandSignature,
@@ -114,7 +114,8 @@ class Store(wiring.Component):
         """Move bursts to the bus, to the reader and to the queue of responses at once."""
         aw = self.axi.aw
         response = data.View(_response_layout(self._config), responses.w_data)
-        move, address = Signal(), Signal.like(aw.payload, reset_less=True)
+        move = Signal()
+        address = Signal.like(aw.payload, reset_less=True)
         m.d.comb += [
             burst.ready.eq(queue.w_rdy & responses.w_rdy & ~self.halt & (~aw.valid | aw.ready)),
             move.eq(burst.valid & burst.ready),
@@ -139,8 +140,9 @@ class Store(wiring.Component):
     def _read(self, m: Module, burst, queue):
         """Request beats while there is room for them; return the grant of one."""
         read, width = self.spad_read, self._config.bus_bytes
-        m.submodules.strobes = strobes = CreditFIFO(width=width + 1, depth=_BEATS)
-        number, begins = Signal(8), Signal(init=1)
+        m.submodules.strobes = strobes = UncheckedFIFO(width=width + 1, depth=_BEATS)
+        number = Signal(8)
+        begins = Signal(init=1)
         address = Signal(beat_address_bits(self._config), reset_less=True)
         # The scratchpad's arbiter is far away.
         m.submodules.requests = requests = SkidBuffer(
@@ -155,10 +157,13 @@ class Store(wiring.Component):
             at_hand=("bank_select",),
         )
         ask, request = requests.i, requests.o
-        issued, take, final = Signal(), Signal(), Signal()
+        issued = Signal()
+        take = Signal()
+        final = Signal()
         # Reads without their beat on the bus, and whether one more has a place, be it that another
         # is granted in this cycle.
-        owed, room = Signal(range(_BEATS + 1)), Signal(init=1)
+        owed = Signal(range(_BEATS + 1))
+        room = Signal(init=1)
         m.d.sync += [owed.eq(owed + issued - self.beat), room.eq(owed < _BEATS - 1)]
         m.d.comb += [
             read.valid.eq(request.valid & room & ~self.halt),
@@ -199,10 +204,11 @@ class Store(wiring.Component):
     def _send(self, m: Module, issued):
         """Catch the data `SPAD_READ_LATENCY` after the grant and show them to the bus."""
         w = self.axi.w
-        m.submodules.beats = beats = CreditFIFO(width=self._config.bus_bits, depth=_BEATS)
+        m.submodules.beats = beats = UncheckedFIFO(width=self._config.bus_bits, depth=_BEATS)
         arrived = arriving = issued
         for _stage in range(SPAD_READ_LATENCY):
-            arrived_next, arriving = Signal(), arrived
+            arrived_next = Signal()
+            arriving = arrived
             m.d.sync += arrived_next.eq(arrived)
             arrived = arrived_next
         m.d.comb += [

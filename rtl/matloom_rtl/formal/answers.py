@@ -45,9 +45,12 @@ class _Answers:
     def _judge_fields(self, m: Module) -> None:
         legality = self.legality
         word = Cat(legality.word, legality.opcode)
-        before, held_before = Signal.like(word, name="word_before"), Signal(2)
-        self.illegal, self.read_only = Signal(), Signal()
-        self.same, self.held = word == before, Signal(2)
+        before = Signal.like(word, name="word_before")
+        held_before = Signal(2)
+        self.illegal = Signal()
+        self.read_only = Signal()
+        self.same = word == before
+        self.held = Signal(2)
         m.d.comb += self.held.eq(Mux(self.same, held_before + (held_before != 2), 0))
         m.d.sync += [before.eq(word), held_before.eq(self.held)]
         with m.If(~self.same):
@@ -58,7 +61,8 @@ class _Answers:
 
     def _check_extents(self, m: Module) -> None:
         bounds = self.bounds
-        self.busy, self.since = Signal(), Signal(range(_LONGEST + 2))
+        self.busy = Signal()
+        self.since = Signal(range(_LONGEST + 2))
         found = Cat(bounds.fault, bounds.address)
         before = Signal.like(found, name="found_before")
         m.d.sync += [
@@ -93,8 +97,11 @@ class _Instruction:
 
     def __init__(self, m: Module, unit: Dispatch, followed: Followed):
         first, opcode = followed.first, followed.head[:4]
-        self.taken, self.age, self.number = Signal(3), Signal(6), Signal(32)
-        self.whole, self.known = Signal(name="whole_words"), Signal()
+        self.taken = Signal(3)
+        self.age = Signal(6)
+        self.number = Signal(32)
+        self.whole = Signal(name="whole_words")
+        self.known = Signal()
         words = {each.value: layout.instruction_words for each, layout in FORMATS.items()}
         self.short = Cat((opcode == each) & (self.taken < count) for each, count in words.items())
         whole = Cat((opcode == each) & (self.taken == count) for each, count in words.items())
@@ -180,7 +187,7 @@ def _lemmas(m: Module, inside: Inside, followed) -> None:
     """Claim in which state what is known of the instruction, and of the check of its extents."""
     checks, words, now = followed
     unit, states, bounds = inside.unit, inside.in_states, checks.bounds
-    place = inside.register(name="$signal", place=2)
+    place = inside.register(name="place")
     checked = words.head[:4] != Opcode.END
     found = Cat(bounds.fault, bounds.address)
     m.d.comb += [
@@ -209,7 +216,7 @@ def _lemmas(m: Module, inside: Inside, followed) -> None:
         implies(checks.busy, now.whole & (checks.since <= _LONGEST)),
         implies(states("Look-Again"), checks.held >= 1),
         implies(states("Judge", "Measure", "Issue", "Settle"), checks.held == 2),
-        implies(states("Judge"), inside.register(name="early") == now.early),
+        implies(states("Judge"), inside.register(name="unissued") == now.early),
         implies(states("Measure", "Issue"), ~checks.illegal & ~checks.read_only),
     ]
 
@@ -222,7 +229,9 @@ def answered(unit: Bounds) -> Claim:
     m = Module()
     inside = Inside(unit)
     m.submodules.unit = inside.fragment
-    found, busy, since = Cat(unit.fault, unit.address), Signal(), Signal(4)
+    found = Cat(unit.fault, unit.address)
+    busy = Signal()
+    since = Signal(4)
     before = Signal.like(found, name="found_before")
     m.d.sync += [
         before.eq(found),
@@ -231,7 +240,7 @@ def answered(unit: Bounds) -> Claim:
     ]
     names = ("select", "subtract", "multiply", "carry", "add", "judge")
     stages = [inside.register(name=name) for name in names]
-    running, told = inside.register(name="$signal", place=2), inside.register(name="told")
+    running, told = inside.register(name="running"), inside.register(name="told")
     steps, final = Cat(stage[0] for stage in stages), Cat(stage[:2].all() for stage in stages)
     m.d.comb += [
         Assume(~unit.start | ~busy),

@@ -22,7 +22,8 @@ def cut_row(unit: Bursts) -> Claim:
     index_bits, window_bits = unit._index_bits, unit._window_bits
     width = 1 << index_bits
     stays(m, unit.o)
-    begin, final = Signal(33), Signal(33)
+    begin = Signal(33)
+    final = Signal(33)
     m.d.comb += [
         begin.eq(row.address),
         final.eq(row.address + row.bytes - 1),
@@ -30,9 +31,12 @@ def cut_row(unit: Bursts) -> Claim:
     ]
 
     # The row at hand: its last byte, and the beats that went, in bytes from its first beat on.
-    last_byte, spad = Signal(33), Signal.like(burst.spad)
-    first, carried = Signal.like(burst.first), Signal(data.StructLayout(unit._companion))
-    position, fresh = Signal(33), Signal()
+    last_byte = Signal(33)
+    spad = Signal.like(burst.spad)
+    first = Signal.like(burst.first)
+    carried = Signal(data.StructLayout(unit._companion))
+    position = Signal(33)
+    fresh = Signal()
     moves = unit.o.valid & unit.o.ready
     after = Signal(33)
     m.d.comb += after.eq(position + ((burst.len + 1) << index_bits))

@@ -13,7 +13,8 @@ def implies(condition, claim) -> Assert:
 def _waited(m: Module, stream):
     """Return whether an item waited in the cycle before, and what it was."""
     payload = Value.cast(stream.payload)
-    waits, before = Signal(), Signal.like(payload, reset_less=True, name="payload_before")
+    waits = Signal()
+    before = Signal.like(payload, reset_less=True, name="payload_before")
     m.d.sync += [waits.eq(stream.valid & ~stream.ready), before.eq(payload)]
     return waits, stream.valid & (payload == before)
 

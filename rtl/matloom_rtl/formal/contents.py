@@ -47,13 +47,16 @@ def contents(unit: Registers) -> Claim:
     inside = Inside(unit)
     m.submodules.unit = inside.fragment
     chosen = _Chosen(m, unit)
-    shadow, written = Signal(32), Signal()
+    shadow = Signal(32)
+    written = Signal()
     value = Signal(32)
     m.d.comb += value.eq(Mux(written, shadow, chosen.reset))
     takes, merged = _changes(m, inside, chosen, value)
     m.d.comb += _ports(unit, chosen, value)
     # It takes another cycle to the memory that reads look into.
-    pending, old, was = Signal(), Signal(32), Signal()
+    pending = Signal()
+    old = Signal(32)
+    was = Signal()
     m.d.sync += [pending.eq(takes & chosen.stored), old.eq(value), was.eq(written)]
     with m.If(takes):
         m.d.sync += [shadow.eq(merged), written.eq(1)]
@@ -68,8 +71,12 @@ def _changes(m: Module, inside: Inside, chosen: _Chosen, value) -> tuple:
     """Follow writes on the bus; return whether the value changes in this cycle, and into what."""
     unit = inside.unit
     bus = unit.bus
-    address, word, strobes = Signal(12), Signal(32), Signal(4)
-    have_address, have_word, writing = Signal(), Signal(), Signal()
+    address = Signal(12)
+    word = Signal(32)
+    strobes = Signal(4)
+    have_address = Signal()
+    have_word = Signal()
+    writing = Signal()
     m.d.comb += writing.eq(have_address & have_word)
     with m.If(bus.aw.valid & bus.aw.ready):
         m.d.sync += [address.eq(bus.aw.payload), have_address.eq(1)]
@@ -77,13 +84,14 @@ def _changes(m: Module, inside: Inside, chosen: _Chosen, value) -> tuple:
         m.d.sync += [word.eq(bus.w.payload.data), strobes.eq(bus.w.payload.strb), have_word.eq(1)]
     with m.If(writing):
         m.d.sync += [have_address.eq(0), have_word.eq(0)]
-    mask, takes = Signal(32), Signal()
+    mask = Signal(32)
+    takes = Signal()
     allowed = ~(chosen.locked & unit.running)
     m.d.comb += [
         mask.eq(Cat(bit.replicate(8) for bit in strobes)),
         takes.eq(writing & (address == chosen.offset) & allowed),
         # Lemmas: the unit holds the same parts.
-        Assert(inside.register(name="$signal", place=0) == have_address),
+        Assert(inside.register(name="have_address") == have_address),
         Assert(inside.register(name="have_word") == have_word),
     ]
     held = (("address", address), ("word", word), ("mask", mask))
@@ -102,7 +110,7 @@ def _ports(unit: Registers, chosen: _Chosen, value) -> list:
 def _stored(m: Module, inside: Inside, chosen: _Chosen, before, now) -> None:
     """Lemmas: what the memory of registers holds, and what is on its way to it."""
     (pending, old, was), (value, shadow, written) = before, now
-    known = inside.register(name="$signal", place=1).bit_select(chosen.place, 1)
+    known = inside.register(name="known").bit_select(chosen.place, 1)
     store = inside.register(name="$signature__en")
     kept = inside.peek("stored", chosen.place)
     m.d.comb += [
@@ -124,14 +132,15 @@ def _stored(m: Module, inside: Inside, chosen: _Chosen, before, now) -> None:
 def _reads(m: Module, inside: Inside, chosen: _Chosen, value, takes) -> None:
     """Claim that a read without a write meanwhile returns the value."""
     bus = inside.unit.bus
-    mine, quiet = Signal(), Signal()
+    mine = Signal()
+    quiet = Signal()
     with m.If(takes):
         m.d.sync += quiet.eq(0)
     with m.If(bus.ar.valid & bus.ar.ready):
         m.d.sync += [mine.eq(bus.ar.payload == chosen.offset), quiet.eq(~takes)]
-    looked_at = inside.register(name="$signal", place=2)
-    looking, looked = inside.register(name="$signal", place=3), inside.register(name="looked")
-    source, there = inside.register(name="$signal", place=4), inside.register(name="there")
+    looked_at = inside.register(name="looked_at")
+    looking, looked = inside.register(name="looking"), inside.register(name="looked")
+    source, there = inside.register(name="source"), inside.register(name="there")
     m.d.comb += [
         implies(bus.r.valid & mine, bus.r.payload.resp == 0),
         implies(bus.r.valid & mine & quiet, bus.r.payload.data == value),
@@ -148,7 +157,8 @@ def _regions(m: Module, unit: Registers, chosen: _Chosen, value, changes) -> Non
         asked = chosen.is_(f"{region.name}_BYTES") & (unit.region == region)
         m.d.comb += implies(asked & ~changes, unit.region_bytes == value)
     for asker in range(ASKERS):
-        asked, base, cycles = unit.base_regions[asker], unit.bases[asker], Signal(range(4))
+        asked, base = unit.base_regions[asker], unit.bases[asker]
+        cycles = Signal(range(4))
         before = Signal.like(asked, name=f"asked_{asker}")
         same = ~changes & (asked == before)
         m.d.sync += [before.eq(asked), cycles.eq(Mux(same, cycles + (cycles != _SETTLED), 0))]

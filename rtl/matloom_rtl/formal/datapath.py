@@ -37,11 +37,9 @@ def datapath(unit: DataPath) -> Claim:
 def _sends(m: Module, unit: DataPath, burst: int) -> None:
     """Claim the words of a WRITE from the cycle after it on, and that no other byte is driven."""
     width, data = unit._plan.word_bits, unit.write_data
-    beat, ago, was_ready = (
-        Signal.like(data.as_value()),
-        Signal(range(burst + 1), init=burst),
-        Signal(),
-    )
+    beat = Signal.like(data.as_value())
+    ago = Signal(range(burst + 1), init=burst)
+    was_ready = Signal()
     masks = width // 8
     kept = data.shape()(beat)
     m.d.sync += [ago.eq(Mux(unit.write, 0, ago + (ago != burst))), was_ready.eq(unit.ready)]

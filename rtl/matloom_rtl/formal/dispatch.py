@@ -44,13 +44,17 @@ class Followed:
     def __init__(self, m: Module, unit: Dispatch):
         queues = [getattr(unit, each.name.lower()) for each in UNITS]
         self.gives = Cat(queue.valid & queue.ready for queue in queues)
-        self.takes, before_first = unit.i.valid & unit.i.ready, Signal(init=1)
+        self.takes = unit.i.valid & unit.i.ready
+        before_first = Signal(init=1)
         self.first = before_first | unit.issue.any()
         self.head = Signal(_FIRST_WAIT + 4 * _WAIT_BITS)
         self.unissued = Signal(len(UNITS))
-        self.count = [Signal.like(unit.issued[number]) for number in range(len(UNITS))]
+        self.count = [
+            Signal.like(unit.issued[number], name=f"count_{number}") for number in range(len(UNITS))
+        ]
         self.many = [Signal(7, name=f"issued_{number}") for number in range(len(UNITS))]
-        self.ended, self.apart = Signal(), Signal(4, init=15)
+        self.ended = Signal()
+        self.apart = Signal(4, init=15)
         self.opcodes = Cat(self.head[:4] == opcode.value for opcode in UNITS)
         self.waits = [
             self.head[_FIRST_WAIT + _WAIT_BITS * number :][:_WAIT_BITS]
@@ -122,10 +126,10 @@ def dispatch_lemmas(m: Module, inside: Inside, followed: Followed) -> None:
     """Say what the dispatcher's registers hold, and in which states: lemmas."""
     unit = inside.unit
     first, head, opcodes, apart = followed.first, followed.head, followed.opcodes, followed.apart
-    word = inside.register(bits=len(unit.i.payload) * max(_WORDS))
+    word = inside.register(name="word")
     whole, given = (inside.register(name=name) for name in ("whole", "given"))
-    place = inside.register(bits=max(_WORDS))
-    mine = inside.register(name="$signal", place=1)
+    place = inside.register(name="place")
+    mine = inside.register(name="mine")
     good = inside.in_states("Measure", "Issue")
     # Two cycles after the first word, what follows from it is in registers.
     known = Signal(2)

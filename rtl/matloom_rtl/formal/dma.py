@@ -48,10 +48,11 @@ def store(unit: Store) -> Claim:
     strobes, beats = (inside.child(name) for name in ("strobes", "beats"))
     levels = [fifo.register(name="level") for fifo in (strobes, beats)]
     # Granted reads whose data have not come: those of so many cycles before.
-    on_way, write = Signal(SPAD_READ_LATENCY - 1), strobes.unit.w_en
+    on_way = Signal(SPAD_READ_LATENCY - 1)
+    write = strobes.unit.w_en
     m.d.sync += on_way.eq((on_way << 1) | write)
     depth = strobes.unit._depth
-    owed = inside.register(bits=depth.bit_length(), place=0)
+    owed = inside.register(name="owed")
     flying = sum(on_way[n] for n in range(len(on_way)))
     m.d.comb += [
         Assert(beats.unit.w_en == on_way[-1]),
@@ -79,7 +80,8 @@ def _last_beats(m: Module, inside: Inside) -> None:
     Where it enters the queues, which are proven to keep the order (rule `write_last`).
     """
     queue, ask = inside.child("queue").unit, inside.child("requests").unit.i
-    number, length = Signal(8), queue.r_data[32:40]
+    number = Signal(8)
+    length = queue.r_data[32:40]
     with m.If(ask.valid & ask.ready):
         m.d.sync += number.eq(number + 1)
         with m.If(ask.payload.last):
@@ -89,7 +91,7 @@ def _last_beats(m: Module, inside: Inside) -> None:
         implies(ask.valid, queue.r_rdy),
         # A burst leaves its queue with its last beat.
         Assert((queue.r_en & queue.r_rdy) == (ask.valid & ask.ready & ask.payload.last)),
-        Assert(inside.register(bits=8) == number),
+        Assert(inside.register(name="number") == number),
     ]
 
 
@@ -102,7 +104,7 @@ def load(unit: Load) -> Claim:
     fill = bursts.o.payload.fill
     _addresses(m, unit.axi.ar, bursts, unit._config.burst_beats, shows=~fill)
     outstanding = unit._config.outstanding
-    queued = inside.register(bits=outstanding.bit_length(), place=0)
+    queued = inside.register(name="queued")
     m.d.comb += [
         implies(queue.w_en, queue.w_rdy),
         Assert(queued == queue.level + head.o.valid),
@@ -134,7 +136,7 @@ def read_port(unit: ReadPort) -> Claim:
         # Rule read_owed, of the memory.
         Assume(~r.valid | (on_way != 0)),
         Assert(on_way <= unit._outstanding),
-        Assert(inside.register(bits=unit._outstanding.bit_length()) == on_way),
+        Assert(inside.register(name="on_way") == on_way),
         implies(on_way == unit._outstanding, ~ar.valid),
     ]
     for number, reader in enumerate(readers):
@@ -174,8 +176,8 @@ def fetch(unit: Fetch) -> Claim:
     owed = Signal(range(depth + longest + 1))
     asked = Mux(ar.valid & ar.ready, ar.payload.len + 1, 0)
     m.d.sync += owed.eq(owed + asked - (r.valid & r.ready))
-    waiting, ends, room = (inside.register(bits=1, place=place) for place in (0, 1, 2))
-    reserved = inside.register(bits=depth.bit_length(), place=0)
+    waiting, ends, room = (inside.register(name=name) for name in ("waiting", "ends", "room"))
+    reserved = inside.register(name="reserved")
     kept = inside.child("beats").register(name="inner_level")
     left, unasked = (inside.register(name=name) for name in ("left", "unasked"))
     to_cut = longest - ar.payload.addr[index_bits : index_bits + unit._cut_bits]

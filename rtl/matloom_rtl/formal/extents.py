@@ -150,13 +150,12 @@ def bounds(opcode: Opcode, unit: Bounds) -> Claim:
     """
     m = Module()
     m.submodules.unit = unit
-    config, held = unit._config, Signal()
-    word, kept, size, kept_size = (
-        Signal.like(unit.word),
-        Signal.like(unit.word),
-        Signal(32),
-        Signal(32),
-    )
+    config = unit._config
+    held = Signal()
+    word = Signal.like(unit.word)
+    kept = Signal.like(unit.word)
+    size = Signal(32)
+    kept_size = Signal(32)
     # Drawn in the first cycle, and kept.
     m.d.comb += [
         *(unit.word.eq(Mux(held, kept, word)), unit.start.eq(~held)),
@@ -176,7 +175,8 @@ def bounds(opcode: Opcode, unit: Bounds) -> Claim:
         beyond = applies & (total > capacity[fault])
         cause = Mux(beyond, fault.value, cause)
         address = Mux(beyond, total[:32], address)
-    cycles, over = Signal(range(CYCLES[opcode] + 2)), Signal()
+    cycles = Signal(range(CYCLES[opcode] + 2))
+    over = Signal()
     m.d.sync += [cycles.eq(cycles + ~over), over.eq(over | unit.done)]
     m.d.comb += [
         unit.opcode.eq(opcode.value),

@@ -72,11 +72,14 @@ def _narrowed(m: Module, number, form: FloatFormat):
     # Places that are dropped; from a certain count on nothing is left but what is below a half.
     power = Mux(exponent == 0, 1, exponent)
     tiny = power < below + 1
-    places, all_gone = Signal(9), FP32.fraction_bits + 3
+    places = Signal(9)
+    all_gone = FP32.fraction_bits + 3
     m.d.comb += places.eq(dropped + Mux(tiny, below + 1 - power, 0)[:8])
     few = Mux(places > all_gone, all_gone, places)[:5]
     significand = Cat(fraction, exponent != 0)
-    kept, lost, half = Signal(24), Signal(27), Signal(27)
+    kept = Signal(24)
+    lost = Signal(27)
+    half = Signal(27)
     m.d.comb += [
         kept.eq(significand >> few),
         lost.eq(significand - (kept << few)),

@@ -41,7 +41,9 @@ class _Marked:
         self.outstanding = Array(Signal(7, name=f"under_way_{number}") for number in range(count))
         self.mark = Signal()
         #: Its place among those before the head, from 1 on; 0: it is not there. It is the head.
-        self.place, self.is_head, self.issued = Signal(8), Signal(), Signal()
+        self.place = Signal(8)
+        self.is_head = Signal()
+        self.issued = Signal()
         self.since = Signal(16)
         for number in range(count):
             m.d.sync += self.outstanding[number].eq(
@@ -60,10 +62,11 @@ def gate(unit: UnitQueue) -> Claim:
     inside = Inside(unit)
     m.submodules.unit = inside.fragment
     number = UNITS.index(unit._opcode)
-    issue, done = Signal(len(UNITS)), Signal(len(UNITS))
+    issue = Signal(len(UNITS))
+    done = Signal(len(UNITS))
     item = _Marked(m, unit, issue, done)
     wait = [Signal(6, name=f"waits_{each}") for each in range(len(UNITS))]
-    present = inside.register(name="$signal", place=0)
+    present = inside.register(name="present")
     m.d.comb += [unit.issued.eq(issue[number]), unit.issues.eq(issue.any())]
     unissued = _dispatches(m, unit, item, issue, done, number)
     _brings(m, unit)
@@ -110,7 +113,10 @@ def _value(port):
 
 def _dispatches(m: Module, unit: UnitQueue, item: _Marked, issue, done, number: int) -> Signal:
     """Assume what the dispatcher and the units do; return whether the last one is unissued."""
-    unissued, completed = Signal(), [Signal(len(each)) for each in _counts(unit)]
+    unissued = Signal()
+    completed = [
+        Signal(len(each), name=f"completed_{number}") for number, each in enumerate(_counts(unit))
+    ]
     old = Signal(2)
     m.d.sync += old.eq(Cat(unit.old, old))
     with m.If(issue[number]):
@@ -143,7 +149,8 @@ def _counts(unit: UnitQueue) -> list:
 def _brings(m: Module, unit: UnitQueue) -> None:
     """Assume that words come from the last to the first, when they are asked for."""
     first = FORMATS[unit._opcode].instruction_words - 1
-    before, index = Signal(), Signal.like(unit.index)
+    before = Signal()
+    index = Signal.like(unit.index)
     m.d.sync += [before.eq(unit.brings), index.eq(unit.index)]
     goes_on = before & (index != 0)
     m.d.comb += [
@@ -208,7 +215,9 @@ def _bounded(m: Module, inside: Inside, item: _Marked, moves, issue) -> None:
     lives = (item.place != 0) | item.is_head
     age, longest = inside.register(name="age"), unit_places(unit)
     # Issued since the head before left: of these while none was at hand, and after `old`.
-    at_hand, unread, late = Signal(16), Signal(8), Signal(8)
+    at_hand = Signal(16)
+    unread = Signal(8)
+    late = Signal(8)
     m.d.sync += [
         at_hand.eq(Mux(left | begins, 0, at_hand + issue.any())),
         unread.eq(Mux(left | ~(present | unit.asks), 0, unread + (issue.any() & ~present))),

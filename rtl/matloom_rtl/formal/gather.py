@@ -24,7 +24,8 @@ def gather(unit: Gather) -> Claim:
     wanted = _bytes(unit, unit._request(request))
     for cycle in range(unit._found, LATENCY):
         valid, wanted = _later(m, valid, f"valid_{cycle}"), _later(m, wanted, f"wanted_{cycle}")
-    kept, known = Signal.like(wanted), Signal()
+    kept = Signal.like(wanted)
+    known = Signal()
     with m.If(valid):
         m.d.sync += [kept.eq(wanted), known.eq(1)]
     m.d.comb += [

@@ -43,22 +43,17 @@ class Inside:
         ports = unit.signature.flatten(unit)
         return tuple(Value.cast(value) for _path, member, value in ports if member.flow is Out)
 
-    def register(self, *, name: str = "", bits: int = 0, place: int | None = None) -> Signal:
-        """Return the only register of the unit with that name, or else of so many bits.
-
-        Of registers that are made in one assignment, all but the last are called `$signal`. With a
-        `place`, of several the one at that place in the order in which they are assigned. KeyError
-        where there are none, or several.
-        """
+    def register(self, *, name: str) -> Signal:
+        """Return the only register of the unit with that name; KeyError for none, or several."""
         found = {}
         for statement in self.fragment.statements["sync"]:
             # Amaranth has no public way to look into an elaborated unit.
             for signal in statement._lhs_signals():
-                if signal.name == name if name else len(signal) == bits:
+                if signal.name == name:
                     found[id(signal)] = signal
-        if place is None and len(found) != 1:
-            raise KeyError(f"{name or bits!r} must be one register of the unit, not {len(found)}")
-        return list(found.values())[place or 0]
+        if len(found) != 1:
+            raise KeyError(f"{name!r} must be one register of the unit, not {len(found)}")
+        return next(iter(found.values()))
 
     def source(self, name: str) -> Signal:
         """Return the only signal of a name that the unit's registers read; KeyError otherwise."""

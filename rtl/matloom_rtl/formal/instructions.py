@@ -24,11 +24,14 @@ def instruction_memory(unit: InstructionMemory) -> Claim:
     m = Module()
     inside = Inside(unit)
     m.submodules.unit = inside.fragment
-    mark, held, place = Signal(), Signal(), Signal.like(unit.last)
-    value, notes = Signal.like(unit.i.payload), Signal(unit.notes.shape().size)
-    occupied = inside.register(bits=1 << unit._bits)
+    mark = Signal()
+    held = Signal()
+    place = Signal.like(unit.last)
+    value = Signal.like(unit.i.payload)
+    notes = Signal(unit.notes.shape().size)
+    occupied = inside.register(name="occupied")
     comes, reads = unit.i.valid & unit.i.ready, unit.brings.any()
-    at = inside.register(bits=unit._bits, place=0)
+    at = inside.register(name="place")
     followed = (unit.last + 1)[: unit._bits]
     with m.If(comes & mark & ~held):
         m.d.sync += [held.eq(1), place.eq(followed), value.eq(unit.i.payload)]
@@ -56,9 +59,12 @@ def instruction_memory(unit: InstructionMemory) -> Claim:
 
 def _in_order(m: Module, unit: InstructionMemory, at) -> None:
     """Claim that whoever asks is served, the first first, with its words from the last on."""
-    reads, before = unit.brings.any(), Signal.like(unit.brings)
-    index, place = Signal.like(unit.index), Signal.like(at)
-    asked, asks = Signal.like(unit.places.as_value()), Signal.like(unit.asks)
+    reads = unit.brings.any()
+    before = Signal.like(unit.brings)
+    index = Signal.like(unit.index)
+    place = Signal.like(at)
+    asked = Signal.like(unit.places.as_value())
+    asks = Signal.like(unit.asks)
     m.d.sync += [
         *(before.eq(unit.brings), index.eq(unit.index), place.eq(at)),
         *(asked.eq(unit.places), asks.eq(unit.asks)),

@@ -73,9 +73,12 @@ class Blocks:
 
     def __init__(self, m: Module, unit: Parameters, column: Column, reads: Reads):
         self.task, i = reads.task, unit.i.payload
-        self.pending, self.old = Signal(len(i.blocks) + 2), Signal()
-        self.came, self.place = Signal(4), Signal(5)
-        self.present, self.shown = Signal(name="present_before"), Signal()
+        self.pending = Signal(len(i.blocks) + 2)
+        self.old = Signal()
+        self.came = Signal(4)
+        self.place = Signal(5)
+        self.present = Signal(name="present_before")
+        self.shown = Signal()
         self.since = Signal(range(2 * unit._columns))
         self.following, self.here = Values(unit, "following"), Values(unit, "here")
         takes, o = unit.i.valid & unit.i.ready, unit.o

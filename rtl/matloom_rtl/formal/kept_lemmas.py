@@ -56,7 +56,7 @@ class _State:
             inside.register(name=name) for name in names
         )
         self.arrived, self.present, self.place = (
-            inside.register(name="$signal", place=place) for place in (0, 4, 5)
+            inside.register(name=name) for name in ("arrived", "present", "place")
         )
         self.in_, self.block = inside.in_states, inside.register(name="block_0")
         self.fetching, self.idle = self.in_("Load", "Fetch"), self.in_("Idle")
@@ -81,7 +81,7 @@ def lemmas(m: Module, inside: Inside, followed, beats) -> None:
 
 def _in_turn(m: Module, inside: Inside, state: _State, blocks) -> None:
     """Claim which block is where, and how far apart the turns of two are."""
-    kept = blocks.task.shape()(inside.register(name="$signal", place=3))
+    kept = blocks.task.shape()(inside.register(name="task"))
     unfetched = state.in_("Wait", "Load", "Fetch")
     left = Mux(unfetched, kept.blocks, 0) + (state.in_("Fetch") | state.full)
     since, shown = blocks.since, blocks.shown
@@ -182,7 +182,7 @@ def _due(unit: Parameters, state: _State, column, blocks) -> list:
 
 def _same(m: Module, inside: Inside, state: _State, blocks) -> None:
     """Claim that an instruction's own values are those of its blocks, for as long as they count."""
-    task, kept = blocks.task, blocks.task.shape()(inside.register(name="$signal", place=3))
+    task, kept = blocks.task, blocks.task.shape()(inside.register(name="task"))
     names = ("bias", "multiplier", "shift")
     for name in names:
         own = task.channel_bias if name == "bias" else task.channel_scale

@@ -29,9 +29,15 @@ class _Beats:
 
     def __init__(self, m: Module, unit: Lanes, longest: int):
         beats, vectors = unit._beats, unit.vectors
-        self.beats, self.count, self.level = beats, Signal(6), Signal(6)
-        self.beat, self.fed, self.emerged = Signal(range(beats + 1)), Signal(), Signal(6)
-        after, begins, place = Signal(6), Signal(), Signal()
+        self.beats = beats
+        self.count = Signal(6)
+        self.level = Signal(6)
+        self.beat = Signal(range(beats + 1))
+        self.fed = Signal()
+        self.emerged = Signal(6)
+        after = Signal(6)
+        begins = Signal()
+        place = Signal()
         first, self.last = self.beat == 0, self.beat == beats - 1
         m.d.comb += [
             # A vector enters with a place for its result and with parameters, then all its beats.
@@ -48,7 +54,8 @@ class _Beats:
             m.d.sync += self.emerged.eq(Mux(self.emerged == beats - 1, 0, self.emerged + 1))
         self.there, self.number, self.place = [self.fed], [self.beat], place
         for cycle in range(1, longest + 1):
-            there, number = Signal(name=f"there_{cycle}"), Signal(6, name=f"number_{cycle}")
+            there = Signal(name=f"there_{cycle}")
+            number = Signal(6, name=f"number_{cycle}")
             m.d.sync += [there.eq(self.there[-1]), number.eq(self.number[-1])]
             self.there.append(there)
             self.number.append(number)
@@ -107,7 +114,8 @@ def _parts(inside: Inside) -> tuple[dict, list]:
 def _held(m: Module, unit: Lanes, busy) -> None:
     """Assume that command and numbers stay while something is inside."""
     held = Cat(unit.command, unit.numbers)
-    before, was_busy = Signal.like(held, name="held_before", reset_less=True), Signal()
+    before = Signal.like(held, name="held_before", reset_less=True)
+    was_busy = Signal()
     m.d.sync += [before.eq(held), was_busy.eq(busy)]
     m.d.comb += Assume(~was_busy | (held == before))
 
@@ -179,9 +187,9 @@ def _lemmas(m: Module, inside: Inside, beats: _Beats, kinds) -> None:
     lanes, several = inside.unit._config.lanes, beats.beats > 1
     m.d.comb += [
         Assert((beats.beat < beats.beats) & (beats.emerged < beats.beats)),
-        Assert(inside.register(name="$signal", place=0) == beats.count),
+        Assert(inside.register(name="inside") == beats.count),
         Assert(inside.register(name="place") == beats.place),
-        Assert(inside.register(name="$signal", place=1) == beats.beat),
+        Assert(inside.register(name="beat") == beats.beat),
         Assert(beats.count <= PLACES),
         # A place is offered only where there is one.
         implies(beats.place, beats.count < PLACES),
@@ -191,7 +199,7 @@ def _lemmas(m: Module, inside: Inside, beats: _Beats, kinds) -> None:
         m.d.comb += [Assert(count == beats.beat) for count in counts]
     for cycle, there in enumerate(beats.there[1:]):
         m.d.comb += Assert(there == inside.register(name=f"inside_{cycle}"))
-    following = inside.register(name="beat")
+    following = inside.register(name="emerged")
     m.d.comb += Assert(following < beats.beats)
     for cycles, asked in kinds:
         there, number = beats.there, beats.number

@@ -32,8 +32,12 @@ class _Rows:
     def __init__(self, m: Module, unit: Loader):
         config, bits = unit._config, len(unit.i.payload.weight_addr)
         self.reads, self.end = unit.read.valid & unit.read.ready, unit.release & unit.last
-        self.working, self.waiting, self.whole = Signal(), Signal(), Signal()
-        self.address, self.following, self.row = Signal(bits + 1), Signal(bits + 1), Signal(8)
+        self.working = Signal()
+        self.waiting = Signal()
+        self.whole = Signal()
+        self.address = Signal(bits + 1)
+        self.following = Signal(bits + 1)
+        self.row = Signal(8)
         last, begins = self.row == config.tile_load_cycles - 1, ~self.working | self.end
         first = unit.i.payload.weight_addr
         with m.If(self.reads):
@@ -118,7 +122,8 @@ def _delivers(m: Module, unit: Loader, rows: _Rows) -> None:
     """Claim that a row reaches the array so long after its grant, at its place in the tile."""
     config, there, row = unit._config, rows.reads, rows.row
     for cycle in range(SPAD_READ_LATENCY + 1):
-        there_then, row_then = Signal(name=f"there_{cycle}"), Signal(8, name=f"row_{cycle}")
+        there_then = Signal(name=f"there_{cycle}")
+        row_then = Signal(8, name=f"row_{cycle}")
         m.d.sync += [there_then.eq(there), row_then.eq(row)]
         there, row = there_then, row_then
     found = unit.read.data
@@ -179,10 +184,10 @@ def _lemmas(m: Module, inside: Inside, rows: _Rows) -> None:
     config, requests = inside.unit._config, inside.child("requests")
     unit, step = requests.unit, config.weight_bytes
     shown, full = unit.o.valid, ~unit.i.ready
-    working, waiting = (inside.register(name="$signal", place=place) for place in (0, 1))
+    working, waiting = (inside.register(name=name) for name in ("working", "waiting"))
     address, following = (inside.register(name=name) for name in ("address", "following"))
     bits = len(address)
-    counted, group = inside.register(name="$signal", place=2), rows.row
+    counted, group = inside.register(name="group"), rows.row
     after = (rows.address + step)[:bits]
     asked = (rows.address + Mux(full, 2 * step, Mux(shown, step, 0)))[:bits]
     at, free = requests.addresses("storage")

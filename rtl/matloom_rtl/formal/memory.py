@@ -39,8 +39,11 @@ def chunks(unit: Chunks) -> Claim:
     m.submodules.unit = inside.fragment
     plan, burst, chunk = unit._plan, unit.i.payload, unit.o.payload
     place = Signal(len(chunk.place.as_value()))
-    left, ident, within = Signal(9), Signal(), Signal()
-    moves, beats = unit.o.valid & unit.o.ready, Signal(9)
+    left = Signal(9)
+    ident = Signal()
+    within = Signal()
+    moves = unit.o.valid & unit.o.ready
+    beats = Signal(9)
     at = chunk.place.as_value()
     cut = plan.chunk_beats
     m.d.comb += beats.eq(chunk.count + 1)
@@ -61,8 +64,8 @@ def chunks(unit: Chunks) -> Claim:
         implies(unit.o.valid & ~chunk.last, at[: plan.count_bits] + beats == cut),
         implies(unit.o.valid, chunk.write == int(unit._write)),
         # Lemmas: what is known before the first chunk is shown.
-        implies(within, inside.register(bits=8)[:8] + 1 == left),
-        implies(within, (left != 0) & (inside.register(bits=len(place)) == place)),
+        implies(within, inside.register(name="left")[:8] + 1 == left),
+        implies(within, (left != 0) & (inside.register(name="address") == place)),
         Cover(moves & chunk.last & (beats == 1) & (place[: plan.count_bits] == 0)),
     ]
     return Claim(module=m, ports=inputs_of(unit))
@@ -78,16 +81,19 @@ def read_room(unit: Port) -> Claim:
     m.submodules.unit = inside.fragment
     queue, chunk = inside.child("read_queue").unit, unit.chunks.payload
     depth = queue.depth
-    beats, owed = Signal(10), Signal(16)
+    beats = Signal(10)
+    owed = Signal(16)
     m.d.comb += beats.eq(Mux(chunk.write, 0, chunk.count + 1))
-    shown, before, freed = unit.chunks.valid, Signal(), Signal()
+    shown = unit.chunks.valid
+    before = Signal()
+    freed = Signal()
     asked = Mux(shown & unit.chunks.ready, beats, 0)
     m.d.sync += [
         owed.eq(owed + asked - unit.give),
         before.eq(shown),
         freed.eq(queue.r_rdy & queue.r_en),
     ]
-    promised, room = (inside.register(name="$signal", place=place) for place in (0, 1))
+    promised, room = (inside.register(name=name) for name in ("promised", "room"))
     level = queue.level
     uncounted = Mux(shown & ~before, beats, 0)
     waits = Mux(shown, beats, 0)
@@ -116,9 +122,14 @@ def older_beats(unit: Unanswered) -> Claim:
     m = Module()
     inside = Inside(unit)
     m.submodules.unit = inside.fragment
-    mark, count, ahead = Signal(), Signal(8), Signal(8)
-    start, length, slot = Signal(PLACE_BITS), Signal(8), Signal(unit._places)
-    newer, following = Signal(), inside.register(name="following")
+    mark = Signal()
+    count = Signal(8)
+    ahead = Signal(8)
+    start = Signal(PLACE_BITS)
+    length = Signal(8)
+    slot = Signal(unit._places)
+    newer = Signal()
+    following = inside.register(name="following")
     m.d.comb += [
         Assume(~unit.begin | (count != unit._places)),
         Assume(~unit.answered | (count != 0)),
@@ -129,8 +140,10 @@ def older_beats(unit: Unanswered) -> Claim:
         m.d.sync += [ahead.eq(count - unit.answered + 1), newer.eq(0)]
     with m.Elif(ahead != 0):
         m.d.sync += [ahead.eq(ahead - unit.answered), newer.eq(newer | unit.begin)]
-    past, same = (unit.place - start)[:PLACE_BITS], Signal()
-    before, free = Signal(PLACE_BITS), Signal()
+    past = (unit.place - start)[:PLACE_BITS]
+    same = Signal()
+    before = Signal(PLACE_BITS)
+    free = Signal()
     m.d.sync += [before.eq(unit.place), free.eq(~unit.held & ~unit.begin)]
     m.d.comb += same.eq(free & (unit.place == before))
     m.d.comb += [

@@ -32,7 +32,8 @@ class _Parts:
         self.level = {}
         places = {"responses": BURSTS, "asked": _ASKED, "beats": _ROOM, "found": _READS}
         for name, depth in places.items():
-            queue, level = getattr(self, name), Signal(range(depth + 2), name=f"level_{name}")
+            queue = getattr(self, name)
+            level = Signal(range(depth + 2), name=f"level_{name}")
             m.d.sync += level.eq(level + queue.w_en - (queue.r_rdy & queue.r_en))
             m.d.comb += [
                 Assume(~queue.r_rdy | (level != 0)),
@@ -65,7 +66,8 @@ def merge(unit: Merge) -> Claim:
 def _responses(m: Module, inside: Inside, parts: _Parts) -> None:
     """Claim that each answer is passed on once, and has its place."""
     unit, queue, level = inside.unit, parts.responses, parts.level["responses"]
-    come, b, open_ = unit.memory_write.b, unit.axi_write.b, Signal(range(BURSTS + 2))
+    come, b = unit.memory_write.b, unit.axi_write.b
+    open_ = Signal(range(BURSTS + 2))
     m.d.sync += open_.eq(open_ + parts.unanswered.begin - come.valid)
     m.d.comb += [
         Assume(~come.valid | (open_ != 0)),
@@ -88,9 +90,13 @@ def _enters(m: Module, inside: Inside, parts: _Parts):
     aw, w, out = unit.axi_write.aw, unit.axi_write.w, unit.memory_write.aw
     low, width = unit._index_bits, 32 - unit._index_bits
     came, beat = aw.valid & aw.ready, w.valid & w.ready
-    waits, waiting, sent = Signal(), Signal.like(aw.payload), Signal.like(aw.payload)
-    left, at = Signal(9), Signal(width)
-    lacking, place = Signal(), Signal(width)
+    waits = Signal()
+    waiting = Signal.like(aw.payload)
+    sent = Signal.like(aw.payload)
+    left = Signal(9)
+    at = Signal(width)
+    lacking = Signal()
+    place = Signal(width)
     asked = parts.asked.w_en & parts.asked.w_data
     with m.If(beat):
         m.d.sync += [left.eq(left - 1), at.eq(at + 1)]
@@ -103,8 +109,8 @@ def _enters(m: Module, inside: Inside, parts: _Parts):
         m.d.sync += lacking.eq(0)
     with m.If(beat & ~w.payload.strb.all()):
         m.d.sync += [lacking.eq(1), place.eq(at)]
-    names = {"waits": 0, "active": 1, "wanted": 2, "place": 3}
-    held = {name: inside.register(name="$signal", place=n) for name, n in names.items()}
+    names = ("waits", "active", "wanted", "place")
+    held = {name: inside.register(name=name) for name in names}
     m.d.comb += [
         implies(came, ~waits),
         implies(begins, waits & ((left == 0) | ((left == 1) & beat))),
@@ -137,8 +143,11 @@ def _asks(m: Module, inside: Inside, parts: _Parts, wanted) -> None:
     asked, found, beats, i = parts.asked, parts.found, parts.beats, parts.addresses.i
     goes, mine = i.valid & i.ready, asked.w_en & asked.w_data
     passed, leaves = ar.valid & ar.ready, unit.axi_read.r.valid & unit.axi_read.r.ready
-    owed, own, freed = Signal(10), Signal(range(_READS + 2)), Signal()
-    shown, free = parts.shown, Signal()
+    owed = Signal(10)
+    own = Signal(range(_READS + 2))
+    freed = Signal()
+    shown = parts.shown
+    free = Signal()
     of_own = come.valid & asked.r_data
     m.d.sync += [
         owed.eq(owed + Mux(passed, ar.payload.len + 1, 0) - (come.valid & ~asked.r_data)),
@@ -168,10 +177,10 @@ def _asks(m: Module, inside: Inside, parts: _Parts, wanted) -> None:
         Assert(shown.i.payload.as_value() == beats.r_data),
         # Lemmas: what is promised, and what is under way.
         Assert((inside.register(name="promised") == places) & (places <= _ROOM)),
-        Assert(inside.register(name="$signal", place=7) == freed),
-        Assert(inside.register(name="$signal", place=6) == own + parts.level["found"]),
+        Assert(inside.register(name="freed") == freed),
+        Assert(inside.register(name="owed") == own + parts.level["found"]),
         Assert(own + parts.level["found"] <= _READS),
-        implies(inside.register(name="$signal", place=5) & lacking, free),
+        implies(inside.register(name="settled") & lacking, free),
         Cover(mine & (own == 1) & (parts.level["beats"] == 2)),
     ]
 
@@ -181,7 +190,8 @@ def _leaves(m: Module, unit: Merge, parts: _Parts) -> None:
     head, whole, found, queue = parts.head, parts.whole, parts.found, parts.queue
     beat, out, w = head.o.payload, whole.i.payload, unit.memory_write.w
     lacks = ~beat.strb.all()
-    merges, moves = Signal(), head.o.valid & head.o.ready
+    merges = Signal()
+    moves = head.o.valid & head.o.ready
     masked = Cat(strobe.replicate(8) for strobe in beat.strb)
     m.d.comb += [
         merges.eq(found.r_en & found.r_rdy),

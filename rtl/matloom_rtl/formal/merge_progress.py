@@ -4,6 +4,7 @@ from amaranth.hdl import Assert, Assume, Cover, Module, Mux, Signal
 
 from matloom_rtl.bus.axi import WriteBeat
 from matloom_rtl.formal.channel import implies
+from matloom_rtl.formal.freed_queue import FreedQueue
 from matloom_rtl.formal.inside import Inside, inputs_of
 from matloom_rtl.formal.proof import Claim, Proof
 from matloom_rtl.sdram.merge import _ASKED, _BEATS, _LONGEST, _READS, _ROOM, BURSTS, Merge
@@ -17,57 +18,6 @@ _PAUSE = 5
 _MAY, _MUST_WAIT = _ASKED + 1, _ASKED + 3
 
 
-class _Queue:
-    """A queue, taken out: what follows from that items leave once, in order, unchanged.
-
-    Members
-    -------
-    unit, level:
-        The queue; items in it.
-    counts, newest:
-        How many of its items have each of some flags, and the flags of the last that came.
-    """
-
-    def __init__(self, m: Module, inside: Inside, name: str, depth: int, flags=lambda item: ()):
-        self.unit = unit = inside.child(name).unit
-        self.level = Signal(range(depth + 2), name=f"level_{name}")
-        comes, leaves = unit.w_en, unit.r_rdy & unit.r_en
-        m.d.sync += self.level.eq(self.level + comes - leaves)
-        m.d.comb += [
-            Assume(~unit.r_rdy | (self.level != 0)),
-            implies(comes, self.level < depth),
-            Assert(self.level <= depth),
-        ]
-        self.counts, self.newest = [], []
-        came, goes = flags(unit.w_data), flags(unit.r_data)
-        for number, (flag, gone) in enumerate(zip(came, goes, strict=True)):
-            count = Signal.like(self.level, name=f"count_{name}_{number}")
-            newest = Signal(name=f"newest_{name}_{number}")
-            m.d.sync += [
-                count.eq(count + (comes & flag) - (leaves & gone)),
-                newest.eq(Mux(comes, flag, newest)),
-            ]
-            several = Mux(gone, count > newest, self.level - count > ~newest)
-            m.d.comb += [
-                Assume(~unit.r_rdy | Mux(self.level == 1, gone == newest, several)),
-                Assert(count <= self.level),
-                implies((self.level != 0) & newest, count != 0),
-                implies((self.level != 0) & ~newest, count != self.level),
-            ]
-            self.counts.append(count)
-            self.newest.append(newest)
-
-    def shows_at_once(self, m: Module) -> None:
-        """Assume that an item is shown from the cycle after it came."""
-        m.d.comb += Assume(self.unit.r_rdy == (self.level != 0))
-
-    def shows_soon(self, m: Module) -> None:
-        """Assume that an item is hidden for a cycle at most."""
-        hidden = Signal(name=f"hidden_{self.level.name}")
-        m.d.sync += hidden.eq((self.level != 0) & ~self.unit.r_rdy)
-        m.d.comb += Assume(~hidden | self.unit.r_rdy)
-
-
 class _Parts:
     """The unit's queues, and what passes between it, memory and the initiator."""
 
@@ -78,10 +28,10 @@ class _Parts:
             beat = WriteBeat(unit._bits)(item)
             return ~beat.strb.all(), beat.last
 
-        self.queue = _Queue(m, inside, "queue", _BEATS, flags_of)
-        self.asked = _Queue(m, inside, "asked", _ASKED, lambda item: (item,))
+        self.queue = FreedQueue(m, inside, "queue", _BEATS, flags_of)
+        self.asked = FreedQueue(m, inside, "asked", _ASKED, lambda item: (item,))
         self.found, self.responses, self.beats = (
-            _Queue(m, inside, name, depth)
+            FreedQueue(m, inside, name, depth)
             for name, depth in (("found", _READS), ("responses", BURSTS), ("beats", _ROOM))
         )
         for queue in (self.found, self.asked, self.responses):
@@ -120,15 +70,19 @@ class _Owed:
     def __init__(self, m: Module, unit: Merge, parts: _Parts):
         write, read, w = unit.memory_write, unit.memory_read, unit.axi_write.w
         asked, begins = parts.asked, parts.unanswered.begin
-        self.open_, self.sent = Signal(range(BURSTS + 2)), Signal(range(BURSTS + 2))
-        self.left, self.beats, self.lacking = Signal(9), Signal(10), Signal()
+        self.open_ = Signal(range(BURSTS + 2))
+        self.sent = Signal(range(BURSTS + 2))
+        self.left = Signal(9)
+        self.beats = Signal(10)
+        self.lacking = Signal()
         self.taken, self.own = w.valid & w.ready, asked.counts[0]
         self.passed = unit.axi_read.ar.valid & unit.axi_read.ar.ready
         self.mine = asked.unit.w_en & asked.unit.w_data
         come, last = read.r.valid, read.r.payload.last
         others = asked.level - self.own
         aw = unit.axi_write.aw
-        self.waiting, came = Signal.like(aw.payload, name="waiting"), aw.valid & aw.ready
+        self.waiting = Signal.like(aw.payload, name="waiting")
+        came = aw.valid & aw.ready
         gone = write.w.valid & write.w.ready & write.w.payload.last
         length = Mux(self.passed, unit.axi_read.ar.payload.len + 1, 0)
         theirs = come & ~asked.unit.r_data
@@ -170,20 +124,23 @@ def progress(unit: Merge) -> Claim:
     parts = _Parts(m, inside)
     m.submodules.unit = inside.fragment
     owed, head = _Owed(m, unit, parts), parts.head.o
-    held, held_before, lacked = parts.unanswered.held, Signal(), Signal()
+    held = parts.unanswered.held
+    held_before = Signal()
+    lacked = Signal()
     m.d.sync += [held_before.eq(held), lacked.eq(owed.lacking)]
     m.d.comb += [
         Assume(~(held & owed.lacking) | (owed.open_ > 1)),
         Assume(~(owed.lacking & lacked & ~held_before) | ~held),
         # Lemma: that none holds it is known a cycle later.
-        Assert(inside.register(name="$signal", place=5) == (lacked & ~held_before)),
+        Assert(inside.register(name="settled") == (lacked & ~held_before)),
     ]
     moves = head.valid & head.ready
     beats = (parts.queue.level != 0) | head.valid
-    begins, waits = parts.unanswered.begin, inside.register(name="$signal", place=0)
+    begins, waits = parts.unanswered.begin, inside.register(name="waits")
     asks = unit.axi_read.ar.valid
     goes_on = moves | begins | owed.taken | owed.passed | owed.mine
-    alone, nobody = Signal(4), Signal(4)
+    alone = Signal(4)
+    nobody = Signal(4)
     idle = (beats | waits | asks) & ~goes_on & ~owed.memory & ~owed.initiator
     m.d.sync += [
         alone.eq(Mux(beats & ~moves & ~owed.memory, alone + ~alone.all(), 0)),
@@ -206,11 +163,11 @@ def _lemmas(m: Module, inside: Inside, parts: _Parts, owed: _Owed) -> None:
     head_lacks, active = head.valid & ~head.payload.strb.all(), owed.left != 0
     head_last, whole_last = head.valid & head.payload.last, whole.valid & whole.payload.last
     own = owed.own + parts.found.level
-    freed, shown = Signal(), parts.shown.o.valid
+    freed = Signal()
+    shown = parts.shown.o.valid
     m.d.sync += freed.eq(unit.axi_read.r.valid & unit.axi_read.r.ready)
     held = {
-        name: inside.register(name="$signal", place=place)
-        for name, place in (("waits", 0), ("active", 1), ("wanted", 2), ("owed", 6), ("freed", 7))
+        name: inside.register(name=name) for name in ("waits", "active", "wanted", "owed", "freed")
     }
     promised = owed.beats + parts.beats.level + shown + freed
     waits, waiting = held["waits"], inside.register(name="waiting")
@@ -241,9 +198,13 @@ def _ranks(m: Module, inside: Inside, parts: _Parts, owed: _Owed):
     most one of the initiator's goes before it; then with each burst that is read.
     """
     unit, asked = parts.unit, parts.asked
-    mark, wants, follows = Signal(name="mark"), Signal(), Signal()
-    place, rank, before = Signal(range(_ASKED + 2)), Signal(6), Signal(6)
-    settled, recent = (inside.register(name="$signal", place=n) for n in (5, 4))
+    mark = Signal(name="mark")
+    wants = Signal()
+    follows = Signal()
+    place = Signal(range(_ASKED + 2))
+    rank = Signal(6)
+    before = Signal(6)
+    settled, recent = (inside.register(name=name) for name in ("settled", "recent"))
     lacks = owed.taken & ~unit.axi_write.w.payload.strb.all()
     pops = asked.unit.r_rdy & asked.unit.r_en
     may = parts.addresses.i.ready & asked.unit.w_rdy

@@ -40,7 +40,8 @@ class Order:
             Assert(~(shown & (self.ahead == 1)) | (shown_item == self.value)),
         ]
         # Not vacuous: many items are inside, and a marked item that came after another leaves.
-        many, waited = Signal(), Signal()
+        many = Signal()
+        waited = Signal()
         with m.If(self.ahead > 1):
             m.d.sync += waited.eq(1)
         with m.If(self.count == min(places, _MANY)):

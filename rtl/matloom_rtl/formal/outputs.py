@@ -27,10 +27,8 @@ class _Grids:
         self.at, self.before, self.some = [None, unit.grid], [None], [None]
         for stage in range(1, _STAGES + 1):
             before = Signal(shape, name=f"before_{stage}", reset_less=True)
-            some, later = (
-                Signal(name=f"some_{stage}"),
-                Signal(shape, name=f"later_{stage}", reset_less=True),
-            )
+            some = Signal(name=f"some_{stage}")
+            later = Signal(shape, name=f"later_{stage}", reset_less=True)
             with m.If(self.valid[stage]):
                 m.d.sync += [before.eq(self.at[stage]), some.eq(1)]
             m.d.sync += later.eq(self.at[stage])
@@ -55,7 +53,8 @@ class _Grids:
         return Cat(now[name] == before[name] for name in self._names).all()
 
     def _assume(self, m: Module, unit: Outputs) -> None:
-        grid, there, moved = unit.grid, unit.valid[0], Signal(_STAGES - 1)
+        grid, there = unit.grid, unit.valid[0]
+        moved = Signal(_STAGES - 1)
         m.d.sync += moved.eq(unit.valid)
         m.d.comb += [
             Assume(unit.valid[1:] == moved),
@@ -76,7 +75,8 @@ class _Count:
     """A number of what came before in some range: of the vector in a stage, and the next one."""
 
     def __init__(self, m: Module, name: str, bits: int, there, restart):
-        self.next, self.now = Signal(bits, name=f"{name}_next"), Signal(bits, name=f"{name}_now")
+        self.next = Signal(bits, name=f"{name}_next")
+        self.now = Signal(bits, name=f"{name}_now")
         m.d.comb += self.now.eq(Mux(restart, 0, self.next))
         self._m, self._there = m, there
 
@@ -121,11 +121,11 @@ def _lines(m: Module, inside: Inside, grids: _Grids):
     counted = Signal()
     with m.If(there):
         m.d.sync += counted.eq(number.now >= grid.first_output)
-    left = inside.register(name="$like", place=0)
+    left = inside.register(name="before")
     m.d.comb += [
         implies(there, unit.position == place.now),
         implies(there, unit.first_line == (line.now == 0)),
-        Assert(inside.register(name="$signal", place=0) == counted),
+        Assert(inside.register(name="counted") == counted),
         Assert(inside.register(name="line_following") == place.next),
     ]
     some = grids.some[1]
@@ -168,7 +168,7 @@ def _grid(m: Module, inside: Inside, grids: _Grids, counted):
         _axis(m, inside, name, (found, skipped), grids, begun)
     some = grids.some[2]
     m.d.comb += [
-        implies(some, inside.register(name="$signal", place=1) == (~begun | (place.next == 0))),
+        implies(some, inside.register(name="after_end") == (~begun | (place.next == 0))),
         # What was not too early does not become so within a step.
         implies(there & ~grid.first & begun, counted),
         implies(some & ~there, begun == counted),
@@ -196,7 +196,7 @@ def _axis(m: Module, inside: Inside, name: str, counts, grids: _Grids, begun) ->
         inside.register(name=f"{name}_{n}") for n in ("skips", "left", "some")
     )
     passed = found.next + (skipped.next != 0)
-    last = inside.register(name="$signal", place=1)
+    last = inside.register(name="after_end")
     there = grids.some[2] & (~last if name == "x" else 1)
     m.d.comb += [
         implies(there & begun, skips == Mux(skipped.next == 0, 0, skip + 1 - skipped.next)),
@@ -210,7 +210,9 @@ def _axis(m: Module, inside: Inside, name: str, counts, grids: _Grids, begun) ->
 def _entries(m: Module, inside: Inside, grids: _Grids, is_output) -> None:
     """Claim that the entries of a block's outputs follow each other, in every step the same."""
     unit, there, grid = inside.unit, grids.valid[3], grids.at[3]
-    following, of_block, now = (Signal.like(unit.entry) for _ in range(3))
+    following = Signal.like(unit.entry)
+    of_block = Signal.like(unit.entry)
+    now = Signal.like(unit.entry)
     written = Signal(reset_less=True)
     m.d.sync += written.eq(is_output)
     m.d.comb += now.eq(Mux(grid.start, unit.acc_addr, Mux(grid.resume, of_block, following)))
@@ -222,7 +224,7 @@ def _entries(m: Module, inside: Inside, grids: _Grids, is_output) -> None:
     m.d.comb += [
         implies(there, unit.entry == now),
         implies(there, inside.register(name="output") == written),
-        implies(some, inside.register(name="$like", place=-1) == following),
+        implies(some, inside.register(name="following") == following),
         implies(some, inside.register(name="block") == of_block),
         Assert(inside.register(name="second") == grids.at[2].as_value()),
         Assert(inside.register(name="third") == grids.at[3].as_value()),

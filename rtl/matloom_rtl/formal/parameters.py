@@ -33,9 +33,12 @@ class Reads:
 
     def __init__(self, m: Module, unit: Parameters):
         i, read, columns = unit.i, unit.read, unit._columns
-        self.task, self.begun = Signal(i.payload.shape(), reset_less=True), Signal()
-        self.block, self.index = Signal(len(i.payload.blocks) + 1), Signal(4)
-        self.asked, self.wanted = Signal(5), Signal(4)
+        self.task = Signal(i.payload.shape(), reset_less=True)
+        self.begun = Signal()
+        self.block = Signal(len(i.payload.blocks) + 1)
+        self.index = Signal(4)
+        self.asked = Signal(5)
+        self.wanted = Signal(4)
         self.address = Signal(unit._config.spad_size_bits, reset_less=True)
         task, reads, takes = self.task, read.valid & read.ready, i.valid & i.ready
         self.granted = reads
@@ -91,8 +94,8 @@ def reads_lemmas(m: Module, inside: Inside, walk: Reads) -> None:
     """Claim what is left of the block at hand, by the state of the unit."""
     unit, states = inside.unit, inside.in_states
     read, task, wanted = unit.read, walk.task, walk.wanted
-    arrived, left, load = (inside.register(name="$signal", place=n) for n in range(3))
-    kept = task.shape()(inside.register(name="$signal", place=3))
+    arrived, left, load = (inside.register(name=name) for name in ("arrived", "wanted", "load"))
+    kept = task.shape()(inside.register(name="task"))
     missing, fetched = (inside.register(name=name) for name in ("missing", "fetched"))
     address, some = inside.register(name="address"), wanted != 0
     fetches, busy = states("Fetch"), ~states("Idle")

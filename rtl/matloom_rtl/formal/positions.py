@@ -88,9 +88,10 @@ def _entries(m: Module, inside: Inside, nest: Nest, block_end) -> None:
     The first of them has the first entries of the pairs, the second the second ones.
     """
     unit = inside.unit
-    entry, of_block = Signal.like(unit.entry), Signal.like(unit.entry)
+    entry = Signal.like(unit.entry)
+    of_block = Signal.like(unit.entry)
     has_pairs, odd = unit._pair_bits is not None, nest.index["block"][0]
-    paired = Signal() if has_pairs else Const(0)
+    paired = Signal(name="paired") if has_pairs else Const(0)
     with m.If(unit.start):
         m.d.sync += [entry.eq(unit.entry), of_block.eq(unit.entry)]
         if has_pairs:
@@ -105,10 +106,10 @@ def _entries(m: Module, inside: Inside, nest: Nest, block_end) -> None:
     place = Mux(paired, Cat(entry[:bits], odd, entry[bits:])[: len(entry)], entry)
     m.d.comb += [
         implies(shown, unit.position.entry == place),
-        implies(shown, inside.register(name="$like") == entry),
+        implies(shown, inside.register(name="entry") == entry),
     ]
     if has_pairs:
-        second, pairs = (inside.register(name="$signal", place=place) for place in (0, 1))
+        second, pairs = (inside.register(name=name) for name in ("second", "paired"))
         m.d.comb += [
             implies(shown, pairs == paired),
             implies(shown & paired, second == odd),

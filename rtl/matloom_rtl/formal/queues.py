@@ -7,10 +7,10 @@ from amaranth.lib.fifo import SyncFIFO, SyncFIFOBuffered
 from matloom_rtl.formal.inside import Inside
 from matloom_rtl.formal.order import Order
 from matloom_rtl.formal.proof import Claim, Proof
-from matloom_rtl.memory.credit_fifo import CreditFIFO
 from matloom_rtl.memory.credits import CREDITS, CreditQueue
 from matloom_rtl.memory.skid_buffer import SkidBuffer
 from matloom_rtl.memory.stream_register import StreamRegister
+from matloom_rtl.memory.unchecked_fifo import UncheckedFIFO
 
 __all__ = ["queue_proofs"]
 
@@ -38,10 +38,10 @@ def _wrapped(first, steps, places: int):
     return Mux(total >= places, total - places, total)
 
 
-def credit_fifo(depth: int, unit=None) -> Claim:
-    """Claim order of a CreditFIFO whose users write only with a place, and take what is there."""
+def unchecked_fifo(depth: int, unit=None) -> Claim:
+    """Claim order of an UncheckedFIFO whose users heed its places and items."""
     m = Module()
-    fifo = unit or CreditFIFO(width=_BITS, depth=depth)
+    fifo = unit or UncheckedFIFO(width=_BITS, depth=depth)
     inside = Inside(fifo)
     m.submodules.unit = inside.fragment
     order = Order(
@@ -135,11 +135,12 @@ def credit_queue(hand: bool, stored: bool, unit=None) -> Claim:
     )
     _stays(m, o.valid, o.ready)
     # Items of the pipeline before the queue: those that began and have not arrived.
-    begun, taken = Signal(range(CREDITS + 2)), Signal()
+    begun = Signal(range(CREDITS + 2))
+    taken = Signal()
     m.d.sync += [begun.eq(begun + queue.start - queue.w_en), taken.eq(o.valid & o.ready)]
     shown, write = inside.addresses("storage")
     following, _write = inside.addresses("hand")
-    used = inside.register(bits=CREDITS.bit_length())
+    used = inside.register(name="used")
     waiting = Signal(len(write))
     value = data.View(layout, order.value)
     m.d.comb += [
@@ -158,7 +159,8 @@ def credit_queue(hand: bool, stored: bool, unit=None) -> Claim:
         word = inside.peek("hand", newest)
         m.d.comb += _implies(order.ahead > 1, word == value.hand)
         # Without an item the fields at hand are those of one that did not come.
-        before, came = Signal.like(queue.w_data.hand), Signal()
+        before = Signal.like(queue.w_data.hand)
+        came = Signal()
         m.d.sync += [before.eq(queue.w_data.hand), came.eq(queue.w_en)]
         m.d.comb += _implies(~o.valid, ~came & (o.payload.hand == before))
     if stored:
@@ -248,8 +250,8 @@ def _parts(hand: bool, stored: bool) -> str:
 def _described(unit) -> tuple[str, object] | None:
     """Return name and claim of a queue; None for any other unit."""
     match unit:
-        case CreditFIFO(_depth=depth):
-            return f"CreditFIFO, {depth} places", lambda: credit_fifo(depth)
+        case UncheckedFIFO(_depth=depth):
+            return f"UncheckedFIFO, {depth} places", lambda: unchecked_fifo(depth)
         case SkidBuffer(_payload=layout, _at_hand=at_hand):
             both = _both(layout, at_hand)
             return f"SkidBuffer, fields {_parts(*both)}", lambda: skid_buffer(*both)

@@ -138,9 +138,10 @@ def _asks(m: Module, inside: Inside, parts: _Parts, kinds) -> None:
 
 def _stays(m: Module, inside: Inside, begun) -> None:
     """Assume that command and numbers stay while something is asked for or under way."""
-    unit, room = inside.unit, inside.register(name="$signal", place=0)
+    unit, room = inside.unit, inside.register(name="room")
     held = Cat(unit.command, unit.numbers)
-    before, busy = Signal.like(held, name="held_before", reset_less=True), Signal()
+    before = Signal.like(held, name="held_before", reset_less=True)
+    busy = Signal()
     m.d.sync += [before.eq(held), busy.eq(begun | (room != room.init))]
     m.d.comb += Assume(~busy | (held == before))
 
@@ -202,7 +203,7 @@ def _elements(m: Module, inside: Inside, arrives: list):
 def _places(m: Module, inside: Inside, parts: _Parts, on_way, kinds) -> None:
     """Claim that no more is under way than there are places, and that sums wait for their bytes."""
     (summed, read), (from_bytes, multiplies) = on_way, kinds
-    room, depth = inside.register(name="$signal", place=0), parts.depth
+    room, depth = inside.register(name="room"), parts.depth
     alone = sum((each & ~multiplies for each in summed), Const(0))
     flying = alone + sum(read) + sum(parts.multiplied)
     m.d.comb += [

@@ -27,8 +27,8 @@ def registers(unit: Registers) -> Claim:
     for channel in (bus.b, bus.r):
         stays(m, channel)
     address, word = (_inside(m, channel, bus.b) for channel in (bus.aw, bus.w))
-    parts = inside.register(name="$signal", place=0), inside.register(name="have_word")
-    stages = inside.register(name="$signal", place=3), inside.register(name="looked")
+    parts = inside.register(name="have_address"), inside.register(name="have_word")
+    stages = inside.register(name="looking"), inside.register(name="looked")
     read = _inside(m, bus.ar, bus.r)
     written = _waited(m, address & word & ~bus.b.valid)
     looked = _waited(m, read & ~bus.r.valid & unit.counter_shown & ~(address & word))

@@ -40,8 +40,10 @@ def _quotients(m: Module, product, right) -> dict:
     """Return the quotient by two to 31 + `right` under each rule, from its definition."""
     half = Signal(63)
     m.d.comb += half.eq(Const(1 << 30, 63) << right)
-    doubled, magnitude = Signal(signed(34)), Signal(63)
-    small_half, negative = Signal(32), product < 0
+    doubled = Signal(signed(34))
+    magnitude = Signal(63)
+    small_half = Signal(32)
+    negative = product < 0
     m.d.comb += [
         # To the nearest multiple of 2**31, halves up; then halves of what is left away from zero.
         doubled.eq((product + (1 << 30)) >> 31),
@@ -71,7 +73,8 @@ class _Cut(Lane):
     def __init__(self, bits: int = 8):
         super().__init__(bits)
         self.shifted = Signal(signed(32))
-        self.total, self.below = Signal(signed(47)), Signal()
+        self.total = Signal(signed(47))
+        self.below = Signal()
 
     def _multiply(self, m: Module, value, multiplier):
         m.d.comb += self.shifted.eq(value)
@@ -86,7 +89,8 @@ def shifts() -> Claim:
     pipe.constant(unit.rounding, unit.pre_shift)
     value, bias, shift = (pipe.before(each) for each in (unit.value, unit.bias, unit.shift))
     away = (unit.rounding == Rounding.AVERAGE) & (value < 0)
-    biased, left = Signal(signed(32)), Signal(7)
+    biased = Signal(signed(32))
+    left = Signal(7)
     m.d.comb += [
         biased.eq(Mux(away, value - bias, value + bias)),
         left.eq(unit.pre_shift + Mux(shift > 0, shift, 0)),
@@ -106,7 +110,8 @@ class _Parts(Lane):
         super().__init__()
         self.parts = []
         #: The sum of the products without its lowest bits, and whether any of these is a one.
-        self.total, self.below = Signal(signed(47)), Signal()
+        self.total = Signal(signed(47))
+        self.below = Signal()
 
     def _product(self, m: Module, value, multiplier, name: str):
         part = Signal.like(value * multiplier, name=name)
@@ -145,7 +150,8 @@ class _Rounded(Lane):
 
     def __init__(self, bits: int):
         super().__init__(bits)
-        self.floor, self.up = Signal(signed(32)), Signal()
+        self.floor = Signal(signed(32))
+        self.up = Signal()
 
     def elaborate(self, platform):
         m = Module()

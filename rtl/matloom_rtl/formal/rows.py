@@ -75,10 +75,10 @@ def _lemmas(m: Module, inside: Inside, nest: Nest, fill) -> None:
     shown, comes = unit.o.valid, nest.running & ~unit.o.valid
     row, plane = nest.index["rows"], nest.index["planes"]
     turns, goes_on, from_first, row_number, plane_number = (
-        inside.register(name=name) for name in ("turns", "goes_on", "from_first", "$like", "plane")
+        inside.register(name=name) for name in ("turns", "goes_on", "from_first", "number", "plane")
     )
-    begins = inside.register(name="$signal", place=2)
-    external = inside.register(name="$signal", place=0)
+    begins = inside.register(name="begins")
+    external = inside.register(name="external")
     row_end, end = nest.last["rows"], nest.end
     m.d.comb += [
         *nest.lemmas(),
@@ -100,7 +100,7 @@ def _lemmas(m: Module, inside: Inside, nest: Nest, fill) -> None:
                 Mux(nest.running, plane + 1, 1),
             )[:12]
         ),
-        implies(comes, inside.register(name="$signal", place=1) == row_end),
+        implies(comes, inside.register(name="plane_end") == row_end),
         implies(comes, inside.register(name="last_plane") == nest.last["planes"]),
     ]
     store, place, kept = (

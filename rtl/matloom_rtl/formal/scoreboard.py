@@ -24,7 +24,10 @@ def scoreboard(unit: Control) -> Claim:
     m.submodules.unit = inside.fragment
     numbers, forget = inside.register(name="completed"), inside.source("forget")
     done = [getattr(unit, opcode.name.lower()).done for opcode in UNITS]
-    which, was, begun, count = Signal(range(len(UNITS))), Signal(2), Signal(), Signal(_BITS)
+    which = Signal(range(len(UNITS)))
+    was = Signal(2)
+    begun = Signal()
+    count = Signal(_BITS)
     m.d.sync += [was.eq(which), begun.eq(1), count.eq(count + (Cat(done) >> which)[0])]
     with m.If(forget):
         m.d.sync += count.eq(0)

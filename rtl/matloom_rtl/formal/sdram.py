@@ -54,7 +54,9 @@ def _chunks(m: Module, port, parts: Parts, rules: Rules) -> None:
     """Claim that chunks pass in order, unchanged, each beat once in its row, at the pins."""
     plan, given, pins, columns = rules.plan, rules.given, rules.pins, parts.columns
     layout = plan.chunk_layout
-    taken, held, full = port.chunks.valid & port.chunks.ready, Signal(layout), Signal()
+    taken = port.chunks.valid & port.chunks.ready
+    held = Signal(layout)
+    full = Signal()
     passed = columns.i.valid & columns.i.ready
     with m.If(taken):
         m.d.sync += [held.eq(port.chunks.payload), full.eq(1)]
@@ -67,8 +69,11 @@ def _chunks(m: Module, port, parts: Parts, rules: Rules) -> None:
         implies(full, parts.next == held),
     ]
     # The pins are a cycle later than the commands.
-    late, now = Signal(), Signal(layout)
-    place, left, coming = Signal(plan.beat_bits), Signal(plan.count_bits + 1), Signal(layout)
+    late = Signal()
+    now = Signal(layout)
+    place = Signal(plan.beat_bits)
+    left = Signal(plan.count_bits + 1)
+    coming = Signal(layout)
     m.d.sync += [late.eq(passed), coming.eq(held)]
     rest = left - given.column
     with m.If(given.column):

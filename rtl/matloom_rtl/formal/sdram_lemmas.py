@@ -25,8 +25,9 @@ class Parts:
         self.next, self.chunk = (
             layout(children[name].register(name="chunk")) for name in ("opener", "columns")
         )
-        spaces = (children["columns"].register(name="$signal", place=n) for n in (0, 1))
-        self.free, self.turned = spaces
+        self.free, self.turned = (
+            children["columns"].register(name=name) for name in ("since_column", "since_read")
+        )
         self.active = columns.active
         banks, count = children["banks"], inside.unit.plan.part.banks
         self.banks = banks
@@ -36,7 +37,7 @@ class Parts:
         )
         sequence = children["sequence"]
         self.timer, self.due, self.pause = (
-            sequence.register(name="$signal", place=n) for n in range(3)
+            sequence.register(name=name) for name in ("timer", "due", "pause")
         )
         self.owed, self.wait, self.left, self.ready = (
             sequence.register(name=name) for name in ("owed", "wait", "left", "ready")

@@ -64,11 +64,14 @@ class Rules:
     def __init__(self, m: Module, unit: SdramController):
         plan, pins = unit.plan, unit.pins
         self.plan, self.pins, self.timing, self.waits = plan, pins, plan.timing, plan.waits
-        self.which, was, begun = (Signal(plan.bank_bits) for _ in range(3))
+        self.which = Signal(plan.bank_bits)
+        was = Signal(plan.bank_bits)
+        begun = Signal(plan.bank_bits)
         m.d.sync += [was.eq(self.which), begun.eq(1)]
         m.d.comb += Assume(~begun.any() | (self.which == was))
         self.given = given = Commands(m, pins)
-        self.is_open, self.row = Signal(), Signal(plan.row_bits)
+        self.is_open = Signal()
+        self.row = Signal(plan.row_bits)
         self.mine = pins.ba == self.which
         self.opens = given.activate & self.mine
         self.closes = given.precharge & (self.mine | pins.a[_ALL])
@@ -124,8 +127,10 @@ class Rules:
     def _order(self, m: Module, unit: SdramController) -> None:
         """Claim what must be open or closed, and the initialisation."""
         given, timing = self.given, self.waits
-        self.up, self.refreshed = Signal(range(timing.power_up + 1)), Signal(range(16))
-        self.mode_set, shift = Signal(), (self.plan.columns - 1).bit_length()
+        self.up = Signal(range(timing.power_up + 1))
+        self.refreshed = Signal(range(16))
+        self.mode_set = Signal()
+        shift = (self.plan.columns - 1).bit_length()
         m.d.sync += self.up.eq(Mux(self.up == timing.power_up, self.up, self.up + 1))
         with m.If(given.refresh & (self.refreshed != timing.initial_refreshes)):
             m.d.sync += self.refreshed.eq(self.refreshed + 1)
@@ -149,7 +154,8 @@ class Rules:
         """Claim that each refresh that was due is done before the next is."""
         distance = self.waits.refresh_due
         assert self.plan.gear * distance <= self.timing.refresh_due
-        self.clock, late = Signal(range(distance)), Signal()
+        self.clock = Signal(range(distance))
+        late = Signal()
         self.wraps = self.clock == distance - 1
         m.d.sync += self.clock.eq(Mux(self.wraps, 0, self.clock + 1))
         with m.If(self.wraps):

@@ -20,10 +20,15 @@ def sequencer(unit: Sequencer) -> Claim:
     inside = Inside(unit)
     m.submodules.unit = inside.fragment
     shown, latency = unit.unit.command, unit._config.acc_update_latency
-    taken, running, first = shown.valid & shown.ready, Signal(), Signal()
-    kept, asking = Signal.like(unit.command), Signal()
+    taken = shown.valid & shown.ready
+    running = Signal()
+    first = Signal()
+    kept = Signal.like(unit.command)
+    asking = Signal()
     # Cycles since the last result was granted, as far as they count.
-    written, settled, since = Signal(), Signal(), Signal(range(latency + 2))
+    written = Signal()
+    settled = Signal()
+    since = Signal(range(latency + 2))
     goes_on = running & ~unit.unit.done
     m.d.sync += [first.eq(taken), written.eq(goes_on & (written | unit.finished))]
     with m.If(taken):
@@ -56,7 +61,7 @@ def _lemmas(m: Module, inside: Inside, state) -> None:
     m.d.comb += [
         Assert(going("Idle", "Begin", "Stream", "Settle")),
         Assert(running == ~going("Idle")),
-        Assert(inside.register(name="$signal") == going("Idle")),
+        Assert(inside.register(name="idle") == going("Idle")),
         Assert(first == going("Begin")),
         Assert(going("Settle") == (since != 0)),
         implies(since != 0, inside.register(name="settling") + since == latency + 1),

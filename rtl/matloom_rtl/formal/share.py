@@ -62,7 +62,8 @@ def share_reads(unit: Share) -> Claim:
     inside = Inside(unit)
     m.submodules.unit = inside.fragment
     engine, link, out = unit.engine_read, unit.link_read, unit.axi_read
-    bursts, asked = Signal(range(unit._most + 1)), Signal()
+    bursts = Signal(range(unit._most + 1))
+    asked = Signal()
     ar = _Offered(m, engine.ar, link.ar, out.ar)
     r = _Answered(m, engine.r, link.r, out.r, asked)
     last = out.r.payload.last
@@ -70,7 +71,7 @@ def share_reads(unit: Share) -> Claim:
         bursts.eq(bursts + ar.engine - (r.engine & last)),
         asked.eq(ar.link | (asked & ~(r.link & last))),
     ]
-    waits, owned = (inside.register(name="$signal", place=place) for place in (0, 1))
+    waits, owned = (inside.register(name=name) for name in ("ar_waits", "reads_owned"))
     m.d.comb += [
         Assume(~ar.engine | (bursts != unit._most)),
         Assume(~out.r.valid | asked | (bursts != 0)),
@@ -81,7 +82,7 @@ def share_reads(unit: Share) -> Claim:
         implies(ar.link, bursts == 0),
         implies(ar.engine, ~asked),
         # Lemmas: what the unit knows.
-        Assert((inside.register(name="under_way") == bursts) & (bursts <= unit._most)),
+        Assert((inside.register(name="reads_under_way") == bursts) & (bursts <= unit._most)),
         implies(asked, owned),
         implies(owned, (bursts == 0) & (asked | link.ar.valid)),
         implies(waits, ~owned),
@@ -98,8 +99,11 @@ def share_writes(unit: Share) -> Claim:
     m.submodules.unit = inside.fragment
     engine, link, out = unit.engine_write, unit.link_write, unit.axi_write
     # Of bursts without a response: those with address, those with all data; data that go on.
-    addresses, bursts, goes_on = Signal(range(unit._most + 1)), Signal(8), Signal()
-    asked, sent = Signal(), Signal()
+    addresses = Signal(range(unit._most + 1))
+    bursts = Signal(8)
+    goes_on = Signal()
+    asked = Signal()
+    sent = Signal()
     aw = _Offered(m, engine.aw, link.aw, out.aw)
     w = _Offered(m, engine.w, link.w, out.w)
     b = _Answered(m, engine.b, link.b, out.b, asked & sent)
@@ -122,7 +126,8 @@ def share_writes(unit: Share) -> Claim:
         implies(aw.engine | w.engine, ~(asked | sent)),
     ]
     waiting, waits, counted, owned = (
-        inside.register(name="$signal", place=place) for place in (2, 3, 4, 5)
+        inside.register(name=name)
+        for name in ("aw_waits", "w_waits", "writes_under_way", "writes_owned")
     )
     ahead = Signal(signed(9))
     m.d.comb += [

@@ -20,8 +20,11 @@ def supervisor(unit: Supervisor) -> Claim:
     m = Module()
     inside = Inside(unit)
     m.submodules.unit = inside.fragment
-    left, late = inside.register(bits=32, place=0), inside.register(name="late")
-    still, idle, limit, bites = Signal(), Signal(32), Signal(32), Signal()
+    left, late = inside.register(name="left"), inside.register(name="late")
+    still = Signal()
+    idle = Signal(32)
+    limit = Signal(32)
+    bites = Signal()
     m.d.comb += still.eq(unit.running & ~unit.progress)
     with m.If(still & (limit != 0)):
         m.d.sync += [idle.eq(idle + (idle != limit)), bites.eq(idle + 1 >= limit)]
@@ -34,7 +37,8 @@ def supervisor(unit: Supervisor) -> Claim:
         Assert(left == Mux((limit != 0) & (idle == limit), 1, limit - idle)),
     ]
     record = Cat(unit.record, unit.record_index, unit.record_address)
-    failed, wanted = unit.status[2], Signal(len(record))
+    failed = unit.status[2]
+    wanted = Signal(len(record))
     _follow(m, unit, failed, bites, wanted)
     m.d.comb += [
         Assert(record == wanted),

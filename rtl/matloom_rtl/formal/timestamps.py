@@ -34,8 +34,11 @@ class _Times:
 
     def __init__(self, m: Module, unit: Timestamps, most: int):
         slots = unit._timestamps
-        self.begun, self.elapsed, self.rest = Signal(), Signal(range(most + 1)), Signal(range(4))
-        self.clearing, self.progress = Signal(), Signal(range(slots + 3))
+        self.begun = Signal()
+        self.elapsed = Signal(range(most + 1))
+        self.rest = Signal(range(4))
+        self.clearing = Signal()
+        self.progress = Signal(range(slots + 3))
         self.marked = [unit.done[n] & (unit.done_mark[n] != 0) for n in range(len(UNITS))]
         self.waits = [Signal(range(_MARKS + 1), name=f"waits_{n}") for n in range(len(UNITS))]
         apart = [Signal(range(_MARKS + 1), name=f"apart_{n}") for n in range(len(UNITS))]
@@ -62,7 +65,8 @@ class _Times:
 
     def _cycle(self, m: Module, unit: Timestamps) -> None:
         """Assume what the counter of cycles does, and that nothing completes before it is zero."""
-        before, counts = Signal(32), Signal()
+        before = Signal(32)
+        counts = Signal()
         m.d.sync += [before.eq(unit.cycle), counts.eq(~unit.start)]
         young = self.elapsed < 1
         m.d.comb += [
@@ -87,9 +91,14 @@ class _Completion:
 
     def __init__(self, m: Module, inside: Inside, times: _Times):
         unit = inside.unit
-        self.slot, was = (Signal(range(unit._timestamps)) for _ in range(2))
-        self.came, self.written, self.value = Signal(), Signal(), Signal(32)
-        self.owner, self.while_clearing, known = Signal(2), Signal(), Signal()
+        self.slot = Signal(range(unit._timestamps))
+        was = Signal(range(unit._timestamps))
+        self.came = Signal()
+        self.written = Signal()
+        self.value = Signal(32)
+        self.owner = Signal(2)
+        self.while_clearing = Signal()
+        known = Signal()
         self.pending = pending = inside.register(name="pending")
         mine = Cat(
             marked & (unit.done_mark[n] == self.slot) for n, marked in enumerate(times.marked)
@@ -130,8 +139,11 @@ def timestamps(unit: Timestamps) -> Claim:
     bits = len(inside.register(name="cycle_0"))
     times = _Times(m, unit, (1 << bits) - 1)
     completion = _Completion(m, inside, times)
-    slot, shown, read = completion.slot, Signal(32), Signal()
-    done, expected = times.begun & ~times.clearing, Signal(32)
+    slot = completion.slot
+    shown = Signal(32)
+    read = Signal()
+    done = times.begun & ~times.clearing
+    expected = Signal(32)
     m.d.comb += shown.eq(Mux(completion.written, completion.value, 0))
     m.d.sync += [read.eq(done & (unit.slot == slot)), expected.eq(shown)]
     m.d.comb += [
@@ -154,7 +166,7 @@ def _lemmas(m: Module, inside: Inside, times: _Times, completion: _Completion) -
     came, written, while_clearing = completion.came, completion.written, completion.while_clearing
     unit, slots, pending = inside.unit, inside.unit._timestamps, completion.pending
     clear_slot = inside.register(name="clear_slot")
-    clearing = inside.register(name="$signal", place=0)
+    clearing = inside.register(name="clearing")
     bits, waits = len(inside.register(name="cycle_0")), came & ~written
     table = inside.peek("table", slot)
     holds = ~times.clearing | (times.progress > slot + 2)

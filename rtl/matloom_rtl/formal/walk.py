@@ -105,7 +105,7 @@ def _paired(vector, config):
 
 def _product(m: Module, inside: Inside) -> Signal:
     """Return the product of row and pitch, two cycles after both were there."""
-    row, pitch = inside.register(name="$signal", place=10), inside.register(name="pitch2")
+    row, pitch = inside.register(name="row_bits"), inside.register(name="pitch2")
     product = inside.register(name="product3")
     expected, arrived = (
         Signal(len(product), name=f"product_{stage}", reset_less=True) for stage in (3, 4)
@@ -123,9 +123,9 @@ def _stages(m: Module, inside: Inside, nest: WalkNest) -> None:
     marks = ("switch", "last_tile", "add", "last", "first", "start")
     s2, s3 = (data.View(vector_layout(config), inside.register(name=name)) for name in ("s2", "s3"))
     beyond = second.byte >= 1 << config.spad_addr_bits
-    names = ("base2", "room2", "$like", "beyond2", "base3")
+    names = ("base2", "room2", "under2", "beyond2", "base3")
     base, room, under, past, base3 = (inside.register(name=name) for name in names)
-    row, pitch = inside.register(name="$signal", place=10), inside.register(name="pitch2")
+    row, pitch = inside.register(name="row_bits"), inside.register(name="pitch2")
     m.d.comb += [
         *(Assert(inside.register(name=f"paused{n}") == nest.paused[n]) for n in (1, 2, 3)),
         *(Assert(vector.fields.input_row_bytes <= config.spad_bytes) for vector in nest.vector),

@@ -32,7 +32,7 @@ def lemmas(m: Module, inside: Inside, walk: WalkNest) -> None:
 def _commands(m: Module, inside: Inside, walk: WalkNest) -> None:
     """Say that an instruction stays at `i` until its loops have begun, and where its fields are."""
     unit, fields, running = inside.unit, walk.fields, walk.running
-    waiting, begun = inside.register(name="$signal", place=0), inside.register(name="begun")
+    waiting, begun = inside.register(name="waiting"), inside.register(name="begun")
     loops = data.View(loops_layout(walk.config), inside.register(name="command"))
     stages = data.View(stages_layout(walk.config), inside.register(name="fixed"))
     m.d.comb += [
@@ -69,7 +69,7 @@ def _counters(m: Module, inside: Inside, walk: WalkNest) -> None:
             implies(running, double == (loop.count == 2)),
         ]
     step_end, reload, step_start, first_step = (
-        inside.register(name="$signal", place=place) for place in (4, 5, 7, 8)
+        inside.register(name=name) for name in ("step_end", "reload", "step_start", "first_step")
     )
     m.d.comb += [
         implies(running, step_end == Cat(nest.last[name] for name in STEP).all()),
@@ -90,10 +90,11 @@ def _timing(m: Module, inside: Inside, walk: WalkNest) -> Signal:
     unit, running = inside.unit, walk.running
     latency = walk.config.acc_update_latency
     cooling, age, young, step_end, held = (
-        inside.register(name="$signal", place=place) for place in (1, 2, 3, 4, 6)
+        inside.register(name=name) for name in ("cooling", "age", "young", "step_end", "held")
     )
     cool, first = inside.register(name="cool"), walk.zero(*LOOPS)
-    settled, pauses = Signal(range(_SETTLED + 2)), Signal(range(latency + 1))
+    settled = Signal(range(_SETTLED + 2))
+    pauses = Signal(range(latency + 1))
     spent = Signal(range(latency + 1))
     turns = walk.moves & Cat(walk.nest.last[name] for name in STEP).all()
     with m.If(walk.begins | turns):

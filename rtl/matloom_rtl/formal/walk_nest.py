@@ -58,10 +58,11 @@ class WalkNest:
         self.config, incoming = unit._config, unit.i.payload
         layout = body_layout(Opcode.EXEC, self.config)
         waiting, reload, held = (
-            inside.register(name="$signal", place=place) for place in (0, 5, 6)
+            inside.register(name=name) for name in ("waiting", "reload", "held")
         )
         self.fields = Signal(layout, init=dict.fromkeys(LOOPS, 1), reset_less=True)
-        self.begins, self.moves = Signal(), Signal()
+        self.begins = Signal()
+        self.moves = Signal()
         self.running = inside.register(name="walking")
         m.d.comb += [
             self.begins.eq(unit.room & ~held & reload & waiting),
@@ -127,7 +128,8 @@ class WalkNest:
         ]
         for stage in range(1, STAGES + 1):
             vector = Signal(layout, name=f"vector_{stage}", reset_less=True)
-            there, paused = Signal(name=f"there_{stage}"), Signal(name=f"pause_{stage}")
+            there = Signal(name=f"there_{stage}")
+            paused = Signal(name=f"pause_{stage}")
             m.d.sync += [
                 *(vector.eq(self.vector[-1]), there.eq(self.there[-1])),
                 paused.eq(self.paused[-1]),

@@ -20,7 +20,9 @@ def reach(config: Config) -> Claim:
     """Claim for one place after the other what the proof of `Walk` takes for granted of it."""
     m = Module()
     layout = body_layout(Opcode.EXEC, config)
-    begin, move, command = Signal(), Signal(), Signal(layout)
+    begin = Signal()
+    move = Signal()
+    command = Signal(layout)
     fields = Signal(layout, init=dict.fromkeys(LOOPS, 1), reset_less=True)
     with m.If(begin):
         m.d.sync += fields.eq(command)

@@ -30,9 +30,13 @@ class _Results:
 
     def __init__(self, m: Module, inside: Inside, leaves):
         unit, beats, lanes = inside.unit, inside.unit._beats, inside.unit._config.lanes
-        self.mark, self.count, self.ahead = Signal(), Signal(range(PLACES + 1)), Signal(5)
-        self.beat, self.value = Signal(range(beats + 1)), Signal(32 * unit._config.columns)
-        gathered, now = Signal.like(self.value), Signal.like(self.value)
+        self.mark = Signal()
+        self.count = Signal(range(PLACES + 1))
+        self.ahead = Signal(5)
+        self.beat = Signal(range(beats + 1))
+        self.value = Signal(32 * unit._config.columns)
+        gathered = Signal.like(self.value)
+        now = Signal.like(self.value)
         width, self.mine = 32 * lanes, self.ahead == 1
         beat = [self.beat == number for number in range(beats)]
         arrives = unit.emerges[-1]
@@ -57,7 +61,8 @@ class _Results:
         """Claim what the unit counts, and where its memories have the values."""
         leaves, gathered = state
         unit, config = inside.unit, inside.unit._config
-        at, left = inside.register(name="write_at"), Signal()
+        at = inside.register(name="write_at")
+        left = Signal()
         # Where values are shown in the cycle of their data, their place moves on a cycle late.
         m.d.sync += left.eq(leaves)
         late = 0 if config.tables or config.element_size_bits else left
@@ -65,7 +70,7 @@ class _Results:
         m.d.comb += [
             Assert(self.ahead <= self.count),
             Assert((self.count + (self.beat != 0) <= PLACES) & (self.beat < unit._beats)),
-            Assert(inside.register(name="$signal", place=0) == self.count),
+            Assert(inside.register(name="level") == self.count),
             Assert(inside.register(name="present") == (self.count != 0)),
         ]
         for column in range(config.columns):
@@ -93,7 +98,8 @@ def writer(unit: Writer) -> Claim:
     to_spad = command.destination == Destination.SPAD
     fills = to_spad & (command.table == Table.FILL) if config.tables else Const(0)
     to_spad, free = to_spad & ~fills, ()
-    results_leave, ends = Signal(), Signal()
+    results_leave = Signal()
+    ends = Signal()
     results = _Results(m, inside, unit.advance)
     if config.element_size_bits:
         parts = inside.child("parts").unit
@@ -133,8 +139,10 @@ def _stays(m: Module, unit: Writer, results: _Results, waits) -> None:
     """Assume that what is said of results stays while they are there."""
     held = Cat(unit.command, unit.numbers)
     position = Value.cast(unit.position)
-    before, place = Signal.like(held, name="held_before"), Signal.like(position, name="was_at")
-    busy, stays = Signal(), Signal()
+    before = Signal.like(held, name="held_before")
+    place = Signal.like(position, name="was_at")
+    busy = Signal()
+    stays = Signal()
     there = (results.count != 0) & ~unit.advance
     m.d.sync += [
         *(before.eq(held), place.eq(position), stays.eq(there)),

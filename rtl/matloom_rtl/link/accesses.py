@@ -61,10 +61,15 @@ class Accesses(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         lite, read, write = self.axi_lite, self.axi_read, self.axi_write
-        busy, memory = Signal(), Signal()
-        address, word, strobe = Signal(30), Signal(32), Signal(_WORD_BYTES)
+        busy = Signal()
+        memory = Signal()
+        address = Signal(30)
+        word = Signal(32)
+        strobe = Signal(_WORD_BYTES)
         # Channels on which something is offered.
-        asks, names, brings = Signal(), Signal(), Signal()
+        asks = Signal()
+        names = Signal()
+        brings = Signal()
         outside = Signal()
         m.d.comb += [
             self.idle.eq(~busy),

@@ -46,7 +46,8 @@ class Checksum(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        bits, left = Signal(8), Signal(range(9))
+        bits = Signal(8)
+        left = Signal(range(9))
         divided = Signal(32)
         m.d.comb += [
             divided.eq((self.value >> 1) ^ Mux(self.value[0] ^ bits[0], CRC_POLYNOMIAL, 0)),

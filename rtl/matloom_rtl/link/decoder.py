@@ -66,12 +66,23 @@ class Decoder(wiring.Component):
 
     def _take(self, m: Module, port, checksum, places):
         write, begin, read = places
-        deaf, bad, started = Signal(init=1), Signal(), Signal()
-        left, full = Signal(8), Signal()
-        held, holds, count = Signal(8), Signal(), Signal(range(_SHORTEST + 1))
-        delimiter, code, emits, byte = Signal(), Signal(), Signal(), Signal(8)
-        good, room, stored = Signal(), Signal(), Signal()
-        after, rejected = Signal.like(write), Signal()
+        deaf = Signal(init=1)
+        bad = Signal()
+        started = Signal()
+        left = Signal(8)
+        full = Signal()
+        held = Signal(8)
+        holds = Signal()
+        count = Signal(range(_SHORTEST + 1))
+        delimiter = Signal()
+        code = Signal()
+        emits = Signal()
+        byte = Signal(8)
+        good = Signal()
+        room = Signal()
+        stored = Signal()
+        after = Signal.like(write)
+        rejected = Signal()
         # Known before the byte comes that needs it: places to write move at bytes alone, which are
         # far apart, and that to read only makes room.
         after_write, after_begin = (Signal.like(write, name=f"after_{n}", init=1) for n in "wb")

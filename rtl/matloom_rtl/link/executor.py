@@ -66,26 +66,27 @@ class Executor(wiring.Component):
                 "i": In(stream.Signature(FrameByte)),
                 "o": Out(stream.Signature(FrameByte)),
                 "irq": In(1),
-                "start": Out(1),
-                "write": Out(1),
-                "memory": Out(1),
+                **dict.fromkeys(("start", "write", "memory"), Out(1)),
                 "address": Out(32),
                 "data": Out(32),
                 "strobe": Out(4),
-                "idle": In(1),
-                "done": In(1),
-                "failed": In(1),
+                **dict.fromkeys(("idle", "done", "failed"), In(1)),
                 "value": In(32),
             }
         )
         self._header = Signal(RequestHeader)
         #: A word whose bytes come or go at its ends, which of them are to be written, and the
         #: place of the next.
-        self._word, self._strobe, self._lane = Signal(32), Signal(4), Signal(2)
-        self._status, self._count = Signal(_STATUS_BITS), Signal(range(_HEADER_BYTES))
-        self._timer, self._index = Signal(range(TIMEOUT_CYCLES)), Signal(range(16))
+        self._word = Signal(32)
+        self._strobe = Signal(4)
+        self._lane = Signal(2)
+        self._status = Signal(_STATUS_BITS)
+        self._count = Signal(range(_HEADER_BYTES))
+        self._timer = Signal(range(TIMEOUT_CYCLES))
+        self._index = Signal(range(16))
         #: The request is done now, and for the first time.
-        self._first, self._fresh = Signal(), Signal()
+        self._first = Signal()
+        self._fresh = Signal()
 
     def elaborate(self, platform):
         m = Module()
@@ -141,7 +142,10 @@ class Executor(wiring.Component):
     def _decide(self, m: Module, kept):
         """Find out whether the request is due, was done before, or comes too early."""
         header, kind = self._header, self._header.kind
-        session, due, age, bad = Signal(), Signal(8), Signal(8), Signal()
+        session = Signal()
+        due = Signal(8)
+        age = Signal(8)
+        bad = Signal()
         boundary = Cat(header.address[:2], header.length[:2])
         m.d.comb += [
             age.eq(due - header.sequence),

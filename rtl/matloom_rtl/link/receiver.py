@@ -45,7 +45,8 @@ class Receiver(wiring.Component):
         line = Signal(init=1)
         m.submodules.synchronizer = FFSynchronizer(self.rx, line, init=1)
 
-        busy, waits = Signal(), Signal()
+        busy = Signal()
+        waits = Signal()
         timer = Signal(self._bits or range(self._divisor))
         bit = Signal(range(_STOP + 1))
         m.d.sync += [self.valid.eq(0), self.broken.eq(0), timer.eq(timer - 1)]

@@ -50,9 +50,10 @@ class Share(wiring.Component):
         self._write(m)
         return m
 
-    def _offer(self, m: Module, engine, link, out, may_begin, owned):
+    def _offer(self, m: Module, name: str, engine, link, out, may_begin, owned):
         """Pass on one channel to memory; return whether the engine shows something now."""
-        waits, shows = Signal(), Signal()
+        waits = Signal(name=f"{name}_waits")
+        shows = Signal(name=f"{name}_shows")
         m.d.comb += [
             shows.eq(engine.valid & ~owned & (may_begin | waits)),
             out.valid.eq(Mux(owned, link.valid, shows)),
@@ -76,8 +77,10 @@ class Share(wiring.Component):
 
     def _read(self, m: Module):
         engine, link, out = self.engine_read, self.link_read, self.axi_read
-        owned, wants, under_way = Signal(), link.ar.valid, Signal(range(self._most + 1))
-        shows = self._offer(m, engine.ar, link.ar, out.ar, ~wants, owned)
+        owned = Signal(name="reads_owned")
+        wants = link.ar.valid
+        under_way = Signal(range(self._most + 1), name="reads_under_way")
+        shows = self._offer(m, "ar", engine.ar, link.ar, out.ar, ~wants, owned)
         beat = self._answer(m, engine.r, link.r, out.r, owned)
         ends = beat & out.r.payload.last
         m.d.sync += under_way.eq(under_way + (shows & out.ar.ready) - (ends & ~owned))
@@ -88,12 +91,14 @@ class Share(wiring.Component):
 
     def _write(self, m: Module):
         engine, link, out = self.engine_write, self.link_write, self.axi_write
-        owned, wants = Signal(), link.aw.valid | link.w.valid
+        owned = Signal(name="writes_owned")
+        wants = link.aw.valid | link.w.valid
         # Bursts without a response, addresses that are ahead of their data, and data that go on.
-        under_way, ahead = Signal(range(self._most + 1)), Signal(signed(8))
+        under_way = Signal(range(self._most + 1), name="writes_under_way")
+        ahead = Signal(signed(8))
         inside = Signal()
-        addresses = self._offer(m, engine.aw, link.aw, out.aw, ~wants | (ahead < 0), owned)
-        data = self._offer(m, engine.w, link.w, out.w, ~wants | inside | (ahead > 0), owned)
+        addresses = self._offer(m, "aw", engine.aw, link.aw, out.aw, ~wants | (ahead < 0), owned)
+        data = self._offer(m, "w", engine.w, link.w, out.w, ~wants | inside | (ahead > 0), owned)
         ends = self._answer(m, engine.b, link.b, out.b, owned)
         address, beat = addresses & out.aw.ready, data & out.w.ready
         m.d.sync += [

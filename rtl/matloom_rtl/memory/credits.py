@@ -56,9 +56,12 @@ class CreditQueue(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         self._count(m)
-        empty, load, shows = Signal(), Signal(), Signal()
+        empty = Signal()
+        load = Signal()
+        shows = Signal()
         shown = Signal(range(CREDITS))
-        following, write = Signal.like(shown, init=1), Signal.like(shown, init=1)
+        following = Signal.like(shown, init=1)
+        write = Signal.like(shown, init=1)
         m.d.comb += [
             # Of those that wait one less than places, for the one shown has its own.
             empty.eq(write == following),
@@ -91,7 +94,8 @@ class CreditQueue(wiring.Component):
 
     def _count(self, m: Module):
         """Count the items; what was taken counts from the next cycle on: takers are far away."""
-        taken, used = Signal(), Signal(range(CREDITS + 1))
+        taken = Signal()
+        used = Signal(range(CREDITS + 1))
         after = Signal.like(used)
         m.d.comb += after.eq(used + self.start - taken)
         m.d.sync += [

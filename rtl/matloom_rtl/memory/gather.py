@@ -66,19 +66,21 @@ class Gather(wiring.Component):
         m = Module()
         valid, request = self.valid, self.request
         for _cycle in range(self._found - 1):
-            valid_next, request_next = Signal(), Signal(self._request, reset_less=True)
+            valid_next = Signal()
+            request_next = Signal(self._request, reset_less=True)
             m.d.sync += [valid_next.eq(valid), request_next.eq(request)]
             valid, request = valid_next, request_next
-        picked, turn = self._pick(m, request), Signal.like(request.turn, reset_less=True)
-        picking, rotating = Signal(), Signal()
+        picked = self._pick(m, request)
+        turn = Signal.like(request.turn, reset_less=True)
+        picking = Signal()
+        rotating = Signal()
         m.d.sync += [picking.eq(valid), rotating.eq(picking), turn.eq(request.turn)]
         final_turn = Signal.like(turn, reset_less=True)
         m.d.sync += final_turn.eq(turn)
         for _cycle in range(self._found, LATENCY - 2):
-            later = [Signal.like(each, reset_less=True) for each in (picked, final_turn, rotating)]
-            for after, before in zip(later, (picked, final_turn, rotating), strict=True):
-                m.d.sync += after.eq(before)
-            picked, final_turn, rotating = later
+            picked = _next_cycle(m, picked)
+            final_turn = _next_cycle(m, final_turn)
+            rotating = _next_cycle(m, rotating)
         result = Signal(8 * self._width, reset_less=True)
         with m.If(rotating):
             fixed = (self._boundary - 1).bit_length()
@@ -105,3 +107,10 @@ class Gather(wiring.Component):
             found = [each[8 * first : 8 * (first + step)] for each in self.banks]
             m.d.sync += picked[8 * first : 8 * (first + step)].eq(Array(found)[bank])
         return picked
+
+
+def _next_cycle(m: Module, value: Signal) -> Signal:
+    """Return a register that follows a signal."""
+    later = Signal.like(value, name=f"{value.name}_next", reset_less=True)
+    m.d.sync += later.eq(value)
+    return later

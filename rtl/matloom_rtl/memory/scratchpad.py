@@ -1,6 +1,7 @@
 """The scratchpad: banks, their arbiters, and the ports of the units."""
 
 from dataclasses import dataclass
+from enum import IntEnum
 from functools import reduce
 from operator import or_
 
@@ -16,7 +17,16 @@ from matloom_rtl.memory.scatter import Scatter
 from matloom_rtl.memory.select import Select, span_of
 from matloom_rtl.ports import SpadReadSignature, SpadWriteSignature
 
-__all__ = ["Scratchpad"]
+__all__ = ["ReadPort", "Scratchpad"]
+
+
+class ReadPort(IntEnum):
+    """Ports of the core's scratchpad for reads; the order is the priority."""
+
+    INPUT = 0
+    WEIGHTS = 1
+    POST = 2
+    STORE = 3
 
 
 class Scratchpad(wiring.Component):
@@ -96,6 +106,10 @@ class Scratchpad(wiring.Component):
         }
         wrong = {"wrong": Out(len(read_widths))} if config.parity else {}
         super().__init__(reads | writes | wrong)
+
+    def read_port(self, port: ReadPort):
+        """Return the interface of a port for reads."""
+        return getattr(self, f"read_{port.value}")
 
     def elaborate(self, platform):
         m = Module()

@@ -36,7 +36,8 @@ class SkidBuffer(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        full, moves = Signal(), Signal()
+        full = Signal()
+        moves = Signal()
         m.d.comb += [self.i.ready.eq(~full), moves.eq(~self.o.valid | self.o.ready)]
         with m.If(moves):
             m.d.sync += [self.o.valid.eq(full | self.i.valid), full.eq(0)]
@@ -61,7 +62,8 @@ class SkidBuffer(wiring.Component):
         stored = data.StructLayout(fields)
         m.submodules.storage = storage = Memory(shape=stored, depth=_PLACES, init=[])
         write, read = storage.write_port(), storage.read_port(domain="comb")
-        free, shown = Signal(), Signal()
+        free = Signal()
+        shown = Signal()
         with m.If(self.i.valid & self.i.ready):
             m.d.sync += free.eq(~free)
         with m.If(self.o.valid & self.o.ready):

@@ -70,7 +70,8 @@ class FloatLane(wiring.Component):
             add.b.eq(delay(m, self.bias, Widen.LATENCY, "bias")),
         ]
 
-        biased, limited = add.o.as_value(), Signal(32, reset_less=True)
+        biased = add.o.as_value()
+        limited = Signal(32, reset_less=True)
         key, low, high = (_ordered(each) for each in (biased, self.low, self.high))
         # The sum knows a single NaN, which stays.
         nan = biased[22:31].all()

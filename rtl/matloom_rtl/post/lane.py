@@ -111,7 +111,8 @@ class Lane(wiring.Component):
         shift = register(m, self.shift, "shift_1")
         away = (self._settings["rounding"] == Rounding.AVERAGE) & (value < 0)
         biased = Signal(signed(32), reset_less=True)
-        left, right = Signal(6, reset_less=True), Signal(5, reset_less=True)
+        left = Signal(6, reset_less=True)
+        right = Signal(5, reset_less=True)
         m.d.sync += [
             biased.eq(value + (bias ^ away.replicate(32)).as_signed() + away),
             left.eq(self._settings["pre_shift"] + Mux(shift > 0, shift, 0).as_unsigned()[:5]),
@@ -165,7 +166,8 @@ class Lane(wiring.Component):
         m.d.sync += result.eq(
             (Cat(up, floor).as_signed() + Cat(up, settings["zero"]).as_signed())[1:].as_signed()
         )
-        above, beneath = Signal(reset_less=True), Signal(reset_less=True)
+        above = Signal(reset_less=True)
+        beneath = Signal(reset_less=True)
         kept, rest = result[:bits].as_signed(), result[bits - 1 :]
         fits = rest.all() | ~rest.any()
         m.d.sync += [

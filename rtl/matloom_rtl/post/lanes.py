@@ -92,10 +92,13 @@ class Lanes(wiring.Component):
         """Let vectors enter; return whether a beat does, and which."""
         beats, vectors, parameters = self._beats, self.vectors, self.parameters
         # Verilog has no signal without bits, even for a single beat.
-        beat, feed, begin = Signal(range(max(2, beats))), Signal(), Signal()
+        beat = Signal(range(max(2, beats)))
+        feed = Signal()
+        begin = Signal()
         # Vectors that entered and are not written; whether there is a place for one more, and
         # the parameters of its block.
-        inside, place = Signal(range(PLACES + 1)), Signal()
+        inside = Signal(range(PLACES + 1))
+        place = Signal()
         inside_next = Signal.like(inside)
         m.d.sync += inside.eq(inside_next)
         m.d.sync += place.eq((inside_next != PLACES) & parameters.ready)
@@ -178,11 +181,11 @@ class Lanes(wiring.Component):
                 narrow = to_spad & ~numbers.fp32
                 result = Mux(narrow, lane.element, lane.result)
                 results[index] = Mux(numbers.floating, result, results[index])
-        beat = Signal(range(max(2, beats)))
+        emerged = Signal(range(max(2, beats)))
         # Known a cycle ahead, for a register of its own for each beat: many bits wait for it.
-        m.d.sync += self.emerges.eq(Mux(emerging, 1 << beat, 0))
+        m.d.sync += self.emerges.eq(Mux(emerging, 1 << emerged, 0))
         with m.If(emerging):
-            m.d.sync += beat.eq(Mux(beat == beats - 1, 0, beat + 1))
+            m.d.sync += emerged.eq(Mux(emerged == beats - 1, 0, emerged + 1))
         m.d.comb += [each.eq(result) for each, result in zip(self.results, results, strict=True)]
 
     def _tables(self, m: Module, lanes):

@@ -75,8 +75,11 @@ class Parameters(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        task, load, full = Signal(self.i.payload.shape(), reset_less=True), Signal(), Signal()
-        begin, repeating = Signal(), Signal()
+        task = Signal(self.i.payload.shape(), reset_less=True)
+        load = Signal()
+        full = Signal()
+        begin = Signal()
+        repeating = Signal()
         fetched = self._fetch(m, task, load)
 
         m.d.sync += load.eq(begin)
@@ -101,7 +104,9 @@ class Parameters(wiring.Component):
             with m.State("End"), m.If(~repeating):
                 m.next = "Idle"
 
-        o, present, swap = self.o, Signal(), Signal()
+        o = self.o
+        present = Signal()
+        swap = Signal()
         m.d.sync += swap.eq(full & ~swap & (~present | o.release))
         m.d.sync += present.eq(o.ready)
         m.d.comb += o.ready.eq(swap | (present & ~o.release))
@@ -114,13 +119,16 @@ class Parameters(wiring.Component):
 
     def _fetch(self, m: Module, task, load):
         """Request the reads of a block after `load`; return whether all have arrived."""
-        read, address = self.read, Signal(self._config.spad_size_bits, reset_less=True)
+        read = self.read
+        address = Signal(self._config.spad_size_bits, reset_less=True)
         m.d.comb += [
             read.address.eq(address),
             read.bank_select.eq(bank_select_of(address, self._columns, self._config)),
         ]
-        wanted, missing = Signal(range(10)), Signal(range(10))
-        arrived, fetched = Signal(), Signal()
+        wanted = Signal(range(10))
+        missing = Signal(range(10))
+        arrived = Signal()
+        fetched = Signal()
         m.d.sync += arrived.eq(self.arriving)
         with m.If(read.valid & read.ready):
             m.d.sync += [
@@ -174,7 +182,8 @@ class Parameters(wiring.Component):
                 }
             )
         )
-        place, step = Signal(range(_BIAS_READS + _SCALE_READS)), Signal(range(2 * self._rows + 1))
+        place = Signal(range(_BIAS_READS + _SCALE_READS))
+        step = Signal(range(2 * self._rows + 1))
         of_biases = step < self._rows
         last = Mux(task.channel_scale, self._rows, 2 * self._rows) - 1
         m.d.sync += [
@@ -207,7 +216,8 @@ class Parameters(wiring.Component):
 
     def _keep_words(self, m: Module, task, swap, writes):
         """Keep biases and multipliers in memories; show each lane those of its beat."""
-        repeated, words = Signal(32), []
+        repeated = Signal(32)
+        words = []
         m.d.comb += repeated.eq(Mux(writes.biases, task.bias, task.multiplier))
         for index in range(self._words):
             read = self.read.data.word_select(index, 32)
@@ -234,7 +244,8 @@ class Parameters(wiring.Component):
         with m.If(swap):
             m.d.sync += block.eq(block + 1)
         beat = self.o.beats[lane]
-        row, part = Signal(range(max(2, self._rows))), Signal(range(max(2, memories)))
+        row = Signal(range(max(2, self._rows)))
+        part = Signal(range(max(2, memories)))
         m.d.comb += [
             row.eq(Array(number // memories for number in beats)[beat]),
             part.eq(Array(number % memories for number in beats)[beat]),

@@ -65,15 +65,14 @@ class Positions(wiring.Component):
             Signal.like(self.address, name=name)
             for name in ("address", "row_start", "block_start", "base", "target")
         )
-        entry, step = Signal.like(self.entry), Signal(max(len(self.pitch), len(self.x_step)))
+        entry = Signal.like(self.entry)
+        step = Signal(max(len(self.pitch), len(self.x_step)))
         column = self._counter(m, "column", len(self.width))
         row = self._counter(m, "row", len(self.height))
         block = self._counter(m, "block", len(self.blocks))
-        row_end, block_end, bank_select = (
-            column["last"],
-            Signal(),
-            Signal.like(self.position.bank_select),
-        )
+        row_end = column["last"]
+        block_end = Signal()
+        bank_select = Signal.like(self.position.bank_select)
         m.d.comb += [
             block_end.eq(row_end & row["last"]),
             target.eq(base + step),
@@ -117,7 +116,9 @@ class Positions(wiring.Component):
 
     def _take_turns(self, m: Module, entry, block_end):
         """Go over the entries of a block a second time, and choose between those of the pairs."""
-        paired, second, first_entry = Signal(), Signal(), Signal.like(entry)
+        paired = Signal()
+        second = Signal()
+        first_entry = Signal.like(entry)
         with m.If(self.advance & block_end & paired):
             m.d.sync += second.eq(~second)
             with m.If(second):

@@ -151,7 +151,8 @@ class Post(wiring.Component):
 
     def _fetch(self, m: Module, parameters):
         """Fetch for the head of the queue; return whether that has begun."""
-        head, task, begun = self.unit.command, parameters.i, Signal()
+        head, task = self.unit.command, parameters.i
+        begun = Signal()
         m.d.comb += [
             task.valid.eq(self.fetch & ~begun),
             task.payload.address.eq(head.payload.param_addr),

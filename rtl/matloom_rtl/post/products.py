@@ -62,7 +62,8 @@ class Products(wiring.Component):
             ),
             waiting.r_en.eq(self.bytes_arrived),
         ]
-        valid, ends = Signal(), Signal()
+        valid = Signal()
+        ends = Signal()
         m.d.sync += [
             Cat(valid, ends).eq(Cat(self.bytes_arrived, self.ends)),
             Cat(self.valid, self.ended).eq(Cat(valid, ends)),

@@ -7,8 +7,8 @@ from amaranth.lib.wiring import In, Out
 from matloom.arch.config import Config
 from matloom.arch.isa import Opcode, Source
 from matloom_rtl.memory.bank_select import bank_select_of
-from matloom_rtl.memory.credit_fifo import CreditFIFO
 from matloom_rtl.memory.skid_buffer import SkidBuffer
+from matloom_rtl.memory.unchecked_fifo import UncheckedFIFO
 from matloom_rtl.ports import (
     ACC_READ_LATENCY,
     SPAD_READ_LATENCY,
@@ -91,7 +91,9 @@ class Reader(wiring.Component):
         m = Module()
         config = self._config
         read_ahead = _READ_AHEAD + config.products * Products.LATENCY
-        m.submodules.queue = queue = CreditFIFO(width=vector_layout(config).size, depth=read_ahead)
+        m.submodules.queue = queue = UncheckedFIFO(
+            width=vector_layout(config).size, depth=read_ahead
+        )
         m.d.comb += [
             self.vectors.valid.eq(queue.r_rdy),
             self.vectors.payload.eq(queue.r_data),
@@ -104,7 +106,8 @@ class Reader(wiring.Component):
 
     def _ask(self, m: Module, read_ahead: int, taken):
         """Return whether the position is to be read: while there is room."""
-        room, asking = Signal(range(read_ahead + 1), init=read_ahead), Signal()
+        room = Signal(range(read_ahead + 1), init=read_ahead)
+        asking = Signal()
         room_next = Signal.like(room)
         m.d.comb += room_next.eq(room - self.advance + taken)
         m.d.sync += [room.eq(room_next), asking.eq(self.streaming & (room_next != 0))]

@@ -63,7 +63,8 @@ class Sequencer(wiring.Component):
         with m.If(self.finished):
             m.d.sync += all_written.eq(1)
         # Three states have registers of their own, since hundreds of others wait for them.
-        idle, streams = Signal(init=1), Signal()
+        idle = Signal(init=1)
+        streams = Signal()
         m.d.sync += self.start.eq(0)
         with m.If(idle):
             m.d.sync += command.eq(unit.command.payload)

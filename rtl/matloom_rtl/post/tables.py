@@ -87,8 +87,10 @@ class Tables(wiring.Component):
             m.d.sync += self.value[lane].eq(read.data.word_select(place, 8))
 
     def _keep_in_blocks(self, m: Module):
-        at, left = Signal(8), Signal(range(self._row_bytes + 1))
-        row, writing = Signal(8 * self._row_bytes, reset_less=True), Signal()
+        at = Signal(8)
+        left = Signal(range(self._row_bytes + 1))
+        row = Signal(8 * self._row_bytes, reset_less=True)
+        writing = Signal()
         m.d.comb += [self.ready.eq(~writing), writing.eq(left != 0)]
         with m.If(writing):
             m.d.sync += [at.eq(at + 1), left.eq(left - 1), row.eq(row >> 8)]
@@ -100,7 +102,8 @@ class Tables(wiring.Component):
             # Nobody asks for what is being written.
             memory = Memory(shape=8, depth=256, init=[], attrs={"no_rw_check": 1})
             m.submodules[f"table_{first}"] = memory
-            write, place = memory.write_port(), Signal(8, name=f"place_{first}")
+            write = memory.write_port()
+            place = Signal(8, name=f"place_{first}")
             # The first lane's port also writes: a block has two ports, each with one address.
             m.d.comb += [
                 place.eq(Mux(writing, at, self.index[first])),

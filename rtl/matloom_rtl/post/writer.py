@@ -79,8 +79,10 @@ class Writer(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         config, command = self._config, self.command
-        level, present = Signal(range(PLACES + 1)), Signal()
-        arrives, taken = self.emerges[-1], Signal()
+        level = Signal(range(PLACES + 1))
+        present = Signal()
+        arrives = self.emerges[-1]
+        taken = Signal()
         m.d.sync += [
             level.eq(level + arrives - taken),
             present.eq(arrives | (level > taken)),

@@ -77,7 +77,8 @@ class Banks(wiring.Component):
 
     def _bank(self, m: Module, index, is_open, settled, free):
         plan, timing = self._plan, self._plan.waits
-        activate, precharge = Signal(name=f"activate_{index}"), Signal(name=f"precharge_{index}")
+        activate = Signal(name=f"activate_{index}")
+        precharge = Signal(name=f"precharge_{index}")
         chosen = self.row_bank == index
         m.d.comb += [
             activate.eq(self.activate & chosen),

@@ -36,10 +36,13 @@ class Chunks(wiring.Component):
         low = plan.count_bits
         address = Signal(plan.row_layout, reset_less=True)
         bits = address.as_value()
-        left, room = Signal(8, reset_less=True), Signal(low)
-        ident, last = Signal(reset_less=True), Signal(reset_less=True)
+        left = Signal(8, reset_less=True)
+        room = Signal(low)
+        ident = Signal(reset_less=True)
+        last = Signal(reset_less=True)
         count = Signal(low, reset_less=True)
-        under_way, shown = Signal(), Signal()
+        under_way = Signal()
+        shown = Signal()
         m.d.comb += [
             self.i.ready.eq(~under_way),
             self.o.valid.eq(shown),

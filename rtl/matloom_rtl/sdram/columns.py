@@ -50,10 +50,11 @@ class Columns(wiring.Component):
         m = Module()
         plan = self._plan
         chunk = Signal.like(self.i.payload, reset_less=True)
-        ends, go = Signal(), Signal()
-        free = self._spacing(m, go, plan.burst)
+        ends = Signal()
+        go = Signal()
+        free = self._spacing(m, "column", go, plan.burst)
         # READ at t has its last data at t + CL + burst - 1; the pins rest for a cycle.
-        turned = self._spacing(m, self.read, plan.waits.cas_latency + plan.burst + 1)
+        turned = self._spacing(m, "read", self.read, plan.waits.cas_latency + plan.burst + 1)
         m.d.comb += [
             self.i.ready.eq(~self.active | ends),
             self.want.eq(self.active & self.settled & free & (~chunk.write | turned)),
@@ -75,9 +76,10 @@ class Columns(wiring.Component):
             m.d.sync += [self.active.eq(self.i.valid), chunk.eq(self.i.payload)]
         return m
 
-    def _spacing(self, m: Module, event, cycles: int):
+    def _spacing(self, m: Module, name: str, event, cycles: int):
         """Return whether an event, if any, was `cycles` cycles ago or more."""
-        count, over = Signal(range(max(cycles, 2))), Signal()
+        count = Signal(range(max(cycles, 2)), name=f"since_{name}")
+        over = Signal(name=f"{name}_over")
         m.d.comb += over.eq(count == 0)
         m.d.sync += count.eq(Mux(over, 0, count - 1))
         with m.If(event):

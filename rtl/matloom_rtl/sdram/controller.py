@@ -168,7 +168,9 @@ class SdramController(wiring.Component):
     def _command(self, m: Module, opener, columns, banks, sequence):
         """Registers of the command pins."""
         plan, pins = self.plan, self.pins
-        command, bank, address = Signal(4), Signal(plan.bank_bits), Signal(len(pins.a))
+        command = Signal(4)
+        bank = Signal(plan.bank_bits)
+        address = Signal(len(pins.a))
         shift = (plan.columns - 1).bit_length()
         column = Cat(Const(0, shift), columns.beat) if shift else columns.beat
         mode = plan.timing.cas_latency << 4 | shift

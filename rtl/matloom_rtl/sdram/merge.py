@@ -6,8 +6,8 @@ from amaranth.lib.fifo import SyncFIFO, SyncFIFOBuffered
 from amaranth.lib.wiring import In, Out, connect, flipped
 
 from matloom_rtl.bus.axi import Address, AxiReadSignature, AxiWriteSignature, ReadBeat, WriteBeat
-from matloom_rtl.memory.credit_fifo import CreditFIFO
 from matloom_rtl.memory.stream_register import StreamRegister
+from matloom_rtl.memory.unchecked_fifo import UncheckedFIFO
 from matloom_rtl.sdram.unanswered import PLACE_BITS, Unanswered
 
 __all__ = ["BURSTS", "Merge"]
@@ -91,10 +91,12 @@ class Merge(wiring.Component):
         m.submodules.queue = queue = SyncFIFOBuffered(
             width=WriteBeat(self._bits).size, depth=_BEATS
         )
-        m.submodules.found = found = CreditFIFO(width=self._bits, depth=_READS)
+        m.submodules.found = found = UncheckedFIFO(width=self._bits, depth=_READS)
         may_begin = self._respond(m, unanswered)
         # A beat has to be read: its address, while its burst is the newest.
-        wanted, place, granted = Signal(), Signal(32 - self._index_bits), Signal()
+        wanted = Signal()
+        place = Signal(32 - self._index_bits)
+        granted = Signal()
         self._enter(m, unanswered, queue, (may_begin, wanted, place, granted))
         merged = self._leave(m, queue, found)
         m.d.comb += granted.eq(self._ask(m, unanswered, wanted, place, merged))
@@ -124,11 +126,16 @@ class Merge(wiring.Component):
         """Take addresses and beats; ask for what a beat lacks, before more of them come."""
         may_begin, wanted, place, granted = signals
         aw, w, out = self.axi_write.aw, self.axi_write.w, self.memory_write.aw
-        waits, waiting = Signal(), Signal(Address, reset_less=True)
+        waits = Signal()
+        waiting = Signal(Address, reset_less=True)
         shown = Signal(Address, reset_less=True)
-        active, left = Signal(), Signal(8, reset_less=True)
+        active = Signal()
+        left = Signal(8, reset_less=True)
         current = Signal.like(place, reset_less=True)
-        go, lacks, ends, begins = Signal(), Signal(), Signal(), Signal()
+        go = Signal()
+        lacks = Signal()
+        ends = Signal()
+        begins = Signal()
         m.d.comb += [
             aw.ready.eq(~waits),
             out.payload.eq(shown),
@@ -170,9 +177,15 @@ class Merge(wiring.Component):
         m.submodules.addresses = addresses = StreamRegister(Address)
         connect(m, addresses.o, flipped(self.memory_read.ar))
         # A beat that no older burst holds stays so: none begins meanwhile.
-        settled, own, recent, may = Signal(), Signal(), Signal(), Signal()
-        owed, promised = Signal(range(_READS + 1)), Signal(range(_ROOM + 1))
-        passed, freed, taken = Signal(), Signal(), Signal()
+        settled = Signal()
+        own = Signal()
+        recent = Signal()
+        may = Signal()
+        owed = Signal(range(_READS + 1))
+        promised = Signal(range(_ROOM + 1))
+        passed = Signal()
+        freed = Signal()
+        taken = Signal()
         m.d.comb += [
             unanswered.place.eq(place[:PLACE_BITS]),
             may.eq(addresses.i.ready & asked.w_rdy),
@@ -225,7 +238,8 @@ class Merge(wiring.Component):
             data.StructLayout({"data": self._bits, "last": 1})
         )
         beat, out = head.o.payload, self.memory_write.w
-        lacks, merged = Signal(), Signal()
+        lacks = Signal()
+        merged = Signal()
         m.d.comb += [
             head.i.payload.eq(queue.r_data),
             head.i.valid.eq(queue.r_rdy),

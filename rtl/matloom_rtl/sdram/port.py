@@ -83,7 +83,10 @@ class Port(wiring.Component):
         chunk = Signal.like(self.chunks.payload, reset_less=True)
         # A direction keeps the pins for some columns, so that turning them costs little.
         longest = max(1, _RUN // (plan.chunk_beats * plan.burst))
-        run, turn, choice, recent = Signal(range(longest + 1)), Signal(), Signal(), Signal()
+        run = Signal(range(longest + 1))
+        turn = Signal()
+        choice = Signal()
+        recent = Signal()
         m.d.comb += [
             self.chunks.payload.eq(chunk),
             turn.eq(Mux(run == longest, ~chunk.write, chunk.write)),
@@ -105,7 +108,9 @@ class Port(wiring.Component):
 
     def _counted(self, m: Module, *, write: int):
         """Return whether a chunk of this direction was taken a cycle ago, and its beats."""
-        chunk, new, beats = self.chunks, Signal(), Signal(range(self._plan.chunk_beats + 1))
+        chunk = self.chunks
+        new = Signal()
+        beats = Signal(range(self._plan.chunk_beats + 1))
         shown = Signal()
         m.d.sync += shown.eq(chunk.valid)
         m.d.comb += new.eq(chunk.valid & ~shown & (chunk.payload.write == write))
@@ -123,7 +128,9 @@ class Port(wiring.Component):
         m.submodules.read_register = register = _between(self.axi_read.r.payload.shape())
         connect(m, register.o, flipped(self.axi_read.r))
         beat, came = register.i.payload, self.read_data
-        promised, room, freed = Signal(range(depth + 1)), Signal(), Signal()
+        promised = Signal(range(depth + 1))
+        room = Signal()
+        freed = Signal()
         m.d.comb += [
             queue.w_data.eq(Cat(came.data, came.id, came.last)),
             queue.w_en.eq(self.give),
@@ -164,8 +171,11 @@ class Port(wiring.Component):
             b.payload.id.eq(responses.r_data),
             responses.r_en.eq(b.ready),
         ]
-        came, owed, may = Signal(range(depth + 2)), Signal(range(_RESPONSES + 1)), Signal()
-        more, freed = Signal(), Signal()
+        came = Signal(range(depth + 2))
+        owed = Signal(range(_RESPONSES + 1))
+        may = Signal()
+        more = Signal()
+        freed = Signal()
         new, beats = self._counted(m, write=1)
         m.d.sync += [
             # Both count a cycle late, for a shorter path.

@@ -48,7 +48,8 @@ class Sequence(wiring.Component):
         m = Module()
         timing = self._timing
         due, owed = self._due(m)
-        pause, over = Signal(range(max(timing.rfc, timing.rp, timing.mrd) + 1)), Signal()
+        pause = Signal(range(max(timing.rfc, timing.rp, timing.mrd) + 1))
+        over = Signal()
         left = Signal(range(max(timing.initial_refreshes, 2)), init=timing.initial_refreshes - 1)
         # The time after power-up, in distances of refreshes: none is due before.
         wait = Signal(range(timing.power_up // timing.refresh_due + 2))
@@ -91,7 +92,9 @@ class Sequence(wiring.Component):
     def _due(self, m: Module):
         """Return the pulse of each refresh that becomes due, and the bit that one is owed."""
         cycles = self._timing.refresh_due
-        timer, due, owed = Signal(range(cycles)), Signal(), Signal()
+        timer = Signal(range(cycles))
+        due = Signal()
+        owed = Signal()
         m.d.sync += [timer.eq(timer + 1), due.eq(timer == cycles - 2)]
         with m.If(due):
             m.d.sync += [timer.eq(0), owed.eq(1)]

@@ -44,9 +44,11 @@ class BlockMemory(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        bus, found = self.wishbone, Signal()
+        bus = self.wishbone
+        found = Signal()
         m.submodules.memory = memory = Memory(shape=32, depth=self._depth, init=self._words)
-        read, place = memory.read_port(), Signal(range(self._depth))
+        read = memory.read_port()
+        place = Signal(range(self._depth))
         goes_on = found & (bus.cti == CTI_INCREMENTING)
         answers, refused = bus.cyc & bus.stb & found, bus.we & (not self._writable)
         m.d.comb += [

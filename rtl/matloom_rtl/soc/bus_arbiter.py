@@ -32,7 +32,8 @@ class BusArbiter(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        first, second, bus, owner = self.first, self.second, self.bus, Signal()
+        first, second, bus = self.first, self.second, self.bus
+        owner = Signal()
         for name in ("cyc", "stb", "we", "adr", "sel", "cti", "dat_w"):
             value = Mux(owner, getattr(second, name), getattr(first, name))
             m.d.comb += getattr(bus, name).eq(value)

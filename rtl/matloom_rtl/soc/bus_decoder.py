@@ -40,7 +40,9 @@ class BusDecoder(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        bus, asked, lost = self.bus, Signal(), Signal()
+        bus = self.bus
+        asked = Signal()
+        lost = Signal()
         targets = [getattr(self, f"target_{index}") for index in range(len(self._targets))]
         chosen = Signal(len(targets))
         m.d.comb += asked.eq(bus.cyc & bus.stb)

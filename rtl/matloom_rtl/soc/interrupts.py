@@ -31,7 +31,8 @@ class Interrupts(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        port, enable = self.port, Signal(len(INTERRUPTS))
+        port = self.port
+        enable = Signal(len(INTERRUPTS))
         m.d.sync += self.irq.eq((self.sources & enable).any())
         with m.Switch(port.place):
             with m.Case(place_of("INTERRUPTS", "PENDING")):

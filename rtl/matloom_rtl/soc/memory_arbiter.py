@@ -72,7 +72,10 @@ class MemoryArbiter(wiring.Component):
     def _addresses(self, m: Module, channels, queues):
         """Pass on one channel of addresses; who is shown stays until it is taken."""
         engine, cpu, out = channels
-        owner, shown, turn, room = Signal(), Signal(), Signal(), Signal()
+        owner = Signal()
+        shown = Signal()
+        turn = Signal()
+        room = Signal()
         kept = Signal()
         m.d.comb += [
             owner.eq(Mux(shown, kept, Mux(turn, cpu.valid, ~engine.valid))),

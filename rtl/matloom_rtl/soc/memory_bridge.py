@@ -44,7 +44,9 @@ class MemoryBridge(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        bus, busy, starts = self.wishbone, Signal(), Signal()
+        bus = self.wishbone
+        busy = Signal()
+        starts = Signal()
         m.d.comb += starts.eq(bus.cyc & bus.stb & ~busy)
         word, failed = self._read(m, starts & ~bus.we)
         written, refused = self._write(m, starts & bus.we)
@@ -70,7 +72,9 @@ class MemoryBridge(wiring.Component):
         """Return whether a word is answered, and whether that is an error."""
         bus, ar, r = self.wishbone, self.axi_read.ar, self.axi_read.r
         line, beats = bus.cti == CTI_INCREMENTING, LINE_BYTES // 4 // self._words
-        held, failed, beat = Signal(), Signal(), Signal(32 * self._words)
+        held = Signal()
+        failed = Signal()
+        beat = Signal(32 * self._words)
         place = bus.adr[: (self._words - 1).bit_length()]
         # The last word of the beat that is held; of a single word it is the only one.
         last = (place == self._words - 1) | ~line
@@ -96,7 +100,8 @@ class MemoryBridge(wiring.Component):
     def _write(self, m: Module, starts):
         """Return whether a write is answered, and whether that is an error."""
         bus, aw, w, b = self.wishbone, self.axi_write.aw, self.axi_write.w, self.axi_write.b
-        done, refused = Signal(), Signal()
+        done = Signal()
+        refused = Signal()
         place = bus.adr[: (self._words - 1).bit_length()]
         strobes = Cat(Mux(place == k, bus.sel, 0) for k in range(self._words))
         m.d.comb += [b.ready.eq(1), w.payload.last.eq(1)]

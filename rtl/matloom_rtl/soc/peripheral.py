@@ -60,7 +60,9 @@ class PeripheralBridge(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        bus, starts, done = self.wishbone, Signal(), Signal()
+        bus = self.wishbone
+        starts = Signal()
+        done = Signal()
         asked = bus.cyc & bus.stb
         m.d.comb += [starts.eq(asked & ~done), bus.ack.eq(asked & done)]
         m.d.sync += done.eq(starts)

@@ -45,7 +45,9 @@ class System(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        port, failed, address = self.port, Signal(), Signal(30)
+        port = self.port
+        failed = Signal()
+        address = Signal(30)
         with m.Switch(port.place):
             for name, value in self._constants().items():
                 with m.Case(place_of("SYSTEM", name)):

@@ -27,8 +27,11 @@ class Timer(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        port, count, high = self.port, Signal(64), Signal(32)
-        compare, enabled = Signal(64, init=-1), Signal()
+        port = self.port
+        count = Signal(64)
+        high = Signal(32)
+        compare = Signal(64, init=-1)
+        enabled = Signal()
         reached = Signal()
         m.d.sync += [
             count.eq(count + 1),

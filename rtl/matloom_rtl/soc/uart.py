@@ -58,7 +58,8 @@ class Uart(wiring.Component):
         m.submodules.receiver = receiver = Receiver(divisor, bits=_DIVISOR_BITS)
         m.submodules.transmitter = transmitter = Transmitter(divisor, bits=_DIVISOR_BITS)
         m.submodules.received = received = SyncFIFOBuffered(width=8, depth=self._room)
-        full, overrun = Signal(), Signal()
+        full = Signal()
+        overrun = Signal()
         m.d.comb += [
             receiver.rx.eq(self.rx),
             received.w_data.eq(receiver.data),

@@ -66,7 +66,8 @@ class RegisterBridge(wiring.Component):
         m = Module()
         m.submodules.accesses = accesses = Accesses(_BUS_BITS)
         connect(m, accesses.axi_lite, flipped(self.axi_lite))
-        bus, asked = self.wishbone, Signal()
+        bus = self.wishbone
+        asked = Signal()
         m.d.comb += [
             asked.eq(bus.cyc & bus.stb),
             # In the cycle of the answer the request still stands.

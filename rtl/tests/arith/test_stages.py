@@ -13,8 +13,11 @@ from matloom_rtl.testing import simulate
 def test_against_integers(seed, width):
     generator = random.Random(seed)
     m = Module()
-    value, count = Signal(width), Signal(5)
-    zeros, left, right = Signal(5), Signal(width), Signal(width)
+    value = Signal(width)
+    count = Signal(5)
+    zeros = Signal(5)
+    left = Signal(width)
+    right = Signal(width)
     m.d.comb += [
         zeros.eq(leading_zeros(value)),
         left.eq(shift_left(value, count)),

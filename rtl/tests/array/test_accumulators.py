@@ -280,7 +280,8 @@ def test_without_maxima():
 
 def test_reset_midway():
     """What is stored stays; an update under way is forgotten and the next ones are exact."""
-    bench, reset = Bench(PRESETS["nano"]), Signal()
+    bench = Bench(PRESETS["nano"])
+    reset = Signal()
     rng = np.random.default_rng(2)
 
     async def drive(ctx):
@@ -420,7 +421,8 @@ def test_each_flipped_bit_that_is_used_is_told(name, use):
 
 
 def test_a_reset_forgets_wrong_parity_under_way():
-    dut, reset = Accumulators(CONFIGS["few+parity"]), Signal()
+    dut = Accumulators(CONFIGS["few+parity"])
+    reset = Signal()
 
     async def drive(ctx):
         ctx.set(dut.memories[0].data[3], 1)

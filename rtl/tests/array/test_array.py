@@ -232,7 +232,8 @@ def test_largest_sum():
 @pytest.mark.parametrize("name", ["nano", "systolic"])
 def test_reset_midway(name):
     config, rng = CONFIGS[name], np.random.default_rng(5)
-    dut, reset = Array(config, 8), Signal()
+    dut = Array(config, 8)
+    reset = Signal()
     before, after = draw(config, rng, 20, 1, 1), draw(config, rng, 20, 0.7, 0.7)
     outputs = []
 

@@ -79,7 +79,7 @@ class Products(wiring.Component):
         products = self.cells.products(m, 0, operands, weights, None)
         low, high = [], []
         for product in products:
-            parts = Signal(16), Signal(16)
+            parts = Signal(16, name="low"), Signal(16, name="high")
             m.d.comb += [
                 parts[0].eq(product[:12].as_signed()),
                 parts[1].eq(product[12:].as_signed() + product[11]),
@@ -234,7 +234,8 @@ def test_flags_of_every_mode(modes):
     config = dataclasses.replace(
         Config(), mac_modes=modes, weight_rows=2, float_rows=2 if floats else 0
     )
-    number, m = Signal(range(len(MAC_MODES))), Module()
+    number = Signal(range(len(MAC_MODES)))
+    m = Module()
     flags = Signal(flags_layout(config))
     m.d.comb += [flags[name].eq(flag) for name, flag in decode_flags(number, config).items()]
 

@@ -46,7 +46,8 @@ def run(config, commands, *, refuse=0.0, idle=0.0, seed=0, reset_at=None):
     its command is told with its release, and is noise without one.
     """
     lasts = [tile == tiles_of(item) - 1 for item in commands for tile in range(tiles_of(item))]
-    dut, reset = Loader(config), Signal()
+    dut = Loader(config)
+    reset = Signal()
     generator = random.Random(seed)
     groups = config.tile_load_cycles
     wanted = sum(tiles_of(item) for item in commands) * groups

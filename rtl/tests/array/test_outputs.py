@@ -102,7 +102,8 @@ def random_command(generator):
 def play(commands, *, config=CONFIG, bubbles=0.0, seed=0, reset_at=None):
     """Send the vectors through the three stages, compare in each; return the cycles."""
     generator = random.Random(seed)
-    dut, reset = Outputs(config), Signal()
+    dut = Outputs(config)
+    reset = Signal()
     vectors = [vector for command in commands for vector in vectors_of(command)]
 
     async def bench(ctx):
@@ -158,7 +159,9 @@ def test_reset_midway():
 
 def test_the_vector_before_the_last_of_every_line():
     """Lines have three vectors at least, numbered from 0."""
-    line, found, m = Signal(8), Signal(8), Module()
+    line = Signal(8)
+    found = Signal(8)
+    m = Module()
     m.d.comb += found.eq(penultimate(line))
 
     async def check(ctx):

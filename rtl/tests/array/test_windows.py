@@ -92,7 +92,8 @@ def present(ctx, dut, event, following, config, first_column):
 
 def play(config, events, *, first_column=0, reset_after=None):
     """Present the events, before and after a reset; compare the operands of every cycle."""
-    dut, reset = Windows(config, first_column), Signal()
+    dut = Windows(config, first_column)
+    reset = Signal()
 
     async def bench(ctx):
         wanted = None

@@ -365,7 +365,8 @@ def test_a_reset_brings_back_what_registers_began_with(seed):
 def test_regions_are_looked_up(seed):
     """A size in the same cycle, bases within two; zero until written, and after a reset."""
     bench, chance = Bench(), random.Random(seed)
-    dut, reset = bench.dut, Signal()
+    dut = bench.dut
+    reset = Signal()
     held = dict.fromkeys(((region, kind) for region in Region for kind in ("BASE", "BYTES")), 0)
 
     async def compare(ctx):

@@ -207,7 +207,8 @@ def without_waits(instruction):
 def test_corrupted_instructions_fault_as_the_tables_say(seed, config):
     """One after another until one fails, then a reset: what was issued before counts for waits."""
     generator = random.Random(seed)
-    reset, dut, seen = Signal(), Dispatch(config), dict.fromkeys(Fault, 0)
+    reset = Signal()
+    dut, seen = Dispatch(config), dict.fromkeys(Fault, 0)
     # After a restart nothing was issued that could be waited for.
     sound = [
         without_waits(instruction) if number % 4 else instruction

@@ -128,7 +128,8 @@ def test_a_full_memory_waits_for_the_oldest_word():
 
 @pytest.mark.parametrize("when", range(1, 8))
 def test_reset_midway_empties_it(when):
-    dut, reset = InstructionMemory(CONFIG), Signal()
+    dut = InstructionMemory(CONFIG)
+    reset = Signal()
 
     async def main(ctx):
         for number in range(PLACES // 2):

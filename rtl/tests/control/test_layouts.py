@@ -37,7 +37,8 @@ def word_of(opcode, values):
 @pytest.mark.parametrize("opcode", Opcode)
 def test_every_field_where_it_is_packed(seed, opcode):
     chance = random.Random(seed)
-    word, m = Signal(LONGEST * GRANULE_BITS), Module()
+    word = Signal(LONGEST * GRANULE_BITS)
+    m = Module()
     found = {}
     for item in fields_of_format(opcode):
         value = slice_field(word, opcode, item.name)
@@ -64,7 +65,8 @@ def test_every_field_where_it_is_packed(seed, opcode):
 @pytest.mark.parametrize("opcode", UNITS)
 def test_bodies_have_the_layout_of_the_units(seed, opcode, name):
     chance, config = random.Random(seed), CONFIGS[name]
-    word, m = Signal(LONGEST * GRANULE_BITS), Module()
+    word = Signal(LONGEST * GRANULE_BITS)
+    m = Module()
     body = Signal(body_layout(opcode, config))
     m.d.comb += body.eq(view_body(word, opcode, config))
 
@@ -98,7 +100,9 @@ def test_reserved_are_all_bits_without_a_field(opcode, name):
         signs = int(item.signed and 0 < used < item.bits)
         free |= set(range(position + used - signs, position + item.bits))
         position += item.bits
-    word, m, found = Signal(LONGEST * GRANULE_BITS), Module(), Signal()
+    word = Signal(LONGEST * GRANULE_BITS)
+    m = Module()
+    found = Signal()
     m.d.comb += found.eq(reserved_bits(word, opcode, config).any())
 
     async def check(ctx):

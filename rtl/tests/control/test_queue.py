@@ -218,7 +218,8 @@ def test_an_instruction_that_stays_grows_old():
 
 @pytest.mark.parametrize("checked", [0, 10, None])
 def test_reset_midway_empties_it(checked):
-    bench, reset = Bench(Opcode.LOAD), Signal()
+    bench = Bench(Opcode.LOAD)
+    reset = Signal()
     dut = bench.dut
 
     async def main(ctx):

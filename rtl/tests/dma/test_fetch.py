@@ -219,7 +219,8 @@ def test_errors_of_what_a_start_forgets_are_no_faults(when):
 
 @pytest.mark.parametrize("when", [1, 3, 4, 20, 38, 50])
 def test_halt_then_reset_then_again(when):
-    bench, reset = Bench(64, memory_stall=0.2), Signal()
+    bench = Bench(64, memory_stall=0.2)
+    reset = Signal()
     dut = bench.dut
 
     async def stop(ctx):

@@ -366,7 +366,8 @@ def test_error_tells_how_many_loads_before_it_are_not_done(bus_bits, spad_stall,
 def test_halt_then_reset_then_again(when, stall, spread):
     bodies = [linear(8 * index, 300, 1500 * index, spread=spread) for index in range(4)]
     bench = Bench(make_config(), bodies, memory_stall=stall, spad_stall=stall)
-    dut, reset = bench.dut, Signal()
+    dut = bench.dut
+    reset = Signal()
     timestamps = {}
 
     async def stop(ctx):

@@ -142,7 +142,9 @@ def test_a_reset_forgets_rows():
 
 def _seen_after_reset(first, second, cycles):
     """Return the rows of an instruction shown in the place of another, which a reset cut short."""
-    dut, reset, seen = Rows(Opcode.LOAD, CONFIG), Signal(), []
+    dut = Rows(Opcode.LOAD, CONFIG)
+    reset = Signal()
+    seen = []
 
     async def run(ctx):
         ctx.set(dut.i.payload, first)

@@ -115,7 +115,8 @@ def test_rows_of_every_kind(width, last_spread, stall):
 def test_reset_midway(when):
     rows = [(2, 512, 3, 13)]
     beats = beats_of(rows, 8, iter(range(16)))
-    dut, reset = Spread(make_config(8)), Signal()
+    dut = Spread(make_config(8))
+    reset = Signal()
     feed, collect, written = drive(dut, beats, 8)
 
     async def bench(ctx):

@@ -238,7 +238,8 @@ def offer_until_halt(dut, bodies):
 def test_halt_then_reset_then_again(when, stall):
     bodies = [linear(8 * index + 400 * index, 300, 500 * index) for index in range(4)]
     bench = Bench(make_config(), bodies, memory_stall=stall, spad_stall=stall)
-    dut, reset = bench.dut, Signal()
+    dut = bench.dut
+    reset = Signal()
 
     async def stop(ctx):
         await ctx.tick().repeat(when)

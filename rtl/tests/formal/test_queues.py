@@ -3,15 +3,15 @@ from amaranth.lib import data
 
 from matloom_rtl.formal.engine import FAILED, PROVEN
 from matloom_rtl.formal.queues import (
-    credit_fifo,
     credit_queue,
     skid_buffer,
     stream_register,
+    unchecked_fifo,
 )
-from matloom_rtl.memory.credit_fifo import CreditFIFO
 from matloom_rtl.memory.credits import CreditQueue
 from matloom_rtl.memory.skid_buffer import SkidBuffer
 from matloom_rtl.memory.stream_register import StreamRegister
+from matloom_rtl.memory.unchecked_fifo import UncheckedFIFO
 
 LAYOUT = data.StructLayout({"hand": 1, "stored": 1})
 
@@ -32,10 +32,10 @@ def test_a_stream_register_that_overwrites_what_waits_is_not_proven(prove, mutat
 #: A unit, the replaced text, its claim.
 MUTANTS = {
     "credit FIFO shows an item too many": (
-        CreditFIFO,
+        UncheckedFIFO,
         ("level > self.r_en", "level > 0"),
         {"width": 2, "depth": 5},
-        lambda unit: credit_fifo(5, unit),
+        lambda unit: unchecked_fifo(5, unit),
     ),
     "skid buffer forgets which place is free": (
         SkidBuffer,

@@ -12,7 +12,8 @@ from matloom_rtl.formal.runner import run_proofs
 def claim(*, limit=7, allowed=1):
     """A counter that stops at 7 stays at or below a limit, where its input is what is allowed."""
     m = Module()
-    enable, count = Signal(), Signal(4)
+    enable = Signal()
+    count = Signal(4)
     with m.If(enable & (count != 7)):
         m.d.sync += count.eq(count + 1)
     m.d.comb += [Assert(count <= limit), Assume(enable <= allowed), Cover(count == 3)]

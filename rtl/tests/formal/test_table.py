@@ -12,7 +12,7 @@ def test_every_unit_has_its_proofs():
         found[proof.kind].add(proof.unit.split(",")[0])
     assert found == {
         "queues": {
-            *("CreditFIFO", "CreditQueue", "SkidBuffer", "StreamRegister"),
+            *("UncheckedFIFO", "CreditQueue", "SkidBuffer", "StreamRegister"),
             *("SyncFIFO", "SyncFIFOBuffered"),
         },
         "addresses": {"Loader", "Outputs", "Parameters", "Positions", "Rows", "Walk"},

@@ -43,7 +43,8 @@ class Bench:
     """A decoder whose bytes come `GAP` cycles apart, and who listens as often as `ready` says."""
 
     def __init__(self, line, *, ready=1.0, deaf_until=0, reset_at=None, small=False):
-        self.decoder, self.reset = Decoder(SMALL if small else 2048), Signal()
+        self.decoder = Decoder(SMALL if small else 2048)
+        self.reset = Signal()
         self.line, self.ready, self.reset_at = line, ready, reset_at
         self.deaf_until = deaf_until
         self.random, self.taken, self.cycles = random.Random(5), [], []

@@ -64,7 +64,8 @@ class Bench:
     """Requests in, replies out, with a memory and a few registers."""
 
     def __init__(self, *, bus_bits=32, stall=0.0, latency=5, silent=False, broken=()):
-        self.dut, self.reset = Both(bus_bits), Signal()
+        self.dut = Both(bus_bits)
+        self.reset = Signal()
         self.contents, self.registers = bytearray(256), {0: 0x4D4C0007, 8: 0}
         self.register_writes, self.replies, self.shown = [], [], []
         self.memories = [

@@ -53,7 +53,8 @@ def test_lines_and_carries():
 
 
 def test_words_stay_until_the_next_read_and_reset_drops_a_write():
-    dut, reset = Bank(word_bytes=WORD, lines=LINES), Signal()
+    dut = Bank(word_bytes=WORD, lines=LINES)
+    reset = Signal()
 
     async def drive(ctx):
         ctx.set(dut.write_valid, 1)
@@ -137,7 +138,8 @@ def test_parity_tells_of_each_flipped_bit_that_is_read(seed):
 @pytest.mark.parametrize(("cycles", "told"), [(1, 0), (3, 0), (5, 1), (9, 1)])
 def test_a_reset_forgets_wrong_parity_under_way(cycles, told):
     """The reset comes so many cycles after the read; the flip stays, and the next read tells."""
-    dut, reset = Bank(word_bytes=WORD, lines=LINES, parity=True), Signal()
+    dut = Bank(word_bytes=WORD, lines=LINES, parity=True)
+    reset = Signal()
 
     async def drive(ctx):
         ctx.set(dut.memories[1].data[0], 1)

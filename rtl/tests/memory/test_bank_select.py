@@ -30,7 +30,8 @@ def banks_of(config, address, width):
 def test_accesses_around_every_border(name, width):
     config = CONFIGS[name]
     address = Signal(SPAD_ADDRESS_BITS)
-    bank_select, crosses = Signal(config.spad_banks), Signal()
+    bank_select = Signal(config.spad_banks)
+    crosses = Signal()
     m = Module()
     m.d.comb += [
         bank_select.eq(bank_select_of(address, width, config)),

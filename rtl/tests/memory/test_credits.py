@@ -15,11 +15,9 @@ PLACES = 16
 
 def play(*, begins, takes, latency, cycles=400, seed=0, reset_at=None):
     """Begin and take items at random; check each cycle; return how many were taken when."""
-    dut, reset, generator = (
-        CreditQueue(ITEM, at_hand=("there", "number")),
-        Signal(),
-        random.Random(seed),
-    )
+    dut = CreditQueue(ITEM, at_hand=("there", "number"))
+    reset = Signal()
+    generator = random.Random(seed)
     taken = []
 
     async def bench(ctx):

@@ -11,8 +11,9 @@ from matloom_rtl.testing import simulate
 @pytest.mark.parametrize("groups", [1, 2, 16, 64])
 def test_every_amount(groups, unit):
     value = Signal(groups * unit)
-    amount = Signal(range(groups)) if groups > 1 else Signal(0)
-    left, right = Signal.like(value), Signal.like(value)
+    amount = Signal(range(groups))
+    left = Signal.like(value)
+    right = Signal.like(value)
     m = Module()
     m.d.comb += [
         left.eq(rotate_left(m, value, amount, unit)),

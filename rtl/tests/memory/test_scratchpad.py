@@ -307,7 +307,8 @@ def test_beyond_the_end_never_blocks():
 
 def test_reset_midway():
     """Bytes stay; a write under way is dropped whole; afterwards all is as before."""
-    bench, reset = Bench(PRESETS["nano"]), Signal()
+    bench = Bench(PRESETS["nano"])
+    reset = Signal()
 
     async def drive(ctx):
         await churn(ctx, bench, 60, *RATES["random"])

@@ -47,7 +47,8 @@ def test_stalls(seed, gaps, refuse):
 
 
 def test_one_item_waits_and_a_reset_forgets_it():
-    dut, reset = StreamRegister(8), Signal()
+    dut = StreamRegister(8)
+    reset = Signal()
 
     async def main(ctx):
         ctx.set(dut.i.valid, 1)

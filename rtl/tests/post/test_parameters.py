@@ -68,7 +68,9 @@ def signed(number, bits):
 
 def run(config, tasks, *, refuse=0.0, linger=(0, 0), seed=0, reset_at=None):
     """Compare every block; return the cycles from each release to the next `ready`."""
-    dut, reset, chance = Parameters(config), Signal(), random.Random(seed)
+    dut = Parameters(config)
+    reset = Signal()
+    chance = random.Random(seed)
     wanted = [block for item in tasks for block in blocks_of(config, item)]
     columns, waits = config.columns, []
 

@@ -43,7 +43,8 @@ def vectors(generator, count):
 
 def run(generator, count, zero, *, ahead, gaps, reset_at=None):
     """Send sums `ahead` of their bytes; return the products, the flags and the cycles."""
-    dut, reset = Products(CONFIG, DEPTH), Signal()
+    dut = Products(CONFIG, DEPTH)
+    reset = Signal()
     sums, data = vectors(generator, count)
     found, state = [], {"cycles": 0}
 

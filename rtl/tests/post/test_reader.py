@@ -50,7 +50,8 @@ def expected(kind, position, zero):
 
 def run(kind, count, seed, *, refuse=0.0, lazy=0.0, parameters=0.0, reset_at=None):
     """Read some vectors; return the cycles at which they could be taken, from `streaming` on."""
-    chance, reset = random.Random(seed), Signal()
+    chance = random.Random(seed)
+    reset = Signal()
     dut = Reader(WORDS if kind == "words" else BYTES)
     zero = chance.randint(-128, 127)
     positions = [

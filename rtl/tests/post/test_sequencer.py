@@ -90,7 +90,8 @@ def test_commands_one_after_the_other(seed):
 
 @pytest.mark.parametrize("cycles", range(12))
 def test_reset_midway(seed, cycles):
-    generator, dut, reset = random.Random(seed), Sequencer(CONFIG), Signal()
+    generator, dut = random.Random(seed), Sequencer(CONFIG)
+    reset = Signal()
 
     async def bench(ctx):
         await begin(ctx, dut, {"timestamp": 1, "oc_blocks": 1})

@@ -113,7 +113,9 @@ def test_every_filling_begins_at_entry_0(seed, name):
 @pytest.mark.parametrize("name", ["4_by_2", "4_by_2_in_blocks"])
 def test_a_reset_keeps_entries_and_restarts_the_rows(seed, name):
     config, generator = CONFIGS[name], random.Random(seed)
-    dut, reset, contents = Tables(config), Signal(), generator.randbytes(256)
+    dut = Tables(config)
+    reset = Signal()
+    contents = generator.randbytes(256)
 
     async def bench(ctx):
         await fill(ctx, dut, config, contents, generator)

@@ -58,7 +58,8 @@ def run(kind, count, seed, *, lanes=4, refuse=0.0, scarce=0.0, reset_at=None, bu
     # How often the table takes no row, where rows go there.
     table = Table.NONE if busy is None else Table.FILL
     busy = busy or 0.0
-    chance, dut, reset = random.Random(seed), Writer(config), Signal()
+    chance, dut = random.Random(seed), Writer(config)
+    reset = Signal()
     items = draw(chance, count)
     expected = [writes_of(item, destination, size) for item in items]
     free = [PLACES]

@@ -85,7 +85,8 @@ def test_cycles():
 
 
 def test_a_reset_forgets_the_burst():
-    dut, reset = Chunks(PLAN, write=False), Signal()
+    dut = Chunks(PLAN, write=False)
+    reset = Signal()
 
     async def bench(ctx):
         ctx.set(dut.i.payload, {"addr": 0, "len": 255})

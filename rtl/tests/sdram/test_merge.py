@@ -372,7 +372,8 @@ def test_a_reset_midway_leaves_nothing(seed):
             reads=bursts_at_random(chance, 10, 4, 512),
             writes=bursts_at_random(chance, 10, 4, 512),
         )
-        reset, started = Signal(), []
+        reset = Signal()
+        started = []
 
         async def disturb(ctx, when=when, dut=dut, reset=reset, started=started):
             channels = (dut.axi_read.ar, dut.axi_write.aw, dut.axi_write.w)

@@ -30,7 +30,8 @@ class Bench:
         self.contents = random.Random(2).randbytes(90)
         self.turns, self.decoder = BusArbiter(), BusDecoder(REGIONS)
         ram, rom = BlockMemory(256, writable=True), BlockMemory(128, self.contents, writable=False)
-        self.reset, m = Signal(), Module()
+        self.reset = Signal()
+        m = Module()
         m.submodules.turns, m.submodules.decoder = self.turns, self.decoder
         m.submodules.ram, m.submodules.rom = ram, rom
         connect(m, self.turns.bus, self.decoder.bus)

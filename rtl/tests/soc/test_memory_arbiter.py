@@ -19,7 +19,8 @@ class Bench:
     def __init__(self, *, stall=0.0, pause=0.0, seed=0):
         self.dut, self.random, self.pause = MemoryArbiter(32, 4), random.Random(seed), pause
         self.contents = bytearray(random.Random(5).randbytes(BYTES))
-        self.before, self.reset = bytes(self.contents), Signal()
+        self.before = bytes(self.contents)
+        self.reset = Signal()
         self.memories = [
             AxiMemory(bus, self.contents, burst_beats=16, stall=stall, latency=9, seed=seed)
             for bus in (self.dut.axi_read, self.dut.axi_write)

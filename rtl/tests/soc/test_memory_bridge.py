@@ -18,7 +18,8 @@ class Bench:
     def __init__(self, bus_bits=64, **memory):
         self.dut = MemoryBridge(bus_bits)
         self.contents = bytearray(random.Random(3).randbytes(BYTES))
-        self.cpu, self.reset = Initiator(self.dut.wishbone), Signal()
+        self.cpu = Initiator(self.dut.wishbone)
+        self.reset = Signal()
         beats = LINE_BYTES * 8 // bus_bits
         options = {"base": MEMORY_BASE, "latency": 4, "burst_beats": beats, **memory}
         self.read = AxiMemory(self.dut.axi_read, self.contents, **options)

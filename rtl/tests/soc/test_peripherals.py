@@ -26,7 +26,8 @@ class Bench:
     """One peripheral at window 3 of the bridge."""
 
     def __init__(self, name, part):
-        self.name, self.part, self.reset = name, part, Signal()
+        self.name, self.part = name, part
+        self.reset = Signal()
         bridge, m = PeripheralBridge((3,)), Module()
         m.submodules.bridge, m.submodules.part = bridge, part
         connect(m, bridge.peripheral_0, part.port)

@@ -12,7 +12,9 @@ LOCKED = 0x80
 
 class Bench:
     def __init__(self):
-        self.dut, self.reset, self.registers = RegisterBridge(), Signal(), {}
+        self.dut = RegisterBridge()
+        self.reset = Signal()
+        self.registers = {}
         self.cpu = Initiator(self.dut.wishbone)
 
     async def serve(self, ctx):

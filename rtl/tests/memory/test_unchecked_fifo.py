@@ -5,14 +5,14 @@ import random
 import pytest
 from amaranth.hdl import ResetInserter, Signal
 
-from matloom_rtl.memory.credit_fifo import CreditFIFO
+from matloom_rtl.memory.unchecked_fifo import UncheckedFIFO
 from matloom_rtl.testing import simulate
 
 
 @pytest.mark.parametrize("depth", [1, 2, 5, 16])
 @pytest.mark.parametrize(("puts", "takes"), [(1, 1), (0.8, 0.3), (0.3, 0.8), (0.5, 0.5)])
 def test_items_in_order(seed, depth, puts, takes):
-    dut, generator = CreditFIFO(width=8, depth=depth), random.Random(seed)
+    dut, generator = UncheckedFIFO(width=8, depth=depth), random.Random(seed)
 
     async def bench(ctx):
         held = []
@@ -33,7 +33,8 @@ def test_items_in_order(seed, depth, puts, takes):
 
 
 def test_reset_forgets_the_items():
-    reset, dut = Signal(), CreditFIFO(width=8, depth=4)
+    reset = Signal()
+    dut = UncheckedFIFO(width=8, depth=4)
 
     async def bench(ctx):
         ctx.set(dut.w_en, 1)

@@ -1,14 +1,14 @@
-"""A queue in which every item has its place before it comes, so that none is ever refused."""
+"""A queue that checks neither for room nor for an item: its users know that there is one."""
 
 from amaranth.hdl import Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-__all__ = ["CreditFIFO"]
+__all__ = ["UncheckedFIFO"]
 
 
-class CreditFIFO(wiring.Component):
+class UncheckedFIFO(wiring.Component):
     """Hand items on in order.
 
     Who writes knows that there is a place, who takes that there is an item: no gate stands before
