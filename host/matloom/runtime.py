@@ -1,5 +1,6 @@
 """Loads a network, compiles it, and runs it on a device."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,9 @@ from matloom.session import Session
 
 __all__ = ["Session", "compile", "load"]
 
+#: New shapes of inputs, by name.
+Shapes = Mapping[str, Sequence[int]]
+
 
 def compile(
     model: str | Path | bytes | Graph,
@@ -26,6 +30,7 @@ def compile(
     precision: Precision | None = None,
     check: str | None = None,
     memory: Memory | str | Path | None = None,
+    shapes: Shapes | None = None,
 ) -> Program:
     """Return the program of a TFLite file or graph for a configuration and a memory.
 
@@ -43,14 +48,21 @@ def compile(
     of up to 20 million multiply-accumulates, a part of a larger one) or ``"none"``; by default
     `MATLOOM_CHECK` of the environment, else ``"sample"``.
 
+    `shapes` are other shapes for inputs of a file, by name, as networks of unknown height and width
+    need: ``{"image": (1, 96, 96, 3)}``.
+
     Errors
     ------
     ModelError
-        No TFLite file, or one that is damaged or contradicts itself.
+        No TFLite file, one that is damaged, or one whose inputs cannot have these `shapes`.
+    InterpreterError
+        An operator that neither the engine, the host nor a reference interpreter runs.
     CompileError
         The operators of one command buffer fit the scratchpad alone, but not one after another.
     """
-    graph = model if isinstance(model, Graph) else load_tflite(model)
+    if isinstance(model, Graph) and shapes:
+        raise TypeError(f"shapes must go with a file, not the graph {model.name!r}")
+    graph = model if isinstance(model, Graph) else load_tflite(model, shapes)
     if memory is not None:
         options = replace(options or CompileOptions(), memory=load_memory(memory))
     return compile_network(graph, load_config(config), options, precision, check)
@@ -64,6 +76,7 @@ def load(
     precision: Precision | None = None,
     check: str | None = None,
     memory: Memory | str | Path | None = None,
+    shapes: Shapes | None = None,
     **device_options: Any,
 ) -> "Session":
     """Compile a network, open a device, and return a session on it.
@@ -77,7 +90,7 @@ def load(
         A device by its name, as `open_device` takes it, or a driver that is open.
     config:
         A preset, a JSON file or a Config; the program's own, or ``"reference"``, where None.
-    options, precision, check:
+    options, precision, check, shapes:
         Of the compilation, as `compile` takes them; a program is compiled already.
     memory:
         Of the compilation, as `compile` takes it, and of a simulated device: of that alone where
@@ -94,6 +107,7 @@ def load(
             ("options", options),
             ("precision", precision),
             ("check", check),
+            ("shapes", shapes),
         ):
             if given is not None:
                 raise TypeError(f"{name} must go with a network, not the program {program.name!r}")
@@ -103,7 +117,7 @@ def load(
         chosen = "reference" if config is None else config
         if memory is None and (options is None or options.memory == REFERENCE_MEMORY):
             memory = device_memory(device)
-        program = compile(model, chosen, options, precision, check, memory)
+        program = compile(model, chosen, options, precision, check, memory, shapes)
     if isinstance(device, Driver):
         if device_options:
             raise TypeError(f"a driver that is open must have no {', '.join(device_options)}")

@@ -208,3 +208,41 @@ def test_what_does_not_go_with_stop_after(tmp_path, monkeypatch, capsys):
     assert "--check must go with --output" in capsys.readouterr().err
     assert run_main(monkeypatch, "compile", str(tmp_path / "a.mloom"), *stop) == 2
     assert "--stop-after must go with a network" in capsys.readouterr().err
+
+
+VERBS_OF_NETWORKS = ("run", "compile", "disasm", "explain", "precision", "profile", "compare")
+
+
+@pytest.mark.parametrize("verb", [*VERBS_OF_NETWORKS, "evaluate"])
+def test_verbs_of_networks_take_shapes(verb):
+    result = CliRunner().invoke(cli.cli, [verb, "--help"])
+    assert result.exit_code == 0
+    assert "--shape" in result.output
+
+
+def test_a_shape(tmp_path):
+    pytest.importorskip("ai_edge_litert", reason="ai-edge-litert is not installed")
+    path = tmp_path / "digits.mloom"
+    words = ["compile", "digits", "--shape", "image=1,8,8,1", "--config", "nano", "-o", str(path)]
+    result = CliRunner().invoke(cli.cli, words)
+    assert result.exit_code == 0, result.output
+    program = Program.load(path)
+    assert (program.name, program.inputs[0].shape) == ("digits", (1, 8, 8, 1))
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["digits", "--shape", "x=1,8,8,1"], "a shape must be of an input (image), not 'x'"),
+        (["digits", "--shape", "image=1,8"], "input 'image' must have 4 dimensions, not (1, 8)"),
+        (["digits", "--shape", "image=1,8,8,3"], "input 'image' must have 1 channels, not 3"),
+        (["digits", "--shape", "image=1,9,9,1"], "inputs of image (1, 9, 9, 1) do not fit the"),
+        (["digits", "--shape", "1,8,8,1"], "--shape must be NAME=N,N,... (x=1,96,96,3), not '1,8"),
+        (["digits", "--shape", "image=1,a"], "--shape must be NAME=N,N,... (x=1,96,96,3), not"),
+        (["net.mloom", "--shape", "x=1"], "--shape must go with a network, not the program 'net.m"),
+    ],
+)
+def test_wrong_shapes(monkeypatch, capsys, words, sentence):
+    pytest.importorskip("ai_edge_litert", reason="ai-edge-litert is not installed")
+    assert run_main(monkeypatch, "explain", *words) == 2
+    assert sentence in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""Model files of some operators of another, for an interpreter to run."""
+"""Model files as objects of an interpreter's schema, and files of some operators of another."""
 
 import copy
 import functools
@@ -11,7 +11,7 @@ import numpy as np
 from matloom.ir.attributes import Reference
 from matloom.kernels.interpreters import Cut
 
-__all__ = ["cut_file"]
+__all__ = ["cut_file", "packed", "plain_model"]
 
 #: The largest arena that TensorFlow Lite Micro counts in.
 _LARGEST_ARENA = 2**31 - 1
@@ -49,20 +49,50 @@ def _schema(package: str) -> Any:
     return schema_py_generated
 
 
-def cut_file(content: bytes, attributes: Reference, package: str) -> Cut:
-    """Return the file of a node's operators alone, with all its buffers inside the flatbuffer.
+def plain_model(content: bytes, package: str) -> Any:
+    """Return a file as objects of an interpreter's schema, with nothing after the flatbuffer.
+
+    Its lists, subgraphs and operators are a caller's own; tensors and buffers are shared.
 
     Raises
     ------
     ImportError
         The interpreter is not installed.
+    ValueError
+        What lies after the flatbuffer ends beyond the file.
     """
-    import flatbuffers
-
     schema = _schema(package)
     model = copy.copy(_unpacked(package, _File(content)))
-    model.subgraphs = [copy.copy(model.subgraphs[0]), *model.subgraphs[1:]]
-    subgraph, used = model.subgraphs[0], set(range(len(model.buffers)))
+    model.buffers = [_inside(schema, buffer, content) for buffer in model.buffers]
+    model.subgraphs = [copy.copy(graph) for graph in model.subgraphs]
+    for graph in model.subgraphs:
+        graph.operators = [_with_options(item, content) for item in graph.operators or []]
+    model.signatureDefs, model.metadata, model.metadataBuffer = None, None, None
+    return model
+
+
+def packed(model: Any) -> bytes:
+    """Return the file of a model's objects."""
+    import flatbuffers
+
+    builder = flatbuffers.Builder(1024)
+    builder.Finish(model.Pack(builder), b"TFL3")
+    return bytes(builder.Output())
+
+
+def cut_file(content: bytes, attributes: Reference, package: str) -> Cut:
+    """Return the file of a node's operators alone.
+
+    Raises
+    ------
+    ImportError
+        The interpreter is not installed.
+    ValueError
+        The file is damaged.
+    """
+    model = plain_model(content, package)
+    subgraph = model.subgraphs[0]
+    as_it_is = not attributes.positions and not _is_outside(_unpacked(package, _File(content)))
     if attributes.positions:
         subgraph.operators = [subgraph.operators[at] for at in attributes.positions]
         subgraph.inputs = np.array(attributes.inputs, np.int32)
@@ -70,31 +100,21 @@ def cut_file(content: bytes, attributes: Reference, package: str) -> Cut:
         used = {0}
         for operator in subgraph.operators:
             used.update(subgraph.tensors[at].buffer for at in operator.inputs if at >= 0)
-    outside = _is_outside(model, subgraph)
-    if attributes.positions or outside:
-        model.buffers = [
-            _inside(schema, buffer, content) if at in used else schema.BufferT()
-            for at, buffer in enumerate(model.buffers)
-        ]
-        for graph in model.subgraphs:
-            graph.operators = [_with_options(item, content) for item in graph.operators or []]
-        model.signatureDefs, model.metadata, model.metadataBuffer = None, None, None
-        builder = flatbuffers.Builder(len(content))
-        builder.Finish(model.Pack(builder), b"TFL3")
-        content = bytes(builder.Output())
+        empty = _schema(package).BufferT()
+        model.buffers = [buffer if at in used else empty for at, buffer in enumerate(model.buffers)]
     return Cut(
-        content=content,
+        content=content if as_it_is else packed(model),
         arena=_arena(model),
         inputs=len(subgraph.inputs),
         outputs=len(subgraph.outputs),
     )
 
 
-def _is_outside(model: Any, subgraph: Any) -> bool:
+def _is_outside(model: Any) -> bool:
     """Return whether something of a file lies after the flatbuffer."""
-    operators = subgraph.operators or []
+    operators = [item for graph in model.subgraphs for item in graph.operators or []]
     return any(buffer.offset > 1 for buffer in model.buffers) or any(
-        operator.largeCustomOptionsOffset > 1 for operator in operators
+        item.largeCustomOptionsOffset > 1 for item in operators
     )
 
 

@@ -183,8 +183,47 @@ def _apart(package: str, cut: Cut, given: Sequence[Array] | None) -> str:
         return next((line.strip() for line in lines if line.strip()), "it gives no reason")
 
 
+def _shapes(
+    content: bytes, given: dict[int, tuple[int, ...]], wanted: Sequence[int]
+) -> dict[str, Any]:
+    """Return the tensors' shapes where inputs have these, and the values of some tensors."""
+    from ai_edge_litert.interpreter import Interpreter, OpResolverType
+
+    # Optimised kernels: shapes do not depend on how values are computed.
+    interpreter = Interpreter(
+        model_content=content,
+        experimental_op_resolver_type=OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
+        experimental_preserve_all_tensors=True,
+    )
+    for number, shape in given.items():
+        interpreter.resize_tensor_input(number, shape)
+    interpreter.allocate_tensors()
+    if wanted:
+        for detail in interpreter.get_input_details():
+            interpreter.set_tensor(detail["index"], np.zeros(detail["shape"], detail["dtype"]))
+        interpreter.invoke()
+    return {
+        "shapes": {
+            detail["index"]: detail["shape"].tolist() for detail in interpreter.get_tensor_details()
+        },
+        "values": {number: interpreter.get_tensor(number) for number in wanted},
+    }
+
+
+def _resize(content: bytes, given: dict[int, tuple[int, ...]], wanted: Sequence[int]) -> None:
+    """Write what `_shapes` returns, or the library's refusal, to standard output."""
+    try:
+        answer: dict[str, Any] = _shapes(content, given, wanted)
+    except Exception as error:
+        answer = {"refusal": next(iter(str(error).strip().splitlines()), type(error).__name__)}
+    sys.stdout.buffer.write(pickle.dumps(answer))
+
+
 def _main() -> None:
     package, attempts = pickle.load(sys.stdin.buffer)
+    if package == "shapes":
+        _resize(*attempts)
+        return
     # Once, for all processes that follow.
     if package == "tflite-micro":
         from tflite_micro.python.tflite_micro import runtime  # noqa: F401

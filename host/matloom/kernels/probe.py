@@ -6,19 +6,20 @@ import pickle
 import subprocess
 import sys
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 
 from matloom.ir.graph import Array
 from matloom.kernels import interpreters
 from matloom.kernels.interpreters import Cut
 
-__all__ = ["failure", "refusals"]
+__all__ = ["failure", "refusals", "tensor_shapes"]
 
 #: What is remembered of networks that were tried: a process takes a good part of a second.
 _MOST = 1024
 _known: OrderedDict[tuple[str, bytes], str] = OrderedDict()
 
+_CRASH = "the library crashes"
 #: Unlike a script's, a path that is run so adds no folder to those that modules are looked up in.
 _COMMAND = f"import runpy; runpy.run_path({interpreters.__file__!r}, run_name='__main__')"
 
@@ -44,11 +45,39 @@ def failure(package: str, cut: Cut, inputs: Sequence[Array]) -> str:
     return reason
 
 
+def tensor_shapes(
+    content: bytes, given: Mapping[int, tuple[int, ...]], wanted: Sequence[int]
+) -> tuple[dict[int, tuple[int, ...]], dict[int, Array]]:
+    """Return the shapes of a network's tensors where its inputs have these, from LiteRT.
+
+    Also the values of some tensors, by number, in a run on zeros.
+
+    Raises
+    ------
+    ValueError
+        LiteRT refuses the shapes, or the network: the message is its reason.
+    """
+    done = _run(("shapes", (content, dict(given), list(wanted))))
+    if done is None:
+        raise ValueError(_CRASH)
+    answer = pickle.loads(done)
+    if "refusal" in answer:
+        raise ValueError(answer["refusal"])
+    shapes = {number: tuple(shape) for number, shape in answer["shapes"].items()}
+    return shapes, answer["values"]
+
+
 def _ask(package: str, attempts: Sequence[tuple[Cut, Sequence[Array] | None]]) -> list[str]:
-    content = pickle.dumps((package, [(asdict(cut), given) for cut, given in attempts]))
-    command = [sys.executable, "-c", _COMMAND]
-    done = subprocess.run(command, input=content, capture_output=True, check=False)
-    if done.returncode != 0:
-        return ["the library crashes"] * len(attempts)
-    answers: list[str] = json.loads(done.stdout.splitlines()[-1])
+    done = _run((package, [(asdict(cut), given) for cut, given in attempts]))
+    if done is None:
+        return [_CRASH] * len(attempts)
+    answers: list[str] = json.loads(done.splitlines()[-1])
     return answers
+
+
+def _run(request: object) -> bytes | None:
+    """Return what the process writes for a request; None where it fails."""
+    command = [sys.executable, "-c", _COMMAND]
+    content = pickle.dumps(request)
+    done = subprocess.run(command, input=content, capture_output=True, check=False)
+    return None if done.returncode != 0 else done.stdout

@@ -1,0 +1,144 @@
+"""Model files whose inputs get other shapes, with the shapes of all tensors that follow."""
+
+import copy
+import math
+import operator
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tflite
+
+from matloom.arch.program_file import TENSOR_LIMIT
+from matloom.errors import MissingPackage, did_you_mean
+from matloom.frontend.errors import ModelError
+from matloom.frontend.flatbuffer import enum_name, numbers, operator_number, records, text
+from matloom.ir.graph import Array
+from matloom.ir.names import distinct_ends
+from matloom.kernels.cut import packed, plain_model
+from matloom.kernels.probe import tensor_shapes
+
+__all__ = ["resized"]
+
+Shape = tuple[int, ...]
+_PACKAGE = "ai-edge-litert"
+
+
+def resized(content: bytes, shapes: Mapping[str, Sequence[int]]) -> bytes:
+    """Return a TensorFlow Lite file whose inputs have the given shapes, by name.
+
+    LiteRT says which shapes follow for all other tensors. What depends on shapes alone (SHAPE, and
+    arithmetic on what it gives) becomes constant.
+
+    Raises
+    ------
+    ModelError
+        A name is no input's, a shape has another rank or size than the input may have, or the
+        network cannot have inputs of these shapes.
+    MissingPackage
+        ai-edge-litert is not installed.
+    """
+    model = tflite.Model.GetRootAs(content)
+    subgraph = model.Subgraphs(0)
+    given = dict(_wanted(subgraph, shapes))
+    try:
+        objects = plain_model(content, _PACKAGE)
+    except ImportError:
+        raise MissingPackage(_PACKAGE, "giving inputs other shapes") from None
+    follows = list(_follows_from_shapes(model, subgraph))
+    produced = [
+        int(number) for at in follows for number in numbers(subgraph.Operators(at), "Outputs")
+    ]
+    try:
+        found, values = tensor_shapes(packed(objects), given, produced)
+    except ValueError as error:
+        listed = ", ".join(f"{name} {tuple(shape)}" for name, shape in shapes.items())
+        raise ModelError(f"inputs of {listed} do not fit the network: {error}") from None
+    _give(objects, found, values)
+    graph = objects.subgraphs[0]
+    graph.operators = [item for at, item in enumerate(graph.operators) if at not in follows]
+    return packed(objects)
+
+
+def _wanted(subgraph: Any, shapes: Mapping[str, Sequence[int]]) -> Iterator[tuple[int, Shape]]:
+    """Yield the number and the new shape of each input that gets one."""
+    inputs = numbers(subgraph, "Inputs").tolist()
+    names = {
+        number: text(subgraph.Tensors(number).Name()) or f"tensor_{number}"
+        for number in range(subgraph.TensorsLength())
+    }
+    known = {name: number for number, name in distinct_ends(names, (inputs,)).items()}
+    for name, shape in shapes.items():
+        if name not in known:
+            raise ModelError(
+                f"a shape must be of an input ({', '.join(known)}), not {name!r}",
+                hint=did_you_mean(name, known),
+            )
+        yield known[name], _checked(name, shape, subgraph.Tensors(known[name]))
+
+
+def _checked(name: str, shape: Sequence[int], tensor: Any) -> Shape:
+    """Return a new shape of an input; a length that the file leaves open is -1 in its signature."""
+    try:
+        sizes = tuple(operator.index(length) for length in shape)
+    except TypeError:
+        raise ModelError(
+            f"the shape of input {name!r} must be of whole numbers, not {shape}"
+        ) from None
+    declared = numbers(tensor, "ShapeSignature").tolist() or numbers(tensor, "Shape").tolist()
+    if len(sizes) != len(declared):
+        raise ModelError(
+            f"the shape of input {name!r} must have {len(declared)} dimensions, not {sizes}"
+        )
+    if any(length < 1 for length in sizes):
+        raise ModelError(
+            f"the shape of input {name!r} must have dimensions of at least 1, not {sizes}"
+        )
+    if math.prod(sizes) > TENSOR_LIMIT:
+        raise ModelError(
+            f"the shape of input {name!r} must have at most {TENSOR_LIMIT} elements, not {sizes}"
+        )
+    # Weights fix the channels of an image; LiteRT would take twice as many for two groups.
+    if len(sizes) == 4 and declared[3] not in (-1, sizes[3]):
+        raise ModelError(f"input {name!r} must have {declared[3]} channels, not {sizes[3]}")
+    return sizes
+
+
+def _follows_from_shapes(model: Any, subgraph: Any) -> Iterator[int]:
+    """Yield the places of operators whose results depend on nothing but the inputs' shapes."""
+    codes = [
+        enum_name(tflite.BuiltinOperator, operator_number(code))
+        for code in records(model, "OperatorCodes")
+    ]
+    results = set(numbers(subgraph, "Outputs").tolist())
+    made = {
+        int(number)
+        for item in records(subgraph, "Operators")
+        for number in numbers(item, "Outputs")
+    }
+    free = made | set(numbers(subgraph, "Inputs").tolist())
+    known: set[int] = set()
+    for at, item in enumerate(records(subgraph, "Operators")):
+        read = [number for number in numbers(item, "Inputs").tolist() if number >= 0]
+        written = numbers(item, "Outputs").tolist()
+        derived = any(number in known for number in read) and all(
+            number in known or number not in free for number in read
+        )
+        if (codes[item.OpcodeIndex()] in ("SHAPE", "RANK") or derived) and not results & {*written}:
+            known.update(written)
+            yield at
+
+
+def _give(model: Any, shapes: Mapping[int, Shape], values: Mapping[int, Array]) -> None:
+    """Give tensors their shapes, and those whose values are known a buffer."""
+    graph = model.subgraphs[0]
+    graph.tensors = [copy.copy(tensor) for tensor in graph.tensors]
+    empty = type(model.buffers[0])
+    for number, tensor in enumerate(graph.tensors):
+        if number in shapes:
+            tensor.shape, tensor.shapeSignature = np.array(shapes[number], np.int32), None
+        if number in values:
+            tensor.buffer = len(model.buffers)
+            buffer = empty()
+            buffer.data = np.frombuffer(values[number].tobytes(), np.uint8)
+            model.buffers.append(buffer)

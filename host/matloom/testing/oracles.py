@@ -1,0 +1,40 @@
+"""TensorFlow Lite Micro and LiteRT, called directly: what tests hold results against."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from matloom.ir.graph import Array
+
+__all__ = ["litert", "micro"]
+
+
+def micro(content: bytes, inputs: Sequence[Array], outputs: int) -> list[Array]:
+    """Return a network's outputs from TensorFlow Lite Micro, for one call of a new interpreter."""
+    from tflite_micro.python.tflite_micro import runtime
+
+    interpreter = runtime.Interpreter.from_bytes(content, arena_size=2**22)
+    for at, array in enumerate(inputs):
+        interpreter.set_input(array, at)
+    interpreter.invoke()
+    return [np.array(interpreter.get_output(at)) for at in range(outputs)]
+
+
+def litert(content: bytes, inputs: Sequence[Array]) -> list[Array]:
+    """Return a network's outputs from LiteRT's reference kernels; inputs may have other shapes."""
+    from ai_edge_litert.interpreter import Interpreter, OpResolverType
+
+    interpreter = Interpreter(
+        model_content=content, experimental_op_resolver_type=OpResolverType.BUILTIN_REF
+    )
+    details = interpreter.get_input_details()
+    for detail, array in zip(details, inputs, strict=True):
+        interpreter.resize_tensor_input(detail["index"], array.shape)
+    interpreter.allocate_tensors()
+    for detail, array in zip(details, inputs, strict=True):
+        interpreter.set_tensor(detail["index"], array)
+    interpreter.invoke()
+    return [
+        np.array(interpreter.get_tensor(detail["index"]))
+        for detail in interpreter.get_output_details()
+    ]
