@@ -80,6 +80,8 @@ class Report:
     computed_by:
         ``"program"``, or ``"kernels"`` on device fast, whose outputs are those of the operators'
         kernels; `equality` then says in a sentence what shows that the program gives the same.
+    stored:
+        Tensors that a run was asked for beyond the outputs, which its program stores as well.
     link, upload:
         What the call cost on the line of a device behind one, and what it cost to put the program
         there, once a session; else None.
@@ -105,6 +107,7 @@ class Report:
     state: dict[str, int] = field(default_factory=dict)
     computed_by: str = "program"
     equality: str = ""
+    stored: tuple[str, ...] = ()
     link: LineCost | None = None
     upload: LineCost | None = None
 
@@ -144,6 +147,9 @@ class Report:
                 lines.append(f"  bus {way}s: {size:,} bytes in {bursts:,} bursts")
         else:
             lines += self._computation()
+        if self.stored:
+            names = ", ".join(map(short_name, self.stored))
+            lines.append(f"  cycles are of a program that also stores {names}")
         if self.ran_on not in ("", self.memory):
             lines.append(f"  predicted for memory {self.memory}, ran on {self.ran_on}")
         if self.state:

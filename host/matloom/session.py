@@ -5,19 +5,18 @@ from dataclasses import replace
 from types import TracebackType
 from typing import Any
 
-import numpy as np
-
 from matloom.arch.isa import Region
-from matloom.arch.numerics import from_limbs
+from matloom.device.bindings import read_outputs, write_inputs
 from matloom.device.driver import Counters, Driver
 from matloom.device.errors import DeviceClosed
 from matloom.device.fast import FastTransport
-from matloom.device.line_cost import LineCost
+from matloom.device.line_cost import LineCost, difference
+from matloom.intermediates import Names, chosen, computed, on_the_way, wanted_tensors
 from matloom.ir.graph import Array
 from matloom.kernels.reference import as_declared
 from matloom.kernels.step import HostSteps
 from matloom.program import EngineStep, Program, Repeat
-from matloom.program.samples import require_inputs
+from matloom.program.samples import joined, samples_of
 from matloom.program.verify import verify_program
 from matloom.report import Report, make_report
 from matloom.state import SessionState
@@ -31,11 +30,10 @@ class Session:
     Inputs and outputs have the names, shapes and dtypes of the model file; an input and an output
     may share a name. Where two inputs or two outputs share one, each has its tensor's number after
     a colon: ``x:3``; one without a name is ``tensor_3``. `Program.inputs` and `Program.outputs`
-    list them in the file's order. What a streaming
-    network remembers stays from run to run, and from sample to sample of one run, until `reset`;
-    `state` and `restore` are for its variables by name. Weights that fit stay on chip from
-    run to run, until another program, a reset or a fault; several sessions, and threads, may share
-    a driver.
+    list them in the file's order. What a streaming network remembers stays from run to run, and
+    from sample to sample of one run, until `reset`; `state` and `restore` are for its variables by
+    name. Weights that fit stay on chip from run to run, until another program, a reset or a fault;
+    several sessions, and threads, may share a driver.
 
     Errors
     ------
@@ -62,6 +60,10 @@ class Session:
         #: The driver's epoch at the end of the last run.
         self._resident: int | None = None
         self._own, self._closed = own, False
+        #: Sessions whose programs put out further tensors, by these; and the last that ran.
+        self._wider: dict[frozenset[int], Session] = {}
+        self._base: Session | None = None
+        self._ran: Session = self
         with driver.lock:
             self._claim()
 
@@ -90,62 +92,105 @@ class Session:
         if self._own:
             self.driver.close()
         with self.driver.lock:
-            if self.driver.owner is self:
+            if self.driver.owner in (self, *self._wider.values()):
                 self.driver.owner = None
 
-    def run(self, inputs: Array | Mapping[str, Array]) -> Any:
-        """Return the network's outputs for its inputs.
+    def run(self, inputs: Array | Mapping[str, Array], outputs: Names | None = None) -> Any:
+        """Return the network's outputs for its inputs, or any of its tensors.
 
         A mapping of names gives a mapping; one array gives one array, for a network of one
         input and one output. Where the leading axis is longer than the model's batch, the
         network runs sample by sample and the outputs are joined along their leading axis.
+
+        Parameters
+        ----------
+        outputs:
+            Names of tensors of the model file, or ``"all"`` for everything that an operator makes;
+            the result is then a mapping of them. Device ``fast`` computes them by the operators'
+            kernels. Other devices have a program compiled that stores them, once for each set of
+            names, which takes as long as the first compilation, and puts it into memory in place
+            of the other; its cycles are then the report's.
 
         Errors
         ------
         ValueError, TypeError
             A name, shape or dtype is not the model's.
         """
-        if isinstance(inputs, Mapping):
-            return self._run_samples(inputs)
         program = self.program
-        if len(program.inputs) != 1 or len(program.outputs) != 1:
+        if isinstance(inputs, Mapping):
+            return self._run_samples(inputs) if outputs is None else self._tensors(inputs, outputs)
+        if len(program.inputs) != 1 or (outputs is None and len(program.outputs) != 1):
             names = ", ".join(info.name for info in program.inputs)
+            ends = f"{len(program.inputs)} inputs and {len(program.outputs)} outputs"
             raise ValueError(
-                f"inputs must be a mapping of {names} for a network of {len(program.inputs)} "
-                f"inputs and {len(program.outputs)} outputs, not one array"
+                f"inputs must be a mapping of {names} for a network of {ends}, not one array"
             )
-        results = self._run_samples({program.inputs[0].name: inputs})
-        return results[program.outputs[0].name]
+        named = {program.inputs[0].name: inputs}
+        if outputs is not None:
+            return self._tensors(named, outputs)
+        return self._run_samples(named)[program.outputs[0].name]
 
-    def _run_samples(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+    def _run_samples(
+        self, inputs: Mapping[str, Array], wanted: Mapping[str, int] | None = None
+    ) -> dict[str, Array]:
+        """Return outputs, or tensors by their numbers in the network, which the kernels compute."""
         self._require_open()
-        count = require_inputs(self.program, inputs)
-        wanted = {info.name: info for info in self.program.inputs}
-        arrays = {name: np.asarray(inputs[name]) for name in wanted}
-        results = []
-        for index in range(count):
-            one = {
-                name: array[index * wanted[name].shape[0] : (index + 1) * wanted[name].shape[0]]
-                if wanted[name].shape
-                else array
-                for name, array in arrays.items()
-            }
+        self._ran, results = self, []
+        for sample in samples_of(self.program, inputs):
             try:
-                with self.driver.stoppable(lambda: self._closed):
-                    results.append(self._run_one(one))
+                with self.driver.stoppable(self._ended):
+                    results.append(self._run_one(sample, wanted))
             except DeviceClosed:
                 # Whatever was called last, the reason is this one.
                 self._require_open()
                 raise
-        return {
-            info.name: np.concatenate([result[info.name] for result in results])
-            if info.shape
-            else results[-1][info.name]
-            for info in self.program.outputs
-        }
+        return joined(results)
+
+    def _tensors(self, inputs: Mapping[str, Array], names: Names) -> dict[str, Array]:
+        """Return tensors of the network by name."""
+        wanted, origin = wanted_tensors(self.program, names), self.program.origin
+        if origin is None:
+            results = self._run_samples(inputs)
+            return {name: results[name] for name in wanted}
+        if isinstance(self.driver.transport, FastTransport) and on_the_way(self.program):
+            return self._run_samples(inputs, wanted)
+        ends = (*origin.source.inputs, *origin.source.outputs)
+        session = self._storing(frozenset(wanted.values()).difference(ends))
+        results = self._run_samples(inputs) if session is self else self._run_as(session, inputs)
+        return chosen(wanted, session.program, inputs, results)
+
+    def _storing(self, numbers: frozenset[int]) -> "Session":
+        """Return a session whose program also puts out these tensors: this one where none."""
+        if not numbers:
+            return self
+        with self.driver.lock:
+            if numbers not in self._wider:
+                self._require_open()
+                assert self.program.origin is not None
+                program = self.program.origin.with_outputs(sorted(numbers))
+                self._wider[numbers] = session = Session(program, self.driver, self.device)
+                session._base = self
+            return self._wider[numbers]
+
+    def _run_as(self, session: "Session", inputs: Mapping[str, Array]) -> dict[str, Array]:
+        """Run another program of this network, which goes on with what this one remembers."""
+        with self.driver.lock:
+            session._host.share(self._host)
+            session.restore(self._state.values())
+            try:
+                results = session._run_samples(inputs)
+            except BaseException:
+                self._state.lose()
+                raise
+            self._state.restore(session._state.values())
+        self._ran = session
+        return results
+
+    def _ended(self) -> bool:
+        return self._closed or (self._base is not None and self._base._closed)
 
     def _require_open(self) -> None:
-        if self._closed:
+        if self._ended():
             raise DeviceClosed("the session was closed: load the network again to run it")
 
     def leave(self) -> None:
@@ -161,13 +206,16 @@ class Session:
             if isinstance(self.driver.transport, FastTransport):
                 self.driver.transport.learn(self.program)
             self.driver.owner = self
-            self._upload = _difference(self._line_cost(), before)
+            self._upload = difference(self._line_cost(), before)
 
     def _line_cost(self) -> LineCost | None:
         return getattr(self.driver.transport, "line_cost", None)
 
-    def _run_one(self, inputs: dict[str, Array]) -> dict[str, Array]:
+    def _run_one(
+        self, inputs: dict[str, Array], wanted: Mapping[str, int] | None
+    ) -> dict[str, Array]:
         """Run every step once."""
+        state = {} if wanted is None else self._state.values()
         self._claim()
         before = self._line_cost()
         given = {info.key: inputs[info.name] for info in self.program.inputs}
@@ -184,32 +232,17 @@ class Session:
             self._state.lose()
             raise
         self._state.follow(known)
-        self._link = _difference(self._line_cost(), before)
-        return {
-            info.name: as_declared(known[info.key], info.shape) for info in self.program.outputs
-        }
+        self._link = difference(self._line_cost(), before)
+        if wanted is not None:
+            begun = {item.before: state[item.name] for item in self.program.variables}
+            return computed(self.program, wanted, {**known, **begun})
+        infos = self.program.outputs
+        return {info.name: as_declared(known[info.key], info.shape) for info in infos}
 
     def _run_engine(self, step: EngineStep, known: dict[str, Array]) -> dict[str, Array]:
-        for binding in step.inputs:
-            if binding.region is Region.ARENA:
-                continue
-            data = np.ascontiguousarray(known[binding.name], binding.dtype).tobytes()
-            self.driver.write_region(binding.region, binding.offset, data)
+        write_inputs(self.driver, step, known)
         self._runs.append(self._run_commands(step))
-        found = {}
-        for binding in step.outputs:
-            if binding.region is Region.ARENA:
-                continue
-            dtype = np.dtype(binding.dtype)
-            size = int(np.prod(binding.shape)) * dtype.itemsize
-            raw = self.driver.read_region(binding.region, binding.offset, size)
-            if binding.dtype == "int32":
-                # The engine stores bytes: limbs of sums.
-                limbs = np.frombuffer(raw, np.int8).reshape(-1, *binding.shape)
-                found[binding.name] = from_limbs(limbs.astype(np.int32))
-                continue
-            found[binding.name] = np.frombuffer(raw, dtype).reshape(binding.shape)
-        return found
+        return read_outputs(self.driver, step)
 
     def _run_commands(self, step: EngineStep) -> Counters:
         """Run a step, the shorter way where nothing touched its weights since the last time."""
@@ -253,6 +286,9 @@ class Session:
 
     def report(self) -> Report:
         """Return what the last sample cost."""
+        if self._ran is not self:
+            more = self._ran.program.outputs[len(self.program.outputs) :]
+            return replace(self._ran.report(), stored=tuple(info.name for info in more))
         report = make_report(
             self.program,
             self.device,
@@ -262,7 +298,3 @@ class Session:
             kernels=isinstance(self.driver.transport, FastTransport),
         )
         return replace(report, link=self._link, upload=self._upload)
-
-
-def _difference(after: LineCost | None, before: LineCost | None) -> LineCost | None:
-    return None if after is None or before is None else after.since(before)

@@ -34,6 +34,7 @@ ROOMS = (
         "terminal",
         "report",
         "state",
+        "intermediates",
         "session",
         "runtime",
     ),

@@ -8,6 +8,7 @@ from matloom.arch.config import Config, load_config
 from matloom.compiler.pipeline import compiled
 from matloom.compiler.values import Compiled
 from matloom.ir.graph import RESHAPES, Graph
+from matloom.ir.names import unique_names
 from matloom.passes.choose_modes import Precision
 from matloom.program import Origin, Program
 from matloom.schedule import CompileOptions
@@ -53,10 +54,18 @@ def compile_network(
         candidate, program = _plainer(graph, config, options, precision, error, reason)
 
     def with_outputs(numbers: Sequence[int]) -> Program:
-        more = replace(graph, outputs=tuple(dict.fromkeys((*graph.outputs, *numbers))))
-        return compile_network(more, config, options, precision, mode)
+        return compile_network(_with_outputs(graph, numbers), config, options, precision, mode)
 
     return replace(program, origin=_origin(graph, candidate, with_outputs))
+
+
+def _with_outputs(graph: Graph, numbers: Sequence[int]) -> Graph:
+    """Return a graph with further outputs, each with a name of its own."""
+    names = unique_names(graph)
+    tensors = dict(graph.tensors)
+    for number in numbers:
+        tensors[number] = replace(tensors[number], name=names[number])
+    return replace(graph, tensors=tensors, outputs=(*graph.outputs, *numbers))
 
 
 def _origin(

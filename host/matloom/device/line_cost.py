@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, replace
 
-__all__ = ["LineCost"]
+__all__ = ["LineCost", "difference"]
 
 #: Bits on the line for a byte: one to start, eight, one to stop.
 _BITS = 10
@@ -54,3 +54,8 @@ class LineCost:
             f"{1e3 * self.line_seconds:.2f} ms of the line at {self.baud:,} baud, "
             f"{1e3 * self.seconds:.2f} ms by the clock"
         )
+
+
+def difference(after: LineCost | None, before: LineCost | None) -> LineCost | None:
+    """Return what happened between two moments; None on a device without a line."""
+    return None if after is None or before is None else after.since(before)

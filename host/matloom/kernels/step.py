@@ -35,10 +35,21 @@ class HostSteps:
             for key, (graph, node) in self._graphs.items()
             if node.op is Op.REFERENCE
         }
+        #: The steps of an interpreter, by their outputs and their key.
+        self._opaque = [
+            (step.outputs, id(step)) for step in program.steps if id(step) in self._references
+        ]
         #: Constants by name, for a network that puts one out.
         self.constants = {
             name: tensor.data for name, tensor in tensors.items() if tensor.data is not None
         }
+
+    def share(self, other: "HostSteps") -> None:
+        """Let operators of an interpreter go on with what those of another program remember."""
+        named = {key[0]: other._references[key[1]] for key in other._opaque}
+        for outputs, key in self._opaque:
+            if outputs in named:
+                self._references[key] = named[outputs]
 
     def run(self, step: HostStep, known: Mapping[str, Array]) -> dict[str, Array]:
         """Return the step's outputs by name, for its inputs among `known`."""

@@ -1,6 +1,6 @@
 """What a run is given: as many samples of each input as of the others."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -9,7 +9,7 @@ import numpy.typing as npt
 from matloom.program.program import Program
 from matloom.program.records import TensorInfo
 
-__all__ = ["require_inputs"]
+__all__ = ["joined", "require_inputs", "samples_of"]
 
 Array = npt.NDArray[Any]
 
@@ -44,3 +44,24 @@ def _samples(info: TensorInfo, array: Array) -> int:
     if array.shape[0] == 0 or array.shape[0] % info.shape[0]:
         raise ValueError(f"{rule}, or a whole number of samples, not {array.shape}")
     return int(array.shape[0] // info.shape[0])
+
+
+def samples_of(program: Program, inputs: Mapping[str, Array]) -> Iterator[dict[str, Array]]:
+    """Yield the inputs of each sample by name; raises what `require_inputs` does."""
+    for index in range(require_inputs(program, inputs)):
+        sample = {}
+        for info in program.inputs:
+            array = np.asarray(inputs[info.name])
+            batch = slice(index * info.shape[0], (index + 1) * info.shape[0]) if info.shape else ...
+            sample[info.name] = array[batch]
+        yield sample
+
+
+def joined(results: Sequence[Mapping[str, Array]]) -> dict[str, Array]:
+    """Return the results of samples along their leading axis; of scalars the last."""
+    return {
+        name: np.concatenate([result[name] for result in results])
+        if first.ndim
+        else results[-1][name]
+        for name, first in results[0].items()
+    }

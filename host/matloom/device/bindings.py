@@ -1,0 +1,38 @@
+"""Tensors of a step, written into external memory before it runs and read out of it after."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from matloom.arch.isa import Region
+from matloom.arch.numerics import from_limbs
+from matloom.device.driver import Driver
+from matloom.ir.graph import Array
+from matloom.program import Binding, EngineStep
+
+__all__ = ["read_outputs", "write_inputs"]
+
+
+def write_inputs(driver: Driver, step: EngineStep, known: Mapping[str, Array]) -> None:
+    """Write a step's inputs; variables in region ARENA are there already."""
+    for binding in step.inputs:
+        if binding.region is not Region.ARENA:
+            data = np.ascontiguousarray(known[binding.name], binding.dtype).tobytes()
+            driver.write_region(binding.region, binding.offset, data)
+
+
+def read_outputs(driver: Driver, step: EngineStep) -> dict[str, Array]:
+    """Return a step's outputs by name; variables in region ARENA stay there."""
+    outputs = (binding for binding in step.outputs if binding.region is not Region.ARENA)
+    return {binding.name: _read(driver, binding) for binding in outputs}
+
+
+def _read(driver: Driver, binding: Binding) -> Array:
+    dtype = np.dtype(binding.dtype)
+    size = int(np.prod(binding.shape)) * dtype.itemsize
+    raw = driver.read_region(binding.region, binding.offset, size)
+    if binding.dtype == "int32":
+        # The engine stores bytes: limbs of sums.
+        limbs = np.frombuffer(raw, np.int8).reshape(-1, *binding.shape)
+        return np.asarray(from_limbs(limbs.astype(np.int32)))
+    return np.frombuffer(raw, dtype).reshape(binding.shape)

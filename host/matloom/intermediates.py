@@ -1,0 +1,146 @@
+"""Tensors inside a network: which of them a name means, and their values by the kernels."""
+
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+import numpy as np
+
+from matloom.errors import UserError, did_you_mean
+from matloom.ir.graph import Array, Graph, Op, short_name
+from matloom.ir.names import unique_names
+from matloom.kernels.definition import Definition
+from matloom.kernels.reference import as_declared
+from matloom.program import Program
+
+__all__ = ["Names", "chosen", "computed", "on_the_way", "wanted_tensors"]
+
+#: Names of tensors, or all that operators make.
+Names = Sequence[str] | Literal["all"]
+
+
+def wanted_tensors(program: Program, names: Names) -> dict[str, int]:
+    """Return the numbers of tensors in the network of a program, by the names given.
+
+    Parameters
+    ----------
+    names:
+        Names of the model file, whole or up to the first semicolon where that is one tensor's;
+        where several tensors share a name, each but one has its number after a colon. ``"all"``
+        for everything that an operator makes, in the file's order.
+
+    Raises
+    ------
+    UserError
+        A name is no tensor's, or a constant's; or the program was read from a file and the name is
+        not an output's.
+    """
+    if program.origin is None:
+        return _outputs_alone(program, names)
+    graph = program.origin.source
+    by_name = _named(graph)
+    if isinstance(names, str):
+        if names != "all":
+            raise UserError(f"outputs must be a list of names or 'all', not {names!r}")
+        names_of = {number: name for name, number in by_name.items()}
+        return {names_of[at]: at for node in graph.nodes for at in node.outputs if at in names_of}
+    return {name: _number(graph, by_name, name) for name in names}
+
+
+def _outputs_alone(program: Program, names: Names) -> dict[str, int]:
+    """Return the places of outputs: a program from a file has no other tensors' names."""
+    places = {info.name: at for at, info in enumerate(program.outputs)}
+    for name in places if names == "all" else names:
+        if name not in places:
+            raise UserError(
+                f"tensor {name!r} must be an output of the program {program.name!r} "
+                f"({', '.join(places)}): it was read from a file, which has no others",
+                hint="load the network instead, the .tflite file",
+            )
+    return {name: places[name] for name in (places if names == "all" else names)}
+
+
+def _named(graph: Graph) -> dict[str, int]:
+    """Return inputs and what operators make by name; an output comes before an input."""
+    made = {number for node in graph.nodes for number in node.outputs}
+    unique = unique_names(graph)
+    found = {unique[at]: at for at in graph.tensors if at in made or at in graph.inputs}
+    # The ends have the names of the file, which differ on each side.
+    for number in graph.outputs:
+        if graph.tensors[number].data is None:
+            found.pop(unique[number], None)
+            found[graph.tensors[number].name] = number
+    order = {number: at for at, number in enumerate(graph.tensors)}
+    return dict(sorted(found.items(), key=lambda item: order[item[1]]))
+
+
+def _number(graph: Graph, by_name: Mapping[str, int], name: str) -> int:
+    if name in by_name:
+        return by_name[name]
+    short = [number for full, number in by_name.items() if short_name(full) == name]
+    if len(short) == 1:
+        return short[0]
+    if len(short) > 1:
+        raise UserError(
+            f"{name!r} is the beginning of the names of {len(short)} tensors",
+            hint=f"give a whole name, as {graph.tensors[short[0]].name!r}",
+        )
+    if name in {tensor.name for tensor in graph.tensors.values()}:
+        raise UserError(f"no operator makes tensor {name!r}: it is a constant or a variable")
+    near = did_you_mean(name, [*by_name, *map(short_name, by_name)])
+    inside = any(node.op is Op.REFERENCE for node in graph.nodes)
+    known = "tensors inside operators that an interpreter runs together have no names here"
+    raise UserError(
+        f"{graph.name} has no tensor {name!r}",
+        hint=near or (known if inside else "see the names of operators with: matloom explain NET"),
+    )
+
+
+def on_the_way(program: Program) -> bool:
+    """Return whether kernels make the tensors of a network as the program does.
+
+    With a precision they do not: where a tensor is rounded depends on what reads it.
+    """
+    return program.origin is not None and program.origin.graph is program.origin.source
+
+
+def computed(
+    program: Program, wanted: Mapping[str, int], known: Mapping[str, Array]
+) -> dict[str, Array]:
+    """Return tensors by the operators' kernels.
+
+    Parameters
+    ----------
+    known:
+        What a call had by the program's names: inputs, variables as it began, and all that crossed
+        between its steps. So operators of an interpreter, which remember, do not run again.
+    """
+    origin = program.origin
+    assert origin is not None
+    definition = Definition(origin.graph, program.config.float_rows)
+    definition.start(
+        {origin.numbers[name]: array for name, array in known.items() if name in origin.numbers}
+    )
+    tensors = origin.graph.tensors
+    return {
+        name: as_declared(definition.value(number), tensors[number].shape)
+        for name, number in wanted.items()
+    }
+
+
+def chosen(
+    wanted: Mapping[str, int],
+    program: Program,
+    inputs: Mapping[str, Array],
+    results: Mapping[str, Array],
+) -> dict[str, Array]:
+    """Return tensors by the names asked for, of what went into a program and came out of it."""
+    assert program.origin is not None
+    graph = program.origin.source
+    found = {}
+    for numbers, infos, arrays in (
+        (graph.inputs, program.inputs, inputs),
+        (graph.outputs, program.outputs, results),
+    ):
+        for number, info in zip(numbers, infos, strict=True):
+            found[number] = np.asarray(arrays[info.name])
+    return {name: found[number] for name, number in wanted.items()}
