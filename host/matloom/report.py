@@ -146,7 +146,7 @@ class Report:
                 bursts = self.counters[f"{way}_bursts"]
                 lines.append(f"  bus {way}s: {size:,} bytes in {bursts:,} bursts")
         else:
-            lines += self._computation()
+            lines += self.provenance()
         if self.stored:
             names = ", ".join(map(short_name, self.stored))
             lines.append(f"  cycles are of a program that also stores {names}")
@@ -163,7 +163,7 @@ class Report:
         ]
         return lines
 
-    def _computation(self) -> list[str]:
+    def provenance(self) -> list[str]:
         """Return what stands in for counters, and for the program's own outputs."""
         if self.computed_by == "program":
             return ["  cycles are predicted, not counted: this device has no clock"]

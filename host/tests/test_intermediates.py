@@ -2,8 +2,10 @@
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
 import matloom
+from matloom.cli import cli
 from matloom.data.digits import NETWORK
 from matloom.device.errors import DeviceClosed
 from matloom.errors import UserError
@@ -187,6 +189,27 @@ def test_a_closed_session_runs_nothing(graph):
     assert driver.owner is None
     with pytest.raises(DeviceClosed, match="the session was closed"):
         session.run(images(1), outputs=[inner])
+
+
+def test_the_command_line(tmp_path, graph):
+    output = tmp_path / "out.npz"
+    np.savez(tmp_path / "in.npz", **{graph.tensors[graph.inputs[0]].name: images(2)})
+    inner = graph.tensors[graph.nodes[0].outputs[0]].name
+    command = ["run", str(NETWORK), "--config", "nano", "--device", "fast", "--input"]
+    command += [str(tmp_path / "in.npz"), "--output", str(output), "--outputs"]
+    with matloom.load(NETWORK, "fast", "nano") as session:
+        wanted = session.run(images(2), outputs="all")
+    for names in ("all", inner):
+        done = CliRunner().invoke(cli, [*command, names])
+        assert done.exit_code == 0, done.output
+        text = " ".join(done.output.split())
+        assert "cycles are predicted, not counted; outputs are those of the operators' ke" in text
+        with np.load(output) as kept:
+            assert set(kept) == (set(wanted) if names == "all" else {inner})
+            for name in kept:
+                np.testing.assert_array_equal(kept[name], wanted[name])
+    done = CliRunner().invoke(cli, [*command, "x" + inner])
+    assert isinstance(done.exception, UserError)
 
 
 @pytest.mark.parametrize("device", ["model", "fast"])

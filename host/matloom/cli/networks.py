@@ -32,6 +32,7 @@ _REPORT = click.option(
         "matloom run digits --input random --device model",
         "matloom run net.tflite --input in.npz --output out.npz --report report.json",
         "matloom run net.mloom --input in.npz --output out.npz --device model",
+        "matloom run digits --input random --outputs all --device fast",
     ),
 )
 @NETWORK
@@ -41,6 +42,14 @@ _REPORT = click.option(
     type=click.Path(path_type=Path),
     help="The .npz file for the arrays of the outputs; printed in short where none is named.",
 )
+@click.option(
+    "--outputs",
+    "tensors",
+    multiple=True,
+    metavar="NAME|all",
+    help="A tensor inside the network in place of its outputs; again for others, all for every "
+    "one. Devices but fast compile a program that stores them.",
+)
 @target
 @compilation()
 @_REPORT
@@ -48,6 +57,7 @@ def run(
     network: Path,
     given: Given,
     output: Path | None,
+    tensors: tuple[str, ...],
     target: Target,
     how: Compilation,
     report: Path | None,
@@ -60,7 +70,7 @@ def run(
     from matloom.tools.interface import array_line
 
     require_place("--output", output)
-    outputs, made = _run_once(network, given, target, how, report)
+    outputs, made = _run_once(network, given, target, how, report, tensors)
     if output is None:
         for name, array in outputs.items():
             click.echo(array_line(name, array))
@@ -70,12 +80,20 @@ def run(
     click.echo(f"{made.cycles:,} cycles ({made.cycles_source}), utilisation {made.utilisation:.3f}")
     if made.ran_on not in ("", made.memory):
         click.echo(f"predicted for memory {made.memory}, ran on {made.ran_on}")
+    if made.computed_by == "kernels":
+        for line in made.provenance():
+            console().print(line.strip())
 
 
 def _run_once(
-    network: Path, given: Given, target: Target, how: Compilation, report: Path | None
+    network: Path,
+    given: Given,
+    target: Target,
+    how: Compilation,
+    report: Path | None,
+    tensors: tuple[str, ...] = (),
 ) -> tuple[dict[str, Any], Any]:
-    """Run a network once; return its outputs and the report, which is also written."""
+    """Run a network once; return its outputs, or these tensors, and the report, also written."""
     from matloom.program.samples import require_inputs
     from matloom.runtime import load
 
@@ -88,7 +106,8 @@ def _run_once(
     # Before the device is opened: the first time, building the simulator takes minutes.
     require_inputs(program, inputs)
     with load(program, device=target.device, **options) as session:
-        outputs = session.run(inputs)
+        names = "all" if tensors == ("all",) else tensors or None
+        outputs = session.run(inputs, outputs=names)
         made = session.report()
     if report is not None:
         report.write_text(made.to_json())
