@@ -7,6 +7,7 @@ from pathlib import Path
 from statistics import geometric_mean
 from typing import Any
 
+import chip_tables
 import coverage_tables
 import proofs
 
@@ -24,6 +25,7 @@ PAGES = (
             *("how-a-conv2d-becomes-instructions", "numerics", "performance", "networks"),
             "verification",
             "firmware",
+            "boards",
         )
     ),
 )
@@ -398,99 +400,6 @@ def _exactness(item: dict[str, Any]) -> str:
     return f"{item['samples'] + item.get('labelled', 0)} {verdict} ({whose})"
 
 
-_AREA = ("LUT4", "FF", "DSP", "BRAM")
-
-
-def _placed() -> dict[str, dict[str, Any]]:
-    """Return the reports of what was placed and routed, by name."""
-    paths = sorted((ROOT / "bitstreams/reports").glob("*.json"))
-    kept = [path for path in paths if not path.stem.endswith("_units")]
-    return {path.stem: json.loads(path.read_text()) for path in kept}
-
-
-def _used(report: dict[str, Any]) -> list[str]:
-    return [f"{report['area'][name]['used']:,}" for name in _AREA]
-
-
-def _devices() -> str:
-    """Return boards, and presets alone."""
-    rows = [
-        [name, *_used(report), f"{report['fmax_mhz']:.1f} MHz"]
-        for name, report in _placed().items()
-        if "+" not in name
-    ]
-    if not rows:
-        return "No report of a placed and routed chip is committed yet.\n"
-    return _table(["device, preset", "LUT4", "FF", "DSP", "block RAM", "Fmax"], rows)
-
-
-def _arrays() -> str:
-    """Return engines alone by the size of their arrays."""
-    alone = {name: report for name, report in _placed().items() if "board" not in report}
-    rows = []
-    for name, report in sorted(alone.items(), key=lambda item: int(item[1]["area"]["FF"]["used"])):
-        config, best = report["config"], max(report["runs"], key=lambda run: run["fmax_mhz"] or 0.0)
-        clocks = (best["estimated_mhz"], best.get("routed_for_mhz"), best["fmax_mhz"])
-        told = ["" if clock is None else f"{clock:.1f} MHz" for clock in clocks]
-        shape = f"{config['rows']}x{config['columns']}"
-        text = f"`{name.partition('_')[2]}`"
-        soft = str(report["columns_in_tables"])
-        rows.append([shape, text, soft, *_used(report), str(best["rounds"]), *told])
-    headings = ("in tables", "tables", "FF", "multipliers", "block RAMs", "rounds")
-    clocks = ("estimated", "asked", "reached")
-    return _table(["array", "engine", *headings, *clocks], rows)
-
-
-def _boards() -> str:
-    """Return what networks take on the boards that were placed and routed."""
-    rows = []
-    for board, report in _placed().items():
-        for name, found in report.get("networks", {}).items():
-            rows += _board_network(f"{board}, {name}", found, report)
-    headings = ("ms at the bitstream's clock", "ms on the line", "frames a second")
-    return _table(["board, network", "cycles", *headings], rows)
-
-
-def _board_network(name: str, found: dict[str, Any], report: dict[str, Any]) -> list[list[str]]:
-    """Return a row for each call that was measured, or for what a network is short of."""
-    if "needs_bytes" in found:
-        return [[name, f"needs {found['needs_bytes']:,} bytes of memory", "", "", ""]]
-    # A request waits for the answer to the one before it: both ways count.
-    crossing = found["link"]["sent"] + found["link"]["received"]
-    line = crossing * 10_000 / report["link"]["baud"]
-    rows = []
-    for call in ("first", "later"):
-        if call in found:
-            cycles = found[call]["cycles"]
-            engine = cycles / report["clock_asked_mhz"] / 1000
-            shown = name if call == "first" else f"{name}, resident"
-            times = (f"{engine:.2f}", f"{line:.1f}", f"{1000 / (engine + line):.0f}")
-            rows.append([shown, _count(cycles), *times])
-    return rows
-
-
-def _modes() -> str:
-    path = RESULTS / "modes.json"
-    if not path.is_file():
-        return "No report of the modes is committed yet.\n"
-    counts = ("comb", "lut4", "ccu2c", "ff", "mult18x18d", "dp16kd")
-    rows = (
-        [
-            ", ".join(f"`{mode}`" for mode in item["modes"]),
-            *(_count(item[key]) for key in counts),
-            f"{item['fmax_mhz']:.1f} MHz",
-            str(item["latency_cycles"]),
-            ", ".join(str(number) for number in item["macs_a_cycle"].values()),
-        ]
-        for item in json.loads(path.read_text())["results"]
-    )
-    headings = (
-        *("tables in all", "LUT4", "CCU2C", "FF", "MULT18X18D", "DP16KD"),
-        *("Fmax", "latency, cycles", "MACs a cycle"),
-    )
-    return _table(["modes", *headings], rows)
-
-
 def _floats() -> str:
     results = json.loads((RESULTS / "precision.json").read_text())["float"]["results"]
     rows = [
@@ -645,10 +554,6 @@ def _code(text: str) -> str:
 
 TABLES: dict[str, Callable[[], str]] = {
     "networks": _networks,
-    "devices": _devices,
-    "arrays": _arrays,
-    "boards": _boards,
-    "modes": _modes,
     "floats": _floats,
     "four bits": _four_bits,
     "networks medium": lambda: _networks("medium"),
@@ -677,6 +582,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "compiler mutants": _compiler_checks,
     "found in use": _found_in_use,
     "right programs": _right_programs,
+    **chip_tables.BLOCKS,
     **coverage_tables.BLOCKS,
     **proofs.BLOCKS,
     **walkthrough.BLOCKS,

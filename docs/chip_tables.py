@@ -1,0 +1,231 @@
+"""Tables of area and clock, from bitstreams/reports, and of the engines' modes."""
+
+import json
+import tomllib
+from typing import Any
+
+from report_table import ROOT, Column, count, megahertz, report, table, text_table
+
+_REPORTS = ROOT / "bitstreams" / "reports"
+_BOARD_FILES = ROOT / "rtl" / "matloom_rtl" / "board" / "boards"
+_AREA = {"LUT4": "tables", "FF": "FF", "DSP": "multipliers", "BRAM": "block RAMs"}
+
+
+def _placed() -> dict[str, dict[str, Any]]:
+    """Return the reports of what was placed and routed, by name."""
+    paths = sorted(_REPORTS.glob("*.json"))
+    kept = [path for path in paths if not path.stem.endswith("_units")]
+    return {path.stem: {"name": path.stem, **json.loads(path.read_text())} for path in kept}
+
+
+def _used(name: str) -> Column:
+    return Column(_AREA[name], lambda row: row["area"][name]["used"], count)
+
+
+_AREA_COLUMNS = [_used(name) for name in _AREA]
+
+
+def _devices() -> str:
+    """Return boards, and presets alone."""
+    area = zip(("LUT4", "FF", "DSP", "block RAM"), _AREA_COLUMNS, strict=True)
+    return table(
+        (row for name, row in _placed().items() if "+" not in name),
+        (
+            Column("device, preset", lambda row: row["name"]),
+            *(Column(heading, column.value, count) for heading, column in area),
+            Column("Fmax", lambda row: row["fmax_mhz"], megahertz),
+        ),
+    )
+
+
+def _board_file(row: dict[str, Any]) -> dict[str, Any]:
+    """Return a board's file, as its system on chip has it where that is what was routed."""
+    found = tomllib.loads((_BOARD_FILES / f"{row['board']}.toml").read_text())
+    return found | (found.get("soc", {}) if "cpu" in row else {})
+
+
+def _engine(row: dict[str, Any]) -> str:
+    found, processor = _board_file(row), ", VexRiscv" if "cpu" in row else ""
+    return f"{row['config']['rows']}x{row['config']['columns']}, {found['config']}{processor}"
+
+
+def _memory(row: dict[str, Any]) -> str:
+    memory = row["memory"]
+    if memory["kind"] == "block":
+        return f"{memory['bytes'] // 1024} KiB of block RAM"
+    gear = memory.get("gear", 1)
+    clock = f" at {gear * row['clock_asked_mhz']:.0f} MHz" if gear > 1 else ""
+    return f"SDRAM{clock}"
+
+
+def _routed_boards() -> str:
+    return table(
+        (row for row in _placed().values() if "board" in row),
+        (
+            Column("board", lambda row: f"`{row['name']}`"),
+            *(Column("engine", _engine), Column("memory", _memory), *_AREA_COLUMNS),
+            Column("asked", lambda row: row["clock_asked_mhz"], megahertz),
+            Column("reached", lambda row: row["fmax_mhz"], megahertz),
+            *(Column("seed", lambda row: row["seed"]), Column("minutes", lambda row: row["minutes"])),
+        ),
+    )
+
+
+def _build_lines() -> str:
+    """Return what `matloom build` ends with, for each board whose bitstream is reported."""
+    from matloom.cli.boards import summary
+
+    lines = []
+    for name, row in _placed().items():
+        if "board" in row:
+            kind = "fs" if row["device"].startswith("gw") else "bit"
+            lines.append(f"build/{name}/{name}.{kind}: {summary(row)}\n")
+    return f"```text\n{''.join(lines)}```\n"
+
+
+def _in_vivado() -> str:
+    """Return what Yosys counts of boards for Vivado."""
+    rows = [json.loads(path.read_text()) for path in sorted((_REPORTS / "synthesis").glob("*.json"))]
+    area = list(dict.fromkeys(name for row in rows for name in row["area"]))
+    return text_table(
+        ["board", *area],
+        (
+            [
+                f"`{row['board']}`",
+                *(f"{row['area'][name]['used']:,} of {row['area'][name]['available']:,}" for name in area),
+            ]
+            for row in rows
+        ),
+    )
+
+
+def _best(row: dict[str, Any]) -> dict[str, Any]:
+    return max(row["runs"], key=lambda run: run["fmax_mhz"] or 0.0)
+
+
+def _arrays() -> str:
+    """Return engines alone by the size of their arrays."""
+    alone = [row for row in _placed().values() if "board" not in row]
+    return table(
+        sorted(alone, key=lambda row: int(row["area"]["FF"]["used"])),
+        (
+            Column("array", lambda row: f"{row['config']['rows']}x{row['config']['columns']}"),
+            Column("engine", lambda row: f"`{row['name'].partition('_')[2]}`"),
+            Column("in tables", lambda row: row["columns_in_tables"]),
+            *_AREA_COLUMNS,
+            Column("rounds", lambda row: _best(row)["rounds"]),
+            Column("estimated", lambda row: _best(row)["estimated_mhz"], megahertz),
+            Column("asked", lambda row: _best(row).get("routed_for_mhz"), megahertz),
+            Column("reached", lambda row: _best(row)["fmax_mhz"], megahertz),
+        ),
+    )
+
+
+def _designs() -> str:
+    """Return area for each multiply-accumulate a cycle, beside what others publish."""
+    rows = []
+    for preset in ("nano", "small"):
+        found = _placed()[f"ecp5-85k_{preset}"]
+        area, config = found["area"], found["config"]
+        rows.append(
+            {
+                "design": f"`{preset}`, ECP5, placed",
+                "macs": config["rows"] * config["columns"],
+                "tables": area["LUT4"]["used"],
+                "kind": "LUT4",
+                "ff": area["FF"]["used"],
+                "from": "here",
+            }
+        )
+    rows += report("designs.json")["designs"]
+    return table(
+        rows,
+        (
+            Column("design", lambda row: row["design"]),
+            Column("a cycle", lambda row: row["macs"]),
+            Column("tables", lambda row: f"{row['tables']:,} {row['kind']}"),
+            Column("FF", lambda row: row.get("ff"), count),
+            Column("tables each", lambda row: round(row["tables"] / row["macs"]), count),
+            Column("FF each", lambda row: row["ff"] / row["macs"] if "ff" in row else None, "{:,.0f}".format),
+            Column("from", lambda row: row["from"]),
+        ),
+    )
+
+
+def _boards() -> str:
+    """Return what networks take on the boards that were placed and routed."""
+    rows = []
+    for board, found in _placed().items():
+        for name, network in found.get("networks", {}).items():
+            rows += _board_network(f"{board}, {name}", network, found)
+    headings = ("ms at the bitstream's clock", "ms on the line", "frames a second")
+    return text_table(["board, network", "cycles", *headings], rows)
+
+
+def _board_network(name: str, found: dict[str, Any], report: dict[str, Any]) -> list[list[str]]:
+    """Return a row for each call that was measured, or for what a network is short of."""
+    if "needs_bytes" in found:
+        return [[name, f"needs {found['needs_bytes']:,} bytes of memory", "", "", ""]]
+    # A request waits for the answer to the one before it: both ways count.
+    crossing = found["link"]["sent"] + found["link"]["received"]
+    line = crossing * 10_000 / report["link"]["baud"]
+    rows = []
+    for call in ("first", "later"):
+        if call in found:
+            cycles = found[call]["cycles"]
+            engine = cycles / report["clock_asked_mhz"] / 1000
+            shown = name if call == "first" else f"{name}, resident"
+            times = (f"{engine:.2f}", f"{line:.1f}", f"{1000 / (engine + line):.0f}")
+            rows.append([shown, count(cycles), *times])
+    return rows
+
+
+def _modes() -> str:
+    counts = ("lut4", "ccu2c", "ff", "mult18x18d", "dp16kd")
+    return table(
+        report("modes.json")["results"],
+        (
+            Column("modes", lambda row: ", ".join(f"`{mode}`" for mode in row["modes"])),
+            Column("tables in all", lambda row: row["comb"], count),
+            *(Column(name.upper(), lambda row, name=name: row[name], count) for name in counts),
+            Column("Fmax", lambda row: row["fmax_mhz"], megahertz),
+            Column("latency, cycles", lambda row: row["latency_cycles"]),
+            Column("MACs a cycle", lambda row: ", ".join(map(str, row["macs_a_cycle"].values()))),
+        ),
+    )
+
+
+def _board_files() -> str:
+    """Return every board's file: what it is, its memory, and the rate of its line."""
+    from matloom_rtl.board.definition import board_names, load_board
+
+    def memory(board: Any) -> str:
+        kind = {"block": "block RAM", "sdram": "SDRAM"}[board.memory.kind]
+        kibibytes = board.memory.bytes // 1024
+        size = f"{kibibytes // 1024} MiB" if kibibytes % 1024 == 0 else f"{kibibytes} KiB"
+        return f"{size} of {kind}"
+
+    return table(
+        map(load_board, board_names()),
+        (
+            Column("board", lambda board: f"`{board.name}`"),
+            Column("what it is", lambda board: board.title),
+            Column("engine", lambda board: f"`{board.config}`"),
+            Column("clock", lambda board: board.clock_hz / 1e6, megahertz),
+            Column("memory", memory),
+            Column("line", lambda board: f"{board.baud / 1e6:g} Mbaud"),
+        ),
+    )
+
+
+BLOCKS = {
+    "board files": _board_files,
+    "devices": _devices,
+    "arrays": _arrays,
+    "boards": _boards,
+    "modes": _modes,
+    "routed boards": _routed_boards,
+    "build lines": _build_lines,
+    "in vivado": _in_vivado,
+    "designs": _designs,
+}
