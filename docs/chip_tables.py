@@ -66,7 +66,10 @@ def _routed_boards() -> str:
             *(Column("engine", _engine), Column("memory", _memory), *_AREA_COLUMNS),
             Column("asked", lambda row: row["clock_asked_mhz"], megahertz),
             Column("reached", lambda row: row["fmax_mhz"], megahertz),
-            *(Column("seed", lambda row: row["seed"]), Column("minutes", lambda row: row["minutes"])),
+            *(
+                Column("seed", lambda row: row["seed"]),
+                Column("minutes", lambda row: row["minutes"]),
+            ),
         ),
     )
 
@@ -85,14 +88,19 @@ def _build_lines() -> str:
 
 def _in_vivado() -> str:
     """Return what Yosys counts of boards for Vivado."""
-    rows = [json.loads(path.read_text()) for path in sorted((_REPORTS / "synthesis").glob("*.json"))]
+    rows = [
+        json.loads(path.read_text()) for path in sorted((_REPORTS / "synthesis").glob("*.json"))
+    ]
     area = list(dict.fromkeys(name for row in rows for name in row["area"]))
     return text_table(
         ["board", *area],
         (
             [
                 f"`{row['board']}`",
-                *(f"{row['area'][name]['used']:,} of {row['area'][name]['available']:,}" for name in area),
+                *(
+                    f"{row['area'][name]['used']:,} of {row['area'][name]['available']:,}"
+                    for name in area
+                ),
             ]
             for row in rows
         ),
@@ -146,7 +154,11 @@ def _designs() -> str:
             Column("tables", lambda row: f"{row['tables']:,} {row['kind']}"),
             Column("FF", lambda row: row.get("ff"), count),
             Column("tables each", lambda row: round(row["tables"] / row["macs"]), count),
-            Column("FF each", lambda row: row["ff"] / row["macs"] if "ff" in row else None, "{:,.0f}".format),
+            Column(
+                "FF each",
+                lambda row: row["ff"] / row["macs"] if "ff" in row else None,
+                "{:,.0f}".format,
+            ),
             Column("from", lambda row: row["from"]),
         ),
     )

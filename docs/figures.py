@@ -1,42 +1,76 @@
-"""Figures in hand-written pages: digits with a unit, outside of what is generated or is code."""
+"""Figures in hand-written pages: numbers with a unit, outside of generated blocks and code."""
 
 import re
 from collections.abc import Iterator
 from pathlib import Path
+
+from matloom.arch.generate.files import FILES
 
 ROOT = Path(__file__).resolve().parent.parent
 
 #: Pages that people write. Decisions are dated, and keep the figures of their day.
 PAGES = sorted(
     page
-    for pattern in ("*.md", "docs/*.md", "*/README.md", "bench/**/*.md", "firmware/*.md")
+    for pattern in ("*.md", "docs/*.md", "bitstreams/*.md", "examples/*.md", "firmware/**/*.md")
     for page in ROOT.glob(pattern)
+    if page.relative_to(ROOT).as_posix() not in FILES
 )
 
+#: What is counted or measured. No bits: those of a format are its definition. Bytes are measured
+#: where they are many.
 _UNITS = (
-    r"[kMG]?Hz|Mbaud|baud|cycles?|[mun]?s|us|min|minutes?|hours?|seconds?|days?|tables?|LUTs?|LUT[46]|"
-    r"flip-flops?|FF|block RAMs?|multipliers?|carry cells|wires|%|percent|bytes|[KMG]i?B|GB|bits|"
-    r"tests?|mutants?|proofs?|claims?|networks?|operators?|programs?|kernels?|seeds?|frames?|streams?|"
-    r"branches|files|commits?|runs?|layers?|images?|samples?|rounds?|times|MACs|lines|warnings?|of \d[\d,]*"
+    *(r"[kMG]?Hz", "[kM]?baud", "cycles?", "[munp]?s", "min", "minutes?", "hours?", "seconds?"),
+    *("tables?", "LUTs?", "LUT[46]", "CCU2C", "COMB", "flip-flops?", "FF", "DSPs?", "block RAMs?"),
+    *("multipliers?", "carry cells", "wires", "%", "per cent", "[KMG]i?B", "MACs"),
+    *(
+        "tests?",
+        "mutants?",
+        "proofs?",
+        "claims?",
+        "networks?",
+        "operators?",
+        "kernels?",
+        "branches",
+    ),
+    *("streams?", "frames?", "samples?", "images?", "rounds?", "seeds?", "programs?", "warnings?"),
+    r"of \d[\d,.]*",
 )
-_FIGURE = re.compile(rf"(?<![\w.+-])[+-]?\d[\d,.]*(?: ?(?:{_UNITS}))(?![\w])")
+_FIGURES = (
+    re.compile(rf"(?<![\w.,/-])[+-]?\d[\d,.]* ?(?:{'|'.join(_UNITS)})(?!\w)"),
+    # Thousands, whatever they count.
+    re.compile(r"(?<![\w.,])\d{1,3}(?:,\d{3})+(?![\w,])"),
+    # A cell of a table that is a number, but in its first column, whose rows may be numbered.
+    re.compile(r"(?<=[^\n]\| )[+-]?\d[\d,.]+(?: %)?(?= \|)"),
+)
+
+
+def written(text: str) -> str:
+    """Return a page with its generated blocks blank."""
+    return re.sub(r"<!-- ([\w ]+): begin -->.*?<!-- \1: end -->", _blank, text, flags=re.DOTALL)
 
 
 def prose(text: str) -> str:
-    """Return a page with its generated blocks, code and addresses blanked, line by line."""
-    blank = lambda found: re.sub(r"[^\n]", " ", found[0])  # noqa
-    text = re.sub(r"<!-- ([\w ]+): begin -->.*?<!-- \1: end -->", blank, text, flags=re.S)
-    text = re.sub(r"^( *)```.*?^\1```", blank, text, flags=re.S | re.M)
-    text = re.sub(r"`[^`]*`|\]\([^)]*\)", blank, text)
-    return re.sub(r"^(?: {4,}|\t).*$", blank, text, flags=re.M)
+    """Return a page with generated blocks, code and addresses blank, its lines where they were.
+
+    Blocks of commands and text remain: what a program prints is no code.
+    """
+    lines, language = [], None
+    for line in written(text).splitlines():
+        fence = re.match(r" *```(\w*)", line)
+        if fence:
+            language = fence[1] if language is None else None
+        code = language not in (None, "text", "console") or re.match(r" {4}\S", line)
+        lines.append("" if fence or code else line)
+    return re.sub(r"`[^`\n]*`|\]\([^)]*\)", _blank, "\n".join(lines))
+
+
+def _blank(found: re.Match[str]) -> str:
+    return re.sub(r"[^\n]", " ", found[0])
 
 
 def figures(text: str) -> Iterator[tuple[int, str]]:
+    """Yield the figures of a page's prose, each with its line."""
     for number, line in enumerate(prose(text).splitlines(), 1):
-        for found in _FIGURE.finditer(line):
-            yield number, found[0]
-
-if __name__ == "__main__":
-    for page in PAGES:
-        n = list(figures(page.read_text()))
-        print(page.relative_to(ROOT), len(n), page.read_text().startswith("<!-- Generated") or "enerated" in page.read_text()[:200])
+        for pattern in _FIGURES:
+            for found in pattern.finditer(line):
+                yield number, found[0]
