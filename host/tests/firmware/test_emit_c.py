@@ -18,7 +18,7 @@ from matloom.device.rtl import build as build_simulator
 from matloom.frontend.opaque import file_tensor, whole
 from matloom.frontend.tflite import load_tflite
 from matloom.frontend.write import write_tflite
-from matloom.ir.attributes import Attributes, Axis, LeakyRelu, Softmax
+from matloom.ir.attributes import INTERPRETERS, Attributes, Axis, LeakyRelu, Softmax
 from matloom.ir.graph import Graph, Node, Op, Quantisation, Tensor
 from matloom.kernels.interpreter import interpret
 from matloom.testing.random_operators import Instances
@@ -240,8 +240,9 @@ def test_an_operator_without_a_kernel_is_named():
 
 def test_operators_of_a_reference_interpreter_are_named():
     graph = Instances([11, 7], "int8").make(Op.TANH)
-    node = whole(["TANH"], "a test", graph.inputs, graph.outputs, len(graph.tensors))
-    tensors = {**graph.tensors, len(graph.tensors): file_tensor(write_tflite(graph))}
+    file = len(graph.tensors)
+    node = whole(["TANH"], "a test", (*graph.inputs, file), graph.outputs, INTERPRETERS)
+    tensors = {**graph.tensors, file: file_tensor(write_tflite(graph))}
     opaque = replace(graph, tensors=tensors, nodes=(node,))
     with pytest.raises(EmitError, match="there is none for TANH from int8 to int8"):
         emit_c(compile_network(opaque, "nano", check="none"), "net")
