@@ -1,0 +1,124 @@
+"""Tables of whole networks: the collections, and what narrower numbers cost in accuracy."""
+
+from typing import Any
+
+from peer_tables import times
+from report_table import Column, count, report, table
+
+
+def _host(row: dict[str, Any]) -> str:
+    return ", ".join(times(*pair) for pair in row["host_operators"].items())
+
+
+def _share(row: dict[str, Any]) -> float | None:
+    return row["engine_macs"] / row["macs"] if row["macs"] else None
+
+
+def _collection() -> str:
+    found = report("networks.json")
+    return table(
+        found["results"],
+        (
+            Column(f"network, at `{found['config']}`", lambda row: row["name"]),
+            Column("operators on the engine", lambda row: row["engine_operators"]),
+            Column("on the host", _host),
+            Column("MACs", lambda row: row["macs"], count),
+            Column("on the engine", _share, "{:.0%}".format),
+            Column("cycles", lambda row: row.get("cycles"), count),
+            Column("utilisation", lambda row: row.get("utilisation") or None, "{:.3f}".format),
+            Column("recorded outputs", _exactness),
+        ),
+    )
+
+
+def _exactness(row: dict[str, Any]) -> str:
+    whose = "TFLM" if row["expected"] == "out0_tflm" else "LiteRT"
+    kinds = ("difference", "labelled_difference", "chip_difference")
+    worst = max(row.get(kind, 0.0) for kind in kinds)
+    verdict = "equal" if worst == 0 else f"within {worst:.0e}"
+    return f"{row['samples'] + row.get('labelled', 0)} {verdict} ({whose})"
+
+
+def _wild() -> str:
+    """Return both collections at three presets: a row for each network and preset."""
+    return table(
+        report("wild.json")["results"],
+        (
+            Column("network", lambda row: row["name"]),
+            Column("at", lambda row: f"`{row['preset']}`"),
+            Column("on the engine", lambda row: row.get("engine_operators"), count),
+            Column(
+                "on the host",
+                lambda row: sum(row.get("host_operators", {}).values()) or None,
+                count,
+            ),
+            *(Column("cycles", _cycles), Column("seconds to compile", _seconds)),
+            Column("outputs", _equality),
+        ),
+    )
+
+
+def _cycles(row: dict[str, Any]) -> str | None:
+    """Return the cycles of the chip's counters where it ran, else those that are predicted."""
+    if "cycles" in row:
+        return f"{row['cycles']:,} (counters)"
+    predicted = row.get("predicted_cycles")
+    return f"{predicted:,} (predicted)" if predicted else None
+
+
+def _seconds(row: dict[str, Any]) -> str:
+    seconds = row["compile_seconds"]
+    return f"more than {row['limit_seconds']:.0f}" if seconds is None else f"{seconds:.1f}"
+
+
+def _equality(row: dict[str, Any]) -> str:
+    if "exact" not in row:
+        return "not run"
+    whose = "TFLM" if row["expected"] == "tflm" else "LiteRT"
+    verdict = "equal" if row["exact"] and row.get("exact_on_chip", True) else "different"
+    return f"{row['samples']} {verdict} ({whose})"
+
+
+def _floats() -> str:
+    return table(
+        report("precision.json")["float"]["results"],
+        (
+            Column("network", lambda row: f"`{row['network'].rpartition('/')[2]}`"),
+            Column("precision", lambda row: row["precision"]),
+            Column("layers on the engine", lambda row: row["engine_layers"], count),
+            Column("samples", lambda row: row["samples"], count),
+            Column("accuracy", lambda row: row["accuracy"], "{:.3f}".format),
+            Column("largest difference", lambda row: row["largest_deviation"], "{:.1g}".format),
+            Column("mean", lambda row: row["mean_deviation"], "{:.1g}".format),
+        ),
+    )
+
+
+def _left(row: dict[str, Any]) -> str:
+    first, last = row["left_in_int8"]
+    return f"first {first}, last {last}" if first else "none"
+
+
+def _four_bits() -> str:
+    return table(
+        report("precision.json")["i8xi4"]["results"],
+        (
+            Column("network", lambda row: f"`{row['network']}`"),
+            *(Column("left in int8", _left), Column("samples", lambda row: row["samples"], count)),
+            Column("accuracy in int8", lambda row: row["accuracy_before"], "{:.3f}".format),
+            Column("in `i8xi4`", lambda row: row["accuracy_after"], "{:.3f}".format),
+            Column("same result", lambda row: row["agreement"], "{:.1%}".format),
+            Column("largest difference", lambda row: row["largest_deviation"], "{:.2g}".format),
+            Column("mean", lambda row: row["mean_deviation"], "{:.2g}".format),
+            Column("cycles in int8", lambda row: row["cycles_before"], count),
+            Column("in `i8xi4`", lambda row: row["cycles_after"], count),
+        ),
+    )
+
+
+BLOCKS = {
+    "collection": _collection,
+    "wild": _wild,
+    "floats": _floats,
+    "four bits": _four_bits,
+}

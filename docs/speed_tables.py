@@ -1,0 +1,236 @@
+"""Tables of cycles and seconds: the benchmark's reports, sweeps, memories, the tools."""
+
+from collections.abc import Callable
+from typing import Any
+
+from report_table import Column, count, report, table, text_table
+
+from matloom.arch.csr import EXEC_CAUSES
+
+PRESETS = ("reference", "medium", "small", "nano")
+
+_CAUSES = [name.removeprefix("exec_") for name, _doc in EXEC_CAUSES]
+
+
+def bench(preset: str = PRESETS[0]) -> dict[str, Any]:
+    return dict(report(f"bench_{preset}.json"))
+
+
+def _key(name: str) -> Column:
+    """Return the column of a count that rows have under its own heading."""
+    return Column(name, lambda row: row[name], count)
+
+
+def _share(name: str, heading: str) -> Column:
+    """Return the column of a counter as its share of the cycles."""
+
+    def value(row: dict[str, Any]) -> float | None:
+        found = row["counters"].get(name)
+        return None if found is None else found / row["cycles"]
+
+    return Column(heading, value, "{:.1%}".format)
+
+
+def _named(heading: str) -> Column:
+    return Column(heading, lambda row: row["name"])
+
+
+def _networks(preset: str) -> str:
+    found = bench(preset)
+    rows, columns = found["array"]
+    return table(
+        found["results"],
+        (
+            _named(f"at `{preset}` ({rows}x{columns})"),
+            Column("MACs", lambda row: row["macs"], count),
+            *map(_key, ("cycles", "target")),
+            Column("utilisation", lambda row: row["utilisation"], "{:.3f}".format),
+            Column(
+                "predicted",
+                lambda row: row["predicted_cycles"] / row["cycles"] - 1,
+                "{:+.1%}".format,
+            ),
+        ),
+    )
+
+
+def _causes() -> str:
+    causes = (_share(f"exec_{cause}", cause.replace("_", " ")) for cause in _CAUSES)
+    return table(bench()["results"], (_named(f"at `{PRESETS[0]}`"), *causes))
+
+
+def _units() -> str:
+    counters = {"read_bursts": "read bursts", "write_bursts": "write bursts"}
+    return table(
+        bench()["results"],
+        (
+            _named(f"at `{PRESETS[0]}`"),
+            *(_share(f"{unit.lower()}_busy", unit) for unit in ("LOAD", "POST", "STORE")),
+            Column("bytes read", lambda row: row["bytes_read"], count),
+            Column("written", lambda row: row["bytes_written"], count),
+            *(
+                Column(heading, lambda row, key=key: row["counters"][key], count)
+                for key, heading in counters.items()
+            ),
+        ),
+    )
+
+
+def _presets() -> str:
+    used = {
+        preset: {row["name"]: row["utilisation"] for row in bench(preset)["results"]}
+        for preset in PRESETS
+    }
+    columns = (
+        Column(f"`{preset}`", lambda name, preset=preset: used[preset][name], "{:.3f}".format)
+        for preset in PRESETS
+    )
+    return table(used[PRESETS[0]], (Column("utilisation", str), *columns))
+
+
+def _sweep(sweep: str, heading: str) -> str:
+    points = [row for row in report("sweeps.json")["points"] if row["sweep"] == sweep]
+    values = sorted({row["value"] for row in points})
+    rows = []
+    for name in dict.fromkeys(row["name"] for row in points):
+        known = {row["value"]: row for row in points if row["name"] == name}
+        rows += [(name, "cycles", known), (f"{name}, roofline", "bound", known)]
+    columns = (
+        Column(f"{value:,}", lambda row, value=value: row[2].get(value, {}).get(row[1]), count)
+        for value in values
+    )
+    return table(rows, (Column(heading, lambda row: row[0]), *columns))
+
+
+def _error(row: dict[str, Any]) -> float:
+    return float(row["predicted_cycles"] / row["cycles"] - 1)
+
+
+def _memories() -> str:
+    """Return cycles by bytes a cycle at two latencies, and the greatest error of a prediction."""
+    kept = report("memories.json")["results"]
+    groups: dict[tuple[str, ...], list[dict[str, Any]]] = {}
+    for row in kept:
+        groups.setdefault((row["config"], row["network"], row["call"]), []).append(row)
+    points = {
+        **{f"{rate} B": (rate, 32) for rate in (8, 4, 2, 1)},
+        **{f"{rate} B, 128": (rate, 128) for rate in (8, 4)},
+    }
+
+    def cycles(rows: list[dict[str, Any]], point: tuple[int, int]) -> int | None:
+        found = {(row["bytes_a_cycle"], row["read_latency"]): row["cycles"] for row in rows}
+        return found.get(point)
+
+    def worst(rows: list[dict[str, Any]]) -> str:
+        row = max(rows, key=lambda row: abs(_error(row)))
+        return f"{_error(row):+.1%} ({row['bytes_a_cycle']} B, {row['read_latency']})"
+
+    shown = table(
+        groups.items(),
+        (
+            Column("configuration, network, call", lambda group: ", ".join(group[0])),
+            *(
+                Column(heading, lambda group, point=point: cycles(group[1], point), count)
+                for heading, point in points.items()
+            ),
+            Column("greatest error", lambda group: worst(group[1])),
+        ),
+    )
+    near = sum(
+        abs(row["predicted_cycles"] - row["cycles"]) <= max(50, 0.05 * row["cycles"])
+        for row in kept
+    )
+    return f"{shown}\n{near} of {len(kept)} predictions are within 5 % or 50 cycles.\n"
+
+
+def _unless_stopped(
+    heading: str, value: Callable[[Any], Any], form: Callable[[Any], str]
+) -> Column:
+    """Return the column of a compilation that may have been stopped."""
+
+    def shown(row: dict[str, Any]) -> str:
+        return "not done" if row["seconds"] is None else form(value(row))
+
+    return Column(heading, shown)
+
+
+def _compile_time() -> str:
+    """Return the seconds that the family of networks takes to compile."""
+    one = "{:.1f}".format
+    return table(
+        report("compile_time.json")["points"],
+        (
+            Column("preset", lambda row: row["preset"]),
+            Column("convolutions", lambda row: row["layers"]),
+            Column("input", lambda row: f"{row['size']}x{row['size']}"),
+            _unless_stopped("instructions", lambda row: row["instructions"], count),
+            _unless_stopped("s", lambda row: row["seconds"], one),
+            _unless_stopped("with checks, s", lambda row: row["checked_seconds"], one),
+            _unless_stopped(
+                "ms an instruction",
+                lambda row: 1000 * row["seconds"] / row["instructions"],
+                "{:.2f}".format,
+            ),
+        ),
+    )
+
+
+def _tools() -> str:
+    found = bench()
+    seconds = {
+        "simulation, s": "simulation_seconds",
+        "functional model, s": "model_seconds",
+        "compilation, s": "compile_seconds",
+    }
+    shown = table(
+        [row for row in found["results"] if row["name"] in ("ic", "matmul 512")],
+        (
+            _named(f"at `{PRESETS[0]}`"),
+            Column(
+                "thousand cycles/s in Verilator",
+                lambda row: row["simulated_kilocycles_per_second"],
+                "{:,.0f}".format,
+            ),
+            *(
+                Column(heading, lambda row, key=key: row[key], "{:.3f}".format)
+                for heading, key in seconds.items()
+            ),
+        ),
+    )
+    return f"{shown}\n`import matloom` takes {found['import_seconds']} s, interpreter included.\n"
+
+
+def _exceptions() -> str:
+    lines = [
+        f"- {row['name']} at `{preset}` ({row['prediction_error']:+.1%}): {row['exception']}\n"
+        for preset in PRESETS
+        for row in bench(preset)["results"]
+        if row.get("exception")
+    ]
+    return "".join(lines) or "No prediction is exempt.\n"
+
+
+def _firmware() -> str:
+    rows = [
+        [name, count(sizes["code"]), count(sizes["constants"])]
+        for name, sizes in report("firmware.json").items()
+    ]
+    return text_table(["processor, network", "code", "constants"], rows)
+
+
+BLOCKS = {
+    "networks": lambda: _networks("reference"),
+    **{f"networks {name}": lambda name=name: _networks(name) for name in PRESETS[1:]},
+    "presets": _presets,
+    "causes": _causes,
+    "units": _units,
+    "firmware": _firmware,
+    "compile_time": _compile_time,
+    "size": lambda: _sweep("size", "side of the matrices"),
+    "bus": lambda: _sweep("bus", "bits of the bus"),
+    "latency": lambda: _sweep("latency", "cycles of latency"),
+    "array": lambda: _sweep("array", "rows and columns"),
+    "memories": _memories,
+    "tools": _tools,
+    "exceptions": _exceptions,
+}
