@@ -16,6 +16,7 @@ from matloom.data.digits import NETWORK
 from matloom.device.simulator import build as build_simulator
 from matloom.frontend.tflite import load_tflite
 from matloom.kernels.interpreter import interpret
+from matloom.tools.firmware_project import network_files, project_files, write_files
 
 PAGE = firmware.ROOT / "docs" / "firmware.md"
 
@@ -79,19 +80,38 @@ def test_example_runs_on_the_chip(example):
     assert list(map(int, said.stdout.split())) == answers
 
 
-@pytest.mark.skipif(not firmware.available(), reason="needs a compiler: extra firmware")
-def test_example_compiles_for_its_board(example):
+#: The page's compiler for a small processor, and the machine's own.
+ZIG = "python -m ziglang cc -target riscv32-freestanding-none -mcpu=generic_rv32+m+relax"
+GCC = "gcc -no-pie -fno-stack-protector -Wa,--noexecstack"
+
+
+@pytest.mark.parametrize("compiler", [ZIG, GCC])
+def test_example_compiles_for_its_board(compiler, example):
     """The command of the page; what a world says to it is left to the board."""
+    if compiler == ZIG and not firmware.available():
+        pytest.skip("needs a compiler: extra firmware")
     (line,) = re.findall(r"^```sh\n(.*?)^```", PAGE.read_text(), re.M | re.S)
-    (example / "firmware").symlink_to(firmware.FIRMWARE)
+    write_files(example / "firmware", project_files())
     (example / "world.c").write_text(
         '#include "board.h"\n'
         "bool board_input(int8_t* image) { return image[0] != 0; }\n"
         "void board_say(int number) { (void)number; }\n"
         "int main(void);\nvoid _start(void);\nvoid _start(void) { (void)main(); }\n"
     )
-    line = line.replace("main.c", "-nostdlib -I firmware/examples world.c main.c")
+    assert ZIG in line
+    line = line.replace(ZIG, compiler).replace("main.c", "-nostdlib world.c main.c")
     # The page's `python` is that of the environment which has the compiler.
     path = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
     line, environment = line.replace("\\\n", " "), {**os.environ, "PATH": path}
     subprocess.run(line, shell=True, cwd=example, check=True, env=environment)
+
+
+def test_first_program_of_the_page_links(example):
+    """With the folder that `matloom firmware` writes, and nothing else."""
+    program = compile_network(load_tflite(NETWORK), "nano")
+    folder = example / "firmware"
+    write_files(folder, project_files() | network_files(program, "digits"))
+    sources = [*folder.glob("src/*.c"), *folder.glob("src/*/*.c")]
+    command = ["gcc", "-std=c11", "-Wall", "-Wextra", "-Wno-int-to-pointer-cast", "-Werror"]
+    command += ["-I", folder / "src", "app.c", *sources, "-o", "app"]
+    subprocess.run([str(word) for word in command], cwd=example, check=True)
