@@ -133,7 +133,7 @@ def _give(model: Any, shapes: Mapping[int, Shape], values: Mapping[int, Array]) 
     """Give tensors their shapes, and those whose values are known a buffer."""
     graph = model.subgraphs[0]
     graph.tensors = [copy.copy(tensor) for tensor in graph.tensors]
-    empty = type(model.buffers[0])
+    model.buffers, empty = list(model.buffers), type(model.buffers[0])
     for number, tensor in enumerate(graph.tensors):
         if number in shapes:
             tensor.shape, tensor.shapeSignature = np.array(shapes[number], np.int32), None

@@ -4,6 +4,7 @@ import copy
 import functools
 import hashlib
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -33,9 +34,13 @@ class _File:
 
 @functools.lru_cache(maxsize=2)
 def _unpacked(package: str, file: _File) -> Any:
-    """Return a file as objects of the interpreter's schema; buffers are views of its bytes."""
-    schema = _schema(package)
-    return schema.ModelT.InitFromObj(schema.Model.GetRootAs(file.content, 0))
+    """Return a file as objects of the interpreter's schema, with nothing after the flatbuffer."""
+    schema, content = _schema(package), file.content
+    model = schema.ModelT.InitFromObj(schema.Model.GetRootAs(content, 0))
+    model.buffers = [_inside(schema, buffer, content) for buffer in model.buffers]
+    for graph in model.subgraphs:
+        graph.operators = [_with_options(item, content) for item in graph.operators or []]
+    return model
 
 
 def _schema(package: str) -> Any:
@@ -52,7 +57,7 @@ def _schema(package: str) -> Any:
 def plain_model(content: bytes, package: str) -> Any:
     """Return a file as objects of an interpreter's schema, with nothing after the flatbuffer.
 
-    Its lists, subgraphs and operators are a caller's own; tensors and buffers are shared.
+    Its subgraphs are a caller's own, and lists may be replaced; what these hold is shared.
 
     Raises
     ------
@@ -61,12 +66,9 @@ def plain_model(content: bytes, package: str) -> Any:
     ValueError
         What lies after the flatbuffer ends beyond the file.
     """
-    schema = _schema(package)
+    _schema(package)
     model = copy.copy(_unpacked(package, _File(content)))
-    model.buffers = [_inside(schema, buffer, content) for buffer in model.buffers]
     model.subgraphs = [copy.copy(graph) for graph in model.subgraphs]
-    for graph in model.subgraphs:
-        graph.operators = [_with_options(item, content) for item in graph.operators or []]
     model.signatureDefs, model.metadata, model.metadataBuffer = None, None, None
     return model
 
@@ -92,30 +94,49 @@ def cut_file(content: bytes, attributes: Reference, package: str) -> Cut:
     """
     model = plain_model(content, package)
     subgraph = model.subgraphs[0]
-    as_it_is = not attributes.positions and not _is_outside(_unpacked(package, _File(content)))
     if attributes.positions:
         subgraph.operators = [subgraph.operators[at] for at in attributes.positions]
         subgraph.inputs = np.array(attributes.inputs, np.int32)
         subgraph.outputs = np.array(attributes.outputs, np.int32)
-        used = {0}
-        for operator in subgraph.operators:
-            used.update(subgraph.tensors[at].buffer for at in operator.inputs if at >= 0)
-        empty = _schema(package).BufferT()
-        model.buffers = [buffer if at in used else empty for at, buffer in enumerate(model.buffers)]
+        _keep_used(model, subgraph)
     return Cut(
-        content=content if as_it_is else packed(model),
+        content=packed(model),
         arena=_arena(model),
         inputs=len(subgraph.inputs),
         outputs=len(subgraph.outputs),
     )
 
 
-def _is_outside(model: Any) -> bool:
-    """Return whether something of a file lies after the flatbuffer."""
-    operators = [item for graph in model.subgraphs for item in graph.operators or []]
-    return any(buffer.offset > 1 for buffer in model.buffers) or any(
-        item.largeCustomOptionsOffset > 1 for item in operators
-    )
+def _keep_used(model: Any, subgraph: Any) -> None:
+    """Leave nothing in a model but one subgraph, and the tensors and buffers that it uses.
+
+    Interpreters take time for each tensor of a file.
+    """
+    lists = [item.inputs for item in subgraph.operators]
+    lists += [item.outputs for item in subgraph.operators]
+    lists += [item.intermediates for item in subgraph.operators if item.intermediates is not None]
+    lists += [subgraph.inputs, subgraph.outputs]
+    kept = sorted({int(number) for numbers in lists for number in numbers if number >= 0})
+    places = {number: at for at, number in enumerate(kept)}
+    renumber = functools.partial(_renumbered, {**places, -1: -1})
+    model.subgraphs = [subgraph]
+    buffers = [model.buffers[0]]
+    tensors = []
+    for number in kept:
+        tensor = copy.copy(subgraph.tensors[number])
+        buffers.append(model.buffers[tensor.buffer])
+        tensor.buffer = len(buffers) - 1
+        tensors.append(tensor)
+    model.buffers, subgraph.tensors = buffers, tensors
+    subgraph.operators = [copy.copy(item) for item in subgraph.operators]
+    for item in subgraph.operators:
+        item.inputs, item.outputs = renumber(item.inputs), renumber(item.outputs)
+        item.intermediates = None if item.intermediates is None else renumber(item.intermediates)
+    subgraph.inputs, subgraph.outputs = renumber(subgraph.inputs), renumber(subgraph.outputs)
+
+
+def _renumbered(places: Mapping[int, int], numbers: Any) -> Any:
+    return np.array([places[int(number)] for number in numbers], np.int32)
 
 
 def _part(content: bytes, offset: int, size: int) -> Any:
