@@ -24,7 +24,7 @@ SECTIONS = {
     ),
     "Chips": ("generate", "package-ip", "simulate-link"),
     "Boards": ("fit", "build", "program", "check-board", "boot", "firmware", "simulate-board"),
-    "Verification": ("verify", "bench"),
+    "Verification": ("verify", "replay", "bench"),
     "Housekeeping": ("doctor",),
 }
 

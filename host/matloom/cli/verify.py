@@ -10,22 +10,25 @@ from typing import TYPE_CHECKING
 import click
 
 from matloom.cli.group import cli
-from matloom.cli.options import CONFIG
+from matloom.cli.options import CONFIG, require_place
+from matloom.device.errors import DeviceError
+from matloom.testing.verdicts import STEPS
 
 if TYPE_CHECKING:
     from matloom.arch.config import Config
-    from matloom.testing.verification import Prover
+    from matloom.testing.verdicts import Verification
+    from matloom.testing.verification_plan import Prover
     from matloom.toolchain.verilator import LintWarning
 
 
 def _prover() -> "Prover | str":
     """Return what proves claims of a configuration, or which tool it lacks."""
+    from matloom.testing.verification_plan import Prover
     from matloom_rtl import formal
     from matloom_rtl.formal.engine import missing
 
     lacking: str = missing()
-    prover: Prover = formal.run
-    return lacking or prover
+    return lacking or Prover(run=formal.run, expected=formal.expected)
 
 
 def _lint(config: "Config", folder: Path) -> "tuple[str, list[LintWarning]]":
@@ -40,10 +43,39 @@ def _lint(config: "Config", folder: Path) -> "tuple[str, list[LintWarning]]":
     return f"{source.name}, SHA-256 {digest}: {len(complaints)} warnings", complaints
 
 
+def _write(found: "Verification", folder: Path, junit: Path | None) -> list[Path]:
+    """Write the reports and return where they are."""
+    from matloom.testing.junit import to_junit
+    from matloom.testing.verification_report import to_html
+
+    texts = {
+        folder / "report.html": to_html(found),
+        folder / "report.json": json.dumps(found.as_dict(), indent=1) + "\n",
+        **({} if junit is None else {junit: to_junit(found)}),
+    }
+    for path, text in texts.items():
+        path.write_text(text)
+    return list(texts)
+
+
+def _tell(found: "Verification") -> None:
+    """Print what came of each step, of all, and what to do about it."""
+    for step in found.steps:
+        click.echo(f"{step.name:12} {step.verdict:10} {step.seconds:6.1f} s  {step.sentence}")
+        if step.verdict == "FAILED":
+            for line in step.lines[:2]:
+                click.echo(f"{'':12} {line}")
+    click.echo(f"{found.name}: {found.verdict}")
+    if found.complete_minutes is not None:
+        click.echo(f"about {found.complete_minutes} minutes would complete it:")
+        click.echo(f"  {found.command(found.complete_minutes)}")
+
+
 @cli.command(
     examples=(
         "matloom verify --config nano --minutes 5",
         "matloom verify --config mine.json --minutes 60 -o verification",
+        "matloom verify --config nano --only proofs --junit proofs.xml",
     ),
 )
 @CONFIG
@@ -52,9 +84,15 @@ def _lint(config: "Config", folder: Path) -> "tuple[str, list[LintWarning]]":
     type=click.FloatRange(min=0, min_open=True),
     default=30.0,
     show_default=True,
-    help="How long; each step begins that has time left.",
+    help="How long. What can be completed comes first.",
 )
 @click.option("--seed", type=click.IntRange(0, 2**32 - 1), help="Of all that is random; else new.")
+@click.option(
+    "--only",
+    multiple=True,
+    type=click.Choice(STEPS),
+    help="Take this step alone, and what it needs; may be given several times.",
+)
 @click.option(
     "-o",
     "--output",
@@ -63,26 +101,41 @@ def _lint(config: "Config", folder: Path) -> "tuple[str, list[LintWarning]]":
     show_default=True,
     help="Folder of report.html and report.json.",
 )
-def verify(config: str, minutes: float, seed: int | None, output: Path) -> None:
+@click.option(
+    "--junit",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write the report as JUnit XML, too.",
+)
+def verify(
+    config: str,
+    minutes: float,
+    seed: int | None,
+    only: tuple[str, ...],
+    output: Path,
+    junit: Path | None,
+) -> None:
     """Verify the chip: random programs, coverage, proofs.
 
     Random programs run on the simulated chip and on the functional model, every cycle held against
-    the rules of AXI. What cannot run here is NOT RUN in the report, with the reason. Exit status
-    1 where anything failed. Control-C ends it early, with a report of what was done.
+    the rules of AXI. What cannot run here is NOT RUN in the report, with the reason; what the time
+    did not suffice for is INCOMPLETE, with the minutes that would. Exit status 1 where anything
+    failed, or nothing ran. Control-C ends it early, with a report of what was done.
     """
     from matloom.arch.config import load_config
     from matloom.coverage.coverage import Coverage
     from matloom.testing import verification as steps
     from matloom.testing.verdicts import Verification
-    from matloom.testing.verification_report import to_html
 
     chosen = load_config(config)
     output.mkdir(parents=True, exist_ok=True)
+    require_place("--junit", junit)
     found = Verification(
         name=Path(config).stem,
+        source=config,
         config=chosen,
         seed=secrets.randbits(32) if seed is None else seed,
         minutes=minutes,
+        only=only,
         coverage=Coverage(chosen),
     )
     click.echo(f"--seed={found.seed}", err=True)
@@ -93,11 +146,38 @@ def verify(config: str, minutes: float, seed: int | None, output: Path) -> None:
         folder=output,
         say=lambda line: click.echo(line, err=True),
     )
-    page, data = output / "report.html", output / "report.json"
-    page.write_text(to_html(found))
-    data.write_text(json.dumps(found.as_dict(), indent=1) + "\n")
-    for step in found.steps:
-        click.echo(f"{step.name:12} {step.verdict:10} {step.detail}")
-    click.echo(page)
-    click.echo(data)
+    written = _write(found, output, junit)
+    _tell(found)
+    for path in written:
+        click.echo(path)
     sys.exit(1 if found.failed else 0)
+
+
+@cli.command(examples=("matloom replay streams:1234 --config mine.json --waves failing.vcd",))
+@click.argument("check", metavar="CHECK:SEED")
+@CONFIG
+@click.option(
+    "--waves",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="Write a VCD of the run that fails.",
+)
+def replay(check: str, config: str, waves: Path | None) -> None:
+    """Run a check that failed in verify again.
+
+    The report of `matloom verify` prints the command for what failed. Exit status 1 where it fails
+    again.
+    """
+    from matloom.arch.config import load_config
+    from matloom.testing import replays
+    from matloom.testing.pair import Mismatch
+
+    require_place("--waves", waves)
+    failed = replays.Replay.parse(check)
+    try:
+        replays.replay(load_config(config), failed, waves, lambda line: click.echo(line, err=True))
+    except (Mismatch, DeviceError) as error:
+        click.echo(f"{check}: FAILED, {error}")
+        if waves is not None:
+            click.echo(waves)
+        sys.exit(1)
+    click.echo(f"{check}: PASSED")

@@ -1,6 +1,7 @@
 """Points counted over many runs: collected, merged, kept in a file."""
 
 import json
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -75,6 +76,18 @@ class Coverage:
             for point in points
             if not self.hits[point]
         ]
+
+    def absent(self) -> Counter[str]:
+        """Return how many points are not reached or not declared, by reason.
+
+        N stands for any number in a reason; the points that were missed come by their group.
+        """
+        absent: Counter[str] = Counter()
+        for group, (reached, declared) in self.shares().items():
+            if reached < declared:
+                absent[f"declared in {group}, and not reached yet"] = declared - reached
+        absent.update(re.sub(r"-?\d+", "N", why) for why in self.model.excluded.values())
+        return absent
 
     def shares(self) -> dict[str, tuple[int, int]]:
         """Return reached and declared points by group."""

@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -21,11 +22,16 @@ _KEPT_LINES = 40
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What came of the regression; `passed` is None where the time was over before its end."""
+    """What came of the regression; `passed` is None where the time was over before its end.
+
+    `done` of `testbenches` came to their end.
+    """
 
     passed: bool | None
     summary: str
     lines: tuple[str, ...]
+    done: int = 0
+    testbenches: int = 0
 
 
 def why_no_regression() -> str:
@@ -40,7 +46,7 @@ def why_no_regression() -> str:
 
 def regression(config: Path, seconds: float) -> Outcome:
     """Run all testbenches on the configuration of a file, with one seed; end it after `seconds`."""
-    command = [sys.executable, "-m", "pytest", "-q", "-m", "", "-p", "no:cacheprovider"]
+    command = [sys.executable, "-u", "-m", "pytest", "-v", "-m", "", "-p", "no:cacheprovider"]
     process = subprocess.Popen(
         [*command, str(_BENCHES)],
         cwd=_BENCHES.parent,
@@ -57,7 +63,7 @@ def regression(config: Path, seconds: float) -> Outcome:
         except subprocess.TimeoutExpired:
             os.killpg(process.pid, signal.SIGKILL)
             output, _nothing = process.communicate()
-            return _outcome(None, output, "no time was left for the rest")
+            return _outcome(None, output)
         except BaseException:
             # The terminal's interruption does not reach a session of its own.
             os.killpg(process.pid, signal.SIGKILL)
@@ -65,7 +71,16 @@ def regression(config: Path, seconds: float) -> Outcome:
     return _outcome(process.returncode == 0, output)
 
 
-def _outcome(passed: bool | None, output: str, summary: str = "") -> Outcome:
+def _outcome(passed: bool | None, output: str) -> Outcome:
     lines = tuple(line for line in output.splitlines() if line.strip())
-    summary = summary or (lines[-1].strip("= ") if lines else "no output")
-    return Outcome(passed=passed, summary=summary, lines=lines[-_KEPT_LINES:])
+    collected = re.search(r"collected (\d+) item", output)
+    total = int(collected[1]) if collected else 0
+    done = len(re.findall(r" (?:PASSED|SKIPPED) +\[", output))
+    if passed is None and re.search(r" (?:FAILED|ERROR) +\[", output):
+        passed = False
+    summary = lines[-1].strip("= ") if lines else "no output"
+    if passed is None:
+        summary = f"{done} of {total} testbenches passed; no time was left for the rest"
+    return Outcome(
+        passed=passed, summary=summary, lines=lines[-_KEPT_LINES:], done=done, testbenches=total
+    )

@@ -1,14 +1,20 @@
 """What a verification of a chip comes to: its steps, their verdicts, and the worst of them."""
 
 import contextlib
-from dataclasses import dataclass, field
+import math
+import shlex
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
 from importlib import metadata
 from typing import Any
 
 from matloom.arch.config import Config
 from matloom.coverage.coverage import Coverage
 
-__all__ = ["FAILED", "INCOMPLETE", "NOT_RUN", "PASSED", "Step", "Verification"]
+__all__ = ["FAILED", "INCOMPLETE", "NOT_RUN", "PASSED", "STEPS", "Case", "Step", "Verification"]
+
+#: Steps in the order of the report.
+STEPS = ("verilog", "simulator", "coverage", "streams", "regression", "proofs")
 
 PASSED, FAILED, INCOMPLETE, NOT_RUN = "PASSED", "FAILED", "INCOMPLETE", "NOT RUN"
 
@@ -29,16 +35,52 @@ class Step:
         `PASSED`, `FAILED`, `INCOMPLETE` (nothing failed, and not all was reached), `NOT_RUN`.
     detail:
         A sentence.
+    seconds, remaining:
+        How long it took, and about how long what is missing would take.
     figures, lines:
         Numbers by name, and what else there is to say.
+    cases:
+        Its parts, where they have verdicts of their own.
     """
 
     name: str
     verdict: str = NOT_RUN
     detail: str = ""
     seconds: float = 0.0
+    remaining: float = 0.0
     figures: dict[str, int] = field(default_factory=dict)
     lines: list[str] = field(default_factory=list)
+    cases: list["Case"] = field(default_factory=list)
+
+    @property
+    def sentence(self) -> str:
+        """The detail, and the figures in words."""
+        figures = (f"{count:,} {_words(name, self)}" for name, count in self.figures.items())
+        return "; ".join(filter(None, (self.detail, ", ".join(figures))))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """A part of a step with a verdict of its own: a proof."""
+
+    name: str
+    verdict: str
+    detail: str = ""
+    seconds: float = 0.0
+
+
+#: Figures whose name alone would sound like something else, and what is known if the step passed.
+_WORDS = {
+    "faults": ("provoked faults", "all reported"),
+    "refusals": ("illegal instructions", "all refused"),
+    "results": ("results of corrupted streams", "all equal"),
+    "layers": ("random layers", "all right"),
+}
+
+
+def _words(name: str, step: Step) -> str:
+    what, known = _WORDS.get(name, (name, ""))
+    return f"{what} ({known})" if known and step.verdict == PASSED else what
 
 
 def versions() -> dict[str, str]:
@@ -52,12 +94,23 @@ def versions() -> dict[str, str]:
 
 @dataclass(kw_only=True)
 class Verification:
-    """All steps of a configuration, and the coverage of its streams."""
+    """All steps of a configuration, and the coverage of its streams.
+
+    Members
+    -------
+    source:
+        The configuration as the user named it.
+    only:
+        The steps that were asked for; without any, all.
+    """
 
     name: str
     config: Config
     seed: int
     minutes: float
+    source: str = ""
+    only: tuple[str, ...] = ()
+    started: datetime = field(default_factory=lambda: datetime.now(UTC))
     versions: dict[str, str] = field(default_factory=versions)
     steps: list[Step] = field(default_factory=list)
     coverage: Coverage
@@ -69,8 +122,8 @@ class Verification:
 
     @property
     def failed(self) -> bool:
-        """Whether any step failed."""
-        return any(step.verdict == FAILED for step in self.steps)
+        """Whether any step failed, or none ran: nothing is known then."""
+        return self.verdict in (FAILED, NOT_RUN)
 
     @property
     def verdict(self) -> str:
@@ -79,10 +132,33 @@ class Verification:
         order = (FAILED, INCOMPLETE, PASSED)
         return next((each for each in order if each in verdicts), NOT_RUN)
 
+    @property
+    def seconds(self) -> float:
+        """How long all steps took."""
+        return round(sum(step.seconds for step in self.steps), 1)
+
+    @property
+    def complete_minutes(self) -> int | None:
+        """About how many minutes suffice for every step; None where nothing is left to do."""
+        remaining = sum(step.remaining for step in self.steps)
+        return math.ceil((self.seconds + remaining) / 60) if remaining else None
+
+    def command(self, minutes: float | None = None) -> str:
+        """Return the command that draws the same again."""
+        words = ["matloom", "verify", "--config", self.source or self.name]
+        words += ["--minutes", f"{minutes or self.minutes:g}", "--seed", str(self.seed)]
+        for name in self.only:
+            words += ["--only", name]
+        return shlex.join(words)
+
     def as_dict(self) -> dict[str, Any]:
         """Return all of it as JSON has it."""
         return {
             "name": self.name,
+            "started": self.started.isoformat(timespec="seconds"),
+            "seconds": self.seconds,
+            "complete_minutes": self.complete_minutes,
+            "repeat": self.command(),
             "config": self.config.as_dict(),
             "digest": f"{self.config.digest:08x}",
             "seed": self.seed,
@@ -90,6 +166,6 @@ class Verification:
             "versions": self.versions,
             "verdict": self.verdict,
             "not_run": self.not_run,
-            "steps": [vars(step) for step in self.steps],
+            "steps": [asdict(step) for step in self.steps],
             "coverage": self.coverage.as_dict(),
         }

@@ -2,9 +2,15 @@
 
 import hashlib
 import json
+import shlex
 import signal
+import time
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from html import escape
 from importlib import metadata
+from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 from click.testing import CliRunner
@@ -14,9 +20,21 @@ from matloom import cli
 from matloom.arch.config import load_config
 from matloom.cli import verify as verb
 from matloom.coverage.coverage import Coverage
-from matloom.testing import regression, verification
+from matloom.errors import UserError
+from matloom.testing import regression, replays, verification, verification_plan
 from matloom.testing.checks import CHECKS, Mismatch
-from matloom.testing.verdicts import FAILED, INCOMPLETE, NOT_RUN, PASSED, Step, Verification
+from matloom.testing.junit import to_junit
+from matloom.testing.verdicts import (
+    FAILED,
+    INCOMPLETE,
+    NOT_RUN,
+    PASSED,
+    STEPS,
+    Case,
+    Step,
+    Verification,
+)
+from matloom.testing.verification_plan import Prover
 from matloom.testing.verification_report import to_html
 from matloom.toolchain import verilator
 from matloom.toolchain.process import ToolError
@@ -52,7 +70,8 @@ def verified(*verdicts):
 def test_the_verdict_is_the_worst_of_what_ran(verdicts, verdict):
     found = verified(*verdicts)
     assert found.verdict == found.as_dict()["verdict"] == verdict
-    assert found.failed == (verdict == FAILED)
+    # Of what nothing ran, nothing is known: no script may take that for a pass.
+    assert found.failed == (verdict in (FAILED, NOT_RUN))
     assert f"<h1>Verification of mine &amp; yours: {verdict}</h1>" in to_html(found)
 
 
@@ -74,8 +93,97 @@ def test_the_page_says_what_is_missing_and_why_not_more():
     page = to_html(verified(PASSED))
     assert "<b>" not in page
     assert "&lt;b&gt;" in page
+    assert "No program ran" in page
+    found = verified(PASSED)
+    found.coverage.runs = 1
+    page = to_html(found)
     assert "EXEC i8xi8: width first steady" in page
     assert "EXEC i8xi8: width 4095: no more than 256 fits in the memories" in page
+
+
+def test_the_page_says_when_how_long_and_how_to_repeat_it():
+    found = verified(PASSED, INCOMPLETE)
+    found.started = datetime(2026, 3, 4, 5, 6, tzinfo=UTC)
+    found.source, found.only = "my chip.json", ("streams", "proofs")
+    found.steps[0].seconds, found.steps[1].seconds, found.steps[1].remaining = 30.0, 45.0, 200.0
+    page = to_html(found)
+    assert "4 March 2026, 05:06 UTC; 1.2 of 1.5 minutes" in page
+    command = "matloom verify --config 'my chip.json' --minutes {} --seed 3 --only streams"
+    assert escape(command.format(1.5)) in page
+    assert "About 5 minutes would complete it" in page
+    assert escape(command.format(5)) in page
+    assert found.as_dict()["complete_minutes"] == 5
+    found.steps[1].remaining = 0
+    assert "would complete it" not in to_html(found)
+
+
+def test_points_without_a_hit_are_counted_by_reason():
+    found = verified(PASSED)
+    found.coverage.runs = 1
+    absent, model = found.coverage.absent(), found.coverage.model
+    assert sum(absent.values()) == len(found.coverage.missing()) + len(model.excluded)
+    assert absent["declared in wait, and not reached yet"] == len(model.points["wait"])
+    for why, count in absent.items():
+        assert f'<td>{escape(why)}</td><td class="number">{count:,}</td>' in to_html(found)
+
+
+def test_faults_that_were_provoked_are_no_failures():
+    step = Step(name="streams", verdict=PASSED, detail="equal", figures={"faults": 44})
+    assert step.sentence == "equal; 44 provoked faults (all reported)"
+    step.verdict = FAILED
+    assert step.sentence == "equal; 44 provoked faults"
+
+
+def test_continuous_integration_reads_every_verdict():
+    found = verified(PASSED, INCOMPLETE, FAILED, NOT_RUN)
+    found.steps[2].lines = ["external memory differs at <3>"]
+    found.steps[1].cases = [
+        Case(name="a queue: loses nothing", verdict="PROVEN", seconds=2.5),
+        Case(name="a gate: waits", verdict="NOT RUN", detail="no time"),
+    ]
+    root = ElementTree.fromstring(to_junit(found))
+    counts = [(s.get("tests"), s.get("failures"), s.get("skipped")) for s in root]
+    assert counts == [("1", "0", "0"), ("3", "0", "2"), ("1", "1", "0"), ("1", "0", "1")]
+    assert root.find(".//failure").text == "external memory differs at <3>"
+    skipped = [each.get("message") for each in root.iter("skipped")]
+    assert skipped == ["NOT RUN: no time", "INCOMPLETE: <b>", "NOT RUN: <b>"]
+
+
+@pytest.mark.parametrize(
+    ("only", "taken"),
+    [
+        (("streams",), {"simulator", "streams"}),
+        (("proofs",), {"proofs"}),
+        (("coverage", "verilog"), {"verilog", "simulator", "coverage"}),
+        ((), {"verilog", "simulator", "coverage", "streams", "regression", "proofs"}),
+    ],
+)
+def test_only_some_steps_are_taken(monkeypatch, only, taken):
+    monkeypatch.setattr(verification_plan, "why_no_simulator", lambda: "")
+    monkeypatch.setattr(verification_plan, "why_no_regression", lambda: "")
+    found = verified()
+    found.only = only
+    why_not = verification_plan.lacking(found, Prover(run=None, expected=None))
+    assert {name for name, why in why_not.items() if not why} == taken
+    assert set(why_not.values()) <= {"", "left out by --only"}
+
+
+def test_the_shortest_step_that_can_be_completed_comes_first():
+    expected = {"coverage": 90.0, "regression": 20.0, "proofs": 40.0}
+    order = sorted(STEPS, key=lambda name: verification_plan.place(name, expected))
+    assert order == ["verilog", "simulator", "regression", "proofs", "coverage", "streams"]
+
+
+def test_a_step_has_its_share_and_twice_what_it_should_take():
+    run = a_run(say=None, expected={"coverage": 10.0, "regression": 20.0, "proofs": 500.0})
+    run.verification.minutes = 10
+    run.end = time.monotonic() + 600
+    # A tenth is for streams; three shares of the rest.
+    assert run.seconds_for("coverage") == pytest.approx(540 / 3, abs=1)
+    run.end = time.monotonic() + 100
+    assert run.seconds_for("regression") == pytest.approx(40, abs=1)
+    assert run.seconds_for("proofs") == pytest.approx(40, abs=1)
+    assert run.seconds_for("streams") == pytest.approx(100, abs=1)
 
 
 @dataclass
@@ -84,6 +192,7 @@ class Claim:
     unit: str = "a queue"
     statement: str = "loses nothing"
     detail: str = "no solver"
+    seconds: float = 30.0
 
 
 @pytest.mark.parametrize(
@@ -103,12 +212,14 @@ def test_proofs_are_one_step(monkeypatch, claims, verdict):
         asked.append((config, minutes))
         return [Claim(each) for each in claims]
 
-    run = a_run(say=lambda line: None, shares={"proofs": 1})
+    run = a_run(say=lambda line: None)
     monkeypatch.setattr(verification._Run, "seconds_for", lambda run, name: 90.0)
     step = Step(name="proofs")
-    verification._proofs(run, prover, step)
+    verification._proofs(run, Prover(run=prover, expected=lambda config: 5.0), step)
     assert asked == [(NANO, 1.5)]
     assert step.verdict == verdict
+    assert [case.verdict for case in step.cases] == claims
+    assert step.remaining == 30 * claims.count("NOT RUN")
 
 
 def a_run(**options):
@@ -117,7 +228,7 @@ def a_run(**options):
 
 def test_what_a_step_raises_is_a_failure():
     lines = []
-    run = a_run(say=lines.append, shares={})
+    run = a_run(say=lines.append)
 
     def body(step):
         step.detail = "seed 8, steered stream 3"
@@ -131,7 +242,7 @@ def test_what_a_step_raises_is_a_failure():
 
 
 def test_an_interruption_ends_a_step_and_those_after_it():
-    run = a_run(say=lambda line: None, shares={})
+    run = a_run(say=lambda line: None)
 
     def body(step):
         step.figures["streams"] = 7
@@ -158,23 +269,24 @@ def verdicts_of(found):
 
 def test_without_a_compiler_the_proofs_are_left(monkeypatch, tmp_path):
     lacking = "g++ is missing"
-    monkeypatch.setattr(verification, "why_no_simulator", lambda: lacking)
+    monkeypatch.setattr(verification_plan, "why_no_simulator", lambda: lacking)
     found, asked = verified(), []
 
     def prover(config, minutes, *, say):
         asked.append(minutes)
         return [Claim("PROVEN")]
 
+    all_claims = Prover(run=prover, expected=lambda config: 5.0)
     verification.verify(
-        found, linter=no_complaint, prover=prover, folder=tmp_path, say=lambda line: None
+        found, linter=no_complaint, prover=all_claims, folder=tmp_path, say=lambda line: None
     )
     simulated = ("verilog", "simulator", "coverage", "streams", "regression")
     assert verdicts_of(found) == {
         **dict.fromkeys(simulated, (NOT_RUN, lacking)),
         "proofs": (PASSED, "1 PROVEN"),
     }
-    # The time of all the others is theirs.
-    assert asked == [pytest.approx(1.5, abs=0.1)]
+    # The time of all the others is theirs, but for that of streams.
+    assert asked == [pytest.approx(1.35, abs=0.1)]
 
 
 def test_a_simulator_that_cannot_be_built_is_a_failure(monkeypatch, tmp_path):
@@ -182,7 +294,7 @@ def test_a_simulator_that_cannot_be_built_is_a_failure(monkeypatch, tmp_path):
         raise ToolError("verilator failed with status 1: %Error: matloom.v:3")
 
     monkeypatch.setattr(verification, "CoveredTransport", build)
-    monkeypatch.setattr(verification, "why_no_regression", lambda: "not now")
+    monkeypatch.setattr(verification_plan, "why_no_regression", lambda: "not now")
     found = verified()
 
     def linter(config, folder):
@@ -203,10 +315,10 @@ def test_a_simulator_that_cannot_be_built_is_a_failure(monkeypatch, tmp_path):
 
 
 def test_a_missing_compiler_is_told(monkeypatch):
-    assert verification.why_no_simulator() == ""
+    assert verification_plan.why_no_simulator() == ""
     monkeypatch.setattr(verilator.shutil, "which", lambda name: None)
     verilator.find_verilator.cache_clear()
-    assert verification.why_no_simulator().startswith("g++ is missing")
+    assert verification_plan.why_no_simulator().startswith("g++ is missing")
 
 
 def test_the_verilog_is_that_of_generate(tmp_path):
@@ -227,7 +339,7 @@ def test_a_warning_that_nobody_waived_is_told(tmp_path, monkeypatch):
 @pytest.mark.parametrize("lacks", ["yowasp-sby must be installed", ""])
 def test_no_claim_is_tried_where_a_tool_is_missing(monkeypatch, lacks):
     monkeypatch.setattr(engine, "missing", lambda: lacks)
-    assert verb._prover() == (lacks or formal.run)
+    assert verb._prover() == (lacks or Prover(run=formal.run, expected=formal.expected))
 
 
 #: A testbench that is given the configuration by its file.
@@ -244,23 +356,35 @@ def a_file_of_nano(folder):
     return path
 
 
-def test_a_check_that_fails_says_how_it_runs_again(monkeypatch, tmp_path):
+def test_a_check_that_fails_says_how_it_runs_again(monkeypatch):
     def check(pair, seed):
         raise Mismatch("external memory differs")
 
     monkeypatch.setitem(CHECKS, "streams", check)
     monkeypatch.setattr(verification.Pair, "of", lambda chip, config: None)
-    run, step = a_run(say=lambda line: None, shares={"streams": 1}), Step(name="streams")
+    run, step = a_run(say=lambda line: None), Step(name="streams")
+    run.verification.source = "my chip.json"
     with pytest.raises(Mismatch):
         verification._streams(run, None, step)
-    assert step.lines[0].startswith("streams with seed ")
+    words = shlex.split(step.lines[1])
+    assert words[:2] == ["matloom", "replay"]
+    assert words[3:] == ["--config", "my chip.json", "--waves", "failing.vcd"]
     tries = []
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "config.json").write_text(NANO.to_json())
-    monkeypatch.setitem(CHECKS, "streams", lambda pair, seed: tries.append(seed))
-    monkeypatch.setattr("matloom.device.rtl.RtlTransport", lambda *arguments, **options: None)
-    exec("\n".join(step.lines[1:]), {})
-    assert str(tries[0]) in step.lines[0]
+    monkeypatch.setattr(
+        replays, "replay", lambda config, failed, waves, say: tries.append((failed, waves))
+    )
+    result = CliRunner().invoke(cli.cli, [*words[1:3], "--config", "nano", *words[5:]])
+    assert (result.exit_code, result.output) == (0, f"{words[2]}: PASSED\n")
+    ((failed, waves),) = tries
+    assert (f"{failed.check}:{failed.seed}", waves) == (words[2], Path("failing.vcd"))
+
+
+@pytest.mark.parametrize(
+    "text", ["streams", "streams:", "streams:1:2", "coverage:1", "a:1", "layers:-1"]
+)
+def test_a_check_to_replay_is_named_by_its_seed(text):
+    with pytest.raises(UserError, match="a check must be streams, corrupted, refusals, layers"):
+        replays.Replay.parse(text)
 
 
 def test_the_regression_is_in_a_clone(monkeypatch, tmp_path):
@@ -276,7 +400,12 @@ def test_the_regression_is_in_a_clone(monkeypatch, tmp_path):
         ("def test(): pass", 60, True, "1 passed"),
         (_KNOWS_NANO, 60, True, "1 passed"),
         ("def test(): assert 0", 60, False, "1 failed"),
-        ("import time\ndef test(): time.sleep(60)", 1, None, "no time was left"),
+        (
+            "import time\ndef test(): time.sleep(60)",
+            6,
+            None,
+            "0 of 1 testbenches passed; no time was left",
+        ),
     ],
 )
 def test_the_regression_ends_in_time(monkeypatch, tmp_path, text, seconds, passed, summary):
@@ -304,7 +433,9 @@ def test_the_regression_ends_with_an_interruption(monkeypatch, tmp_path):
     assert started[0].wait(timeout=20) == -signal.SIGKILL
 
 
-@pytest.mark.parametrize(("verdict", "status"), [(PASSED, 0), (INCOMPLETE, 0), (FAILED, 1)])
+@pytest.mark.parametrize(
+    ("verdict", "status"), [(PASSED, 0), (INCOMPLETE, 0), (FAILED, 1), (NOT_RUN, 1)]
+)
 def test_the_exit_status_says_whether_anything_failed(tmp_path, monkeypatch, verdict, status):
     def pretend(found, **_options):
         found.steps.append(Step(name="streams", verdict=verdict, detail="so"))
@@ -325,6 +456,8 @@ def test_the_exit_status_says_whether_anything_failed(tmp_path, monkeypatch, ver
         (["--seed", "-1"], "--seed"),
         (["--config", "none.json"], "none.json"),
         (["--config", "nano", "-o", "taken"], "taken"),
+        (["--only", "proof"], "'proof' is not one of 'verilog', 'simulator'"),
+        (["--config", "nano", "--junit", "none/report.xml"], "--junit must be a file"),
     ],
 )
 def test_mistakes_are_sentences(tmp_path, monkeypatch, capsys, words, sentence):
@@ -342,7 +475,7 @@ def test_a_chip_that_rounds_otherwise_is_noticed(tmp_path, monkeypatch):
     """The model has the mistake: the two differ as they would with one in the chip."""
     model = "matloom.device.model.post.clamp"
     monkeypatch.setattr(model, lambda values, low, high: values.clip(low + 1, high))
-    monkeypatch.setattr(verification, "why_no_regression", lambda: "not now")
+    monkeypatch.setattr(verification_plan, "why_no_regression", lambda: "not now")
     found = verified()
     found.minutes = 10  # each step ends with its first failure; the simulator may have to be built
     verification.verify(
@@ -362,7 +495,7 @@ def test_a_chip_that_rounds_otherwise_is_noticed(tmp_path, monkeypatch):
 
 @pytest.mark.slow
 def test_nano_reaches_every_point(tmp_path, monkeypatch):
-    monkeypatch.setattr(verification, "why_no_regression", lambda: "not now")
+    monkeypatch.setattr(verification_plan, "why_no_regression", lambda: "not now")
     monkeypatch.setattr(verification, "_streams", lambda *_run: None)
     found = verified()
     found.minutes = 8

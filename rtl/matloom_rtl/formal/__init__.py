@@ -4,6 +4,6 @@
 """
 
 from matloom_rtl.formal.engine import Result
-from matloom_rtl.formal.runner import run
+from matloom_rtl.formal.runner import expected, run
 
-__all__ = ["Result", "run"]
+__all__ = ["Result", "expected", "run"]

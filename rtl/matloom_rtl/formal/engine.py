@@ -77,7 +77,8 @@ class Result:
     method:
         Engine and depth of the induction.
     seconds:
-        Wall time of the run that gave the verdict.
+        Wall time of the run that gave the verdict; where no time was left for one, what it should
+        take.
     digest:
         Of the claim as it was elaborated, and of how it is proven.
     """

@@ -4,9 +4,11 @@ import json
 import os
 import time
 from collections.abc import Callable, Container, Iterable
+from dataclasses import replace
 from pathlib import Path
 
 from matloom.arch.config import Config
+from matloom_rtl.formal.durations import expected_seconds
 from matloom_rtl.formal.engine import (
     FAILED,
     NOT_PROVEN,
@@ -20,7 +22,7 @@ from matloom_rtl.formal.engine import (
 from matloom_rtl.formal.proof import Proof
 from matloom_rtl.formal.table import proofs_of
 
-__all__ = ["cache_folder", "run", "run_proofs"]
+__all__ = ["cache_folder", "expected", "run", "run_proofs"]
 
 #: Longest time of one proof, in seconds.
 _LONGEST = 900
@@ -32,6 +34,11 @@ def cache_folder() -> Path:
     return (Path(chosen) if chosen else Path.home() / ".cache" / "matloom") / "formal"
 
 
+def expected(config: Config) -> float:
+    """Return about how many seconds of an idle core all proofs of a configuration take."""
+    return sum(map(expected_seconds, proofs_of(config)))
+
+
 def run(
     config: Config,
     minutes: float = 120.0,
@@ -40,11 +47,12 @@ def run(
     only: Container[tuple[str, str]] | None = None,
     say: Callable[[str], None] = lambda line: None,
 ) -> list[Result]:
-    """Prove all claims of a configuration for which the time suffices, the quick ones first.
+    """Prove all claims of a configuration for which the time suffices, the shortest first.
 
-    What was proven before is not proven again. A proof that was not reached in time
-    has the verdict NOT RUN, and so have all where a tool is missing. Of all proofs `only` those are
-    taken whose kind and unit are named. `say` takes lines of progress.
+    What was proven before is not proven again. A proof that would take longer than the time that is
+    left has the verdict NOT RUN, with the seconds that it should take; and so have all where a tool
+    is missing. Of all proofs `only` those are taken whose kind and unit are named. `say` takes
+    lines of progress.
     """
     proofs = [proof for proof in proofs_of(config) if proof.quick or not quick]
     if only is not None:
@@ -60,7 +68,7 @@ def run_proofs(
     say: Callable[[str], None] = lambda line: None,
 ) -> list[Result]:
     """Prove claims, as `run` does; verdicts and logs go into a folder."""
-    proofs = sorted(proofs, key=lambda proof: not proof.quick)
+    proofs = sorted(proofs, key=lambda proof: (not proof.quick, expected_seconds(proof)))
     folder = folder or cache_folder()
     end = time.monotonic() + 60 * minutes
     lacks = missing()
@@ -70,11 +78,12 @@ def run_proofs(
         text = proof.build().text()
         digest = digest_of(proof, text)
         result = results.get(digest) or _kept(folder / f"{digest}.json")
-        left = int(end - time.monotonic())
+        left, needed = int(end - time.monotonic()), expected_seconds(proof)
         if result is not None:
             result = result.named(proof)
-        elif lacks or left <= 0:
-            result = _not_run(proof, digest, lacks or "no time was left")
+        elif lacks or left < max(1.0, needed):
+            why = lacks or f"it takes about {needed:.0f} s, and {max(left, 0)} s were left"
+            result = replace(_not_run(proof, digest, why), seconds=0.0 if lacks else needed)
         else:
             result = prove(proof, text, folder / digest, min(left, _LONGEST))
             _keep(result, folder)

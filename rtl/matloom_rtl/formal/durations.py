@@ -1,0 +1,49 @@
+"""How long proofs take, as it was measured: python -m matloom_rtl.formal.durations REPORT.
+
+The command writes `durations.json` from a report of `python -m matloom_rtl.formal --report`.
+"""
+
+import functools
+import json
+import statistics
+import sys
+from pathlib import Path
+from typing import Any
+
+from matloom_rtl.formal.proof import Proof
+
+__all__ = ["durations_of", "expected_seconds"]
+
+_FILE = Path(__file__).with_name("durations.json")
+
+
+def durations_of(report: dict[str, Any]) -> dict[str, float]:
+    """Return seconds by unit: the median of the claims about it in all configurations."""
+    found: dict[str, list[float]] = {}
+    for claim in report["claims"]:
+        found.setdefault(claim["unit"], []).extend([claim["seconds"]] * len(claim["configs"]))
+    return {unit: statistics.median(found[unit]) for unit in sorted(found)}
+
+
+@functools.cache
+def _known() -> dict[str, float]:
+    return dict(json.loads(_FILE.read_text()))
+
+
+def _class_of(unit: str) -> str:
+    return unit.split(",")[0]
+
+
+def expected_seconds(proof: Proof) -> float:
+    """Return about how many seconds of an idle core a proof takes.
+
+    Those of the same unit with other parameters where it was never measured, or else the median.
+    """
+    known = _known()
+    alike = [known[unit] for unit in known if _class_of(unit) == _class_of(proof.unit)]
+    return known.get(proof.unit) or max(alike, default=statistics.median(known.values()))
+
+
+if __name__ == "__main__":
+    measured = durations_of(json.loads(Path(sys.argv[1]).read_text()))
+    _FILE.write_text(json.dumps(measured, indent=0) + "\n")

@@ -1,0 +1,32 @@
+"""How long proofs should take: from the report of all, and for what was never measured."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from matloom.arch.config import load_config
+from matloom_rtl.formal import durations, expected
+from matloom_rtl.formal.proof import Proof
+
+REPORT = json.loads((Path(__file__).parents[3] / "docs" / "results" / "formal.json").read_text())
+
+
+def test_the_table_is_that_of_the_report():
+    """If not: python -m matloom_rtl.formal.durations docs/results/formal.json."""
+    assert durations.durations_of(REPORT) == durations._known()
+
+
+@pytest.mark.parametrize("name", ["nano", "reference"])
+def test_all_proofs_take_about_what_they_took(name):
+    took = sum(claim["seconds"] for claim in REPORT["claims"] if name in claim["configs"])
+    assert took / 2 < expected(load_config(name)) < took * 2
+
+
+@pytest.mark.parametrize(
+    ("unit", "seconds"), [("A", 3.0), ("B, 2", 7.0), ("B, 9", 7.0), ("C", 5.0)]
+)
+def test_what_was_never_measured_takes_as_long_as_its_like(monkeypatch, unit, seconds):
+    monkeypatch.setattr(durations, "_known", lambda: {"A": 3.0, "B, 1": 5.0, "B, 2": 7.0})
+    proof = Proof(kind="queues", unit=unit, statement="", build=lambda: None)
+    assert durations.expected_seconds(proof) == seconds
