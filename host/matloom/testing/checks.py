@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from matloom.arch.config import Config
 from matloom.arch.csr import EXEC_CAUSES
-from matloom.arch.instruction import pack
+from matloom.arch.instruction import Instruction, pack
 from matloom.arch.isa import WRITABLE_REGIONS, Region
 from matloom.compiler import CompileOptions, compile_network
 from matloom.device.driver import Driver
@@ -167,6 +167,21 @@ CHECKS = {
 }
 
 
+def least_busy(instructions: list[Instruction], bus_bytes: int) -> dict[str, int]:
+    """Return the cycles for which LOAD and STORE are busy at least, by counter.
+
+    Each moves a beat a cycle and works out a row in two, so that no instruction takes less.
+    """
+    least = {"load_busy": 0, "store_busy": 0}
+    for instruction in instructions:
+        name = f"{instruction.opcode.name.lower()}_busy"
+        if name in least:
+            fields = instruction.fields
+            rows = fields["rows"] * fields["planes"]
+            least[name] += rows * max(2, -(-fields["row_bytes"] // bus_bytes))
+    return least
+
+
 def check_stream(pair: Pair, stream: Stream, number: int) -> None:
     """Run a legal stream on both devices and compare what it wrote to external memory.
 
@@ -184,6 +199,9 @@ def check_stream(pair: Pair, stream: Stream, number: int) -> None:
         if counted[unit] >= max(1, counted["cycles"]):
             raise Mismatch(f"stream {number}: {unit} is {counted[unit]} of {counted['cycles']}")
     instructions = list(unpack_all(stream.commands))
+    for unit, least in least_busy(instructions, pair.rtl.config.bus_bytes).items():
+        if pair.rtl.config.counters == 2 and counted[unit] < least:
+            raise Mismatch(f"stream {number}: {unit} is {counted[unit]}, at least {least} needed")
     wrong = wrong_timestamps(instructions, counters.timestamps, counted["cycles"])
     if wrong:
         raise Mismatch(f"stream {number}: {wrong}")

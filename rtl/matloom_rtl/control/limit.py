@@ -82,7 +82,6 @@ def late_fault(m: Module, limit: Limit, registers, supervisor, units, exec_met):
     exec_met:
         Whether the head of EXEC's queue waits for nothing: its command is not gated by that.
     """
-    # LOAD and STORE take a command with its last row, and are not busy between its rows.
     busy = (
         unit.busy | (unit.command.valid & (exec_met if opcode is Opcode.EXEC else 1))
         for opcode, unit in units.items()

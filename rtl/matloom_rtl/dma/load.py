@@ -50,7 +50,8 @@ class Load(wiring.Component):
     Members
     -------
     unit: CommandSignature(LOAD), in
-        Instructions and their completion. `busy` while one is not done.
+        Instructions and their completion. `busy` from the cycle on in which one is shown until it
+        is done.
     region, region_base: out, in
         As those of `Rows`.
     axi: AxiReadSignature, out
@@ -108,8 +109,8 @@ class Load(wiring.Component):
 
         self._address(m, bursts.o, queue, head.o)
         granted_last = self._data(m, head.o)
-        self._complete(m, granted_last, rows.o.valid)
-        self._tell_source(m, head.o)
+        under_way = self._complete(m, granted_last)
+        self._tell_source(m, head.o, under_way | rows.o.valid)
         return m
 
     def _address(self, m: Module, burst, queue, head):
@@ -248,8 +249,8 @@ class Load(wiring.Component):
             ],
         )
 
-    def _complete(self, m: Module, granted_last, working):
-        """Report completion when the last write is visible, and count what is under way."""
+    def _complete(self, m: Module, granted_last):
+        """Report completion when the last write is visible; return whether one is under way."""
         done, timestamp = granted_last
         for _stage in range(SPAD_WRITE_LATENCY):
             done_next = Signal()
@@ -263,13 +264,18 @@ class Load(wiring.Component):
         m.d.comb += [
             self.unit.done.eq(done),
             self.unit.done_mark.eq(timestamp),
-            self.unit.busy.eq((under_way != 0) | working),
+            # A command is taken with its last row.
+            self.unit.busy.eq((under_way != 0) | command.valid),
         ]
+        return under_way != 0
 
-    def _tell_source(self, m: Module, head):
-        """Tell whether constants are awaited; between bursts what was said before holds."""
+    def _tell_source(self, m: Module, head, holds):
+        """Tell whether constants are awaited; between bursts what was said before holds.
+
+        That is while rows are left, or a burst is under way (`holds`).
+        """
         command = self.unit.command.payload
         with m.If(head.valid):
             m.d.sync += self.constants.eq(head.payload.constant)
-        with m.Elif(~self.unit.busy):
+        with m.Elif(~holds):
             m.d.sync += self.constants.eq(reads_constants(command))

@@ -52,7 +52,8 @@ class Store(wiring.Component):
     Members
     -------
     unit: CommandSignature(STORE), in
-        Instructions and their completion. `busy` while one is not done.
+        Instructions and their completion. `busy` from the cycle on in which one is shown until it
+        is done.
     region, region_base: out, in
         As those of `Rows`.
     axi: AxiWriteSignature, out
@@ -103,7 +104,7 @@ class Store(wiring.Component):
         issued = self._read(m, data.View(layout, queue.r_data), queue)
         self._send(m, issued)
         response = data.View(awaited, responses.r_data)
-        self._complete(m, response, responses, rows.o.valid)
+        self._complete(m, response, responses)
         m.d.comb += [
             self.burst.eq(self.axi.aw.valid & self.axi.aw.ready),
             self.beat.eq(self.axi.w.valid & self.axi.w.ready),
@@ -232,7 +233,7 @@ class Store(wiring.Component):
         m.d.sync += addressed.eq(addressed + self.burst - ended)
         return addressed != 0
 
-    def _complete(self, m: Module, response, responses, working):
+    def _complete(self, m: Module, response, responses):
         """Count the responses off; report errors, completion, and what is under way."""
         b, unit = self.axi.b, self.unit
         fire = b.valid & b.ready
@@ -247,4 +248,5 @@ class Store(wiring.Component):
         started = unit.command.valid & unit.command.ready
         under_way = Signal(range(self._config.outstanding + _STAGES + 1))
         m.d.sync += under_way.eq(under_way + started - unit.done)
-        m.d.comb += unit.busy.eq((under_way != 0) | working)
+        # A command is taken with its last row.
+        m.d.comb += unit.busy.eq((under_way != 0) | unit.command.valid)

@@ -112,8 +112,9 @@ class Commands:
             _, _, ready, done, timestamp, busy = await ctx.tick().sample(
                 unit.command.ready, unit.done, unit.done_mark, unit.busy
             )
+            shown_or_under_way = offered or len(self.taken) > len(self.done)
+            assert busy == shown_or_under_way, f"busy is {busy} in cycle {self.cycle}"
             if done:
-                assert busy, "done while not busy"
                 self.done.append((self.cycle, timestamp))
             if offered and ready:
                 self.taken.append(self.cycle)
