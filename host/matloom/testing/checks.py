@@ -176,9 +176,8 @@ def least_busy(instructions: list[Instruction], bus_bytes: int) -> dict[str, int
     for instruction in instructions:
         name = f"{instruction.opcode.name.lower()}_busy"
         if name in least:
-            fields = instruction.fields
-            rows = fields["rows"] * fields["planes"]
-            least[name] += rows * max(2, -(-fields["row_bytes"] // bus_bytes))
+            rows = instruction.rows * instruction.planes
+            least[name] += rows * max(2, -(-instruction.row_bytes // bus_bytes))
     return least
 
 
