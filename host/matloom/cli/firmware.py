@@ -5,19 +5,19 @@ from pathlib import Path
 import click
 
 from matloom.cli.group import cli
-from matloom.cli.options import CONFIG, MEMORY, Compilation
+from matloom.cli.options import CONFIG, MEMORY, Compilation, NetworkFile
 from matloom.cli.programs import program_of
 
 
 @cli.command(
     "firmware",
     examples=(
-        "matloom firmware digits.tflite --config nano -o firmware",
+        "matloom firmware digits --config nano -o firmware",
         "matloom firmware kws.tflite --board ulx3s-85f -o firmware",
         "matloom firmware -o driver",
     ),
 )
-@click.argument("network", metavar="[NET]", type=click.Path(path_type=Path), required=False)
+@click.argument("network", metavar="[NET]", type=NetworkFile(), required=False)
 @click.option(
     "-o",
     "--output",
@@ -41,7 +41,8 @@ def firmware(
 
     The folder is a library for CMake, ESP-IDF, the Pico SDK, Arduino, PlatformIO and Zephyr; its
     README says how. With NET it has a host test and a sketch, too. Call it again for another
-    network in the same folder. Without NET it is the driver alone.
+    network in the same folder. Without NET it is the driver alone. NET is a .tflite file, a
+    .mloom file, or digits, the network that comes along.
     """
     from matloom.tools.c_names import network_name, require_network_name
     from matloom.tools.firmware_project import network_files, project_files, write_files
