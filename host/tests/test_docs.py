@@ -45,7 +45,10 @@ def _module(path):
 @pytest.mark.parametrize("block", list(_blocks("console")))
 def test_commands_run(block, tmp_path):
     shutil.copy(NETWORK, tmp_path / "digits.tflite")
-    np.savez(tmp_path / "in.npz", image=np.zeros((2, 8, 8, 1), np.int8))
+    images = np.zeros((2, 8, 8, 1), np.int8)
+    np.savez(tmp_path / "in.npz", image=images)
+    np.savez(tmp_path / "test.npz", x=images, y=np.array([3, 8]))
+    (tmp_path / "labels.csv").write_text("file,class\na.png,3\nb.png,8\n")
     for line in block.splitlines():
         if not line.startswith("$ "):
             continue

@@ -18,6 +18,7 @@ RUNS = {
     "graph_by_hand": (["--config", "nano"], "equal to the definition of CONV_2D"),
     "reading_counters": (["--config", "nano"], "exec_stream: a vector entered the array"),
     "frame_by_frame": (["--count", "2"], "state: 152 bytes (v0 8, v1 24, v2 84, v3 36)"),
+    "accuracy": (["--config", "nano", "--count", "30"], "top1 "),
     "run_network": (["--device", "model", "--count", "2"], "a handwritten"),
 }
 
@@ -34,7 +35,7 @@ def run(name, arguments):
 
 @pytest.mark.parametrize("name", RUNS)
 def test_an_example_runs(name):
-    if name == "run_network":
+    if name in ("accuracy", "run_network"):
         pytest.importorskip("sklearn", reason="the digits are scikit-learn's: extra demo")
     arguments, sentence = RUNS[name]
     assert sentence in run(name, arguments)

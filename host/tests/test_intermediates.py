@@ -14,7 +14,8 @@ from matloom.ir.names import unique_names
 from matloom.kernels.interpreter import carried, interpret
 from matloom.testing.random_network import Size, random_network
 from matloom.testing.streaming import streaming_network
-from matloom.tools.compare import Reference, random_inputs
+from matloom.tools.compare import random_inputs
+from matloom.tools.references import Reference
 
 DEVICES = ["model", "fast", "rtl"]
 SIZE = Size(operators=8, tensor_bytes=2000, macs=200_000)

@@ -24,7 +24,7 @@ from matloom.ir.verify import verify
 from matloom.kernels.interpreter import interpret
 from matloom.runtime import load
 from matloom.testing.random_operators import Instances
-from matloom.tools.compare import Reference
+from matloom.tools.references import Reference
 
 #: As the devices' tests have it: built once for all.
 CONFIG = load_config("small+weight_rows=2+tables=1+products=1+i8xi4+i4xi4+i16xi8")

@@ -7,7 +7,7 @@ from matloom.compiler import compile_network
 from matloom.device.open import open_device
 from matloom.frontend.tflite import load_tflite
 from matloom.runtime import Session
-from matloom.tools.compare import Reference
+from matloom.tools.references import Reference
 
 slow = pytest.mark.slow
 

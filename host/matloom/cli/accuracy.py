@@ -1,4 +1,4 @@
-"""Verbs of labelled samples: evaluate."""
+"""Verbs of right and wrong: evaluate, compare."""
 
 import sys
 import time
@@ -84,6 +84,70 @@ def evaluate(
     for item in (made.table(), *made.lines()):
         if item is not None:
             console().print(item)
+
+
+@cli.command(
+    examples=(
+        "matloom compare digits",
+        "matloom compare net.tflite --input in.npz",
+        "matloom compare net_int8.tflite --against net_float.tflite",
+    ),
+)
+@NETWORK
+@click.option(
+    "--input", "source", type=click.Path(path_type=Path), help="An .npz as for run; else random."
+)
+@click.option(
+    "--samples",
+    type=click.IntRange(1),
+    default=4,
+    show_default=True,
+    help="Random samples, where there is no --input.",
+)
+@click.option("--seed", type=int, default=0, show_default=True, help="Of the random samples.")
+@click.option(
+    "--against",
+    "parent",
+    type=click.Path(path_type=Path),
+    help="Compare with this .tflite, such as the network of floats, not with an interpreter.",
+)
+@click.option("--report", type=click.Path(path_type=Path), help="Write it as JSON.")
+def compare(
+    network: Path,
+    source: Path | None,
+    samples: int,
+    seed: int,
+    parent: Path | None,
+    report: Path | None,
+) -> None:
+    """Compare NET with TensorFlow Lite Micro, layer by layer.
+
+    Every tensor of some samples, of all in --input or of random ones; with LiteRT where
+    TensorFlow Lite Micro refuses NET. Exit status 1 where they differ. With --against the errors
+    of each layer are shown in real numbers, and any are allowed.
+    """
+    import json
+    from dataclasses import asdict
+
+    from matloom.frontend.tflite import load_tflite
+    from matloom.tools.against import compare_with_parent
+    from matloom.tools.arrays import read_arrays
+    from matloom.tools.compare import compare as compare_with_reference
+    from matloom.tools.samples import graph_samples
+
+    require_place("--report", report)
+    given = None if source is None else read_arrays("--input", source)
+    made: Any
+    if parent is not None:
+        made = compare_with_parent(network, parent, given, samples=samples, seed=seed)
+    else:
+        arrays = None if given is None else graph_samples(load_tflite(network), given).arrays
+        made = compare_with_reference(network, arrays, samples=samples, seed=seed)
+    if report is not None:
+        report.write_text(json.dumps(asdict(made), indent=2) + "\n")
+    console().print(made.table())
+    click.echo(str(made))
+    sys.exit(0 if parent is not None or made.equal else 1)
 
 
 def _progress() -> Callable[[int, int], None]:

@@ -1,6 +1,5 @@
-"""Verbs of a network: run, explain, precision, profile, compare."""
+"""Verbs of a network: run, explain, precision, profile."""
 
-import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -240,22 +239,3 @@ def profile(
     _outputs, made = _run_once(network, given, target, how, report)
     for item in (made.table(), *made.lines()):
         console().print(item)
-
-
-@cli.command(
-    examples=(
-        "matloom compare digits",
-        "matloom compare net.tflite",
-    ),
-)
-@NETWORK
-def compare(network: Path) -> None:
-    """Compare NET with TensorFlow Lite Micro, tensor by tensor.
-
-    Exit status 1 where they differ.
-    """
-    from matloom.tools.compare import compare as compare_with_tflm
-
-    comparison = compare_with_tflm(network)
-    click.echo(str(comparison))
-    sys.exit(0 if comparison.equal else 1)

@@ -1,17 +1,19 @@
-"""Compares a network with TensorFlow Lite Micro, tensor by tensor."""
+"""Compares a network with TensorFlow Lite Micro or LiteRT, tensor by tensor."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
+from rich.table import Table
 
 from matloom.frontend.tflite import load_tflite
 from matloom.ir.graph import Array, Graph, Node
 from matloom.kernels.interpreter import carried, check_input, initial_state, interpret
+from matloom.tools.layer_errors import Layer, layer_errors, real_numbers
+from matloom.tools.references import Reference, open_reference
 
-__all__ = ["Comparison", "Difference", "Layer", "Reference", "compare", "random_inputs"]
+__all__ = ["Comparison", "Difference", "compare", "random_inputs"]
 
 #: Tensors by number, from the graph's inputs by number; those that never exist may be left out.
 Tensors = Callable[[Mapping[int, Array]], Mapping[int, Array]]
@@ -30,44 +32,37 @@ class Difference:
     index: tuple[int, ...]
     expected: int | float
     given: int | float
+    reference: str = Reference.name
 
     def __str__(self) -> str:
         return (
             f"sample {self.sample}, {self.operator}, tensor {self.tensor}, index {self.index}: "
-            f"TensorFlow Lite Micro has {self.expected}, Matloom {self.given}"
-        )
-
-
-@dataclass(frozen=True, kw_only=True)
-class Layer:
-    """What was compared of one operator's output, over all samples."""
-
-    operator: str
-    elements: int
-    different: int
-
-    def with_more(self, wrong: Array) -> "Layer":
-        """Return the count with another sample's."""
-        return replace(
-            self,
-            elements=self.elements + wrong.size,
-            different=self.different + int(wrong.sum()),
+            f"{self.reference} has {self.expected}, Matloom {self.given}"
         )
 
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """The outcome; `first` is None where all that was compared is equal."""
+    """The outcome; `first` is None where all that was compared is equal.
+
+    `reference` is what the network was compared with, `caveat` what is known to differ there.
+    """
 
     network: str
     samples: int
     layers: tuple[Layer, ...]
     first: Difference | None
+    reference: str = Reference.name
+    caveat: str = ""
 
     @property
     def equal(self) -> bool:
         """Whether nothing differs."""
         return self.first is None
+
+    def table(self) -> Table:
+        """Return the layers as a table."""
+        return layer_errors(f"{self.network} against {self.reference}", self.layers)
 
     def __str__(self) -> str:
         elements = sum(layer.elements for layer in self.layers)
@@ -78,7 +73,9 @@ class Comparison:
         )
         if self.first is None:
             return f"{scope}: equal"
-        return f"{scope}: {sum(layer.different for layer in self.layers)} differ\n{self.first}"
+        total = sum(layer.different for layer in self.layers)
+        lines = (f"{scope}: {total} differ", f"first: {self.first}", self.caveat)
+        return "\n".join(filter(None, lines))
 
 
 def compare(
@@ -87,8 +84,11 @@ def compare(
     run: Tensors | None = None,
     *,
     seed: int = 0,
+    samples: int | None = None,
 ) -> Comparison:
     """Run a network here and in TensorFlow Lite Micro, and compare every tensor.
+
+    LiteRT's reference kernels stand in where TensorFlow Lite Micro refuses the network.
 
     Parameters
     ----------
@@ -100,19 +100,53 @@ def compare(
     run:
         Returns our tensors; the interpreter of graphs if None. Variables go on from sample to
         sample, as there.
-    seed:
-        Of the random inputs.
+    seed, samples:
+        Of the random inputs: one, or of a network that remembers four, where None.
 
     Raises
     ------
     ModuleNotFoundError
         tflite-micro is not installed.
     ValueError
-        The model cannot be loaded, or the inputs are not the model's.
+        Neither interpreter takes the model, it cannot be loaded, or the inputs are not the
+        model's.
     """
     graph = load_tflite(path)
-    reference = Reference(path if isinstance(path, bytes) else Path(path).read_bytes(), graph)
+    content = path if isinstance(path, bytes) else Path(path).read_bytes()
+    reference = open_reference(content, graph)
+    tensors = _interpreted(graph) if run is None else run
+    layers = [
+        Layer(operator=str(node), tensor=graph.tensors[node.outputs[0]].name)
+        for node in graph.nodes
+    ]
+    first: Difference | None = None
+    done = 0
+    for sample, given in enumerate(_samples(graph, inputs, seed, samples)):
+        done += 1
+        expected, ours = reference.run(given), tensors(given)
+        for at, node in enumerate(graph.nodes):
+            for number in node.outputs:
+                if number not in ours:
+                    continue
+                tensor, pair = graph.tensors[number], (expected[number], ours[number])
+                wrong = _unequal(*pair)
+                numbers = (real_numbers(tensor, array) for array in pair)
+                layers[at] = layers[at].with_more(wrong, *numbers)
+                if first is None and wrong.any():
+                    found = _difference(node, tensor.name, sample, wrong, *pair)
+                    first = replace(found, reference=reference.name)
+    return Comparison(
+        network=graph.name,
+        samples=done,
+        layers=tuple(layers),
+        first=first,
+        reference=reference.name,
+        caveat=reference.caveat,
+    )
 
+
+def _interpreted(graph: Graph) -> Tensors:
+    """Return the interpreter of graphs, whose variables go on from sample to sample."""
     state = initial_state(graph)
 
     def interpreted(given: Mapping[int, Array]) -> Mapping[int, Array]:
@@ -120,23 +154,7 @@ def compare(
         state.update(carried(graph, results))
         return results
 
-    tensors = interpreted if run is None else run
-    layers = [Layer(operator=str(node), elements=0, different=0) for node in graph.nodes]
-    first: Difference | None = None
-    samples = 0
-    for sample, given in enumerate(_samples(graph, inputs, seed)):
-        samples += 1
-        expected, ours = reference.run(given), tensors(given)
-        for at, node in enumerate(graph.nodes):
-            for number in node.outputs:
-                if number not in ours:
-                    continue
-                wrong = _unequal(expected[number], ours[number])
-                layers[at] = layers[at].with_more(wrong)
-                if first is None and wrong.any():
-                    pair = expected[number], ours[number]
-                    first = _difference(node, graph.tensors[number].name, sample, wrong, *pair)
-    return Comparison(network=graph.name, samples=samples, layers=tuple(layers), first=first)
+    return interpreted
 
 
 def _difference(
@@ -165,11 +183,12 @@ def _unequal(expected: Array, given: Array) -> Array:
 
 
 def _samples(
-    graph: Graph, inputs: Mapping[str, Array] | None, seed: int
+    graph: Graph, inputs: Mapping[str, Array] | None, seed: int, samples: int | None
 ) -> Iterator[dict[int, Array]]:
     """Yield the inputs of each sample by tensor number."""
     if inputs is None:
-        for sample in range(_SAMPLES if graph.variables else 1):
+        usual = _SAMPLES if graph.variables else 1
+        for sample in range(usual if samples is None else samples):
             yield random_inputs(graph, seed + sample)
         return
     names = {graph.tensors[number].name: number for number in graph.inputs}
@@ -204,44 +223,3 @@ def random_inputs(graph: Graph, seed: int) -> dict[int, Array]:
         else:
             inputs[number] = generator.standard_normal(tensor.shape).astype(tensor.dtype)
     return inputs
-
-
-class Reference:
-    """TensorFlow Lite Micro with every intermediate tensor kept."""
-
-    def __init__(self, content: bytes, graph: Graph) -> None:
-        runtime = _runtime()
-        # Nothing shares memory, and kernels keep tables of their own.
-        room = sum(tensor.size_bytes + 1024 for tensor in graph.tensors.values())
-        try:
-            self.interpreter = runtime.Interpreter.from_bytes(
-                content,
-                arena_size=2 * room + 2**18,
-                intrepreter_config=runtime.InterpreterConfig.kPreserveAllTensors,
-            )
-        except RuntimeError as error:
-            raise ValueError(f"TensorFlow Lite Micro must take {graph.name}: {error}") from None
-        self.graph = graph
-
-    def run(self, inputs: Mapping[int, Array]) -> dict[int, Array]:
-        """Return the output of every operator for one sample."""
-        for at, number in enumerate(self.graph.inputs):
-            self.interpreter.set_input(inputs[number], at)
-        self.interpreter.invoke()
-        numbers = [number for node in self.graph.nodes for number in node.outputs]
-        return {number: self._tensor(number) for number in numbers}
-
-    def _tensor(self, number: int) -> Array:
-        data = self.interpreter.GetTensor(number, 0)["tensor_data"]
-        return np.array(data).reshape(self.graph.tensors[number].shape)
-
-
-def _runtime() -> Any:
-    try:
-        from tflite_micro.python.tflite_micro import runtime
-    except ImportError as error:
-        raise ModuleNotFoundError(
-            f'comparing needs tflite-micro; install it with: pip install "matloom[reference]" '
-            f"({error})"
-        ) from None
-    return runtime

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from matloom.errors import UserError
-from matloom.ir.graph import Array
-from matloom.program import TensorInfo
+from matloom.ir.graph import Array, Graph
+from matloom.program import Quantised, TensorInfo
 from matloom.program.quantise import quantise
 
-__all__ = ["Samples", "network_samples"]
+__all__ = ["Samples", "graph_samples", "network_samples"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +59,22 @@ def network_samples(infos: Sequence[TensorInfo], given: Array | Mapping[str, Arr
     if not lengths or not next(iter(lengths.values())):
         raise UserError("there must be a sample at least, not 0")
     return Samples(arrays=arrays, notes=tuple(notes))
+
+
+def graph_samples(graph: Graph, given: Array | Mapping[str, Array]) -> Samples:
+    """Return the samples for a graph, as `network_samples` does for a program's inputs."""
+    infos = []
+    for number in graph.inputs:
+        tensor = graph.tensors[number]
+        quantised = None
+        if tensor.quantisation is not None and len(tensor.quantisation.scale) == 1:
+            quantised = Quantised(scale=tensor.scale, zero_point=tensor.zero_point)
+        infos.append(
+            TensorInfo(
+                name=tensor.name, shape=tensor.shape, dtype=tensor.dtype, quantised=quantised
+            )
+        )
+    return network_samples(infos, given)
 
 
 def _chosen(info: TensorInfo, given: Array | Mapping[str, Array], *, alone: bool) -> Array:

@@ -1,14 +1,22 @@
 """Comparison with TensorFlow Lite Micro: what is equal, and where the first difference lies."""
 
+import json
 import sys
+from dataclasses import replace
 from importlib import resources
 
 import numpy as np
 import pytest
+from click.testing import CliRunner
 
+from matloom.cli import cli
+from matloom.errors import UserError
 from matloom.frontend.tflite import load_tflite
+from matloom.frontend.write import write_tflite
 from matloom.kernels.interpreter import interpret
+from matloom.tools.against import compare_with_parent
 from matloom.tools.compare import compare
+from matloom.tools.references import LiteReference, Reference
 
 DIGITS = resources.files("matloom.data").joinpath("digits.tflite").read_bytes()
 
@@ -90,11 +98,135 @@ def test_wrong_tensor(path):
 
 
 def test_missing_reference(path, monkeypatch):
-    monkeypatch.setitem(sys.modules, "tflite_micro.python.tflite_micro", None)
-    with pytest.raises(ModuleNotFoundError, match=r'pip install "matloom\[reference\]"'):
+    monkeypatch.setitem(sys.modules, "tflite_micro.python.tflite_micro.runtime", None)
+    with pytest.raises(
+        ModuleNotFoundError,
+        match="comparing needs the package tflite-micro, which is not installed",
+    ):
         compare(path)
 
 
 def test_missing_file(tmp_path):
     with pytest.raises(ValueError, match="cannot read"):
         compare(tmp_path / "none.tflite")
+
+
+@pytest.mark.usefixtures("reference")
+def test_figures_of_layers(path):
+    """One element of one sample is off by one: its scale is the largest error."""
+    graph = load_tflite(path)
+    squares = []
+
+    def run(inputs):
+        tensors = interpret(graph, inputs, keep=True)
+        tensor = graph.tensors[10]
+        numbers = (tensors[10].astype(float) - tensor.zero_point) * tensor.scale
+        squares.append((numbers**2).sum())
+        wrong = tensors[10].copy()
+        wrong[0, 1, 2, 3] ^= 1
+        return {**tensors, 10: wrong}
+
+    outcome = compare(path, run=run, samples=3)
+    assert outcome.samples == 3
+    layer = outcome.layers[3]
+    scale = graph.tensors[10].scale
+    assert layer.different == 3
+    assert layer.largest == pytest.approx(scale)
+    assert layer.sqnr_db == pytest.approx(10 * np.log10(sum(squares) / (3 * scale**2)))
+    assert [each.sqnr_db for each in outcome.layers[:3]] == [None] * 3
+
+
+@pytest.mark.usefixtures("reference")
+def test_litert_stands_in(path, monkeypatch):
+    """It differs from dense layers on alone, by one, and that is said."""
+    pytest.importorskip("ai_edge_litert", reason="LiteRT is not installed")
+
+    def refuse(self, content, graph):
+        raise ValueError("TensorFlow Lite Micro must take digits: no such kernel")
+
+    monkeypatch.setattr(Reference, "__init__", refuse)
+    outcome = compare(path, samples=20)
+    assert outcome.reference == "LiteRT's reference kernels"
+    assert all(layer.elements for layer in outcome.layers)
+    assert [layer.different for layer in outcome.layers[:7]] == [0] * 7
+    assert outcome.layers[7].largest <= 1.01 * load_tflite(path).tensors[14].scale
+    if not outcome.equal:
+        assert str(outcome).endswith("from a FULLY_CONNECTED on are its own")
+        assert "LiteRT's reference kernels has" in str(outcome)
+    monkeypatch.setattr(LiteReference, "__init__", refuse)
+    with pytest.raises(ValueError, match="no such kernel; TensorFlow"):
+        compare(path)
+
+
+def changed(path, number):
+    """Write the network with other weights in an operator; return its path."""
+    graph = load_tflite(path)
+    weights = graph.nodes[number].inputs[1]
+    tensors = dict(graph.tensors)
+    data = tensors[weights].data.copy()
+    data[..., 0] ^= 3
+    tensors[weights] = replace(tensors[weights], data=data)
+    other = path.with_name("changed.tflite")
+    other.write_bytes(write_tflite(replace(graph, tensors=tensors)))
+    return other
+
+
+def test_against_another_network(path):
+    outcome = compare_with_parent(path, path)
+    assert len(outcome.layers) == 9
+    assert all(layer.different == 0 for layer in outcome.layers)
+    assert str(outcome).endswith("all of them are equal")
+    outcome = compare_with_parent(path, changed(path, 4), samples=2)
+    assert [layer.different > 0 for layer in outcome.layers] == [False] * 4 + [True] * 5
+    assert outcome.samples == 2
+    assert "farthest off: " in str(outcome)
+
+
+def test_networks_that_have_nothing_in_common(path, tmp_path, small_product):
+    other = tmp_path / "product.tflite"
+    other.write_bytes(write_tflite(small_product))
+    with pytest.raises(UserError, match="both networks must have inputs of one shape, not"):
+        compare_with_parent(path, other)
+
+
+def test_errors_against_floats_are_those_between_two_interpreters(models, reference):
+    """Both networks run elsewhere: TensorFlow Lite Micro has the one, LiteRT that of floats."""
+    pytest.importorskip("ai_edge_litert", reason="LiteRT is not installed")
+    paths = [models / f"models/mlperf_tiny/kws_ref_model{end}.tflite" for end in ("", "_float32")]
+    with np.load(models / "labelled" / "dev_kws_300.npz") as kept:
+        given = kept["x"][:3]
+    outcome = compare_with_parent(*paths, {"x": given})
+    graph, floats = map(load_tflite, paths)
+    ours = Reference(paths[0].read_bytes(), graph)
+    theirs = LiteReference(paths[1].read_bytes(), floats)
+    source, target = graph.tensors[graph.inputs[0]], graph.tensors[graph.nodes[0].outputs[0]]
+    signal = noise = 0.0
+    for sample in given:
+        numbers = ((sample.astype(float) - source.zero_point) * source.scale).astype(np.float32)
+        integers = ours.run({graph.inputs[0]: sample})[graph.nodes[0].outputs[0]]
+        expected = theirs.run({floats.inputs[0]: numbers})[floats.nodes[0].outputs[0]]
+        found = (integers.astype(float) - target.zero_point) * target.scale
+        signal += float((expected.astype(float) ** 2).sum())
+        noise += float(((found - expected) ** 2).sum())
+    layer = outcome.layers[0]
+    assert layer.operator == "CONV_2D"
+    assert layer.sqnr_db == pytest.approx(10 * np.log10(signal / noise), abs=0.01)
+    assert layer.sqnr_db > 15
+
+
+@pytest.mark.usefixtures("reference")
+def test_the_command_line(path, tmp_path):
+    images = np.random.default_rng(0).integers(-128, 128, (3, 8, 8, 1), np.int8)
+    np.savez(tmp_path / "in.npz", image=images)
+    report = tmp_path / "report.json"
+    for more, samples in (
+        (["--input", str(tmp_path / "in.npz")], 3),
+        (["--samples", "2", "--seed", "5"], 2),
+        (["--against", str(changed(path, 4))], 4),
+    ):
+        done = CliRunner().invoke(cli, ["compare", str(path), *more, "--report", str(report)])
+        assert done.exit_code == 0, done.output
+        kept = json.loads(report.read_text())
+        assert kept["samples"] == samples
+        assert len(kept["layers"]) == 9
+        assert "SQNR, dB" in done.output

@@ -1,0 +1,169 @@
+"""Compares a quantised network with the one of floats that it was made of, layer by layer."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from rich.table import Table
+
+from matloom.errors import UserError
+from matloom.frontend.tflite import load_tflite
+from matloom.ir.graph import Array, Graph, short_name
+from matloom.kernels.interpreter import carried, initial_state, interpret
+from matloom.tools.compare import random_inputs
+from matloom.tools.layer_errors import Layer, layer_errors, real_numbers
+from matloom.tools.samples import graph_samples
+
+__all__ = ["Agreement", "compare_with_parent"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Agreement:
+    """How near a network is to another, in the numbers that its integers stand for.
+
+    Members
+    -------
+    layers:
+        Tensors that both networks have, of one shape; outputs are matched by their places.
+    unmatched:
+        Operators of the network whose output the other does not have.
+    """
+
+    network: str
+    parent: str
+    samples: int
+    layers: tuple[Layer, ...]
+    unmatched: tuple[str, ...]
+
+    def table(self) -> Table:
+        """Return the layers as a table."""
+        return layer_errors(f"{self.network} against {self.parent}", self.layers)
+
+    def __str__(self) -> str:
+        text = f"{self.network} against {self.parent}: {len(self.layers)} tensors of the same name "
+        text += f"and shape, {self.samples} samples"
+        noisy = [layer for layer in self.layers if layer.sqnr_db is not None]
+        if noisy:
+            worst = min(noisy, key=_decibels)
+            text += f"\nfarthest off: {short_name(worst.tensor)}, {worst.sqnr_db:.1f} dB"
+        else:
+            text += "\nall of them are equal"
+        if self.unmatched:
+            names = ", ".join(map(short_name, self.unmatched))
+            text += f"\nnot in {self.parent}: {names}"
+        return text
+
+
+def _decibels(layer: Layer) -> float:
+    assert layer.sqnr_db is not None
+    return layer.sqnr_db
+
+
+def compare_with_parent(
+    path: str | Path,
+    parent: str | Path,
+    inputs: Mapping[str, Array] | None = None,
+    *,
+    samples: int = 4,
+    seed: int = 0,
+) -> Agreement:
+    """Run two networks on the same numbers, and compare what both have layer by layer.
+
+    Parameters
+    ----------
+    inputs:
+        As `matloom.evaluate` takes them, for `path`; random where None, of which `samples` and
+        `seed`. The parent of floats gets what the
+        network's integers stand for, so that the quantisation of inputs is no error.
+
+    Raises
+    ------
+    UserError
+        The networks differ in their inputs, or share no tensor.
+    """
+    graph, other = load_tflite(path), load_tflite(parent)
+    pairs = _matched(graph, other)
+    layers = {
+        number: Layer(operator=str(node.op), tensor=graph.tensors[number].name)
+        for node in graph.nodes
+        for number in node.outputs
+        if number in pairs
+    }
+    states = initial_state(graph), initial_state(other)
+    done = 0
+    for ours, theirs in _inputs(graph, other, inputs, samples, seed):
+        done += 1
+        found = interpret(graph, {**states[0], **ours}, keep=True)
+        wanted = interpret(other, {**states[1], **theirs}, keep=True)
+        states = carried(graph, found), carried(other, wanted)
+        for number, twin in pairs.items():
+            expected = real_numbers(other.tensors[twin], wanted[twin])
+            given = real_numbers(graph.tensors[number], found[number])
+            layers[number] = layers[number].with_more(expected != given, expected, given)
+    made = [graph.tensors[node.outputs[0]].name for node in graph.nodes]
+    matched = {layer.tensor for layer in layers.values()}
+    return Agreement(
+        network=graph.name,
+        parent=other.name,
+        samples=done,
+        layers=tuple(layers.values()),
+        unmatched=tuple(name for name in made if name not in matched),
+    )
+
+
+def _matched(graph: Graph, other: Graph) -> dict[int, int]:
+    """Return `_pairs`; raise UserError where networks have too little in common."""
+    shapes = [[each.tensors[at].shape for at in each.inputs] for each in (graph, other)]
+    if shapes[0] != shapes[1]:
+        raise UserError(
+            f"both networks must have inputs of one shape, not {shapes[0]} and {shapes[1]}"
+        )
+    pairs = _pairs(graph, other)
+    if not pairs:
+        raise UserError(f"{graph.name} and {other.name} have no tensor of one name and shape")
+    return pairs
+
+
+def _pairs(graph: Graph, other: Graph) -> dict[int, int]:
+    """Return which tensor of the parent stands for which of the network."""
+    found = {}
+    for key in (lambda name: name, short_name):
+        twins: dict[tuple[str, tuple[int, ...]], list[int]] = {}
+        for node in other.nodes:
+            for number in node.outputs:
+                tensor = other.tensors[number]
+                twins.setdefault((key(tensor.name), tensor.shape), []).append(number)
+        for node in graph.nodes:
+            for number in node.outputs:
+                tensor = graph.tensors[number]
+                near = twins.get((key(tensor.name), tensor.shape), [])
+                if number not in found and len(near) == 1:
+                    found[number] = near[0]
+    for number, twin in zip(graph.outputs, other.outputs, strict=False):
+        if graph.tensors[number].shape == other.tensors[twin].shape:
+            found[number] = twin
+    return {number: twin for number, twin in found.items() if graph.tensors[number].data is None}
+
+
+def _inputs(
+    graph: Graph, other: Graph, inputs: Mapping[str, Array] | None, samples: int, seed: int
+) -> Iterator[tuple[dict[int, Array], dict[int, Array]]]:
+    """Yield the same numbers for both networks, sample by sample."""
+    given = None if inputs is None else graph_samples(graph, inputs)
+    for sample in range(samples if given is None else len(given)):
+        if given is None:
+            ours = random_inputs(graph, seed + sample)
+        else:
+            arrays = given.sample(sample)
+            ours = {number: arrays[graph.tensors[number].name] for number in graph.inputs}
+        theirs = {}
+        for number, twin in zip(graph.inputs, other.inputs, strict=True):
+            numbers = real_numbers(graph.tensors[number], ours[number])
+            wanted = np.dtype(other.tensors[twin].dtype)
+            if wanted != np.float32 and wanted != ours[number].dtype:
+                raise UserError(
+                    f"the parent's inputs must be float32 or the network's, not {wanted}"
+                )
+            theirs[twin] = numbers.astype(wanted) if wanted == np.float32 else ours[number]
+        yield ours, theirs

@@ -1,0 +1,82 @@
+"""Errors of a network layer by layer: elements that differ, the largest error, noise."""
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from rich.table import Table
+
+from matloom.ir.graph import Array, Tensor
+from matloom.terminal.tables import layer_table
+
+__all__ = ["Layer", "layer_errors", "real_numbers"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layer:
+    """What was compared of one operator's outputs, over all samples.
+
+    Members
+    -------
+    largest:
+        The largest error, in the numbers that integers stand for.
+    signal, noise:
+        Sums of squares of what was expected, and of errors.
+    """
+
+    operator: str
+    tensor: str = ""
+    elements: int = 0
+    different: int = 0
+    largest: float = 0.0
+    signal: float = 0.0
+    noise: float = 0.0
+
+    @property
+    def sqnr_db(self) -> float | None:
+        """Signal over noise in decibels; None without noise, or without a signal."""
+        if not self.noise or not self.signal:
+            return None
+        return 10 * math.log10(self.signal / self.noise)
+
+    def with_more(self, wrong: Array, expected: Array, given: Array) -> "Layer":
+        """Return the figures with another sample's: where it is wrong, and its real numbers."""
+        with np.errstate(invalid="ignore", over="ignore"):
+            error = np.where(wrong, given - expected, 0.0)
+        largest = float(np.abs(error).max(initial=0.0))
+        return replace(
+            self,
+            elements=self.elements + wrong.size,
+            different=self.different + int(wrong.sum()),
+            largest=max(self.largest, largest),
+            signal=self.signal + float(np.square(expected).sum()),
+            noise=self.noise + float(np.square(error).sum()),
+        )
+
+
+def real_numbers(tensor: Tensor, array: Array) -> Array:
+    """Return the numbers, float64, that a tensor's elements stand for."""
+    numbers: Array = array.astype(np.float64)
+    quantisation = tensor.quantisation
+    if quantisation is None or len(quantisation.scale) != 1:
+        return numbers
+    return (numbers - tensor.zero_point) * tensor.scale
+
+
+def layer_errors(title: str, layers: Iterable[Layer]) -> Table:
+    """Return the layers that were compared as a table."""
+    table = layer_table(
+        title, ("tensor", "operator"), ("elements", "different", "largest error", "SQNR, dB")
+    )
+    for layer in layers:
+        if layer.elements:
+            table.add_row(
+                layer.tensor.split(";")[0],
+                layer.operator,
+                f"{layer.elements:,}",
+                f"{layer.different:,}",
+                f"{layer.largest:.3g}" if layer.different else "0",
+                "" if layer.sqnr_db is None else f"{layer.sqnr_db:.1f}",
+            )
+    return table

@@ -1,0 +1,119 @@
+"""Interpreters that a network is compared with, every tensor between operators kept."""
+
+import importlib
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from matloom.errors import MissingPackage
+from matloom.ir.graph import Array, Graph
+from matloom.kernels.reference import as_declared
+
+__all__ = ["LiteReference", "Reference", "open_reference"]
+
+
+class Reference:
+    """TensorFlow Lite Micro.
+
+    Raises
+    ------
+    MissingPackage
+        tflite-micro is not installed.
+    ValueError
+        It refuses the network.
+    """
+
+    name = "TensorFlow Lite Micro"
+    #: What is known to differ there, in a sentence.
+    caveat = ""
+
+    def __init__(self, content: bytes, graph: Graph) -> None:
+        runtime = _module("tflite_micro.python.tflite_micro.runtime", "tflite-micro")
+        # Nothing shares memory, and kernels keep tables of their own.
+        room = sum(tensor.size_bytes + 1024 for tensor in graph.tensors.values())
+        try:
+            self.interpreter = runtime.Interpreter.from_bytes(
+                content,
+                arena_size=2 * room + 2**18,
+                intrepreter_config=runtime.InterpreterConfig.kPreserveAllTensors,
+            )
+        except RuntimeError as error:
+            raise ValueError(f"TensorFlow Lite Micro must take {graph.name}: {error}") from None
+        self.graph = graph
+
+    def run(self, inputs: Mapping[int, Array]) -> dict[int, Array]:
+        """Return the output of every operator for one sample."""
+        for at, number in enumerate(self.graph.inputs):
+            self.interpreter.set_input(inputs[number], at)
+        self.interpreter.invoke()
+        return {number: self._tensor(number) for number in _made(self.graph)}
+
+    def _tensor(self, number: int) -> Array:
+        data = self.interpreter.GetTensor(number, 0)["tensor_data"]
+        return np.array(data).reshape(self.graph.tensors[number].shape)
+
+
+class LiteReference:
+    """LiteRT with its reference kernels; raises as `Reference` does, of ai-edge-litert."""
+
+    name = "LiteRT's reference kernels"
+    caveat = (
+        "LiteRT rounds dense layers of int8 once, TensorFlow Lite Micro and Matloom twice: "
+        "differences of 1 from a FULLY_CONNECTED on are its own"
+    )
+
+    def __init__(self, content: bytes, graph: Graph) -> None:
+        litert = _module("ai_edge_litert.interpreter", "ai-edge-litert")
+        try:
+            self.interpreter = litert.Interpreter(
+                model_content=content,
+                experimental_op_resolver_type=litert.OpResolverType.BUILTIN_REF,
+                experimental_preserve_all_tensors=True,
+            )
+            self.interpreter.allocate_tensors()
+        except (RuntimeError, ValueError) as error:
+            raise ValueError(f"LiteRT must take {graph.name}: {error}") from None
+        self.graph = graph
+
+    def run(self, inputs: Mapping[int, Array]) -> dict[int, Array]:
+        """Return the output of every operator for one sample."""
+        details = self.interpreter.get_input_details()
+        for detail, number in zip(details, self.graph.inputs, strict=True):
+            self.interpreter.set_tensor(detail["index"], inputs[number])
+        self.interpreter.invoke()
+        shapes = {number: self.graph.tensors[number].shape for number in _made(self.graph)}
+        return {
+            number: as_declared(np.array(self.interpreter.get_tensor(number)), shape)
+            for number, shape in shapes.items()
+        }
+
+
+def open_reference(content: bytes, graph: Graph) -> Reference | LiteReference:
+    """Return TensorFlow Lite Micro, or LiteRT where that refuses the network.
+
+    Raises
+    ------
+    MissingPackage
+        tflite-micro is not installed.
+    ValueError
+        Both refuse the network, or the first does and LiteRT is not installed.
+    """
+    try:
+        return Reference(content, graph)
+    except ValueError as refusal:
+        try:
+            return LiteReference(content, graph)
+        except (ValueError, ModuleNotFoundError) as error:
+            raise ValueError(f"{refusal}; {error}") from None
+
+
+def _made(graph: Graph) -> list[int]:
+    return [number for node in graph.nodes for number in node.outputs]
+
+
+def _module(name: str, package: str) -> Any:
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        raise MissingPackage(package, "comparing") from None
