@@ -26,6 +26,15 @@ def wild():
     return folder
 
 
+@pytest.fixture(scope="session")
+def untuned():
+    """Return the folder of the collection of networks that nobody tuned for, or skip."""
+    folder = collection("untuned")
+    if folder is None:
+        pytest.skip("the untuned collection is absent: set MATLOOM_UNTUNED")
+    return folder
+
+
 @pytest.fixture
 def small_product() -> Graph:
     """Return a network of one dense layer: 3 samples of 20 values to 10."""

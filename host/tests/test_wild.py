@@ -7,6 +7,7 @@ from matloom.compiler import compile_network
 from matloom.device.open import open_device
 from matloom.frontend.tflite import load_tflite
 from matloom.runtime import Session
+from matloom.testing.recorded import compare_recorded
 from matloom.tools.references import Reference
 
 slow = pytest.mark.slow
@@ -53,31 +54,9 @@ def chip():
 
 
 def check(wild, network, program, driver, device):
-    """Compare consecutive calls of a session with those of one interpreter.
-
-    The first call loads all weights; later ones find those that stay.
-    """
+    """Compare consecutive calls of a session with the recorded ones."""
     kind = "ref" if network in OF_LITERT else "tflm"
-    session = Session(program, driver, device)
-    with np.load(wild / "golden" / f"{network.replace('/', '__')}.npz") as golden:
-        inputs = [golden[f"in{at}"] for at in range(len(program.inputs))]
-        outputs = [golden[f"out{at}_{kind}"] for at in range(len(program.outputs))]
-    assert len(outputs[0]) == 3
-    for at in range(3):
-        given = {
-            info.name: array[at].reshape(info.shape)
-            for info, array in zip(program.inputs, inputs, strict=True)
-        }
-        made = session.run(given)
-        for info, expected in zip(program.outputs, outputs, strict=True):
-            found, wanted = made[info.name].ravel(), expected[at].ravel()
-            assert found.dtype == wanted.dtype
-            message = f"call {at}, output {info.name}"
-            if wanted.dtype == np.float32:
-                margin = 1e-5 * np.abs(wanted).max()
-                np.testing.assert_allclose(found, wanted, rtol=0, atol=margin, err_msg=message)
-            else:
-                np.testing.assert_array_equal(found, wanted, err_msg=message)
+    compare_recorded(wild, network, kind, Session(program, driver, device))
 
 
 def compiled(wild, network, preset):

@@ -116,8 +116,14 @@ class _Lite(Library):
         for detail, array in zip(details, inputs, strict=True):
             self._interpreter.set_tensor(detail["index"], array)
         self._interpreter.invoke()
-        results = self._interpreter.get_output_details()
-        return [self._interpreter.get_tensor(detail["index"]) for detail in results]
+        return list(map(self._result, self._interpreter.get_output_details()))
+
+    def _result(self, detail: dict[str, Any]) -> Array:
+        # The library refuses to copy a tensor of no elements.
+        if 0 in detail["shape"]:
+            return np.empty(detail["shape"], detail["dtype"])
+        found: Array = self._interpreter.get_tensor(detail["index"])
+        return found
 
 
 #: By the name of the package that one comes with.

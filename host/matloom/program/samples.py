@@ -39,9 +39,9 @@ def _samples(info: TensorInfo, array: Array) -> int:
     rule = f"input {info.name!r} must have shape {info.shape}"
     if array.ndim != len(info.shape) or array.shape[1:] != info.shape[1:]:
         raise ValueError(f"{rule}, or more samples of it, not {array.shape}")
-    if not info.shape:
+    if not info.shape or array.shape == info.shape:
         return 1
-    if array.shape[0] == 0 or array.shape[0] % info.shape[0]:
+    if array.shape[0] == 0 or info.shape[0] == 0 or array.shape[0] % info.shape[0]:
         raise ValueError(f"{rule}, or a whole number of samples, not {array.shape}")
     return int(array.shape[0] // info.shape[0])
 
@@ -58,10 +58,19 @@ def samples_of(program: Program, inputs: Mapping[str, Array]) -> Iterator[dict[s
 
 
 def joined(results: Sequence[Mapping[str, Array]]) -> dict[str, Array]:
-    """Return the results of samples along their leading axis; of scalars the last."""
-    return {
-        name: np.concatenate([result[name] for result in results])
-        if first.ndim
-        else results[-1][name]
-        for name, first in results[0].items()
-    }
+    """Return the results of samples along their leading axis; of scalars the last.
+
+    Raises `ValueError` for an output whose other axes differ from sample to sample.
+    """
+    return {name: _joined(name, [result[name] for result in results]) for name in results[0]}
+
+
+def _joined(name: str, arrays: Sequence[Array]) -> Array:
+    if not arrays[0].ndim:
+        return arrays[-1]
+    shapes = {array.shape[1:] for array in arrays}
+    if len(shapes) > 1:
+        raise ValueError(
+            f"samples must give output {name!r} one shape to be joined, not {sorted(shapes)}"
+        )
+    return np.concatenate(arrays)

@@ -35,6 +35,8 @@ def litert(content: bytes, inputs: Sequence[Array]) -> list[Array]:
         interpreter.set_tensor(detail["index"], array)
     interpreter.invoke()
     return [
-        np.array(interpreter.get_tensor(detail["index"]))
+        np.empty(detail["shape"], detail["dtype"])
+        if 0 in detail["shape"]
+        else np.array(interpreter.get_tensor(detail["index"]))
         for detail in interpreter.get_output_details()
     ]

@@ -216,10 +216,10 @@ class Result:
 
 
 def collection(name: str = "models") -> Path | None:
-    """Return the folder of a collection, `models` or `wild`, or None where it is absent.
+    """Return the folder of `models`, `wild` or `untuned`, or None where it is absent.
 
-    `MATLOOM_MODELS` or `MATLOOM_WILD` names it, else it is ``../shared/<name>`` next to the
-    repository.
+    `MATLOOM_MODELS` (`MATLOOM_WILD`, `MATLOOM_UNTUNED`) names it, else it is
+    ``../shared/<name>`` next to the repository.
     """
     chosen = os.environ.get(f"MATLOOM_{name.upper()}")
     usual = Path(__file__).resolve().parents[4] / "shared" / name

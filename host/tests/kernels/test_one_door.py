@@ -1,0 +1,503 @@
+"""Files that break a rule of the graph, and what an interpreter makes of them, kind by kind.
+
+Golden values are TensorFlow Lite Micro's, or LiteRT's where that refuses or misreads a file.
+"""
+
+from dataclasses import replace
+
+import flatbuffers
+import numpy as np
+import pytest
+
+import matloom
+from matloom.frontend.errors import ModelError
+from matloom.frontend.tflite import load_tflite
+from matloom.frontend.write import write_tflite
+from matloom.ir.attributes import (
+    Activation,
+    Attributes,
+    Axis,
+    Conv2D,
+    Pad,
+    Pool2D,
+    Reduce,
+    Softmax,
+)
+from matloom.ir.graph import Graph, Node, Op, Quantisation, Tensor
+from matloom.kernels.reference import InterpreterError
+from matloom.testing.oracles import litert, micro
+from matloom.testing.random_operators import VALID, Instances
+from matloom.tools.explain import explain
+
+runtime = pytest.importorskip(
+    "tflite_micro.python.tflite_micro.runtime", reason="tflite-micro is not installed"
+)
+pytest.importorskip("ai_edge_litert", reason="ai-edge-litert is not installed")
+schema = runtime.schema_fb
+
+MICRO, LITERT = "on TensorFlow Lite Micro", "on LiteRT's reference kernels"
+
+
+def pack(model):
+    builder = flatbuffers.Builder(1024)
+    builder.Finish(model.Pack(builder), b"TFL3")
+    return bytes(builder.Output())
+
+
+def unpack(graph):
+    return schema.ModelT.InitFromObj(schema.Model.GetRootAs(write_tflite(graph), 0))
+
+
+def tensor(name, shape, scale=0.05, zero=0, dtype="int8", data=None):
+    quantisation = Quantisation(scale=(scale,), zero_point=(zero,))
+    return Tensor(name=name, shape=shape, dtype=dtype, quantisation=quantisation, data=data)
+
+
+def one(op, inputs, output, attributes=None):
+    """Return a network of one operator."""
+    tensors = dict(enumerate([*inputs, output]))
+    given = tuple(range(len(inputs)))
+    node = Node(
+        op=op,
+        inputs=given,
+        outputs=(len(inputs),),
+        attributes=Attributes() if attributes is None else attributes,
+        index=0,
+    )
+    entering = tuple(at for at in given if inputs[at].data is None)
+    return Graph(
+        name="net", inputs=entering, outputs=(len(inputs),), tensors=tensors, nodes=(node,)
+    )
+
+
+def arrays(content, seed=0):
+    draw = np.random.default_rng(seed)
+    graph = load_tflite(content)
+    made = []
+    for number in graph.inputs:
+        info = graph.tensors[number]
+        if info.dtype == "float32":
+            made.append(draw.standard_normal(info.shape).astype(np.float32))
+        elif info.dtype == "bool":
+            made.append(draw.integers(0, 2, info.shape).astype(bool))
+        else:
+            ends = np.iinfo(info.dtype)
+            made.append(draw.integers(ends.min, ends.max, info.shape, info.dtype, endpoint=True))
+    return made
+
+
+def check(content, where=None, inputs=None):
+    """Compare a session of two calls with the interpreter; return the session's program."""
+    program = matloom.compile(content, "nano", check="full")
+    reasons = " ".join(layer.reason for layer in program.layers)
+    if where is not None:
+        assert where in reasons
+        assert where in " ".join(str(line) for line in explain(program)[1:])
+    else:
+        assert "interpreter" not in reasons
+    with matloom.load(program, device="model") as session:
+        for seed in (0, 1):
+            given = arrays(content, seed) if inputs is None else inputs
+            outputs = len(program.outputs)
+            golden = litert(content, given) if where == LITERT else micro(content, given, outputs)
+            named = {info.name: array for info, array in zip(program.inputs, given, strict=True)}
+            assert len(named) == len(given)
+            made = session.run(named)
+            assert len(made) == len(golden)
+            for info, expected in zip(program.outputs, golden, strict=True):
+                found = made[info.name]
+                if expected.dtype == np.float32:
+                    np.testing.assert_allclose(found.ravel(), expected.ravel(), atol=1e-5)
+                else:
+                    np.testing.assert_array_equal(found.ravel(), expected.ravel())
+    return program
+
+
+@pytest.mark.parametrize(
+    ("op", "scale", "zero", "where"),
+    [
+        (Op.LOGISTIC, 0.0039, -128, MICRO),
+        (Op.LOGISTIC, 0.004, -128, MICRO),
+        (Op.LOGISTIC, 1 / 256, -100, LITERT),
+        (Op.SOFTMAX, 0.003908203, -128, LITERT),
+        (Op.SOFTMAX, np.nextafter(np.float32(1 / 256), np.float32(1)).item(), -128, LITERT),
+    ],
+)
+def test_scales_of_outputs(op, scale, zero, where):
+    attributes = Softmax(beta=1.0) if op is Op.SOFTMAX else None
+    given, made = tensor("x", (2, 9), 0.1), tensor("y", (2, 9), scale, zero)
+    check(write_tflite(one(op, [given], made, attributes)), where)
+
+
+@pytest.mark.parametrize(("beta", "scale"), [(1.0, 16.0), (1.0, 31.5), (64.0, 0.25), (4.0, 200.0)])
+def test_softmax_of_steep_scales(beta, scale):
+    given, made = tensor("x", (2, 9), scale), tensor("y", (2, 9), 1 / 256, -128)
+    check(write_tflite(one(Op.SOFTMAX, [given], made, Softmax(beta=beta))), MICRO)
+
+
+@pytest.mark.parametrize("dtype", ["uint8"])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_concatenation_of_other_scales(dtype, axis):
+    parts = [tensor(name, (3, 3), scale, 5, dtype) for name, scale in (("a", 0.05), ("b", 0.11))]
+    shape = (6, 3) if axis == 0 else (3, 6)
+    graph = one(Op.CONCATENATION, parts, tensor("y", shape, 0.07, 9, dtype), Axis(axis=axis))
+    check(write_tflite(graph), LITERT)
+
+
+def test_scales_along_another_axis():
+    """Along the input channels, of which there are as many as there are outputs."""
+    instances = Instances([5, 1])
+    attributes = Conv2D(stride=(1, 1), dilation=(1, 1), padding=VALID, activation=Activation.NONE)
+    given = [instances._tensor("x", (1, 5, 5, 4)), instances._weights((4, 2, 2, 4), 0)]
+    model = unpack(instances.network(Op.CONV_2D, given, attributes))
+    weights = model.subgraphs[0].tensors[1]
+    weights.quantization.scale = np.array([0.01, 0.02, 0.03, 0.04], np.float32)
+    weights.quantization.zeroPoint = np.zeros(4, np.int64)
+    weights.quantization.quantizedDimension = 3
+    check(pack(model), MICRO)
+
+
+def without_scales(graph):
+    tensors = {n: replace(item, quantisation=None) for n, item in graph.tensors.items()}
+    return write_tflite(replace(graph, tensors=tensors))
+
+
+def test_a_pool_without_scales():
+    attributes = Pool2D(window=(2, 2), stride=(2, 2), padding=VALID, activation=Activation.NONE)
+    given, made = tensor("x", (1, 6, 6, 3)), tensor("y", (1, 3, 3, 3))
+    check(without_scales(one(Op.MAX_POOL_2D, [given], made, attributes)), MICRO)
+
+
+def test_a_limit_without_scales():
+    check(without_scales(one(Op.RELU, [tensor("x", (3, 5))], tensor("y", (3, 5)))), MICRO)
+
+
+def test_padding_without_scales():
+    pad = Pad(before=(0, 1), after=(2, 0))
+    check(without_scales(one(Op.PAD, [tensor("x", (3, 5))], tensor("y", (5, 6)), pad)), MICRO)
+
+
+def weight_only(op):
+    """Return a network that quantises or dequantises along an axis."""
+    scales = (0.01, 0.02, 0.05, 0.001)
+    many = Quantisation(scale=scales, zero_point=(0,) * 4, axis=0)
+    integers = Tensor(name="q", shape=(4, 6), dtype="int8", quantisation=many)
+    floats = Tensor(name="f", shape=(4, 6), dtype="float32")
+    sides = (integers, floats) if op is Op.DEQUANTIZE else (floats, integers)
+    return one(op, [sides[0]], sides[1])
+
+
+@pytest.mark.parametrize("op", [Op.DEQUANTIZE, Op.QUANTIZE])
+def test_conversions_along_an_axis(op):
+    check(write_tflite(weight_only(op)), LITERT)
+
+
+@pytest.mark.parametrize("op", [Op.CONV_2D, Op.FULLY_CONNECTED])
+def test_one_zero_point_for_many_scales(op):
+    model = unpack(Instances([5, 1]).make(op))
+    weights = next(item for item in model.subgraphs[0].tensors if item.name == b"weights")
+    weights.quantization.scale = np.full(weights.shape[0], 0.01, np.float32)
+    weights.quantization.zeroPoint = np.zeros(1, np.int64)
+    weights.quantization.quantizedDimension = 0
+    check(pack(model))
+
+
+WITHOUT_OPTIONS = {
+    **dict.fromkeys(
+        (Op.ADD, Op.SUB, Op.MUL, Op.CONCATENATION, Op.FULLY_CONNECTED, Op.MEAN, Op.SUM), True
+    ),
+    **dict.fromkeys((Op.RESIZE_NEAREST_NEIGHBOR, Op.LEAKY_RELU), True),
+    Op.CONV_2D: False,
+}
+
+
+@pytest.mark.parametrize("dtype", ["int8", "float32"])
+@pytest.mark.parametrize("op", WITHOUT_OPTIONS)
+def test_absent_option_tables(op, dtype):
+    graph = Instances([5, 3], dtype).make(op)
+    if op is Op.CONCATENATION:
+        parts = [replace(graph.tensors[0], shape=(2, 3), name=name) for name in "ab"]
+        made = replace(graph.tensors[graph.outputs[0]], shape=(4, 3))
+        graph = one(op, parts, made, Axis(axis=0))
+    if isinstance(graph.nodes[0].attributes, Reduce):
+        graph = Instances([5, 3], dtype)
+        axes = Reduce(axes=(1,), keep_dims=False)
+        graph = graph.network(op, [graph._tensor("x", (2, 5, 3))], axes)
+    model = unpack(graph)
+    model.subgraphs[0].operators[0].builtinOptions = None
+    model.subgraphs[0].operators[0].builtinOptionsType = 0
+    content = pack(model)
+    native = [node.op is op for node in load_tflite(content).nodes] == [True]
+    assert native == WITHOUT_OPTIONS[op]
+    check(content, None if native else MICRO)
+
+
+@pytest.mark.parametrize("op", [Op.AVERAGE_POOL_2D, Op.DEPTHWISE_CONV_2D, Op.TRANSPOSE_CONV])
+def test_absent_option_tables_that_say_nothing(op):
+    """TensorFlow Lite Micro leaves the output as its memory happens to be."""
+    model = unpack(Instances([5, 3]).make(op))
+    model.subgraphs[0].operators[0].builtinOptions = None
+    model.subgraphs[0].operators[0].builtinOptionsType = 0
+    with pytest.raises(InterpreterError, match=rf"{op} must run on a reference interp.*Options, n"):
+        matloom.compile(pack(model), "nano")
+
+
+def test_sizes_of_zero():
+    parts = [tensor("a", (2, 0)), tensor("b", (2, 3))]
+    program = check(
+        write_tflite(one(Op.CONCATENATION, parts, tensor("y", (2, 3)), Axis(axis=1))), MICRO
+    )
+    assert program.inputs[0].shape == (2, 0)
+    again = matloom.Program.from_bytes(program.to_bytes())
+    with matloom.load(again, device="model") as session:
+        made = session.run({"a": np.zeros((2, 0), np.int8), "b": np.ones((2, 3), np.int8)})
+    np.testing.assert_array_equal(made["y"], np.ones((2, 3)))
+
+
+def test_a_mean_over_no_axes():
+    graph = one(
+        Op.MEAN, [tensor("x", (1, 4, 3))], tensor("y", (1, 4, 3)), Reduce(axes=(), keep_dims=True)
+    )
+    check(write_tflite(graph))
+
+
+@pytest.mark.parametrize("shape", [(24,), (2, 12), (1, 4, 6), (4, 6, 1, 1)])
+@pytest.mark.parametrize("op", [Op.RELU, Op.TANH])
+def test_an_output_declared_with_other_axes(op, shape):
+    made = tensor("y", shape, 1 / 128)
+    program = check(write_tflite(one(op, [tensor("x", (4, 6))], made)), MICRO)
+    assert program.outputs[0].shape == shape
+
+
+def adding(shape=(1, 4)):
+    arithmetic = Instances([5, 4]).make(Op.ADD).nodes[0].attributes
+    none = replace(arithmetic, activation=Activation.NONE)
+    return one(Op.ADD, [tensor("a", shape), tensor("b", shape)], tensor("y", shape, 0.1), none)
+
+
+@pytest.mark.parametrize("times", [2, 3])
+def test_an_output_several_times(times):
+    model = unpack(adding())
+    model.subgraphs[0].outputs = np.array([2] * times, np.int32)
+    content = pack(model)
+    assert len({info.name for info in check(content).outputs}) == times
+
+
+def test_an_input_twice():
+    """The last place that a tensor has among the inputs provides it."""
+    model = unpack(adding())
+    model.subgraphs[0].inputs = np.array([0, 1, 0], np.int32)
+    assert len(check(pack(model)).inputs) == 3
+
+
+@pytest.mark.parametrize(
+    "names",
+    [("a", "a", "a"), ("a", "a", "a:0"), ("a:1", "a", "a"), ("x", "x", "x:1"), ("", "", "")],
+)
+def test_names_that_collide(names):
+    model = unpack(adding())
+    for item, name in zip(model.subgraphs[0].tensors, names, strict=True):
+        item.name = name.encode()
+    model.subgraphs[0].outputs = np.array([2, 2], np.int32)
+    check(pack(model))
+
+
+@pytest.mark.parametrize("scale", [3e-35, 1e-30])
+def test_an_output_scale_of_almost_nothing(scale):
+    multiply = replace(adding().nodes[0], op=Op.MUL)
+    graph = adding()
+    tensors = {**graph.tensors, 2: tensor("y", (1, 4), scale)}
+    check(write_tflite(replace(graph, nodes=(multiply,), tensors=tensors)), MICRO)
+
+
+def test_zeros_with_a_scale_of_zero():
+    graph = Instances([5, 1]).make(Op.FULLY_CONNECTED)
+    weights = graph.tensors[1]
+    quantisation = Quantisation(scale=(0.0,), zero_point=(0,))
+    zeros = replace(weights, data=np.zeros_like(weights.data), quantisation=quantisation)
+    check(write_tflite(replace(graph, tensors={**graph.tensors, 1: zeros})), MICRO)
+
+
+def test_an_operator_in_place():
+    model = unpack(one(Op.RELU, [tensor("x", (3, 5))], tensor("y", (3, 5))))
+    model.subgraphs[0].operators[0].outputs = np.array([0], np.int32)
+    model.subgraphs[0].outputs = np.array([0], np.int32)
+    check(pack(model), MICRO)
+
+
+def test_a_tensor_written_twice():
+    first = one(Op.RELU, [tensor("x", (3, 5))], tensor("y", (3, 5)))
+    again = Node(op=Op.RELU6, inputs=(1,), outputs=(2,), index=1)
+    tensors = {**first.tensors, 2: tensor("z", (3, 5))}
+    model = unpack(replace(first, nodes=(*first.nodes, again), tensors=tensors, outputs=(2,)))
+    model.subgraphs[0].operators[1].outputs = np.array([1], np.int32)
+    model.subgraphs[0].outputs = np.array([1], np.int32)
+    check(pack(model), MICRO)
+
+
+@pytest.mark.slow
+def test_a_tensor_above_the_engines_memory():
+    shape = (1, 2**26 + 8)
+    content = write_tflite(one(Op.RELU, [tensor("x", shape)], tensor("y", shape)))
+    program = matloom.compile(content, "nano", check="none")
+    assert MICRO in program.layers[0].reason
+    image = np.random.default_rng(0).integers(-128, 128, shape, np.int8)
+    with matloom.load(program, device="model") as session:
+        np.testing.assert_array_equal(session.run(image), np.maximum(image, 0))
+
+
+def moved_outside(graph, *, beyond=0):
+    """Return a file whose constants lie after the flatbuffer, as quantisers write large ones."""
+    model = unpack(graph)
+    parts = {}
+    for at, buffer in enumerate(model.buffers):
+        if buffer.data is not None and len(buffer.data):
+            parts[at] = bytes(bytearray(buffer.data))
+            buffer.data, buffer.offset, buffer.size = None, 1 << 40, len(parts[at])
+    content = pack(model)
+    at, tail = -(-len(content) // 16) * 16, b""
+    for number, part in parts.items():
+        model.buffers[number].offset = at + len(tail) + beyond
+        tail += part + bytes(-len(part) % 16)
+    return pack(model).ljust(at, b"\0") + tail
+
+
+@pytest.mark.parametrize("op", [Op.CONV_2D, Op.DEPTHWISE_CONV_2D, Op.FULLY_CONNECTED])
+def test_buffers_outside(op):
+    graph = Instances([5, 6]).make(op)
+    content, inside = moved_outside(graph), write_tflite(graph)
+    program = matloom.compile(content, "nano")
+    with matloom.load(program, device="model") as session:
+        given = arrays(content)
+        made = session.run({info.name: x for info, x in zip(program.inputs, given, strict=True)})
+    np.testing.assert_array_equal(next(iter(made.values())), micro(inside, given, 1)[0])
+
+
+def test_buffers_outside_for_an_interpreter():
+    constant = np.random.default_rng(0).integers(-128, 128, (1, 4)).astype(np.int8)
+    graph = adding()
+    tensors = {**graph.tensors, 1: tensor("b", (1, 4), data=constant), 2: tensor("y", (4,))}
+    graph = replace(graph, tensors=tensors, inputs=(0,))
+    inside = write_tflite(graph)
+    program = matloom.compile(moved_outside(graph), "nano")
+    given = arrays(inside)
+    with matloom.load(program, device="model") as session:
+        made = session.run(given[0])
+    np.testing.assert_array_equal(made.ravel(), micro(inside, given, 1)[0].ravel())
+
+
+@pytest.mark.parametrize("beyond", [16, 2**20, 2**60])
+def test_buffers_beyond_the_file(beyond):
+    graph = Instances([5, 6]).make(Op.FULLY_CONNECTED)
+    with pytest.raises(ModelError, match=r"must have its data within the file's \d+ bytes, not"):
+        load_tflite(moved_outside(graph, beyond=beyond))
+
+
+def dynamic(name, options, inputs, output, kinds):
+    """Return a network of one operator that the graph does not know in this form."""
+    model, graph, code, made = (
+        schema.ModelT(),
+        schema.SubGraphT(),
+        schema.OperatorCodeT(),
+        schema.OperatorT(),
+    )
+    model.version, model.subgraphs, model.operatorCodes = 3, [graph], [code]
+    model.buffers = [schema.BufferT()]
+    code.builtinCode = code.deprecatedBuiltinCode = getattr(schema.BuiltinOperator, name)
+    graph.tensors, graph.operators = [], [made]
+    for at, (shape, kind) in enumerate(zip([*inputs, output], kinds, strict=True)):
+        item = schema.TensorT()
+        item.name, item.shape = f"t{at}", np.array(shape, np.int32)
+        item.type, item.buffer = getattr(schema.TensorType, kind), 0
+        graph.tensors.append(item)
+    made.inputs, made.outputs = (
+        np.arange(len(inputs), dtype=np.int32),
+        np.array([len(inputs)], np.int32),
+    )
+    graph.inputs, graph.outputs = (
+        np.arange(len(inputs), dtype=np.int32),
+        np.array([len(inputs)], np.int32),
+    )
+    made.builtinOptions = options
+    made.builtinOptionsType = getattr(schema.BuiltinOptions, type(options).__name__[:-1])
+    return pack(model)
+
+
+@pytest.mark.parametrize("shape", [(2, 3), (7,), (1, 2, 4)])
+def test_where(shape):
+    kinds = ("BOOL", "INT64")
+    content = dynamic("WHERE", schema.WhereOptionsT(), [shape], (1, len(shape)), kinds)
+    check(content, LITERT)
+    for array in (np.zeros(shape, bool), np.ones(shape, bool)):
+        check(content, LITERT, [array])
+
+
+@pytest.mark.parametrize("size", [(8, 8), (3, 5), (1, 1)])
+@pytest.mark.parametrize("declared", [(1, 8, 8, 3), (1, 1, 1, 3)])
+def test_a_resize_by_an_input(size, declared):
+    kinds = ("FLOAT32", "INT32", "FLOAT32")
+    options = schema.ResizeNearestNeighborOptionsT()
+    ends = [(1, 4, 4, 3), (2,)]
+    content = dynamic("RESIZE_NEAREST_NEIGHBOR", options, ends, declared, kinds)
+    image = np.random.default_rng(0).standard_normal((1, 4, 4, 3)).astype(np.float32)
+    check(content, LITERT, [image, np.array(size, np.int32)])
+
+
+def test_samples_whose_outputs_cannot_be_joined():
+    """Of a resize, each sample has the height and width that it asks for."""
+    kinds = ("FLOAT32", "INT32", "FLOAT32")
+    options = schema.ResizeNearestNeighborOptionsT()
+    ends = [(1, 4, 4, 3), (2,)]
+    content = dynamic("RESIZE_NEAREST_NEIGHBOR", options, ends, (1, 8, 8, 3), kinds)
+    images, sizes = np.zeros((2, 4, 4, 3), np.float32), np.array([8, 8, 3, 5], np.int32)
+    with matloom.load(content, device="model", config="nano") as session:
+        with pytest.raises(ValueError, match="samples must give output 't2' one shape to be joi"):
+            session.run({"t0": images, "t1": sizes})
+        sizes[2:] = 8
+        assert session.run({"t0": images, "t1": sizes})["t2"].shape == (2, 8, 8, 3)
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (2, 0)])
+def test_inputs_without_elements(shape):
+    parts = [tensor("a", shape), tensor("b", (2, 3))]
+    graph = one(Op.CONCATENATION, parts, tensor("y", (2, 3)), Axis(axis=shape.index(0)))
+    given = {"a": np.zeros(shape, np.int8), "b": np.ones((2, 3), np.int8)}
+    with matloom.load(write_tflite(graph), device="model", config="nano") as session:
+        np.testing.assert_array_equal(session.run(given)["y"], given["b"])
+        with pytest.raises(ValueError, match="input 'a' must have shape"):
+            session.run({**given, "a": np.zeros((5, 3), np.int8)})
+
+
+def test_an_operator_that_fails():
+    """The second row of two does not exist."""
+    kinds = ("FLOAT32", "INT32", "FLOAT32")
+    content = dynamic("GATHER", schema.GatherOptionsT(), [(2, 3), (1,)], (1, 3), kinds)
+    rows = np.arange(6, dtype=np.float32).reshape(2, 3)
+    with matloom.load(content, device="model", config="nano") as session:
+        made = session.run({"t0": rows, "t1": np.array([1], np.int32)})
+        np.testing.assert_array_equal(made["t2"], rows[1:])
+        with pytest.raises(InterpreterError, match=r"^GATHER failed in [a-z-]+: \S"):
+            session.run({"t0": rows, "t1": np.array([2**30], np.int32)})
+
+
+def test_what_no_interpreter_runs_is_refused_when_it_is_compiled():
+    """An exponential of booleans."""
+    content = dynamic("EXP", schema.ExpOptionsT(), [(2, 3)], (2, 3), ("BOOL", "BOOL"))
+    with pytest.raises(InterpreterError) as error:
+        matloom.compile(content, "nano", check="none")
+    text = str(error.value)
+    assert "\n" not in text
+    assert text.startswith("EXP must run on a reference interpreter (EXP has no kernel here), but ")
+    assert "tflite-micro refuses: " in text
+    assert "ai-edge-litert refuses: " in text
+
+
+def test_contradictions_are_refused_with_their_reason():
+    """A padding of other axes than the input has: LiteRT says so, and nobody guesses."""
+    pad = Pad(before=(0, 1), after=(0, 1))
+    model = unpack(one(Op.PAD, [tensor("x", (2, 3))], tensor("y", (2, 5)), pad))
+    parameter = model.subgraphs[0].tensors[model.subgraphs[0].operators[0].inputs[1]]
+    parameter.shape = np.array([4, 2], np.int32)
+    model.buffers[parameter.buffer].data = np.zeros(32, np.uint8)
+    with pytest.raises(InterpreterError, match=r"PAD must have 2 paddings for each axis, not 8\)"):
+        matloom.compile(pack(model), "nano")
