@@ -77,7 +77,7 @@ def dispatches(unit: Dispatch) -> Claim:
     """Claim that an instruction is noted with its own waits, and issued once, when found good.
 
     A wait of k on a unit means its instructions up to the k-th before; k of 0 none. What never was
-    issued is not waited for.
+    issued is not waited for. From the cycle after `halt` on none is issued.
     """
     m = Module()
     inside = Inside(unit)
@@ -86,7 +86,10 @@ def dispatches(unit: Dispatch) -> Claim:
     m.submodules.unit = inside.fragment
     followed = Followed(m, unit)
     gives, unissued = followed.gives, followed.unissued
+    halted = Signal()
+    m.d.sync += halted.eq(unit.halt)
     m.d.comb += [
+        implies(halted, ~unit.issue.any()),
         Assert((gives & (gives - 1)) == 0),
         implies(gives.any(), ~unissued.any()),
         implies(unit.issue.any(), unit.issue == unissued),

@@ -1,4 +1,4 @@
-"""The scoreboard: how many instructions of each unit have completed."""
+"""Between dispatcher and queues: completions of each unit, and what stops the dispatcher."""
 
 from amaranth.hdl import Assert, Assume, Cat, Cover, Module, Signal
 
@@ -8,7 +8,7 @@ from matloom_rtl.control.layouts import RECORD_BITS
 from matloom_rtl.formal.inside import Inside
 from matloom_rtl.formal.proof import Claim, Proof
 
-__all__ = ["scoreboard", "scoreboard_proofs"]
+__all__ = ["scoreboard", "scoreboard_proofs", "stops"]
 
 #: More bits than are counted in.
 _BITS = RECORD_BITS + 8
@@ -39,8 +39,33 @@ def scoreboard(unit: Control) -> Claim:
     return Claim(module=m, ports=(which, forget, *done))
 
 
+def stops(unit: Control) -> Claim:
+    """Claim that the dispatcher is halted in the cycle after any unit's queue was `old`.
+
+    With the claim of `Dispatch` about `halt`, nothing is issued from the second cycle after `old`
+    on, which the proof of `UnitQueue` assumes.
+    """
+    m = Module()
+    inside = Inside(unit)
+    queues, dispatch = inside.child("queues"), inside.child("dispatch").unit
+    old = [queues.child(opcode.name.lower()).unit.old for opcode in UNITS]
+    # Whatever the queues and all else do.
+    for opcode in UNITS:
+        queues.free(opcode.name.lower())
+    for name in ("dispatch", "registers", "counters", "scoreboard"):
+        inside.fragment.subfragments[:] = [
+            part for part in inside.fragment.subfragments if part[1] != name
+        ]
+    m.submodules.unit = inside.fragment
+    late = Signal(len(UNITS))
+    m.d.sync += late.eq(Cat(old) & ~inside.register(name="forget").replicate(len(UNITS)))
+    m.d.comb += [Assert(~late.any() | dispatch.halt), Cover(late.all()), Cover(~dispatch.halt)]
+    return Claim(module=m, ports=tuple(old))
+
+
 def scoreboard_proofs(units: list) -> list[Proof]:
-    """Return the proof for the scoreboard of a chip."""
+    """Return the proofs for the scoreboard of a chip, and for what stops its dispatcher."""
+    controls = [unit for unit in units if isinstance(unit, Control)]
     return [
         Proof(
             kind="dependencies",
@@ -51,6 +76,15 @@ def scoreboard_proofs(units: list) -> list[Proof]:
             depth=1,
             cover_depth=10,
         )
-        for unit in units
-        if isinstance(unit, Control)
+        for unit in controls
+    ] + [
+        Proof(
+            kind="dependencies",
+            unit="Control, halt",
+            statement="the dispatcher is halted in the cycle after any queue has waited for so "
+            "many instructions that the order of numbers could be lost",
+            build=lambda unit=unit: stops(unit),
+            cover_depth=10,
+        )
+        for unit in controls
     ]

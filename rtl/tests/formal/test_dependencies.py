@@ -14,7 +14,7 @@ from matloom_rtl.formal.dispatch import dispatches
 from matloom_rtl.formal.engine import PROVEN
 from matloom_rtl.formal.gate import gate
 from matloom_rtl.formal.instructions import instruction_memory
-from matloom_rtl.formal.scoreboard import scoreboard
+from matloom_rtl.formal.scoreboard import scoreboard, stops
 
 NANO = load_config("nano")
 
@@ -68,6 +68,14 @@ MUTANTS = {
     "a check is done with its first extent": (
         *(Bounds, ("judge.valid & judge.final", "judge.valid & judge.last")),
         *(lambda unit: answered(unit(NANO)), 25),
+    ),
+    "the dispatcher does not heed `halt`": (
+        *(Dispatch, ("with m.If(given & ~self.halt)", "with m.If(given)")),
+        *(lambda unit: dispatches(unit(NANO)), 14),
+    ),
+    "the dispatcher goes on while a queue is old": (
+        *(Control, ("supervisor.halt | queues.old", "supervisor.halt")),
+        *(lambda unit: stops(unit(NANO)), 5),
     ),
     "a completion is counted for another unit": (
         *(Control, ("completed[number].eq(completed[number] + 1)", "completed[0].eq(1)")),
