@@ -17,7 +17,7 @@ from pathlib import Path
 
 from mutation.units import ROOT, RTL
 
-__all__ = ["CONFIGS", "digests_of", "judge"]
+__all__ = ["AROUND", "CONFIGS", "digests_of", "judge"]
 
 #: Where equal hardware counts as equal, the smallest first: every part is built in one of them.
 CONFIGS = (
@@ -26,6 +26,9 @@ CONFIGS = (
     "nano+i16xi8+bf16+fp16+float_rows=2+weight_rows=2+tables=1+products=1",
     "8x16",
 )
+
+#: What has the parts around the engine, after the configurations. No random streams run on these.
+AROUND = ("linked", "soc", "slice", "sdram", "sdram of two gears", "merge")
 
 #: Seconds that one mutant may take on the chip, its build included.
 _LIMIT = 1800
@@ -37,6 +40,36 @@ def _config(name: str):
     if name == "8x16":
         return Config(rows=8, columns=16, broadcast_group=4, lanes=4, weight_rows=4, bus_bits=128)
     return load_config(name)
+
+
+def _design(name: str):
+    """Return the hardware of a configuration, or of what stands around an engine."""
+    from matloom.arch.sdram import load_sdram
+    from matloom_rtl.bus.slice import BusSlice
+    from matloom_rtl.link.core import LinkedCore
+    from matloom_rtl.link.settings import LinkSettings
+    from matloom_rtl.sdram.controller import SdramController
+    from matloom_rtl.sdram.merge import Merge
+    from matloom_rtl.soc.core import SocCore
+    from matloom_rtl.soc.settings import SocSettings
+    from matloom_rtl.top import Top
+
+    if name not in AROUND:
+        return Top(_config(name))
+    part, nano = load_sdram("IS42S16160"), _config("nano")
+    link = LinkSettings(
+        clock_hz=50_000_000, board="mutant", memory_base=0x8000_0000, memory_bytes=1 << 25
+    )
+    return {
+        "linked": lambda: LinkedCore(nano, link),
+        "soc": lambda: SocCore(nano, SocSettings(link=link, rom=bytes(64))),
+        "slice": lambda: BusSlice(64),
+        "sdram": lambda: SdramController(part, clock_hz=85_000_000, bus_bits=64, burst_beats=32),
+        "sdram of two gears": lambda: SdramController(
+            part, clock_hz=71_000_000, bus_bits=64, burst_beats=32, gear=2
+        ),
+        "merge": lambda: Merge(64),
+    }[name]()
 
 
 def digests_of(unit: str, source: str | None, sound: dict[str, str]) -> dict[str, str]:
@@ -82,12 +115,11 @@ def _run(unit: str, source: str | None, *arguments: str) -> subprocess.Completed
 
 def _print_digests(sound: dict[str, str]) -> int:
     from matloom_rtl.convert import to_rtlil
-    from matloom_rtl.top import Top
 
     digests = {}
-    for name in CONFIGS:
+    for name in (*CONFIGS, *AROUND):
         try:
-            text = to_rtlil(Top(_config(name)), "top")
+            text = to_rtlil(_design(name), "top")
         except Exception:  # any error of a fault in the source means: no hardware
             digests[name] = ""
         else:

@@ -5,13 +5,26 @@ from pathlib import Path
 
 from mutation.rules import Mutant, mutants_of
 
-__all__ = ["ROOT", "RTL", "UNITS", "candidates", "shares", "tests_of"]
+__all__ = ["ENGINE", "ROOT", "RTL", "UNITS", "candidates", "shares", "tests_of"]
 
 ROOT = Path(__file__).resolve().parents[2]
 RTL = ROOT / "rtl" / "matloom_rtl"
 
-#: Folders whose files are mutated, all but what serves tests.
+#: Folders of the engine whose files are mutated, all but what serves tests; its parts, connected.
 _FOLDERS = ("memory", "control", "dma", "array", "post", "arith")
+_WHOLE = ("core",)
+
+#: Folders of what stands around it.
+_AROUND = ("bus", "sdram", "link", "soc")
+
+#: Files of these that are not mutated: for tests; constants; wholes and the processor, whose tests
+#: are simulations of a whole chip, in host/tests/device.
+_LEFT_OUT = {
+    *("testing", "sdram/initiator", "sdram/pins", "link/settings", "soc/settings"),
+    *("link/core", "link/encoder", "link/link", "link/top", "soc/core", "soc/cpu"),
+    # Names, widths and connections.
+    *("bus/axi", "bus/axi_lite", "bus/slice"),
+}
 
 #: Tests, other than that of the same name, that notice mutants of a file: of what uses it.
 _USERS = {
@@ -40,15 +53,38 @@ _USERS = {
         "layouts": ("positions", "lanes", "reader", "writer", "post"),
     },
     "arith": {"stages": ("add",)},
+    "bus": {},
+    "sdram": {
+        **dict.fromkeys(("banks", "chunks", "columns", "datapath", "opener"), ("controller",)),
+        **dict.fromkeys(("port", "sequence"), ("controller",)),
+        "unanswered": ("merge",),
+    },
+    "link": {
+        "accesses": ("executor",),
+        **dict.fromkeys(("receiver", "transmitter"), ("uart",)),
+    },
+    "soc": {
+        **dict.fromkeys(("block_memory", "bus_arbiter", "bus_decoder"), ("bus",)),
+        **dict.fromkeys(("interrupts", "peripheral", "system", "timer", "uart"), ("peripherals",)),
+    },
 }
 
-#: Mutated files, as ``folder/name``.
-UNITS = tuple(
-    f"{folder}/{path.stem}"
-    for folder in _FOLDERS
-    for path in sorted((RTL / folder).glob("*.py"))
-    if path.stem not in ("__init__", "testing")
-)
+
+def _units(folders: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the mutated files of some folders."""
+    return tuple(
+        f"{folder}/{path.stem}"
+        for folder in folders
+        for path in sorted((RTL / folder).glob("*.py"))
+        if path.stem != "__init__" and not {path.stem, f"{folder}/{path.stem}"} & _LEFT_OUT
+    )
+
+
+#: Mutated files of the engine.
+ENGINE = (*_units(_FOLDERS), *_WHOLE)
+
+#: All mutated files, as ``folder/name``.
+UNITS = (*ENGINE, *_units(_AROUND))
 
 #: Mutants of a unit, however small it is.
 FLOOR = 4
@@ -65,9 +101,9 @@ def tests_of(unit: str) -> list[str]:
     First that of the unit itself, where it has one, then those of what uses it; where there are
     none, all of its folder.
     """
-    folder, name = unit.split("/")
+    folder, _slash, name = unit.rpartition("/")
     tests = ROOT / "rtl" / "tests" / folder
-    names = (name, *_USERS[folder].get(name, ()))
+    names = (name, *_USERS.get(folder, {}).get(name, ()))
     files = [path for path in (tests / f"test_{each}.py" for each in names) if path.is_file()]
     return [str(path.relative_to(ROOT)) for path in files or sorted(tests.glob("test_*.py"))]
 
@@ -79,7 +115,10 @@ def candidates(unit: str, seed: int) -> list[Mutant]:
 
 
 def shares(total: int) -> dict[str, int]:
-    """Return how many mutants each unit gets: in proportion to its size, `FLOOR` at least."""
+    """Return how many mutants each unit gets: in proportion to its size, `FLOOR` at least.
+
+    `total` is about that of the engine; what stands around it has as many for its size.
+    """
     counts = {unit: len(candidates(unit, 0)) for unit in UNITS}
-    whole = sum(counts.values())
+    whole = sum(counts[unit] for unit in ENGINE)
     return {unit: max(FLOOR, round(total * count / whole)) for unit, count in counts.items()}
