@@ -5,7 +5,15 @@ import re
 from collections.abc import Iterable
 from importlib import metadata
 
-__all__ = ["Hinted", "MissingPackage", "UserError", "did_you_mean", "install_command"]
+__all__ = [
+    "Hinted",
+    "MissingPackage",
+    "UserError",
+    "UserTypeError",
+    "did_you_mean",
+    "install_command",
+    "unknown",
+]
 
 
 class Hinted(Exception):
@@ -25,6 +33,10 @@ class Hinted(Exception):
 
 class UserError(Hinted, ValueError):
     """Error in what a user asked for."""
+
+
+class UserTypeError(Hinted, TypeError):
+    """Error in the kind of something that a user gave or asked for."""
 
 
 class MissingPackage(Hinted, ModuleNotFoundError):
@@ -55,6 +67,18 @@ def did_you_mean(given: object, known: Iterable[str]) -> str:
     names = {name.casefold(): name for name in known}
     near = difflib.get_close_matches(str(given).casefold(), names, n=1)
     return f"did you mean {names[near[0]]!r}?" if near else ""
+
+
+def unknown(
+    kind: type[Hinted], thing: str, given: object, known: Iterable[str], also: str = ""
+) -> Hinted:
+    """Return the error of a name that is none of the known ones, with the nearest as its hint.
+
+    `also` is what else may be given: ``" or a JSON file"``.
+    """
+    names = list(known)
+    message = f"{thing} must be one of {', '.join(names)}{also}, not {given!r}"
+    return kind(message, hint=did_you_mean(given, names))
 
 
 def install_command(*packages: str) -> str:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from matloom.arch.memory import REFERENCE_MEMORY, Memory, load_memory
 from matloom.compiler import CompileOptions, compile_network
 from matloom.device.driver import Driver
 from matloom.device.open import SIMULATED, device_memory, memory_for, open_device
+from matloom.errors import UserTypeError, did_you_mean
 from matloom.frontend.source import is_program
 from matloom.frontend.tflite import load_tflite
 from matloom.ir.graph import Graph
@@ -99,6 +101,7 @@ def load(
     device_options:
         As `open_device` takes them; memory is as large as the network needs.
     """
+    _require_known(device_options)
     if isinstance(model, str | Path | bytes) and is_program(model):
         model = Program.from_bytes(model) if isinstance(model, bytes) else Program.load(model)
     if isinstance(model, Program):
@@ -126,6 +129,14 @@ def load(
     if device in SIMULATED and "timing" not in device_options:
         device_options["memory"] = program.memory if memory is None else memory
     return _opened(program, device, **{"memory_bytes": needed, **device_options})
+
+
+def _require_known(options: Mapping[str, Any]) -> None:
+    """Raise `UserTypeError` for arguments that neither `load` nor `open_device` has."""
+    known = [*signature(load).parameters][:-1] + [*signature(open_device).parameters][2:]
+    for name in options:
+        if name not in known:
+            raise UserTypeError(f"load has no argument {name!r}", hint=did_you_mean(name, known))
 
 
 def _opened(program: Program, device: str, **options: Any) -> Session:

@@ -13,6 +13,7 @@ from matloom.device.fast import FastTransport
 from matloom.device.line_cost import LineCost, difference
 from matloom.intermediates import Names, chosen, computed, on_the_way, wanted_tensors
 from matloom.ir.graph import Array
+from matloom.kernels.real import RealNumbers
 from matloom.kernels.reference import as_declared
 from matloom.kernels.step import HostSteps
 from matloom.program import EngineStep, Program, Repeat
@@ -24,7 +25,7 @@ from matloom.state import SessionState
 __all__ = ["Session"]
 
 
-class Session:
+class Session(RealNumbers):
     """A program on a device.
 
     Inputs and outputs have the names, shapes and dtypes of the model file; an input and an output
@@ -32,15 +33,13 @@ class Session:
     a colon: ``x:3``; one without a name is ``tensor_3``. `Program.inputs` and `Program.outputs`
     list them in the file's order. What a streaming network remembers stays from run to run, and
     from sample to sample of one run, until `reset`; `state` and `restore` are for its variables by
-    name. Weights that fit stay on chip from run to run, until another program, a reset or a fault;
-    several sessions, and threads, may share a driver.
+    name. Weights that fit stay on chip until another program, a reset or a fault; several
+    sessions, and threads, may share a driver.
 
     Errors
     ------
-    ProgramError
-        The program was made for another configuration than the device's.
-    VerifyError
-        Its instructions are illegal or not free of hazards.
+    ProgramError, VerifyError
+        The program is for another configuration, or its instructions are illegal or have hazards.
     DeviceClosed
         The session, or its device, was closed, before a call or while it was under way.
     InterpreterError

@@ -3,12 +3,16 @@
 import dataclasses
 import hashlib
 import json
+import re
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from matloom.arch.modes import FLOAT_MODES, FP32_FORMAT, MAC_MODES, MODES
 from matloom.arch.numerics import SUPPORTED_ROUNDINGS, Rounding
+from matloom.errors import UserError, did_you_mean, unknown
 
 __all__ = [
     "ADDED_FIELDS",
@@ -32,8 +36,13 @@ ADDED_FIELDS = {"time_limit": 0, "parity": 0, "element_stride": 1}
 WINDOW_TAPS = 3
 
 
-class ConfigError(ValueError):
-    """A configuration that cannot be built; the message names thing, rule and value."""
+class ConfigError(UserError):
+    """A configuration that cannot be built; the message names thing, rule and value.
+
+    `field` is the field that breaks its rule, empty where there is none.
+    """
+
+    field: str = ""
 
 
 def _power_of_two(value: int) -> bool:
@@ -162,7 +171,9 @@ class Config:
 
     def _require(self, name: str, rule: str, good: bool, verb: str = "be") -> None:
         if not good:
-            raise ConfigError(f"{name} must {verb} {rule}, not {getattr(self, name)!r}")
+            error = ConfigError(f"{name} must {verb} {rule}, not {getattr(self, name)!r}")
+            error.field = name
+            raise error
 
     def _check_array(self) -> None:
         self._require("rows", "4 to 64", 4 <= self.rows <= 64)
@@ -197,7 +208,7 @@ class Config:
             raise ConfigError("mac_modes must name at least one mode, not ()")
         for mode in self.mac_modes:
             if mode not in MAC_MODES:
-                raise ConfigError(f"mac_modes must be of {', '.join(MAC_MODES)}, not {mode!r}")
+                raise unknown(ConfigError, "mac_modes", mode, MAC_MODES)
         once = len(set(self.mac_modes)) == len(self.mac_modes)
         self._require("mac_modes", "i8xi8", "i8xi8" in self.mac_modes, "name")
         self._require("mac_modes", "each mode once", once, "name")
@@ -501,13 +512,25 @@ class Config:
         known = {field.name for field in dataclasses.fields(cls)}
         for name in values:
             if name not in known:
-                raise ConfigError(
-                    f"a configuration has the fields {', '.join(sorted(known))}, not {name!r}"
-                )
+                raise unknown(ConfigError, "a field of a configuration", name, sorted(known))
         modes = values.get("mac_modes", ())
         if not isinstance(modes, list | tuple):
             raise ConfigError(f"mac_modes must be a list, not {modes!r}")
-        return cls(**values)
+        with _absent(values, "the file"):
+            return cls(**values)
+
+
+@contextmanager
+def _absent(given: Collection[str], where: str) -> Iterator[None]:
+    """Say of a field that breaks a rule and is not among those given where its value is from."""
+    try:
+        yield
+    except ConfigError as error:
+        if not error.field or error.field in given:
+            raise
+        raise ConfigError(
+            str(error), hint=f"{where} does not name {error.field}, which keeps its value: name it"
+        ) from None
 
 
 _NANO = Config(
@@ -588,9 +611,8 @@ def load_config(source: "str | Path | Config") -> Config:
         return _changed(PRESETS[name], changes) if changes else PRESETS[name]
     path = Path(source)
     if not path.is_file():
-        raise ConfigError(
-            f"config must be one of {', '.join(PRESETS)} or a JSON file, not {str(source)!r}"
-        )
+        near = name if changes else str(source)
+        raise unknown(ConfigError, "config", near, PRESETS, " or a JSON file")
     try:
         return Config.from_json(path.read_text())
     except UnicodeDecodeError:
@@ -600,14 +622,30 @@ def load_config(source: "str | Path | Config") -> Config:
 def _changed(config: Config, changes: list[str]) -> Config:
     """Return a configuration with modes added and fields replaced."""
     modes, values = list(config.mac_modes), {}
+    numbers = [field.name for field in dataclasses.fields(config) if field.name != "mac_modes"]
     for change in changes:
         name, sign, value = change.partition("=")
+        if not sign and change in numbers:
+            now = getattr(config, change)
+            raise ConfigError(
+                f"{change} needs a number", hint=f"write {change}={now}, as it is now"
+            )
+        if not sign and change not in MAC_MODES:
+            known = [*MAC_MODES, *numbers]
+            raise ConfigError(
+                f"a change must be a mode ({', '.join(MAC_MODES)}) or FIELD=NUMBER, not {change!r}",
+                hint=did_you_mean(change, known),
+            )
         if not sign:
             modes.append(change)
-        elif name not in {field.name for field in dataclasses.fields(config)} - {"mac_modes"}:
-            raise ConfigError(f"a configuration has no number {name!r}, as in {change!r}")
-        elif not value.isdecimal():
+        elif name not in numbers:
+            raise ConfigError(
+                f"a configuration has no number {name!r}, as in {change!r}",
+                hint=did_you_mean(name, numbers),
+            )
+        elif not re.fullmatch(r"[+-]?[0-9]+", value):
             raise ConfigError(f"{name} must be an integer, not {value!r}")
         else:
             values[name] = int(value)
-    return dataclasses.replace(config, mac_modes=tuple(modes), **values)
+    with _absent(values, "the preset's name"):
+        return dataclasses.replace(config, mac_modes=tuple(modes), **values)

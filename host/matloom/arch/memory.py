@@ -7,6 +7,8 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from matloom.errors import UserError, unknown
+
 __all__ = [
     "BOARD_MEMORIES",
     "MEMORIES",
@@ -26,7 +28,7 @@ _FINEST = 256
 _SLOWEST = 4096
 
 
-class InvalidMemory(ValueError):
+class InvalidMemory(UserError):
     """A memory that breaks a rule; the message names thing, rule and value."""
 
 
@@ -134,9 +136,7 @@ class Memory:
         known = {field.name for field in dataclasses.fields(cls)}
         for name in values:
             if name not in known:
-                raise InvalidMemory(
-                    f"a memory has the fields {', '.join(sorted(known))}, not {name!r}"
-                )
+                raise unknown(InvalidMemory, "a field of a memory", name, sorted(known))
         return cls(**values)
 
 
@@ -219,10 +219,8 @@ def load_memory(source: "str | Path | Memory | None") -> Memory:
         return MEMORIES[name]
     path = Path(source)
     if not path.is_file():
-        raise InvalidMemory(
-            f"memory must be one of {', '.join([*MEMORIES, *BOARD_MEMORIES])} or a JSON file, not "
-            f"{str(source)!r}"
-        )
+        known = [*MEMORIES, *BOARD_MEMORIES]
+        raise unknown(InvalidMemory, "memory", str(source), known, " or a JSON file")
     try:
         return Memory.from_json(path.read_text())
     except UnicodeDecodeError:

@@ -8,6 +8,7 @@ import click
 
 from matloom.cli.group import cli
 from matloom.cli.options import CONFIG, DEVICE, MEMORY, Routing, console, routing
+from matloom.errors import UserError, unknown
 
 
 @cli.command(examples=("matloom doctor", "matloom doctor --json"))
@@ -43,7 +44,7 @@ def generate(config: str, output: Path, fpga: str | None, routing: Routing) -> N
     from matloom_rtl.generate import generate as make_chip
 
     if fpga is not None and fpga not in DEVICES:
-        raise ValueError(f"--fpga-report must be one of {', '.join(DEVICES)}, not {fpga!r}")
+        raise unknown(UserError, "--fpga-report", fpga, DEVICES)
     chip = make_chip(load_config(config))
     written = chip.write(output)
     header = output / "matloom_regs.h"
@@ -81,7 +82,10 @@ def _fpga_report(chip: Any, device: Any, output: Path, name: str, how: Routing) 
     click.echo(breakdown)
     if report["fmax_mhz"] is None:
         click.echo(path)
-        raise ValueError(f"a seed must be routed for a clock: none of {len(effort.seeds)} was")
+        raise UserError(
+            f"no seed was routed ({len(effort.seeds)} tried)",
+            hint=f"try others: --seed {effort.seeds[-1] + 1}, or a slower clock: --freq",
+        )
     clocks = f"{report['fmax_mhz']} MHz by seed {report['seed']}"
     if len(effort.seeds) > 1:
         clocks += f", median {report['median_mhz']}"

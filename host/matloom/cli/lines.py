@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from matloom.cli.group import cli
+from matloom.errors import UserError
 
 #: An address of a serial port, as --device takes it.
 _PORT = click.argument("device", metavar="uart:PORT[@BAUD]")
@@ -12,7 +13,8 @@ _PORT = click.argument("device", metavar="uart:PORT[@BAUD]")
 
 def _require_port(device: str) -> None:
     if not device.startswith("uart:"):
-        raise ValueError(f"a board must be at uart:PORT[@BAUD], not {device!r}")
+        hint = f"write uart:{device}" if device.startswith("/dev/") else ""
+        raise UserError(f"a board must be at uart:PORT[@BAUD], not {device!r}", hint=hint)
 
 
 @cli.command("check-board", examples=("matloom check-board uart:/dev/ttyUSB0",))
@@ -79,7 +81,10 @@ def boot(device: str, image: Path | None, timeout: float) -> None:
     try:
         data = image.read_bytes() if image else link_server()
     except OSError as error:
-        raise ValueError(f"an image must be a file, not {str(image)!r}: {error.strerror}") from None
+        raise UserError(
+            f"cannot read {image}: {str(error.strerror).lower()}",
+            hint="matloom compile NET --emit soc writes an image",
+        ) from None
     stream = SerialStream(*address)
     try:
         attempts = send_image(stream, data, timeout)

@@ -10,6 +10,8 @@ from typing import Any
 
 import click
 
+from matloom.errors import UserError
+
 __all__ = [
     "CONFIG",
     "DEVICE",
@@ -284,9 +286,15 @@ def console(*, markup: bool = False) -> Any:
 
 
 def require_place(option: str, path: Path | None) -> None:
-    """Raise `ValueError` where no file can be written; before the work, not after it."""
+    """Raise `UserError` where no file can be written; before the work, not after it."""
     if path is None:
         return
     written = path if path.exists() else path.absolute().parent
-    if path.is_dir() or not os.access(written, os.W_OK):
-        raise ValueError(f"{option} must be a file that can be written, not {str(path)!r}")
+    if path.is_dir():
+        raise UserError(f"{option} must be a file, and {path} is a folder")
+    if not written.exists():
+        raise UserError(
+            f"{option} cannot be written: there is no folder {written}", hint=f"mkdir -p {written}"
+        )
+    if not os.access(written, os.W_OK):
+        raise UserError(f"{option} cannot be written: no right to write {path}")

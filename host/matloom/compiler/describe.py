@@ -10,6 +10,7 @@ from typing import Any
 
 from matloom.compiler.pipeline import run_phases
 from matloom.compiler.values import Bound, BoundRun, Job, Rewritten, ScheduledNetwork, Selected
+from matloom.errors import UserError, unknown
 from matloom.ir.graph import Graph
 from matloom.ir.text import to_text
 from matloom.program.disassemble import disassemble
@@ -105,7 +106,7 @@ def describe(source: str | Path | Graph, job: Job, stop: str) -> str:
         For another name than those of `STOPS`.
     """
     if stop not in STOPS:
-        raise ValueError(f"--stop-after must be one of {', '.join(STOPS)}, not {stop!r}")
+        raise unknown(UserError, "--stop-after", stop, STOPS)
     phase, lines = STOPS[stop]
     run = run_phases(source, job, phase)
     tried = (f"; dropped: {each.reason}; next: {each.remedy}" for each in run.retries)

@@ -1,6 +1,7 @@
 """Number formats of layers, as a precision asks for them, where the engine can run them."""
 
 from matloom.arch.config import Config
+from matloom.arch.config_name import config_name
 from matloom.compiler.values import Job
 from matloom.ir.graph import Graph, Op
 from matloom.passes.choose_modes import MODES
@@ -43,5 +44,6 @@ def _require_modes(graph: Graph, config: Config) -> None:
     for mode in [mode for mode in MODES if mode in modes - set(config.mac_modes)]:
         raise CompileError(
             f"a precision must be one the configuration is built with "
-            f"({', '.join(config.mac_modes)}), not {mode}"
+            f"({', '.join(config.mac_modes)}), not {mode}",
+            hint=f"add the mode to the engine: --config {config_name(config) or 'PRESET'}+{mode}",
         )

@@ -49,11 +49,11 @@ def send_image(stream: Stream, image: bytes, silence: float = _SILENCE) -> int:
             return attempt
     if status is None:
         raise DeviceTimeout(
-            f"{stream.name} must answer an image within {_ATTEMPTS} attempts, and nothing answers"
+            f"nothing answers at {stream.name} ({_ATTEMPTS} attempts)",
+            hint="reset the board, so that its boot ROM waits for an image; check the port",
         )
     raise DeviceError(
-        f"the boot loader at {stream.name} must take an image of {len(image)} bytes, and answers "
-        f"{status.name}"
+        f"the boot loader at {stream.name} refused an image of {len(image):,} bytes: {status.name}"
     )
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from matloom.arch.config import Config
+from matloom.arch.config_name import described, digest_name
 from matloom.arch.csr import COUNTERS, IDENTITY, TIMESTAMPS_OFFSET, Fault, register
 from matloom.arch.isa import Region
 from matloom.device.closing import Closing, alone
@@ -104,7 +105,8 @@ class Driver(Closing):
         digest = self.read("DIGEST")
         if digest != config.digest:
             raise DeviceError(
-                f"a device's configuration digest must be {config.digest:08x}, not {digest:08x}"
+                f"the device is of configuration {digest_name(digest)}, not {described(config)}",
+                hint="name that configuration (--config, config=), or program the device anew",
             )
         self.set_limit(limit)
 
@@ -149,7 +151,10 @@ class Driver(Closing):
         deadline = time.monotonic() + self.timeout
         while self.read("STATUS") & (_RESETTING | _BUSY | _FAULT):
             if time.monotonic() > deadline:
-                raise DeviceTimeout(f"a reset must end within {self.timeout} s")
+                raise DeviceTimeout(
+                    f"a reset timed out after {self.timeout:g} s",
+                    hint="the engine does not answer: power the board off and on",
+                )
         self.write("IRQ_STATUS", 3)
         self._unfinished = False
 
@@ -225,8 +230,9 @@ class Driver(Closing):
                 return status
             if time.monotonic() > deadline or cycles > self.timeout_cycles:
                 raise DeviceTimeout(
-                    f"a run must end within {self.timeout} s or {self.timeout_cycles} cycles; "
-                    f"status {status:#x} after {cycles} cycles"
+                    f"a run timed out after {self.timeout:g} s or {self.timeout_cycles} cycles; "
+                    f"status {status:#x} after {cycles} cycles",
+                    hint="allow it more time (timeout, timeout_cycles of open_device)",
                 )
 
     @alone

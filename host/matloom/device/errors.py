@@ -2,6 +2,7 @@
 
 from matloom.arch.bus_rules import broken_rule
 from matloom.arch.csr import Fault
+from matloom.errors import Hinted
 
 __all__ = ["BusError", "DeviceClosed", "DeviceError", "DeviceFault", "DeviceTimeout"]
 
@@ -9,7 +10,7 @@ __all__ = ["BusError", "DeviceClosed", "DeviceError", "DeviceFault", "DeviceTime
 UNIT_NAMES = ("dispatch", "LOAD", "EXEC", "POST", "STORE")
 
 
-class DeviceError(OSError):
+class DeviceError(Hinted, OSError):
     """A device cannot be used; the message names thing, rule and value."""
 
 

@@ -126,7 +126,11 @@ class MappedTransport:
         try:
             return int(path.read_text(), 0)
         except (OSError, ValueError) as error:
-            raise DeviceError(f"{path} must hold a number: {error}") from None
+            reason = getattr(error, "strerror", None) or str(error)
+            raise DeviceError(
+                f"cannot read {path}: {reason.lower()}",
+                hint="ls /sys/class/uio lists the devices; the engine must be one (docs/boards.md)",
+            ) from None
 
     def _map(self, name: str, size: int) -> mmap.mmap:
         """Return a device's first bytes, uncached by O_SYNC; nobody else can open it meanwhile."""
@@ -136,9 +140,12 @@ class MappedTransport:
             fcntl.flock(self._files[-1], fcntl.LOCK_EX | fcntl.LOCK_NB)
             self._maps.append(mmap.mmap(self._files[-1], size))
         except BlockingIOError:
-            raise DeviceError(f"{path} must be free, and another program uses it") from None
+            raise DeviceError(
+                f"another program uses {path}", hint="end it, and try again"
+            ) from None
         except (OSError, ValueError) as error:
-            raise DeviceError(f"{path} must be a device of {size} bytes: {error}") from None
+            reason = getattr(error, "strerror", None) or str(error)
+            raise DeviceError(f"cannot map {size} bytes of {path}: {reason.lower()}") from None
         return self._maps[-1]
 
     def read32(self, address: int) -> int:

@@ -9,11 +9,13 @@ from typing import Any
 from rich.console import Console
 
 from matloom.arch.config import Config, load_config
+from matloom.arch.config_name import described, digest_name
 from matloom.arch.memory import Memory, load_memory
 from matloom.device.driver import Driver
 from matloom.device.errors import DeviceError
 from matloom.device.fast import FastTransport
 from matloom.device.model.transport import ModelTransport
+from matloom.errors import unknown
 
 __all__ = [
     "DEVICES",
@@ -57,7 +59,7 @@ def _kind(name: str) -> str:
     """Return what a device is: its name without the address that follows a colon."""
     kind, colon, _ = str(name).partition(":")
     if kind not in (("uart", "uio") if colon else (*SIMULATED, *_IN_SOFTWARE, "soc")):
-        raise DeviceError(f"a device must be one of {', '.join(DEVICES)}, not {name!r}")
+        raise unknown(DeviceError, "a device", name, DEVICES)
     return kind
 
 
@@ -102,8 +104,10 @@ def _open_board(name: str, config: Config, timeout: float) -> Driver:
         hello = transport.hello
         if hello.config_digest != config.digest:
             raise DeviceError(
-                f"the bitstream of board {hello.board} must be of configuration "
-                f"{config.digest:08x}, as the program, not {hello.config_digest:08x}"
+                f"the bitstream of board {hello.board} is of configuration "
+                f"{digest_name(hello.config_digest)}, and the program of {described(config)}",
+                hint="compile the network for the bitstream's configuration (--config), or build "
+                "a bitstream of the program's",
             )
         return Driver(transport, config, timeout)
     except BaseException:

@@ -6,6 +6,7 @@ from typing import Any
 
 from matloom.arch.link import BAUD
 from matloom.device.errors import DeviceError
+from matloom.errors import MissingPackage
 
 __all__ = ["SerialStream", "parse_address"]
 
@@ -34,10 +35,7 @@ def _pyserial() -> Any:
         import serial
         import serial.tools.list_ports
     except ModuleNotFoundError:
-        raise DeviceError(
-            "a serial device must have pyserial, which is not installed: "
-            "pip install 'matloom[uart]'"
-        ) from None
+        raise MissingPackage("pyserial", "a board on a serial port") from None
     return serial
 
 
@@ -59,24 +57,30 @@ class SerialStream:
                 port, baud, exclusive=True, timeout=0, write_timeout=_WRITE_TIMEOUT
             )
         except (OSError, ValueError) as error:
-            raise DeviceError(self._refused(error)) from None
+            raise self._refused(error) from None
         self._port.reset_input_buffer()
 
-    def _refused(self, error: Exception) -> str:
-        """Return why the port could not be opened, in a sentence."""
+    def _refused(self, error: Exception) -> DeviceError:
+        """Return why the port could not be opened, and what to do."""
         number = getattr(error, "errno", None)
         if number == errno.ENOENT:
             ports = [item.device for item in self._serial.tools.list_ports.comports()]
-            there = f"there are {', '.join(ports)}" if ports else "there is none"
-            return f"a serial port must exist, not {self.name}: {there}"
-        if number in (errno.EBUSY, errno.EAGAIN):
-            return f"port {self.name} must be free, and another program uses it"
-        if number in (errno.EACCES, errno.EPERM):
-            return (
-                f"port {self.name} must be readable and writable by this user, and is not: on "
-                "Linux, join its group (dialout or uucp)"
+            hint = (
+                f"there are {', '.join(ports)}" if ports else "plug the board in: there is no port"
             )
-        return f"port {self.name} must be a serial port of {self.baud} bits a second: {error}"
+            return DeviceError(f"there is no serial port {self.name}", hint=hint)
+        if number in (errno.EBUSY, errno.EAGAIN):
+            return DeviceError(
+                f"another program uses port {self.name}", hint="end it, and try again"
+            )
+        if number in (errno.EACCES, errno.EPERM):
+            return DeviceError(
+                f"this user may not use port {self.name}",
+                hint="on Linux, join its group: sudo usermod -aG dialout $USER, then log in again",
+            )
+        return DeviceError(
+            f"port {self.name} cannot be opened at {self.baud} bits a second: {error}"
+        )
 
     def write(self, data: bytes) -> None:
         """Send bytes; returns when the operating system has them."""
@@ -95,7 +99,10 @@ class SerialStream:
             raise self._gone(error) from None
 
     def _gone(self, error: OSError) -> DeviceError:
-        return DeviceError(f"port {self.name} must stay there while it is used: {error}")
+        return DeviceError(
+            f"port {self.name} went away while it was used: {error}",
+            hint="check the cable, and that no other program opened it",
+        )
 
     def now(self) -> float:
         """Return the time in seconds."""

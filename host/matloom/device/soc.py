@@ -14,6 +14,7 @@ from matloom.device.errors import DeviceClosed
 from matloom.device.line_simulation import HARNESS, LineSimulation, Source, build, load
 from matloom.device.link import Link
 from matloom.device.link_transport import LinkTransport
+from matloom.errors import UserError, unknown
 from matloom.toolchain.soc_firmware import boot_rom, link_server
 
 __all__ = [
@@ -49,7 +50,7 @@ def bit_cycles(cpu: str) -> int:
     from matloom_rtl.soc.cpu import CPUS
 
     if cpu not in CPUS:
-        raise ValueError(f"cpu must be one of {', '.join(CPUS)}, not {cpu!r}")
+        raise unknown(UserError, "cpu", cpu, CPUS)
     return int(CPUS[cpu].bit_cycles)
 
 
@@ -109,7 +110,7 @@ class SocChip:
     Errors
     ------
     ValueError
-        No such processor, or none is installed: ``pip install 'matloom[soc]'``.
+        No such processor, or its package is not installed.
     ToolError
         Its firmware cannot be compiled (`matloom.toolchain.soc_firmware`).
     """

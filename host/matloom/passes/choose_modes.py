@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from matloom.arch.modes import MODES as _MODES
+from matloom.errors import UserError, did_you_mean, unknown
 from matloom.ir.attributes import Conv2D, FullyConnected
 from matloom.ir.graph import Graph, Node, Op, short_name
 
@@ -65,8 +66,10 @@ def _named(graph: Graph, layers: Mapping[int, tuple[str, ...]], name: str) -> li
     ):
         if found:
             return found
-    raise ValueError(
-        f"precision must name convolutions and dense layers of float32 or int8, not {name!r}"
+    short = [short_name(full) for full in names.values()]
+    raise UserError(
+        f"precision must name convolutions and dense layers of float32 or int8, not {name!r}",
+        hint=did_you_mean(name, short) or "matloom explain NET lists the layers",
     )
 
 
@@ -94,7 +97,7 @@ def choose_modes(graph: Graph, precision: Precision) -> dict[int, str]:
     known = (*MODES, *_KEPT)
     for mode in table.values():
         if mode not in known:
-            raise ValueError(f"a precision must be one of {', '.join(known)}, not {mode!r}")
+            raise unknown(UserError, "a precision", mode, known)
     layers = _possible(graph)
     others = table.pop(_OTHERS, None)
     modes: dict[int, str] = {}

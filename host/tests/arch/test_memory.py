@@ -73,7 +73,7 @@ def test_nobody_asks_for_another_than_the_reference():
     [
         ("{", "a memory must be JSON: "),
         ("[]", r"a memory must be a JSON object, not \[\]"),
-        ('{"speed": 1}', "a memory has the fields bytes_a_cycle, .*, not 'speed'"),
+        ('{"speed": 1}', "a field of a memory must be one of bytes_a_cycle, .*, not 'speed'"),
         ('{"outstanding": 0}', "outstanding must be 1 to 64, not 0"),
     ],
 )

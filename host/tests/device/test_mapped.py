@@ -123,7 +123,7 @@ def test_a_fault_ends_the_sleep(engine, tmp_path, small_product):
 def test_no_interrupt_ends_in_time(tmp_path):
     engine = FakeEngine(tree(tmp_path), interrupts=False)
     driver = opened(engine, tmp_path, timeout=0.1)
-    with pytest.raises(DeviceTimeout, match=r"a run must end within 0\.1 s"):
+    with pytest.raises(DeviceTimeout, match=r"a run timed out after 0\.1 s"):
         driver.run(0, 16)
     driver.close()
     engine.close()
@@ -144,7 +144,7 @@ def test_registers_and_memory_are_where_the_kernel_says(tmp_path):
     for address in (2, WINDOW_BYTES, -4):
         with pytest.raises(OSError, match="must be at one of the offsets"):
             transport.read32(address)
-    with pytest.raises(DeviceError, match="uio0 must be free, and another program uses it"):
+    with pytest.raises(DeviceError, match=r"another program uses .*uio0"):
         MappedTransport(root=tmp_path)
     transport.close()
     MappedTransport(root=tmp_path).close()
@@ -157,8 +157,8 @@ def test_registers_and_memory_are_where_the_kernel_says(tmp_path):
         ({"offset": "2"}, "registers of uio0 must be 2048 bytes at a multiple of 4"),
         ({"phys_addr": "0xfffff000"}, "memory of udmabuf0 must end within 32 bits of address"),
         ({"phys_addr": "0x10"}, "begin at a multiple of 64, not be 1048576 bytes at 0x10"),
-        ({"phys_addr": "none"}, "phys_addr must hold a number"),
-        ({"size": "0x4000000"}, "uio0 must be a device of"),
+        ({"phys_addr": "none"}, "cannot read .*phys_addr: "),
+        ({"size": "0x4000000"}, r"cannot map 67109376 bytes of .*uio0: mmap"),
     ],
 )
 def test_what_cannot_be_used(changes, sentence, tmp_path):
@@ -176,7 +176,7 @@ def test_names():
 
 
 def test_it_opens_by_its_name():
-    with pytest.raises(DeviceError, match="uio99/maps/map0/size must hold a number"):
+    with pytest.raises(DeviceError, match=r"cannot read .*uio99/maps/map0/size: no such file"):
         open_device("uio:uio99", "nano")
     with pytest.raises(ValueError, match="waves must go with device 'rtl', not 'uio:uio99'"):
         open_device("uio:uio99", "nano", waves="waves.vcd")

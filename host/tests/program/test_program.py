@@ -94,7 +94,7 @@ def test_what_no_file_can_hold(program):
 
 def test_another_configuration(program):
     program.require(PRESETS["nano"])
-    with pytest.raises(ProgramError, match="must be made for the device's configuration"):
+    with pytest.raises(ProgramError, match="the program is for configuration"):
         program.require(PRESETS["small"])
 
 

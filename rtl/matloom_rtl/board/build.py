@@ -116,9 +116,9 @@ def build_board(
     }
     if report["seed"] is None:
         raise FlowError(
-            f"no bitstream: a seed must be routed for {plan.clock_mhz:.2f} MHz, and none of "
-            f"{len(runs)} was; try others (--seed {max(seeds) + 1}), "
-            f"or a slower clock (--freq {0.95 * plan.clock_mhz:.0f})"
+            f"no bitstream: no seed was routed at {plan.clock_mhz:.2f} MHz ({len(runs)} tried)",
+            hint=f"try other seeds (--seed {max(seeds) + 1}), or a slower clock "
+            f"(--freq {0.95 * plan.clock_mhz:.0f})",
         )
     best = next(item for item in runs if item["seed"] == report["seed"])
     _check_timing(plan, best["report"], report)
@@ -160,7 +160,7 @@ def _check_timing(plan: Plan, nextpnr: dict[str, Any], report: dict[str, Any]) -
     clocks = nextpnr["fmax"]
     asked = plan.clock_mhz
     if not any(clock["constraint"] >= 0.999 * asked for clock in clocks.values()):
-        raise FlowError(f"nextpnr must be told of a clock of {asked:.2f} MHz, and was not")
+        raise FlowError(f"nextpnr was not told of the clock of {asked:.2f} MHz")
     for name, clock in clocks.items():
         needed = clock["constraint"] / plan.device.margin
         if clock["achieved"] < needed:

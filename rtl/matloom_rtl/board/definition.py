@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from matloom.arch.sdram import SDRAMS, InvalidSdram, load_sdram
+from matloom.errors import UserError, unknown
 from matloom_rtl.fpga.place import SEED
 from matloom_rtl.fpga.vivado import BOARD_DEVICES
 
@@ -25,7 +26,7 @@ MEMORIES = {"block": {"kind", "bytes"}, "sdram": {"kind", "part", "pins"}}
 WIRED = ("clk_en", "cs", "dqm")
 
 
-class BoardError(ValueError):
+class BoardError(UserError):
     """A board that cannot be built; the message names file, thing, rule and value."""
 
 
@@ -117,9 +118,7 @@ def load_board(name: str) -> Board:
     """
     path = Path(name) if name.endswith(".toml") else BOARD_FOLDER / f"{name}.toml"
     if not path.is_file():
-        raise BoardError(
-            f"a board must be one of {', '.join(board_names())} or a file.toml, not {name!r}"
-        )
+        raise unknown(BoardError, "a board", name, board_names(), " or a file.toml")
     try:
         values = tomllib.loads(path.read_text())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -131,7 +130,7 @@ def _board(path: Path, values: dict[str, Any]) -> Board:
     known = {item.name: item for item in fields(Board)}
     for name in values:
         if name not in known:
-            raise BoardError(f"{path} may have the fields {', '.join(known)}, not {name!r}")
+            raise unknown(BoardError, f"a field of {path}", name, known)
     needed = ("name", "title", "device", "config", "input_hz", "clock_hz", "baud", "memory")
     for name in needed:
         if name not in values:

@@ -9,9 +9,8 @@ from matloom_rtl.fpga.vivado import BOARD_DEVICES
 __all__ = ["programmer_command"]
 
 _HOW = (
-    "openFPGALoader must be installed to write a bitstream; on Debian or Ubuntu: apt install "
-    "openfpgaloader, on macOS: brew install openfpgaloader, elsewhere: "
-    "https://trabucayre.github.io/openFPGALoader/guide/install.html"
+    "on Debian or Ubuntu: apt install openfpgaloader, on macOS: brew install openfpgaloader, "
+    "elsewhere: https://trabucayre.github.io/openFPGALoader/guide/install.html"
 )
 
 
@@ -26,17 +25,19 @@ def programmer_command(board: Board, bitstream: Path, flash: bool = False) -> li
     """
     suffix = BOARD_DEVICES[board.device].bitstream_suffix
     if not bitstream.is_file():
-        raise BoardError(f"a bitstream must be a file, not {str(bitstream)!r}")
+        raise BoardError(
+            f"cannot read {bitstream}: no such file", hint=f"matloom build {board.name} makes one"
+        )
     if bitstream.suffix != suffix:
         raise BoardError(
             f"a bitstream for {board.name} must end in {suffix}, not {bitstream.suffix!r}"
         )
     if not board.programmer:
         raise BoardError(
-            f"{board.name} must be programmed by a JTAG adapter of yours: "
-            f"openFPGALoader --cable YOURS {bitstream}"
+            f"{board.name} has no programmer of its own",
+            hint=f"with a JTAG adapter: openFPGALoader --cable YOURS {bitstream}",
         )
     loader = shutil.which("openFPGALoader")
     if not loader:
-        raise BoardError(_HOW)
+        raise BoardError("openFPGALoader is not installed, which writes bitstreams", hint=_HOW)
     return [loader, *board.programmer, *(["--write-flash"] if flash else []), str(bitstream)]

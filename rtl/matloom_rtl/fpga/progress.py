@@ -3,6 +3,8 @@
 import re
 from collections.abc import Callable
 
+from matloom.errors import Hinted
+
 __all__ = ["FlowError", "Progress", "Unrouted", "rounds_of"]
 
 #: What a line begins, by what it says.
@@ -29,7 +31,7 @@ _PATIENCE = 100
 _TOLD_ROUNDS = 10
 
 
-class FlowError(RuntimeError):
+class FlowError(Hinted, RuntimeError):
     """A tool of the flow is missing or failed; the message carries its error."""
 
 
@@ -37,7 +39,8 @@ class Unrouted(FlowError):
     """A routing does not come to an end; `late` where a slower clock would mend most of it."""
 
     def __init__(self, message: str, *, late: bool):
-        super().__init__(message)
+        slower = ", or a slower clock (--freq)" if late else ""
+        super().__init__(message, hint=f"try another seed (--seed){slower}")
         self.late = late
 
 
@@ -67,9 +70,8 @@ class Progress:
             self._fewest, self._best_round = shared + late, rounds
         elif rounds >= self._best_round + _PATIENCE:
             raise Unrouted(
-                f"routing must have less to mend within {_PATIENCE} rounds, and still has {what}, "
-                f"{self._fewest} of both at best: another seed places nets elsewhere"
-                + (", a slower clock has fewer late" if late else ""),
+                f"routing was given up: {_PATIENCE} rounds without progress, {what} left, "
+                f"{self._fewest} of both at best",
                 late=late > shared,
             )
 

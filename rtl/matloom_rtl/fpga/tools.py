@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from matloom.errors import install_command
 from matloom_rtl.fpga.progress import FlowError, Progress
 
 __all__ = [
@@ -94,7 +95,10 @@ def find(tool: Tool) -> Found:
     path = str(installed) if installed.exists() else shutil.which(tool.package)
     if not path:
         wanted = " or ".join((*tool.natives, tool.package))
-        raise FlowError(f"{wanted} must be installed: pip install 'matloom[fpga]'")
+        raise FlowError(
+            f"{wanted} is not installed",
+            hint=f"run: {install_command(tool.distribution or tool.package)}",
+        )
     version = importlib.metadata.version(tool.distribution or tool.package)
     return Found(path=path, name=tool.package, version=version)
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 
 from matloom.arch.soc import MEMORY_BASE, region
+from matloom.errors import UserError, unknown
 from matloom_rtl.link.settings import LinkSettings
 from matloom_rtl.soc.cpu import CPUS
 
@@ -21,7 +22,7 @@ def line_for(link: LinkSettings, cpu: str) -> LinkSettings:
         No such processor, or none of the usual rates is slow enough for it at this clock.
     """
     if cpu not in CPUS:
-        raise ValueError(f"cpu must be one of {', '.join(CPUS)}, not {cpu!r}")
+        raise unknown(UserError, "cpu", cpu, CPUS)
     shortest = CPUS[cpu].bit_cycles
     for baud in (link.baud, *(rate for rate in _RATES if rate < link.baud)):
         try:
@@ -62,7 +63,7 @@ class SocSettings:
 
     def __post_init__(self):
         if self.cpu not in CPUS:
-            raise ValueError(f"cpu must be one of {', '.join(CPUS)}, not {self.cpu!r}")
+            raise unknown(UserError, "cpu", self.cpu, CPUS)
         cycles = CPUS[self.cpu].bit_cycles
         if self.link.divisor < cycles:
             raise ValueError(

@@ -70,7 +70,7 @@ def test_the_part_is_that_of_the_definition():
     ("old", "new", "message"),
     [
         ('name = "ulx3s-85f"\n', "", "must have the field 'name', which is missing"),
-        ("input_hz", "colour", "may have the fields name, title, .*, not 'colour'"),
+        ("input_hz", "colour", "must be one of name, title, .*, not 'colour'"),
         ('"ecp5-85k"', '"ice40"', "device in .* must be one of ecp5-85k, .*, not 'ice40'"),
         ("25_000_000", '"25 MHz"', "input_hz in .* must be of type int, not '25 MHz'"),
         ("baud = 3_000_000", "baud = 0", "baud in .* must be positive, not 0"),

@@ -29,16 +29,16 @@ def test_the_call(bitstream):
 
 def test_no_loader(bitstream, monkeypatch):
     monkeypatch.setattr(programmer.shutil, "which", lambda name: None)
-    with pytest.raises(BoardError, match=r"openFPGALoader must be installed .* apt install"):
+    with pytest.raises(BoardError, match="openFPGALoader is not installed"):
         programmer.programmer_command(load_board("ulx3s-85f"), bitstream)
 
 
 @pytest.mark.usefixtures("loader")
 def test_mistakes(bitstream, tmp_path):
     board = load_board("ulx3s-85f")
-    with pytest.raises(BoardError, match=r"a bitstream must be a file, not '.*none\.bit'"):
+    with pytest.raises(BoardError, match=r"cannot read .*none\.bit: no such file"):
         programmer.programmer_command(board, tmp_path / "none.bit")
     with pytest.raises(BoardError, match=r"for tang-nano-20k must end in .fs, not '.bit'"):
         programmer.programmer_command(load_board("tang-nano-20k"), bitstream)
-    with pytest.raises(BoardError, match="colorlight-5a75b must be programmed by a JTAG adapter"):
+    with pytest.raises(BoardError, match="colorlight-5a75b has no programmer of its own"):
         programmer.programmer_command(load_board("colorlight-5a75b"), bitstream)

@@ -46,7 +46,7 @@ def test_failure_carries_the_tools_words(lines, message, tmp_path):
 
 
 def test_missing_tool_is_named():
-    with pytest.raises(FlowError, match=r"no-such-tool or yowasp-no-such must be .*pip install"):
+    with pytest.raises(FlowError, match="no-such-tool or yowasp-no-such is not installed"):
         find(MISSING)
 
 
@@ -153,16 +153,17 @@ def test_late_connections_are_told(tmp_path):
 
 def test_a_clock_that_is_too_fast_is_stopped(tmp_path):
     endless = tool(*late(9, 7, *[8, 7] * 50), then="import time; time.sleep(600)")
-    message = "0 shared wires and 7 late connections, 7 of both at best.*a slower clock"
+    message = "0 shared wires and 7 late connections left, 7 of both at best"
     with pytest.raises(Unrouted, match=message) as stopped:
         run(endless, tmp_path, "tool.log", lambda _line: None)
     assert stopped.value.late
+    assert "a slower clock (--freq)" in stopped.value.hint
 
 
 @pytest.mark.parametrize("tail", [[7] * 100, list(range(8, 108))], ids=["stands", "rises"])
 def test_routing_without_end_is_stopped(tail, tmp_path):
     endless = tool(*rounds(9, 7, *tail), then="import time; time.sleep(600)")
-    message = f"less to mend within 100 rounds, and still has {tail[-1]} shared wires, 7 of both"
+    message = f"100 rounds without progress, {tail[-1]} shared wires left, 7 of both"
     with pytest.raises(Unrouted, match=message) as stopped:
         run(endless, tmp_path, "tool.log", lambda _line: None)
     assert not stopped.value.late
