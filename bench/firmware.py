@@ -190,7 +190,7 @@ def main() -> None:
     parser.add_argument("-o", "--output", type=Path, default=ROOT / "build" / "firmware")
     options = parser.parse_args()
     if not available():
-        sys.exit("the firmware needs a compiler: pip install 'matloom[firmware]'")
+        sys.exit("the firmware needs a compiler: pip install ziglang")
     options.output.mkdir(parents=True, exist_ok=True)
     found = measure(options.output)
     for name, sizes in found.items():

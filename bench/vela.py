@@ -1,6 +1,6 @@
 """Both model collections in Arm's compiler for Ethos-U, and the seconds that each compiler takes.
 
-    pip install 'matloom[vela]'           # or, in another environment: pip install ethos-u-vela
+    python -m pip install '.[vela]'       # or, in another environment: pip install ethos-u-vela
     python bench/vela.py                  # all, into docs/results/vela.json; minutes
     python bench/vela.py --vela PATH      # the command `vela` of another environment
     python bench/vela.py --only kws       # print networks whose name contains this
@@ -111,7 +111,7 @@ def command_of(chosen: str | None) -> str:
     found = shutil.which(chosen or "vela", path=usual)
     if found is None:
         raise SystemExit(
-            f"{chosen or 'vela'} is absent: pip install 'matloom[vela]', or name it by --vela"
+            f"{chosen or 'vela'} is absent: pip install ethos-u-vela, or name it by --vela"
         )
     return found
 

@@ -1,6 +1,6 @@
 """Trains the digit network, quantises it to int8 and writes the .tflite file of the demonstration.
 
-    pip install "matloom[train]"
+    python -m pip install ".[train]"     # in the clone
     python examples/digits/train.py --output digits.tflite
 
 The settings were fixed beforehand: the 360 held-out digits are only measured with, after training.

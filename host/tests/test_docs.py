@@ -93,6 +93,27 @@ def test_numbers_of_the_walkthrough():
     assert quantize_multiplier(0.05 * 0.01 / 0.1) == (1_374_389_535, -7)
 
 
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_installing_is_a_command_to_copy(page):
+    """Commands that install are in blocks of their own; no index has the package."""
+    text = page.read_text()
+    blocks = re.compile(r"^```.*?^```|^    .*?$", re.MULTILINE | re.DOTALL)
+    assert "pip install" not in blocks.sub("", text)
+    assert not re.search(r"matloom\[|pip install (-\S+ )*['\"]?matloom\b", text)
+
+
+def test_first_commands_run_in_their_order(tmp_path):
+    """Those of README, from an empty folder: what one needs, an earlier one has written."""
+    first = (ROOT / "README.md").read_text().split("## On a board")[0]
+    lines = re.findall(r"^\$ (matloom .*)$", first, re.MULTILINE)
+    assert len(lines) >= 4
+    for line in lines:
+        words = shlex.split(line)
+        words[0] = str(Path(sys.executable).with_name(words[0]))
+        done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True)
+        assert done.returncode == 0, f"{line}: {done.stderr}"
+
+
 def test_files_that_are_named_exist():
     for name in ("CONTRIBUTING.md", "docs/extending.md", "docs/tour.md"):
         for path in re.findall(

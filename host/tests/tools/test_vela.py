@@ -55,5 +55,5 @@ def test_what_vela_refuses_is_said(stand_in):
 
 
 def test_a_command_that_is_absent():
-    with pytest.raises(SystemExit, match=r"nowhere is absent: pip install 'matloom\[vela\]'"):
+    with pytest.raises(SystemExit, match=r"nowhere is absent: pip install ethos-u-vela"):
         vela.command_of("nowhere")
