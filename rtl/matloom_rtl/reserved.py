@@ -37,7 +37,7 @@ RESERVED = frozenset(_WORDS.split())
 
 
 def rename_reserved(fragment: Fragment) -> None:
-    """Give each signal and part of an elaborated design that is called as a keyword a trailing `_`."""
+    """Give each signal and part of an elaborated design named like a keyword a trailing `_`."""
     # Amaranth has no public way to look into an elaborated unit.
     for statements in fragment.statements.values():
         for statement in statements:
