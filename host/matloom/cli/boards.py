@@ -95,6 +95,7 @@ def build(
     from matloom_rtl.board.definition import load_board
     from matloom_rtl.board.plan import make_plan
     from matloom_rtl.fpga.progress import FlowError
+    from matloom_rtl.fpga.tools import find
     from matloom_rtl.fpga.vivado import VIVADO_DEVICES
 
     processor = _processor(soc, cpu)
@@ -107,8 +108,12 @@ def build(
     clock_hz = round(freq * 1e6) if freq else None
     rom = boot_rom() if processor else None
     plan = make_plan(found, config, clock_hz, rom, processor or "default")
+    # Before the work: synthesis takes a minute, and placement would only then miss its tool.
+    for tool in plan.device.tools:
+        find(tool)
     engine = config or plan.board.config
     click.echo(f"{plan.board.title}: {engine} at {plan.clock_mhz:.4g} MHz, {plan.device.name}")
+    click.echo("synthesis, placement and routing take 10 to 45 minutes for each seed that is tried")
     first, seeds = placement["seed"], placement["seeds"]
     first = plan.board.seed if first is None else first
     tried = tuple(range(first, first + (seeds or _MOST_SEEDS)))
