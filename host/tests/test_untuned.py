@@ -3,9 +3,8 @@
 import pytest
 
 from matloom.compiler import compile_network
-from matloom.device.open import open_device
 from matloom.frontend.tflite import load_tflite
-from matloom.runtime import Session
+from matloom.runtime import load
 from matloom.testing.recorded import compare_recorded
 
 #: By network, the interpreter that gave its outputs.
@@ -63,5 +62,5 @@ def test_recorded_outputs_on_the_model(untuned, network, preset):
             pytest.importorskip(package, reason=f"{package} is not installed")
     graph = load_tflite(untuned / "models" / f"{network}.tflite")
     program = compile_network(graph, preset, check="none")
-    session = Session(program, open_device("model", preset), "model")
-    compare_recorded(untuned, network, {**SHORT, **LONG}[network], session)
+    with load(program, device="model") as session:
+        compare_recorded(untuned, network, {**SHORT, **LONG}[network], session)

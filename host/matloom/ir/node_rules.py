@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from matloom.ir.attributes import Activation
 from matloom.ir.graph import Graph, Node, Op, Tensor
+from matloom.ir.moves import reduced_shape
 from matloom.ir.operators import OPERATORS, Operator
 from matloom.ir.scales import (
     activation_range,
@@ -21,6 +22,7 @@ from matloom.ir.scales import (
     softmax_scale,
     unary_multiplier,
 )
+from matloom.ir.shapes import same_shape
 
 __all__ = ["QUANTISED", "Problem", "node_problems"]
 
@@ -33,6 +35,10 @@ FIXED_OUTPUTS = {
     (Op.SOFTMAX, "int8"): (1 / 256, -128),
     (Op.SOFTMAX, "uint8"): (1 / 256, 0),
 }
+
+#: Rules of operators that write their output's elements in order, whatever its axes; others find
+#: places by the lengths of axes, and read beyond a shape that has fewer.
+_FLAT = (same_shape, reduced_shape)
 
 #: Operators that are a limit, and whether on their input (0) or output (1): RELU6 keeps its scale.
 LIMITS = {Op.RELU: (Activation.RELU, 1), Op.RELU6: (Activation.RELU6, 0)}
@@ -204,7 +210,7 @@ def _ratios(tensors: Mapping[int, Tensor], node: Node) -> Iterator[Problem]:
 def _shape(
     node: Node, rules: Operator, inputs: Sequence[Tensor], outputs: Sequence[Tensor]
 ) -> Iterator[Problem]:
-    """Check the outputs' shapes; other axes for as many elements are no contradiction."""
+    """Check the outputs' shapes; other axes for as many elements need not be a contradiction."""
     if rules.shape is None and rules.parts is None:
         if inputs[0].size != outputs[0].size:
             sentence = f"must give {inputs[0].size} elements, not {outputs[0].size}"
@@ -230,4 +236,5 @@ def _shape(
         loose = node.op is Op.FULLY_CONNECTED and same
         if shape != output.shape and not (loose and shape[-1:] == output.shape[-1:]):
             sentence = f"must have an output of shape {shape}, not {output.shape}"
-            yield Problem(sentence=sentence, contradiction=not same)
+            flat = rules.shape in _FLAT
+            yield Problem(sentence=sentence, contradiction=not (same and flat))

@@ -269,6 +269,14 @@ def test_an_output_declared_with_other_axes(op, shape):
     assert program.outputs[0].shape == shape
 
 
+@pytest.mark.parametrize("shape", [(9, 1), (9,), (1, 3, 3), (1, 1, 9, 1)])
+def test_a_pool_declared_with_other_axes(shape):
+    """TensorFlow Lite Micro would take lengths of axes that are not there."""
+    attributes = Pool2D(window=(2, 2), stride=(2, 2), padding=VALID, activation=Activation.NONE)
+    graph = one(Op.MAX_POOL_2D, [tensor("x", (1, 6, 6, 1))], tensor("y", shape), attributes)
+    assert check(write_tflite(graph), LITERT).outputs[0].shape == shape
+
+
 def adding(shape=(1, 4)):
     arithmetic = Instances([5, 4]).make(Op.ADD).nodes[0].attributes
     none = replace(arithmetic, activation=Activation.NONE)
