@@ -1,10 +1,10 @@
-"""TensorFlow Lite Micro and LiteRT in a process of their own, which a file may end.
+"""TensorFlow Lite Micro, LiteRT and Matloom in a process of their own, which a file may end.
 
     python -m single_operators.reference
 
-reads pickled requests from standard input and answers on standard output: for each interpreter the
-outputs of every call, or the sentence with which it refuses. The parent starts another process
-where one dies, and takes the death for a refusal.
+reads pickled requests from standard input and answers on standard output: the outputs of every
+call, or the sentence with which a runtime refuses. The parent starts another process where one
+dies, and says so.
 """
 
 import os
@@ -23,17 +23,21 @@ from numpy.typing import NDArray
 __all__ = ["Answer", "References"]
 
 #: Seconds that an interpreter may take for a file of one operator.
-_PATIENCE = 30
+_PATIENCE = 60
 
 _Arrays = list[NDArray[Any]]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """What an interpreter made of a file: outputs of each call in order, or why there are none."""
+    """What a runtime made of a file: outputs of each call in order, or why there are none.
+
+    `raw` says that it ended by an exception of no kind that is meant for users, or by a crash.
+    """
 
     calls: tuple[_Arrays, ...] = ()
     refusal: str = ""
+    raw: bool = False
 
     @property
     def ran(self) -> bool:
@@ -42,7 +46,7 @@ class Answer:
 
 
 class References:
-    """Both interpreters, in a process that is replaced when it dies."""
+    """All runtimes, in a process that is replaced when it dies."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
@@ -53,19 +57,22 @@ class References:
     def __exit__(self, *error: object) -> None:
         self._end()
 
-    def ask(self, interpreter: str, content: bytes, calls: list[_Arrays]) -> Answer:
-        """Return the answer of ``tflm`` or ``litert`` to a file, on inputs in the file's order."""
+    def ask(self, runtime: str, content: bytes, calls: list[_Arrays]) -> Answer:
+        """Return the answer of a runtime to a file, on inputs in the file's order.
+
+        `runtime` is ``tflm``, ``litert`` or ``matloom:`` and a configuration.
+        """
         process = self._process or self._start()
         assert process.stdin is not None
-        request = pickle.dumps((interpreter, content, calls))
+        request = pickle.dumps((runtime, content, calls))
         try:
             process.stdin.write(struct.pack("<I", len(request)) + request)
             process.stdin.flush()
-            kind, made = pickle.loads(self._answer(process))
+            answer: Answer = pickle.loads(self._answer(process))
         except (EOFError, BrokenPipeError, TimeoutError) as error:
             self._end()
-            return Answer(refusal=f"the process ends: {type(error).__name__}")
-        return Answer(calls=tuple(made)) if kind == "ran" else Answer(refusal=made)
+            return Answer(refusal=f"the process ends: {type(error).__name__}", raw=True)
+        return answer
 
     def _answer(self, process: subprocess.Popen[bytes]) -> bytes:
         (size,) = struct.unpack("<I", self._read(process, 4))
@@ -137,23 +144,55 @@ def _litert(content: bytes, calls: list[_Arrays]) -> list[_Arrays]:
     return found
 
 
+def _matloom(content: bytes, calls: list[_Arrays], config: str) -> list[_Arrays]:
+    import matloom
+    from matloom.frontend.tflite import load_tflite
+
+    program = matloom.compile(load_tflite(content), config, check="none")
+    found = []
+    with matloom.load(program, device="model") as session:
+        for arrays in calls:
+            pairs = zip(program.inputs, arrays, strict=True)
+            made = session.run({info.name: array for info, array in pairs})
+            found.append([np.asarray(made[info.name]) for info in program.outputs])
+    return found
+
+
+def _run(runtime: str, content: bytes, calls: list[_Arrays]) -> list[_Arrays]:
+    if runtime == "tflm":
+        return _tflm(content, calls)
+    if runtime == "litert":
+        return _litert(content, calls)
+    return _matloom(content, calls, runtime.removeprefix("matloom:"))
+
+
+def _answer_of(runtime: str, content: bytes, calls: list[_Arrays]) -> Answer:
+    from matloom.errors import UserError
+
+    try:
+        return Answer(calls=tuple(_run(runtime, content, calls)))
+    except UserError as error:
+        text = str(error)
+        # A sentence is one line.
+        return Answer(refusal=f"{type(error).__name__}: {text}", raw="\n" in text)
+    except Exception as error:
+        line = (str(error).strip().splitlines() or [""])[-1]
+        return Answer(refusal=f"{type(error).__name__}: {line}", raw=True)
+
+
 def _serve() -> None:
     """Answer requests until there are no more."""
     source, target = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
     # The libraries write to standard output, too.
     os.dup2(2, 1)
     while head := source.read(4):
-        interpreter, content, calls = pickle.loads(source.read(*struct.unpack("<I", head)))
-        run = _tflm if interpreter == "tflm" else _litert
-        try:
-            answer: tuple[str, Any] = ("ran", run(content, calls))
-        except Exception as error:
-            line = (str(error).strip().splitlines() or [""])[-1]
-            answer = ("refused", f"{type(error).__name__}: {line}")
-        data = pickle.dumps(answer)
+        data = pickle.dumps(_answer_of(*pickle.loads(source.read(*struct.unpack("<I", head)))))
         target.write(struct.pack("<I", len(data)) + data)
         target.flush()
 
 
 if __name__ == "__main__":
-    _serve()
+    # Pickled answers name the class by its module, which is no script.
+    from single_operators import reference
+
+    reference._serve()

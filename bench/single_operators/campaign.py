@@ -1,0 +1,127 @@
+"""One random file on three runtimes: what each makes of it, and whether Matloom may do what it did."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from single_operators.builder import Builder, input_arrays
+from single_operators.model_file import FileNetwork, write_file
+from single_operators.oddities import make_odd
+from single_operators.operators import draw_operator
+from single_operators.reference import Answer, References
+
+__all__ = ["Case", "Verdict", "draw_case", "judge"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """A random file by its seed."""
+
+    seed: int
+    operator: str
+    oddities: tuple[str, ...]
+    network: FileNetwork
+    content: bytes
+    calls: list[list[NDArray[Any]]]
+
+    def __str__(self) -> str:
+        types = "/".join(self.network.tensors[at].dtype for at in self.network.operators[0].inputs)
+        return f"seed {self.seed}: {self.operator} {types} ({', '.join(self.oddities) or 'plain'})"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """What became of a case: ``equal``, ``refused`` as by both interpreters, or a failure.
+
+    Failures are ``wrong`` (other numbers than the interpreter that counts), ``refuses`` (what an
+    interpreter runs) and ``raw`` (an exception that is no sentence of the project's).
+    """
+
+    case: Case
+    kind: str
+    detail: str = ""
+
+    @property
+    def failed(self) -> bool:
+        """Whether the project did what it must not."""
+        return self.kind not in ("equal", "refused")
+
+    def __str__(self) -> str:
+        return f"{self.case}: {self.kind} {self.detail}".rstrip()
+
+
+def draw_case(seed: int, operator: str | None = None, *, odd: bool = True) -> Case:
+    """Return the case of a seed."""
+    builder = Builder(seed)
+    name, network = draw_operator(builder, operator)
+    oddities: tuple[str, ...] = ()
+    if odd:
+        oddities, network = make_odd(network, builder.random)
+    return Case(
+        seed=seed,
+        operator=name,
+        oddities=oddities,
+        network=network,
+        content=write_file(network),
+        calls=input_arrays(network, seed),
+    )
+
+
+def judge(case: Case, references: References, config: str = "nano") -> Verdict:
+    """Return the verdict of a case: equal where an interpreter runs it, else one sentence."""
+    ours = references.ask(f"matloom:{config}", case.content, case.calls)
+    if ours.raw:
+        return Verdict(case=case, kind="raw", detail=ours.refusal)
+    answers = {name: references.ask(name, case.content, case.calls) for name in ("tflm", "litert")}
+    ran = {name: answer for name, answer in answers.items() if answer.ran}
+    if not ours.ran:
+        if ran:
+            return Verdict(case=case, kind="refuses", detail=f"{ours.refusal} [{', '.join(ran)}]")
+        return Verdict(case=case, kind="refused", detail=ours.refusal)
+    if not ran:
+        why = "; ".join(f"{name}: {answer.refusal}" for name, answer in answers.items())
+        return Verdict(case=case, kind="alone", detail=why)
+    differences = {name: _difference(ours, answer) for name, answer in ran.items()}
+    wanted = "litert" if "litert" in ran and (_garbage(case) or "tflm" not in ran) else "tflm"
+    if differences.get(wanted, "") == "":
+        return Verdict(case=case, kind="equal")
+    shown = "; ".join(f"{name}: {text or 'equal'}" for name, text in differences.items())
+    return Verdict(case=case, kind="wrong", detail=shown)
+
+
+def _garbage(case: Case) -> bool:
+    """Return whether TensorFlow Lite Micro runs a file without reading what it says.
+
+    It takes buffers outside the flatbuffer for empty ones, and one scale for all channels of
+    DEQUANTIZE.
+    """
+    many = case.operator == "DEQUANTIZE" and len(case.network.tensors[0].scales) > 1
+    return case.network.outside or many
+
+
+def _difference(ours: Answer, theirs: Answer) -> str:
+    """Return where answers differ; nothing where they do not."""
+    for call, (mine, other) in enumerate(zip(ours.calls, theirs.calls, strict=True)):
+        for at, (found, wanted) in enumerate(zip(mine, other, strict=True)):
+            text = _apart(found, wanted)
+            if text:
+                return f"call {call}, output {at}: {text}"
+    return ""
+
+
+def _apart(found: NDArray[Any], wanted: NDArray[Any]) -> str:
+    if found.size != wanted.size or found.dtype != wanted.dtype:
+        return f"{found.dtype} {found.shape}, not {wanted.dtype} {wanted.shape}"
+    found, wanted = found.reshape(-1), wanted.reshape(-1)
+    if wanted.dtype.kind == "f":
+        finite = wanted[np.isfinite(wanted)]
+        room = 1e-5 * float(np.abs(finite).max(initial=0))
+        wrong = ~np.isclose(found, wanted, rtol=1e-5, atol=room, equal_nan=True)
+    else:
+        wrong = found != wanted
+    if not wrong.any():
+        return ""
+    at = int(np.argmax(wrong))
+    return f"{int(wrong.sum())} of {wrong.size}, at {at} {found[at]}, not {wanted[at]}"

@@ -1,0 +1,175 @@
+"""What tools write differently: each function changes one thing about a file, if it can."""
+
+import random
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from single_operators.model_file import FileNetwork, FileTensor
+
+__all__ = ["ODDITIES", "make_odd"]
+
+_Change = Callable[[FileNetwork, random.Random], FileNetwork]
+
+
+def _tensors(network: FileNetwork, change: Callable[[int, FileTensor], FileTensor]) -> FileNetwork:
+    changed = (change(at, tensor) for at, tensor in enumerate(network.tensors))
+    return replace(network, tensors=tuple(changed))
+
+
+def _one(
+    network: FileNetwork, number: int, change: Callable[[FileTensor], FileTensor]
+) -> FileNetwork:
+    return _tensors(network, lambda at, tensor: change(tensor) if at == number else tensor)
+
+
+def _without_options(network: FileNetwork, draw: random.Random) -> FileNetwork:
+    (operator,) = network.operators
+    return replace(network, operators=(replace(operator, options=None),))
+
+
+def _one_zero_point(network: FileNetwork, draw: random.Random) -> FileNetwork:
+    """One zero point for many scales, or many for one."""
+
+    def change(at: int, tensor: FileTensor) -> FileTensor:
+        if len(tensor.scales) > 1:
+            return replace(tensor, zeros=tensor.zeros[:1] if draw.random() < 0.8 else ())
+        return tensor
+
+    return _tensors(network, change)
+
+
+def _wrong_axis(network: FileNetwork, draw: random.Random) -> FileNetwork:
+    def change(at: int, tensor: FileTensor) -> FileTensor:
+        return replace(tensor, axis=draw.randint(0, 3)) if tensor.scales else tensor
+
+    return _tensors(network, change)
+
+
+def _other_rank(network: FileNetwork, draw: random.Random) -> FileNetwork:
+    """Another shape of the same bytes for an output."""
+    number = draw.choice(network.outputs)
+    shape = network.tensors[number].shape
+    total = int(np.prod(shape))
+    others = [(total,), (1, *shape), (*shape, 1), tuple(n for n in shape if n != 1), (1, total)]
+    return _one(network, number, lambda tensor: replace(tensor, shape=draw.choice(others)))
+
+
+def _names(network: FileNetwork, draw: random.Random) -> FileNetwork:
+    pool = ("", "a", "a", "t1", "t0", "a:1", "t0:1", "tensor_1", "model file", "é", None)
+    few = draw.sample(pool, 3)
+    return _tensors(network, lambda at, tensor: replace(tensor, name=draw.choice(few)))
+
+
+def _outside(network: FileNetwork, draw: random.Random) -> FileNetwork:
+    return replace(network, outside=True)
+
+
+def _zero_size(network: FileNetwork, draw: random.Random) -> FileNetwork:
+    """One axis of length 0, in every tensor that has its length there."""
+    number = draw.choice(network.inputs) if network.inputs else 0
+    shape = network.tensors[number].shape
+    if not shape:
+        return network
+    axis = draw.randrange(len(shape))
+
+    def change(at: int, tensor: FileTensor) -> FileTensor:
+        same = len(tensor.shape) > axis and tensor.shape[axis] == shape[axis]
+        if (at in network.outputs and same) or at == number:
+            return replace(tensor, shape=(*tensor.shape[:axis], 0, *tensor.shape[axis + 1 :]))
+        return tensor
+
+    return _tensors(network, change)
+
+
+def _twice(network: FileNetwork, draw: random.Random) -> FileNetwork:
+    """An output is listed twice, or an input is an output as well."""
+    if draw.random() < 0.5 or not network.inputs:
+        return replace(network, outputs=(*network.outputs, network.outputs[0]))
+    return replace(network, outputs=(*network.outputs, network.inputs[0]))
+
+
+def _in_place(network: FileNetwork, draw: random.Random) -> FileNetwork:
+    """The operator writes its own input."""
+    (operator,) = network.operators
+    for number in network.inputs:
+        if network.tensors[number].shape == network.tensors[operator.outputs[0]].shape:
+            outputs = (number, *operator.outputs[1:])
+            return replace(
+                network, operators=(replace(operator, outputs=outputs),), outputs=outputs
+            )
+    return network
+
+
+def _without_scales(network: FileNetwork, draw: random.Random) -> FileNetwork:
+    """No quantisation, of all tensors or of one."""
+    everywhere = draw.random() < 0.6
+    number = draw.randrange(len(network.tensors))
+
+    def change(at: int, tensor: FileTensor) -> FileTensor:
+        return replace(tensor, scales=(), zeros=()) if everywhere or at == number else tensor
+
+    return _tensors(network, change)
+
+
+def _without_zeros(network: FileNetwork, draw: random.Random) -> FileNetwork:
+    return _tensors(network, lambda at, tensor: replace(tensor, zeros=()))
+
+
+def _absent_bias(network: FileNetwork, draw: random.Random) -> FileNetwork:
+    """A third input that is absent as the file says it: by -1."""
+    (operator,) = network.operators
+    if len(operator.inputs) < 3:
+        return network
+    inputs = (*operator.inputs[:-1], -1)
+    return replace(network, operators=(replace(operator, inputs=inputs),))
+
+
+def _scale_of_zero(network: FileNetwork, draw: random.Random) -> FileNetwork:
+    """Constants that are all zero, with a scale of 0, as converters write them."""
+
+    def change(at: int, tensor: FileTensor) -> FileTensor:
+        if tensor.data is None or not tensor.scales or tensor.dtype == "int4":
+            return tensor
+        scales = (0.0,) * len(tensor.scales)
+        return replace(tensor, data=np.zeros_like(tensor.data), scales=scales)
+
+    return _tensors(network, change)
+
+
+def _computed_parameters(network: FileNetwork, draw: random.Random) -> FileNetwork:
+    """A constant that is an input instead."""
+    constants = [at for at, tensor in enumerate(network.tensors) if tensor.data is not None]
+    if not constants:
+        return network
+    number = draw.choice(constants)
+    changed = _one(network, number, lambda tensor: replace(tensor, data=None))
+    return replace(changed, inputs=(*network.inputs, number))
+
+
+ODDITIES: dict[str, _Change] = {
+    "no options": _without_options,
+    "one zero point": _one_zero_point,
+    "wrong axis": _wrong_axis,
+    "other rank": _other_rank,
+    "names": _names,
+    "outside": _outside,
+    "zero size": _zero_size,
+    "twice": _twice,
+    "in place": _in_place,
+    "no scales": _without_scales,
+    "no zero points": _without_zeros,
+    "absent input": _absent_bias,
+    "scale of zero": _scale_of_zero,
+    "computed constant": _computed_parameters,
+}
+
+
+def make_odd(network: FileNetwork, draw: random.Random) -> tuple[tuple[str, ...], FileNetwork]:
+    """Return the names of none, one or two oddities, and the file with them."""
+    count = draw.choice((0, 0, 1, 1, 1, 2))
+    chosen = draw.sample(list(ODDITIES), count)
+    for name in chosen:
+        network = ODDITIES[name](network, draw)
+    return tuple(chosen), network

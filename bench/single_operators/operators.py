@@ -1,0 +1,523 @@
+"""One function for each family of operators: draws a plain file of it; oddities come later."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from single_operators.builder import Builder
+from single_operators.model_file import FileNetwork
+
+__all__ = ["OPERATORS", "draw_operator"]
+
+_Draw = Callable[[Builder, str], FileNetwork]
+_ACTIVATIONS = (*[0] * 4, 1, 2, 3)
+
+
+def _activation(b: Builder) -> int:
+    return b.random.choice(_ACTIVATIONS)
+
+
+def _arithmetic(b: Builder, name: str) -> FileNetwork:
+    """Sums, products and limits of two tensors, broadcast or not, one of them constant or not."""
+    shape = b.shape()
+    other = tuple(1 if b.chance(0.2) else length for length in shape)[int(b.chance(0.2)) :]
+    if b.chance(0.5):
+        other = shape
+    limits = name in ("MAXIMUM", "MINIMUM")
+    if b.dtype == "float32" and b.chance(0.2):
+        b.dtype = "int32"
+    first = b.given(shape)
+    kept = {}
+    if limits and b.chance(0.9):
+        kept = {"scales": b.tensors[first].scales, "zeros": b.tensors[first].zeros}
+    make = b.constant if b.chance(0.3) else b.given
+    second = make(other, **kept)
+    output = b.like(first) if limits and b.chance(0.9) else b.tensor(shape)
+    pair = (second, first) if b.chance(0.3) and other == shape else (first, second)
+    fields = {} if limits else {"fusedActivationFunction": _activation(b)}
+    kind = {"ADD": "Add", "SUB": "Sub", "MUL": "Mul"}.get(name, "MaximumMinimum")
+    return b.network(name, pair, (output,), (f"{kind}Options", fields))
+
+
+def _pool(b: Builder, name: str) -> FileNetwork:
+    shape = b.shape(4, 9)
+    fields = {
+        "filterWidth": b.random.randint(1, 3),
+        "filterHeight": b.random.randint(1, 3),
+        "strideW": b.random.randint(1, 3),
+        "strideH": b.random.randint(1, 3),
+        "padding": b.random.randint(0, 1),
+        "fusedActivationFunction": _activation(b),
+    }
+    window = (fields["filterHeight"], fields["filterWidth"])
+    strides = (fields["strideH"], fields["strideW"])
+    sizes = _sizes(shape[1:3], window, strides, (1, 1), fields["padding"])
+    given = b.given(shape)
+    made = (shape[0], *sizes, shape[3])
+    output = b.like(given, made) if b.chance(0.9) else b.tensor(made)
+    return b.network(name, (given,), (output,), ("Pool2DOptions", fields))
+
+
+def _sizes(
+    given: Sequence[int],
+    window: Sequence[int],
+    strides: Sequence[int],
+    dilations: Sequence[int],
+    padding: int,
+) -> tuple[int, ...]:
+    """Return the output's rows and columns; at least one each."""
+    found = []
+    for size, kernel, stride, dilation in zip(given, window, strides, dilations, strict=True):
+        reach = (kernel - 1) * dilation + 1
+        found.append(-(-size // stride) if padding == 0 else max((size - reach) // stride + 1, 1))
+    return tuple(found)
+
+
+def _weights(
+    b: Builder, shape: Sequence[int], axis: int, given: int
+) -> tuple[int, tuple[float, ...]]:
+    """Return the number of weights, of the type that goes with the input's, and their scales."""
+    dtype = "float32" if b.dtype == "float32" else "uint8" if b.dtype == "uint8" else "int8"
+    if b.dtype == "float32" and b.chance(0.5):
+        dtype = "int8"  # Hybrid: the input is quantised as the layer runs.
+    if dtype == "float32":
+        return b.constant(shape, dtype), ()
+    if dtype == "int8" and b.chance(0.25):
+        dtype = "int4"
+    channels = shape[axis] if dtype != "uint8" and b.chance(0.7) else 1
+    low = 1e-7 if b.extreme else 1e-3
+    scales = tuple(
+        float(np.float32(np.exp(b.random.uniform(np.log(low), np.log(0.1)))))
+        for _ in range(channels)
+    )
+    zeros = tuple(b.zero("uint8") if dtype == "uint8" else 0 for _ in range(channels))
+    return b.constant(shape, dtype, scales=scales, zeros=zeros, axis=axis), scales
+
+
+def _bias(b: Builder, channels: int, given: int, scales: tuple[float, ...]) -> list[int]:
+    """Return the number of a bias, or none."""
+    if b.chance(0.3):
+        return []
+    if b.dtype == "float32":
+        return [b.constant((channels,), "float32")]
+    dtype = "int64" if b.dtype == "int16" and b.chance(0.7) else "int32"
+    products = tuple(float(np.float32(b.tensors[given].scales[0] * scale)) for scale in scales)
+    data = b.noise.integers(-2000, 2000, channels).astype(dtype)
+    return [b.tensor((channels,), dtype, data=data, scales=products, zeros=(0,) * len(scales))]
+
+
+def _result(
+    b: Builder, shape: Sequence[int], given: int, scales: tuple[float, ...], depth: int
+) -> int:
+    """Return the number of a layer's output, its scale such that results fill its range."""
+    if not scales or b.dtype == "float32" or (b.extreme and b.chance(0.5)):
+        return b.tensor(shape)
+    typical = b.tensors[given].scales[0] * max(scales) * 74 * 74 * depth**0.5
+    if b.dtype == "int16":
+        typical *= 256
+    levels = 2**14 if b.dtype == "int16" else 64
+    scale = float(np.float32(min(max(typical / levels, 1e-37), 1e37)))
+    return b.tensor(shape, scales=(scale,), zeros=(b.zero(b.dtype),))
+
+
+def _convolution(b: Builder, name: str) -> FileNetwork:
+    shape, depthwise = b.shape(4, 8), name == "DEPTHWISE_CONV_2D"
+    window = (b.random.randint(1, 3), b.random.randint(1, 3))
+    multiplier = b.random.randint(1, 3) if depthwise else 1
+    channels = shape[3] * multiplier if depthwise else b.random.randint(1, 9)
+    fields = {
+        "padding": b.random.randint(0, 1),
+        "strideW": b.random.randint(1, 2),
+        "strideH": b.random.randint(1, 2),
+        "dilationWFactor": b.random.choice((1, 1, 1, 2)),
+        "dilationHFactor": b.random.choice((1, 1, 1, 2)),
+        "fusedActivationFunction": _activation(b),
+    }
+    if depthwise:
+        fields["depthMultiplier"] = multiplier
+        filters = (1, *window, channels)
+    else:
+        filters = (channels, *window, shape[3])
+    given = b.given(shape)
+    weights, scales = _weights(b, filters, 3 if depthwise else 0, given)
+    bias = _bias(b, channels, given, scales)
+    strides = (fields["strideH"], fields["strideW"])
+    dilations = (fields["dilationHFactor"], fields["dilationWFactor"])
+    sizes = _sizes(shape[1:3], window, strides, dilations, fields["padding"])
+    depth = window[0] * window[1] * (1 if depthwise else shape[3])
+    output = _result(b, (shape[0], *sizes, channels), given, scales, depth)
+    kind = "DepthwiseConv2DOptions" if depthwise else "Conv2DOptions"
+    version = 3 if b.dtype == "int8" else 1
+    return b.network(name, (given, weights, *bias), (output,), (kind, fields), version)
+
+
+def _transposed(b: Builder, name: str) -> FileNetwork:
+    shape, channels = b.shape(4, 5), b.random.randint(1, 5)
+    window = (b.random.randint(1, 3), b.random.randint(1, 3))
+    strides, padding = (b.random.randint(1, 2), b.random.randint(1, 2)), b.random.randint(0, 1)
+    sizes = [
+        size * stride if padding == 0 else (size - 1) * stride + max(kernel, stride)
+        for size, kernel, stride in zip(shape[1:3], window, strides, strict=True)
+    ]
+    made = (shape[0], *sizes, channels)
+    size = b.numbers(made)
+    given = b.given(shape)
+    weights, scales = _weights(b, (channels, *window, shape[3]), 0, given)
+    bias = _bias(b, channels, given, scales)
+    output = _result(b, made, given, scales, window[0] * window[1] * shape[3])
+    fields = {"padding": padding, "strideH": strides[0], "strideW": strides[1]}
+    inputs = (size, weights, given, *bias)
+    return b.network(name, inputs, (output,), ("TransposeConvOptions", fields), 3)
+
+
+def _dense(b: Builder, name: str) -> FileNetwork:
+    rank, depth, channels = b.random.choice((1, 2, 2, 2, 3, 4)), b.random.randint(1, 17), 0
+    channels = b.random.randint(1, 9)
+    shape = (*b.shape(rank - 1, 4), depth)
+    keep = b.chance(0.3)
+    rows = int(np.prod(shape[:-1]))
+    given = b.given(shape)
+    weights, scales = _weights(b, (channels, depth), 0, given)
+    bias = _bias(b, channels, given, scales)
+    made = (*shape[:-1], channels) if keep else (rows, channels)
+    output = _result(b, made, given, scales, depth)
+    fields = {"fusedActivationFunction": _activation(b), "keepNumDims": keep}
+    options = ("FullyConnectedOptions", fields)
+    return b.network(name, (given, weights, *bias), (output,), options, 4)
+
+
+def _unary(b: Builder, name: str) -> FileNetwork:
+    """Activations and whatever else takes one tensor to another of its shape."""
+    given = b.given(b.shape())
+    fixed = {
+        "LOGISTIC": {"int8": (1 / 256, -128), "uint8": (1 / 256, 0), "int16": (1 / 32768, 0)},
+        "TANH": {"int8": (1 / 128, 0), "uint8": (1 / 128, 128), "int16": (1 / 32768, 0)},
+        "L2_NORMALIZATION": {"int8": (1 / 128, 0), "uint8": (1 / 128, 128)},
+    }.get(name, {})
+    same = name in ("RELU6", "ABS", "NEG", "FLOOR", "CEIL", "ROUND")
+    if same and b.chance(0.8):
+        output = b.like(given)
+    elif b.dtype in fixed and b.chance(0.85):
+        scale, zero = fixed[b.dtype]
+        output = b.tensor(b.tensors[given].shape, scales=(scale,), zeros=(zero,))
+    else:
+        output = b.tensor(b.tensors[given].shape)
+    options: tuple[str, dict[str, Any]] | None = None
+    if name == "LEAKY_RELU":
+        options = ("LeakyReluOptions", {"alpha": b.random.choice((0.1, 0.01, 0.0, 1.0, 1.5, -0.5))})
+    if name in ("EXP", "ABS", "SQUARE", "NEG", "RSQRT"):
+        kind = {"EXP": "Exp", "ABS": "Abs", "SQUARE": "Square", "NEG": "Neg"}.get(name)
+        options = None if kind is None else (f"{kind}Options", {})
+    if name == "L2_NORMALIZATION":
+        options = ("L2NormOptions", {})
+    return b.network(name, (given,), (output,), options)
+
+
+def _softmax(b: Builder, name: str) -> FileNetwork:
+    given = b.given(b.shape(b.random.choice((1, 2, 2, 3, 4)), 8))
+    shape, dtype = b.tensors[given].shape, b.dtype
+    if name == "LOG_SOFTMAX":
+        fixed: dict[str, Any] = {"int8": (16 / 256, 127), "uint8": (16 / 256, 255)}
+        options: tuple[str, dict[str, Any]] = ("LogSoftmaxOptions", {})
+    else:
+        fixed = {"int8": (1 / 256, -128), "uint8": (1 / 256, 0), "int16": (1 / 32768, 0)}
+        options = ("SoftmaxOptions", {"beta": b.random.choice((1.0, 1.0, 1.0, 0.5, 10.0, 0.001))})
+        if dtype == "int8" and b.chance(0.2):
+            dtype = "int16"
+            fixed = {"int16": (1 / 65536, -32768)}
+    if dtype in fixed and b.chance(0.85):
+        scale, zero = fixed[dtype]
+        output = b.tensor(shape, dtype, scales=(scale,), zeros=(zero,))
+    else:
+        output = b.tensor(shape, dtype)
+    return b.network(name, (given,), (output,), options)
+
+
+def _conversion(b: Builder, name: str) -> FileNetwork:
+    types = ("int8", "uint8", "int16", "float32", "int32")
+    source = "float32" if name == "QUANTIZE" and b.chance(0.4) else b.random.choice(types)
+    target = "float32" if name == "DEQUANTIZE" else b.random.choice(types[:3])
+    shape = b.shape()
+    given = b.given(shape, source)
+    output = b.tensor(shape, target)
+    kind = "QuantizeOptions" if name == "QUANTIZE" else "DequantizeOptions"
+    return b.network(name, (given,), (output,), (kind, {}), 2)
+
+
+def _reshape(b: Builder, name: str) -> FileNetwork:
+    shape = b.shape()
+    total = int(np.prod(shape))
+    made, inputs, options = (total,), [b.given(shape)], None
+    if name == "EXPAND_DIMS":
+        axis = b.random.randint(-len(shape) - 1, len(shape))
+        at = axis % (len(shape) + 1)
+        made = (*shape[:at], 1, *shape[at:])
+        inputs.append(b.numbers([axis] if b.chance(0.5) else axis))
+        options = ("ExpandDimsOptions", {})
+    elif name == "SQUEEZE":
+        ones = [at for at, length in enumerate(shape) if length == 1]
+        made = tuple(length for length in shape if length != 1)
+        options = ("SqueezeOptions", {"squeezeDims": tuple(ones) if b.chance(0.5) else ()})
+    else:
+        made = b.random.choice(((total,), (1, total), (total, 1), (*shape, 1)))
+        inputs += [b.numbers(made)] if b.chance(0.8) else []
+        wanted = (-1,) if b.chance(0.2) and made == (total,) else made
+        options = ("ReshapeOptions", {"newShape": wanted})
+    output = b.like(inputs[0], made)
+    return b.network(name, inputs, (output,), options)
+
+
+def _reduction(b: Builder, name: str) -> FileNetwork:
+    shape, keep = b.shape(b.random.choice((2, 3, 4, 4))), b.chance(0.5)
+    axes = b.random.sample(range(len(shape)), b.random.randint(1, len(shape)))
+    given = b.given(shape)
+    wanted = [axis - len(shape) if b.chance(0.3) else axis for axis in axes]
+    numbers = b.numbers(wanted if len(wanted) > 1 or b.chance(0.7) else wanted[0])
+    made = [1 if at in axes else length for at, length in enumerate(shape)]
+    if not keep:
+        made = [length for at, length in enumerate(shape) if at not in axes]
+    same = name in ("REDUCE_MAX", "REDUCE_MIN")
+    output = b.like(given, made) if same or b.chance(0.3) else b.tensor(made)
+    return b.network(name, (given, numbers), (output,), ("ReducerOptions", {"keepDims": keep}), 2)
+
+
+def _pick(b: Builder, name: str) -> FileNetwork:
+    shape = b.shape(b.random.choice((1, 2, 3, 4)))
+    axis = b.random.randrange(-len(shape), len(shape))
+    dtype = b.random.choice(("int32", "int64"))
+    given = b.given(shape)
+    number = b.numbers([axis] if b.chance(0.5) else axis)
+    made = [length for at, length in enumerate(shape) if at != axis % len(shape)]
+    kind = "ArgMax" if name == "ARG_MAX" else "ArgMin"
+    fields = {"outputType": 2 if dtype == "int32" else 4}
+    return b.network(name, (given, number), (b.tensor(made, dtype),), (f"{kind}Options", fields))
+
+
+def _join(b: Builder, name: str) -> FileNetwork:
+    shape, count = b.shape(), b.random.randint(1, 4)
+    pack = name == "PACK"
+    rank = len(shape) + pack
+    axis = b.random.randrange(-rank, rank)
+    at = axis % rank
+    numbers: list[int] = []
+    total = 0
+    for _ in range(count):
+        part = list(shape)
+        if not pack:
+            part[at] = b.random.randint(1, 5)
+            total += part[at]
+        same = numbers and b.chance(0.75)
+        kept = (
+            {}
+            if not same
+            else {"scales": b.tensors[numbers[0]].scales, "zeros": b.tensors[numbers[0]].zeros}
+        )
+        make = b.constant if numbers and b.chance(0.2) else b.given
+        numbers.append(make(part, **kept))
+    made = (*shape[:at], count, *shape[at:]) if pack else (*shape[:at], total, *shape[at + 1 :])
+    output = b.like(numbers[0], made) if b.chance(0.8) else b.tensor(made)
+    if pack:
+        return b.network(
+            name, numbers, (output,), ("PackOptions", {"valuesCount": count, "axis": axis})
+        )
+    fields = {"axis": axis, "fusedActivationFunction": b.random.choice((0, 0, 0, 0, 1))}
+    return b.network(name, numbers, (output,), ("ConcatenationOptions", fields))
+
+
+def _part(b: Builder, name: str) -> FileNetwork:
+    """SPLIT, SPLIT_V and UNPACK: one tensor becomes several."""
+    count, shape = b.random.randint(1, 4), list(b.shape())
+    axis = b.random.randrange(-len(shape), len(shape))
+    at = axis % len(shape)
+    sizes = [b.random.randint(1, 3) for _ in range(count)]
+    if name != "SPLIT_V":
+        sizes = [1 if name == "UNPACK" else sizes[0]] * count
+    shape[at] = sum(sizes)
+    given = b.given(shape)
+    outputs = []
+    for size in sizes:
+        made = [*shape[:at], *([] if name == "UNPACK" else [size]), *shape[at + 1 :]]
+        outputs.append(b.like(given, made))
+    if name == "UNPACK":
+        return b.network(name, (given,), outputs, ("UnpackOptions", {"num": count, "axis": axis}))
+    number = b.numbers([axis] if b.chance(0.5) else axis)
+    if name == "SPLIT":
+        return b.network(name, (number, given), outputs, ("SplitOptions", {"numSplits": count}))
+    inputs = (given, b.numbers(sizes), number)
+    return b.network(name, inputs, outputs, ("SplitVOptions", {"numSplits": count}))
+
+
+def _padding(b: Builder, name: str) -> FileNetwork:
+    shape = b.shape(b.random.choice((2, 3, 4, 4)))
+    most = 1 if name == "MIRROR_PAD" else 3
+    pads = [[b.random.randint(0, most), b.random.randint(0, most)] for _ in shape]
+    if name == "MIRROR_PAD":
+        pads = [pad if length > 1 else [0, 0] for pad, length in zip(pads, shape, strict=True)]
+    made = [length + sum(pad) for length, pad in zip(shape, pads, strict=True)]
+    given = b.given(shape)
+    inputs = [given, b.numbers(pads, b.random.choice(("int32", "int32", "int64")))]
+    if name == "PADV2":
+        inputs.append(
+            b.constant((1,), scales=b.tensors[given].scales, zeros=b.tensors[given].zeros)
+        )
+    output = b.like(given, made) if b.chance(0.9) else b.tensor(made)
+    kind = {"PAD": "Pad", "PADV2": "PadV2", "MIRROR_PAD": "MirrorPad"}[name]
+    return b.network(name, inputs, (output,), (f"{kind}Options", {}))
+
+
+def _parametric(b: Builder, name: str) -> FileNetwork:
+    shape = b.shape(b.random.choice((2, 3, 4)))
+    given = b.given(shape)
+    slopes = (*(1 for _ in shape[:-1]), shape[-1])[1:] if b.chance(0.7) else shape
+    return b.network(name, (given, b.constant(slopes or (1,))), (b.tensor(shape),))
+
+
+def _resize(b: Builder, name: str) -> FileNetwork:
+    shape, sizes = b.shape(4, 5), (b.random.randint(1, 9), b.random.randint(1, 9))
+    given = b.given(shape)
+    output = b.like(given, (shape[0], *sizes, shape[3]))
+    fields = {"alignCorners": b.chance(0.3), "halfPixelCenters": False}
+    fields["halfPixelCenters"] = not fields["alignCorners"] and b.chance(0.5)
+    kind = "ResizeBilinear" if name == "RESIZE_BILINEAR" else "ResizeNearestNeighbor"
+    return b.network(name, (given, b.numbers(sizes)), (output,), (f"{kind}Options", fields), 3)
+
+
+def _slice(b: Builder, name: str) -> FileNetwork:
+    shape = b.shape()
+    begins = [b.random.randrange(length) for length in shape]
+    ends = [
+        b.random.randint(begin + 1, length) for begin, length in zip(begins, shape, strict=True)
+    ]
+    given = b.given(shape)
+    if name == "SLICE":
+        sizes = [end - begin for begin, end in zip(begins, ends, strict=True)]
+        whole = [
+            begin + size == length for begin, size, length in zip(begins, sizes, shape, strict=True)
+        ]
+        wanted = [
+            -1 if at and b.chance(0.3) else size for at, size in zip(whole, sizes, strict=True)
+        ]
+        dtype = b.random.choice(("int32", "int64"))
+        inputs = (given, b.numbers(begins, dtype), b.numbers(wanted, dtype))
+        return b.network(name, inputs, (b.like(given, sizes),), ("SliceOptions", {}))
+    strides = [b.random.choice((1, 1, 2)) for _ in shape]
+    made = [-(-(e - s) // step) for s, e, step in zip(begins, ends, strides, strict=True)]
+    shrink = sum(1 << at for at, size in enumerate(made) if size == 1 and b.chance(0.3))
+    for at in range(len(shape)):
+        if shrink >> at & 1:
+            ends[at], strides[at] = begins[at] + 1, 1
+    made = [size for at, size in enumerate(made) if not shrink >> at & 1]
+    begin_mask = sum(1 << at for at, begin in enumerate(begins) if begin == 0 and b.chance(0.3))
+    begin_mask &= ~shrink
+    fields = {"shrinkAxisMask": shrink, "beginMask": begin_mask}
+    inputs = (given, b.numbers(begins), b.numbers(ends), b.numbers(strides))
+    return b.network(name, inputs, (b.like(given, made),), ("StridedSliceOptions", fields))
+
+
+def _transpose(b: Builder, name: str) -> FileNetwork:
+    shape = b.shape()
+    order = b.random.sample(range(len(shape)), len(shape))
+    given = b.given(shape)
+    output = b.like(given, [shape[at] for at in order])
+    return b.network(name, (given, b.numbers(order)), (output,), ("TransposeOptions", {}))
+
+
+def _blocks(b: Builder, name: str) -> FileNetwork:
+    rows, columns, depth, size = *b.shape(2, 3), b.random.randint(1, 3), 2
+    small, large = (1, rows, columns, depth * 4), (1, rows * 2, columns * 2, depth)
+    source, target = (large, small) if name == "SPACE_TO_DEPTH" else (small, large)
+    given = b.given(source)
+    kind = "SpaceToDepth" if name == "SPACE_TO_DEPTH" else "DepthToSpace"
+    output = b.like(given, target)
+    return b.network(name, (given,), (output,), (f"{kind}Options", {"blockSize": size}))
+
+
+def _matrices(b: Builder, name: str) -> FileNetwork:
+    batch, rows, depth, columns = (b.random.randint(1, 4) for _ in range(4))
+    first, second = b.given((batch, rows, depth)), b.given((batch, depth, columns))
+    output = b.tensor((batch, rows, columns))
+    return b.network(name, (first, second), (output,), ("BatchMatMulOptions", {}))
+
+
+def _comparison(b: Builder, name: str) -> FileNetwork:
+    shape = b.shape()
+    pair = (b.given(shape), b.given(shape))
+    kind = {"EQUAL": "Equal", "GREATER": "Greater", "LESS": "Less"}[name]
+    return b.network(name, pair, (b.tensor(shape, "bool"),), (f"{kind}Options", {}))
+
+
+def _pairs(b: Builder, name: str) -> FileNetwork:
+    shape = b.shape()
+    pair = (b.given(shape), b.given(shape))
+    kind = {"FLOOR_DIV": "FloorDiv", "SQUARED_DIFFERENCE": "SquaredDifference"}.get(name)
+    options = None if kind is None else (f"{kind}Options", {})
+    return b.network(name, pair, (b.tensor(shape),), options)
+
+
+def _gather(b: Builder, name: str) -> FileNetwork:
+    shape = b.shape()
+    axis = b.random.randrange(len(shape))
+    places = [b.random.randrange(shape[axis]) for _ in range(b.random.randint(1, 4))]
+    given = b.given(shape)
+    output = b.like(given, (*shape[:axis], len(places), *shape[axis + 1 :]))
+    return b.network(name, (given, b.numbers(places)), (output,), ("GatherOptions", {"axis": axis}))
+
+
+def _tile(b: Builder, name: str) -> FileNetwork:
+    shape = b.shape()
+    times = [b.random.randint(1, 3) for _ in shape]
+    given = b.given(shape)
+    made = [length * count for length, count in zip(shape, times, strict=True)]
+    return b.network(name, (given, b.numbers(times)), (b.like(given, made),), ("TileOptions", {}))
+
+
+def _cumulated(b: Builder, name: str) -> FileNetwork:
+    given = b.given(b.shape())
+    number = b.numbers(b.random.randrange(len(b.tensors[given].shape)))
+    fields = {"exclusive": b.chance(0.5), "reverse": b.chance(0.5)}
+    return b.network(name, (given, number), (b.like(given),), ("CumsumOptions", fields))
+
+
+#: Functions by operator: those that the project knows, then others.
+OPERATORS: dict[str, _Draw] = {
+    **dict.fromkeys(("ADD", "SUB", "MUL", "MAXIMUM", "MINIMUM"), _arithmetic),
+    **dict.fromkeys(("ARG_MAX", "ARG_MIN"), _pick),
+    **dict.fromkeys(("AVERAGE_POOL_2D", "MAX_POOL_2D"), _pool),
+    **dict.fromkeys(("CONCATENATION", "PACK"), _join),
+    **dict.fromkeys(("CONV_2D", "DEPTHWISE_CONV_2D"), _convolution),
+    **dict.fromkeys(("QUANTIZE", "DEQUANTIZE"), _conversion),
+    **dict.fromkeys(("EXPAND_DIMS", "RESHAPE", "SQUEEZE"), _reshape),
+    "FULLY_CONNECTED": _dense,
+    **dict.fromkeys(("HARD_SWISH", "LEAKY_RELU", "LOGISTIC", "RELU", "RELU6", "TANH"), _unary),
+    **dict.fromkeys(("LOG_SOFTMAX", "SOFTMAX"), _softmax),
+    **dict.fromkeys(("MEAN", "SUM"), _reduction),
+    **dict.fromkeys(("PAD", "PADV2"), _padding),
+    "PRELU": _parametric,
+    "RESIZE_NEAREST_NEIGHBOR": _resize,
+    **dict.fromkeys(("SLICE", "STRIDED_SLICE"), _slice),
+    **dict.fromkeys(("SPLIT", "SPLIT_V", "UNPACK"), _part),
+    "TRANSPOSE": _transpose,
+    "TRANSPOSE_CONV": _transposed,
+    **dict.fromkeys(("ELU", "EXP", "ABS", "SQUARE", "NEG", "RSQRT"), _unary),
+    **dict.fromkeys(("FLOOR", "CEIL", "ROUND", "LOG", "SIN", "L2_NORMALIZATION"), _unary),
+    **dict.fromkeys(("REDUCE_MAX", "REDUCE_MIN"), _reduction),
+    **dict.fromkeys(("SPACE_TO_DEPTH", "DEPTH_TO_SPACE"), _blocks),
+    **dict.fromkeys(("EQUAL", "GREATER", "LESS"), _comparison),
+    **dict.fromkeys(("FLOOR_DIV", "SQUARED_DIFFERENCE"), _pairs),
+    "BATCH_MATMUL": _matrices,
+    "CUMSUM": _cumulated,
+    "GATHER": _gather,
+    "MIRROR_PAD": _padding,
+    "RESIZE_BILINEAR": _resize,
+    "TILE": _tile,
+}
+#: Operators with numbers of their own are drawn more often.
+_WEIGHTED = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "TRANSPOSE_CONV")
+_OFTEN = (*_WEIGHTED, *_WEIGHTED, "ADD", "SUB", "MUL", "HARD_SWISH", "MEAN", "QUANTIZE", "SOFTMAX")
+
+
+def draw_operator(b: Builder, name: str | None = None) -> tuple[str, FileNetwork]:
+    """Return the name of an operator and a file of it."""
+    name = name or b.random.choice((*OPERATORS, *_OFTEN))
+    return name, OPERATORS[name](b, name)
