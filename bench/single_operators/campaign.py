@@ -84,8 +84,10 @@ def judge(case: Case, references: References, config: str = "nano") -> Verdict:
         why = "; ".join(f"{name}: {answer.refusal}" for name, answer in answers.items())
         return Verdict(case=case, kind="alone", detail=why)
     differences = {name: _difference(ours, answer) for name, answer in ran.items()}
-    wanted = "litert" if "litert" in ran and (_garbage(case) or "tflm" not in ran) else "tflm"
-    if differences.get(wanted, "") == "":
+    wanted = "litert" if _garbage(case) or "tflm" not in ran else "tflm"
+    if wanted not in ran:
+        return Verdict(case=case, kind="alone", detail="TensorFlow Lite Micro makes garbage")
+    if not differences[wanted]:
         return Verdict(case=case, kind="equal")
     shown = "; ".join(f"{name}: {text or 'equal'}" for name, text in differences.items())
     return Verdict(case=case, kind="wrong", detail=shown)
@@ -94,11 +96,13 @@ def judge(case: Case, references: References, config: str = "nano") -> Verdict:
 def _garbage(case: Case) -> bool:
     """Return whether TensorFlow Lite Micro runs a file without reading what it says.
 
-    It takes buffers outside the flatbuffer for empty ones, and one scale for all channels of
-    DEQUANTIZE.
+    It takes buffers outside the flatbuffer for empty ones, one scale for all channels of
+    DEQUANTIZE, and joins or parts no tensors where PACK and UNPACK have no options.
     """
-    many = case.operator == "DEQUANTIZE" and len(case.network.tensors[0].scales) > 1
-    return case.network.outside or many
+    tensors, (operator,) = case.network.tensors, case.network.operators
+    outside = case.network.outside and any(tensor.data is not None for tensor in tensors)
+    many = operator.name == "DEQUANTIZE" and len(tensors[operator.inputs[0]].scales) > 1
+    return outside or many or (operator.name in ("PACK", "UNPACK") and operator.options is None)
 
 
 def _difference(ours: Answer, theirs: Answer) -> str:

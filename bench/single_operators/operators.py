@@ -47,10 +47,10 @@ def _pool(b: Builder, name: str) -> FileNetwork:
         "filterHeight": b.random.randint(1, 3),
         "strideW": b.random.randint(1, 3),
         "strideH": b.random.randint(1, 3),
-        "padding": b.random.randint(0, 1),
         "fusedActivationFunction": _activation(b),
     }
     window = (fields["filterHeight"], fields["filterWidth"])
+    fields["padding"] = _padding_of(b, shape[1:3], window, (1, 1))
     strides = (fields["strideH"], fields["strideW"])
     sizes = _sizes(shape[1:3], window, strides, (1, 1), fields["padding"])
     given = b.given(shape)
@@ -66,12 +66,21 @@ def _sizes(
     dilations: Sequence[int],
     padding: int,
 ) -> tuple[int, ...]:
-    """Return the output's rows and columns; at least one each."""
+    """Return the output's rows and columns."""
     found = []
     for size, kernel, stride, dilation in zip(given, window, strides, dilations, strict=True):
         reach = (kernel - 1) * dilation + 1
-        found.append(-(-size // stride) if padding == 0 else max((size - reach) // stride + 1, 1))
+        found.append(-(-size // stride) if padding == 0 else (size - reach) // stride + 1)
     return tuple(found)
+
+
+def _padding_of(
+    b: Builder, given: Sequence[int], window: Sequence[int], dilations: Sequence[int]
+) -> int:
+    """Return SAME (0) or VALID (1); the latter where the window fits the image."""
+    sides = zip(given, window, dilations, strict=True)
+    fits = all((kernel - 1) * dilation < size for size, kernel, dilation in sides)
+    return b.random.randint(0, 1) if fits else 0
 
 
 def _weights(
@@ -127,7 +136,6 @@ def _convolution(b: Builder, name: str) -> FileNetwork:
     multiplier = b.random.randint(1, 3) if depthwise else 1
     channels = shape[3] * multiplier if depthwise else b.random.randint(1, 9)
     fields = {
-        "padding": b.random.randint(0, 1),
         "strideW": b.random.randint(1, 2),
         "strideH": b.random.randint(1, 2),
         "dilationWFactor": b.random.choice((1, 1, 1, 2)),
@@ -144,6 +152,7 @@ def _convolution(b: Builder, name: str) -> FileNetwork:
     bias = _bias(b, channels, given, scales)
     strides = (fields["strideH"], fields["strideW"])
     dilations = (fields["dilationHFactor"], fields["dilationWFactor"])
+    fields["padding"] = _padding_of(b, shape[1:3], window, dilations)
     sizes = _sizes(shape[1:3], window, strides, dilations, fields["padding"])
     depth = window[0] * window[1] * (1 if depthwise else shape[3])
     output = _result(b, (shape[0], *sizes, channels), given, scales, depth)
