@@ -26,6 +26,7 @@ from matloom.ir.attributes import INTERPRETERS
 from matloom.ir.graph import RESHAPES, Array, Graph, Node, Op, Tensor
 from matloom.ir.names import distinct_ends
 from matloom.ir.node_rules import node_problems
+from matloom.ir.operators import OPERATORS
 from matloom.ir.verify import verify
 from matloom.kernels.interpreter import interpret
 
@@ -280,6 +281,11 @@ class SubgraphReader:
         tensors = dict(zip((*given, *made), (*inputs, *outputs), strict=True))
         for problem in node_problems(tensors, node):
             raise (Contradiction if problem.contradiction else Unsupported)(str(problem))
+        if OPERATORS[op].weight_axis is not None and self.known.packed(node.inputs[1]):
+            dtype, scales = tensors[node.inputs[0]].dtype, tensors[node.inputs[1]].quantisation
+            channels = scales is not None and scales.axis is not None
+            if dtype == "int16" or (op is Op.FULLY_CONNECTED and channels):
+                raise Unsupported(f"of {dtype} has 4-bit weights that LiteRT alone runs")
         for number in (*node.inputs, *node.outputs):
             self._use(number)
         return node

@@ -75,6 +75,10 @@ class FileTensors:
         """Return whether a tensor has data in the file, or no elements and no provider."""
         return not self.computed(number) and not self.subgraph.Tensors(number).IsVariable()
 
+    def packed(self, number: int) -> bool:
+        """Return whether a tensor is a constant of 4-bit integers in the file."""
+        return self._is_packed(self._table(number)[0])
+
     def __getitem__(self, number: int) -> Tensor:
         """Return a tensor that breaks no rule of the graph."""
         tensor, problem = self._read(number)

@@ -43,6 +43,9 @@ _FLAT = (same_shape, reduced_shape)
 #: Operators that are a limit, and whether on their input (0) or output (1): RELU6 keeps its scale.
 LIMITS = {Op.RELU: (Activation.RELU, 1), Op.RELU6: (Activation.RELU6, 0)}
 
+#: Below this scale ordinary floats over it do not fit the 32 bits that reference kernels cast to.
+_LEAST_SCALE = 2.0**-20
+
 #: What derives multipliers from the scales of quantised operators, or says why it cannot.
 RATIOS: Mapping[Op, Callable[[Graph, Node], object]] = {
     Op.ADD: addition,
@@ -137,6 +140,9 @@ def node_problems(tensors: Mapping[int, Tensor], node: Node) -> Iterator[Problem
     yield from _shape(node, rules, inputs, outputs)
     if node.op is Op.CONCATENATION:
         yield from _same_scale(inputs, outputs[0])
+    if node.op is Op.RELU6 and outputs[0].dtype == "uint8" and inputs[0].dtype == "uint8":
+        # TensorFlow Lite Micro, which runs int8 alone, ignores the output's scale; LiteRT does not.
+        yield from _same_scale(inputs, outputs[0])
     if rules.scaled:
         yield from _scales(node, rules, inputs, outputs)
         yield from _ratios(tensors, node)
@@ -198,11 +204,16 @@ def _ratios(tensors: Mapping[int, Tensor], node: Node) -> Iterator[Problem]:
         if activation is not Activation.NONE:
             activation_range(activation, output)
         if OPERATORS[node.op].weight_axis is not None:
-            channel_multipliers(graph, node)
+            _, shifts = channel_multipliers(graph, node)
+            if node.op is Op.FULLY_CONNECTED and output.dtype == "uint8" and shifts.max() > 0:
+                # LiteRT, whose kernel it is, leaves out the bits above 32 after the product.
+                raise ValueError("a scale ratio of uint8 must be below 1")
         elif node.op in RATIOS:
             RATIOS[node.op](graph, node)
         elif node.op is Op.QUANTIZE and graph.tensors[node.inputs[0]].quantisation is not None:
             rescale_multiplier(graph.tensors[node.inputs[0]], output)
+        elif node.op is Op.QUANTIZE and output.quantisation.scale[0] < _LEAST_SCALE:
+            raise ValueError(f"the output's scale must be {_LEAST_SCALE} or more")
     except ValueError as error:
         yield Problem(sentence=f"does not fit its scales: {error}")
 

@@ -135,7 +135,11 @@ def leaky_scales(graph: Graph, node: Node) -> tuple[Multiplier, Multiplier]:
     """Return multipliers and shifts of LEAKY_RELU, for values from 0 on and for those below."""
     given, output = graph.tensors[node.inputs[0]].scale, graph.tensors[node.output].scale
     alpha = node.attributes_as(LeakyRelu).alpha
-    return unary_multiplier(graph, node), quantize_multiplier(given * alpha / output)
+    below = quantize_multiplier(given * alpha / output)
+    if alpha < 0 and below[0] % 2**22 == 0:
+        # Products of 8-bit integers may be halves, which the reference kernel rounds otherwise.
+        raise ValueError(f"a slope below 0 must give no halves, unlike {alpha}")
+    return unary_multiplier(graph, node), below
 
 
 def reduction_multiplier(graph: Graph, node: Node) -> Multiplier:
@@ -187,8 +191,12 @@ def hard_swish_scales(graph: Graph, node: Node) -> HardSwish:
 
 def sigmoid_scale(graph: Graph, node: Node) -> Multiplier:
     """Return multiplier and shift that take inputs of LOGISTIC and TANH to Q4.27."""
-    pair: Multiplier = quantize_multiplier(graph.tensors[node.inputs[0]].scale * 2**27)
-    return pair
+    given = graph.tensors[node.inputs[0]]
+    multiplier, shift = quantize_multiplier(given.scale * 2**27)
+    if (shift < 0 or multiplier == 0) and given.dtype == "int8":
+        # The reference kernel shifts by a negative number of bits, which C leaves undefined.
+        raise ValueError(f"the input's scale must be 2**-28 or more, not {given.scale}")
+    return multiplier, shift
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -211,6 +219,9 @@ def addition(graph: Graph, node: Node) -> Addition:
     first, second = (graph.tensors[number].scale for number in node.inputs)
     twice = 2 * max(first, second)
     output = twice / ((1 << left_shift) * graph.tensors[node.output].scale)
+    if output >= 1:
+        # TensorFlow Lite Micro stops, and LiteRT's sums exceed 32 bits.
+        raise ValueError(f"the sum's scale over the output's must be below 1, not {output}")
     return Addition(
         left_shift=left_shift,
         inputs=(quantize_multiplier(first / twice), quantize_multiplier(second / twice)),

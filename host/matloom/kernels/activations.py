@@ -71,6 +71,18 @@ def _saturating_shift(x: Array, bits: int) -> Array:
     return result
 
 
+def _divide_short(x: Array, exponent: int) -> Array:
+    """Return gemmlowp's RoundingDivideByPOT of 16-bit integers.
+
+    Its mask has 16 bits as well: from an exponent of 16 on every remainder counts as a half, so
+    that 1 is left of what is not negative, and -1 of what is.
+    """
+    if exponent < 16:
+        result: Array = rounding_divide_by_pot(x, exponent)
+        return result
+    return np.where(x < 0, -1, 1)
+
+
 def hard_swish(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
     """HARD_SWISH of 8-bit integers, in 16-bit fixed point.
 
@@ -84,12 +96,12 @@ def hard_swish(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
     if shift > 0:
         gate = _saturating_shift(gate, 1)
     elif shift < 0:
-        gate = rounding_divide_by_pot(gate, -shift)
+        gate = _divide_short(gate, -shift)
     gate = (gate + 2**15) >> 1
     product = gate * _high_product(fine, output_multiplier)
     # This product is truncated towards zero.
     product = np.sign(product) * (np.abs(product) >> 15)
-    scaled = rounding_divide_by_pot(product, -output_shift)
+    scaled = _divide_short(product, -output_shift)
     return finish(scaled, Activation.NONE, graph.tensors[node.output])
 
 
@@ -149,5 +161,7 @@ def float_sigmoid(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
     if node.op is Op.TANH:
         return np.tanh(wide).astype(np.float32)
     with np.errstate(over="ignore"):
-        result: Array = (1 / (1 + np.exp(-wide))).astype(np.float32)
-    return result
+        result = 1 / (1 + np.exp(-wide))
+    # Below this the reference kernel takes the exponential itself.
+    below: Array = np.where(wide < -9, np.exp(np.minimum(wide, 0)), result).astype(np.float32)
+    return below

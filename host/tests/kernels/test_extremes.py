@@ -1,0 +1,50 @@
+"""Operators at the ends of their scales, against TensorFlow Lite Micro or else LiteRT."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("tflite_micro", reason="tflite-micro is not installed")
+pytest.importorskip("ai_edge_litert", reason="ai-edge-litert is not installed")
+from single_operators.campaign import draw_case, judge
+from single_operators.model_file import FileNetwork, FileOperator, FileTensor, write_file
+from single_operators.reference import References
+
+
+@pytest.fixture(scope="module")
+def references():
+    with References() as found:
+        yield found
+
+
+def unary(name, scales, zeros, dtype="int8"):
+    """Return a file of an operator that takes every number of 8 bits to another scale."""
+    given, made = (
+        FileTensor(name=f"t{at}", shape=(1, 256), dtype=dtype, scales=(scale,), zeros=(zero,))
+        for at, (scale, zero) in enumerate(zip(scales, zeros, strict=True))
+    )
+    operator = FileOperator(name=name, inputs=(0,), outputs=(1,))
+    return write_file(
+        FileNetwork(tensors=(given, made), operators=(operator,), inputs=(0,), outputs=(1,))
+    )
+
+
+@pytest.mark.parametrize("zeros", [(0, 0), (-128, 127), (127, -128), (3, -7)], ids=str)
+@pytest.mark.parametrize("ratio", [2.0**power for power in range(-6, 24, 3)] + [511.0, 513.0, 1e6])
+def test_hard_swish_at_any_ratio(zeros, ratio, references):
+    every = np.arange(-128, 128, dtype=np.int8).reshape(1, 256)
+    for scale in (1e-5, 0.01, 0.05):
+        content = unary("HARD_SWISH", (scale, scale * ratio), zeros)
+        wanted = references.ask("tflm", content, [[every]])
+        assert wanted.ran, wanted.refusal
+        found = references.ask("matloom:nano", content, [[every]])
+        assert found.ran, found.refusal
+        np.testing.assert_array_equal(found.calls[0][0], wanted.calls[0][0], err_msg=str(scale))
+
+
+@pytest.mark.parametrize(
+    "operator", ["HARD_SWISH", "LEAKY_RELU", "LOGISTIC", "TANH", "RELU6", "SUB"]
+)
+def test_random_scales(operator, seed, references):
+    for number in range(10):
+        verdict = judge(draw_case(1000 * seed + number, operator, odd=False), references)
+        assert not verdict.failed, str(verdict)

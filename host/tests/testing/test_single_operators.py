@@ -1,0 +1,24 @@
+"""Random files of one operator: as TensorFlow Lite Micro or LiteRT run them, or refused."""
+
+import pytest
+
+pytest.importorskip("tflite_micro", reason="tflite-micro is not installed")
+pytest.importorskip("ai_edge_litert", reason="ai-edge-litert is not installed")
+from single_operators.campaign import draw_case, judge
+from single_operators.reference import References
+
+
+def failures(first, count):
+    """Return the failures of so many seeds; each repeats by --first SEED --count 1."""
+    with References() as references:
+        verdicts = (judge(draw_case(seed), references) for seed in range(first, first + count))
+        return [str(verdict) for verdict in verdicts if verdict.failed]
+
+
+def test_a_hundred_files(seed):
+    assert not failures(100_000 * seed, 100)
+
+
+@pytest.mark.slow
+def test_two_thousand_files(seed):
+    assert not failures(100_000 * seed + 100, 2000)
