@@ -30,8 +30,9 @@ from amaranth.back import verilog
 
 from matloom.arch.sdram import load_sdram
 from matloom.arch.sdram_timing import SdramTiming
+from matloom.toolchain.find_verilator import find_verilator
 from matloom.toolchain.process import run
-from matloom.toolchain.verilator import build_library, find_verilator
+from matloom.toolchain.verilator import build_library
 from matloom_rtl.sdram.controller import SdramController
 from matloom_rtl.sdram.testing import HARNESS, RULES, shape_of
 

@@ -14,7 +14,7 @@ from cocotb_tools.runner import get_runner
 
 from matloom.arch.config import PRESETS, load_config
 from matloom.toolchain.cache import cache_folder, exclusive
-from matloom.toolchain.verilator import find_verilator
+from matloom.toolchain.find_verilator import find_verilator
 from matloom_rtl.generate import TOP_NAME, generate
 
 HERE = Path(__file__).parent

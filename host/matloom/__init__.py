@@ -14,6 +14,7 @@ _HOMES = {
     "DeviceError": "matloom.device.errors",
     "Program": "matloom.program",
     "Session": "matloom.runtime",
+    "Waves": "matloom.device.waves",
     "compile": "matloom.runtime",
     "evaluate": "matloom.tools.evaluate",
     "load": "matloom.runtime",

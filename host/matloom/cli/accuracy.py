@@ -9,7 +9,8 @@ from typing import Any
 import click
 
 from matloom.cli.group import cli
-from matloom.cli.options import NETWORK, Compilation, compilation, console, require_place
+from matloom.cli.options import NETWORK, Compilation, compilation, console
+from matloom.cli.places import require_place
 from matloom.cli.programs import program_of
 
 #: Seconds before the first line on samples that are done, and between two of them.

@@ -8,6 +8,7 @@ import click
 
 from matloom.cli.group import cli
 from matloom.cli.options import CONFIG
+from matloom.cli.places import require_folder
 
 
 def _list_boards(context: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
@@ -100,6 +101,7 @@ def build(
 
     processor = _processor(soc, cpu)
     found = load_board(board)
+    require_folder("--output", output or Path("build") / found.name)
     if found.device in VIVADO_DEVICES:
         if processor:
             raise ValueError(f"--soc must go with a device that open tools place, not {board}")
@@ -239,14 +241,11 @@ def simulate_board(board: str, config: str | None, soc: bool, cpu: str | None) -
     With --soc its boot ROM waits for an image: matloom boot.
     """
     from matloom.device.simulated_board import SimulatedBoard
-    from matloom.terminal.progress import progress
     from matloom_rtl.board.definition import load_board
 
     processor, found = _processor(soc, cpu), load_board(board)
     engine = config or (found.with_processor() if processor else found).config
-    with progress(f"building the simulator of {board} with {engine}"):
-        running = SimulatedBoard(board, config, cpu=processor)
-    with running:
+    with SimulatedBoard(board, config, cpu=processor) as running:
         click.echo(f"--device {running.device} --config {engine}")
         running.stopped.wait()
 
@@ -277,5 +276,7 @@ def package_ip(config: str, output: Path, freq: float) -> None:
     from matloom_rtl.generate import generate
     from matloom_rtl.ipxact import package
 
-    for path in package(generate(load_config(config)), output, freq):
+    chosen = load_config(config)
+    require_folder("--output", output)
+    for path in package(generate(chosen), output, freq):
         click.echo(path)

@@ -8,6 +8,7 @@ import click
 
 from matloom.cli.group import cli
 from matloom.cli.options import CONFIG, DEVICE, MEMORY, Routing, console, routing
+from matloom.cli.places import require_folder, require_place
 from matloom.errors import UserError, unknown
 
 
@@ -45,7 +46,9 @@ def generate(config: str, output: Path, fpga: str | None, routing: Routing) -> N
 
     if fpga is not None and fpga not in DEVICES:
         raise unknown(UserError, "--fpga-report", fpga, DEVICES)
-    chip = make_chip(load_config(config))
+    chosen = load_config(config)
+    require_folder("--output", output)
+    chip = make_chip(chosen)
     written = chip.write(output)
     header = output / "matloom_regs.h"
     header.write_text(_header())
@@ -103,12 +106,9 @@ def simulate_link(config: str) -> None:
 
     from matloom.arch.config import load_config
     from matloom.device.linked import LinkedChip
-    from matloom.terminal.progress import progress
 
     chosen = load_config(config)
-    with progress(f"building the simulator of {config} with its link"):
-        chip = LinkedChip(chosen)
-    with chip:
+    with LinkedChip(chosen) as chip:
         click.echo(f"--device {chip.device} --config {config}")
         threading.Event().wait()
 
@@ -170,6 +170,9 @@ def bench(config: str, check: bool, output: Path | None, memory: str | None) -> 
     chosen, outside = load_config(config), load_memory(memory)
     name = Path(config).stem if memory is None else f"{Path(config).stem}_{Path(memory).stem}"
     path = output or Path("docs/results") / f"bench_{name}.json"
+    if not check:
+        require_folder("--output", path.parent)
+        require_place("--output", path)
     kept = path.read_text() if check else ""
     results, skipped = benchmark.run_bench(
         chosen, name, say=lambda line: click.echo(line, err=True), memory=outside
@@ -184,6 +187,5 @@ def bench(config: str, check: bool, output: Path | None, memory: str | None) -> 
         for line in problems:
             click.echo(line, err=True)
         sys.exit(1 if problems else 0)
-    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(benchmark.to_json(results, chosen, name))
     click.echo(path)

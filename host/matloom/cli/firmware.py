@@ -6,6 +6,7 @@ import click
 
 from matloom.cli.group import cli
 from matloom.cli.options import CONFIG, MEMORY, Compilation, NetworkFile
+from matloom.cli.places import require_folder
 from matloom.cli.programs import program_of
 
 
@@ -47,6 +48,7 @@ def firmware(
     from matloom.tools.c_names import network_name, require_network_name
     from matloom.tools.firmware_project import network_files, project_files, write_files
 
+    require_folder("--output", output)
     files, linked = project_files(), []
     if network is not None:
         word = require_network_name(name) if name else network_name(network)

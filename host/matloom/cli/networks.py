@@ -15,9 +15,9 @@ from matloom.cli.options import (
     compilation,
     console,
     given,
-    require_place,
     target,
 )
+from matloom.cli.places import require_place
 from matloom.cli.programs import described, modes_by_layer, program_of
 from matloom.frontend.source import is_program
 
@@ -98,19 +98,33 @@ def _run_once(
 
     for option, path in (("--report", report), ("--waves", target.waves)):
         require_place(option, path)
-    arrays = given.read()
+    # Before anything is compiled or built.
     options = _device_options(target, how.memory)
+    arrays = given.read()
     program = program_of(network, _for_device(network, how, target.device))
     inputs = given.random(program) if arrays is None else arrays
     # Before the device is opened: the first time, building the simulator takes minutes.
     require_inputs(program, inputs)
     with load(program, device=target.device, **options) as session:
         names = "all" if tensors == ("all",) else tensors or None
-        outputs = session.run(inputs, outputs=names)
+        with _simulating(session):
+            outputs = session.run(inputs, outputs=names)
         made = session.report()
     if report is not None:
         report.write_text(made.to_json())
     return outputs, made
+
+
+def _simulating(session: Any) -> Any:
+    """Say how far a run is, where it takes long."""
+    from matloom.terminal.progress import progress
+
+    def far() -> str:
+        cycles = getattr(session.driver.transport, "waited", None)
+        expected = session.program.predicted_cycles
+        return "" if cycles is None else f"{cycles:,} of about {expected:,} cycles"
+
+    return progress(f"running {session.program.name} on {session.device}", detail=far)
 
 
 def _for_device(network: Path, how: Compilation, device: str) -> Compilation:
@@ -125,11 +139,18 @@ def _for_device(network: Path, how: Compilation, device: str) -> Compilation:
 def _device_options(target: Target, memory: Any) -> dict[str, Any]:
     """Return what a device is opened with; raise `ValueError` for what the model has not."""
     from matloom.device.open import SIMULATED
+    from matloom.device.waves import Waves
 
     for option, value in (("--waves", target.waves), ("--check-bus", target.check_bus)):
         if value and target.device not in SIMULATED:
             raise ValueError(f"{option} must go with device rtl, not {target.device!r}")
-    options: dict[str, Any] = {} if target.waves is None else {"waves": target.waves}
+    options: dict[str, Any] = {}
+    if target.waves is not None:
+        waves = Waves(path=target.waves, first=target.waves_from, cycles=target.waves_cycles)
+        waves.require()
+        options["waves"] = waves
+    elif target.waves_from or target.waves_cycles:
+        raise ValueError("--waves-from and --waves-cycles must go with --waves")
     if target.check_bus:
         options["check_bus"] = True
     if memory is not None and target.device in SIMULATED:

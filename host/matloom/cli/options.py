@@ -1,7 +1,6 @@
 """Options that several verbs share, and those that belong together as one argument."""
 
 import functools
-import os
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, fields
@@ -9,8 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-
-from matloom.errors import UserError
 
 __all__ = [
     "CONFIG",
@@ -24,7 +21,6 @@ __all__ = [
     "compilation",
     "console",
     "given",
-    "require_place",
     "routing",
     "target",
 ]
@@ -154,6 +150,8 @@ class Target:
 
     device: str
     waves: Path | None
+    waves_from: int
+    waves_cycles: int | None
     check_bus: bool
 
 
@@ -198,7 +196,19 @@ _OPTIONS = {
     "memory": MEMORY,
     "device": DEVICE,
     "waves": click.option(
-        "--waves", type=click.Path(path_type=Path), help="Write a VCD (device rtl)."
+        "--waves",
+        type=click.Path(path_type=Path),
+        help="Write waveforms: .fst, a twentieth of the size, or .vcd (device rtl).",
+    ),
+    "waves_from": click.option(
+        "--waves-from",
+        type=click.IntRange(0),
+        default=0,
+        metavar="CYCLE",
+        help="First cycle of --waves.  [default: 0]",
+    ),
+    "waves_cycles": click.option(
+        "--waves-cycles", type=click.IntRange(1), metavar="N", help="Cycles of --waves; else all."
     ),
     "freq": click.option(
         "--freq",
@@ -283,18 +293,3 @@ def console(*, markup: bool = False) -> Any:
     from matloom.terminal.tables import plain_console
 
     return plain_console(markup=markup)
-
-
-def require_place(option: str, path: Path | None) -> None:
-    """Raise `UserError` where no file can be written; before the work, not after it."""
-    if path is None:
-        return
-    written = path if path.exists() else path.absolute().parent
-    if path.is_dir():
-        raise UserError(f"{option} must be a file, and {path} is a folder")
-    if not written.exists():
-        raise UserError(
-            f"{option} cannot be written: there is no folder {written}", hint=f"mkdir -p {written}"
-        )
-    if not os.access(written, os.W_OK):
-        raise UserError(f"{option} cannot be written: no right to write {path}")

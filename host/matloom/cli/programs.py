@@ -6,7 +6,8 @@ from typing import Any
 import click
 
 from matloom.cli.group import cli
-from matloom.cli.options import NETWORK, Compilation, compilation, require_place
+from matloom.cli.options import NETWORK, Compilation, compilation
+from matloom.cli.places import require_place
 from matloom.frontend.source import is_program
 
 __all__ = ["described", "modes_by_layer", "program_of"]

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 import click
 
 from matloom.cli.group import cli
-from matloom.cli.options import CONFIG, require_place
+from matloom.cli.options import CONFIG
+from matloom.cli.places import require_folder, require_place
 from matloom.device.errors import DeviceError
 from matloom.testing.verdicts import STEPS
 
@@ -127,7 +128,7 @@ def verify(
     from matloom.testing.verdicts import Verification
 
     chosen = load_config(config)
-    output.mkdir(parents=True, exist_ok=True)
+    require_folder("--output", output)
     require_place("--junit", junit)
     found = Verification(
         name=Path(config).stem,

@@ -63,7 +63,7 @@ class CoveredTransport(RtlTransport):
         atexit.register(self.close)
 
     def _load(
-        self, config: Config, trace: bool, on_line: Callable[[str], None] | None
+        self, config: Config, trace: str, on_line: Callable[[str], None] | None
     ) -> ctypes.CDLL:
         library = build(config, trace=trace, on_line=on_line, probed=self.probed)
         #: The Verilog that is simulated.

@@ -25,6 +25,9 @@ __all__ = ["FourStateTransport", "Undefined", "build"]
 #: The list of a simulator's checks, beside its library.
 _CHECKS = "checks.json"
 
+#: What a build takes, more or less.
+_MINUTES = 6.0
+
 
 @dataclass(frozen=True, kw_only=True)
 class Undefined:
@@ -51,10 +54,9 @@ def build(
     from matloom_rtl.fpga.netlist import yosys_version
 
     changed = Path(inspect.getfile(change)).read_text() if change else ""
-    digest = f"two rails {yosys_version()} {source_digest(config, False, 'events')} {changed}"
-    return remembered(
-        hashlib.sha256(digest.encode()).hexdigest(), lambda: _build(config, change, on_line)
-    )
+    digest = f"two rails {yosys_version()} {source_digest(config, '', 'events')} {changed}"
+    key = hashlib.sha256(digest.encode()).hexdigest()
+    return remembered(key, config, lambda: _build(config, change, on_line), _MINUTES)
 
 
 def _build(
@@ -66,12 +68,11 @@ def _build(
     chip = generate(config)
     shipped = change(chip.verilog) if change else chip.verilog
     rails = dual_rail(shipped, TOP_NAME, on_line or (lambda _line: None))
-    flags = arguments(config, False, "events")
+    flags = arguments(config, "", "events")
     if MUTANT_CHOICE in shipped:
         flags += ["-CFLAGS", "-DMATLOOM_MUTANTS"]
-    library = simulator_of(chip, rails.verilog, flags, "events", on_line)
-    library.with_name(_CHECKS).write_text(json.dumps(rails.checks))
-    return library
+    checks = {_CHECKS: json.dumps(rails.checks)}
+    return simulator_of(chip, rails.verilog, flags, "events", on_line, checks)
 
 
 class FourStateTransport(RtlTransport):
@@ -99,7 +100,7 @@ class FourStateTransport(RtlTransport):
         super().__init__(config, *arguments, **options)
 
     def _load(
-        self, config: Config, trace: bool, on_line: Callable[[str], None] | None
+        self, config: Config, trace: str, on_line: Callable[[str], None] | None
     ) -> ctypes.CDLL:
         if trace:
             raise ValueError("waves must be of device 'rtl', not of a chip in two rails")

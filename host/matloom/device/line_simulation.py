@@ -16,9 +16,11 @@ from typing import Any, Self
 import numpy as np
 
 from matloom.device.errors import DeviceClosed
+from matloom.terminal.progress import progress
 from matloom.toolchain import power_up, simulated
-from matloom.toolchain.cache import cache_folder, exclusive
-from matloom.toolchain.verilator import build_arguments, build_library, find_verilator
+from matloom.toolchain.cache import entry
+from matloom.toolchain.find_verilator import find_verilator
+from matloom.toolchain.verilator import build_arguments, compile_library
 
 __all__ = ["DIVISOR", "HARNESS", "LineSimulation", "Source", "build", "load"]
 
@@ -27,6 +29,8 @@ HARNESS = Path(__file__).with_name("harness")
 
 #: The shortest bits of the line that the link takes: a simulation has better to do.
 DIVISOR = 2
+
+_LIBRARY = "liblinked.so"
 
 #: Named to hosts: slow enough that they wait for a simulation of any size.
 _NAMED_BAUD = 115_200
@@ -81,20 +85,21 @@ def build(source: Source, optimise: bool, on_line: Callable[[str], None] | None)
     arguments = json.dumps([*build_arguments(source.top), *flags, *speed])
     for part in (*files, find_verilator().version, arguments):
         key.update(part.encode() + b"\0")
-    folder = cache_folder() / "simulators" / f"{source.label}-{key.hexdigest()[:16]}"
-    library, verilog = folder / "liblinked.so", folder / f"{source.top}.v"
-    with exclusive(verilog):
-        if not library.exists():
-            verilog.write_text(text)
-            build_library(
+
+    def make(folder: Path) -> None:
+        verilog = folder / f"{source.top}.v"
+        verilog.write_text(text)
+        with progress(f"building the simulator {source.label} (minutes, once)", after=0):
+            compile_library(
                 [verilog, *source.models],
                 source.top,
                 [source.harness],
-                library,
+                folder / _LIBRARY,
                 flags=[*flags, *paths, *speed],
                 on_line=on_line,
             )
-    return library
+
+    return entry(f"simulators/{source.label}-{key.hexdigest()[:16]}", make) / _LIBRARY
 
 
 def load(path: Path) -> Any:

@@ -11,10 +11,11 @@ from matloom.device.simulator import arguments, load, remembered, simulator_of, 
 
 __all__ = ["NetlistTransport", "build"]
 
+#: What a build of `nano` takes, more or less; larger engines take longer.
+_MINUTES = 6.0
 
-def build(
-    config: Config, trace: bool = False, on_line: Callable[[str], None] | None = None
-) -> Path:
+
+def build(config: Config, trace: str = "", on_line: Callable[[str], None] | None = None) -> Path:
     """Return the simulator library of a configuration's netlist, from the cache or built now.
 
     Errors
@@ -25,12 +26,11 @@ def build(
     from matloom_rtl.fpga.netlist import yosys_version
 
     digest = f"netlist {yosys_version()} {source_digest(config, trace, 'none')}"
-    return remembered(
-        hashlib.sha256(digest.encode()).hexdigest(), lambda: _build(config, trace, on_line)
-    )
+    key = hashlib.sha256(digest.encode()).hexdigest()
+    return remembered(key, config, lambda: _build(config, trace, on_line), _MINUTES)
 
 
-def _build(config: Config, trace: bool, on_line: Callable[[str], None] | None) -> Path:
+def _build(config: Config, trace: str, on_line: Callable[[str], None] | None) -> Path:
     from matloom_rtl.fpga.netlist import mapped
     from matloom_rtl.generate import generate
 
@@ -49,6 +49,6 @@ class NetlistTransport(RtlTransport):
     """
 
     def _load(
-        self, config: Config, trace: bool, on_line: Callable[[str], None] | None
+        self, config: Config, trace: str, on_line: Callable[[str], None] | None
     ) -> ctypes.CDLL:
         return load(build(config, trace, on_line))

@@ -19,6 +19,9 @@ _FAST = 0.004
 #: Told to the host: a board's bits take some milliseconds each here.
 _NAMED_BAUD = 300
 
+#: What a build takes, more or less.
+_MINUTES = 10.0
+
 
 def _build(plan: Any, on_line: Callable[[str], None] | None) -> Path:
     """Return the simulator library of a plan's netlist, from the cache or built now."""
@@ -26,10 +29,15 @@ def _build(plan: Any, on_line: Callable[[str], None] | None) -> Path:
 
     harness = "".join(path.read_text() for path in sorted(_FOLDER.iterdir()))
     harness += "".join(path.read_text() for path in sorted((HARNESS / "linked").iterdir()))
-    digest = hashlib.sha256(source_digest(plan.config, False, "none").encode())
+    digest = hashlib.sha256(source_digest(plan.config, "", "none").encode())
     for part in (plan.verilog, yosys_version(), harness, Path(__file__).read_text()):
         digest.update(part.encode() + b"\0")
-    return remembered(digest.hexdigest(), lambda: build_line(_source(plan, on_line), True, on_line))
+    return remembered(
+        digest.hexdigest(),
+        plan.config,
+        lambda: build_line(_source(plan, on_line), True, on_line),
+        _MINUTES,
+    )
 
 
 def _source(plan: Any, on_line: Callable[[str], None] | None) -> Source:

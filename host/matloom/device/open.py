@@ -1,12 +1,7 @@
 """Opens a device by its name."""
 
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-
-from rich.console import Console
 
 from matloom.arch.config import Config, load_config
 from matloom.arch.config_name import described, digest_name
@@ -15,6 +10,7 @@ from matloom.device.driver import Driver
 from matloom.device.errors import DeviceError
 from matloom.device.fast import FastTransport
 from matloom.device.model.transport import ModelTransport
+from matloom.device.waves import Waves
 from matloom.errors import unknown
 
 __all__ = [
@@ -42,17 +38,6 @@ _MEMORY_BYTES = 1 << 24
 def memory_for(size: int) -> int:
     """Return external memory for regions of `size` bytes: a power of two, 16 MiB at least."""
     return max(_MEMORY_BYTES, 1 << (2 * size - 1).bit_length())
-
-
-@contextmanager
-def _building() -> Iterator[None]:
-    """Show on a terminal that the simulator is being built: it takes a minute, once."""
-    console = Console(stderr=True)
-    if not sys.stderr.isatty():
-        yield
-        return
-    with console.status("building the simulator of this configuration (once)"):
-        yield
 
 
 def _kind(name: str) -> str:
@@ -131,8 +116,7 @@ def _open_soc(config: Config, memory_bytes: int, timeout: float) -> Driver:
     """Return the driver of a simulated system on chip, whose firmware answers the host link."""
     from matloom.device.soc import open_soc
 
-    with _building():
-        transport = open_soc(config, memory_bytes)
+    transport = open_soc(config, memory_bytes)
     return Driver(transport, config, timeout)
 
 
@@ -149,8 +133,7 @@ def _open_simulated(
         raise ValueError("memory must be None where there is a timing, which has one")
     timing = timing or MemoryTiming(memory=load_memory(memory))
     simulated = NetlistTransport if name == "netlist" else chip_class()
-    with _building():
-        transport = simulated(config, memory_bytes, timing=timing, **options)
+    transport = simulated(config, memory_bytes, timing=timing, **options)
     return Driver(transport, config, timeout)
 
 
@@ -159,7 +142,7 @@ def open_device(
     config: Config | str | Path = "reference",
     *,
     memory_bytes: int = _MEMORY_BYTES,
-    waves: Path | None = None,
+    waves: Waves | Path | str | None = None,
     timing: Any = None,
     memory: Memory | str | Path | None = None,
     timeout: float = 600.0,
@@ -182,7 +165,8 @@ def open_device(
     memory_bytes:
         External memory of the device; a board has what it has.
     waves, timing:
-        Of a simulation: a VCD file to write, and a `matloom.device.rtl.MemoryTiming`.
+        Of a simulation: a file to write, ``.fst`` or ``.vcd``, or a `matloom.Waves` with a window
+        of cycles; and a `matloom.device.rtl.MemoryTiming`.
     memory:
         Of a simulation: the external memory to simulate where there is no timing: a name, a JSON
         file or a `matloom.arch.memory.Memory`; the reference memory where None.

@@ -17,6 +17,7 @@ from matloom.arch.memory import REFERENCE_MEMORY, Memory
 from matloom.device.errors import BusError, DeviceClosed
 from matloom.device.simulator import Breach, build, load
 from matloom.device.transport import never
+from matloom.device.waves import Waves
 
 __all__ = ["MemoryTiming", "RtlTransport"]
 
@@ -91,17 +92,22 @@ class RtlTransport:
         config: Config,
         memory_bytes: int = 1 << 24,
         timing: MemoryTiming | None = None,
-        waves: Path | None = None,
+        waves: Waves | Path | str | None = None,
         on_line: Callable[[str], None] | None = None,
         check_bus: bool | None = None,
         state_seed: int = 0,
     ) -> None:
         self.memory_base, self.memory_bytes = MEMORY_BASE, memory_bytes
         self.stopped: Callable[[], bool] = never
+        #: Cycles for which the chip ran since the last register was written: how far a run is.
+        self.waited = 0
         self._slice = _SLICE
         self._bus_bytes = config.bus_bytes
         self.memory: NDArray[np.uint8] = np.zeros(memory_bytes, np.uint8)
-        self._library = self._load(config, waves is not None, on_line)
+        traced = Waves.of(waves) if waves is not None else None
+        if traced is not None:
+            traced.require()
+        self._library = self._load(config, traced.format if traced else "", on_line)
         self._simulation = self._library.matloom_create(
             self.memory.ctypes.data, MEMORY_BASE, memory_bytes, state_seed & 0xFFFFFFFF
         )
@@ -115,13 +121,19 @@ class RtlTransport:
         self.check_bus = check_bus
         if check_bus:
             self._library.matloom_check(self._handle, config.burst_beats, config.outstanding)
-        if waves is not None:
-            self._library.matloom_trace(self._handle, str(waves).encode())
+        if traced is not None:
+            self._trace(traced)
 
     def _load(
-        self, config: Config, trace: bool, on_line: Callable[[str], None] | None
+        self, config: Config, trace: str, on_line: Callable[[str], None] | None
     ) -> ctypes.CDLL:
         return load(build(config, trace=trace, on_line=on_line))
+
+    def _trace(self, waves: Waves) -> None:
+        path = os.fsencode(waves.path)
+        if self._library.matloom_trace(self._handle, path, waves.first, waves.end):
+            self.close()
+            raise OSError(f"waves cannot be written to {str(waves.path)!r}")
 
     @property
     def _handle(self) -> int:
@@ -175,6 +187,7 @@ class RtlTransport:
 
     def write32(self, address: int, value: int) -> None:
         """Write a register."""
+        self.waited = 0
         response = ctypes.c_uint32()
         self._library.matloom_write32(self._handle, address, value, ctypes.byref(response))
         self._require_order()
@@ -210,6 +223,7 @@ class RtlTransport:
             wanted, began = min(cycles - count, self._slice), time.monotonic()
             passed = int(self._library.matloom_run(self._handle, wanted))
             count += passed
+            self.waited += passed
             self._require_order()
             if passed < wanted:
                 break

@@ -5,15 +5,19 @@ import hashlib
 import importlib.metadata
 import importlib.util
 import json
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 from matloom import arch
-from matloom.arch.config import Config
+from matloom.arch.config import PRESETS, Config
+from matloom.terminal.progress import note, progress
 from matloom.toolchain import power_up, probes, simulated
-from matloom.toolchain.cache import cache_folder, exclusive
-from matloom.toolchain.verilator import build_arguments, build_library, find_verilator
+from matloom.toolchain.cache import entry, find, read_note, write_note
+from matloom.toolchain.find_verilator import find_verilator
+from matloom.toolchain.verilator import build_arguments, compile_library
 
 __all__ = [
     "PROBES",
@@ -21,6 +25,7 @@ __all__ = [
     "Probe",
     "arguments",
     "build",
+    "building",
     "load",
     "load_probes",
     "remembered",
@@ -31,6 +36,8 @@ __all__ = [
 _HARNESS = Path(__file__).with_name("harness") / "harness.cpp"
 _PROBES = _HARNESS.with_name("probes.cpp")
 
+_LIBRARY = "libmatloom.so"
+
 #: What a simulator tells of the chip's inside: nothing, what is issued and completed, or also
 #: which lines ran and which signals toggled.
 PROBES = ("none", "events", "lines")
@@ -38,37 +45,53 @@ PROBES = ("none", "events", "lines")
 
 def build(
     config: Config,
-    trace: bool = False,
+    trace: str = "",
     on_line: Callable[[str], None] | None = None,
     probed: str = "none",
 ) -> Path:
     """Return the simulator library of a configuration, from the cache or built now.
 
-    `probed` is one of `PROBES`.
+    `trace` is the format of the waves that it can write, one of `matloom.device.waves.FORMATS`,
+    or empty; `probed` is one of `PROBES`.
 
     A library is kept under a key of the generated Verilog, the harness, the Verilator and the
     flags: an edit of the hardware can never meet a stale one. Generating the Verilog takes
     seconds, so what it would be is remembered under a digest of everything it is made from.
     """
-    return remembered(
-        source_digest(config, trace, probed), lambda: _build(config, trace, on_line, probed)
-    )
+    digest = source_digest(config, trace, probed)
+    return remembered(digest, config, lambda: _build(config, trace, on_line, probed))
 
 
-def remembered(digest: str, make: Callable[[], Path]) -> Path:
-    """Return what was made of sources with this digest, or make it now."""
-    note = cache_folder() / "simulators" / "known" / digest
-    if note.is_file():
-        library = Path(note.read_text())
-        if library.is_file():
-            return library
-    library = make()
-    note.parent.mkdir(parents=True, exist_ok=True)
-    note.write_text(str(library))
+def remembered(
+    digest: str, config: Config, make: Callable[[], Path], minutes: float | None = None
+) -> Path:
+    """Return what was made of sources with this digest, or make it now and say so.
+
+    `minutes` are what that takes, more or less; what the engine's size says where None.
+    """
+    name = f"simulators/known/{digest}"
+    known = re.fullmatch(r"([\w.-]+)/(lib\w+\.so)", read_note(name))
+    folder = find(f"simulators/{known[1]}") if known else None
+    if known and folder is not None and (folder / known[2]).is_file():
+        return folder / known[2]
+    with building(config, minutes):
+        library = make()
+    write_note(name, f"{library.parent.name}/{library.name}")
     return library
 
 
-def source_digest(config: Config, trace: bool, probed: str) -> str:
+def building(config: Config, minutes: float | None = None) -> AbstractContextManager[None]:
+    """Say at once, and while it takes, that the simulator of a configuration is being built."""
+    if minutes is None:
+        # Of two cores of 2020.
+        minutes = 1 + config.rows * config.columns // 256
+    name = next((name for name, each in PRESETS.items() if each == config), "")
+    name = name or f"an engine of {config.rows}x{config.columns}"
+    time = "about a minute" if minutes <= 1 else f"about {minutes:.0f} minutes"
+    return progress(f"building the simulator of {name} ({time}, once)", after=0)
+
+
+def source_digest(config: Config, trace: str, probed: str) -> str:
     """Digest the sources, tools and parameters that determine a library."""
     digest = hashlib.sha256(config.to_json().encode())
     roots = [Path(arch.__file__).parent]
@@ -82,7 +105,7 @@ def source_digest(config: Config, trace: bool, probed: str) -> str:
     rewriting = Path(simulated.__file__).read_text() + Path(power_up.__file__).read_text()
     rewriting += Path(probes.__file__).read_text() if probed != "none" else ""
     harness = _harness_text(probed)
-    for part in (harness, rewriting, find_verilator().version, str(trace), *versions):
+    for part in (harness, rewriting, find_verilator().version, trace, *versions):
         digest.update(part.encode() + b"\0")
     digest.update(json.dumps([*build_arguments(""), *arguments(config, trace, probed)]).encode())
     return digest.hexdigest()
@@ -99,22 +122,23 @@ def _harness_text(probed: str) -> str:
     return "".join(path.read_text() for path in sorted(files))
 
 
-def arguments(config: Config, trace: bool, probed: str) -> list[str]:
+def arguments(config: Config, trace: str, probed: str) -> list[str]:
     """Return what the build is told beyond the sources."""
     flags = ["-CFLAGS", f"-DMATLOOM_BUS_BYTES={config.bus_bytes}"]
     if config.parity:
         flags += ["-CFLAGS", "-DMATLOOM_PARITY"]
     if trace:
-        flags += ["--trace-vcd", "-CFLAGS", "-DMATLOOM_TRACE"]
+        flags += [f"--trace-{trace}", "-CFLAGS", f"-DMATLOOM_TRACE_{trace.upper()}"]
     if probed == "lines":
         flags += ["--coverage-line", "--coverage-toggle", "--coverage-max-width", "4096"]
     return flags
 
 
-def _build(config: Config, trace: bool, on_line: Callable[[str], None] | None, probed: str) -> Path:
+def _build(config: Config, trace: str, on_line: Callable[[str], None] | None, probed: str) -> Path:
     # The one place of the host that asks for hardware.
     from matloom_rtl.generate import generate
 
+    note("generating Verilog")
     chip = generate(config)
     verilog = power_up.without_initial_values(simulated.simulated(chip.verilog))
     if probed != "none":
@@ -128,30 +152,37 @@ def simulator_of(
     flags: Sequence[str],
     probed: str = "none",
     on_line: Callable[[str], None] | None = None,
+    beside: Mapping[str, str] | None = None,
 ) -> Path:
-    """Return the simulator library of a chip, of whose text `verilog` is a form to simulate."""
+    """Return the simulator library of a chip, of whose text `verilog` is a form to simulate.
+
+    `beside` are texts that are kept next to it, by the names of their files.
+    """
     top = chip.sidecar["top"]
     key = hashlib.sha256()
     told = json.dumps([*build_arguments(top), *flags])
-    for part in (verilog, _harness_text(probed), find_verilator().version, told):
+    for part in (_harness_text(probed), find_verilator().version, told):
         key.update(part.encode() + b"\0")
-    folder = cache_folder() / "simulators" / f"{chip.config.digest:08x}-{key.hexdigest()[:16]}"
-    library = folder / "libmatloom.so"
-    source = folder / f"{top}_simulated.v"
-    # Verilator reads the source for seconds: nobody writes it a second time meanwhile.
-    with exclusive(source):
-        if not library.exists():
-            chip.write(folder)
-            source.write_text(verilog)
-            build_library(
-                sources=[source],
-                top=top,
-                harness=_harness(probed),
-                output=library,
-                flags=flags,
-                on_line=on_line,
-            )
-    return library
+    source = f"{top}_simulated.v"
+    texts = {source: verilog, **(beside or {})}
+    for name, text in sorted(texts.items()):
+        key.update(f"{name}\0{text}\0".encode())
+
+    def make(folder: Path) -> None:
+        chip.write(folder)
+        for name, text in texts.items():
+            (folder / name).write_text(text)
+        compile_library(
+            sources=[folder / source],
+            top=top,
+            harness=_harness(probed),
+            output=folder / _LIBRARY,
+            flags=flags,
+            on_line=on_line,
+        )
+
+    name = f"simulators/{chip.config.digest:08x}-{key.hexdigest()[:16]}"
+    return entry(name, make) / _LIBRARY
 
 
 class Breach(ctypes.Structure):
@@ -185,7 +216,7 @@ _SIGNATURES: _Signatures = {
     "digest": (None, [_HANDLE]),
     "digested": (_U64, [_HANDLE]),
     "breach": (ctypes.c_int, [_HANDLE, ctypes.POINTER(Breach)]),
-    "trace": (ctypes.c_int, [_HANDLE, ctypes.c_char_p]),
+    "trace": (ctypes.c_int, [_HANDLE, ctypes.c_char_p, _U64, _U64]),
     "trace_end": (None, [_HANDLE]),
 }
 

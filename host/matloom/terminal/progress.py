@@ -1,48 +1,153 @@
-"""Says on standard error that a long computation is under way."""
+"""Says on standard error that a long computation is under way, what it does, and for how long."""
 
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-__all__ = ["progress"]
+__all__ = ["note", "progress"]
 
-#: Seconds for which nothing is said.
-_PATIENCE = 2.0
+#: Seconds for which nothing is said, and seconds between lines where there is no terminal.
+_PATIENCE, _EVERY = 2.0, 10.0
+
+
+class _Step:
+    """A computation under way: its text, and what it is doing now."""
+
+    def __init__(self, text: str, detail: Callable[[], str] | None) -> None:
+        self.text, self.note, self._detail = text, "", detail
+        self.began = time.monotonic()
+
+    @property
+    def now(self) -> str:
+        """Return what is being done."""
+        return self._detail() if self._detail else self.note
+
+    def line(self) -> str:
+        """Return the text with what is being done and the seconds that have passed."""
+        told = [each for each in (self.now, f"{time.monotonic() - self.began:.0f} s") if each]
+        return f"{self.text}: {', '.join(told)}"
+
+
+#: The computation that is shown; what begins within it is told as what it is doing.
+_shown: list[_Step] = []
+_lock = threading.Lock()
+
+
+def note(detail: str) -> None:
+    """Say what the computation that is shown is doing now: "12 files compiled"."""
+    with _lock:
+        if _shown:
+            _shown[-1].note = detail
 
 
 @contextmanager
 def progress(
-    text: str, *, after: float = _PATIENCE, console: "Console | None" = None
+    text: str,
+    *,
+    after: float = _PATIENCE,
+    every: float = _EVERY,
+    detail: Callable[[], str] | None = None,
+    console: "Console | None" = None,
 ) -> Iterator[None]:
-    """Show `text` and the time that has passed, from `after` seconds on, while the body runs.
+    """Show `text` and the seconds that have passed, from `after` seconds on, while the body runs.
 
-    The line goes to standard error, or to `console`, and only where that is a terminal; it
-    disappears at the end.
+    A terminal has one line, which disappears at the end. Elsewhere a line is written after `after`
+    seconds, another with what has been done every `every` seconds, and one at the end where there
+    was any. Within another computation, only what that is doing is told.
+
+    Parameters
+    ----------
+    detail:
+        Says what is being done, from another thread; what `note` was told last where None.
+    console:
+        Where it is shown; standard error where None.
     """
-    from rich.console import Console
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    shown = Progress(
-        SpinnerColumn(),
-        TextColumn("{task.description}"),
-        TimeElapsedColumn(),
-        console=console or Console(stderr=True),
-        transient=True,
-    )
-    shown.add_task(text, total=None)
-    if not shown.console.is_terminal:
+    with _lock:
+        inner = bool(_shown)
+        step = _Step(text, detail)
+        if not inner:
+            _shown.append(step)
+    if inner:
+        note(text)
         yield
         return
-    timer = threading.Timer(after, shown.start)
-    timer.daemon = True
-    timer.start()
+    try:
+        with _display(step, after, every, console):
+            yield
+    finally:
+        with _lock:
+            _shown.remove(step)
+
+
+@contextmanager
+def _display(step: _Step, after: float, every: float, console: "Console | None") -> Iterator[None]:
+    from rich.console import Console
+
+    console = console or Console(stderr=True)
+    show = _spin if console.is_terminal else _write
+    ended = threading.Event()
+    shown = threading.Event()
+    thread = threading.Thread(
+        target=show, args=(step, console, after, every, shown, ended), daemon=True
+    )
+    thread.start()
+    if not after:
+        # What is said at once comes before anything that the body says.
+        shown.wait(1)
     try:
         yield
+        if shown.is_set() and not console.is_terminal:
+            ended.set()
+            thread.join()
+            _line(console, f"{step.text}: done in {time.monotonic() - step.began:.0f} s")
     finally:
-        timer.cancel()
-        timer.join()
-        shown.stop()
+        ended.set()
+        thread.join()
+
+
+def _line(console: "Console", text: str) -> None:
+    console.print(text, markup=False, highlight=False, emoji=False, soft_wrap=True)
+
+
+def _write(
+    step: _Step,
+    console: "Console",
+    after: float,
+    every: float,
+    shown: threading.Event,
+    ended: threading.Event,
+) -> None:
+    """Write a line, and others from time to time."""
+    if ended.wait(after):
+        return
+    _line(console, step.text)
+    shown.set()
+    while not ended.wait(every):
+        _line(console, step.line())
+
+
+def _spin(
+    step: _Step,
+    console: "Console",
+    after: float,
+    _every: float,
+    shown: threading.Event,
+    ended: threading.Event,
+) -> None:
+    """Keep one line of a terminal up to date."""
+    from rich.live import Live
+    from rich.spinner import Spinner
+    from rich.text import Text
+
+    if ended.wait(after):
+        return
+    spinner = Spinner("dots", Text(step.text))
+    with Live(spinner, console=console, transient=True, refresh_per_second=10):
+        shown.set()
+        while not ended.wait(0.2):
+            spinner.update(text=Text(step.line()))

@@ -26,6 +26,9 @@ __all__ = ["FailedSeed", "failed_seeds", "replay"]
 #: Seconds after which another random configuration is drawn.
 _CONFIG_SECONDS = 300.0
 
+#: Seconds below which there is no time to build more than the smallest engine.
+_BUILD_SECONDS = 600.0
+
 #: How often each check is chosen.
 _SHARES = {"streams": 6, "corrupted": 2, "refusals": 1, "layers": 1}
 
@@ -72,10 +75,13 @@ def _draw(generator: random.Random, config: Config, checks: tuple[str, ...]) -> 
     return FailedSeed(check=check, config=config, seed=generator.getrandbits(32))
 
 
-def _configs(generator: random.Random, named: tuple[str, ...]) -> Iterator[Config]:
+def _configs(generator: random.Random, named: tuple[str, ...], seconds: float) -> Iterator[Config]:
+    """Yield those that are named, else random ones, of which one may take minutes to build."""
     while True:
         if named:
             yield from map(load_config, named)
+        elif seconds < _BUILD_SECONDS:
+            yield load_config("nano")
         else:
             yield random_config(generator)
 
@@ -106,8 +112,8 @@ def main(
     seed = secrets.randbits(32) if seed is None else seed
     click.echo(f"--seed={seed}")
     generator = random.Random(seed)
-    end, failures = time.monotonic() + seconds, 0
-    for number, config in enumerate(_configs(generator, named)):
+    end, failures, ran = time.monotonic() + seconds, 0, 0
+    for number, config in enumerate(_configs(generator, named, seconds)):
         if time.monotonic() >= end or (named and instructions and number >= len(named)):
             break
         click.echo(f"configuration {config.as_dict()}")
@@ -121,9 +127,16 @@ def main(
             drawn = _draw(generator, config, checks or tuple(CHECKS))
             failures += not _passes(chip, drawn, counts, keep)
         chip.close()
+        ran += counts["checks"] + counts["failed"]
         spent = time.monotonic() - started
         click.echo(f"  {spent:.0f} s: {json.dumps(counts)}, {failures} failures so far")
-    raise SystemExit(failures > 0)
+    if not ran:
+        click.echo(
+            f"error: nothing was tested: {seconds:.0f} s were over before a simulator was built\n"
+            "hint: ask for more seconds, or again: what is built stays",
+            err=True,
+        )
+    raise SystemExit(failures > 0 or not ran)
 
 
 def _passes(chip: RtlTransport, drawn: FailedSeed, counts: Counter[str], keep: Path) -> bool:

@@ -7,8 +7,8 @@ from typing import Any
 from matloom.arch.config import Config
 from matloom.testing.regression import why_no_regression
 from matloom.testing.verdicts import STEPS, Verification
+from matloom.toolchain.find_verilator import find_verilator
 from matloom.toolchain.process import ToolError
-from matloom.toolchain.verilator import find_verilator
 
 __all__ = ["ON_CHIP", "Prover", "expected_seconds", "lacking", "place", "why_no_simulator"]
 

@@ -1,28 +1,131 @@
-"""The user's cache folder, where builds live, each made by one process at a time."""
+"""The user's cache: what can be made again, made by one process at a time and checked when used."""
 
+import errno
 import fcntl
+import functools
+import hashlib
+import json
 import os
-from collections.abc import Iterator
-from contextlib import contextmanager
+import shutil
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import platformdirs
 
+from matloom.errors import Hinted
+from matloom.toolchain.process import ToolError
+
+__all__ = [
+    "CacheError",
+    "CacheWarning",
+    "cache_folder",
+    "chosen_folder",
+    "entry",
+    "exclusive",
+    "find",
+    "read_note",
+    "write_note",
+]
+
+#: The variable that names the folder.
+VARIABLE = "MATLOOM_CACHE"
+
+#: In each entry: the digests of all its other files and the targets of its links.
+_DIGESTS = "digests.json"
+
+
+class CacheError(Hinted, OSError):
+    """The cache folder cannot be used: which, why, and what to do."""
+
+
+class CacheWarning(UserWarning):
+    """The cache folder cannot be written, and another one serves."""
+
+
+def chosen_folder() -> Path:
+    """Return the folder that `MATLOOM_CACHE` names, else the system's place; it may not exist."""
+    chosen = os.environ.get(VARIABLE)
+    return Path(chosen).absolute() if chosen else platformdirs.user_cache_path("matloom")
+
 
 def cache_folder() -> Path:
-    """The folder for everything that can be made again: `MATLOOM_CACHE`, else the system's place.
+    """Return the folder for everything that can be made again, which exists and can be written.
 
-    The folder may not exist yet. Raises ValueError when its path holds a space, which GNU make,
-    and with it every build, cannot handle.
+    Where the chosen folder cannot be written, as in a read-only home, a folder for temporary files
+    serves, and a `CacheWarning` says so once. Its path may hold any character.
     """
-    chosen = os.environ.get("MATLOOM_CACHE")
-    folder = Path(chosen).absolute() if chosen else platformdirs.user_cache_path("matloom")
-    if " " in str(folder):
-        raise ValueError(
-            f"the cache folder must have no space in its path, not {str(folder)!r}; "
-            "set MATLOOM_CACHE to another"
-        )
-    return folder
+    folder = chosen_folder()
+    reason = _refusal(folder)
+    return _substitute(folder, reason) if reason else folder
+
+
+def _refusal(folder: Path) -> str:
+    """Return why a folder cannot be written, "" where it can."""
+    if not folder.is_absolute():
+        return "there is no home folder"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except FileExistsError:
+        return os.strerror(errno.ENOTDIR)
+    except OSError as error:
+        return error.strerror or str(error)
+    return "" if os.access(folder, os.W_OK | os.X_OK) else os.strerror(errno.EACCES)
+
+
+@functools.cache
+def _substitute(folder: Path, reason: str) -> Path:
+    """Return a folder of this user's, and nobody else's, that lasts as temporary files do."""
+    place = Path(tempfile.gettempdir()) / f"matloom-cache-{os.getuid()}"
+    try:
+        with suppress(FileExistsError):
+            place.mkdir(mode=0o700)
+        found = place.lstat()
+        if not place.is_dir() or place.is_symlink() or found.st_uid != os.getuid():
+            place = Path(tempfile.mkdtemp(prefix="matloom-cache-"))
+        elif found.st_mode & 0o77:
+            place.chmod(0o700)
+    except OSError as error:
+        hint = f"set {VARIABLE} to a folder that can be written"
+        raise CacheError(_sentence(folder, reason), hint=hint) from error
+    warnings.warn(
+        f"{_sentence(folder, reason)}; {_spelt(place)} serves until {VARIABLE} names a folder that "
+        "can be written",
+        CacheWarning,
+        stacklevel=3,
+    )
+    return place
+
+
+def _spelt(path: Path) -> str:
+    """Return a path for a message: in quotes, and without what a terminal cannot show."""
+    return repr(str(path).encode("utf-8", "backslashreplace").decode())
+
+
+def _sentence(folder: Path, reason: str) -> str:
+    return f"the cache folder {_spelt(folder)} cannot be written ({reason})"
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """Let an error of the file system say which folder it is about, and what to do."""
+    try:
+        yield
+    except (ToolError, CacheError):
+        raise
+    except OSError as error:
+        folder = _spelt(cache_folder())
+        if error.errno in (errno.ENOSPC, errno.EDQUOT):
+            raise CacheError(
+                f"the disk of the cache folder {folder} is full",
+                hint=f"free some space, or set {VARIABLE} to a folder on another disk",
+            ) from error
+        raise CacheError(
+            f"the cache folder {folder} cannot be used: {error.strerror or error}",
+            hint=f"remove it, or set {VARIABLE} to another",
+        ) from error
 
 
 @contextmanager
@@ -34,5 +137,109 @@ def exclusive(path: Path) -> Iterator[None]:
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with (path.parent / f".{path.name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        # A file system without locks: what is made appears whole in any case, if perhaps twice.
+        with suppress(OSError):
+            fcntl.flock(lock, fcntl.LOCK_EX)
         yield
+
+
+def find(name: str) -> Path | None:
+    """Return an entry that is there and whole, also of a folder that can only be read."""
+    return next((folder / name for folder in _readable() if _whole(folder / name)), None)
+
+
+def _readable() -> Iterator[Path]:
+    """Yield the chosen folder, and the one that serves in its place where that is another."""
+    yield chosen_folder()
+    if _refusal(chosen_folder()):
+        yield cache_folder()
+
+
+def entry(name: str, make: Callable[[Path], None]) -> Path:
+    """Return a folder of the cache, whole: as it was made once, or made now.
+
+    It appears complete or not at all, whoever is interrupted and however many ask at once. What
+    was cut, replaced or lost since, by a full disk or by power that failed, is found by its digest
+    and made anew.
+
+    Parameters
+    ----------
+    name:
+        Its place in the cache: put a digest of all that goes into it there.
+    make:
+        Fills an empty folder.
+
+    Errors
+    ------
+    CacheError
+        The cache cannot be used, or its disk is full.
+    """
+    kept = find(name)
+    if kept is not None:
+        return kept
+    folder = cache_folder() / name
+    with _told(), exclusive(folder):
+        if not _whole(folder):
+            _make(folder, make)
+    return folder
+
+
+def _make(folder: Path, make: Callable[[Path], None]) -> None:
+    prefix = f".{folder.name}.making-"
+    # Of processes that were killed: nobody else may be making this entry now.
+    for left in (*folder.parent.glob(f"{prefix}*"), folder):
+        _remove(left)
+    with tempfile.TemporaryDirectory(
+        prefix=prefix, dir=folder.parent, ignore_cleanup_errors=True
+    ) as scratch:
+        made = Path(scratch) / "made"
+        made.mkdir()
+        make(made)
+        (made / _DIGESTS).write_text(json.dumps(_digests(made)))
+        made.rename(folder)
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _digests(folder: Path) -> dict[str, str]:
+    """Return what tells each file of a folder from any other, by its name."""
+    found = {}
+    for path in sorted(folder.rglob("*")):
+        name = path.relative_to(folder).as_posix()
+        if path.is_symlink():
+            found[name] = f"link {os.fsencode(path.readlink()).hex()}"
+        elif path.is_file() and name != _DIGESTS:
+            with path.open("rb") as stream:
+                found[name] = hashlib.file_digest(stream, "sha256").hexdigest()
+    return found
+
+
+def _whole(folder: Path) -> bool:
+    try:
+        wanted = json.loads((folder / _DIGESTS).read_bytes())
+        return bool(wanted == _digests(folder))
+    except (OSError, ValueError):
+        return False
+
+
+def read_note(name: str) -> str:
+    """Return a short text that was kept, "" where none is; it may be damaged."""
+    for folder in _readable():
+        with suppress(OSError, ValueError):
+            return (folder / name).read_text("ascii")
+    return ""
+
+
+def write_note(name: str, text: str) -> None:
+    """Keep a short text, whole or not at all."""
+    path = cache_folder() / name
+    with suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False) as stream:
+            stream.write(text)
+        Path(stream.name).replace(path)

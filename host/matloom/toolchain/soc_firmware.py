@@ -4,14 +4,15 @@ import hashlib
 import importlib.metadata
 import importlib.util
 import sys
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 from matloom.errors import MissingPackage
-from matloom.toolchain.cache import cache_folder, exclusive
+from matloom.terminal.progress import note
+from matloom.toolchain.cache import cache_folder, entry
 from matloom.toolchain.firmware import FIRMWARE
 from matloom.toolchain.process import run
+from matloom.toolchain.workspace import workspace
 
 __all__ = ["boot_rom", "image", "link_server"]
 
@@ -21,6 +22,8 @@ _COMPILE = (
     *("-ffunction-sections", "-fdata-sections", "-fno-sanitize=all", "-Wl,--gc-sections"),
     *("-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Werror"),
 )
+
+_IMAGE = "image.bin"
 
 #: What every image needs; the linker leaves out what is not called.
 _COMMON = (
@@ -68,21 +71,36 @@ def image(
     # What files include may be any of these.
     for path in (*files, *own, FIRMWARE / script, *sorted(FIRMWARE.rglob("*.[ch]"))):
         key.update(path.read_bytes())
-    output = cache_folder() / "firmware" / f"{key.hexdigest()[:16]}.bin"
-    with exclusive(output):
-        if not output.exists():
-            output.parent.mkdir(parents=True, exist_ok=True)
-            _compile(files, FIRMWARE / script, output, flags)
-    return output.read_bytes()
+
+    def make(folder: Path) -> None:
+        _compile(files, script, folder / _IMAGE, flags)
+
+    return (entry(f"firmware/{key.hexdigest()[:16]}", make) / _IMAGE).read_bytes()
 
 
-def _compile(files: Sequence[Path], script: Path, output: Path, flags: Sequence[str]) -> None:
+def _compile(files: Sequence[Path], script: str, output: Path, flags: Sequence[str]) -> None:
+    note("compiling firmware")
     zig = (sys.executable, "-m", "ziglang")
-    folders = [FIRMWARE / name for name in ("include", "soc")]
-    folders += dict.fromkeys(path.parent for path in files if FIRMWARE not in path.parents)
-    with tempfile.TemporaryDirectory(prefix="matloom-firmware-") as scratch:
-        elf, binary = Path(scratch) / "image.elf", Path(scratch) / "image.bin"
+    kept = cache_folder() / "zig"
+    kept.mkdir(exist_ok=True)
+    with workspace() as work:
+        sources = work.folder(FIRMWARE)
+        elf, binary = work.path / "image.elf", work.path / "image.bin"
+        named = [
+            sources / path.relative_to(FIRMWARE) if FIRMWARE in path.parents else work.file(path)
+            for path in files
+        ]
+        folders = [sources / name for name in ("include", "soc")]
+        folders += dict.fromkeys(path.parent for path in named if sources not in path.parents)
         search = [word for folder in folders for word in ("-I", folder)]
-        run([*zig, *_COMPILE, *flags, *search, f"-Wl,-T,{script}", *files, "-o", elf])
-        run([*zig, "objcopy", "-O", "binary", elf, binary])
+        environment = {
+            "ZIG_GLOBAL_CACHE_DIR": str(work.folder(kept)),
+            "ZIG_LOCAL_CACHE_DIR": str(work.path / "zig"),
+        }
+        run(
+            [*zig, *_COMPILE, *flags, *search, f"-Wl,-T,{sources / script}", *named, "-o", elf],
+            environment=environment,
+            folder=work.path,
+        )
+        run([*zig, "objcopy", "-O", "binary", elf, binary], environment=environment)
         output.write_bytes(binary.read_bytes())

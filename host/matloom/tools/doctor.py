@@ -16,8 +16,8 @@ from rich.text import Text
 from matloom.errors import install_command
 from matloom.terminal.tables import plain_console
 from matloom.toolchain.cache import cache_folder
+from matloom.toolchain.find_verilator import find_verilator
 from matloom.toolchain.process import ToolError, run
-from matloom.toolchain.verilator import find_verilator
 
 #: The need without which no network runs; other needs are named after the extra that serves them.
 BASE = "base"

@@ -37,5 +37,5 @@ def test_a_netlist_is_a_simulation(monkeypatch):
     driver = open_device("netlist", "nano", memory_bytes=1 << 16, check_bus=True)
     assert isinstance(driver.transport, netlist.NetlistTransport)
     assert driver.transport.check_bus
-    assert built == [(PRESETS["nano"], False, None)]
+    assert built == [(PRESETS["nano"], "", None)]
     driver.close()

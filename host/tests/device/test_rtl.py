@@ -324,16 +324,16 @@ def test_a_known_build_is_not_made_again(pair, monkeypatch):
 def test_builds_are_known_by_everything_that_goes_into_them(pair, tmp_path, monkeypatch):
     """Neither harness nor configuration, tracing or probes may meet another's library."""
     known = {
-        simulator.source_digest(PRESETS["nano"], False, "none"),
-        simulator.source_digest(PRESETS["nano"], True, "none"),
-        simulator.source_digest(PRESETS["nano"], False, "events"),
-        simulator.source_digest(PRESETS["nano"], False, "lines"),
-        simulator.source_digest(PRESETS["small"], False, "none"),
+        simulator.source_digest(PRESETS["nano"], "", "none"),
+        simulator.source_digest(PRESETS["nano"], "vcd", "none"),
+        simulator.source_digest(PRESETS["nano"], "", "events"),
+        simulator.source_digest(PRESETS["nano"], "", "lines"),
+        simulator.source_digest(PRESETS["small"], "", "none"),
     }
     harness = tmp_path / "harness.cpp"
     harness.write_text(simulator._HARNESS.read_text() + "\n")
     monkeypatch.setattr(simulator, "_HARNESS", harness)
-    known.add(simulator.source_digest(PRESETS["nano"], False, "none"))
+    known.add(simulator.source_digest(PRESETS["nano"], "", "none"))
     assert len(known) == 6
 
 
@@ -351,7 +351,7 @@ def test_edits_are_built_anew(pair, tmp_path, monkeypatch):
     harness = tmp_path / "harness.cpp"
     harness.write_text("// one\n")
     monkeypatch.setenv("MATLOOM_CACHE", str(tmp_path))
-    monkeypatch.setattr(simulator, "build_library", pretend)
+    monkeypatch.setattr(simulator, "compile_library", pretend)
     monkeypatch.setattr(simulator, "_HARNESS", harness)
     monkeypatch.setattr("matloom_rtl.generate.generate", generate)
     for line in ("", "", "// two\n", ""):
@@ -386,7 +386,7 @@ def test_sources_are_written_once_however_many_build(pair, tmp_path, monkeypatch
         output.write_bytes(b"")
 
     monkeypatch.setenv("MATLOOM_CACHE", str(tmp_path))
-    monkeypatch.setattr(simulator, "build_library", pretend)
+    monkeypatch.setattr(simulator, "compile_library", pretend)
     monkeypatch.setattr("matloom_rtl.generate.generate", generate)
     with ThreadPoolExecutor(2) as pool:
         first, second = pool.map(simulator.build, [pair.config] * 2)

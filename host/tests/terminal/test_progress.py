@@ -4,7 +4,7 @@ import time
 import pytest
 from rich.console import Console
 
-from matloom.terminal.progress import progress
+from matloom.terminal.progress import note, progress
 
 
 def _shown(seconds, after, *, terminal=True):
@@ -23,8 +23,35 @@ def test_what_is_done_soon_is_not_shown():
     assert "compiling net" not in _shown(0.0, 60.0)
 
 
-def test_nothing_goes_to_a_file():
-    assert _shown(0.3, 0.01, terminal=False) == ""
+def test_lines_go_to_a_file():
+    stream = io.StringIO()
+    console = Console(file=stream, width=20)
+    with progress("compiling net", after=0, every=0.1, console=console):
+        note("3 of 5 files compiled")
+        assert stream.getvalue() == "compiling net\n"
+        time.sleep(0.35)
+    lines = stream.getvalue().splitlines()
+    assert lines[1] == "compiling net: 3 of 5 files compiled, 0 s"
+    assert lines[-1] == "compiling net: done in 0 s"
+    assert 3 <= len(lines) <= 6
+
+
+def test_what_begins_within_another_is_what_that_is_doing():
+    stream = io.StringIO()
+    console = Console(file=stream, width=80)
+    outer = progress("running net", after=0, every=0.1, console=console)
+    with outer, progress("building", after=0):
+        time.sleep(0.3)
+    assert "running net: building, 0 s\n" in stream.getvalue()
+    assert "\nbuilding" not in stream.getvalue()
+
+
+def test_what_fails_is_not_done():
+    stream = io.StringIO()
+    shown = progress("compiling net", after=0, console=Console(file=stream))
+    with pytest.raises(OSError, match="no"), shown:
+        raise OSError("no")
+    assert "done" not in stream.getvalue()
 
 
 def test_an_error_ends_it():

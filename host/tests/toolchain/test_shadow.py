@@ -31,7 +31,7 @@ def test_script_is_a_copy_and_the_rest_links():
 def test_races_end_in_one_root(cache):
     with ThreadPoolExecutor(4) as pool:
         roots = set(pool.map(lambda _: shadow_root(), range(8)))
-    assert list((cache / "verilator").iterdir()) == list(roots)
+    assert [path for path in (cache / "verilator").iterdir() if path.is_dir()] == list(roots)
 
 
 def test_missing_wheel(monkeypatch):

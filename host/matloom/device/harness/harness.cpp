@@ -15,8 +15,15 @@
 #include "monitor.h"
 #include "outputs.h"
 #include "verilated.h"
-#ifdef MATLOOM_TRACE
+#ifdef MATLOOM_TRACE_VCD
 #include "verilated_vcd_c.h"
+using Trace = VerilatedVcdC;
+#define MATLOOM_TRACE
+#endif
+#ifdef MATLOOM_TRACE_FST
+#include "verilated_fst_c.h"
+using Trace = VerilatedFstC;
+#define MATLOOM_TRACE
 #endif
 
 #ifdef MATLOOM_MUTANTS
@@ -183,15 +190,18 @@ class Simulation {
   }
   uint64_t digested() const { return outputs_.value(); }
 
-  int start_trace(const char* path) {
+  // Writes waveforms of the cycles from `first` until before `end`; returns whether it cannot.
+  int start_trace(const char* path, uint64_t first, uint64_t end) {
 #ifdef MATLOOM_TRACE
     context_.traceEverOn(true);
-    trace_ = new VerilatedVcdC;
+    trace_ = new Trace;
     top_.trace(trace_, 99);
     trace_->open(path);
-    return 0;
+    traced_from_ = first;
+    traced_to_ = end;
+    return !trace_->isOpen();
 #else
-    (void)path;
+    (void)path, (void)first, (void)end;
     return -1;
 #endif
   }
@@ -277,7 +287,7 @@ class Simulation {
     top_.clk = 0;
     top_.eval();
 #ifdef MATLOOM_TRACE
-    if (trace_) trace_->dump(cycle_ * 10);
+    if (traced()) trace_->dump(cycle_ * 10);
 #endif
   }
 
@@ -308,7 +318,7 @@ class Simulation {
     top_.clk = 1;
     top_.eval();
 #ifdef MATLOOM_TRACE
-    if (trace_) trace_->dump(cycle_ * 10 + 5);
+    if (traced()) trace_->dump(cycle_ * 10 + 5);
 #endif
     ++cycle_;
   }
@@ -376,7 +386,10 @@ class Simulation {
   matloom::OutputDigest<kBusBytes> outputs_;
   bool digesting_ = false;
 #ifdef MATLOOM_TRACE
-  VerilatedVcdC* trace_ = nullptr;
+  bool traced() const { return trace_ && cycle_ >= traced_from_ && cycle_ < traced_to_; }
+
+  Trace* trace_ = nullptr;
+  uint64_t traced_from_ = 0, traced_to_ = 0;
 #endif
 };
 
@@ -430,8 +443,8 @@ void matloom_digest(void* simulation) { static_cast<Simulation*>(simulation)->di
 uint64_t matloom_digested(void* simulation) {
   return static_cast<Simulation*>(simulation)->digested();
 }
-int matloom_trace(void* simulation, const char* path) {
-  return static_cast<Simulation*>(simulation)->start_trace(path);
+int matloom_trace(void* simulation, const char* path, uint64_t first, uint64_t end) {
+  return static_cast<Simulation*>(simulation)->start_trace(path, first, end);
 }
 void matloom_trace_end(void* simulation) {
   static_cast<Simulation*>(simulation)->stop_trace();

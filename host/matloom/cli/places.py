@@ -1,0 +1,38 @@
+"""Where verbs write: checked before they work, not after."""
+
+import os
+from pathlib import Path
+
+from matloom.errors import UserError
+
+__all__ = ["require_folder", "require_place"]
+
+
+def require_place(option: str, path: Path | None) -> None:
+    """Raise `UserError` where no file can be written; before the work, not after it."""
+    if path is None:
+        return
+    written = path if path.exists() else path.absolute().parent
+    if path.is_dir():
+        raise UserError(f"{option} must be a file, and {path} is a folder")
+    if not written.exists():
+        raise UserError(
+            f"{option} cannot be written: there is no folder {written}", hint=f"mkdir -p {written}"
+        )
+    if not os.access(written, os.W_OK):
+        raise UserError(f"{option} cannot be written: no right to write {path}")
+
+
+def require_folder(option: str, path: Path) -> None:
+    """Make a folder for what a verb writes; before the work, not after it.
+
+    Raises `ValueError` where there can be none, or nothing can be written in it.
+    """
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UserError(
+            f"{option}: the folder {str(path)!r} cannot be made: {error.strerror}"
+        ) from error
+    if not os.access(path, os.W_OK | os.X_OK):
+        raise UserError(f"{option}: nothing can be written in the folder {str(path)!r}")

