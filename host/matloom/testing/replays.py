@@ -12,6 +12,7 @@ from matloom.arch.memory import load_memory
 from matloom.coverage.coverage import Coverage
 from matloom.device.covered import CoveredTransport
 from matloom.device.rtl import MemoryTiming, RtlTransport
+from matloom.device.waves import Waves
 from matloom.errors import UserError
 from matloom.testing.checks import CHECKS, check_stream
 from matloom.testing.pair import Pair
@@ -72,17 +73,18 @@ class _Traced(RtlTransport):
     """A chip that counts its runs, and traces from one of them on."""
 
     def __init__(self, config: Config, waves: Path | None, first_run: int) -> None:
-        self.runs, self._first_run, self._waves = 0, first_run, waves
+        self.runs, self._first_run = 0, first_run
+        self._waves = None if waves is None else Waves.of(waves)
         super().__init__(config, memory_bytes(config), check_bus=True)
 
-    def _load(self, config: Config, trace: bool, on_line: Callable[[str], None] | None) -> Any:
-        return super()._load(config, self._waves is not None, on_line)
+    def _load(self, config: Config, trace: str, on_line: Callable[[str], None] | None) -> Any:
+        return super()._load(config, self._waves.format if self._waves else "", on_line)
 
     def write32(self, address: int, value: int) -> None:
         if (address, value) == (_CONTROL, _START):
             self.runs += 1
             if self._waves is not None and self.runs == self._first_run:
-                self._library.matloom_trace(self._handle, str(self._waves).encode())
+                self._trace(self._waves)
         super().write32(address, value)
 
 
