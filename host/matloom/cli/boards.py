@@ -99,8 +99,7 @@ def build(
     from matloom_rtl.fpga.tools import find
     from matloom_rtl.fpga.vivado import VIVADO_DEVICES
 
-    processor = _processor(soc, cpu)
-    found = load_board(board)
+    processor, found = _processor(soc, cpu), load_board(board)
     require_folder("--output", output or Path("build") / found.name)
     if found.device in VIVADO_DEVICES:
         if processor:
@@ -116,8 +115,8 @@ def build(
     engine = config or plan.board.config
     click.echo(f"{plan.board.title}: {engine} at {plan.clock_mhz:.4g} MHz, {plan.device.name}")
     click.echo("synthesis, placement and routing take 10 to 45 minutes for each seed that is tried")
-    first, seeds = placement["seed"], placement["seeds"]
-    first = plan.board.seed if first is None else first
+    seeds = placement["seeds"]
+    first = plan.board.seed if placement["seed"] is None else placement["seed"]
     tried = tuple(range(first, first + (seeds or _MOST_SEEDS)))
     try:
         made = build_in_cache(plan, tried, placement["jobs"], first=seeds is None)
