@@ -115,28 +115,47 @@ def _spill(
     config: Config,
     candidate: Candidate,
 ) -> ScheduleParams | None:
-    """Keep the largest tensor that is alive in external memory.
-
-    Its users start again from the widest limits, with a bound on the size of their tiles.
-    """
+    """Keep the largest live tensor in external memory, and all that never fit on chip."""
     widest = plain_policy(segment, config)
     if not policy.plain:
         widest = _in_place(segment, first_policy(segment, config, candidate))
     for name in _alive(segment, full.stage):
-        if name in policy.spilled or name in segment.on_chip or name in segment.views:
-            continue
-        policy = replace(policy, spilled=policy.spilled | {name})
-        for index, stage in enumerate(segment.stages):
-            if name == stage.output or name in stage.inputs:
-                limits = widest.limits[index]
-                tile_bytes = min(limits.tile_bytes, config.spad_bytes // 4)
-                if limits.weights is Weights.STREAMED:
-                    # Weights come again for each tile.
-                    tile_bytes = config.spad_bytes // 2
-                bounded = replace(limits, tile_bytes=tile_bytes)
-                policy = _limit(policy, index, bounded)
-        return policy
+        if _may_leave(segment, policy, name):
+            for each in {name, *_never_fitting(segment, config)}:
+                if _may_leave(segment, policy, each):
+                    policy = _without(segment, policy, each, widest, config)
+            return policy
     return None
+
+
+def _may_leave(segment: Segment, policy: ScheduleParams, name: str) -> bool:
+    """Return whether a tensor is on chip and could be kept in external memory."""
+    return not (name in policy.spilled or name in segment.on_chip or name in segment.views)
+
+
+def _never_fitting(segment: Segment, config: Config) -> list[str]:
+    """Return the tensors that exceed the scratchpad alone.
+
+    Spilling them one plan at a time would take as many plans as a large network has tensors.
+    """
+    used = {name for stage in segment.stages for name in (stage.output, *stage.inputs)}
+    return [name for name in used if segment.sizes[name] > config.spad_bytes]
+
+
+def _without(
+    segment: Segment, policy: ScheduleParams, name: str, widest: ScheduleParams, config: Config
+) -> ScheduleParams:
+    """Spill a tensor; its users get the widest limits, with a bound on the size of their tiles."""
+    policy = replace(policy, spilled=policy.spilled | {name})
+    for index, stage in enumerate(segment.stages):
+        if name == stage.output or name in stage.inputs:
+            limits = widest.limits[index]
+            tile_bytes = min(limits.tile_bytes, config.spad_bytes // 4)
+            if limits.weights is Weights.STREAMED:
+                # Weights come again for each tile.
+                tile_bytes = config.spad_bytes // 2
+            policy = _limit(policy, index, replace(limits, tile_bytes=tile_bytes))
+    return policy
 
 
 def _limit(policy: ScheduleParams, index: int, limits: TilingParams) -> ScheduleParams:
