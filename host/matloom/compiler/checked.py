@@ -4,6 +4,8 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from threadpoolctl import threadpool_limits
+
 from matloom.arch.config import Config, load_config
 from matloom.compiler.pipeline import compiled
 from matloom.compiler.values import Compiled
@@ -45,18 +47,29 @@ def compile_network(
     """
     config, mode = load_config(config), check_mode(check)
     options = options or CompileOptions()
+    # Products of the checks are small: the threads of a linear algebra library would spin for most
+    # of their time, and take it from other processes.
+    with threadpool_limits(limits=1):
+        candidate, program = _checked(graph, config, options, precision, mode)
+
+    def with_outputs(numbers: Sequence[int]) -> Program:
+        return compile_network(_with_outputs(graph, numbers), config, options, precision, mode)
+
+    return replace(program, origin=_origin(graph, candidate, with_outputs))
+
+
+def _checked(
+    graph: Graph, config: Config, options: CompileOptions, precision: Precision | None, mode: str
+) -> tuple[Compiled, Program]:
+    """Return a program that passes its check, a plainer one where the first does not."""
     candidate = compiled(graph, config, options, precision)
     try:
         program = replace(candidate.program, verdict=candidate.check(mode))
     except CheckError as error:
         folder = write_reproducer(graph, config, options, precision, str(error), seed=0)
         reason = f"the program of {graph.name!r} fails its check: {error}; to repeat it: {folder}"
-        candidate, program = _plainer(graph, config, options, precision, error, reason)
-
-    def with_outputs(numbers: Sequence[int]) -> Program:
-        return compile_network(_with_outputs(graph, numbers), config, options, precision, mode)
-
-    return replace(program, origin=_origin(graph, candidate, with_outputs))
+        return _plainer(graph, config, options, precision, error, reason)
+    return candidate, program
 
 
 def _with_outputs(graph: Graph, numbers: Sequence[int]) -> Graph:
@@ -103,7 +116,7 @@ def _plainer(
             error = problem
             _refuse(candidate, error, refused)
             continue
-        warnings.warn(f"{reason}; a plainer program passes", CompilerWarning, stacklevel=4)
+        warnings.warn(f"{reason}; a plainer program passes", CompilerWarning, stacklevel=5)
         verdict = replace(verdict, fallback=reason)
         return candidate, replace(candidate.program, verdict=verdict)
     raise CheckError(f"{reason}; so does a program of the host alone: {error}", error.tensor)

@@ -7,10 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from matloom.arch.config import PRESETS
 from matloom.arch.isa import Region
 from matloom.compiler import CompileOptions, compile_network, schedule_runs
+from matloom.compiler.values import Compiled
 from matloom.data.digits import NETWORK
 from matloom.device.model import Engine
 from matloom.frontend.tflite import load_tflite
@@ -221,3 +223,19 @@ def test_equal_networks_give_equal_programs():
         assert done.returncode == 0, done.stderr
         found.add(done.stdout)
     assert len(found) == 1
+
+
+def test_checks_leave_other_cores_alone(monkeypatch):
+    """One thread of linear algebra each: more would spin while the checks do other things."""
+    seen = []
+    check = Compiled.check
+
+    def watched(self, mode):
+        seen.extend(pool["num_threads"] for pool in threadpool_info())
+        return check(self, mode)
+
+    monkeypatch.setattr(Compiled, "check", watched)
+    with threadpool_limits(limits=2):
+        compile_network(load_tflite(NETWORK), "nano", check="sample")
+    assert seen
+    assert set(seen) == {1}
