@@ -12,7 +12,7 @@ STAMP := $(VENV)/installed
 PYTEST := $(BIN)/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help check setup demo test test-all mutate formal formal-quick formal-mutants soak sim lint docs bench bench-check verilog firmware size size-check
+.PHONY: help check setup demo test test-all mutate formal formal-quick formal-mutants soak fuzz-operators sim lint docs bench bench-check verilog firmware size size-check
 
 help: ## List the verbs.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -64,6 +64,9 @@ formal-mutants: $(STAMP) ## Try the proofs on mutants of the hardware's units.
 
 soak: $(STAMP) ## Compare chip and model on new random seeds for SECONDS; keep those that fail.
 	$(BIN)/python -m matloom.testing.soak --seconds $(SECONDS) $(ARGS)
+
+fuzz-operators: $(STAMP) ## Run random files of one operator as the interpreters do (ARGS="--count 200").
+	cd bench && ../$(BIN)/python -m single_operators $(ARGS)
 
 sim: $(STAMP) ## Run the cocotb regression of the generated chip.
 	$(PYTEST) -m "" sim_tests $(ARGS)

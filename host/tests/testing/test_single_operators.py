@@ -15,10 +15,11 @@ def failures(first, count):
         return [str(verdict) for verdict in verdicts if verdict.failed]
 
 
-def test_a_hundred_files(seed):
-    assert not failures(100_000 * seed, 100)
+def test_a_few_files(seed):
+    assert not failures(100_000 * seed, 30)
 
 
 @pytest.mark.slow
-def test_two_thousand_files(seed):
-    assert not failures(100_000 * seed + 100, 2000)
+def test_a_hundred_files(seed):
+    """`make fuzz-operators` runs thousands."""
+    assert not failures(100_000 * seed + 30, 70)
