@@ -97,5 +97,5 @@ def test_quantise_refuses_a_scale_of_zero():
 
 def test_missing_scikit_learn_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "sklearn.datasets", None)
-    with pytest.raises(ModuleNotFoundError, match=r"matloom\[demo\]"):
+    with pytest.raises(ModuleNotFoundError, match="needs the package scikit-learn, which is not"):
         digits.held_out()

@@ -48,7 +48,6 @@ def firmware(
     from matloom.tools.c_names import network_name, require_network_name
     from matloom.tools.firmware_project import network_files, project_files, write_files
 
-    require_folder("--output", output)
     files, linked = project_files(), []
     if network is not None:
         word = require_network_name(name) if name else network_name(network)
@@ -56,6 +55,7 @@ def firmware(
         linked.append(f"src/{word}.c")
     elif name or board:
         raise click.UsageError("--name and --board must go with a network")
+    require_folder("--output", output)
     write_files(output, files)
     parts = ("src/driver/", "src/kernels/")
     linked += [path for path in files if path.startswith(parts) and path.endswith(".c")]

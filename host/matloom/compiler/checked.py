@@ -2,6 +2,7 @@
 
 import warnings
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 
 from threadpoolctl import threadpool_limits
@@ -49,13 +50,21 @@ def compile_network(
     options = options or CompileOptions()
     # Products of the checks are small: the threads of a linear algebra library would spin for most
     # of their time, and take it from other processes.
-    with threadpool_limits(limits=1):
+    with _one_thread():
         candidate, program = _checked(graph, config, options, precision, mode)
 
     def with_outputs(numbers: Sequence[int]) -> Program:
         return compile_network(_with_outputs(graph, numbers), config, options, precision, mode)
 
     return replace(program, origin=_origin(graph, candidate, with_outputs))
+
+
+def _one_thread() -> AbstractContextManager[object]:
+    try:
+        return threadpool_limits(limits=1)
+    except UnicodeDecodeError:
+        # A loaded library lies in a folder whose name is not UTF-8, which threadpoolctl expects.
+        return nullcontext()
 
 
 def _checked(

@@ -126,6 +126,7 @@ def _keep_used(model: Any, subgraph: Any) -> None:
         tensor = copy.copy(subgraph.tensors[number])
         buffers.append(model.buffers[tensor.buffer])
         tensor.buffer = len(buffers) - 1
+        tensor.quantization = _with_a_valid_axis(tensor.quantization)
         tensors.append(tensor)
     model.buffers, subgraph.tensors = buffers, tensors
     subgraph.operators = [copy.copy(item) for item in subgraph.operators]
@@ -167,6 +168,18 @@ def _with_options(operator: Any, content: bytes) -> Any:
     made.customOptions = _part(content, offset, operator.largeCustomOptionsSize)
     made.largeCustomOptionsOffset = made.largeCustomOptionsSize = 0
     return made
+
+
+def _with_a_valid_axis(quantisation: Any) -> Any:
+    """Return quantisation without the axis that one scale does not use.
+
+    LiteRT refuses a file in which it lies outside of the tensor; TensorFlow Lite Micro ignores it.
+    """
+    if quantisation is None or quantisation.scale is None or len(quantisation.scale) != 1:
+        return quantisation
+    valid = copy.copy(quantisation)
+    valid.quantizedDimension = 0
+    return valid
 
 
 def _arena(model: Any) -> int:

@@ -239,3 +239,11 @@ def test_checks_leave_other_cores_alone(monkeypatch):
         compile_network(load_tflite(NETWORK), "nano", check="sample")
     assert seen
     assert set(seen) == {1}
+
+
+def test_a_library_in_a_folder_that_is_not_unicode(monkeypatch):
+    def unreadable(**_limits):
+        b"\xff".decode()
+
+    monkeypatch.setattr("matloom.compiler.checked.threadpool_limits", unreadable)
+    assert compile_network(load_tflite(NETWORK), "nano", check="none").steps

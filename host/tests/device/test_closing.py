@@ -1,6 +1,7 @@
 """A session that ends while a thread runs it: by any way, on any device, with one kind of error."""
 
 import gc
+import re
 import subprocess
 import sys
 import threading
@@ -51,7 +52,9 @@ def test_a_session_ends_while_it_runs(device, needed, way):
     done = subprocess.run(
         [sys.executable, SCRIPT, device, way], capture_output=True, text=True, timeout=600
     )
-    assert (done.returncode, done.stderr) == (0, "")
+    # A simulator may be built first, which stderr tells.
+    assert not re.search("Traceback|Error|Exception|Fatal|[Ww]arning", done.stderr), done.stderr
+    assert done.returncode == 0
     assert done.stdout.splitlines() == EXPECTED[way]
 
 

@@ -457,7 +457,10 @@ def test_the_exit_status_says_whether_anything_failed(tmp_path, monkeypatch, ver
         (["--config", "none.json"], "none.json"),
         (["--config", "nano", "-o", "taken"], "taken"),
         (["--only", "proof"], "'proof' is not one of 'verilog', 'simulator'"),
-        (["--config", "nano", "--junit", "none/report.xml"], "--junit must be a file"),
+        (
+            ["--config", "nano", "--junit", "none/report.xml"],
+            "--junit cannot be written: there is no",
+        ),
     ],
 )
 def test_mistakes_are_sentences(tmp_path, monkeypatch, capsys, words, sentence):

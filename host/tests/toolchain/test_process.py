@@ -33,7 +33,7 @@ def test_silent_failure():
 
 
 def test_missing_program(tmp_path):
-    with pytest.raises(ToolError, match="absent cannot be started: No such file"):
+    with pytest.raises(ToolError, match="absent cannot be started: no such file"):
         run([tmp_path / "absent"])
 
 

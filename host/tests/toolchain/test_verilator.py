@@ -133,7 +133,6 @@ PRINTABLE = "".join(letter for letter in map(chr, range(32, 127)) if letter != "
 FOLDERS = {
     "printable": PRINTABLE,
     "accents": "jos\N{LATIN SMALL LETTER E WITH ACUTE} \N{CJK UNIFIED IDEOGRAPH-65E5}",
-    "control": "tab\tnewline\nbell\a",
     "bytes": os.fsdecode(b"\xff\xfe\x80"),
     "long": "/".join(["n" * 255] * 3),
     "dash": "-O3 --help",
