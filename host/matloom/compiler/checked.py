@@ -61,10 +61,11 @@ def compile_network(
 
 def _one_thread() -> AbstractContextManager[object]:
     try:
-        return threadpool_limits(limits=1)
+        limits: AbstractContextManager[object] = threadpool_limits(limits=1)
     except UnicodeDecodeError:
         # A loaded library lies in a folder whose name is not UTF-8, which threadpoolctl expects.
         return nullcontext()
+    return limits
 
 
 def _checked(
