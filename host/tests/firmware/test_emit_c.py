@@ -59,7 +59,7 @@ def run(build, folder, program, data, *, board="fake_bus"):
     """Return what a program as C puts out for inputs, one after the other."""
     write_c(program, folder / "net.c")
     (given, *_), made = (
-        [f"net_{re.sub('[^A-Za-z0-9]', '_', info.name)}" for info in side]
+        ["net_" + re.sub("[^a-z0-9]+", "_", info.name.lower()).strip("_") for info in side]
         for side in (program.inputs, program.outputs)
     )
     writes = " ".join(f"fwrite({name}, sizeof {name}, 1, stdout);" for name in made)
