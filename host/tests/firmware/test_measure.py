@@ -20,7 +20,7 @@ MEASURE = firmware.FIRMWARE / "examples" / "measure"
 def measured(board, folder, program, inputs):
     """Return for each input what the application says: output, and cycles."""
     write_c(program, folder / "net.c")
-    names = [f"net_{side[0].name}" for side in (program.inputs, program.outputs)]
+    names = [f"net_{side[0].name.lower()}" for side in (program.inputs, program.outputs)]
     words = {"HEADER": '"net.h"', "NETWORK": "net", "INPUT": names[0], "OUTPUT": names[1]}
     flags = [f"-D{word}={value}" for word, value in words.items()]
     kernels = ("kernels/conversion.c", "kernels/softmax.c")
