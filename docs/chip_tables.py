@@ -25,19 +25,6 @@ def _used(name: str) -> Column:
 _AREA_COLUMNS = [_used(name) for name in _AREA]
 
 
-def _devices() -> str:
-    """Return boards, and presets alone."""
-    area = zip(("LUT4", "FF", "DSP", "block RAM"), _AREA_COLUMNS, strict=True)
-    return table(
-        (row for name, row in _placed().items() if "+" not in name),
-        (
-            Column("device, preset", lambda row: row["name"]),
-            *(Column(heading, column.value, count) for heading, column in area),
-            Column("Fmax", lambda row: row["fmax_mhz"], megahertz),
-        ),
-    )
-
-
 def _board_file(row: dict[str, Any]) -> dict[str, Any]:
     """Return a board's file, as its system on chip has it where that is what was routed."""
     found = tomllib.loads((_BOARD_FILES / f"{row['board']}.toml").read_text())
@@ -232,7 +219,6 @@ def _board_files() -> str:
 
 BLOCKS = {
     "board files": _board_files,
-    "devices": _devices,
     "arrays": _arrays,
     "boards": _boards,
     "modes": _modes,

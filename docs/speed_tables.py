@@ -54,6 +54,42 @@ def _networks(preset: str) -> str:
     )
 
 
+#: The MLPerf Tiny networks by the names of the benchmark, and what they do.
+_MLPERF = {
+    "ic": "image classification",
+    "kws": "keyword spotting",
+    "vww": "person detection",
+    "ad": "anomaly detection",
+}
+
+
+def _mlperf() -> str:
+    """Return cycles of the MLPerf Tiny networks at presets of three sizes."""
+    found = {
+        preset: {row["name"]: row for row in bench(preset)["results"]}
+        for preset in ("nano", "small", "reference")
+    }
+
+    def cycles(preset: str) -> Column:
+        rows, columns = bench(preset)["array"]
+        heading = f"cycles at `{preset}` ({rows}x{columns})"
+        return Column(heading, lambda name: found[preset][name]["cycles"], count)
+
+    return table(
+        _MLPERF,
+        (
+            Column("network", lambda name: f"{name}, {_MLPERF[name]}"),
+            Column("MACs", lambda name: found["nano"][name]["macs"], count),
+            *map(cycles, found),
+            Column(
+                "utilisation",
+                lambda name: found["reference"][name]["utilisation"],
+                "{:.3f}".format,
+            ),
+        ),
+    )
+
+
 def _causes() -> str:
     causes = (_share(f"exec_{cause}", cause.replace("_", " ")) for cause in _CAUSES)
     return table(bench()["results"], (_named(f"at `{PRESETS[0]}`"), *causes))
@@ -219,6 +255,7 @@ def _firmware() -> str:
 
 
 BLOCKS = {
+    "mlperf": _mlperf,
     "networks": lambda: _networks("reference"),
     **{f"networks {name}": lambda name=name: _networks(name) for name in PRESETS[1:]},
     "presets": _presets,

@@ -103,15 +103,26 @@ def test_installing_is_a_command_to_copy(page):
 
 
 def test_first_commands_run_in_their_order(tmp_path):
-    """Those of README, from an empty folder: what one needs, an earlier one has written."""
-    first = (ROOT / "README.md").read_text().split("## On a board")[0]
+    """Those of getting started, from an empty folder: each finds what it needs."""
+    first = (ROOT / "docs" / "getting-started.md").read_text()
     lines = re.findall(r"^\$ (matloom .*)$", first, re.MULTILINE)
-    assert len(lines) >= 4
+    assert len(lines) >= 8
     for line in lines:
         words = shlex.split(line)
         words[0] = str(Path(sys.executable).with_name(words[0]))
         done = subprocess.run(words, cwd=tmp_path, capture_output=True, text=True)
         assert done.returncode == 0, f"{line}: {done.stderr}"
+
+
+def test_readme_fits_on_a_screen():
+    """Three commands to the first inference, six lines of Python, one table of four rows."""
+    text = (ROOT / "README.md").read_text()
+    written = [line for line in text.splitlines() if line.strip()]
+    assert len(written) <= 60
+    assert {"make demo", "make test"} <= {line.split("  ")[0] for line in written}
+    (snippet,) = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    assert len([line for line in snippet.splitlines() if line.strip()]) <= 6
+    assert len([line for line in written if line.startswith("|")]) == 2 + 4
 
 
 def test_files_that_are_named_exist():

@@ -27,7 +27,7 @@ def derived():
     page = "how-a-conv2d-becomes-instructions.md"
     return {
         # The memory that cycles are counted with.
-        **dict.fromkeys((("README.md", latency), ("architecture.md", latency)), None),
+        ("architecture.md", latency): None,
         ("performance.md", latency): None,
         # Limits of `matloom bench --check`.
         **dict.fromkeys((("performance.md", growth), ("performance.md", error)), None),
