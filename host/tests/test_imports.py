@@ -16,6 +16,7 @@ ROOMS = (
     *(
         "errors",
         "arch",
+        "cost",
         "ir",
         "program",
         "kernels",

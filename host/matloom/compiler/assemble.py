@@ -22,7 +22,7 @@ from matloom.program import (
     TensorInfo,
     VariableInfo,
 )
-from matloom.schedule.arrivals import LONGEST_BURST
+from matloom.cost.arrivals import LONGEST_BURST
 from matloom.select.partition import HostRun
 from matloom.select.stage import ArrayStage, Stage
 

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from matloom.arch.instruction import Instruction
-from matloom.schedule.cost import Prediction
+from matloom.cost.predict import Prediction
 from matloom.schedule.plan import Plan
 from matloom.schedule.segment import Segment
 

@@ -12,7 +12,7 @@ from matloom.arch.config import Config
 from matloom.arch.isa import Region
 from matloom.schedule.candidates import candidates, is_large
 from matloom.schedule.constants import Image
-from matloom.schedule.cost import predict
+from matloom.cost.predict import predict
 from matloom.schedule.emit import emit
 from matloom.schedule.fit import fit
 from matloom.schedule.layouts import LAYOUTS, Layout

@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from matloom.arch.config import Config
+from matloom.cost import exec_cycles, vector_cycles
 from matloom.schedule.cutting import chunks, cut
 from matloom.schedule.params import TilingParams, Weights
 from matloom.schedule.tiles import ArrayTile, Chunk, Tile, input_box, position_bytes
@@ -197,19 +198,20 @@ def _addend_range(stage: ArrayStage, tile: ArrayTile) -> InputRange:
 
 def _cycles(stage: Stage, tile: Tile, config: Config) -> int:
     """Return the cycles that a tile keeps the array, or post-processing, busy."""
-    passes = config.columns // config.lanes
     if isinstance(tile, ArrayTile):
         assert isinstance(stage, ArrayStage)
-        load = 0 if stage.loop_nest.weights_fixed else config.tile_load_cycles
-        width = tile.end_x - tile.first_x
-        step = max(stage.loop_nest.vectors(tile.height, width), load, 4)
-        steps = (tile.end_step - tile.first_step) * (tile.end_block - tile.first_block)
-        return max(step * steps, tile.entries * stage.halves * stage.limbs * passes)
+        return exec_cycles(
+            stage.loop_nest.vectors(tile.height, tile.end_x - tile.first_x),
+            (tile.end_step - tile.first_step) * (tile.end_block - tile.first_block),
+            tile.entries * stage.halves * stage.limbs,
+            config,
+            weights_fixed=bool(stage.loop_nest.weights_fixed),
+        )
     assert isinstance(stage, VectorStage)
     vectors = -(-(tile.end - tile.start) // (config.columns * stage.element_bytes))
-    passes = max(passes, stage.element_bytes * stage.input_ratio)
-    # Most of it runs while the array works.
-    return vectors * passes * len(stage.posts) // 4
+    return vector_cycles(
+        vectors * len(stage.posts), stage.element_bytes * stage.input_ratio, config
+    )
 
 
 class Tilings:

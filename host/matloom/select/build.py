@@ -7,6 +7,7 @@ import numpy as np
 
 from matloom.arch.config import WINDOW_TAPS, Config
 from matloom.arch.modes import NARROW_MODES
+from matloom.cost import step_cycles
 from matloom.select.requantisation import Requantisation
 from matloom.select.sliding import LONGEST_LINE, LONGEST_SKIP, SlidingWindow, sliding_tiles
 from matloom.select.stage import ArrayStage, LoopNest, OutputPlacement
@@ -34,7 +35,7 @@ def _pack(window: Window, channels: int, columns: int, config: Config) -> int:
 
     def cycles(pack: int) -> int:
         blocks = -(-(run + (pack - 1) * shift) // config.rows)
-        return blocks * max(positions // pack, config.tile_load_cycles, 4)
+        return blocks * step_cycles(positions // pack, config)
 
     maximum = max(1, columns // channels)
     fitting = [pack for pack in range(1, maximum + 1) if window.out_width % pack == 0]

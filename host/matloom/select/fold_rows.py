@@ -14,6 +14,7 @@ import numpy as np
 
 from matloom.arch.isa import Opcode, largest
 from matloom.arch.machine import Machine
+from matloom.cost import step_cycles
 from matloom.ir.names import derived_name
 from matloom.select.row_folding import RowFolding
 from matloom.select.stage import ArrayStage
@@ -119,7 +120,7 @@ def _cycles(stage: ArrayStage, machine: Machine) -> int:
     """Return the cycles of the array plus those of the input's LOADs."""
     config = machine.config
     vectors = stage.loop_nest.vectors(stage.out_rows, stage.width)
-    streamed = max(vectors, config.tile_load_cycles, 4) * stage.loop_nest.steps * stage.oc_blocks
+    streamed = step_cycles(vectors, config) * stage.loop_nest.steps * stage.oc_blocks
     rows = stage.row_folding
     if rows is None:
         return streamed + int(

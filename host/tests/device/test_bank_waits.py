@@ -5,7 +5,7 @@ import pytest
 from matloom.arch.instruction import Instruction, pack
 from matloom.arch.isa import Destination, Opcode, Region, Source
 from matloom.arch.machine import Machine
-from matloom.schedule.cost import predict
+from matloom.cost.predict import predict
 
 pytestmark = pytest.mark.parametrize("pair", ["nano"], indirect=True)
 

@@ -7,7 +7,7 @@ from matloom.arch.isa import Opcode, Region
 from matloom.arch.machine import Machine
 from matloom.arch.memory import Memory
 from matloom.device.rtl import MemoryTiming
-from matloom.schedule.cost import predict
+from matloom.cost.predict import predict
 
 pytestmark = pytest.mark.parametrize("pair", ["nano"], indirect=True)
 

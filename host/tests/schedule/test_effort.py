@@ -15,7 +15,7 @@ from matloom.data.digits import NETWORK
 from matloom.frontend.tflite import load_tflite
 from matloom.kernels.interpreter import interpret
 from matloom.runtime import load
-from matloom.schedule.cost import predict
+from matloom.cost.predict import predict
 from matloom.schedule.options import EFFORTS
 from matloom.schedule.params import TilingParams, Weights
 from matloom.schedule.plan import ScheduleParams

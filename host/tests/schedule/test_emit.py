@@ -12,7 +12,7 @@ from matloom.compiler import compile_network
 from matloom.data.matrix_products import product_graph
 from matloom.program.instruction_table import unpack_all
 from matloom.schedule.accumulators import Accumulators
-from matloom.schedule.cost import predict
+from matloom.cost.predict import predict
 from matloom.schedule.tiles import ArrayTile
 
 CONFIG = PRESETS["reference"]

@@ -14,9 +14,12 @@ from matloom.arch.isa import (
     Table,
 )
 from matloom.arch.machine import Machine
-from matloom.schedule.bank_use import NOTHING, Use, bank_use
+from matloom.cost.bank_use import NOTHING, Use, bank_use
 
-__all__ = ["Timing", "Timings", "timings_of"]
+__all__ = ["HANDOVER", "Timing", "Timings", "timings_of"]
+
+#: Cycles from the end of an instruction to the start of one that waits for it.
+HANDOVER = 3
 
 #: Cycles that the dispatcher takes for an instruction in addition to its words after the first: its
 #: extents, its verdict; by `Config.checks`, without which EXEC and POST have no extents to judge.

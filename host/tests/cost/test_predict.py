@@ -5,7 +5,7 @@ from matloom.arch.instruction import Instruction
 from matloom.arch.isa import Destination, Opcode, Region, Source
 from matloom.arch.machine import Machine
 from matloom.arch.numerics import Rounding
-from matloom.schedule.cost import predict
+from matloom.cost.predict import predict
 from matloom.schedule.dependencies import DependencyTracker
 
 CONFIG = PRESETS["reference"]

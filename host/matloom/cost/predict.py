@@ -13,11 +13,11 @@ from matloom.arch.isa import (
     Region,
 )
 from matloom.arch.machine import Machine
-from matloom.schedule.arrivals import READ_AHEAD, Commands, Loads
-from matloom.schedule.bank_waits import BankWaits
-from matloom.schedule.timing import Timing, timings_of
+from matloom.cost.arrivals import READ_AHEAD, Commands, Loads
+from matloom.cost.bank_waits import BankWaits
+from matloom.cost.timing import HANDOVER, Timing, timings_of
 
-__all__ = ["Prediction", "predict"]
+__all__ = ["WAIT_FIELDS", "Engine", "Prediction", "predict"]
 
 #: Places of a queue, however shallow it should be.
 _QUEUE_PLACES = 3
@@ -25,12 +25,10 @@ _QUEUE_PLACES = 3
 #: By how much the fetch of a first block's parameters is longer than the way of its results.
 _POST_LEAD = 5
 
-#: Cycles between the end of what an instruction waits for and its first action.
-_HANDOVER = 3
-
 _UNITS = {unit: number for number, unit in enumerate(UNITS)}
 _LOAD, _EXEC, _POST = (_UNITS[unit] for unit in (Opcode.LOAD, Opcode.EXEC, Opcode.POST))
-_WAITS = ("wait_load", "wait_exec", "wait_post", "wait_store")
+#: The fields that say how many instructions of each unit to wait for, in the order of `UNITS`.
+WAIT_FIELDS = ("wait_load", "wait_exec", "wait_post", "wait_store")
 
 #: Bytes of instructions.
 _SIZES = {
@@ -70,11 +68,21 @@ _Command = tuple[Timing | None, int, int, _Waits, int]
 _Queued = tuple[Timing | None, int, _Waits]
 
 
-class _Engine:
+class Engine:
     """The units, at a time that advances with the instructions that they begin.
 
     Of all heads of queues the one that can begin first does, as `BankWaits` asks for. Units go by
     their places in `UNITS`: this is asked for every instruction of every candidate.
+
+    Members
+    -------
+    queued, started, done:
+        When each instruction of each unit comes to its queue, starts and is complete. All are 0 of
+        a LOAD that is left out.
+    loads:
+        When the beats of each LOAD begin and end.
+    busy:
+        Cycles that each unit works.
     """
 
     def __init__(self, instructions: list[Instruction], machine: Machine, *, resident: bool):
@@ -83,11 +91,12 @@ class _Engine:
         size = sum(_SIZES[instruction.opcode] for instruction in instructions)
         first = machine.transfer_cycles(min(size, READ_AHEAD))
         self._commands = Commands(machine, size)
-        self._loads = Loads(machine, machine.command_latency + round(first))
-        self._banks = BankWaits(machine, self._loads)
+        self.loads = Loads(machine, machine.command_latency + round(first))
+        self._banks = BankWaits(machine, self.loads)
         self.done: list[list[int]] = [[] for _ in UNITS]
-        self.done[_LOAD] = self._loads.done
-        self._started: list[list[int]] = [[] for _ in UNITS]
+        self.done[_LOAD] = self.loads.done
+        self.queued: list[list[int]] = [[] for _ in UNITS]
+        self.started: list[list[int]] = [[] for _ in UNITS]
         self._queues: list[deque[_Queued]] = [deque() for _ in UNITS]
         self._issued = [0] * len(UNITS)
         #: When each unit is free, and what then passes until its last instruction completes.
@@ -151,10 +160,10 @@ class _Engine:
                 ready = time
             if other == _LOAD and time > loaded:
                 loaded = time
-        ready += _HANDOVER
+        ready += HANDOVER
         if unit == _POST and timing is not None and timing.param_reads:
             # Its first block is fetched as soon as the LOADs are there.
-            ready = max(ready, self._banks.fetch(loaded + _HANDOVER, timing) + _POST_LEAD)
+            ready = max(ready, self._banks.fetch(loaded + HANDOVER, timing) + _POST_LEAD)
         return ready
 
     def _next_dispatch(self) -> int:
@@ -164,7 +173,7 @@ class _Engine:
         timing, unit, size, _waits, _timestamp = self._left[0]
         if timing is None:
             return self._dispatched
-        if self._issued[unit] - self._places >= len(self._started[unit]):
+        if self._issued[unit] - self._places >= len(self.started[unit]):
             return _NEVER
         return max(self._dispatched, self._commands.arrival(size)) + timing.dispatch
 
@@ -177,12 +186,14 @@ class _Engine:
         if not queue:
             self._ready[unit] = None
         if timing is None:
+            self.queued[unit].append(0)
             queue.append((None, 0, ()))
             return
-        self._commands.take(size, time, self._loads)
+        self._commands.take(size, time, self.loads)
         if number >= self._places:
-            time = max(time, self._started[unit][number - self._places])
+            time = max(time, self.started[unit][number - self._places])
         self._dispatched = time
+        self.queued[unit].append(time)
         awaited = tuple([(other, issued[other] - count) for other, count in waits])
         queue.append((timing, time, awaited))
         if timestamp:
@@ -197,9 +208,9 @@ class _Engine:
             self._settle(unit)
             return
         assert timing is not None
-        back_to_back = bool(self._started[unit]) and self._free[unit] >= start
+        back_to_back = bool(self.started[unit]) and self._free[unit] >= start
         work, self._more[unit] = timing.durations[back_to_back]
-        self._started[unit].append(start)
+        self.started[unit].append(start)
         self.done[unit].append(0)
         self._free[unit] = start
         if self._banks.begin(start, work, timing):
@@ -221,7 +232,7 @@ class _Engine:
                 self._settle(other)
 
     def _begin_load(self, timing: Timing | None, ready: int) -> None:
-        loads, machine, started = self._loads, self._machine, self._started[_LOAD]
+        loads, machine, started = self.loads, self._machine, self.started[_LOAD]
         if timing is None:
             started.append(0)
             self._banks.load(0, 0, None)
@@ -256,7 +267,7 @@ def _commands(
         if opcode is Opcode.END:
             continue
         skips = resident and opcode is Opcode.LOAD and get("region") == Region.PROGRAM
-        counts = tuple([get(name, 0) for name in _WAITS])
+        counts = tuple([get(name, 0) for name in WAIT_FIELDS])
         waits = known.get(counts)
         if waits is None:
             waits = known[counts] = tuple([each for each in enumerate(counts) if each[1]])
@@ -271,10 +282,10 @@ def predict(
 
     With `resident`, the LOADs of constants are left out, as if these were in the scratchpad.
     """
-    engine = _Engine(instructions, machine, resident=resident)
+    engine = Engine(instructions, machine, resident=resident)
     engine.run()
     return Prediction(
-        cycles=engine.end + _HANDOVER,
+        cycles=engine.end + HANDOVER,
         timestamps={mark: engine.done[unit][at] for mark, (unit, at) in engine.marks.items()},
         busy={unit.name.lower(): count for unit, count in zip(UNITS, engine.busy, strict=True)},
     )

@@ -63,48 +63,50 @@ class Loads:
         When each is done.
     free:
         When the beats of a next one could begin.
+    starts, ends:
+        When the beats of each begin and end.
     """
 
     def __init__(self, machine: Machine, free: int) -> None:
         self.done: list[int] = []
         self.free = free
         self._machine = machine
-        #: When the beats of each begin and end; cycles of commands between them.
-        self._starts: list[int] = []
-        self._ends: list[int] = []
+        self.starts: list[int] = []
+        self.ends: list[int] = []
+        #: Cycles of commands between the beats of each.
         self._between: list[int] = []
 
     def append(self, start: int, end: int, more: int) -> None:
         """Note the beats of the next LOAD, and what passes until it completes."""
-        self._starts.append(start)
-        self._ends.append(end)
+        self.starts.append(start)
+        self.ends.append(end)
         self._between.append(0)
         self.done.append(end + more)
         self.free = end
 
     def skip(self) -> None:
         """Note a LOAD that is left out."""
-        self._starts.append(self._starts[-1] if self._starts else 0)
-        self._ends.append(self._ends[-1] if self._ends else 0)
+        self.starts.append(self.starts[-1] if self.starts else 0)
+        self.ends.append(self.ends[-1] if self.ends else 0)
         self._between.append(0)
         self.done.append(0)
 
     def under_way(self, time: int) -> float:
         """Return the cycles of the beats that have been asked for at a time."""
         asked = time + self._machine.load_latency
-        at = bisect_right(self._starts, asked) - 1
-        return min(self._machine.window_cycles, self._ends[at] - time) if at >= 0 else 0.0
+        at = bisect_right(self.starts, asked) - 1
+        return min(self._machine.window_cycles, self.ends[at] - time) if at >= 0 else 0.0
 
     def make_way(self, time: int, beats: int) -> None:
         """Let beats of commands come at a time: those of LOADs after it come later."""
-        at = len(self._ends) - 1
-        while at >= 0 and self._ends[at] > time:
-            whole = self._starts[at] >= time
+        at = len(self.ends) - 1
+        while at >= 0 and self.ends[at] > time:
+            whole = self.starts[at] >= time
             self._delay(at, beats, whole=whole)
             self._between[at] += 0 if whole else beats
             at -= 1
         # What is asked for after them comes after them.
-        self.free = max(self.free, time + beats, self._ends[-1] if self._ends else 0)
+        self.free = max(self.free, time + beats, self.ends[-1] if self.ends else 0)
 
     def hold_up(self, time: int, end_of: Callable[[int, int], int]) -> bool:
         """Delay those whose beats are still to come at a time; return whether there are any.
@@ -113,20 +115,20 @@ class Loads:
         commands come between them.
         """
         changed, before = False, 0
-        for number in range(bisect_right(self._ends, time), len(self._ends)):
-            late = before - self._starts[number]
+        for number in range(bisect_right(self.ends, time), len(self.ends)):
+            late = before - self.starts[number]
             if late > 0:
                 self._delay(number, late, whole=True)
-            end = end_of(number, self._starts[number]) + self._between[number]
-            more = max(0, end - self._ends[number])
+            end = end_of(number, self.starts[number]) + self._between[number]
+            more = max(0, end - self.ends[number])
             self._delay(number, more, whole=False)
-            before = self._ends[number]
+            before = self.ends[number]
             changed |= late > 0 or more > 0
         self.free = max(self.free, before)
         return changed
 
     def _delay(self, at: int, cycles: int, *, whole: bool) -> None:
-        self._ends[at] += cycles
+        self.ends[at] += cycles
         self.done[at] += cycles
         if whole:
-            self._starts[at] += cycles
+            self.starts[at] += cycles

@@ -12,9 +12,9 @@ from math import inf
 
 from matloom.arch.isa import Opcode
 from matloom.arch.machine import Machine
-from matloom.schedule.arrivals import Loads
-from matloom.schedule.bank_use import Use
-from matloom.schedule.timing import Timing
+from matloom.cost.arrivals import Loads
+from matloom.cost.bank_use import Use
+from matloom.cost.timing import Timing
 
 __all__ = ["BankWaits"]
 

@@ -11,8 +11,8 @@ from matloom.compiler import CompileOptions, compiled
 from matloom.data.digits import NETWORK
 from matloom.frontend.tflite import load_tflite
 from matloom.program.instruction_table import unpack_all
-from matloom.schedule import timing
-from matloom.schedule.timing import _FREE, Timings
+from matloom.cost import timing
+from matloom.cost.timing import _FREE, Timings
 
 ROWS = Memory(read_latency=40, row_bytes=1024, row_miss_cycles=9)
 

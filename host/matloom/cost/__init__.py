@@ -1,0 +1,22 @@
+"""How long anything takes: tiles by an estimate, command buffers by a simulation of the units."""
+
+from matloom.cost.arithmetic import ArithmeticTimeline
+from matloom.cost.estimates import exec_cycles, step_cycles, vector_cycles
+from matloom.cost.predict import Prediction, predict
+from matloom.cost.spans import Cause, Span, spans
+from matloom.cost.timing import HANDOVER, Timing, timings_of
+
+__all__ = [
+    "HANDOVER",
+    "ArithmeticTimeline",
+    "Cause",
+    "Prediction",
+    "Span",
+    "Timing",
+    "exec_cycles",
+    "predict",
+    "spans",
+    "step_cycles",
+    "timings_of",
+    "vector_cycles",
+]

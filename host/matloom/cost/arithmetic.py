@@ -1,0 +1,57 @@
+"""When EXEC and POST work while a program is being emitted."""
+
+from math import inf
+
+from matloom.arch.instruction import Instruction
+from matloom.arch.isa import Opcode
+from matloom.arch.machine import Machine
+from matloom.cost.timing import HANDOVER, timings_of
+
+__all__ = ["ArithmeticTimeline"]
+
+#: Reads a cycle of EXEC in a bank that leave POST too few.
+_BUSY = 0.9
+
+
+class ArithmeticTimeline:
+    """When EXEC and POST do what was emitted, if neither waits for a transfer.
+
+    POST whose parameters lie where EXEC reads in every cycle gets them when EXEC waits: never, as
+    far as is known here.
+    """
+
+    def __init__(self, machine: Machine):
+        self._timings, self._latency = timings_of(machine), machine.exec_latency
+        self._half = machine.config.acc_entries // 2
+        self._seen = 0
+        self._done: dict[Opcode, list[int]] = {Opcode.EXEC: [], Opcode.POST: []}
+        self._free = dict.fromkeys(self._done, 0)
+        #: When the last of POST's reads of each half is done; reads a cycle of EXEC in each bank.
+        self._read, self._reads = [0.0, 0.0], dict[int, float]()
+
+    def follow(self, instructions: list[Instruction]) -> None:
+        """Take note of the instructions that came since the last time."""
+        for instruction in instructions[self._seen :]:
+            opcode, get = instruction.opcode, instruction.values.get
+            if opcode not in self._done:
+                continue
+            timing = self._timings.of(instruction)
+            work, more = timing.durations[0]
+            start = self._free[opcode]
+            for unit, wait in ((Opcode.EXEC, "wait_exec"), (Opcode.POST, "wait_post")):
+                if get(wait):
+                    start = max(start, self._done[unit][-get(wait, 0)] + HANDOVER)
+            self._free[opcode] = start + work
+            self._done[opcode].append(start + work + more)
+            if opcode is Opcode.EXEC:
+                self._reads = timing.reads
+                continue
+            half = get("acc_addr", 0) // (self._half >> get("pairs", 0))
+            busy = max((self._reads.get(bank, 0.0) for bank, _ in timing.params.parts), default=0.0)
+            starves = timing.param_reads > 0 and busy > _BUSY
+            self._read[half] = inf if starves else start + timing.cycles
+        self._seen = len(instructions)
+
+    def is_read(self, half: int) -> bool:
+        """Return whether POST has read a half when sums of an EXEC that begins now come to it."""
+        return self._read[half] <= self._free[Opcode.EXEC] + self._latency

@@ -1,0 +1,46 @@
+"""Estimates of tiles and stages, for choices that are made before there are instructions."""
+
+from matloom.arch.config import Config
+
+__all__ = ["exec_cycles", "step_cycles", "vector_cycles"]
+
+
+def step_cycles(vectors: int, config: Config, *, weights_fixed: bool = False) -> int:
+    """Return the cycles of a step of EXEC.
+
+    Its vectors stream in one cycle each, while the weights of the next step arrive, unless these
+    are `weights_fixed`; and no step is shorter than the latency of an accumulator update.
+    """
+    load = 0 if weights_fixed else config.tile_load_cycles
+    return max(vectors, load, config.acc_update_latency)
+
+
+def exec_cycles(
+    vectors: int, steps: int, results: int, config: Config, *, weights_fixed: bool = False
+) -> int:
+    """Return the cycles in which an EXEC and its POST keep their units busy, whichever is longer.
+
+    Parameters
+    ----------
+    vectors, steps:
+        Vectors of a step of EXEC, and steps of all output blocks.
+    results:
+        Vectors of results, each of `columns` elements, of which POST makes `lanes` a cycle.
+    """
+    streamed = steps * step_cycles(vectors, config, weights_fixed=weights_fixed)
+    return max(streamed, results * (config.columns // config.lanes))
+
+
+def vector_cycles(results: int, passes: int, config: Config) -> int:
+    """Return the cycles that POSTs on tensors add to a schedule, an estimate.
+
+    Three quarters of their work is taken to run while the array works.
+
+    Parameters
+    ----------
+    results:
+        Vectors of results of all POSTs.
+    passes:
+        Cycles of a vector at least: bytes that are read or written for each element.
+    """
+    return results * max(config.columns // config.lanes, passes) // 4

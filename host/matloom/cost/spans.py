@@ -1,0 +1,119 @@
+"""When each instruction of a command buffer works, as predicted: what timelines are drawn from."""
+
+import enum
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from matloom.arch.instruction import Instruction
+from matloom.arch.isa import UNITS, Opcode
+from matloom.arch.machine import Machine
+from matloom.cost.predict import WAIT_FIELDS, Engine
+from matloom.cost.timing import HANDOVER, timings_of
+
+__all__ = ["Cause", "Span", "spans"]
+
+
+class Cause(enum.Enum):
+    """What an instruction waited for last before it started.
+
+    DISPATCH: its turn among all commands; BUSY: the instruction before it on its unit; OPERANDS:
+    an instruction of another unit, named by its wait fields; PARAMETERS: the read of a POST's
+    parameters; COMMANDS: beats of commands, which share the bus with a LOAD.
+    """
+
+    DISPATCH = "dispatch"
+    BUSY = "busy"
+    OPERANDS = "operands"
+    PARAMETERS = "parameters"
+    COMMANDS = "commands"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Span:
+    """An instruction on its unit, in cycles after the doorbell.
+
+    Members
+    -------
+    unit, index:
+        The unit, and the instruction's place in the command buffer.
+    start, end:
+        When it starts and when its unit is free for the next one. Of a LOAD these are the first
+        and the last of its beats.
+    done:
+        When it is complete: what waits for it starts `HANDOVER` cycles later.
+    cause:
+        What it waited for last.
+    awaited:
+        The place of the instruction that it waited for, where the cause is OPERANDS or BUSY.
+    """
+
+    unit: Opcode
+    index: int
+    start: int
+    end: int
+    done: int
+    cause: Cause
+    awaited: int | None = None
+
+
+def spans(instructions: list[Instruction], machine: Machine) -> list[Span]:
+    """Return the spans of a command buffer that ends with END, in its order.
+
+    It is simulated as `predict` does, so that the last `done` and `HANDOVER` make its cycles. What
+    a search asks of `predict` pays nothing for this.
+    """
+    engine = Engine(instructions, machine, resident=False)
+    engine.run()
+    return list(_spans(instructions, machine, engine))
+
+
+def _spans(instructions: list[Instruction], machine: Machine, engine: Engine) -> Iterator[Span]:
+    timings, ends = timings_of(machine), dict.fromkeys(UNITS, 0)
+    places: dict[Opcode, list[int]] = {unit: [] for unit in UNITS}
+    for index, instruction in enumerate(instructions):
+        unit = instruction.opcode
+        if unit is Opcode.END:
+            continue
+        number, at = len(places[unit]), UNITS.index(unit)
+        start, done = engine.started[at][number], engine.done[at][number]
+        cause, awaited = _cause(instruction, number, places, engine, ends[unit])
+        if unit is Opcode.LOAD:
+            start, end = engine.loads.starts[number], engine.loads.ends[number]
+        else:
+            back_to_back = number > 0 and ends[unit] >= start
+            end = done - timings.of(instruction).durations[back_to_back][1]
+        ends[unit] = end
+        places[unit].append(index)
+        yield Span(
+            unit=unit, index=index, start=start, end=end, done=done, cause=cause, awaited=awaited
+        )
+
+
+def _cause(
+    instruction: Instruction,
+    number: int,
+    places: dict[Opcode, list[int]],
+    engine: Engine,
+    free: int,
+) -> tuple[Cause, int | None]:
+    """Return what an instruction, by its number on a unit that is free then, waited for last.
+
+    `places` are those of the instructions before it, by unit.
+    """
+    unit = UNITS.index(instruction.opcode)
+    last = engine.queued[unit][number]
+    cause, awaited = Cause.DISPATCH, None
+    for other, name in enumerate(WAIT_FIELDS):
+        count = instruction.values.get(name, 0)
+        own = places[UNITS[other]]
+        if count and engine.done[other][len(own) - count] > last:
+            last = engine.done[other][len(own) - count]
+            cause, awaited = Cause.OPERANDS, own[-count]
+    start = engine.started[unit][number]
+    if start <= last + HANDOVER:
+        return cause, awaited
+    if instruction.opcode is Opcode.POST and start > free:
+        return Cause.PARAMETERS, None
+    if instruction.opcode is Opcode.LOAD and engine.loads.starts[number] > free:
+        return Cause.COMMANDS, None
+    return Cause.BUSY, places[instruction.opcode][-1]
