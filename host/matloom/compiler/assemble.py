@@ -6,6 +6,7 @@ from matloom.arch.isa import INSTRUCTION_WORD_BYTES, Region
 from matloom.arch.program_file import CONSTANT_ALIGNMENT
 from matloom.compiler.bind import binding
 from matloom.compiler.values import Compiled, Job, Retry, ScheduledNetwork, ScheduledRun
+from matloom.cost.arrivals import LONGEST_BURST
 from matloom.frontend.arithmetic import file_macs
 from matloom.ir.attributes import Reference
 from matloom.ir.graph import Array, Tensor, Variable
@@ -22,7 +23,6 @@ from matloom.program import (
     TensorInfo,
     VariableInfo,
 )
-from matloom.cost.arrivals import LONGEST_BURST
 from matloom.select.partition import HostRun
 from matloom.select.stage import ArrayStage, Stage
 

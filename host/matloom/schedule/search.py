@@ -10,9 +10,9 @@ from dataclasses import dataclass, field, replace
 
 from matloom.arch.config import Config
 from matloom.arch.isa import Region
+from matloom.cost.predict import predict
 from matloom.schedule.candidates import candidates, is_large
 from matloom.schedule.constants import Image
-from matloom.cost.predict import predict
 from matloom.schedule.emit import emit
 from matloom.schedule.fit import fit
 from matloom.schedule.layouts import LAYOUTS, Layout

@@ -8,11 +8,11 @@ from matloom.arch.isa import FORMATS, Opcode
 from matloom.arch.machine import Machine
 from matloom.arch.memory import Memory
 from matloom.compiler import CompileOptions, compiled
+from matloom.cost import timing
+from matloom.cost.timing import _FREE, Timings
 from matloom.data.digits import NETWORK
 from matloom.frontend.tflite import load_tflite
 from matloom.program.instruction_table import unpack_all
-from matloom.cost import timing
-from matloom.cost.timing import _FREE, Timings
 
 ROWS = Memory(read_latency=40, row_bytes=1024, row_miss_cycles=9)
 

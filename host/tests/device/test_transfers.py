@@ -6,8 +6,8 @@ from matloom.arch.instruction import Instruction, pack
 from matloom.arch.isa import Opcode, Region
 from matloom.arch.machine import Machine
 from matloom.arch.memory import Memory
-from matloom.device.rtl import MemoryTiming
 from matloom.cost.predict import predict
+from matloom.device.rtl import MemoryTiming
 
 pytestmark = pytest.mark.parametrize("pair", ["nano"], indirect=True)
 

@@ -11,11 +11,11 @@ from matloom.arch.instruction import Instruction
 from matloom.arch.isa import Opcode, Region
 from matloom.arch.machine import Machine
 from matloom.compiler import CompileOptions, compile_network
+from matloom.cost.predict import predict
 from matloom.data.digits import NETWORK
 from matloom.frontend.tflite import load_tflite
 from matloom.kernels.interpreter import interpret
 from matloom.runtime import load
-from matloom.cost.predict import predict
 from matloom.schedule.options import EFFORTS
 from matloom.schedule.params import TilingParams, Weights
 from matloom.schedule.plan import ScheduleParams

@@ -9,10 +9,10 @@ from matloom.arch.instruction import Instruction
 from matloom.arch.isa import Opcode, Region
 from matloom.arch.machine import Machine
 from matloom.compiler import compile_network
+from matloom.cost.predict import predict
 from matloom.data.matrix_products import product_graph
 from matloom.program.instruction_table import unpack_all
 from matloom.schedule.accumulators import Accumulators
-from matloom.cost.predict import predict
 from matloom.schedule.tiles import ArrayTile
 
 CONFIG = PRESETS["reference"]
