@@ -1,4 +1,4 @@
-"""The tables of coverage on docs/verification.md, from docs/results/coverage.json."""
+"""Tables of coverage, from docs/results/coverage.json."""
 
 import json
 import re

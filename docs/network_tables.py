@@ -39,46 +39,6 @@ def _exactness(row: dict[str, Any]) -> str:
     return f"{row['samples'] + row.get('labelled', 0)} {verdict} ({whose})"
 
 
-def _wild() -> str:
-    """Return both collections at three presets: a row for each network and preset."""
-    return table(
-        report("wild.json")["results"],
-        (
-            Column("network", lambda row: row["name"]),
-            Column("at", lambda row: f"`{row['preset']}`"),
-            Column("on the engine", lambda row: row.get("engine_operators"), count),
-            Column(
-                "on the host",
-                lambda row: sum(row.get("host_operators", {}).values()) or None,
-                count,
-            ),
-            *(Column("cycles", _cycles), Column("seconds to compile", _seconds)),
-            Column("outputs", _equality),
-        ),
-    )
-
-
-def _cycles(row: dict[str, Any]) -> str | None:
-    """Return the cycles of the chip's counters where it ran, else those that are predicted."""
-    if "cycles" in row:
-        return f"{row['cycles']:,} (counters)"
-    predicted = row.get("predicted_cycles")
-    return f"{predicted:,} (predicted)" if predicted else None
-
-
-def _seconds(row: dict[str, Any]) -> str:
-    seconds = row["compile_seconds"]
-    return f"more than {row['limit_seconds']:.0f}" if seconds is None else f"{seconds:.1f}"
-
-
-def _equality(row: dict[str, Any]) -> str:
-    if "exact" not in row:
-        return "not run"
-    whose = "TFLM" if row["expected"] == "tflm" else "LiteRT"
-    verdict = "equal" if row["exact"] and row.get("exact_on_chip", True) else "different"
-    return f"{row['samples']} {verdict} ({whose})"
-
-
 def _floats() -> str:
     return table(
         report("precision.json")["float"]["results"],
@@ -118,7 +78,6 @@ def _four_bits() -> str:
 
 BLOCKS = {
     "collection": _collection,
-    "wild": _wild,
     "floats": _floats,
     "four bits": _four_bits,
 }

@@ -1,4 +1,4 @@
-"""The tables of proofs on docs/verification.md, from docs/results/formal.json."""
+"""Tables of proofs, from docs/results/formal.json."""
 
 import json
 from pathlib import Path

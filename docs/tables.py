@@ -24,7 +24,7 @@ PAGES = (
         ROOT / "docs" / f"{name}.md"
         for name in (
             *("how-a-conv2d-becomes-instructions", "numerics", "performance", "networks"),
-            "verification",
+            *("verification", "proofs", "campaigns"),
             "firmware",
             "boards",
         )

@@ -125,6 +125,14 @@ def test_readme_fits_on_a_screen():
     assert len([line for line in written if line.startswith("|")]) == 2 + 4
 
 
+@pytest.mark.parametrize(
+    ("page", "words"), [("docs/verification.md", 7000), ("bitstreams/README.md", 1800)]
+)
+def test_pages_to_read_are_short(page, words):
+    """What was tried, and long tables, have pages of their own: docs/campaigns.md, decisions."""
+    assert len((ROOT / page).read_text().split()) <= words
+
+
 def test_files_that_are_named_exist():
     for name in ("CONTRIBUTING.md", "docs/extending.md", "docs/tour.md"):
         for path in re.findall(
