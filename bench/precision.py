@@ -18,9 +18,9 @@ from typing import Any
 
 import numpy as np
 
+from matloom import frontend
 from matloom.arch.config import PRESETS
 from matloom.data.digits import NETWORK, held_out, input_quantisation, quantise
-from matloom.frontend.tflite import load_tflite
 from matloom.ir.graph import Graph
 from matloom.passes.choose_modes import choose_modes
 from matloom.passes.lower_precision import widen_weights
@@ -64,7 +64,7 @@ def measure(models: Path, name: str, sister: str, file: str) -> list[dict[str, A
     results: list[dict[str, Any]] = []
     plain = None
     for precision in (None, "bf16", "fp16"):
-        graph = widen_weights(load_tflite(models / "models" / f"{name}.tflite"))
+        graph = widen_weights(frontend.load(models / "models" / f"{name}.tflite"))
         with load(graph, device="model", config=CONFIG, precision=precision) as session:
             (info,) = session.program.inputs
             outputs = np.array([session.run(x.reshape(info.shape)).ravel() for x in inputs])
@@ -100,7 +100,7 @@ def narrowed(
     network: Path, inputs: np.ndarray, labels: np.ndarray, left: tuple[tuple[int, int], ...]
 ) -> Iterator[dict[str, Any]]:
     """Yield a network's accuracy, deviation and cycles in i8xi4, with layers left in int8."""
-    graph = load_tflite(network)
+    graph = frontend.load(network)
     names = [graph.tensors[number].name for number in choose_modes(graph, "i8xi4")]
     for first, last in left:
         kept = names[:first] + names[len(names) - last :]

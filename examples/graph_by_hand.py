@@ -9,7 +9,8 @@ import numpy as np
 import matloom
 from matloom.device.open import DEVICES
 from matloom.ir.attributes import Activation, Conv2D, Padding
-from matloom.ir.graph import Graph, Node, Op, Quantisation, Tensor
+from matloom.ir.builder import GraphBuilder
+from matloom.ir.graph import Graph, Op, Quantisation
 from matloom.kernels.interpreter import interpret
 from matloom.program.disassemble import disassemble
 
@@ -19,29 +20,26 @@ def network() -> Graph:
     generator = np.random.default_rng(0)
     filters = generator.integers(-127, 128, (16, 3, 3, 16), np.int8)
     bias = generator.integers(-1000, 1001, 16, np.int32)
-    of_filters = Quantisation(scale=(0.01,) * 16, zero_point=(0,) * 16, axis=0)
-    of_image = Quantisation(scale=(0.05,), zero_point=(-3,))
-    of_features = Quantisation(scale=(0.1,), zero_point=(5,))
-    tensors = {
-        0: Tensor(name="image", shape=(1, 8, 8, 16), dtype="int8", quantisation=of_image),
-        1: Tensor(
-            name="filters",
-            shape=(16, 3, 3, 16),
-            dtype="int8",
-            quantisation=of_filters,
-            data=filters,
+    graph = GraphBuilder("one CONV_2D")
+    image = graph.input(
+        "image", (1, 8, 8, 16), "int8", Quantisation(scale=(0.05,), zero_point=(-3,))
+    )
+    inputs = [
+        image,
+        graph.constant(
+            filters, Quantisation(scale=(0.01,) * 16, zero_point=(0,) * 16, axis=0), "filters"
         ),
-        2: Tensor(name="bias", shape=(16,), dtype="int32", data=bias),
-        3: Tensor(name="features", shape=(1, 8, 8, 16), dtype="int8", quantisation=of_features),
-    }
+        graph.constant(bias, name="bias"),
+    ]
     attributes = Conv2D(
         stride=(1, 1),
         dilation=(1, 1),
         padding=Padding(top=1, bottom=1, left=1, right=1),
         activation=Activation.RELU,
     )
-    node = Node(op=Op.CONV_2D, inputs=(0, 1, 2), outputs=(3,), attributes=attributes, index=0)
-    return Graph(name="one CONV_2D", inputs=(0,), outputs=(3,), tensors=tensors, nodes=(node,))
+    scale = Quantisation(scale=(0.1,), zero_point=(5,))
+    features = graph.add(Op.CONV_2D, inputs, attributes, quantisation=scale, name="features")
+    return graph.graph(features)
 
 
 @click.command()

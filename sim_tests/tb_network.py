@@ -5,12 +5,12 @@ import numpy as np
 from bench import Bench, SimTransport
 from cocotb.task import bridge
 
+from matloom import frontend
 from matloom.arch.isa import Region
 from matloom.compiler import compile_network
 from matloom.data.digits import NETWORK
 from matloom.device.driver import Driver
 from matloom.device.model.transport import ModelTransport
-from matloom.frontend.tflite import load_tflite
 from matloom.kernels.interpreter import interpret
 from matloom.program import EngineStep
 
@@ -39,7 +39,7 @@ def _run(transport, program, inputs):
 @cocotb.test(timeout_time=20, timeout_unit="ms")
 async def the_digit_network_runs_through_the_driver(dut):
     bench = await Bench.open(dut)
-    graph = load_tflite(NETWORK)
+    graph = frontend.load(NETWORK)
     program = compile_network(graph, bench.config)
     (number,) = graph.inputs
     tensor = graph.tensors[number]

@@ -146,9 +146,9 @@ def _litert(content: bytes, calls: list[_Arrays]) -> list[_Arrays]:
 
 def _matloom(content: bytes, calls: list[_Arrays], config: str) -> list[_Arrays]:
     import matloom
-    from matloom.frontend.tflite import load_tflite
+    from matloom import frontend
 
-    program = matloom.compile(load_tflite(content), config, check="none")
+    program = matloom.compile(frontend.load(content), config, check="none")
     found = []
     with matloom.load(program, device="model") as session:
         for arrays in calls:

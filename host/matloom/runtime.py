@@ -6,6 +6,7 @@ from inspect import signature
 from pathlib import Path
 from typing import Any
 
+from matloom import frontend
 from matloom.arch.config import Config, load_config
 from matloom.arch.memory import REFERENCE_MEMORY, Memory, load_memory
 from matloom.compiler import CompileOptions, compile_network
@@ -13,7 +14,6 @@ from matloom.device.driver import Driver
 from matloom.device.open import SIMULATED, device_memory, memory_for, open_device
 from matloom.errors import UserTypeError, did_you_mean
 from matloom.frontend.source import is_program
-from matloom.frontend.tflite import load_tflite
 from matloom.ir.graph import Graph
 from matloom.passes.choose_modes import Precision
 from matloom.program import Program
@@ -64,7 +64,7 @@ def compile(
     """
     if isinstance(model, Graph) and shapes:
         raise TypeError(f"shapes must go with a file, not the graph {model.name!r}")
-    graph = model if isinstance(model, Graph) else load_tflite(model, shapes)
+    graph = model if isinstance(model, Graph) else frontend.load(model, shapes)
     if memory is not None:
         options = replace(options or CompileOptions(), memory=load_memory(memory))
     return compile_network(graph, load_config(config), options, precision, check)

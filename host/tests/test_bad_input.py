@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from matloom import frontend
 from matloom.data.digits import NETWORK
 from matloom.device.open import DEVICES
-from matloom.frontend.tflite import load_tflite
 from matloom.runtime import compile
 from matloom.testing.file_edits import FileParts
 
@@ -22,7 +22,7 @@ def folder(tmp_path):
     (tmp_path / "short.tflite").write_bytes(NETWORK.read_bytes()[:3000])
     (tmp_path / "text.tflite").write_text("not a network")
     (tmp_path / "bad.json").write_text('{"rows": 3}')
-    program = compile(load_tflite(NETWORK), "small")
+    program = compile(frontend.load(NETWORK), "small")
     program.save(tmp_path / "net.mloom")
     data = bytearray(program.to_bytes())
     data[-5] ^= 64

@@ -14,7 +14,7 @@ from matloom.arch import link
 from matloom.arch.memory import REFERENCE_MEMORY
 from matloom.arch.numerics import quantize_multiplier
 from matloom.arch.program_file import TENSOR_LIMIT
-from matloom.frontend.tensors import ENGINE_LIMIT
+from matloom.frontend.tflite.tensors import ENGINE_LIMIT
 from matloom.tools import bench
 
 ROOT = Path(__file__).resolve().parents[2]

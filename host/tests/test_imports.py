@@ -115,6 +115,17 @@ def test_each_room_imports_only_rooms_before_it():
     assert upward == []
 
 
+def test_formats_of_model_files_stay_in_their_rooms():
+    """Readers are reached by `matloom.frontend`; only tests and benchmarks name a format's."""
+    formats = [path.parent.name for path in HOST if path.parent.parent.name == "frontend"]
+    assert "tflite" in formats
+    for path in HOST:
+        if path.relative_to(ROOT / "host" / "matloom").parts[0] in ("frontend", "testing"):
+            continue
+        of_frontend = [name for name in imported(path) if name.startswith("matloom.frontend.")]
+        assert not {name.split(".")[2] for name in of_frontend} & set(formats), path
+
+
 def test_host_needs_no_hardware():
     guilty = {
         path.relative_to(ROOT / "host" / "matloom").as_posix()

@@ -5,11 +5,11 @@ import pytest
 from click.testing import CliRunner
 
 import matloom
+from matloom import frontend
 from matloom.cli import cli
 from matloom.data.digits import NETWORK
 from matloom.device.errors import DeviceClosed
 from matloom.errors import UserError
-from matloom.frontend.tflite import load_tflite
 from matloom.ir.names import unique_names
 from matloom.kernels.interpreter import carried, interpret
 from matloom.testing.random_network import Size, random_network
@@ -27,7 +27,7 @@ def images(samples, seed=0):
 
 @pytest.fixture(scope="module")
 def graph():
-    return load_tflite(NETWORK)
+    return frontend.load(NETWORK)
 
 
 @pytest.mark.parametrize("device", DEVICES)
@@ -215,7 +215,7 @@ def test_the_command_line(tmp_path, graph):
 
 @pytest.mark.parametrize("device", ["model", "fast"])
 def test_with_a_precision_devices_agree(device):
-    graph = load_tflite(NETWORK)
+    graph = frontend.load(NETWORK)
     inner = graph.tensors[graph.nodes[0].outputs[0]].name
     options = {"config": "nano+i8xi4", "precision": "i8xi4"}
     with matloom.load(NETWORK, "model", **options) as session:

@@ -9,10 +9,9 @@ import pytest
 from click.testing import CliRunner
 
 import matloom
-from matloom import cli
+from matloom import cli, frontend
 from matloom.arch.config import PRESETS
 from matloom.compiler import compile_network
-from matloom.frontend.tflite import load_tflite
 from matloom.ir.attributes import Activation, Arithmetic
 from matloom.ir.graph import Graph, Node, Op, Quantisation, Tensor, Variable
 from matloom.ir.names import unique_names
@@ -99,7 +98,7 @@ def run(graph, given, device="model"):
 
 def right(names, arrays, *, opaque=False, device="model"):
     given, expected = arrays
-    found = run(load_tflite(network(names, opaque=opaque)), given, device)
+    found = run(frontend.load(network(names, opaque=opaque)), given, device)
     for wanted, made in zip(expected[opaque], found, strict=True):
         np.testing.assert_array_equal(made, wanted, err_msg=repr(names))
 
@@ -135,7 +134,7 @@ def test_names_on_the_chip(arrays):
 
 def test_an_input_and_an_output_keep_the_name_that_they_share(arrays):
     given, expected = arrays
-    graph = load_tflite(network(["a", "b", "c", "c", "a", "a", "b"]))
+    graph = frontend.load(network(["a", "b", "c", "c", "a", "a", "b"]))
     with matloom.load(graph, device="model", config="nano", check="full") as session:
         made = session.run({"a": given[0], "b": given[1]})
     assert list(made) == ["a", "b"]
@@ -145,7 +144,7 @@ def test_an_input_and_an_output_keep_the_name_that_they_share(arrays):
 
 def test_two_outputs_that_share_a_name_get_their_numbers():
     names = ["in:0", "in", "w", "in", "h", "out", "out"]
-    program = matloom.compile(load_tflite(network(names)), "nano")
+    program = matloom.compile(frontend.load(network(names)), "nano")
     assert [info.name for info in program.inputs] == ["in:0", "in"]
     assert [info.name for info in program.outputs] == ["out:5", "out:6"]
 
@@ -153,7 +152,7 @@ def test_two_outputs_that_share_a_name_get_their_numbers():
 @pytest.mark.parametrize("names", [["a"] * 7, ["a", "a:0", "", "", "a:5", "a", "a:5"], ODD[:7]])
 def test_programs_keep_names(names, arrays):
     """Written, read and listed; the words of C differ, too."""
-    program = matloom.compile(load_tflite(network(names)), "nano")
+    program = matloom.compile(frontend.load(network(names)), "nano")
     again = Program.from_bytes(program.to_bytes())
     assert again == program
     assert disassemble(again) == disassemble(program)
@@ -164,7 +163,7 @@ def test_programs_keep_names(names, arrays):
 
 def test_the_words_of_c_differ():
     names = ["x_1_2", "x_1", "x-1", "open", "run", "open", "x 1"]
-    program = matloom.compile(load_tflite(network(names)), "nano")
+    program = matloom.compile(frontend.load(network(names)), "nano")
     words = buffer_names(program, "net")
     assert set(words) == {info.key for info in program.tensors}
     assert len(set(words.values())) == len(words)
@@ -237,7 +236,7 @@ def test_unique_names_differ(seed):
 
 def test_compiled_names_are_checked(arrays):
     """The default check binds by the same names as the device."""
-    graph = load_tflite(network(["a"] * len(ROLES)))
+    graph = frontend.load(network(["a"] * len(ROLES)))
     program = compile_network(graph, PRESETS["nano"], check="full")
     assert program.verdict is not None
     assert program.verdict.share == 1.0

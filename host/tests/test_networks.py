@@ -5,11 +5,11 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from matloom import frontend
 from matloom.arch.config import PRESETS
 from matloom.compiler import compile_network
 from matloom.device.open import open_device
-from matloom.frontend.tflite import load_tflite
-from matloom.frontend.write import write_tflite
+from matloom.frontend.tflite.write import write_tflite
 from matloom.ir.attributes import (
     Activation,
     Arithmetic,
@@ -167,7 +167,7 @@ def test_random_networks(part, units, seed):
     driver = open_device("model", config)
     for number in range(15):
         graph = Networks([seed, part, number]).make(2 + number)
-        graph = load_tflite(write_tflite(graph))
+        graph = frontend.load(write_tflite(graph))
         given = random_inputs(graph, seed)
         expected = interpret(graph, given)
         program = Program.from_bytes(compile_network(graph, config).to_bytes())

@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 
 import matloom
+from matloom import frontend
 from matloom.arch.config import PRESETS
 from matloom.arch.isa import Region
 from matloom.arch.memory import MEMORIES
 from matloom.data.digits import NETWORK
 from matloom.device.errors import DeviceError, DeviceFault
-from matloom.frontend.tflite import load_tflite
 from matloom.ir.graph import Op
 from matloom.kernels.interpreter import interpret
 from matloom.program import HostStep, Program, ProgramError
@@ -33,7 +33,7 @@ def images(count, seed=0):
 
 def test_samples_run_one_by_one(session):
     """Against the interpreter of the graph, which knows no engine."""
-    graph = load_tflite(NETWORK)
+    graph = frontend.load(NETWORK)
     batch = images(5)
     outputs = session.run(batch)
     assert outputs.shape == (5, 10)

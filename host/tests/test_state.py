@@ -7,7 +7,7 @@ import matloom
 from matloom.arch.csr import Fault
 from matloom.arch.isa import Region
 from matloom.device.errors import DeviceError, DeviceFault
-from matloom.frontend.write import write_tflite
+from matloom.frontend.tflite.write import write_tflite
 from matloom.kernels.interpreter import carried, interpret
 from matloom.program import Program
 from matloom.testing.growth import Growth

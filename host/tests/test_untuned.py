@@ -2,8 +2,8 @@
 
 import pytest
 
+from matloom import frontend
 from matloom.compiler import compile_network
-from matloom.frontend.tflite import load_tflite
 from matloom.runtime import load
 from matloom.testing.recorded import compare_recorded
 
@@ -61,7 +61,7 @@ def test_recorded_outputs_on_the_model(untuned, network, preset):
     if network in OPAQUE:
         for package in ("tflite_micro", "ai_edge_litert"):
             pytest.importorskip(package, reason=f"{package} is not installed")
-    graph = load_tflite(untuned / "models" / f"{network}.tflite")
+    graph = frontend.load(untuned / "models" / f"{network}.tflite")
     program = compile_network(graph, preset, check="none")
     with load(program, device="model") as session:
         compare_recorded(untuned, network, {**SHORT, **LONG}[network], session)

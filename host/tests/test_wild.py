@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from matloom import frontend
 from matloom.compiler import compile_network
 from matloom.device.open import open_device
-from matloom.frontend.tflite import load_tflite
 from matloom.runtime import Session
 from matloom.testing.recorded import compare_recorded
 from matloom.tools.references import Reference
@@ -61,7 +61,7 @@ def check(wild, network, program, driver, device):
 
 def compiled(wild, network, preset):
     """Return a program as the scheduler makes it, without the check that might replace it."""
-    graph = load_tflite(wild / "models" / f"{network}.tflite")
+    graph = frontend.load(wild / "models" / f"{network}.tflite")
     return compile_network(graph, preset, check="none")
 
 
@@ -73,7 +73,7 @@ class FrameByFrame:
     """A streaming network in TensorFlow Lite Micro, whose variables can be looked at."""
 
     def __init__(self, path):
-        self.graph = load_tflite(path)
+        self.graph = frontend.load(path)
         self.interpreter = Reference(path.read_bytes(), self.graph)
 
     def run(self, frame):

@@ -130,7 +130,7 @@ def compare(
     import json
     from dataclasses import asdict
 
-    from matloom.frontend.tflite import load_tflite
+    from matloom import frontend
     from matloom.tools.against import compare_with_parent
     from matloom.tools.arrays import read_arrays
     from matloom.tools.compare import compare as compare_with_reference
@@ -142,7 +142,7 @@ def compare(
     if parent is not None:
         made = compare_with_parent(network, parent, given, samples=samples, seed=seed)
     else:
-        arrays = None if given is None else graph_samples(load_tflite(network), given).arrays
+        arrays = None if given is None else graph_samples(frontend.load(network), given).arrays
         made = compare_with_reference(network, arrays, samples=samples, seed=seed)
     if report is not None:
         report.write_text(json.dumps(asdict(made), indent=2) + "\n")

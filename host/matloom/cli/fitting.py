@@ -90,9 +90,9 @@ def _part(name: str, freq: float | None) -> Any:
 
 def _graph(network: Path | None) -> Any:
     """Read the network before anything that takes long."""
-    from matloom.frontend.tflite import load_tflite
+    from matloom import frontend
 
-    return None if network is None else load_tflite(network)
+    return None if network is None else frontend.load(network)
 
 
 def _predict(shown: list[Any], part: Any, graph: Any, board: str) -> None:

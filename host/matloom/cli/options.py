@@ -108,12 +108,12 @@ NETWORK = _network
 
 def _reshaped(network: Path, shapes: tuple[str, ...]) -> Path:
     """Return the path of a network whose inputs have other shapes; the verb's end removes it."""
+    from matloom import frontend
     from matloom.frontend.source import is_program
-    from matloom.frontend.tflite import resized_tflite
 
     if is_program(network):
         raise ValueError(f"--shape must go with a network, not the program {str(network)!r}")
-    content = resized_tflite(network, dict(map(_shape, shapes)))
+    content = frontend.reshaped(network, dict(map(_shape, shapes)))
     folder = click.get_current_context().with_resource(tempfile.TemporaryDirectory())
     made = Path(folder) / network.name
     made.write_bytes(content)

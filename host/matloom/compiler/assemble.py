@@ -2,12 +2,12 @@
 
 from dataclasses import asdict
 
+from matloom import frontend
 from matloom.arch.isa import INSTRUCTION_WORD_BYTES, Region
 from matloom.arch.program_file import CONSTANT_ALIGNMENT
 from matloom.compiler.bind import binding
 from matloom.compiler.values import Compiled, Job, Retry, ScheduledNetwork, ScheduledRun
 from matloom.cost.arrivals import LONGEST_BURST
-from matloom.frontend.arithmetic import file_macs
 from matloom.ir.attributes import Reference
 from matloom.ir.graph import Array, Tensor, Variable
 from matloom.ir.work import macs, tensor_bytes
@@ -171,7 +171,7 @@ class _Assembly:
         if isinstance(node.attributes, Reference):
             names, content = node.attributes.operators, self.graph.tensors[node.inputs[-1]].data
             assert content is not None
-            counts = file_macs(content.tobytes(), names, node.attributes.positions)
+            counts = frontend.macs(content.tobytes(), names, node.attributes.positions)
             reasons = tuple(f"{reason}: {run.reason}" for reason in node.attributes.reasons)
         self.layers.extend(
             LayerInfo(

@@ -1,6 +1,6 @@
 """The whole way from a model file to a program: phases with names, from one value to the next.
 
-    read       a model file becomes a graph                                  frontend/tflite.py
+    read       a model file becomes a graph                                  frontend/readers.py
     formats    layers get the number formats that a precision asks for       compiler/formats.py
     passes     graph passes, none of which changes a result                  passes/
     select     operators become stages of the engine, or stay with the host  select/
@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from matloom import frontend
 from matloom.arch.config import Config
 from matloom.arch.garbage import no_cycle_search
 from matloom.compiler.assemble import assemble
@@ -38,7 +39,6 @@ from matloom.compiler.values import (
     Selected,
 )
 from matloom.compiler.verify import verify_value
-from matloom.frontend.tflite import load_tflite
 from matloom.ir.graph import Graph
 from matloom.ir.names import unique_names
 from matloom.passes import run_passes
@@ -51,7 +51,7 @@ __all__ = ["PHASES", "Phase", "Run", "compiled", "run_phases"]
 
 def read(source: str | Path | Graph, job: Job) -> Graph:
     """Return the graph of a model file; a graph is one already."""
-    return source if isinstance(source, Graph) else load_tflite(source)
+    return source if isinstance(source, Graph) else frontend.load(source)
 
 
 def prepare(meaning: Graph, job: Job) -> Prepared:

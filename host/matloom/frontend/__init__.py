@@ -1,1 +1,5 @@
-"""Model files in, graphs out."""
+"""Model files to graphs, and back: one reader for each format, chosen by a file's content."""
+
+from matloom.frontend.readers import load, macs, reshaped, write
+
+__all__ = ["load", "macs", "reshaped", "write"]

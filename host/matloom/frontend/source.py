@@ -1,5 +1,6 @@
-"""Finds the file of a network that is named, and says what it is where it is none of ours."""
+"""Finds the file of a network that is named, and says what it is where no reader takes it."""
 
+from dataclasses import dataclass
 from pathlib import Path
 
 from matloom.arch.program_file import MAGIC
@@ -7,7 +8,8 @@ from matloom.errors import did_you_mean
 from matloom.frontend.errors import ModelError
 from matloom.frontend.formats import folder_kind, kind_of
 
-__all__ = ["is_program", "network_path", "packaged_networks", "read_network"]
+__all__ = ["ModelFile", "foreign_file", "is_program", "network_path", "packaged_networks"]
+__all__ += ["read_file"]
 
 _PACKAGED = Path(__file__).parents[1] / "data"
 _PROGRAM_SUFFIX = ".mloom"
@@ -36,30 +38,52 @@ def is_program(source: str | Path | bytes) -> bool:
         return path.suffix == _PROGRAM_SUFFIX
 
 
-def read_network(source: str | Path | bytes, identifier: bytes) -> tuple[str, bytes]:
-    """Return the name and the bytes of a TensorFlow Lite file, given its path or its bytes.
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ModelFile:
+    """A model file in memory.
+
+    Members
+    -------
+    name:
+        Of the network: the file's, without its suffix.
+    shown:
+        What messages call the file.
+    folder:
+        Where files that it refers to are looked up; None for bytes.
+    """
+
+    name: str
+    shown: str
+    content: bytes
+    folder: Path | None
+
+
+def read_file(source: str | Path | bytes) -> ModelFile:
+    """Read a model file, given its path, its bytes or the name of a packaged network.
 
     Raises
     ------
     ModelError
-        It cannot be read, or is no TensorFlow Lite file: the message says what it is, the hint
-        what to do.
+        It cannot be read, or is a folder: the message says what it is, the hint what to do.
     """
     if isinstance(source, bytes):
-        name, shown, content = "model", "these bytes", source
-    else:
-        path = network_path(source)
-        name, shown, content = path.stem, str(source), _content(path, str(source))
-    if len(content) >= 8 and content[4:8] == identifier:
-        return name, content
-    if content.startswith(MAGIC):
-        raise ModelError(
-            f"{shown}: a compiled Matloom program, where a network is wanted",
+        return ModelFile(name="model", shown="these bytes", content=source, folder=None)
+    path = network_path(source)
+    content = _content(path, str(source))
+    return ModelFile(name=path.stem, shown=str(source), content=content, folder=path.parent)
+
+
+def foreign_file(file: ModelFile) -> ModelError:
+    """Return the error of a file that no reader takes."""
+    if file.content.startswith(MAGIC):
+        return ModelError(
+            f"{file.shown}: a compiled Matloom program, where a network is wanted",
             hint="give the .tflite file that it was compiled from",
         )
-    kind = kind_of(content, shown)
-    verb = "are" if isinstance(source, bytes) else "is"
-    raise ModelError(f"{shown} {verb} {kind.what}, not a TensorFlow Lite file", hint=kind.hint)
+    kind = kind_of(file.content, file.shown)
+    verb = "are" if file.folder is None else "is"
+    what = f"{file.shown} {verb} {kind.what}, not a TensorFlow Lite file"
+    return ModelError(what, hint=kind.hint)
 
 
 def _content(path: Path, shown: str) -> bytes:

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
+from matloom import frontend
 from matloom.arch.config import Config
-from matloom.frontend.write import write_tflite
 from matloom.ir.graph import Graph, Op
 from matloom.ir.text import to_text
 from matloom.schedule import CompileOptions
@@ -68,11 +68,12 @@ def _network(graph: Graph) -> tuple[str, bytes]:
     """Return a file of the network: .tflite where the format can hold it, else text and arrays."""
     for node in graph.nodes:
         if node.op is Op.REFERENCE:
-            content = graph.tensors[node.inputs[-1]].data
-            assert content is not None
-            return "network.tflite", content.tobytes()
+            file = graph.tensors[node.inputs[-1]].data
+            assert file is not None
+            return "network.tflite", file.tobytes()
     try:
-        return "network.tflite", write_tflite(graph)
+        suffix, content = frontend.write(graph)
+        return f"network{suffix}", content
     except (ValueError, KeyError, AttributeError):
         return "network.zip", _archive(graph)
 

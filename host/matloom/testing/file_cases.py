@@ -4,13 +4,13 @@ from collections.abc import Iterator
 from dataclasses import replace
 from functools import cache
 
+from matloom import frontend
 from matloom.arch.config import load_config
 from matloom.compiler import CompileOptions, compile_network
 from matloom.data.digits import NETWORK
 from matloom.data.matrix_products import product_graph
-from matloom.frontend.opaque import file_tensor, whole
-from matloom.frontend.tflite import load_tflite
-from matloom.frontend.write import write_tflite
+from matloom.frontend.tflite.opaque import file_tensor, whole
+from matloom.frontend.tflite.write import write_tflite
 from matloom.ir.attributes import INTERPRETERS
 from matloom.ir.graph import Graph, Op
 from matloom.testing.random_operators import KINDS, Instances
@@ -49,7 +49,7 @@ def _graphs() -> Iterator[tuple[str, Graph, str, CompileOptions | None, str | No
     for op in (Op.CONV_2D, Op.FULLY_CONNECTED, Op.MEAN, Op.PRELU, Op.TRANSPOSE_CONV):
         yield f"float32 {op}", Instances([11, 5], "float32").make(op), "nano", None, None
     yield "streaming", streaming_network(11, layers=1), "nano", None, None
-    yield "digits", load_tflite(NETWORK), "nano", None, None
+    yield "digits", frontend.load(NETWORK), "nano", None, None
 
 
 def _reference() -> Graph:

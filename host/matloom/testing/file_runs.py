@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 
+from matloom import frontend
 from matloom.arch.config import load_config
 from matloom.arch.isa import WRITABLE_REGIONS, Region
 from matloom.arch.program_file import OPERATORS
@@ -11,7 +12,6 @@ from matloom.compiler import CompileError, compile_network
 from matloom.device.driver import Driver
 from matloom.device.model.transport import ModelTransport
 from matloom.frontend.errors import ModelError
-from matloom.frontend.tflite import load_tflite
 from matloom.ir.graph import Array
 from matloom.kernels.reference import InterpreterError
 from matloom.program import HostStep, Program, ProgramError, TensorInfo
@@ -110,7 +110,7 @@ def program_outcome(data: bytes) -> str | None:
 def network_outcome(data: bytes, config: str = "nano") -> str | None:
     """Return the sentence that refuses a TensorFlow Lite file, or None where it ran, twice."""
     try:
-        program = compile_network(load_tflite(data), load_config(config), check="none")
+        program = compile_network(frontend.load(data), load_config(config), check="none")
         if not _foreign(program):
             _run(program)
     except (ModelError, CompileError, InterpreterError) as error:

@@ -4,11 +4,11 @@ from dataclasses import replace
 
 import numpy as np
 
+from matloom import frontend
 from matloom.arch.program_file import CONSTANT_ALIGNMENT, DTYPES
 from matloom.compiler import compile_network
 from matloom.data.digits import NETWORK
 from matloom.data.matrix_products import product_graph
-from matloom.frontend.tflite import load_tflite
 from matloom.program import Constant, HostStep, Program, TensorInfo, VariableInfo
 from matloom.testing.file_edits import FileParts
 from matloom.testing.streaming import streaming_network
@@ -24,7 +24,7 @@ def firmware_cases() -> dict[str, bytes]:
     as 100 to 109, and constants; ``sums`` an output of 32 bits, which Python's reader refuses of
     this network.
     """
-    digits = compile_network(load_tflite(NETWORK), "nano")
+    digits = compile_network(frontend.load(NETWORK), "nano")
     streaming = compile_network(streaming_network(11, layers=1), "nano")
     return {
         "digits": digits.to_bytes(),

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from matloom import frontend
 from matloom.arch.config import PRESETS, load_config
 from matloom.compiler import CompileOptions
 from matloom.data.digits import NETWORK
 from matloom.data.matrix_products import product_graph
-from matloom.frontend.tflite import load_tflite
 from matloom.ir.attributes import (
     Activation,
     Arithmetic,
@@ -280,7 +280,7 @@ def cases() -> list[Case]:
     small, reference = PRESETS["small"], PRESETS["reference"]
     planned, apart = CompileOptions(), CompileOptions(resident=False)
     found = [
-        Case(name="digits", graph=load_tflite(NETWORK), config=small, options=planned),
+        Case(name="digits", graph=frontend.load(NETWORK), config=small, options=planned),
         Case(name="residual", graph=_residual(), config=tiny, options=apart),
         Case(name="strided", graph=_strided(), config=reference, options=apart),
         Case(name="thin", graph=_thin(), config=reference, options=apart),

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from matloom.arch.config import PRESETS, Config
 from matloom.compiler import CheckError, Compiled, CompileError, CompileOptions, compiled
-from matloom.frontend.write import write_tflite
+from matloom.frontend.tflite.write import write_tflite
 from matloom.ir.graph import Graph
 from matloom.program import Program
 from matloom.program.verify import VerifyError, verify_program

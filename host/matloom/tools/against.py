@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 from rich.table import Table
 
+from matloom import frontend
 from matloom.errors import UserError
-from matloom.frontend.tflite import load_tflite
 from matloom.ir.graph import Array, Graph, short_name
 from matloom.kernels.interpreter import carried, initial_state, interpret
 from matloom.tools.compare import random_inputs
@@ -82,7 +82,7 @@ def compare_with_parent(
     UserError
         The networks differ in their inputs, or share no tensor.
     """
-    graph, other = load_tflite(path), load_tflite(parent)
+    graph, other = frontend.load(path), frontend.load(parent)
     pairs = _matched(graph, other)
     layers = {
         number: Layer(operator=str(node.op), tensor=graph.tensors[number].name)

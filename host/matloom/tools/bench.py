@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 from rich.table import Table
 
+from matloom import frontend
 from matloom.arch.config import Config
 from matloom.arch.csr import EXEC_CAUSES
 from matloom.arch.memory import REFERENCE_MEMORY, Memory
 from matloom.compiler import CompileOptions, compile_network
 from matloom.data.digits import NETWORK
 from matloom.data.matrix_products import product_graph
-from matloom.frontend.tflite import load_tflite
 from matloom.ir.graph import Graph
 from matloom.program import Program
 from matloom.runtime import load
@@ -232,9 +232,9 @@ def graph_of(case: Case) -> Graph | None:
     if case.product is not None:
         return product_graph(*case.product, mode=case.mode)
     if case.model is None:
-        return load_tflite(NETWORK)
+        return frontend.load(NETWORK)
     folder = collection()
-    return None if folder is None else load_tflite(folder / "models" / case.model)
+    return None if folder is None else frontend.load(folder / "models" / case.model)
 
 
 def _inputs(program: Program) -> dict[str, np.ndarray]:

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from rich.table import Table
 
-from matloom.frontend.tflite import load_tflite
+from matloom import frontend
 from matloom.ir.graph import Array, Graph, Node
 from matloom.kernels.interpreter import carried, check_input, initial_state, interpret
 from matloom.tools.layer_errors import Layer, layer_errors, real_numbers
@@ -111,7 +111,7 @@ def compare(
         Neither interpreter takes the model, it cannot be loaded, or the inputs are not the
         model's.
     """
-    graph = load_tflite(path)
+    graph = frontend.load(path)
     content = path if isinstance(path, bytes) else Path(path).read_bytes()
     reference = open_reference(content, graph)
     tensors = _interpreted(graph) if run is None else run

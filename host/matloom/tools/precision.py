@@ -11,9 +11,9 @@ import numpy as np
 import numpy.typing as npt
 from rich.table import Table
 
+from matloom import frontend
 from matloom.arch.config import Config
 from matloom.arch.floats import FLOAT_FORMATS, narrow, widen
-from matloom.frontend.tflite import load_tflite
 from matloom.ir.graph import Array, Graph, Op, Tensor, short_name
 from matloom.passes.choose_modes import FLOAT32_MODES, Precision, choose_modes
 from matloom.passes.lower_precision import lower_precision, numbers
@@ -161,7 +161,7 @@ def precision_report(
     """
     if inputs is None and (labels is not None or by_layer):
         raise ValueError("labels and by_layer must go with inputs")
-    graph = model if isinstance(model, Graph) else load_tflite(Path(model))
+    graph = model if isinstance(model, Graph) else frontend.load(Path(model))
     before, after = compile(graph, config), compile(graph, config, precision=precision)
     if inputs is None:
         return PrecisionReport(

@@ -16,7 +16,7 @@ from matloom.arch.program_file import (
     OPERATORS,
     SECTIONS,
 )
-from matloom.frontend.tensors import DTYPES as TFLITE_DTYPES
+from matloom.frontend.tflite.tensors import DTYPES as TFLITE_DTYPES
 from matloom.ir.attributes import Activation
 from matloom.ir.graph import Op
 from matloom.ir.operators import OPERATORS as RULES

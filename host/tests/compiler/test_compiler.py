@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
+from matloom import frontend
 from matloom.arch.config import PRESETS
 from matloom.arch.isa import Region
 from matloom.compiler import CompileOptions, compile_network, schedule_runs
 from matloom.compiler.values import Compiled
 from matloom.data.digits import NETWORK
 from matloom.device.model import Engine
-from matloom.frontend.tflite import load_tflite
 from matloom.ir.attributes import Activation, Arithmetic
 from matloom.ir.graph import Graph, Node, Op, Quantisation, Tensor
 from matloom.ir.text import to_text
@@ -74,7 +74,7 @@ def test_networks_equal_the_golden_outputs(network, config):
     if not path.is_file():
         pytest.skip(f"the model collection has no {path}")
     golden = np.load(MODELS / "golden" / f"{network.replace('/', '__')}.npz")
-    program = compile_network(load_tflite(path), PRESETS[config])
+    program = compile_network(frontend.load(path), PRESETS[config])
     for sample in (0, -1):
         inputs = [golden[f"in{index}"][sample] for index in range(len(program.inputs))]
         (result,) = _run(program, inputs)
@@ -150,7 +150,7 @@ def test_what_cannot_fit_runs_on_the_host(monkeypatch):
         return schedule_segment(segment, *rest, **more)
 
     monkeypatch.setattr(schedule_runs, "schedule_segment", schedule)
-    graph = load_tflite(NETWORK)
+    graph = frontend.load(NETWORK)
     program = compile_network(graph, PRESETS["small"])
     (layer,) = (layer for layer in program.layers if layer.where == "host" and layer.macs)
     assert layer.reason == "CONV_2D_1 needs more than there is"
@@ -173,7 +173,7 @@ def test_what_does_not_fit_together_runs_stage_by_stage(monkeypatch):
         return schedule_segment(segment, config, options, *rest, **more)
 
     monkeypatch.setattr(schedule_runs, "schedule_segment", schedule)
-    graph = load_tflite(NETWORK)
+    graph = frontend.load(NETWORK)
     program = compile_network(graph, PRESETS["small"], CompileOptions(tiling_seed=1))
     assert (plain[0], plain[-1]) == (False, True)
     on_engine = [layer for layer in program.layers if layer.where == "engine"]
@@ -187,7 +187,7 @@ def test_layers_tell_where_they_run():
     path = MODELS / "models" / "mlperf_tiny" / "pretrainedResnet_quant.tflite"
     if not path.is_file():
         pytest.skip(f"the model collection has no {path}")
-    program = compile_network(load_tflite(path), PRESETS["reference"])
+    program = compile_network(frontend.load(path), PRESETS["reference"])
     assert program.macs == 12_501_632
     assert program.predicted_cycles < 52_500
     places = {layer.operator: layer.where for layer in program.layers}
@@ -204,8 +204,8 @@ DIGEST = """
 import hashlib
 from matloom.compiler import CompileOptions, compile_network
 from matloom.data.digits import NETWORK
-from matloom.frontend.tflite import load_tflite
-graph, digest = load_tflite(NETWORK), hashlib.sha256()
+from matloom import frontend
+graph, digest = frontend.load(NETWORK), hashlib.sha256()
 for number in range(12):
     program = compile_network(graph, "small", CompileOptions(tiling_seed=number))
     digest.update(program.to_bytes())
@@ -236,7 +236,7 @@ def test_checks_leave_other_cores_alone(monkeypatch):
 
     monkeypatch.setattr(Compiled, "check", watched)
     with threadpool_limits(limits=2):
-        compile_network(load_tflite(NETWORK), "nano", check="sample")
+        compile_network(frontend.load(NETWORK), "nano", check="sample")
     assert seen
     assert set(seen) == {1}
 
@@ -246,4 +246,4 @@ def test_a_library_in_a_folder_that_is_not_unicode(monkeypatch):
         b"\xff".decode()
 
     monkeypatch.setattr("matloom.compiler.checked.threadpool_limits", unreadable)
-    assert compile_network(load_tflite(NETWORK), "nano", check="none").steps
+    assert compile_network(frontend.load(NETWORK), "nano", check="none").steps

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from matloom import frontend
 from matloom.arch.config import PRESETS
 from matloom.compiler import (
     PHASES,
@@ -21,7 +22,6 @@ from matloom.compiler import (
 )
 from matloom.compiler.describe import STOPS, describe
 from matloom.data.digits import NETWORK
-from matloom.frontend.tflite import load_tflite
 from matloom.ir.graph import Graph
 from matloom.schedule import DoesNotFit, schedule_segment, search
 
@@ -41,7 +41,7 @@ def test_every_phase_has_a_value_that_cannot_be_changed():
             setattr(value, first, None)
         assert value is not None, name
     assert isinstance(run.values["read"], Graph)
-    assert run.values["assemble"].program == compiled(load_tflite(NETWORK), **given()).program
+    assert run.values["assemble"].program == compiled(frontend.load(NETWORK), **given()).program
 
 
 def given():
@@ -88,7 +88,7 @@ def test_tries_that_failed_are_told(monkeypatch):
         return schedule_segment(segment, config, options, *rest, **more)
 
     monkeypatch.setattr(schedule_runs, "schedule_segment", schedule)
-    (retry,) = compiled(load_tflite(NETWORK), **given()).retries
+    (retry,) = compiled(frontend.load(NETWORK), **given()).retries
     assert (retry.phase, retry.remedy) == ("select", "one stage after another")
     line = "; dropped: the stages need more than there is; next: one stage after another"
     assert describe(NETWORK, SMALL, "search").splitlines()[0] == line
@@ -102,7 +102,7 @@ def test_what_never_fits_is_an_error_with_the_last_reason(monkeypatch):
 
     monkeypatch.setattr(schedule_runs, "schedule_segment", schedule)
     with pytest.raises(CompileError, match=r"^the stages need more than there is$"):
-        compiled(load_tflite(NETWORK), **given())
+        compiled(frontend.load(NETWORK), **given())
 
 
 def test_the_collector_rests_during_a_compilation_and_a_check_alone(monkeypatch):
@@ -112,11 +112,11 @@ def test_the_collector_rests_during_a_compilation_and_a_check_alone(monkeypatch)
         seen.append(gc.isenabled())
         raise ArithmeticError
 
-    made = compiled(load_tflite(NETWORK), SMALL.config, SMALL.options)
+    made = compiled(frontend.load(NETWORK), SMALL.config, SMALL.options)
     monkeypatch.setattr(search, "candidates", fails)
     monkeypatch.setattr(values, "check_program", fails)
     with pytest.raises(ArithmeticError):
-        compiled(load_tflite(NETWORK), SMALL.config, SMALL.options)
+        compiled(frontend.load(NETWORK), SMALL.config, SMALL.options)
     with pytest.raises(ArithmeticError):
         made.check()
     assert seen == [False, False]

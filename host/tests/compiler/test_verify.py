@@ -6,12 +6,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from matloom import frontend
 from matloom.arch.config import PRESETS, load_config
 from matloom.compiler import PHASES, CompileOptions, Job, compiled, rewrite, run_phases
 from matloom.compiler.verify import CHECKS, PhaseError, verify_value
 from matloom.data.digits import NETWORK
 from matloom.data.matrix_products import product_graph
-from matloom.frontend.tflite import load_tflite
 from matloom.ir.graph import Op
 from matloom.program.instruction_table import pack_all, unpack_all
 from matloom.program.verify import VerifyError
@@ -146,9 +146,9 @@ def test_a_stage_pass_that_breaks_a_rule_is_named(monkeypatch):
     monkeypatch.setattr(rewrite, "STAGE_PASSES", (forgetful,))
     monkeypatch.setenv("MATLOOM_VERIFY", "1")
     with pytest.raises(PhaseError, match=r"^forgetful: CONV_2D_1 must read a tensor"):
-        run_phases(load_tflite(NETWORK), JOB, "rewrite")
+        run_phases(frontend.load(NETWORK), JOB, "rewrite")
     monkeypatch.delenv("MATLOOM_VERIFY")
-    run_phases(load_tflite(NETWORK), JOB, "rewrite")
+    run_phases(frontend.load(NETWORK), JOB, "rewrite")
 
 
 def test_tensors_over_each_other_in_external_memory(values):

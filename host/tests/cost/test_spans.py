@@ -7,6 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from matloom import frontend
 from matloom.arch.config import load_config
 from matloom.arch.isa import UNITS, Opcode
 from matloom.arch.machine import Machine
@@ -15,7 +16,6 @@ from matloom.cost import HANDOVER, Cause, predict, spans
 from matloom.cost.predict import WAIT_FIELDS
 from matloom.data.digits import NETWORK
 from matloom.device.open import open_device
-from matloom.frontend.tflite import load_tflite
 from matloom.program.instruction_table import unpack_all
 from matloom.runtime import load
 
@@ -24,7 +24,7 @@ from matloom.runtime import load
 def timeline(request):
     """Return a machine, the instructions of digits, and their spans."""
     machine = Machine(config=load_config(request.param))
-    program = compile_network(load_tflite(NETWORK), machine.config, check="none")
+    program = compile_network(frontend.load(NETWORK), machine.config, check="none")
     step = program.steps[0]
     instructions = list(unpack_all(program.commands(step)))
     return machine, instructions, spans(instructions, machine)
@@ -79,7 +79,7 @@ def test_a_cause_ends_just_before_the_start(timeline):
 def test_spans_agree_with_what_the_chip_counts():
     """Within the tolerance that predictions have of whole networks; see docs/performance.md."""
     config = load_config("nano")
-    graph = load_tflite(NETWORK)
+    graph = frontend.load(NETWORK)
     program = compile_network(graph, config, check="none")
     step = program.steps[0]
     machine = Machine(config=config)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from matloom import frontend
 from matloom.arch.config import PRESETS
 from matloom.arch.instruction import Instruction
 from matloom.arch.isa import FORMATS, Opcode
@@ -11,7 +12,6 @@ from matloom.compiler import CompileOptions, compiled
 from matloom.cost import timing
 from matloom.cost.timing import _FREE, Timings
 from matloom.data.digits import NETWORK
-from matloom.frontend.tflite import load_tflite
 from matloom.program.instruction_table import unpack_all
 
 ROWS = Memory(read_latency=40, row_bytes=1024, row_miss_cycles=9)
@@ -19,7 +19,7 @@ ROWS = Memory(read_latency=40, row_bytes=1024, row_miss_cycles=9)
 
 @pytest.fixture(scope="module")
 def instructions():
-    program = compiled(load_tflite(NETWORK), PRESETS["nano"], CompileOptions()).program
+    program = compiled(frontend.load(NETWORK), PRESETS["nano"], CompileOptions()).program
     *found, _end = unpack_all(program.commands(program.steps[0]))
     return found[::7]
 

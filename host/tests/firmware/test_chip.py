@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import matloom
+from matloom import frontend
 from matloom.data.digits import NETWORK
-from matloom.frontend.tflite import load_tflite
 from matloom.kernels.interpreter import interpret
 from matloom.program import Program
 
@@ -15,7 +15,7 @@ from matloom.program import Program
 @pytest.mark.parametrize("how", ["copy", "place"])
 def test_digits(board, engine_files, how):
     """Logits of the reference kernels, and the cycles that the driver in Python counts."""
-    graph = load_tflite(NETWORK)
+    graph = frontend.load(NETWORK)
     images = np.random.default_rng(1).integers(-128, 128, (3, 8, 8, 1), np.int8)
     logits = next(n for n, tensor in graph.tensors.items() if tensor.name == "logits")
     wanted = [

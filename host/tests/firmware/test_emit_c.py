@@ -10,14 +10,13 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
-from matloom import cli
+from matloom import cli, frontend
 from matloom.arch.config import PRESETS
 from matloom.compiler import compile_network
 from matloom.data.digits import NETWORK
 from matloom.device.rtl import build as build_simulator
-from matloom.frontend.opaque import file_tensor, whole
-from matloom.frontend.tflite import load_tflite
-from matloom.frontend.write import write_tflite
+from matloom.frontend.tflite.opaque import file_tensor, whole
+from matloom.frontend.tflite.write import write_tflite
 from matloom.ir.attributes import INTERPRETERS, Attributes, Axis, LeakyRelu, Softmax
 from matloom.ir.graph import Graph, Node, Op, Quantisation, Tensor
 from matloom.kernels.interpreter import interpret
@@ -223,7 +222,7 @@ def test_tables_are_those_of_tflite_micro(op, scale, zero, build, tmp_path):
 
 def test_digits_on_the_chip(build, tmp_path):
     """The whole network, SOFTMAX and all, from images to probabilities."""
-    graph = load_tflite(NETWORK)
+    graph = frontend.load(NETWORK)
     images = np.random.default_rng(4).integers(-128, 128, (3, 1, 8, 8, 1), np.int8)
     program = compile_network(graph, PRESETS["nano"])
     found = run(build, tmp_path, program, images.tobytes(), board="simulator")
@@ -261,7 +260,7 @@ def test_scales_by_channel_have_no_kernel(op):
 
 
 def test_names(tmp_path):
-    program = compile_network(load_tflite(NETWORK), "nano")
+    program = compile_network(frontend.load(NETWORK), "nano")
     with pytest.raises(
         ValueError, match="in C must be a letter, then letters, digits and _, not 'my-net'"
     ):
@@ -285,7 +284,7 @@ def test_command(tmp_path):
 def test_collection_on_the_chip(name, build, tmp_path, models):
     """Keyword spotting and image classification of MLPerf Tiny, as C, bit for bit."""
     (path,) = models.rglob(f"{name}.tflite")
-    graph = load_tflite(path)
+    graph = frontend.load(path)
     shape = graph.tensors[graph.inputs[0]].shape
     array = np.random.default_rng(5).integers(-128, 128, shape, np.int8)
     program = compile_network(graph, PRESETS["nano"], check="none")
@@ -314,7 +313,7 @@ def test_a_wake_word_remembers(tables, build, tmp_path, wild):
         "tflite_micro.python.tflite_micro.runtime", reason="tflite-micro is not installed"
     )
     (path,) = wild.rglob("hey_jarvis.tflite")
-    graph = load_tflite(path)
+    graph = frontend.load(path)
     (logit,) = (node.inputs[0] for node in graph.nodes if node.op is Op.LOGISTIC)
     frames = spectra(100, graph.tensors[graph.inputs[0]].shape)
     interpreters = (

@@ -9,11 +9,11 @@ import firmware
 import numpy as np
 import pytest
 
+from matloom import frontend
 from matloom.arch.config import PRESETS
 from matloom.compiler import compile_network
 from matloom.data.digits import NETWORK
 from matloom.device.simulator import build as build_simulator
-from matloom.frontend.tflite import load_tflite
 from matloom.kernels.interpreter import interpret
 from matloom.tools.emit_c import write_c
 
@@ -57,7 +57,7 @@ def test_make(tmp_path):
 
 def test_program_of_make_on_the_chip(build, tmp_path):
     """The same main.c, its board a simulation of the chip."""
-    graph = load_tflite(NETWORK)
+    graph = frontend.load(NETWORK)
     write_c(compile_network(graph, "nano"), tmp_path / "digits.c")
     sources = [EXAMPLES / "make" / "main.c", tmp_path / "digits.c", "tests/simulator.c"]
     program = build.program("make", *sources, *KERNELS, flags=["-I", tmp_path, "-ldl"])
@@ -73,7 +73,7 @@ def test_program_of_make_on_the_chip(build, tmp_path):
 
 def test_zephyr_sample(build, tmp_path):
     """The module and its sample against our stand-in for Zephyr's headers, on a fake engine."""
-    program = compile_network(load_tflite(NETWORK), "nano")
+    program = compile_network(frontend.load(NETWORK), "nano")
     write_c(program, tmp_path / "digits.c")
     sample = tmp_path / "sample.o"
     folders = (ZEPHYR, ZEPHYR / "stand_in", firmware.FIRMWARE / "include", tmp_path)
@@ -98,6 +98,6 @@ def test_zephyr_sample_shows_a_four():
     """What the sample says on a chip."""
     rows = re.findall(r'"([.#]{8})"', (ZEPHYR / "sample" / "src" / "main.c").read_text())
     image = np.array([[127 if mark == "#" else -128 for mark in row] for row in rows], np.int8)
-    graph = load_tflite(NETWORK)
+    graph = frontend.load(NETWORK)
     result = interpret(graph, {graph.inputs[0]: image.reshape(1, 8, 8, 1)})
     assert np.argmax(result[graph.outputs[0]]) == 4

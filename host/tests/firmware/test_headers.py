@@ -9,9 +9,9 @@ import firmware
 import numpy as np
 import pytest
 
+from matloom import frontend
 from matloom.compiler import compile_network
 from matloom.data.digits import NETWORK
-from matloom.frontend.tflite import load_tflite
 from matloom.ir.attributes import Attributes
 from matloom.ir.graph import Graph, Node, Op, Quantisation, Tensor
 from matloom.kernels.interpreter import interpret
@@ -147,7 +147,7 @@ DTYPES = {"bool": 0, "uint8": 1, "int8": 5, "int16": 6, "int32": 7, "float32": 1
 
 
 def test_memory_is_what_the_driver_asks_for(build, tmp_path):
-    write_c(compile_network(load_tflite(NETWORK), "nano"), tmp_path / "digits.c")
+    write_c(compile_network(frontend.load(NETWORK), "nano"), tmp_path / "digits.c")
     (tmp_path / "main.c").write_text(
         '#include <stdio.h>\n#include "digits.c"\nint main(void) {\n'
         "  if (matloom_program_open(&program, file, sizeof file) != MATLOOM_OK) return 1;\n"
@@ -161,7 +161,7 @@ def test_memory_is_what_the_driver_asks_for(build, tmp_path):
 
 def test_real_numbers_go_both_ways(build, tmp_path):
     """As the header says how, against NumPy."""
-    write_c(compile_network(load_tflite(NETWORK), "nano"), tmp_path / "digits.c")
+    write_c(compile_network(frontend.load(NETWORK), "nano"), tmp_path / "digits.c")
     (tmp_path / "main.c").write_text(
         '#include <stdio.h>\n#include "digits.h"\nint main(void) {\n'
         "  float reals[DIGITS_IMAGE_ELEMENTS], back[DIGITS_IMAGE_ELEMENTS];\n"
@@ -175,7 +175,7 @@ def test_real_numbers_go_both_ways(build, tmp_path):
     )
     kernels = sorted((firmware.FIRMWARE / "kernels").glob("*.c"))
     program = build.program("both_ways", tmp_path / "main.c", tmp_path / "digits.c", *kernels)
-    graph = load_tflite(NETWORK)
+    graph = frontend.load(NETWORK)
     image = graph.tensors[graph.inputs[0]]
     reals = np.random.default_rng(1).uniform(-0.5, 1.5, 64).astype(np.float32)
     found = build.run([program], input=reals.tobytes())

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 import matloom
+from matloom import frontend
 from matloom.arch.config import PRESETS
 from matloom.compiler import compile_network
 from matloom.data.digits import NETWORK
-from matloom.frontend.tflite import load_tflite
 from matloom.kernels.interpreter import interpret
 from matloom.tools.emit_c import write_c
 
@@ -42,7 +42,7 @@ def measured(board, folder, program, inputs):
 
 def check(board, folder, path, count):
     """Hold a network to the reference kernels and to the cycles of device="rtl"."""
-    graph = load_tflite(path)
+    graph = frontend.load(path)
     program = compile_network(graph, PRESETS["nano"], check="none")
     shape = graph.tensors[graph.inputs[0]].shape
     inputs = np.random.default_rng(6).integers(-128, 128, (count, *shape), np.int8)

@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 from matloom import cli
 from matloom.data.digits import NETWORK
-from matloom.frontend.write import write_tflite
+from matloom.frontend.tflite.write import write_tflite
 from matloom.ir.graph import Op
 from matloom.testing.random_operators import Instances
 

@@ -10,11 +10,11 @@ import firmware
 import numpy as np
 import pytest
 
+from matloom import frontend
 from matloom.arch.config import PRESETS
 from matloom.compiler import compile_network
 from matloom.data.digits import NETWORK
 from matloom.device.simulator import build as build_simulator
-from matloom.frontend.tflite import load_tflite
 from matloom.kernels.interpreter import interpret
 from matloom.tools.firmware_project import network_files, project_files, write_files
 
@@ -52,7 +52,7 @@ def example(tmp_path):
     """Return a folder with the page's files and the network that they link."""
     for name, text in blocks().items():
         (tmp_path / name).write_text(text)
-    program = compile_network(load_tflite(NETWORK), "nano")
+    program = compile_network(frontend.load(NETWORK), "nano")
     (tmp_path / "digits.mloom").write_bytes(program.to_bytes())
     return tmp_path
 
@@ -65,7 +65,7 @@ def test_example_runs_on_the_chip(example):
     command += ["main.c", "network.S", *sources, "-ldl", "-o", "digits"]
     subprocess.run([str(word) for word in command], cwd=example, check=True)
 
-    graph = load_tflite(NETWORK)
+    graph = frontend.load(NETWORK)
     images = np.random.default_rng(2).integers(-128, 128, (4, 8, 8, 1), np.int8)
     wanted = [interpret(graph, {graph.inputs[0]: image[np.newaxis]}) for image in images]
     answers = [int(np.argmax(result[graph.outputs[0]])) for result in wanted]
@@ -108,7 +108,7 @@ def test_example_compiles_for_its_board(compiler, example):
 
 def test_first_program_of_the_page_links(example):
     """With the folder that `matloom firmware` writes, and nothing else."""
-    program = compile_network(load_tflite(NETWORK), "nano")
+    program = compile_network(frontend.load(NETWORK), "nano")
     folder = example / "firmware"
     write_files(folder, project_files() | network_files(program, "digits"))
     sources = [*folder.glob("src/*.c"), *folder.glob("src/*/*.c")]

@@ -14,13 +14,12 @@ import numpy as np
 import pytest
 
 import matloom
-from matloom import runtime
+from matloom import frontend, runtime
 from matloom.data.digits import NETWORK
 from matloom.frontend.errors import ModelError
 from matloom.frontend.formats import folder_kind, kind_of
 from matloom.frontend.protobuf import message
-from matloom.frontend.source import is_program, network_path, packaged_networks, read_network
-from matloom.frontend.tflite import load_tflite
+from matloom.frontend.source import is_program, network_path, packaged_networks, read_file
 
 MODEL = NETWORK.read_bytes()
 
@@ -179,7 +178,7 @@ def test_each_file_is_named_with_a_way_out(case):
     assert hint in kind.hint
     assert kind.hint
     with pytest.raises(ModelError, match="not a TensorFlow Lite file") as caught:
-        load_tflite(content)
+        frontend.load(content)
     assert caught.value.hint
 
 
@@ -224,7 +223,7 @@ def test_folders(names, what, hint):
 def test_a_program_where_a_network_is_wanted():
     program = runtime.compile(MODEL, "nano", check="none").to_bytes()
     with pytest.raises(ModelError, match="a compiled Matloom program, where a network is wanted"):
-        load_tflite(program)
+        frontend.load(program)
 
 
 def test_networks_are_found_by_name_unless_a_file_is_there(tmp_path, monkeypatch):
@@ -234,16 +233,16 @@ def test_networks_are_found_by_name_unless_a_file_is_there(tmp_path, monkeypatch
     (tmp_path / "digits").write_bytes(b"mine")
     assert network_path("digits").read_bytes() == b"mine"
     with pytest.raises(ModelError, match="digits is a file of 4 bytes"):
-        load_tflite("digits")
+        frontend.load("digits")
 
 
 def test_missing_files_have_their_neighbours_named(tmp_path):
     (tmp_path / "kws.tflite").touch()
     with pytest.raises(ModelError, match=r"cannot read .*kvs.tflite: no such file") as caught:
-        read_network(tmp_path / "kvs.tflite", b"TFL3")
+        read_file(tmp_path / "kvs.tflite")
     assert caught.value.hint == "did you mean 'kws.tflite'?"
     with pytest.raises(ModelError, match="no such file") as caught:
-        read_network(tmp_path / "none" / "kws.tflite", b"TFL3")
+        read_file(tmp_path / "none" / "kws.tflite")
     assert "no folder" in caught.value.hint
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from matloom.frontend.tflite import load_tflite
+from matloom import frontend
 from matloom.ir.attributes import Activation, TransposeConv
 from matloom.ir.graph import Op
 from matloom.ir.work import macs
@@ -18,7 +18,7 @@ from matloom.testing.random_operators import VALID, Instances
     ],
 )
 def test_networks(models, network, count):
-    graph = load_tflite(models / "models" / f"{network}.tflite")
+    graph = frontend.load(models / "models" / f"{network}.tflite")
     assert sum(macs(graph, node) for node in graph.nodes) == count
 
 

@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from matloom.frontend.tflite import load_tflite
-from matloom.frontend.write import write_tflite
+from matloom import frontend
+from matloom.frontend.tflite.write import write_tflite
 from matloom.ir.graph import Op, Quantisation, Tensor
 from matloom.kernels.interpreter import interpret
 from matloom.testing.random_operators import Instances
@@ -55,7 +55,7 @@ def test_layers_against_litert(op):
     layers = [layer for seed in range(20) if len((layer := instance(op, seed)).tensors) == 4]
     for seed, layer in enumerate(layers):
         content = write_tflite(layer)
-        graph = load_tflite(content)
+        graph = frontend.load(content)
         assert graph.nodes[0].op is op
         runtime = interpreter.Interpreter(
             model_content=content,

@@ -5,7 +5,7 @@ from importlib import resources
 import numpy as np
 import pytest
 
-from matloom.frontend.tflite import load_tflite
+from matloom import frontend
 from matloom.kernels.interpreter import interpret
 
 IMAGE = np.zeros((1, 8, 8, 1), np.int8)
@@ -13,7 +13,7 @@ IMAGE = np.zeros((1, 8, 8, 1), np.int8)
 
 @pytest.fixture
 def graph():
-    return load_tflite(resources.files("matloom.data").joinpath("digits.tflite").read_bytes())
+    return frontend.load(resources.files("matloom.data").joinpath("digits.tflite").read_bytes())
 
 
 def test_outputs_alone_or_every_tensor(graph):

@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from matloom.frontend.tflite import load_tflite
-from matloom.frontend.write import write_tflite
+from matloom import frontend
+from matloom.frontend.tflite.write import write_tflite
 from matloom.ir.graph import Op, Quantisation, Tensor
 from matloom.ir.text import to_text
 from matloom.kernels.interpreter import interpret
@@ -45,7 +45,7 @@ def check(dtype, op, count, seed):
     for number in range(count):
         graph = instances.make(op)
         content = write_tflite(graph)
-        assert load_tflite(content).nodes == graph.nodes
+        assert frontend.load(content).nodes == graph.nodes
         outcome = compare(content, seed=seed + number)
         assert outcome.equal, f"instance {number}: {outcome}\n{to_text(graph)}"
         sizes = [graph.tensors[output].size for output in graph.outputs]

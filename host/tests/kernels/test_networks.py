@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from matloom.frontend.tflite import load_tflite
+from matloom import frontend
 from matloom.kernels.interpreter import interpret
 
 MODELS = Path(os.environ.get("MATLOOM_MODELS", Path(__file__).parents[4] / "shared" / "models"))
@@ -43,7 +43,7 @@ LABELLED = {
 
 
 def outputs(name, inputs):
-    graph = load_tflite(MODELS / "models" / f"{name}.tflite")
+    graph = frontend.load(MODELS / "models" / f"{name}.tflite")
     for sample in zip(*inputs, strict=True):
         given = {
             number: array.reshape(graph.tensors[number].shape)

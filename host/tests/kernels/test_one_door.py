@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import matloom
+from matloom import frontend
 from matloom.frontend.errors import ModelError
-from matloom.frontend.tflite import load_tflite
-from matloom.frontend.write import write_tflite
+from matloom.frontend.tflite.write import write_tflite
 from matloom.ir.attributes import (
     Activation,
     Attributes,
@@ -72,7 +72,7 @@ def one(op, inputs, output, attributes=None):
 
 def arrays(content, seed=0):
     draw = np.random.default_rng(seed)
-    graph = load_tflite(content)
+    graph = frontend.load(content)
     made = []
     for number in graph.inputs:
         info = graph.tensors[number]
@@ -227,7 +227,7 @@ def test_absent_option_tables(op, dtype):
     model.subgraphs[0].operators[0].builtinOptions = None
     model.subgraphs[0].operators[0].builtinOptionsType = 0
     content = pack(model)
-    native = [node.op is op for node in load_tflite(content).nodes] == [True]
+    native = [node.op is op for node in frontend.load(content).nodes] == [True]
     assert native == WITHOUT_OPTIONS[op]
     check(content, None if native else MICRO)
 
@@ -398,7 +398,7 @@ def test_buffers_outside_for_an_interpreter():
 def test_buffers_beyond_the_file(beyond):
     graph = Instances([5, 6]).make(Op.FULLY_CONNECTED)
     with pytest.raises(ModelError, match=r"must have its data within the file's \d+ bytes, not"):
-        load_tflite(moved_outside(graph, beyond=beyond))
+        frontend.load(moved_outside(graph, beyond=beyond))
 
 
 def dynamic(name, options, inputs, output, kinds):

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import matloom
+from matloom import frontend
 from matloom.data.digits import NETWORK
 from matloom.errors import install_command
-from matloom.frontend.tflite import load_tflite
-from matloom.frontend.write import write_tflite
+from matloom.frontend.tflite.write import write_tflite
 from matloom.ir.attributes import Activation, Conv2D, Reference
 from matloom.ir.graph import Graph, Node, Op, Quantisation, Tensor
 from matloom.kernels.interpreter import interpret
@@ -106,7 +106,7 @@ def opened(graph):
 
 def test_one_operator_remembers_amid_kernels():
     content, feature, time = delay_line()
-    graph = load_tflite(content)
+    graph = frontend.load(content)
     assert [node.op for node in graph.nodes] == [Op.ADD, Op.REFERENCE, Op.ADD]
     samples = np.random.default_rng(0).standard_normal((6, 2)).astype(np.float32)
     past = np.zeros((3, 4))
@@ -119,7 +119,7 @@ def test_one_operator_remembers_amid_kernels():
 
 def test_a_crash_of_the_interpreter_is_a_refusal(monkeypatch):
     monkeypatch.setitem(sys.modules, "ai_edge_litert", None)
-    graph = load_tflite(delay_line(biased=False)[0])
+    graph = frontend.load(delay_line(biased=False)[0])
     with pytest.raises(
         InterpreterError, match=r"SVDF .* but tflite-micro refuses: the library crash"
     ):
@@ -140,7 +140,7 @@ def with_difference():
 
 
 def test_engine_and_interpreter_share_a_network(with_difference):
-    graph = load_tflite(with_difference)
+    graph = frontend.load(with_difference)
     whole = runtime.Interpreter.from_bytes(with_difference)
     images = np.random.default_rng(0).integers(-128, 128, (3, 8, 8, 1), np.int8)
     with opened(graph) as session:
@@ -160,7 +160,7 @@ def test_engine_and_interpreter_share_a_network(with_difference):
 def test_neither_interpreter(with_difference, monkeypatch):
     monkeypatch.setitem(sys.modules, "tflite_micro.python.tflite_micro", None)
     monkeypatch.setitem(sys.modules, "ai_edge_litert", None)
-    program = matloom.compile(load_tflite(with_difference), "small")
+    program = matloom.compile(frontend.load(with_difference), "small")
     with pytest.raises(InterpreterError) as error:
         matloom.load(program, device="model")
     assert str(error.value) == (
@@ -176,7 +176,7 @@ def test_what_no_interpreter_knows(monkeypatch):
     code = model.operatorCodes[1]
     code.builtinCode = code.deprecatedBuiltinCode = schema.BuiltinOperator.CUSTOM
     code.customCode = "DREAM"
-    graph = load_tflite(pack(model))
+    graph = frontend.load(pack(model))
     with pytest.raises(
         InterpreterError, match=r"^DREAM must run on .*, but tflite-micro refuses: "
     ):
@@ -198,7 +198,7 @@ def test_what_litert_alone_knows(seed):
         name="weights", shape=weights.shape, dtype="int8", quantisation=many, data=integers
     )
     content = write_tflite(replace(graph, tensors={**graph.tensors, 1: quantised}))
-    loaded = load_tflite(content)
+    loaded = frontend.load(content)
     assert loaded.nodes[0].op is Op.REFERENCE
     given = np.random.default_rng(seed).standard_normal(graph.tensors[0].shape)
     (result,) = interpret(loaded, {0: given.astype(np.float32)}).values()
@@ -215,7 +215,7 @@ def test_groups_of_channels(seed):
     weights = whole.tensors[1]
     data = weights.data[..., :2].copy()
     tensors = {**whole.tensors, 1: replace(weights, shape=data.shape, data=data)}
-    graph = load_tflite(write_tflite(replace(whole, tensors=tensors)))
+    graph = frontend.load(write_tflite(replace(whole, tensors=tensors)))
     assert graph.nodes[0].attributes.reasons == ("CONV_2D has 2 groups",)
     inputs = random_inputs(graph, seed)
     (result,) = interpret(graph, inputs).values()
@@ -236,7 +236,7 @@ def test_sixteen_bit_activations(op, seed):
         quantisation = Quantisation(scale=(scale,), zero_point=(0,))
         tensors[number] = replace(tensors[number], dtype="int16", quantisation=quantisation)
     content = write_tflite(replace(graph, tensors=tensors))
-    loaded = load_tflite(content)
+    loaded = frontend.load(content)
     assert loaded.nodes[0].op is Op.REFERENCE
     given = random_inputs(loaded, seed)
     whole = runtime.Interpreter.from_bytes(content, arena_size=2**20)

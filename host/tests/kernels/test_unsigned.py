@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from matloom.frontend.tflite import load_tflite
-from matloom.frontend.write import write_tflite
+from matloom import frontend
+from matloom.frontend.tflite.write import write_tflite
 from matloom.ir.graph import Op
 from matloom.ir.text import to_text
 from matloom.ir.verify import verify
@@ -64,7 +64,7 @@ def compared(graph, seed):
         "ai_edge_litert.interpreter", reason="ai-edge-litert is not installed"
     )
     content = write_tflite(graph)
-    assert load_tflite(content).nodes == graph.nodes
+    assert frontend.load(content).nodes == graph.nodes
     reference = litert.Interpreter(
         model_content=content,
         experimental_op_resolver_type=litert.OpResolverType.BUILTIN_REF,

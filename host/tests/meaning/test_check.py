@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 import pytest
 
-from matloom import compiler
+from matloom import compiler, frontend
 from matloom.arch.config import PRESETS, load_config
 from matloom.arch.instruction import illegal_field, pack
 from matloom.arch.isa import FORMATS, Opcode, Region
@@ -13,7 +13,6 @@ from matloom.compiler import CompileOptions
 from matloom.data.digits import NETWORK
 from matloom.data.matrix_products import product_graph
 from matloom.device.model import Engine, EngineFault
-from matloom.frontend.tflite import load_tflite
 from matloom.ir.attributes import Activation, Arithmetic
 from matloom.ir.graph import Graph, Node, Op, Quantisation, Tensor
 from matloom.meaning import MeaningError, check_meaning, network
@@ -39,7 +38,7 @@ def compiled(graph, config, options=None):
 
 @pytest.mark.parametrize("preset", list(PRESETS))
 def test_a_network_is_proven_as_a_whole(preset):
-    proven, operators = check_meaning(*compiled(load_tflite(NETWORK), PRESETS[preset]))
+    proven, operators = check_meaning(*compiled(frontend.load(NETWORK), PRESETS[preset]))
     assert proven == operators == 7
 
 
@@ -164,7 +163,7 @@ def test_commands_without_an_end_are_no_program():
 
 
 def test_the_message_names_instruction_and_layer():
-    graph, program, names = compiled(load_tflite(NETWORK), PRESETS["small"])
+    graph, program, names = compiled(frontend.load(NETWORK), PRESETS["small"])
     (step,) = [step for step in program.steps if step.kind == "engine"]
     instructions = list(unpack_all(program.commands(step)))
     number = next(

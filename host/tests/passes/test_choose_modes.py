@@ -4,8 +4,8 @@ import dataclasses
 
 import pytest
 
+from matloom import frontend
 from matloom.data.digits import NETWORK
-from matloom.frontend.tflite import load_tflite
 from matloom.ir.graph import Op
 from matloom.passes.choose_modes import choose_modes
 from matloom.testing.random_operators import Instances
@@ -13,7 +13,7 @@ from matloom.testing.random_operators import Instances
 
 @pytest.fixture(scope="module")
 def digits():
-    return load_tflite(NETWORK)
+    return frontend.load(NETWORK)
 
 
 def names(graph, modes):

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import matloom
+from matloom import frontend
 from matloom.arch.config import PRESETS, load_config
 from matloom.compiler import CompileError
 from matloom.data.digits import NETWORK
-from matloom.frontend.tflite import load_tflite
 from matloom.ir.attributes import Activation, Conv2D, FullyConnected, Padding
 from matloom.ir.graph import Graph, Node, Op, Quantisation, Tensor
 from matloom.ir.verify import verify
@@ -160,7 +160,7 @@ def test_whole_network_on_the_engine():
 
 def test_twice_the_rate():
     before, after = (
-        matloom.compile(load_tflite(NETWORK), "small+i8xi4", precision=precision)
+        matloom.compile(frontend.load(NETWORK), "small+i8xi4", precision=precision)
         for precision in (None, "i8xi4")
     )
     cycles = [

@@ -2,16 +2,16 @@
 
 import pytest
 
+from matloom import frontend
 from matloom.compiler import compile_network
 from matloom.data.digits import NETWORK
-from matloom.frontend.tflite import load_tflite
 from matloom.testing.file_edits import FileParts
 
 
 @pytest.fixture(scope="session")
 def digits():
     """Return the program of a network with a step on the engine and one on the host."""
-    return compile_network(load_tflite(NETWORK), "nano")
+    return compile_network(frontend.load(NETWORK), "nano")
 
 
 @pytest.fixture(scope="session")

@@ -4,12 +4,12 @@ import math
 
 import pytest
 
+from matloom import frontend
 from matloom.arch.config import PRESETS
 from matloom.arch.instruction import Instruction, IsaError, pack
 from matloom.arch.isa import Opcode
 from matloom.compiler import compile_network
 from matloom.data.digits import NETWORK
-from matloom.frontend.tflite import load_tflite
 from matloom.program.disassemble import disassemble
 from matloom.testing.streaming import streaming_network
 
@@ -44,7 +44,7 @@ def test_nothing_after_end():
 
 
 def test_program_names_layers_and_host_steps():
-    program = compile_network(load_tflite(NETWORK), PRESETS["small"])
+    program = compile_network(frontend.load(NETWORK), PRESETS["small"])
     text = disassemble(program)
     assert "completes CONV_2D stem" in text
     assert "host, SOFTMAX" in text

@@ -4,13 +4,13 @@ from dataclasses import replace
 
 import pytest
 
+from matloom import frontend
 from matloom.arch.config import PRESETS
 from matloom.arch.isa import Region
 from matloom.arch.memory import REFERENCE_MEMORY, Memory
 from matloom.arch.program_file import CONFIGURATION_FIELDS, FILE_LIMIT
 from matloom.compiler import CompileOptions, compile_network
 from matloom.data.digits import NETWORK
-from matloom.frontend.tflite import load_tflite
 from matloom.ir.graph import Op
 from matloom.program import Program, ProgramError, Verdict
 from matloom.testing.file_edits import FileParts
@@ -33,7 +33,7 @@ def test_round_trip(program, tmp_path):
 
 
 def test_round_trip_with_host_steps_and_layers():
-    program = compile_network(load_tflite(NETWORK), PRESETS["small"])
+    program = compile_network(frontend.load(NETWORK), PRESETS["small"])
     assert {step.kind for step in program.steps} == {"engine", "host"}
     assert any(tensor.quantised for tensor in program.tensors)
     assert any(layer.timestamp for layer in program.layers)

@@ -5,13 +5,13 @@ from dataclasses import replace
 
 import pytest
 
+from matloom import frontend
 from matloom.arch.config import PRESETS
 from matloom.arch.instruction import Instruction
 from matloom.arch.isa import Opcode, Region
 from matloom.compiler import CompileError, CompileOptions, compile_network
 from matloom.data.digits import NETWORK
 from matloom.data.matrix_products import product_graph
-from matloom.frontend.tflite import load_tflite
 from matloom.program import EngineStep, Program, Repeat
 from matloom.program.residency import repeat_problem
 from matloom.program.verify import VerifyError, verify_program
@@ -102,7 +102,7 @@ def test_kept_bytes_are_on_chip():
 
 
 def test_a_program_is_verified_with_its_repetition():
-    program = compile_network(load_tflite(NETWORK), CONFIG, CompileOptions(resident=True))
+    program = compile_network(frontend.load(NETWORK), CONFIG, CompileOptions(resident=True))
     verify_program(program)
     (step,) = (item for item in program.steps if isinstance(item, EngineStep))
 

@@ -7,6 +7,7 @@ import random
 import numpy as np
 import pytest
 
+from matloom import frontend
 from matloom.arch.config import PRESETS
 from matloom.arch.footprint import footprint
 from matloom.arch.instruction import Instruction, extent_end, pack
@@ -14,7 +15,6 @@ from matloom.arch.isa import FORMATS, UNITS, AddressSpace, Opcode, Region
 from matloom.compiler import compile_network
 from matloom.data.digits import NETWORK
 from matloom.device.model.engine import Engine, EngineFault
-from matloom.frontend.tflite import load_tflite
 from matloom.program import verify as verify_module
 from matloom.program.accesses import strided_view
 from matloom.program.instruction_table import unpack_all
@@ -56,12 +56,12 @@ def listing_of(program):
 
 @pytest.fixture(scope="module")
 def digits():
-    return compile_network(load_tflite(NETWORK), CONFIG)
+    return compile_network(frontend.load(NETWORK), CONFIG)
 
 
 @pytest.mark.parametrize("preset", ["small", "reference"])
 def test_compiled_programs_pass(preset):
-    verify_program(compile_network(load_tflite(NETWORK), PRESETS[preset]))
+    verify_program(compile_network(frontend.load(NETWORK), PRESETS[preset]))
 
 
 @pytest.mark.parametrize("units", [{}, {"tables": 1, "products": 1}], ids=["plain", "tables"])

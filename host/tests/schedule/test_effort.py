@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from matloom import frontend
 from matloom.arch.config import PRESETS
 from matloom.arch.instruction import Instruction
 from matloom.arch.isa import Opcode, Region
@@ -13,7 +14,6 @@ from matloom.arch.machine import Machine
 from matloom.compiler import CompileOptions, compile_network
 from matloom.cost.predict import predict
 from matloom.data.digits import NETWORK
-from matloom.frontend.tflite import load_tflite
 from matloom.kernels.interpreter import interpret
 from matloom.runtime import load
 from matloom.schedule.options import EFFORTS
@@ -28,7 +28,7 @@ def test_the_effort_is_one_of_three():
 
 @pytest.mark.parametrize("config", ["nano", "reference"])
 def test_more_effort_makes_no_slower_program(config):
-    graph = load_tflite(NETWORK)
+    graph = frontend.load(NETWORK)
     shape = graph.tensors[graph.inputs[0]].shape
     given = np.random.default_rng(4).integers(-128, 128, shape).astype(np.int8)
     expected = interpret(graph, {graph.inputs[0]: given})[graph.outputs[0]]
@@ -64,7 +64,7 @@ def test_constants_that_are_there_take_no_time_to_load():
 
 def _digits_on_nano(seed=5):
     """Return what the network of digits makes on nano, and what it must make."""
-    graph = load_tflite(NETWORK)
+    graph = frontend.load(NETWORK)
     (number,) = graph.inputs
     shape = graph.tensors[number].shape
     given = np.random.default_rng(seed).integers(-128, 128, shape).astype(np.int8)

@@ -1,14 +1,13 @@
 """Concatenations whose inputs are written into their places."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 from matloom.arch.config import PRESETS
 from matloom.compiler import CompileOptions, compile_network
 from matloom.ir.attributes import Activation, Axis, Conv2D, Pool2D, Resize
-from matloom.ir.graph import Graph, Node, Op, Quantisation
+from matloom.ir.builder import GraphBuilder
+from matloom.ir.graph import Op, Quantisation
 from matloom.ir.shapes import same_padding
 from matloom.kernels.interpreter import interpret
 from matloom.runtime import load
@@ -18,33 +17,13 @@ from matloom.testing.random_operators import VALID, Instances
 SCALE = Quantisation(scale=(0.5,), zero_point=(4,))
 
 
-class Network:
-    """A graph under construction; operators take and give numbers of tensors."""
+class Network(GraphBuilder):
+    """Convolutions of one input, and what joins them; every tensor has one scale."""
 
     def __init__(self, seed, shape):
+        super().__init__("joined")
         self.instances = Instances(seed)
-        image = replace(self.instances._tensor("input", shape), quantisation=SCALE)
-        self.tensors, self.nodes = {0: image}, []
-
-    def add(self, op, sources, attributes, *constants):
-        """Add an operator; return the number of its output."""
-        given = [self.tensors[source] for source in sources]
-        renamed = [replace(tensor, name=f"t{at}") for at, tensor in enumerate((*given, *constants))]
-        made = self.instances.network(op, renamed, attributes).tensors
-        numbers = range(len(self.tensors), len(self.tensors) + len(constants) + 1)
-        for number, tensor in zip(numbers, (*constants, made[len(renamed)]), strict=True):
-            scale = SCALE if tensor.data is None else tensor.quantisation
-            self.tensors[number] = replace(tensor, name=f"tensor_{number}", quantisation=scale)
-        inputs = (*sources, *numbers[:-1])
-        node = Node(
-            op=op,
-            inputs=inputs,
-            outputs=(numbers[-1],),
-            attributes=attributes,
-            index=len(self.nodes),
-        )
-        self.nodes.append(node)
-        return numbers[-1]
+        self.input("input", shape, "int8", SCALE)
 
     def convolution(self, source, outputs, kernel=3):
         """Add a convolution that keeps the size of the image."""
@@ -55,18 +34,8 @@ class Network:
             padding=same_padding((height, width), (kernel, kernel), (1, 1), (1, 1)),
             activation=Activation.RELU,
         )
-        weights = self.instances._weights((outputs, kernel, kernel, depth), 0)
-        return self.add(Op.CONV_2D, (source,), attributes, weights)
-
-    def graph(self, *outputs):
-        """Return the graph."""
-        return Graph(
-            name="joined",
-            inputs=(0,),
-            outputs=outputs,
-            tensors=self.tensors,
-            nodes=tuple(self.nodes),
-        )
+        weights = self.tensor(self.instances._weights((outputs, kernel, kernel, depth), 0))
+        return self.add(Op.CONV_2D, [source, weights], attributes)
 
 
 def check(graph, config="small", seeds=(None, 1)):

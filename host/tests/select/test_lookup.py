@@ -8,8 +8,9 @@ import pytest
 from matloom.arch.config import PRESETS
 from matloom.arch.isa import Opcode, Table
 from matloom.compiler import CompileOptions, compile_network
-from matloom.ir.attributes import Activation, Arithmetic, Attributes, Conv2D
-from matloom.ir.graph import Graph, Node, Op, Quantisation, Tensor
+from matloom.ir.attributes import Activation, Arithmetic, Conv2D
+from matloom.ir.builder import GraphBuilder
+from matloom.ir.graph import Op, Quantisation
 from matloom.kernels.interpreter import interpret
 from matloom.program.instruction_table import unpack_all
 from matloom.runtime import load
@@ -24,51 +25,26 @@ SCALE, LOGISTIC = (
 )
 
 
-class Network:
+class Network(GraphBuilder):
     """A graph of operators of one int8 tensor, or of convolutions."""
 
     def __init__(self, seed=0):
+        super().__init__("tables")
         self.instances = Instances(seed)
-        self.tensors = {0: replace(self.instances._tensor("input", SHAPE), quantisation=SCALE)}
-        self.nodes = []
-
-    def _node(self, op, inputs, attributes=None):
-        number = len(self.tensors)
-        scale = LOGISTIC if op is Op.LOGISTIC else SCALE
-        self.tensors[number] = replace(self.tensors[0], name=f"t{number}", quantisation=scale)
-        self.nodes.append(
-            Node(
-                op=op,
-                inputs=inputs,
-                outputs=(number,),
-                attributes=attributes or Attributes(),
-                index=len(self.nodes),
-            )
-        )
-        return number
+        self.input("input", SHAPE, "int8", SCALE)
 
     def unary(self, op, source):
-        return self._node(op, (source,))
+        return self.add(op, [source], quantisation=LOGISTIC if op is Op.LOGISTIC else SCALE)
 
     def multiplied(self, first, second):
-        return self._node(Op.MUL, (first, second), Arithmetic(activation=Activation.NONE))
+        return self.add(Op.MUL, [first, second], Arithmetic(activation=Activation.NONE))
 
     def convolution(self, source):
-        number = len(self.tensors)
-        self.tensors[number] = self.instances._weights((SHAPE[3], 1, 1, SHAPE[3]), 0)
+        weights = self.tensor(self.instances._weights((SHAPE[3], 1, 1, SHAPE[3]), 0))
         attributes = Conv2D(
             stride=(1, 1), dilation=(1, 1), padding=VALID, activation=Activation.RELU
         )
-        return self._node(Op.CONV_2D, (source, number), attributes)
-
-    def graph(self, *outputs):
-        return Graph(
-            name="tables",
-            inputs=(0,),
-            outputs=outputs,
-            tensors=self.tensors,
-            nodes=tuple(self.nodes),
-        )
+        return self.add(Op.CONV_2D, [source, weights], attributes, quantisation=SCALE)
 
 
 def posts(graph, config=CONFIG, seed=None):
@@ -146,17 +122,15 @@ def test_without_tables_the_host_looks_up():
 def test_unsigned_bytes(given, made, device):
     """All bytes, to another scale and zero point: expected by real numbers."""
     zeros = {"int8": -3, "uint8": 125}
-    tensors = {
-        number: Tensor(
-            name=f"t{number}",
-            shape=(1, 16, 16),
-            dtype=dtype,
-            quantisation=Quantisation(scale=(scale,), zero_point=(zeros[dtype] + number,)),
-        )
-        for number, (dtype, scale) in enumerate(((given, 0.5), (made, 0.375)))
-    }
-    nodes = (Node(op=Op.QUANTIZE, inputs=(0,), outputs=(1,), index=0),)
-    graph = Graph(name="bytes", inputs=(0,), outputs=(1,), tensors=tensors, nodes=nodes)
+    network = GraphBuilder("bytes")
+    scales = [
+        Quantisation(scale=(scale,), zero_point=(zeros[dtype] + at,))
+        for at, (dtype, scale) in enumerate(((given, 0.5), (made, 0.375)))
+    ]
+    source = network.input("t0", (1, 16, 16), given, scales[0])
+    graph = network.graph(
+        network.add(Op.QUANTIZE, [source], dtype=made, quantisation=scales[1], name="t1")
+    )
     program = compile_network(graph, "reference", check="full")
     assert program.verdict.stages == (1, 1)
     assert [step.kind for step in program.steps] == ["engine"]

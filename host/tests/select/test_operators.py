@@ -7,7 +7,7 @@ import pytest
 
 from matloom.arch.config import PRESETS
 from matloom.compiler import CompileOptions, compile_network
-from matloom.frontend.write import write_tflite
+from matloom.frontend.tflite.write import write_tflite
 from matloom.ir.attributes import (
     Activation,
     Arithmetic,

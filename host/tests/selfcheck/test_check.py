@@ -7,10 +7,10 @@ import sys
 import numpy as np
 import pytest
 
+from matloom import frontend
 from matloom.arch.config import load_config
 from matloom.compiler import CheckError, CompileOptions, compile_network, compiled
 from matloom.data.digits import NETWORK
-from matloom.frontend.tflite import load_tflite
 from matloom.ir.graph import Op
 from matloom.program import Program, Verdict
 from matloom.selfcheck import check, check_mode
@@ -22,7 +22,7 @@ emit = importlib.import_module("matloom.schedule.emit")
 
 def digits():
     options = CompileOptions(resident=True)
-    return compiled(load_tflite(NETWORK), load_config("reference"), options)
+    return compiled(frontend.load(NETWORK), load_config("reference"), options)
 
 
 def test_a_right_program_passes():
@@ -128,12 +128,12 @@ def test_four_bits_are_compared_with_the_lowered_graph():
 
 
 def test_opaque_operators_are_part_of_it(opaque):
-    graph = load_tflite(opaque)
+    graph = frontend.load(opaque)
     assert any(node.op is Op.REFERENCE for node in graph.nodes)
     made = compiled(graph, load_config("small"), CompileOptions())
     assert made.check().calls == 4
     # Its own kernel here says something else.
-    other = dataclasses.replace(made, graph=load_tflite(NETWORK))
+    other = dataclasses.replace(made, graph=frontend.load(NETWORK))
     with pytest.raises(CheckError, match=r"operator 3 \(ADD\)"):
         other.check()
 
@@ -141,7 +141,7 @@ def test_opaque_operators_are_part_of_it(opaque):
 def test_without_an_interpreter_opaque_outputs_are_drawn(opaque, monkeypatch):
     monkeypatch.setitem(sys.modules, "tflite_micro.python.tflite_micro", None)
     monkeypatch.setitem(sys.modules, "ai_edge_litert", None)
-    made = compiled(load_tflite(opaque), load_config("small"), CompileOptions())
+    made = compiled(frontend.load(opaque), load_config("small"), CompileOptions())
     assert made.check().calls == 4
     step = made.program.steps[0]
     image = bytearray(made.program.image)

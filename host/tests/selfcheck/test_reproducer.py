@@ -5,9 +5,9 @@ import json
 import numpy as np
 import pytest
 
+from matloom import frontend
 from matloom.arch.config import load_config
 from matloom.compiler import CompileOptions
-from matloom.frontend.tflite import load_tflite
 from matloom.ir.graph import Op
 from matloom.ir.text import to_text
 from matloom.selfcheck import write_reproducer
@@ -21,7 +21,7 @@ def test_contents(tmp_path, monkeypatch, branches, config):
     monkeypatch.setenv("MATLOOM_CACHE", str(tmp_path))
     folder = write_reproducer(branches, config, OPTIONS, {"*": "i8xi4"}, "wrong", 5)
     assert folder.parent == tmp_path / "reproducers"
-    kept = load_tflite(folder / "network.tflite")
+    kept = frontend.load(folder / "network.tflite")
     assert to_text(kept).splitlines()[1:] == to_text(branches).splitlines()[1:]
     assert all(
         np.array_equal(kept.tensors[number].data, tensor.data)
@@ -59,5 +59,5 @@ def test_what_the_format_cannot_hold(tmp_path, monkeypatch, config):
 
 def test_an_opaque_network_is_its_file(tmp_path, monkeypatch, opaque, config):
     monkeypatch.setenv("MATLOOM_CACHE", str(tmp_path))
-    folder = write_reproducer(load_tflite(opaque), config, OPTIONS, None, "wrong", 0)
+    folder = write_reproducer(frontend.load(opaque), config, OPTIONS, None, "wrong", 0)
     assert (folder / "network.tflite").read_bytes() == opaque

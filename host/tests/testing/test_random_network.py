@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from matloom.compiler import compile_network
-from matloom.frontend.write import write_tflite
+from matloom.frontend.tflite.write import write_tflite
 from matloom.ir.graph import Op
 from matloom.ir.text import to_text
 from matloom.kernels.interpreter import interpret

@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
+from matloom import frontend
 from matloom.compiler import compile_network
 from matloom.data.digits import NETWORK
-from matloom.frontend.tflite import load_tflite
 from matloom.program.records import TensorInfo
 from matloom.tools.c_names import buffer_names, network_name, require_network_name
 
 
 @pytest.fixture(scope="module")
 def program():
-    return compile_network(load_tflite(NETWORK), "nano", check="none")
+    return compile_network(frontend.load(NETWORK), "nano", check="none")
 
 
 def named(program, names):

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from click.testing import CliRunner
 
+from matloom import frontend
 from matloom.cli import cli
 from matloom.errors import UserError
-from matloom.frontend.tflite import load_tflite
-from matloom.frontend.write import write_tflite
+from matloom.frontend.tflite.write import write_tflite
 from matloom.kernels.interpreter import interpret
 from matloom.tools.against import compare_with_parent
 from matloom.tools.compare import compare
@@ -53,7 +53,7 @@ def test_samples_along_the_leading_axis(path, seed):
 
 @pytest.mark.usefixtures("reference")
 def test_first_difference(path):
-    graph = load_tflite(path)
+    graph = frontend.load(path)
     calls = []
 
     def run(inputs):
@@ -114,7 +114,7 @@ def test_missing_file(tmp_path):
 @pytest.mark.usefixtures("reference")
 def test_figures_of_layers(path):
     """One element of one sample is off by one: its scale is the largest error."""
-    graph = load_tflite(path)
+    graph = frontend.load(path)
     squares = []
 
     def run(inputs):
@@ -149,7 +149,7 @@ def test_litert_stands_in(path, monkeypatch):
     assert outcome.reference == "LiteRT's reference kernels"
     assert all(layer.elements for layer in outcome.layers)
     assert [layer.different for layer in outcome.layers[:7]] == [0] * 7
-    assert outcome.layers[7].largest <= 1.01 * load_tflite(path).tensors[14].scale
+    assert outcome.layers[7].largest <= 1.01 * frontend.load(path).tensors[14].scale
     if not outcome.equal:
         assert str(outcome).endswith("from a FULLY_CONNECTED on are its own")
         assert "LiteRT's reference kernels has" in str(outcome)
@@ -160,7 +160,7 @@ def test_litert_stands_in(path, monkeypatch):
 
 def changed(path, number):
     """Write the network with other weights in an operator; return its path."""
-    graph = load_tflite(path)
+    graph = frontend.load(path)
     weights = graph.nodes[number].inputs[1]
     tensors = dict(graph.tensors)
     data = tensors[weights].data.copy()
@@ -196,7 +196,7 @@ def test_errors_against_floats_are_those_between_two_interpreters(models, refere
     with np.load(models / "labelled" / "dev_kws_300.npz") as kept:
         given = kept["x"][:3]
     outcome = compare_with_parent(*paths, {"x": given})
-    graph, floats = map(load_tflite, paths)
+    graph, floats = map(frontend.load, paths)
     ours = Reference(paths[0].read_bytes(), graph)
     theirs = LiteReference(paths[1].read_bytes(), floats)
     source, target = graph.tensors[graph.inputs[0]], graph.tensors[graph.nodes[0].outputs[0]]

@@ -48,9 +48,9 @@ def integers(held_out):
 
 def right_answers(graph_inputs, labels):
     """Return how many of integer images the interpreter of graphs takes for their labels."""
-    from matloom.frontend.tflite import load_tflite
+    from matloom import frontend
 
-    graph = load_tflite(NETWORK)
+    graph = frontend.load(NETWORK)
     (given,), (made,) = graph.inputs, graph.outputs
     shape = graph.tensors[given].shape
     outputs = [interpret(graph, {given: image.reshape(shape)})[made] for image in graph_inputs]

@@ -5,9 +5,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from matloom import frontend
 from matloom.compiler import compile_network
 from matloom.data.digits import NETWORK
-from matloom.frontend.tflite import load_tflite
 from matloom.ir.attributes import Activation, Arithmetic, Softmax
 from matloom.ir.graph import Op
 from matloom.terminal.tables import as_text
@@ -23,7 +23,7 @@ def columns(table):
 
 
 def test_engine_and_host():
-    table, *lines = explain(compile_network(load_tflite(NETWORK), "small"))
+    table, *lines = explain(compile_network(frontend.load(NETWORK), "small"))
     cells = columns(table)
     last = dict(zip(cells, [column[-1] for column in cells.values()], strict=True))
     assert last["operator"] == "SOFTMAX"
@@ -85,7 +85,7 @@ def test_what_the_configuration_leaves_out(change, sentence):
 
 @pytest.mark.parametrize("config", ["small", "small+element_stride=0"])
 def test_first_layers_that_take_one_channel(config):
-    _table, *lines = explain(compile_network(load_tflite(NETWORK), config))
+    _table, *lines = explain(compile_network(frontend.load(NETWORK), config))
     said = "element_stride = 0: the first layer takes one channel, not rows as channels"
     assert (said in lines) == ("element_stride" in config)
 

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 import matloom
+from matloom import frontend
 from matloom.arch.config import PRESETS
 from matloom.arch.soc import region
 from matloom.compiler import compile_network
 from matloom.data.digits import NETWORK
 from matloom.device.soc import SocChip
-from matloom.frontend.tflite import load_tflite
 from matloom.kernels.interpreter import interpret
 from matloom.toolchain.soc_firmware import FIRMWARE
 from matloom.tools.soc_app import network_image
@@ -44,7 +44,7 @@ def said(chip, data, count):
 
 def check(path, inputs, expected):
     """Hold outputs to those expected, and the engine's cycles to those of device="rtl"."""
-    program = compile_network(load_tflite(path), CONFIG, check="none")
+    program = compile_network(frontend.load(path), CONFIG, check="none")
     with SocChip(CONFIG) as chip, matloom.load(program, device="rtl") as alone:
         chip.load(network_image(program))
         banner, ready = said(chip, b"", 2)
@@ -61,7 +61,7 @@ def check(path, inputs, expected):
 
 def test_digits():
     """The second run has its weights in the scratchpad."""
-    graph = load_tflite(NETWORK)
+    graph = frontend.load(NETWORK)
     inputs = np.random.default_rng(6).integers(-128, 128, (2, 1, 8, 8, 1), np.int8)
     check(
         NETWORK,
@@ -80,7 +80,7 @@ def test_collection(name, models):
 
 def test_failures_are_results_and_traps_are_told():
     """A hole between registers, a run that takes too long, an interrupt, no instruction."""
-    program = compile_network(load_tflite(NETWORK), CONFIG, check="none")
+    program = compile_network(frontend.load(NETWORK), CONFIG, check="none")
     with SocChip(CONFIG) as chip:
         chip.load(network_image(program, FIRMWARE / "tests" / "soc_faults.c"))
         banner, *lines = said(chip, b"", 12)

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 import matloom
+from matloom import frontend
 from matloom.errors import MissingPackage
 from matloom.frontend.errors import ModelError
-from matloom.frontend.tflite import load_tflite
-from matloom.frontend.write import write_tflite
+from matloom.frontend.tflite.write import write_tflite
 from matloom.ir.attributes import Activation, Axis, Conv2D, FullyConnected, Padding, Reduce
 from matloom.ir.graph import Graph, Node, Op, Quantisation, Tensor
 from matloom.testing.oracles import litert
@@ -93,7 +93,7 @@ def test_height_and_width(shape, config):
 
 
 def test_all_shapes_follow():
-    graph = load_tflite(left_open(convolutional()), {"x": (1, 9, 30, 3)})
+    graph = frontend.load(left_open(convolutional()), {"x": (1, 9, 30, 3)})
     shapes = [graph.tensors[number].shape for number in (0, 2, 3, 5)]
     assert shapes == [(1, 9, 30, 3), (1, 5, 15, 8), (1, 8), (1, 4)]
 
@@ -158,7 +158,7 @@ def doubled():
 
 def test_what_follows_from_shapes_becomes_constant():
     content, image = doubled(), images((1, 5, 3, 2))
-    graph = load_tflite(content, {"x": (1, 5, 3, 2)})
+    graph = frontend.load(content, {"x": (1, 5, 3, 2)})
     assert [node.op for node in graph.nodes] == [Op.MAXIMUM, Op.RESIZE_NEAREST_NEIGHBOR]
     (expected,) = litert(content, [image])
     assert expected.shape == (1, 10, 6, 2)
@@ -191,7 +191,7 @@ def test_what_follows_from_shapes_becomes_constant():
 )
 def test_wrong_shapes(shapes, sentence):
     with pytest.raises(ModelError) as error:
-        load_tflite(left_open(convolutional()), shapes)
+        frontend.load(left_open(convolutional()), shapes)
     assert str(error.value) == sentence
 
 
@@ -209,15 +209,15 @@ def test_shapes_that_the_network_cannot_have():
     )
     content = write_tflite(graph)
     both = {"a": (1, 6, 5, 2), "b": (1, 6, 5, 2)}
-    assert load_tflite(content, both).tensors[2].shape == (1, 6, 5, 4)
+    assert frontend.load(content, both).tensors[2].shape == (1, 6, 5, 4)
     with pytest.raises(ModelError, match=r"model: inputs of a \(1, 6, 5, 2\) do not fit the netw"):
-        load_tflite(content, {"a": (1, 6, 5, 2)})
+        frontend.load(content, {"a": (1, 6, 5, 2)})
 
 
 def test_without_litert(monkeypatch):
     monkeypatch.setitem(sys.modules, "ai_edge_litert", None)
     with pytest.raises(MissingPackage, match="giving inputs other shapes needs the package ai-edg"):
-        load_tflite(left_open(convolutional()), {"x": (1, 8, 8, 3)})
+        frontend.load(left_open(convolutional()), {"x": (1, 8, 8, 3)})
 
 
 def test_shapes_of_what_is_no_file():

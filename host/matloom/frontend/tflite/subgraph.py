@@ -8,20 +8,28 @@ import tflite
 
 from matloom.frontend.ends import copied_outputs, separate_inputs
 from matloom.frontend.errors import Contradiction, ModelError, Unsupported
-from matloom.frontend.flatbuffer import enum_name, numbers, operator_number, options, records, text
-from matloom.frontend.opaque import (
+from matloom.frontend.tflite.flatbuffer import (
+    enum_name,
+    numbers,
+    operator_number,
+    options,
+    records,
+    text,
+)
+from matloom.frontend.tflite.opaque import (
     JOINED,
     OpaqueOperator,
     bind,
+    common_interpreters,
     file_tensor,
     sized_by_values,
     whole,
 )
-from matloom.frontend.options import READERS
-from matloom.frontend.order import require_provided, written_again
-from matloom.frontend.parameters import OPERANDS
-from matloom.frontend.tensors import FileTensors
-from matloom.frontend.variables import VARIABLE_OPERATORS, Resources
+from matloom.frontend.tflite.options import READERS
+from matloom.frontend.tflite.order import require_provided, written_again
+from matloom.frontend.tflite.parameters import OPERANDS
+from matloom.frontend.tflite.tensors import FileTensors
+from matloom.frontend.tflite.variables import VARIABLE_OPERATORS, Resources
 from matloom.ir.attributes import INTERPRETERS
 from matloom.ir.graph import RESHAPES, Array, Graph, Node, Op, Tensor
 from matloom.ir.names import distinct_ends
@@ -33,12 +41,6 @@ from matloom.kernels.interpreter import interpret
 __all__ = ["SubgraphReader"]
 
 GRAPH_OPERATORS = frozenset(Op) - {Op.REFERENCE, Op.MATRIX_PRODUCT}
-
-
-def _common(items: Sequence[Node | OpaqueOperator]) -> tuple[str, ...]:
-    """Return the interpreters that may run operators as one."""
-    opaque = [item for item in items if isinstance(item, OpaqueOperator)]
-    return min((item.interpreters for item in opaque), key=len, default=INTERPRETERS)
 
 
 class SubgraphReader:
@@ -76,7 +78,7 @@ class SubgraphReader:
             items = self._items(names, operators)
             if reason is None:
                 return self._graph(name, inputs, outputs, items)
-            interpreters = _common(items)
+            interpreters = common_interpreters(items)
         # A tensor between the graph's part and the interpreter's has no NumPy type.
         except Unsupported as unsupported:
             reason = reason or f"the network runs as a whole: {unsupported}"

@@ -8,7 +8,8 @@ import numpy as np
 from matloom.ir.attributes import INTERPRETERS, Reference
 from matloom.ir.graph import Node, Op, Tensor
 
-__all__ = ["JOINED", "OpaqueOperator", "bind", "file_tensor", "sized_by_values", "whole"]
+__all__ = ["JOINED", "OpaqueOperator", "bind", "common_interpreters", "file_tensor"]
+__all__ += ["sized_by_values", "whole"]
 
 #: Operators with effects beyond their tensors: a network that has one runs as a whole.
 JOINED = frozenset(
@@ -73,6 +74,12 @@ def _node(
         ),
         index=run[0].index,
     )
+
+
+def common_interpreters(items: Sequence[Node | OpaqueOperator]) -> tuple[str, ...]:
+    """Return the interpreters that may run operators as one."""
+    opaque = [item for item in items if isinstance(item, OpaqueOperator)]
+    return min((item.interpreters for item in opaque), key=len, default=INTERPRETERS)
 
 
 def bind(

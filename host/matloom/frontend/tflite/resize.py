@@ -12,7 +12,7 @@ import tflite
 from matloom.arch.program_file import TENSOR_LIMIT
 from matloom.errors import MissingPackage, did_you_mean
 from matloom.frontend.errors import ModelError
-from matloom.frontend.flatbuffer import enum_name, numbers, operator_number, records, text
+from matloom.frontend.tflite.flatbuffer import enum_name, numbers, operator_number, records, text
 from matloom.ir.graph import Array
 from matloom.ir.names import distinct_ends
 from matloom.kernels.cut import packed, plain_model

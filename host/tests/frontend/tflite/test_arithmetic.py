@@ -1,7 +1,7 @@
 """Multiply-accumulates of operators, from the file, compared with counts made by hand."""
 
 from matloom.data.digits import NETWORK
-from matloom.frontend.arithmetic import file_macs
+from matloom.frontend.tflite.arithmetic import file_macs
 from matloom.runtime import compile
 from matloom.tools.explain import explain
 

@@ -2,28 +2,25 @@
 
 import textwrap
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 from matloom.errors import MissingPackage
 from matloom.frontend.errors import ModelError
-from matloom.frontend.resize import resized
-from matloom.frontend.source import read_network
-from matloom.frontend.subgraph import SubgraphReader
+from matloom.frontend.source import ModelFile
+from matloom.frontend.tflite.resize import resized
+from matloom.frontend.tflite.subgraph import SubgraphReader
 from matloom.ir.graph import Graph
 from matloom.ir.verify import verify
 
-__all__ = ["load_tflite", "resized_tflite"]
-
-IDENTIFIER = b"TFL3"
+__all__ = ["graph_of_tflite", "is_tflite", "reshaped_tflite"]
 
 
-def load_tflite(
-    source: str | Path | bytes, shapes: Mapping[str, Sequence[int]] | None = None
-) -> Graph:
-    """Return the graph of a TensorFlow Lite file, given its path, its bytes or a packaged name.
+def is_tflite(content: bytes) -> bool:
+    """Return whether bytes are a TensorFlow Lite file: the flatbuffer says so."""
+    return len(content) >= 8 and content[4:8] == b"TFL3"
 
-    `shapes` are other shapes for inputs, by name, as networks of unknown height and width need:
-    ``{"image": (1, 96, 96, 3)}``. All other tensors get the shapes that follow, from LiteRT.
+
+def graph_of_tflite(file: ModelFile) -> Graph:
+    """Return the graph of a TensorFlow Lite file.
 
     Tensors keep their numbers, and their names unless two inputs or two outputs share one: those
     get their number after a colon. Constants of 4-bit integers become int8. Constants that only
@@ -34,31 +31,32 @@ def load_tflite(
     Raises
     ------
     ModelError
-        The file is missing, truncated or malformed, a tensor is read that nothing provides, or
-        `shapes` do not fit it.
-    MissingPackage
-        There are `shapes`, and ai-edge-litert is not installed.
+        The file is truncated or malformed, or a tensor is read that nothing provides.
     """
-    name, content = read_network(source, IDENTIFIER)
-    if shapes:
-        content = resized_tflite(source, shapes)
     try:
-        graph = SubgraphReader(content).graph(name)
-        verify(graph, name)
+        graph = SubgraphReader(file.content).graph(file.name)
+        verify(graph, file.name)
     except Exception as error:
-        raise _refused(name, error) from None
+        raise _refused(file.name, error) from None
     return graph
 
 
-def resized_tflite(source: str | Path | bytes, shapes: Mapping[str, Sequence[int]]) -> bytes:
-    """Return a TensorFlow Lite file whose inputs have other shapes; errors are `load_tflite`'s."""
-    name, content = read_network(source, IDENTIFIER)
+def reshaped_tflite(file: ModelFile, shapes: Mapping[str, Sequence[int]]) -> bytes:
+    """Return a TensorFlow Lite file whose inputs have other shapes; all others follow, by LiteRT.
+
+    Raises
+    ------
+    ModelError
+        The file is truncated or malformed, or `shapes` do not fit it.
+    MissingPackage
+        ai-edge-litert is not installed.
+    """
     try:
-        return resized(content, shapes)
+        return resized(file.content, shapes)
     except MissingPackage:
         raise
     except Exception as error:
-        raise _refused(name, error) from None
+        raise _refused(file.name, error) from None
 
 
 def _refused(name: str, error: Exception) -> ModelError:

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from matloom.frontend.errors import ModelError
-from matloom.frontend.flatbuffer import numbers
-from matloom.frontend.tensors import FileTensors
+from matloom.frontend.tflite.flatbuffer import numbers
+from matloom.frontend.tflite.tensors import FileTensors
 
 __all__ = ["require_provided", "written_again"]
 

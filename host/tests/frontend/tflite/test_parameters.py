@@ -6,8 +6,8 @@ import flatbuffers
 import numpy as np
 import pytest
 
-from matloom.frontend.tflite import load_tflite
-from matloom.frontend.write import write_tflite
+from matloom import frontend
+from matloom.frontend.tflite.write import write_tflite
 from matloom.ir.attributes import (
     Activation,
     Axis,
@@ -65,7 +65,7 @@ def model(op):
 def load(file):
     builder = flatbuffers.Builder(1024)
     builder.Finish(file.Pack(builder), b"TFL3")
-    return load_tflite(bytes(builder.Output()))
+    return frontend.load(bytes(builder.Output()))
 
 
 def contradicts(file, reason):

@@ -4,9 +4,9 @@ import flatbuffers
 import numpy as np
 import pytest
 
+from matloom import frontend
 from matloom.frontend.errors import ModelError
-from matloom.frontend.tflite import load_tflite
-from matloom.frontend.write import write_tflite
+from matloom.frontend.tflite.write import write_tflite
 from matloom.ir.attributes import Activation, Arithmetic
 from matloom.ir.graph import Op
 from matloom.ir.text import to_text
@@ -56,7 +56,7 @@ def pack(model):
 
 def test_a_file_reads_back_as_the_same_step():
     graph = streaming_network(3)
-    again = load_tflite(write_tflite(graph))
+    again = frontend.load(write_tflite(graph))
     ends = [line for line in to_text(again).splitlines()[1:] if ":" not in line.split()[0]]
     assert ends == [line for line in to_text(graph).splitlines()[1:] if ":" not in line.split()[0]]
     for one, other in zip(graph.variables, again.variables, strict=True):
@@ -91,7 +91,7 @@ def test_reads_after_an_assignment_find_it(model):
     step.tensors.append(type(tensor)(**{**vars(tensor), "name": "again"}))
     step.operators.append(again)
     step.outputs = again.outputs
-    graph = load_tflite(pack(model))
+    graph = frontend.load(pack(model))
     assert [node.op for node in graph.nodes] == [Op.ADD, Op.RESHAPE]
     assert graph.nodes[1].inputs == (graph.variables[0].after,)
     assert compare(pack(model)).equal
@@ -100,7 +100,7 @@ def test_reads_after_an_assignment_find_it(model):
 def test_a_variable_that_nothing_assigns_is_constant(model):
     step = model.subgraphs[0]
     del step.operators[ASSIGN]
-    graph = load_tflite(pack(model))
+    graph = frontend.load(pack(model))
     assert graph.variables == ()
     (constant,) = (each for each in graph.tensors.values() if each.data is not None)
     assert constant.data.tolist() == [[5, -3]]
@@ -111,7 +111,7 @@ def test_a_variable_that_nothing_reads_is_kept(model):
     step = model.subgraphs[0]
     step.operators[ADD].inputs = step.inputs[[0, 0]]
     del step.operators[READ]
-    graph = run_passes(load_tflite(pack(model)))
+    graph = run_passes(frontend.load(pack(model)))
     verify(graph, "a test")
     (variable,) = graph.variables
     assert variable.initial.tolist() == [[5, -3]]
@@ -121,7 +121,7 @@ def test_a_variable_that_nothing_reads_is_kept(model):
 
 def refused(model, sentence):
     with pytest.raises(ModelError) as error:
-        load_tflite(pack(model))
+        frontend.load(pack(model))
     assert str(error.value) == f"model: {sentence}"
 
 
@@ -174,7 +174,7 @@ def test_no_initialisation(model, number, sentence):
 
 
 def whole(model, reason):
-    (node,) = load_tflite(pack(model)).nodes
+    (node,) = frontend.load(pack(model)).nodes
     assert node.op is Op.REFERENCE
     assert set(node.attributes.reasons) == {f"the network runs as a whole: {reason}"}
 
@@ -196,7 +196,7 @@ def test_what_the_interpreter_cannot_begin_with(model, schema):
 def test_a_late_initialisation(model):
     operators = model.subgraphs[0].operators
     operators.insert(VAR_HANDLE, operators.pop(CALL_ONCE))
-    assert len(load_tflite(pack(model)).variables) == 1
+    assert len(frontend.load(pack(model)).variables) == 1
     operators.insert(READ, operators.pop(CALL_ONCE + 1))
     whole(model, "READ_VARIABLE must read variable 'v0' after it is assigned, not before")
 
@@ -208,7 +208,7 @@ def test_variables_around_an_operator_without_a_kernel(model, schema):
     code.builtinCode = code.deprecatedBuiltinCode = schema.BuiltinOperator.SQUARED_DIFFERENCE
     step.operators[ADD].builtinOptions = schema.SquaredDifferenceOptionsT()
     step.operators[ADD].builtinOptionsType = schema.BuiltinOptions.SquaredDifferenceOptions
-    graph = load_tflite(pack(model))
+    graph = frontend.load(pack(model))
     assert [node.op for node in graph.nodes] == [Op.REFERENCE]
     assert len(graph.variables) == 1
     assert compare(pack(model)).equal

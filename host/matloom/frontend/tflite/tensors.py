@@ -10,7 +10,7 @@ import tflite
 from matloom.arch.numerics import high_nibble, low_nibble
 from matloom.arch.program_file import TENSOR_LIMIT
 from matloom.frontend.errors import ModelError, Unsupported
-from matloom.frontend.flatbuffer import enum_name, numbers, records, text
+from matloom.frontend.tflite.flatbuffer import enum_name, numbers, records, text
 from matloom.ir.graph import Array, Quantisation, Tensor
 from matloom.ir.node_rules import QUANTISED
 from matloom.ir.verify import quantisation_problems

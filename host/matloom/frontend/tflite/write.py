@@ -8,7 +8,7 @@ import flatbuffers
 import numpy as np
 import tflite
 
-from matloom.frontend.write_options import OPTIONS, operands_of, parameter_quantisation
+from matloom.frontend.tflite.write_options import OPTIONS, operands_of, parameter_quantisation
 from matloom.ir.graph import Array, Graph, Node, Quantisation, Tensor
 from matloom.ir.operators import OPERATORS
 
@@ -22,7 +22,7 @@ _HANDLE = Tensor(name="variable", shape=(), dtype="resource")
 
 
 def write_tflite(graph: Graph) -> bytes:
-    """Return `graph` as a TensorFlow Lite file; `load_tflite` reads the same graph from it.
+    """Return `graph` as a TensorFlow Lite file; `frontend.load` reads the same graph from it.
 
     Raises
     ------

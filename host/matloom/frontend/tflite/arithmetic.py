@@ -6,7 +6,7 @@ from typing import Any
 
 import tflite
 
-from matloom.frontend.flatbuffer import numbers
+from matloom.frontend.tflite.flatbuffer import numbers
 
 __all__ = ["file_macs"]
 

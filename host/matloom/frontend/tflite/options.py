@@ -6,8 +6,8 @@ from typing import Any
 import tflite
 
 from matloom.frontend.errors import Contradiction, Unsupported
-from matloom.frontend.flatbuffer import enum_name, options
-from matloom.frontend.parameters import PARAMETER_READERS
+from matloom.frontend.tflite.flatbuffer import enum_name, options
+from matloom.frontend.tflite.parameters import PARAMETER_READERS
 from matloom.ir.attributes import (
     Activation,
     Arithmetic,

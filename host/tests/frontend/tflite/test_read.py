@@ -7,10 +7,10 @@ import flatbuffers
 import numpy as np
 import pytest
 
+from matloom import frontend
 from matloom.arch.config import PRESETS
 from matloom.compiler import compile_network
 from matloom.frontend.errors import ModelError
-from matloom.frontend.tflite import load_tflite
 from matloom.ir.attributes import INTERPRETERS, Activation, Padding
 from matloom.ir.graph import Op
 from matloom.kernels.interpreter import interpret
@@ -42,13 +42,13 @@ def pack(model):
 
 def refused(model, sentence):
     with pytest.raises(ModelError) as error:
-        load_tflite(pack(model))
+        frontend.load(pack(model))
     assert str(error.value) == f"model: {sentence}"
 
 
 def opaque(model, reason, name="CONV_2D", position=0):
     """Check that one operator alone is left to a reference interpreter, and why."""
-    graph = load_tflite(pack(model))
+    graph = frontend.load(pack(model))
     (node,) = (node for node in graph.nodes if node.op is Op.REFERENCE)
     assert node.attributes.operators == (name,)
     assert node.attributes.reasons == (f"{name} {reason}",)
@@ -60,7 +60,7 @@ def opaque(model, reason, name="CONV_2D", position=0):
 
 def contradicts(model, reason):
     """Check that the first operator and all that follow are left to the one that checks it."""
-    graph = load_tflite(pack(model))
+    graph = frontend.load(pack(model))
     (node,) = graph.nodes
     assert node.op is Op.REFERENCE
     assert node.attributes.reasons[0] == f"CONV_2D {reason}"
@@ -71,7 +71,7 @@ def contradicts(model, reason):
 
 
 def test_digits():
-    graph = load_tflite(DIGITS)
+    graph = frontend.load(DIGITS)
     assert [graph.tensors[number].name for number in graph.inputs] == ["image"]
     assert [graph.tensors[number].name for number in graph.outputs] == ["probabilities"]
     assert [node.op for node in graph.nodes] == [
@@ -93,23 +93,23 @@ def test_digits():
 def test_path_gives_the_name(tmp_path):
     path = tmp_path / "seven.tflite"
     path.write_bytes(DIGITS)
-    assert load_tflite(path).name == load_tflite(str(path)).name == "seven"
+    assert frontend.load(path).name == frontend.load(str(path)).name == "seven"
 
 
 def test_missing_file(tmp_path):
     with pytest.raises(ModelError, match=r"cannot read .*none.tflite: no such file"):
-        load_tflite(tmp_path / "none.tflite")
+        frontend.load(tmp_path / "none.tflite")
 
 
 @pytest.mark.parametrize("content", [b"", b"TFL3", b"x" * 100, b"\x89PNG\r\n\x1a\n" * 4])
 def test_other_file(content):
     with pytest.raises(ModelError, match=r"these bytes are .*, not a TensorFlow Lite file"):
-        load_tflite(content)
+        frontend.load(content)
 
 
 def test_old_field_alone_holds_the_operator(model):
     model.operatorCodes[0].builtinCode = 0
-    assert load_tflite(pack(model)).nodes[0].op is Op.CONV_2D
+    assert frontend.load(pack(model)).nodes[0].op is Op.CONV_2D
 
 
 def test_new_field_alone_holds_the_operator(model):
@@ -122,18 +122,18 @@ def test_new_field_alone_holds_an_operator_of_the_old_ones(model):
     convolution = model.operatorCodes[model.subgraphs[0].operators[0].opcodeIndex]
     assert convolution.builtinCode == 3
     convolution.deprecatedBuiltinCode = 0
-    assert load_tflite(pack(model)).nodes[0].op is Op.CONV_2D
+    assert frontend.load(pack(model)).nodes[0].op is Op.CONV_2D
 
 
 def test_bias_scales_are_ignored(model):
     for number in (2, 18):
         model.subgraphs[0].tensors[number].quantization.quantizedDimension = 3
-    assert load_tflite(pack(model)).tensors[2].quantisation is None
+    assert frontend.load(pack(model)).tensors[2].quantisation is None
 
 
 def test_absent_bias_is_left_out(model):
     model.subgraphs[0].operators[0].inputs = np.array([0, 1, -1], np.int32)
-    assert load_tflite(pack(model)).nodes[0].inputs == (0, 1)
+    assert frontend.load(pack(model)).nodes[0].inputs == (0, 1)
 
 
 def test_absent_weights(model):
@@ -187,7 +187,7 @@ def test_weights_of_four_bits(schema, model):
     scales = model.subgraphs[0].tensors[max(weights)].quantization
     scales.scale, scales.zeroPoint = scales.scale[:1], scales.zeroPoint[:1]
     content = pack(model)
-    graph = load_tflite(content)
+    graph = frontend.load(content)
     for number, values in weights.items():
         assert graph.tensors[number].dtype == "int8"
         assert np.array_equal(graph.tensors[number].data, values)
@@ -208,7 +208,7 @@ def test_computed_numbers_of_four_bits(schema, model):
 
 
 def whole(model, reason):
-    graph = load_tflite(pack(model))
+    graph = frontend.load(pack(model))
     (node,) = graph.nodes
     assert node.op is Op.REFERENCE
     assert set(node.attributes.reasons) == {reason}
@@ -236,7 +236,7 @@ def test_shared_state(model):
 def test_runs_of_opaque_operators_are_one_node(model):
     convolution = model.operatorCodes[model.subgraphs[0].operators[0].opcodeIndex]
     convolution.builtinCode = convolution.deprecatedBuiltinCode = 47
-    first, add, second, *_rest = load_tflite(pack(model)).nodes
+    first, add, second, *_rest = frontend.load(pack(model)).nodes
     assert first.attributes.operators == ("EXP",) * 3
     assert (first.attributes.positions, second.attributes.positions) == ((0, 1, 2), (4,))
     assert first.inputs[:-1] == first.attributes.inputs == (0,)
@@ -249,7 +249,7 @@ def test_names_that_outputs_share(model):
     outputs = [*model.subgraphs[0].outputs, 3]
     model.subgraphs[0].outputs = np.array(outputs, np.int32)
     model.subgraphs[0].tensors[3].name = model.subgraphs[0].tensors[outputs[0]].name
-    graph = load_tflite(pack(model))
+    graph = frontend.load(pack(model))
     names = [graph.tensors[number].name for number in graph.outputs]
     assert names == [f"probabilities:{number}" for number in outputs]
 
@@ -387,7 +387,7 @@ def attempt(content):
     """Load what may be broken; return the sentence that it earns, or None."""
     sentence = None
     try:
-        load_tflite(content)
+        frontend.load(content)
     except ModelError as error:
         sentence = str(error)
     assert sentence is None or "\n" not in sentence
@@ -417,4 +417,4 @@ def test_tensors_are_no_larger_than_a_run_can_hold(model):
     """A shape of four bytes in the file would else make gigabytes of the host."""
     model.subgraphs[0].tensors[0].shape = np.array([2**30, 2, 1, 1], np.int32)
     with pytest.raises(ModelError, match="must have at most 1073741824 bytes, not 2147483648"):
-        load_tflite(pack(model))
+        frontend.load(pack(model))

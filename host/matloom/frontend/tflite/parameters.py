@@ -6,7 +6,7 @@ from typing import Any
 import tflite
 
 from matloom.frontend.errors import Contradiction, Unsupported
-from matloom.frontend.flatbuffer import options
+from matloom.frontend.tflite.flatbuffer import options
 from matloom.ir.attributes import (
     Activation,
     Attributes,

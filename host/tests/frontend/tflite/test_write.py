@@ -6,8 +6,8 @@ from importlib import resources
 import numpy as np
 import pytest
 
-from matloom.frontend.tflite import load_tflite
-from matloom.frontend.write import write_tflite
+from matloom import frontend
+from matloom.frontend.tflite.write import write_tflite
 from matloom.ir.attributes import Padding
 from matloom.ir.text import to_text
 
@@ -15,8 +15,8 @@ DIGITS = resources.files("matloom.data").joinpath("digits.tflite").read_bytes()
 
 
 def test_round_trip():
-    graph = load_tflite(DIGITS)
-    again = load_tflite(write_tflite(graph))
+    graph = frontend.load(DIGITS)
+    again = frontend.load(write_tflite(graph))
     assert to_text(again) == to_text(graph)
     assert again.tensors.keys() == graph.tensors.keys()
     for number, tensor in graph.tensors.items():
@@ -26,7 +26,7 @@ def test_round_trip():
 
 
 def test_other_padding_is_refused():
-    graph = load_tflite(DIGITS)
+    graph = frontend.load(DIGITS)
     first = graph.nodes[0]
     padding = Padding(top=2, bottom=0, left=1, right=1)
     first = replace(first, attributes=replace(first.attributes, padding=padding))

@@ -1,0 +1,1 @@
+"""TensorFlow Lite files: read, written, and given other shapes."""

@@ -1,0 +1,175 @@
+"""Graphs built by hand, operator by operator: for tests, examples and readers of model files."""
+
+from collections.abc import Sequence
+
+from matloom.ir.attributes import Attributes
+from matloom.ir.graph import Array, Graph, Node, Op, Quantisation, Tensor, Variable
+from matloom.ir.operators import OPERATORS
+from matloom.ir.verify import verify
+
+__all__ = ["GraphBuilder"]
+
+Shape = tuple[int, ...]
+
+
+class GraphBuilder:
+    """A graph under construction; tensors are known by their numbers.
+
+    Shapes of outputs follow from the operators' rules. An output has the type and the quantisation
+    of the operator's first input unless it is given others.
+
+    >>> import numpy as np
+    >>> from matloom.ir.attributes import Activation, FullyConnected
+    >>> scale = Quantisation(scale=(0.1,), zero_point=(0,))
+    >>> builder = GraphBuilder("dense")
+    >>> x = builder.input("x", (1, 2), "int8", scale)
+    >>> weights = builder.constant(np.ones((3, 2), np.int8), scale)
+    >>> dense = FullyConnected(keep_num_dims=False, activation=Activation.NONE)
+    >>> y = builder.add(Op.FULLY_CONNECTED, [x, weights], dense)
+    >>> builder.graph(builder.add(Op.RELU, [y])).tensors[y].shape
+    (1, 3)
+    """
+
+    def __init__(self, name: str = "network") -> None:
+        self.name = name
+        self.tensors: dict[int, Tensor] = {}
+        self._nodes: list[Node] = []
+        self._inputs: list[int] = []
+        self._variables: list[Variable] = []
+
+    def tensor(self, tensor: Tensor) -> int:
+        """Add a tensor that an operator will make, or a constant; return its number."""
+        number = len(self.tensors)
+        self.tensors[number] = tensor
+        return number
+
+    def input(
+        self, name: str, shape: Shape, dtype: str, quantisation: Quantisation | None = None
+    ) -> int:
+        """Add an input of the network; return its number."""
+        tensor = Tensor(name=name, shape=shape, dtype=dtype, quantisation=quantisation)
+        self._inputs.append(self.tensor(tensor))
+        return self._inputs[-1]
+
+    def constant(
+        self, data: Array, quantisation: Quantisation | None = None, name: str = ""
+    ) -> int:
+        """Add a constant; return its number."""
+        return self.tensor(
+            Tensor(
+                name=name or self._name(),
+                shape=data.shape,
+                dtype=data.dtype.name,
+                quantisation=quantisation,
+                data=data,
+            )
+        )
+
+    def variable(self, name: str, initial: Array, quantisation: Quantisation | None = None) -> int:
+        """Add what the network remembers; return the number of its value as a call begins.
+
+        It keeps that value until `assign` says what it holds next.
+        """
+        before = self.tensor(
+            Tensor(
+                name=name,
+                shape=initial.shape,
+                dtype=initial.dtype.name,
+                quantisation=quantisation,
+            )
+        )
+        kept = Variable(name=name, before=before, after=before, initial=initial)
+        self._variables.append(kept)
+        return before
+
+    def assign(self, before: int, after: int) -> None:
+        """Let a variable, by its number, hold the tensor `after` as the call ends."""
+        self._variables = [
+            Variable(name=kept.name, before=before, after=after, initial=kept.initial)
+            if kept.before == before
+            else kept
+            for kept in self._variables
+        ]
+
+    def add(
+        self,
+        op: Op,
+        inputs: Sequence[int],
+        attributes: Attributes | None = None,
+        *,
+        quantisation: Quantisation | None = None,
+        shape: Shape | None = None,
+        dtype: str | None = None,
+        name: str = "",
+    ) -> int:
+        """Add an operator of one output; return the output's number.
+
+        `shape` is for operators whose rule leaves it open, RESHAPE among them.
+
+        Raises
+        ------
+        ValueError
+            The inputs and attributes do not fit the operator.
+        """
+        first = self.tensors[inputs[0]]
+        tensor = Tensor(
+            name=name or self._name(),
+            shape=self.shapes(op, inputs, attributes)[0] if shape is None else shape,
+            dtype=dtype or first.dtype,
+            quantisation=quantisation or (None if dtype else first.quantisation),
+        )
+        output = self.tensor(tensor)
+        self.node(op, inputs, [output], attributes)
+        return output
+
+    def shapes(
+        self, op: Op, inputs: Sequence[int], attributes: Attributes | None = None
+    ) -> list[Shape]:
+        """Return the shapes of an operator's outputs, by its rule."""
+        rules, given = OPERATORS[op], [self.tensors[number].shape for number in inputs]
+        attributes = Attributes() if attributes is None else attributes
+        if rules.parts is not None:
+            return rules.parts(given, attributes)
+        if rules.shape is None:
+            raise ValueError(f"the output's shape must be given for {op}")
+        return [rules.shape(given, attributes)]
+
+    def node(
+        self,
+        op: Op,
+        inputs: Sequence[int],
+        outputs: Sequence[int],
+        attributes: Attributes | None = None,
+    ) -> None:
+        """Add an operator that makes tensors which were added before."""
+        self._nodes.append(
+            Node(
+                op=op,
+                inputs=tuple(inputs),
+                outputs=tuple(outputs),
+                attributes=Attributes() if attributes is None else attributes,
+                index=len(self._nodes),
+            )
+        )
+
+    def graph(self, *outputs: int) -> Graph:
+        """Return the graph of what was added.
+
+        Raises
+        ------
+        ValueError
+            The graph breaks a rule (`matloom.ir.verify`).
+        """
+        graph = Graph(
+            name=self.name,
+            inputs=tuple(self._inputs),
+            outputs=outputs,
+            tensors=dict(self.tensors),
+            nodes=tuple(self._nodes),
+            variables=tuple(self._variables),
+        )
+        verify(graph, self.name)
+        return graph
+
+    def _name(self) -> str:
+        return f"tensor_{len(self.tensors)}"
