@@ -9,6 +9,7 @@ import click
 from matloom.cli.group import cli
 from matloom.cli.options import CONFIG
 from matloom.cli.places import require_folder
+from matloom.errors import UserError
 
 
 def _list_boards(context: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
@@ -215,9 +216,9 @@ def program(board: str, bitstream: Path, flash: bool) -> None:
     click.echo(" ".join(command))
     done = subprocess.run(command, check=False)
     if done.returncode:
-        raise ValueError(
-            f"openFPGALoader must end well, not with status {done.returncode}: is {board} "
-            f"plugged in, and may you use its port (docs/boards.md)?"
+        raise UserError(
+            f"openFPGALoader failed with status {done.returncode}",
+            hint=f"is {board} plugged in, and may you use its port (docs/boards.md)?",
         )
 
 

@@ -10,6 +10,7 @@ from matloom.cli.group import cli
 from matloom.cli.options import CONFIG, DEVICE, MEMORY, Routing, console, routing
 from matloom.cli.places import require_folder, require_place
 from matloom.errors import UserError, unknown
+from matloom.terminal.tables import plain_console
 
 
 @cli.command(examples=("matloom doctor", "matloom doctor --json"))
@@ -177,10 +178,8 @@ def bench(config: str, check: bool, output: Path | None, memory: str | None) -> 
     results, skipped = benchmark.run_bench(
         chosen, name, say=lambda line: click.echo(line, err=True), memory=outside
     )
-    screen = console()
-    screen.width = screen.width if screen.is_terminal else 160
-    screen.print(benchmark.table(results, name))
-    for line in skipped:
+    plain_console().print(benchmark.table(results, name))
+    for line in (*benchmark.peer_lines(results), *skipped):
         click.echo(line)
     if check:
         problems = benchmark.check(results, kept)

@@ -8,6 +8,7 @@ import click
 from matloom.cli.boards import build_in_cache, summary
 from matloom.cli.group import cli
 from matloom.cli.options import NetworkFile
+from matloom.errors import UserError
 
 #: Names of resources, by what reports call them.
 _NAMES = {"LUT4": "tables", "FF": "flip-flops", "DSP": "multipliers", "BRAM": "block RAMs"}
@@ -57,7 +58,9 @@ def fit(board: str, network: Path | None, runs: int, freq: float | None) -> None
         wanted.search()
     if not wanted.found:
         clock = f"{wanted.part.clock_mhz:.4g} MHz"
-        raise ValueError(f"an engine must fit {board} at {clock}: none does")
+        raise UserError(
+            f"no engine fits {board} at {clock}", hint="allow a slower clock with --freq"
+        )
     shown = wanted.found[:_SHOWN]
     if graph is not None:
         _predict(shown, wanted.part, graph, board)
@@ -180,4 +183,7 @@ def _build(best: list[Any], board: str, freq: float | None) -> None:
         click.echo(f"matloom build {board} --config {candidate.text} copies its bitstream")
         return
     if best:
-        raise ValueError(f"one of the engines must meet its clock on {board}: none did")
+        raise UserError(
+            f"none of the engines met its clock on {board}",
+            hint="allow a slower clock with --freq, or try more engines with --runs",
+        )

@@ -100,8 +100,8 @@ class Coverage:
         """Add what another has counted; `ValueError` where it is of another configuration."""
         if other.config != self.config:
             raise ValueError(
-                f"coverage must be of configuration {self.config.digest:08x} to be merged, "
-                f"not of {other.config.digest:08x}"
+                f"coverage of configuration {other.config.digest:08x} cannot be merged into "
+                f"coverage of {self.config.digest:08x}"
             )
         self.hits.update(other.hits)
         self.runs += other.runs
@@ -133,12 +133,12 @@ class Coverage:
         try:
             kept = json.loads(path.read_text())
             if kept["format"] != _FORMAT:
-                raise ValueError(f"format {kept['format']!r}")
+                raise ValueError(f"it has format {kept['format']!r}, not {_FORMAT!r}")
             found = cls(Config.from_json(json.dumps(kept["config"])))
             hits = {str(point): int(count) for point, count in kept["hits"].items()}
             found.runs, found.instructions = int(kept["runs"]), int(kept["instructions"])
         except (KeyError, TypeError, AttributeError, ValueError) as error:
-            raise ValueError(f"{str(path)!r} must be a file of coverage: {error}") from error
+            raise ValueError(f"{str(path)!r} is no coverage file: {error}") from error
         # What is no longer declared is left out.
         found.hits = Counter({each: n for each, n in hits.items() if each in found.model.every})
         return found

@@ -58,7 +58,9 @@ def follow(instructions: Sequence[Instruction], events: Sequence[Event]) -> Flig
             if not event.done >> unit & 1:
                 continue
             if not numbers:
-                raise ValueError(f"{UNITS[unit].name} must complete what was issued to it")
+                raise ValueError(
+                    f"{UNITS[unit].name} completed an instruction that it was never given"
+                )
             number = numbers.pop(0)
             completed.append(number)
             earlier = [each for others in waiting.values() for each in others if each < number]
@@ -68,7 +70,7 @@ def follow(instructions: Sequence[Instruction], events: Sequence[Event]) -> Flig
                 continue
             issued = len(kinds)
             if issued >= len(instructions) or instructions[issued].opcode is not UNITS[unit]:
-                raise ValueError(f"instruction {issued} must be issued to its own unit")
+                raise ValueError(f"instruction {issued} was issued to the wrong unit")
             kinds.append(kind_of(instructions[issued].opcode, instructions[issued].values))
             under_way = [each for numbers in waiting.values() for each in numbers]
             points.update(f"{kinds[each]} then {kinds[issued]}" for each in under_way)

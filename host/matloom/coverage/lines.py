@@ -61,11 +61,11 @@ def read_counts(path: Path) -> Counter[str]:
     counts: Counter[str] = Counter()
     with path.open() as file:
         if not next(file, "").startswith("# SystemC::Coverage-3"):
-            raise ValueError(f"{str(path)!r} must be a file of Verilator's coverage")
+            raise ValueError(f"{str(path)!r} is no file of Verilator's coverage")
         for line in file:
             record = _RECORD.match(line)
             if record is None:
-                raise ValueError(f"{str(path)!r} must have records, not {line[:40]!r}")
+                raise ValueError(f"{str(path)!r} has a line that is no record: {line[:40]!r}")
             counts[record["keys"]] += int(record["count"])
     return counts
 

@@ -106,8 +106,8 @@ def _compare(memory: Transport, contents: dict[int, bytes]) -> str:
     bits = _bits(one ^ other for _, one, other in wrong)
     second = "the same" if again == got else f"{again:#04x}"
     return (
-        f"memory at {memory.memory_base + address:#x} must hold {wanted:#04x}, not {got:#04x} "
-        f"(read once more: {second}): {len(wrong)} of {sum(map(len, contents.values()))} bytes "
+        f"memory at {memory.memory_base + address:#x} holds {got:#04x}, not {wanted:#04x} "
+        f"(read again: {second}): {len(wrong)} of {sum(map(len, contents.values()))} bytes "
         f"are wrong, in bits {bits} (docs/boards.md, When it fails)"
     )
 

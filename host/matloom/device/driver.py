@@ -101,12 +101,16 @@ class Driver(Closing):
         self._unfinished = False
         identity = self.read("ID")
         if identity != IDENTITY:
-            raise DeviceError(f"a device's ID must be {IDENTITY:#010x}, not {identity:#010x}")
+            raise DeviceError(
+                f"the device is no Matloom engine of this version: its ID is {identity:#010x}, not "
+                f"{IDENTITY:#010x}",
+                hint="check its address, or program the device again",
+            )
         digest = self.read("DIGEST")
         if digest != config.digest:
             raise DeviceError(
                 f"the device is of configuration {digest_name(digest)}, not {described(config)}",
-                hint="name that configuration (--config, config=), or program the device anew",
+                hint="name that configuration (--config, config=), or program the device again",
             )
         self.set_limit(limit)
 
@@ -117,7 +121,7 @@ class Driver(Closing):
         That is register LIMIT, which keeps its value through resets, and from user to user.
         """
         if not 0 <= cycles < 1 << 32:
-            raise DeviceError(f"limit must be from 0 to 2**32 - 1 cycles, not {cycles}")
+            raise DeviceError(f"limit must be 0 to 2**32 - 1 cycles, not {cycles}")
         if self.config.time_limit:
             self.write("LIMIT", cycles)
         elif cycles:
@@ -181,8 +185,9 @@ class Driver(Closing):
         used = address - self.transport.memory_base
         if used > self.transport.memory_bytes:
             raise DeviceError(
-                f"a program must need at most the {self.transport.memory_bytes} bytes of the "
-                f"device's memory, not {used}"
+                f"the program does not fit: it needs {used} bytes of external memory, and the "
+                f"device has {self.transport.memory_bytes}",
+                hint="take a smaller network or batch, or a board with more memory",
             )
         self.write_all(**writes)
         return dict(self._bases)

@@ -42,8 +42,9 @@ class FastTransport(ModelTransport):
         """Answer this program's command buffers from now on, and no other's."""
         if program.origin is None:
             raise DeviceError(
-                f"device 'fast' must be given a network, not the program {program.name!r}: a file "
-                "of a program has instructions, and not the operators that this device computes"
+                f"device 'fast' cannot run the program {program.name!r}: a program file has "
+                "instructions, and this device computes the network's operators",
+                hint="give it the network itself, or run the program on device 'model'",
             )
         self._numbers = program.origin.numbers
         self._definition = Definition(program.origin.prepared, self.config.float_rows)

@@ -40,7 +40,7 @@ class Hello:
     def from_bytes(cls, data: bytes) -> "Hello":
         """Return the answer to a hello; `ValueError` where it has another size."""
         if len(data) != HELLO_BYTES:
-            raise ValueError(f"a hello must be answered by {HELLO_BYTES} bytes, not {len(data)}")
+            raise ValueError(f"the answer to HELLO has {len(data)} bytes, not {HELLO_BYTES}")
         values: dict[str, bytes] = {}
         for item in HELLO:
             values[item.name], data = data[: item.bytes], data[item.bytes :]

@@ -151,8 +151,8 @@ class Link:
         if window.error is not None:
             item, status = window.error
             raise DeviceError(
-                f"{kind.name} of {item.length} bytes at {item.address:#x} must end with OKAY, "
-                f"not {status.name}: {_REASONS[status]}"
+                f"{kind.name} of {item.length} bytes at {item.address:#x} failed with "
+                f"{status.name}: {_REASONS[status]}"
             )
         return answers
 
@@ -165,7 +165,8 @@ class Link:
 
     def _lost(self) -> DeviceError:
         return DeviceError(
-            f"the device at {self.stream.name} was restarted: what it held is lost, open it again"
+            f"the device at {self.stream.name} restarted, and what it held is lost",
+            hint="open it again",
         )
 
     def _run(self, window: Window, attempts: int, seconds: float = 0.0) -> list[bytes]:
@@ -198,15 +199,16 @@ class Link:
         return [answer for answer in window.answers if answer is not None]
 
     def _unanswered(self, kind: Request, attempts: int, silent: bool) -> DeviceTimeout:
-        heard = "nothing answers" if silent else "what comes is no answer"
+        heard = "no answer" if silent else "no valid answer"
         return DeviceTimeout(
-            f"{self.stream.name} must answer a {kind.name} within {attempts} attempts at "
-            f"{self.stream.baud} bits a second, and {heard}"
+            f"{heard} from {self.stream.name} to {kind.name} in {attempts} attempts at "
+            f"{self.stream.baud} bits a second",
+            hint="check port, rate and power, and reset the board (docs/boards.md, When it fails)",
         )
 
     def _require_running(self) -> None:
         if self.stopped():
-            raise DeviceClosed(f"the device at {self.stream.name} was closed while it was used")
+            raise DeviceClosed(f"the device at {self.stream.name} was closed while in use")
 
     def _receive(self, timeout: float) -> Reply | None:
         """Return the next reply, or None when none has come in time."""

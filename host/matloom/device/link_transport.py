@@ -33,11 +33,15 @@ class LinkTransport:
         self.hello = link.hello()
         if self.hello.identity != LINK_IDENTITY:
             raise DeviceError(
-                f"the device at {link.stream.name} must have link {LINK_IDENTITY:#010x}, not "
-                f"{self.hello.identity:#010x}"
+                f"the device at {link.stream.name} speaks another version of the link: "
+                f"{self.hello.identity:#010x}, not {LINK_IDENTITY:#010x}",
+                hint="build its bitstream with this version of Matloom",
             )
         if not self.hello.clock_hz:
-            raise DeviceError(f"the device at {link.stream.name} must have a clock, not of 0 Hz")
+            raise DeviceError(
+                f"the device at {link.stream.name} reports a clock of 0 Hz",
+                hint="build its bitstream with this version of Matloom",
+            )
         self.memory_base = self.hello.memory_base
         self.memory_bytes = self.hello.memory_bytes
         self.external_memory = MEMORIES.get(BOARD_MEMORIES.get(self.hello.board, ""))
@@ -99,8 +103,8 @@ class LinkTransport:
     def _require_inside(self, address: int, size: int) -> None:
         if not 0 <= address - self.memory_base <= self.memory_bytes - size:
             raise DeviceError(
-                f"external memory must hold {address:#x} + {size}: it has "
-                f"{self.memory_base:#x} + {self.memory_bytes}"
+                f"{size} bytes at {address:#x} are outside external memory, which has "
+                f"{self.memory_bytes} bytes at {self.memory_base:#x}"
             )
 
     def wait_interrupt(self, cycles: int) -> int:

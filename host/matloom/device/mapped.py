@@ -103,8 +103,8 @@ class MappedTransport:
         size, offset = self._number(folder / "size"), self._number(folder / "offset")
         if size < WINDOW_BYTES or offset % 4:
             raise DeviceError(
-                f"registers of {name} must be {WINDOW_BYTES} bytes at a multiple of 4, "
-                f"not {size} at {offset}"
+                f"{name} is no Matloom engine: its registers are {size} bytes at {offset}, not "
+                f"{WINDOW_BYTES} at a multiple of 4"
             )
         pages = self._map(name, size + offset)
         # An item of this view is one access of 32 bits; a slice of the map would be many of a byte.
@@ -158,7 +158,7 @@ class MappedTransport:
 
     def _index(self, address: int) -> int:
         if address % 4 or not 0 <= address < WINDOW_BYTES:
-            raise OSError(f"a register must be at one of the offsets, not {address:#x}")
+            raise OSError(f"there is no register at {address:#x}")
         return address // 4
 
     def read_block(self, address: int, size: int) -> bytes:
@@ -178,8 +178,8 @@ class MappedTransport:
         start = address - self.memory_base
         if not 0 <= start <= self.memory_bytes - size:
             raise DeviceError(
-                f"external memory must hold {address:#x} + {size}: it has "
-                f"{self.memory_base:#x} + {self.memory_bytes}"
+                f"{size} bytes at {address:#x} are outside external memory, which has "
+                f"{self.memory_bytes} bytes at {self.memory_base:#x}"
             )
         return start
 

@@ -103,7 +103,7 @@ class NetlistBoard(LineSimulation):
         board = load_board(name)
         if DEVICES[board.device].family != FAMILY or board.memory.kind != "block":
             raise ValueError(
-                f"a board must have an ECP5 and block RAM for its netlist to be simulated, and "
+                f"only netlists of boards with an ECP5 and block RAM can be simulated, and "
                 f"{board.name} has {board.device} and {board.memory.kind}"
             )
         plan = make_plan(board, config)

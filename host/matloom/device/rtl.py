@@ -182,7 +182,7 @@ class RtlTransport:
         value = self._library.matloom_read32(self._handle, address, ctypes.byref(response))
         self._require_order()
         if response.value:
-            raise OSError(f"reading register {address:#x} must answer OKAY, not {response.value}")
+            raise OSError(f"reading register {address:#x} failed with response {response.value}")
         return int(value)
 
     def write32(self, address: int, value: int) -> None:
@@ -192,14 +192,14 @@ class RtlTransport:
         self._library.matloom_write32(self._handle, address, value, ctypes.byref(response))
         self._require_order()
         if response.value:
-            raise OSError(f"writing register {address:#x} must answer OKAY, not {response.value}")
+            raise OSError(f"writing register {address:#x} failed with response {response.value}")
 
     def _offset(self, address: int, size: int) -> int:
         offset = address - MEMORY_BASE
         if not 0 <= offset <= offset + size <= self.memory.size:
             raise OSError(
-                f"external memory must hold {address:#x} + {size}: it has {MEMORY_BASE:#x} + "
-                f"{self.memory.size}"
+                f"{size} bytes at {address:#x} are outside external memory, which has "
+                f"{self.memory.size} bytes at {MEMORY_BASE:#x}"
             )
         return offset
 

@@ -74,7 +74,7 @@ class Waves:
                 f"waves cannot be written: there is no folder {str(folder)!r}", hint="make it first"
             )
         if self.path.is_dir() or not os.access(written, os.W_OK):
-            raise UserError(f"waves must be a file that can be written, not {str(self.path)!r}")
+            raise UserError(f"waves cannot be written to {str(self.path)!r}")
         if self.format == "fst":
             _require_headers()
 

@@ -66,10 +66,11 @@ def shortened(name: str, room: int) -> str:
 class NameTable(Table):
     """A table whose first column holds names, which are shortened in the middle to fit.
 
-    Where even short names leave no room, columns of `spare` are left out, the first of them first.
+    Where even names of `least` columns leave no room, columns of `spare` are left out, the first
+    of them first.
     """
 
-    def __init__(self, title: str = "", *, spare: Sequence[str] = ()) -> None:
+    def __init__(self, title: str = "", *, spare: Sequence[str] = (), least: int = _LEAST) -> None:
         super().__init__(
             title=title or None,
             title_justify="left",
@@ -79,7 +80,7 @@ class NameTable(Table):
             pad_edge=False,
             padding=(0, 0, 0, 1),
         )
-        self.spare = tuple(spare)
+        self.spare, self.least = tuple(spare), least
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Render what fits."""
@@ -90,13 +91,13 @@ class NameTable(Table):
         fitted = copy.copy(self)
         fitted.columns = [copy.copy(column) for column in self.columns]
         spare = [name for name in self.spare if name in {str(c.header) for c in self.columns}]
-        while spare and fitted._others() + _LEAST > width:
+        while spare and fitted._others() + self.least > width:
             left_out = spare.pop(0)
             fitted.columns = [c for c in fitted.columns if str(c.header) != left_out]
         for number, column in enumerate(fitted.columns):
             column._index = number
         names = fitted.columns[0]
-        room = max(width - fitted._others(), _LEAST)
+        room = max(width - fitted._others(), self.least)
         names._cells = [shortened(str(name), room) for name in self.columns[0].cells]
         return fitted
 

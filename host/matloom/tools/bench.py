@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.table import Table
 
 from matloom import frontend
 from matloom.arch.config import Config
@@ -24,6 +23,7 @@ from matloom.data.matrix_products import product_graph
 from matloom.ir.graph import Graph
 from matloom.program import Program
 from matloom.runtime import load
+from matloom.terminal.tables import NameTable
 
 __all__ = [
     "CASES",
@@ -33,6 +33,7 @@ __all__ = [
     "check",
     "collection",
     "graph_of",
+    "peer_lines",
     "run_bench",
     "table",
     "to_json",
@@ -299,19 +300,19 @@ def run_bench(
     return results, skipped
 
 
-def table(results: list[Result], config_name: str) -> Table:
-    """Return the results with their targets and what others reach."""
-    shown = Table(title=f"configuration {config_name}, cycles from the chip's counters")
+def table(results: list[Result], config_name: str) -> NameTable:
+    """Return the results with their targets; columns give way where the terminal is narrow."""
+    shown = NameTable(
+        f"configuration {config_name}, cycles from the chip's counters",
+        spare=("kcycles/s", "MACs", "target"),
+        least=max(len(item.name) for item in results),
+    )
     shown.add_column("network", no_wrap=True)
-    for heading in ("MACs", "cycles", "target", "utilisation", "predicted"):
+    for heading in ("MACs", "cycles", "target", "util.", "predicted", "kcycles/s"):
         shown.add_column(heading, justify="right", no_wrap=True)
     shown.add_column("largest stall", no_wrap=True)
-    shown.add_column("kcycles/s", justify="right", no_wrap=True)
-    shown.add_column("exact")
-    if any(item.peers for item in results):
-        shown.add_column("peers")
+    shown.add_column("exact", no_wrap=True)
     for item in results:
-        peers = "\n".join(f"{whose}: {figure}" for whose, figure in item.peers.items())
         shown.add_row(
             item.name,
             f"{item.macs:,}",
@@ -319,12 +320,18 @@ def table(results: list[Result], config_name: str) -> Table:
             "" if item.target is None else f"{item.target:,}",
             f"{item.utilisation:.3f}",
             f"{item.prediction_error:+.1%}",
-            item.largest_stall,
             f"{item.simulated_kilocycles_per_second:,.0f}",
+            item.largest_stall,
             "yes" if item.exact else "NO",
-            *([peers] if len(shown.columns) > 9 else []),
         )
     return shown
+
+
+def peer_lines(results: list[Result]) -> list[str]:
+    """Return what other designs publish for the same networks, a line each."""
+    return [
+        f"{item.name}: {whose} {figure}" for item in results for whose, figure in item.peers.items()
+    ]
 
 
 def _import_seconds() -> float:

@@ -39,7 +39,7 @@ class Reference:
                 intrepreter_config=runtime.InterpreterConfig.kPreserveAllTensors,
             )
         except RuntimeError as error:
-            raise ValueError(f"TensorFlow Lite Micro must take {graph.name}: {error}") from None
+            raise ValueError(f"TensorFlow Lite Micro refused {graph.name}: {error}") from None
         self.graph = graph
 
     def run(self, inputs: Mapping[int, Array]) -> dict[int, Array]:
@@ -73,7 +73,7 @@ class LiteReference:
             )
             self.interpreter.allocate_tensors()
         except (RuntimeError, ValueError) as error:
-            raise ValueError(f"LiteRT must take {graph.name}: {error}") from None
+            raise ValueError(f"LiteRT refused {graph.name}: {error}") from None
         self.graph = graph
 
     def run(self, inputs: Mapping[int, Array]) -> dict[int, Array]:

@@ -55,9 +55,9 @@ def network_samples(infos: Sequence[TensorInfo], given: Array | Mapping[str, Arr
     lengths = {name: len(array) for name, array in arrays.items()}
     if len(set(lengths.values())) > 1:
         each = ", ".join(f"{name} {count}" for name, count in lengths.items())
-        raise UserError(f"inputs must have equally many samples, not {each}")
+        raise UserError(f"inputs must have the same number of samples, not {each}")
     if not lengths or not next(iter(lengths.values())):
-        raise UserError("there must be a sample at least, not 0")
+        raise UserError("the inputs have no sample")
     return Samples(arrays=arrays, notes=tuple(notes))
 
 

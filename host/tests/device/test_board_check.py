@@ -53,7 +53,7 @@ def test_a_wire_of_the_data():
     """Stuck at one it is wrong in half of the bytes of one pass; the same once more."""
     stuck = Memory(shown=lambda at, byte: byte | 0x20 if at % 2 else byte)
     fault = check_memory(stuck, 1 << 14).fault
-    assert "(read once more: the same)" in fault
+    assert "(read again: the same)" in fault
     assert "in bits 5 (docs/boards.md" in fault
     address = int(fault.split()[2], 16)
     assert address % 2 == 1
@@ -63,7 +63,7 @@ def test_bytes_that_come_otherwise_each_time():
     reads = iter(range(1 << 30))
     flaky = Memory(shown=lambda at, byte: byte ^ (next(reads) % 1009 == 1008))
     fault = check_memory(flaky, 1 << 14).fault
-    assert "read once more: 0x" in fault
+    assert "read again: 0x" in fault
     assert "in bits 0 (" in fault
 
 

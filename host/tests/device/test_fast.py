@@ -101,7 +101,7 @@ def test_how_far_the_program_was_checked_is_said(verdict, start):
 def test_a_program_file_has_no_operators(tmp_path):
     path = tmp_path / "digits.mloom"
     matloom.compile(NETWORK, "nano").save(path)
-    sentence = "device 'fast' must be given a network, not the program 'digits': a file of a prog"
+    sentence = "device 'fast' cannot run the program 'digits': a program file has "
     with pytest.raises(DeviceError, match=sentence):
         matloom.load(path, "fast")
     assert Program.load(path).origin is None

@@ -1,7 +1,6 @@
 """The host's side of the link against a device in Python that was written from the page."""
 
 import random
-import re
 import zlib
 
 import pytest
@@ -62,12 +61,12 @@ def test_registers_and_errors():
     line, transport = opened()
     transport.write32(0x44, 0xDEADBEEF)
     assert transport.read32(0x44) == 0xDEADBEEF
-    with pytest.raises(DeviceError, match="must end with OKAY, not BUS_ERROR: the bus answered"):
+    with pytest.raises(DeviceError, match="failed with BUS_ERROR: the bus answered"):
         transport.read32(0x900)
     # The session goes on.
     assert transport.read32(0x44) == 0xDEADBEEF
     assert line.time < 0.01
-    with pytest.raises(DeviceError, match=re.escape("external memory must hold 0x4fff + 2")):
+    with pytest.raises(DeviceError, match="2 bytes at 0x4fff are outside external memory"):
         transport.write_block(0x4FFF, b"ab")
 
 
@@ -144,7 +143,7 @@ def test_a_restarted_device_is_an_error_until_it_is_opened_again():
     line.device.restart()
     line.device.feed(b"\0")
     for _ in range(2):
-        with pytest.raises(DeviceError, match="the device at line was restarted"):
+        with pytest.raises(DeviceError, match="the device at line restarted"):
             transport.write32(0, 2)
     assert len(line.device.writes) == 1
     LinkTransport(Link(line, silence=0.03)).write32(0, 2)
@@ -165,7 +164,7 @@ def test_a_restart_while_nobody_answers_is_noticed():
 def test_contact_lost_and_found():
     line, transport = opened()
     line.back.dropped = 1.0
-    with pytest.raises(DeviceTimeout, match="line must answer a WRITE_REGISTERS within 6 attempts"):
+    with pytest.raises(DeviceTimeout, match="from line to WRITE_REGISTERS in 6 attempts"):
         transport.write32(0, 1)
     assert len(line.device.writes) == 1
     line.back.dropped = 0.0
@@ -188,7 +187,7 @@ def test_the_memory_of_a_board_is_known_by_its_name():
 
 def test_nothing_answers():
     line = Line(LinkDevice(Target()), back=Noise(dropped=1.0))
-    with pytest.raises(DeviceTimeout, match="line must answer a HELLO within 4 attempts"):
+    with pytest.raises(DeviceTimeout, match="from line to HELLO in 4 attempts"):
         LinkTransport(Link(line))
     assert line.time < 10
 
@@ -226,7 +225,7 @@ def test_somebody_else_answers():
             data, status = super()._answer(kind, sequence, request)
             return b"\2" + data[1:], status
 
-    with pytest.raises(DeviceError, match="must have link 0x4d4c4c01, not 0x4d4c4c02"):
+    with pytest.raises(DeviceError, match=r"another version .* 0x4d4c4c02, not 0x4d4c4c01"):
         LinkTransport(Link(Line(Other(Target()))))
 
 

@@ -203,7 +203,7 @@ def test_a_bus_that_does_not_answer(open_chip):
     chip, transport = open_chip()
     chip.library.bench_memory(chip.handle, 32, 0, 1)
     for _ in range(2):
-        with pytest.raises(DeviceError, match="must end with OKAY, not TIMEOUT: the bus did not"):
+        with pytest.raises(DeviceError, match="failed with TIMEOUT: the bus did not"):
             transport.read_block(BASE, 100)
     chip.library.bench_memory(chip.handle, 32, 0, 0)
     # What was asked first ends now, and nothing of it is left.
@@ -324,7 +324,7 @@ def test_garbage(open_chip, seed):
 def test_a_line_that_is_cut(open_chip):
     chip, transport = open_chip()
     chip.there.dropped = 1.0
-    with pytest.raises(DeviceTimeout, match="nothing answers"):
+    with pytest.raises(DeviceTimeout, match="no answer from"):
         transport.write32(0, 1)
     chip.there.dropped = 0.0
     transport.write32(0, 2)

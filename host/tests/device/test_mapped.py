@@ -139,10 +139,10 @@ def test_registers_and_memory_are_where_the_kernel_says(tmp_path):
     assert (tmp_path / "dev/udmabuf0").read_bytes()[-3:] == b"end"
     assert transport.read_block(BASE + BYTES - 4, 4) == b"\0end"
     for address, size in ((BASE - 1, 1), (BASE + BYTES - 3, 4)):
-        with pytest.raises(DeviceError, match=r"external memory must hold .* it has 0x1f400000"):
+        with pytest.raises(DeviceError, match=r"outside external memory.* at 0x1f400000"):
             transport.read_block(address, size)
     for address in (2, WINDOW_BYTES, -4):
-        with pytest.raises(OSError, match="must be at one of the offsets"):
+        with pytest.raises(OSError, match="there is no register at"):
             transport.read32(address)
     with pytest.raises(DeviceError, match=r"another program uses .*uio0"):
         MappedTransport(root=tmp_path)
@@ -153,8 +153,8 @@ def test_registers_and_memory_are_where_the_kernel_says(tmp_path):
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"size": "0x400"}, "registers of uio0 must be 2048 bytes at a multiple of 4, not 1024"),
-        ({"offset": "2"}, "registers of uio0 must be 2048 bytes at a multiple of 4"),
+        ({"size": "0x400"}, "its registers are 1024 bytes at"),
+        ({"offset": "2"}, "not 2048 at a multiple of 4"),
         ({"phys_addr": "0xfffff000"}, "memory of udmabuf0 must end within 32 bits of address"),
         ({"phys_addr": "0x10"}, "begin at a multiple of 64, not be 1048576 bytes at 0x10"),
         ({"phys_addr": "none"}, "cannot read .*phys_addr: "),

@@ -105,13 +105,13 @@ def test_commands_end_with_their_region(device):
 
 def test_refused_addresses(device):
     for address in (0x34, 2, TIMESTAMPS_OFFSET + 4 * CONFIG.timestamps):
-        with pytest.raises(OSError, match=f"one of the offsets, not {address:#x}"):
+        with pytest.raises(OSError, match=f"there is no register at {address:#x}"):
             device.read32(address)
     fixed = [item.offset for item in REGISTERS if item.access is Access.R]
     for address in (*fixed, 0x34, TIMESTAMPS_OFFSET):
-        with pytest.raises(OSError, match=f"must be writable, not {address:#x}"):
+        with pytest.raises(OSError, match=f"register at {address:#x} is read-only"):
             device.write32(address, 1)
-    with pytest.raises(OSError, match=r"must hold 0xffff \+ 2: it has 65536"):
+    with pytest.raises(OSError, match=r"2 bytes at 0xffff are outside .* 65536"):
         device.read_block(0xFFFF, 2)
-    with pytest.raises(OSError, match=r"must hold 0x10000 \+ 1: it has 65536"):
+    with pytest.raises(OSError, match=r"1 bytes at 0x10000 are outside .* 65536"):
         device.write_block(0x10000, b"x")

@@ -17,7 +17,7 @@ from matloom.data.digits import NETWORK
 from matloom.data.matrix_products import product_graph
 from matloom.runtime import compile
 from matloom.tools import bench
-from matloom.tools.bench import CASES, Result, check, graph_of, table, to_json
+from matloom.tools.bench import CASES, Result, check, graph_of, peer_lines, table, to_json
 
 ROOT = Path(__file__).resolve().parents[3]
 REPORTS = sorted((ROOT / "docs" / "results").glob("bench_*.json"))
@@ -98,12 +98,32 @@ def test_new_cases_pass():
     assert check([dataclasses.replace(RESULT, name="new")], kept(RESULT)) == []
 
 
-def test_table_shows_targets_and_peers():
+@pytest.mark.parametrize("width", [80, 160])
+def test_table_fits_and_is_whole(width):
+    """In 80 columns speed, multiply-accumulates and target give way, in that order."""
+    names = [case.name for case in CASES]
+    longest = dataclasses.replace(
+        RESULT,
+        macs=134_217_728,
+        cycles=10_525_509,
+        target=10_529_584,
+        counters=RESULT.counters | {"exec_wait_constants": 4_000_000},
+    )
     stream = io.StringIO()
-    Console(width=160, file=stream).print(table([RESULT], "nano"))
-    for text in ("120", "+1.0%", "wait_input 3.0%", "someone: 616 us"):
-        assert text in stream.getvalue()
-    assert len({case.name for case in CASES}) == len(CASES)
+    results = [dataclasses.replace(longest, name=name) for name in names]
+    Console(width=width, file=stream).print(table(results, "reference"))
+    lines = stream.getvalue().splitlines()
+    assert all(len(line) <= width for line in lines)
+    for name in names:
+        (line,) = [line for line in lines if line.startswith(f"{name}  ")]
+        for text in ("10,525,509", "0.500", "+1.0%", "wait_constants 38.0%", "yes"):
+            assert text in line
+        assert ("10,529,584" in line and "134,217,728" in line) == (width == 160)
+    assert len(set(names)) == len(names)
+
+
+def test_peers_have_lines():
+    assert peer_lines([RESULT]) == ["ic: someone 616 us"]
 
 
 def test_targets_are_utilisations():

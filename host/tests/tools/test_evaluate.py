@@ -147,7 +147,7 @@ def test_samples_of_a_network_that_remembers_do_not_know_of_each_other():
         ({"metric": "best"}, "metric must be one of top1, top5, auc, mse, mae, not 'best'"),
         ({"output": "probability"}, "digits has no output 'probability', but probabilities"),
         ({"inputs": np.zeros((60, 7, 8, 1), np.int8)}, r"must have shape \(samples, 1, 8, 8, 1\)"),
-        ({"inputs": np.zeros((0, 8, 8, 1), np.int8)}, "there must be a sample at least, not 0"),
+        ({"inputs": np.zeros((0, 8, 8, 1), np.int8)}, "the inputs have no sample"),
         ({"inputs": np.full((60, 8, 8, 1), 200)}, "must be int8, not int64 of 200 to 200"),
         ({"inputs": np.zeros((60, 8, 8, 1), "U1")}, "must be int8, not <U1"),
         ({"inputs": np.full((60, 8, 8, 1), np.nan)}, "must be finite"),

@@ -25,8 +25,8 @@ _KEPT = "synthesised.json"
 class TimingError(FlowError):
     """No seed reached the clock, so there is no bitstream; `report` says what was reached."""
 
-    def __init__(self, message: str, report: dict[str, Any]):
-        super().__init__(message)
+    def __init__(self, message: str, report: dict[str, Any], hint: str):
+        super().__init__(message, hint=hint)
         self.report = report
 
 
@@ -165,8 +165,9 @@ def _check_timing(plan: Plan, nextpnr: dict[str, Any], report: dict[str, Any]) -
         needed = clock["constraint"] / plan.device.margin
         if clock["achieved"] < needed:
             raise TimingError(
-                f"no bitstream: clock {name} must reach {needed:.2f} MHz, and reached "
-                f"{clock['achieved']:.2f} with seed {report['seed']}; try others (--seed 8), "
-                f"or a slower clock (--freq {clock['achieved'] * asked / needed:.0f})",
+                f"no bitstream: clock {name} reached {clock['achieved']:.2f} of {needed:.2f} MHz "
+                f"with seed {report['seed']}",
                 report,
+                hint="try other seeds (--seed 8), or a slower clock "
+                f"(--freq {clock['achieved'] * asked / needed:.0f})",
             )

@@ -64,14 +64,14 @@ class ModelTransport:
         if TIMESTAMPS_OFFSET <= address < TIMESTAMPS_OFFSET + 4 * self.config.timestamps:
             return 0
         if address not in self._registers:
-            raise OSError(f"a register must be at one of the offsets, not {address:#x}")
+            raise OSError(f"there is no register at {address:#x}")
         return self._registers[address]
 
     def write32(self, address: int, value: int) -> None:
         """Write a register; raise OSError where none can be written."""
         found = self._table.get(address)
         if found is None or found.access is Access.R or address >= WINDOW_BYTES:
-            raise OSError(f"a register must be writable, not {address:#x}")
+            raise OSError(f"the register at {address:#x} is read-only")
         if found.name == "CONTROL":
             self._control(value)
         elif found.access is Access.W1C:
@@ -133,5 +133,6 @@ class ModelTransport:
     def _require(self, address: int, size: int) -> None:
         if address + size > self.memory_bytes:
             raise OSError(
-                f"external memory must hold {address:#x} + {size}: it has {self.memory_bytes}"
+                f"{size} bytes at {address:#x} are outside external memory, which has "
+                f"{self.memory_bytes}"
             )
