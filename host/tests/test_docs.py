@@ -25,6 +25,8 @@ PAGES = sorted(
     for page in ROOT.glob(pattern)
     if page.name != "CHANGELOG.md"
 )
+#: Pages whose commands generate chips, which take longer than a few seconds.
+SLOW = {"integration.md"}
 
 
 def _blocks(language):
@@ -32,7 +34,8 @@ def _blocks(language):
         for number, block in enumerate(
             re.findall(rf"^```{language}\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
         ):
-            yield pytest.param(block, id=f"{page.name}-{number}")
+            marks = [pytest.mark.slow] if page.name in SLOW else []
+            yield pytest.param(block, id=f"{page.name}-{number}", marks=marks)
 
 
 def _module(path):

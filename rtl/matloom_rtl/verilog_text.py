@@ -6,37 +6,21 @@ import textwrap
 
 from matloom.arch.config import INTERFACE_VERSION, Config
 from matloom_rtl import lint
+from matloom_rtl.interfaces import interfaces_of
+from matloom_rtl.xilinx import vivado_interface
 
 __all__ = ["dress"]
 
-_AXI = "xilinx.com:interface:aximm:1.0"
-
-#: Of ports that are no bus: how Vivado sees them, and with which parameters.
-_SIGNALS = {
-    "clk": ("xilinx.com:signal:clock:1.0 clk CLK", "ASSOCIATED_RESET rst"),
-    "rst": ("xilinx.com:signal:reset:1.0 rst RST", "POLARITY ACTIVE_HIGH"),
-    "irq": ("xilinx.com:signal:interrupt:1.0 irq INTERRUPT", "SENSITIVITY LEVEL_HIGH"),
-}
-
-#: Groups of ports by how their names begin, and what they are.
-_GROUPS = {
-    "clk": "clock of everything, rising edge",
-    "rst": "reset, synchronous, active high, for two cycles at least",
-    "s_axil_": "registers: AXI4-Lite subordinate, 32 bits",
-    "m_axi_": "external memory: AXI4 manager, INCR bursts",
-    "irq": "interrupt, level, active high",
-}
-
 
 def dress(text: str, top: str, config: Config, ports: list[dict], units: dict[str, type]) -> str:
-    """Return the Verilog with a header, attributes of the ports, and waivers for Verilator."""
+    """Return the Verilog with a header, its ports in groups, and waivers for Verilator."""
     waivers = "".join(
         f"// {kind}: {reason}.\n/* verilator lint_off {kind} */\n"
         for kind, reason in lint.WAIVERS.items()
     )
     restored = "".join(f"/* verilator lint_on {kind} */\n" for kind in lint.WAIVERS)
     header = "\n".join(_comment(_header(top, config, ports)))
-    return f"{header}\n\n{waivers}\n{_describe(_attribute(text, top, ports), units)}\n{restored}"
+    return f"{header}\n\n{waivers}\n{_describe(_group_ports(text, top, ports), units)}\n{restored}"
 
 
 def _comment(lines: list[str]) -> list[str]:
@@ -45,12 +29,7 @@ def _comment(lines: list[str]) -> list[str]:
 
 def _header(top: str, config: Config, ports: list[dict]) -> list[str]:
     settings = " ".join(f"{name}={value}" for name, value in config.as_dict().items())
-    names = [port["name"] for port in ports]
-    groups = {
-        prefix: count
-        for prefix in _GROUPS
-        if (count := sum(name.startswith(prefix) for name in names))
-    }
+    names = [port["name"] for _doc, members, _told in _groups(ports) for port in members]
     return [
         f"{top}: a Matloom matrix engine, generated. Do not edit.",
         "",
@@ -58,7 +37,7 @@ def _header(top: str, config: Config, ports: list[dict]) -> list[str]:
         *textwrap.wrap(settings, 92, initial_indent="  ", subsequent_indent="  "),
         "",
         "Ports:",
-        *(f"  {f'{name}*' if name.endswith('_') else name}: {_GROUPS[name]}" for name in groups),
+        *(f"  {doc}" for doc, _members, _told in _groups(ports)),
         "",
         "Instantiation template:",
         f"  {top} engine (",
@@ -69,26 +48,46 @@ def _header(top: str, config: Config, ports: list[dict]) -> list[str]:
     ]
 
 
-def _attribute(text: str, top: str, ports: list[dict]) -> str:
-    """Tell Vivado what each port of the top belongs to."""
+def _group_ports(text: str, top: str, ports: list[dict]) -> str:
+    """Write the ports of the top by interface, each with what Vivado is told of it.
+
+    Yosys lists inputs before outputs, and declares them among the wires.
+    """
     start = text.index(f"module {top}(")
-    head, body = text[:start], text[start:]
-    buses = "s_axil:m_axi" if any(port["name"] == "s_axil_araddr" for port in ports) else "m_axi"
-    for port in ports:
-        name = port["name"]
-        info, parameter = _SIGNALS.get(name, ("", ""))
-        for bus in ("s_axil", "m_axi"):
-            if name.startswith(f"{bus}_"):
-                info = f"{_AXI} {bus} {name.removeprefix(f'{bus}_').upper()}"
-        if name == "clk":
-            parameter = f"ASSOCIATED_BUSIF {buses}, {parameter}"
-        if info:
-            lines = f'  (* X_INTERFACE_INFO = "{info}" *)\n'
-            if parameter:
-                lines += f'  (* X_INTERFACE_PARAMETER = "{parameter}" *)\n'
-            pattern = rf"^  (?={port['direction']} (?:\[\d+:0\] )?{name};$)"
-            body = re.sub(pattern, lambda _found, new=lines: f"{new}  ", body, count=1, flags=re.M)
-    return head + body
+    before, module = text[:start], text[start:]
+    names, declared = [], []
+    for doc, members, told in _groups(ports):
+        names.append(f"  // {doc}")
+        declared.append(f"  // {doc}\n")
+        for port in members:
+            names.append(f"  {port['name']},")
+            line = rf"^  {port['direction']} (?:\[\d+:0\] )?{port['name']};\n  (?:wire|reg) .*;\n"
+            found = re.search(line, module, re.MULTILINE)
+            module = module[: found.start()] + module[found.end() :]
+            declared += [f"  (* {item} *)\n" for item in told[port["name"]]] + [found[0]]
+    names[-1] = names[-1].removesuffix(",")
+    body = module[module.index(");\n") + 3 :]
+    head = "\n".join((f"module {top}(", *names, ");\n"))
+    return before + head + "".join(declared) + "\n" + body
+
+
+def _groups(ports: list[dict]):
+    """Yield what each group of ports is, its ports, and the attributes of each by name."""
+    found = interfaces_of(ports)
+    for item in found:
+        vivado = vivado_interface(item, found)
+        bus = f"xilinx.com:{vivado.library}:{vivado.bus}:1.0 {item.name}"
+        parameters = ", ".join(f"{name} {value}" for name, value in vivado.parameters.items())
+        second = [f'X_INTERFACE_PARAMETER = "{parameters}"'] if parameters else []
+        told = {
+            name: [f'X_INTERFACE_INFO = "{bus} {logical}"', *second]
+            for name, logical in vivado.logical.items()
+        }
+        yield f"{item.name}: {item.doc}", list(item.signals.values()), told
+    grouped = {port["name"] for item in found for port in item.signals.values()}
+    others = [port for port in ports if port["name"] not in grouped]
+    if others:
+        yield "others", others, {port["name"]: [] for port in others}
 
 
 def _describe(text: str, units: dict[str, type]) -> str:

@@ -274,7 +274,7 @@ def package_ip(config: str, output: Path, freq: float) -> None:
     """
     from matloom.arch.config import load_config
     from matloom_rtl.generate import generate
-    from matloom_rtl.ipxact import package
+    from matloom_rtl.integration.ipxact import package
 
     chosen = load_config(config)
     require_folder("--output", output)

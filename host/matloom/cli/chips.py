@@ -12,6 +12,9 @@ from matloom.cli.places import require_folder, require_place
 from matloom.errors import UserError, unknown
 from matloom.terminal.tables import plain_console
 
+#: What the area is predicted for, without --fpga-report.
+_DEVICE = "ecp5-85k"
+
 
 @cli.command(examples=("matloom doctor", "matloom doctor --json"))
 @click.option("--json", "as_json", is_flag=True, help="Print the report as JSON.")
@@ -35,27 +38,35 @@ def doctor(as_json: bool) -> None:
 @click.option("--fpga-report", "fpga", metavar="DEVICE", help="Also synthesise, place and route.")
 @routing
 def generate(config: str, output: Path, fpga: str | None, routing: Routing) -> None:
-    """Write the chip as Verilog, with a JSON file and a C header.
+    """Write the chip as Verilog, with files for other flows.
 
-    With --fpga-report also its area and clock on a device, the fastest of the seeds and the
+    A JSON file describes it, a C header names its registers. A LiteX module, a FuseSoC core with a
+    testbench, and a component for Platform Designer take it into designs (docs/integration.md).
+
+    Prints the area that is predicted for an ecp5-85k. With --fpga-report also its area and clock on a device, the fastest of the seeds and the
     median. Netlist and routings stay in the folder `fpga` of the output, with --checkpoints the
     placements, too: the same call goes on where it was ended, another seed begins at the netlist.
     """
     from matloom.arch.config import load_config
+    from matloom.tools.area import area_line
     from matloom_rtl.fpga.devices import DEVICES
     from matloom_rtl.generate import generate as make_chip
+    from matloom_rtl.integration import write
 
     if fpga is not None and fpga not in DEVICES:
         raise unknown(UserError, "--fpga-report", fpga, DEVICES)
     chosen = load_config(config)
     require_folder("--output", output)
     chip = make_chip(chosen)
-    written = chip.write(output)
+    written = [*chip.write(output), *write(chip, output)]
     header = output / "matloom_regs.h"
     header.write_text(_header())
     for path in (*written, header):
         click.echo(path)
-    if fpga is not None:
+    if fpga is None:
+        device = DEVICES[_DEVICE]
+        click.echo(area_line(chosen, device.name, device.family, device.capacity))
+    else:
         _fpga_report(chip, DEVICES[fpga], output, Path(config).stem, routing)
 
 

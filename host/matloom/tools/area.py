@@ -6,16 +6,26 @@ have, so each coefficient is drawn towards a figure of the units' reports.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from matloom.arch.blocks import columns_in_tables, multiplier_blocks, own_block_rams
 from matloom.arch.config import Config, load_config
 
-__all__ = ["RESOURCES", "SAMPLES", "Area", "AreaModel", "Sample", "load_model", "load_samples"]
+__all__ = [
+    "RESOURCES",
+    "SAMPLES",
+    "Area",
+    "AreaModel",
+    "Sample",
+    "area_line",
+    "load_model",
+    "load_samples",
+]
 
 #: The syntheses that the model is fitted to.
 SAMPLES = Path(__file__).resolve().parents[1] / "data" / "area.json"
@@ -168,3 +178,30 @@ def load_samples(path: Path = SAMPLES) -> dict[str, Any]:
 def load_model() -> AreaModel:
     """Return the model that is fitted to the kept syntheses."""
     return AreaModel(load_samples()["engines"])
+
+
+def area_line(config: Config, device: str, family: str, capacity: Mapping[str, int]) -> str:
+    """Return the predicted area of an engine without a board around it, as a line.
+
+    Parameters
+    ----------
+    device, family, capacity:
+        Where it is to be placed: names, and what there is by the names of reports (``LUT4``,
+        ``FF``, ``DSP``, ``BRAM``).
+    """
+    model = load_model()
+    soft = columns_in_tables(config, capacity["DSP"])
+    area, worst = model.predict(config, family, soft), model.worst()
+    parts = {
+        "LUT4": f"tables {area.tables:,.0f} (within {worst['COMB']:.0%})",
+        "FF": f"flip-flops {area.flip_flops:,.0f} (within {worst['FF']:.0%})",
+        "DSP": f"multipliers {multiplier_blocks(config, soft):,.0f}",
+        "BRAM": f"block RAMs {own_block_rams(config):,}",
+    }
+    told = ", ".join(f"{part} of {capacity[name]:,}" for name, part in parts.items())
+    least = (
+        ""
+        if config.mac_modes == ("i8xi8",) and not config.tables | config.products
+        else ("; tables and flip-flops without what modes, `tables` and `products` add")
+    )
+    return f"predicted area ({device}): {told}{least}"

@@ -14,12 +14,11 @@ import pytest
 
 import matloom
 from matloom.arch.config import PRESETS
-from matloom.arch.csr import register
 from matloom.data.digits import NETWORK
 from matloom.device.driver import Driver
-from matloom.device.model.transport import ModelTransport
 from matloom.runtime import load
 from matloom.testing.missing_resets import RESETS, missing_resets
+from matloom.testing.register_log import RegisterLog
 from matloom_rtl.generate import generate
 
 CONFIG = PRESETS["nano"]
@@ -39,24 +38,6 @@ pytestmark = [
 ]
 
 
-class Recorder(ModelTransport):
-    """A functional model that notes writes of registers, and memory before and after each run."""
-
-    def __init__(self):
-        super().__init__(CONFIG, MEMORY_BYTES)
-        self.operations, self.before, self.after = [], [], []
-
-    def write32(self, address, value):
-        start = (address, value) == (register("CONTROL").offset, 1)
-        if address != register("CONTROL").offset or start:
-            self.operations.append((2 if start else 1) << 56 | address << 32 | value)
-        if start:
-            self.before.append(self.memory.copy())
-        super().write32(address, value)
-        if start:
-            self.after.append(self.memory.copy())
-
-
 def without_initial_values(verilog):
     """Return a text in which only tables that nothing writes have contents.
 
@@ -73,19 +54,13 @@ def without_initial_values(verilog):
     return _REGISTER.sub(r"\1 ;", _INITIAL.sub(initial, verilog))
 
 
-def as_hex(values):
-    return "\n".join(f"{value:x}" for value in values) + "\n"
-
-
 def simulate(folder, verilog, recorder, patience=20):
     """Return what the bench prints, line by line, and memory after each run.
 
     It gives up when so many outputs were undefined.
     """
     (folder / "matloom.v").write_text(verilog)
-    (folder / "operations.hex").write_text(as_hex(recorder.operations))
-    for number, memory in enumerate(recorder.before):
-        (folder / f"before_{number}.hex").write_text(as_hex(memory.tolist()))
+    recorder.write(folder)
     macros = {
         "MEMORY_BYTES": MEMORY_BYTES,
         "OPERATIONS": len(recorder.operations),
@@ -115,7 +90,7 @@ def recorder(tmp_path_factory):
     """Return what a driver writes to run an image, from a .mloom file."""
     path = tmp_path_factory.mktemp("digits") / "digits.mloom"
     matloom.compile(NETWORK, config=CONFIG).save(path)
-    recorder = Recorder()
+    recorder = RegisterLog(CONFIG, MEMORY_BYTES)
     images = np.random.default_rng(0).integers(-128, 128, (1, 8, 8, 1), np.int8)
     session = load(path, device=Driver(recorder, CONFIG))
     found = session.run(images)

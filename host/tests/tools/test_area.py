@@ -1,9 +1,18 @@
 """The model of area finds costs that are linear, and predicts syntheses that it has not seen."""
 
+import re
+
 import pytest
 
 from matloom.arch.config import load_config
-from matloom.tools.area import RESOURCES, AreaModel, Sample, load_model, load_samples
+from matloom.tools.area import (
+    RESOURCES,
+    AreaModel,
+    Sample,
+    area_line,
+    load_model,
+    load_samples,
+)
 
 CONFIGS = (
     *("nano", "small", "reference+tables=0+products=0", "nano+rows=8", "small+lanes=8"),
@@ -59,3 +68,19 @@ def test_the_mean_is_no_model():
         found = [item.total[name] for item in kept]
         mean = sum(found) / len(found)
         assert max(abs(mean / each - 1) for each in found) > 0.3
+
+
+def test_the_line_of_an_engine_is_near_its_synthesis():
+    """Tables and flip-flops within what it says, multipliers and block RAMs exact."""
+    kept = next(item for item in load_samples()["engines"] if item.config == load_config("nano"))
+    capacity = {"LUT4": 83640, "FF": 83640, "DSP": 156, "BRAM": 208}
+    line = area_line(kept.config, "ecp5-85k", "ecp5", capacity)
+    said = r"(\w.*?) ([\d,]+)(?: \(within (\d+)%\))? of ([\d,]+)"
+    found = {name: words for name, *words in re.findall(said, line.partition(": ")[2])}
+    assert list(found) == ["tables", "flip-flops", "multipliers", "block RAMs"]
+    pairs = zip(found.values(), ("COMB", "FF", "DSP", "BRAM"), capacity.values(), strict=True)
+    for (value, within, available), name, room in pairs:
+        error = abs(int(value.replace(",", "")) / kept.total[name] - 1)
+        assert error <= int(within or 0) / 100
+        assert int(available.replace(",", "")) == room
+    assert "without what" in area_line(load_config("nano+tables=2"), "x", "ecp5", capacity)

@@ -2,9 +2,7 @@
 
 import re
 
-from matloom.arch.config import PRESETS
 from matloom_rtl.fpga.pinsaver import WRAPPER_NAME, wrap
-from matloom_rtl.generate import generate
 
 
 def bits_of(text, vector):
@@ -14,18 +12,17 @@ def bits_of(text, vector):
     return found
 
 
-def test_every_port_has_bits_of_its_own():
-    chip = generate(PRESETS["nano"])
-    wrapper = wrap(chip.verilog)[len(chip.verilog) :]
+def test_every_port_has_bits_of_its_own(nano):
+    wrapper = wrap(nano.verilog)[len(nano.verilog) :]
     assert f"module {WRAPPER_NAME}(" in wrapper
     for direction, vector in (("input", "in_shift"), ("output", "outs")):
         widths = [
             port["width"]
-            for port in chip.sidecar["ports"]
+            for port in nano.sidecar["ports"]
             if port["direction"] == direction and port["name"] not in ("clk", "rst")
         ]
         assert bits_of(wrapper, vector) == list(range(sum(widths)))
-    for port in chip.sidecar["ports"]:
+    for port in nano.sidecar["ports"]:
         assert len(re.findall(rf"\.{port['name']}\(", wrapper)) == 1
 
 

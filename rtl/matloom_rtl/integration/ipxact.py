@@ -6,29 +6,12 @@ from pathlib import Path
 from matloom.arch.config import INTERFACE_VERSION
 from matloom.arch.csr import WINDOW_BYTES
 from matloom_rtl.generate import Chip
+from matloom_rtl.interfaces import Interface, Kind, interfaces_of
+from matloom_rtl.xilinx import VivadoInterface, vivado_interface
 
 __all__ = ["component", "package"]
 
 _SPIRIT = "http://www.spiritconsortium.org/XMLSchema/SPIRIT/1685-2009"
-
-#: Interfaces: name, role, library and name of the bus, and what its ports begin with.
-_BUSES = (
-    ("s_axil", "slave", "interface", "aximm", "s_axil_"),
-    ("m_axi", "master", "interface", "aximm", "m_axi_"),
-)
-#: Signals: name, role, bus, its port, our port, and its parameters.
-_SIGNALS = (
-    (
-        "clk",
-        "slave",
-        "clock",
-        "CLK",
-        "clk",
-        {"ASSOCIATED_BUSIF": "s_axil:m_axi", "ASSOCIATED_RESET": "rst"},
-    ),
-    ("rst", "slave", "reset", "RST", "rst", {"POLARITY": "ACTIVE_HIGH"}),
-    ("irq", "master", "interrupt", "INTERRUPT", "irq", {"SENSITIVITY": "LEVEL_HIGH"}),
-)
 
 
 def _add(
@@ -45,40 +28,35 @@ def _identifier(name: str, library: str) -> dict[str, str]:
     return {"vendor": "xilinx.com", "library": library, "name": name, "version": "1.0"}
 
 
-def _bus(parent: tree.Element, name: str, role: str, bus: tuple[str, str], ports: dict) -> None:
-    """Add an interface; `ports` are its logical names and ours."""
-    library, kind = bus
+def _bus(parent: tree.Element, item: Interface, vivado: VivadoInterface) -> None:
+    """Add an interface."""
     interface = _add(parent, "busInterface")
-    _add(interface, "name", name)
-    _add(interface, "busType", **_identifier(kind, library))
-    _add(interface, "abstractionType", **_identifier(f"{kind}_rtl", library))
-    end = _add(interface, role)
-    if name == "s_axil":
-        _add(end, "memoryMapRef", memoryMapRef=name)
-    if name == "m_axi":
-        _add(end, "addressSpaceRef", addressSpaceRef=name)
+    _add(interface, "name", item.name)
+    _add(interface, "busType", **_identifier(vivado.bus, vivado.library))
+    _add(interface, "abstractionType", **_identifier(f"{vivado.bus}_rtl", vivado.library))
+    end = _add(interface, vivado.role)
+    if item.kind is Kind.REGISTERS:
+        _add(end, "memoryMapRef", memoryMapRef=item.name)
+    if item.kind is Kind.MEMORY:
+        _add(end, "addressSpaceRef", addressSpaceRef=item.name)
     maps = _add(interface, "portMaps")
-    for logical, physical in ports.items():
+    for physical, logical in vivado.logical.items():
         mapped = _add(maps, "portMap")
         _add(_add(mapped, "logicalPort"), "name", logical)
         _add(_add(mapped, "physicalPort"), "name", physical)
-
-
-def _interfaces(root: tree.Element, chip: Chip) -> None:
-    names = [port["name"] for port in chip.sidecar["ports"]]
-    buses = _add(root, "busInterfaces")
-    for name, role, library, kind, prefix in _BUSES:
-        found = {
-            item.removeprefix(prefix).upper(): item for item in names if item.startswith(prefix)
-        }
-        _bus(buses, name, role, (library, kind), found)
-    for name, role, kind, logical, physical, parameters in _SIGNALS:
-        _bus(buses, name, role, ("signal", kind), {logical: physical})
-        kept = _add(buses[-1], "parameters")
-        for key, value in parameters.items():
+    if vivado.parameters:
+        kept = _add(interface, "parameters")
+        for key, value in vivado.parameters.items():
             parameter = _add(kept, "parameter")
             _add(parameter, "name", key)
             _add(parameter, "value", value)
+
+
+def _interfaces(root: tree.Element, chip: Chip) -> None:
+    buses = _add(root, "busInterfaces")
+    found = interfaces_of(chip.sidecar["ports"])
+    for item in found:
+        _bus(buses, item, vivado_interface(item, found))
 
 
 def _addresses(root: tree.Element) -> None:

@@ -1,0 +1,28 @@
+"""A chip as other flows take it: LiteX, FuseSoC, Platform Designer, Vivado; one file for each."""
+
+from pathlib import Path
+
+from matloom_rtl.generate import Chip
+from matloom_rtl.integration import fusesoc, platform_designer, smoke
+
+__all__ = ["write"]
+
+#: Copied as it is: it reads the chip's sidecar.
+_LITEX = Path(__file__).with_name("matloom_litex.py")
+
+
+def write(chip: Chip, folder: Path) -> list[Path]:
+    """Write what LiteX, FuseSoC and Platform Designer need next to the chip's Verilog.
+
+    The folder must exist. Vivado has a folder of its own: `ipxact.package`.
+    """
+    top = chip.sidecar["top"]
+    texts = {
+        f"{top}_litex.py": _LITEX.read_text(),
+        f"{top}.core": fusesoc.core(chip),
+        f"{top}_tb.v": smoke.testbench(chip),
+        f"{top}_hw.tcl": platform_designer.component(chip),
+    }
+    for name, text in texts.items():
+        (folder / name).write_text(text)
+    return [folder / name for name in texts]

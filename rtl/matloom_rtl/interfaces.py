@@ -1,0 +1,68 @@
+"""The interfaces of a top: which of its ports belong together, and what they are."""
+
+import enum
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+__all__ = ["Interface", "Kind", "interfaces_of"]
+
+
+class Kind(enum.StrEnum):
+    """What an interface is; the values are those of the sidecar."""
+
+    CLOCK = "clock"
+    RESET = "reset"
+    REGISTERS = "axi4-lite subordinate"
+    MEMORY = "axi4 manager"
+    INTERRUPT = "interrupt"
+
+
+#: Buses are named as their ports begin, single signals as their port.
+_INTERFACES = (
+    ("clk", Kind.CLOCK, "clock of everything, rising edge"),
+    ("rst", Kind.RESET, "reset, synchronous, active high, for two cycles at least"),
+    ("s_axil", Kind.REGISTERS, "registers: AXI4-Lite subordinate, 32 bits"),
+    ("m_axi", Kind.MEMORY, "external memory: AXI4 manager, INCR bursts"),
+    ("irq", Kind.INTERRUPT, "interrupt, level, active high"),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Interface:
+    """Ports of a top that belong together.
+
+    Members
+    -------
+    name, kind, doc:
+        ``s_axil``, what that is, and a phrase for readers.
+    signals:
+        Ports (name, direction, width) by the name that its standard has for them, in lower case:
+        ``awaddr``. The port of a clock, reset or interrupt is called as the interface.
+    """
+
+    name: str
+    kind: Kind
+    doc: str
+    signals: dict[str, dict]
+
+    @property
+    def is_bus(self) -> bool:
+        """Whether it has more than one signal."""
+        return self.kind in (Kind.REGISTERS, Kind.MEMORY)
+
+
+def interfaces_of(ports: Sequence[dict]) -> list[Interface]:
+    """Return the interfaces that a top's ports make up; ports of others, as of a UART, are left out.
+
+    `ports` are those of `generate.ports_of`.
+    """
+    found = []
+    for name, kind, doc in _INTERFACES:
+        signals = {
+            port["name"].removeprefix(f"{name}_"): port
+            for port in ports
+            if port["name"] == name or port["name"].startswith(f"{name}_")
+        }
+        if signals:
+            found.append(Interface(name=name, kind=kind, doc=doc, signals=signals))
+    return found

@@ -1,0 +1,52 @@
+"""What Vivado calls interfaces: for attributes in the Verilog and for IP-XACT."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from matloom_rtl.interfaces import Interface, Kind
+
+__all__ = ["VivadoInterface", "vivado_interface"]
+
+#: Library and name of the bus, and the end of it that the engine is.
+_BUSES = {
+    Kind.CLOCK: ("signal", "clock", "slave"),
+    Kind.RESET: ("signal", "reset", "slave"),
+    Kind.REGISTERS: ("interface", "aximm", "slave"),
+    Kind.MEMORY: ("interface", "aximm", "master"),
+    Kind.INTERRUPT: ("signal", "interrupt", "master"),
+}
+
+#: Names of signals that are no bus.
+_SIGNALS = {Kind.CLOCK: "CLK", Kind.RESET: "RST", Kind.INTERRUPT: "INTERRUPT"}
+
+_PARAMETERS = {
+    Kind.RESET: {"POLARITY": "ACTIVE_HIGH"},
+    Kind.INTERRUPT: {"SENSITIVITY": "LEVEL_HIGH"},
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class VivadoInterface:
+    """An interface as Vivado describes it: logical names of ports, and parameters."""
+
+    library: str
+    bus: str
+    role: str
+    logical: dict[str, str]
+    parameters: dict[str, str] = field(default_factory=dict)
+
+
+def vivado_interface(item: Interface, others: Sequence[Interface]) -> VivadoInterface:
+    """Return what Vivado knows of an interface; `logical` are names by our ports' names."""
+    library, bus, role = _BUSES[item.kind]
+    parameters = _PARAMETERS.get(item.kind, {})
+    if item.kind is Kind.CLOCK:
+        buses = ":".join(other.name for other in others if other.is_bus)
+        resets = [other.name for other in others if other.kind is Kind.RESET]
+        parameters = {"ASSOCIATED_BUSIF": buses, "ASSOCIATED_RESET": resets[0]}
+    logical = {
+        port["name"]: _SIGNALS.get(item.kind, name.upper()) for name, port in item.signals.items()
+    }
+    return VivadoInterface(
+        library=library, bus=bus, role=role, logical=logical, parameters=parameters
+    )
