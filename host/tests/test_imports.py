@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from matloom.device.simulator import APART
+
 ROOT = Path(__file__).parents[2]
 RTL = sorted((ROOT / "rtl" / "matloom_rtl").rglob("*.py"))
 HOST = sorted((ROOT / "host" / "matloom").rglob("*.py"))
@@ -74,6 +76,14 @@ def strangers(path, friends):
 @pytest.mark.parametrize("path", ARCH, ids=lambda path: path.name)
 def test_arch_needs_the_standard_library_only(path):
     assert strangers(path, ["matloom.arch", "matloom.errors"]) == []
+
+
+def test_no_hardware_imports_rooms_that_simulators_are_not_rebuilt_for():
+    """What such a room holds is in no simulator, so that its digest may leave the room out."""
+    apart = tuple(f"matloom_rtl.{room}." for room in APART)
+    for path in RTL:
+        if path.relative_to(ROOT / "rtl" / "matloom_rtl").parts[0] not in APART:
+            assert not any(f"{name}.".startswith(apart) for name in imported(path)), path
 
 
 @pytest.mark.parametrize("path", RTL, ids=lambda path: path.name)

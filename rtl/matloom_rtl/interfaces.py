@@ -52,7 +52,7 @@ class Interface:
 
 
 def interfaces_of(ports: Sequence[dict]) -> list[Interface]:
-    """Return the interfaces that a top's ports make up; ports of others, as of a UART, are left out.
+    """Return the interfaces that a top's ports make up; those of a UART or of pins are left out.
 
     `ports` are those of `generate.ports_of`.
     """

@@ -3,16 +3,17 @@
 import dataclasses
 import json
 import re
+import subprocess
 
 import pytest
 
-from matloom.arch.config import INTERFACE_VERSION, PRESETS, Config
+from matloom.arch.config import INTERFACE_VERSION, PRESETS, Config, load_config
 from matloom.toolchain.verilator import lint
+from matloom_rtl.fpga.progress import FlowError
+from matloom_rtl.fpga.tools import YOSYS, find
 from matloom_rtl.generate import TOP_NAME, generate
 from matloom_rtl.lint import WAIVERS
 from matloom_rtl.reserved import RESERVED
-
-WIDE_BUS = dataclasses.replace(Config(), rows=8, columns=16, broadcast_group=4, bus_bits=128)
 
 
 def complaints(chip, folder):
@@ -53,12 +54,69 @@ def test_a_reader_finds_what_the_chip_is(nano):
     assert "// Walk the six loops of an EXEC, one vector a cycle.\nmodule " in nano.verilog
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "config", [pytest.param(PRESETS["small"], id="small"), pytest.param(WIDE_BUS, id="8x16-128")]
+def test_every_signal_of_nano_has_a_name(nano):
+    assert "$signal" not in nano.verilog
+
+
+#: Together they have every unit, and lack every unit that can be left out.
+KNOBS = (
+    "nano+i8xi4+tables=2+products=1+parity=1+time_limit=1",
+    "nano+i16xi8+counters=0+timestamps=0+checks=0+windows=0+address_first=1+bus_bits=64+tables=1",
+    "nano+float_rows=2+weight_rows=2+bf16+fp8_e4m3+element_stride=0+paired_windows=0",
+    "small+columns=16+bus_bits=128",
 )
-def test_larger_chips_complain_of_nothing_else(config, tmp_path):
-    assert complaints(generate(config), tmp_path) == set()
+
+
+@pytest.fixture(scope="module", params=[*sorted(PRESETS.keys() - {"nano"}), *KNOBS])
+def other(request):
+    return generate(load_config(request.param))
+
+
+@pytest.mark.slow
+def test_other_chips_complain_of_nothing_else(other, tmp_path):
+    assert complaints(other, tmp_path) == set()
+    assert "$signal" not in other.verilog
+
+
+def slang_warnings(chip):
+    """Return what slang says of a chip by default."""
+    slang = pytest.importorskip("pyslang", reason="slang is not installed: extra integration")
+    tree = slang.syntax.SyntaxTree.fromText(chip.verilog)
+    compilation = slang.ast.Compilation()
+    compilation.addSyntaxTree(tree)
+    engine, client = slang.DiagnosticEngine(tree.sourceManager), slang.TextDiagnosticClient()
+    engine.addClient(client)
+    engine.setWarningOptions(["default"])
+    for found in compilation.getAllDiagnostics():
+        engine.issue(found)
+    return client.getString()
+
+
+@pytest.mark.slow
+def test_slang_has_nothing_to_say(nano):
+    """By its defaults; of a faulty chip it has."""
+    assert slang_warnings(nano) == ""
+    faulty = nano.verilog.replace("endmodule", "  nothing missing();\nendmodule", 1)
+    assert "nothing" in slang_warnings(dataclasses.replace(nano, verilog=faulty))
+
+
+@pytest.mark.slow
+def test_slang_has_nothing_to_say_of_others(other):
+    assert slang_warnings(other) == ""
+
+
+@pytest.mark.slow
+def test_yosys_finds_no_fault(nano, tmp_path):
+    """No module, wire or driver is missing, none is double, no loop is of gates alone."""
+    try:
+        yosys = find(YOSYS)
+    except FlowError as error:
+        pytest.skip(str(error))
+    source, _sidecar = nano.write(tmp_path)
+    script = f"read_verilog {source.name}; hierarchy -check -top matloom; proc; check -assert"
+    command = [yosys.path, "-q", "-e", ".", "-p", script]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, ""), done.stderr
 
 
 def test_same_config_same_bytes(nano):

@@ -43,7 +43,8 @@ def generate(config: str, output: Path, fpga: str | None, routing: Routing) -> N
     A JSON file describes it, a C header names its registers. A LiteX module, a FuseSoC core with a
     testbench, and a component for Platform Designer take it into designs (docs/integration.md).
 
-    Prints the area that is predicted for an ecp5-85k. With --fpga-report also its area and clock on a device, the fastest of the seeds and the
+    Prints the area that is predicted for an ecp5-85k. With --fpga-report it places and routes the
+    chip instead, and tells area and clock on that device, by the fastest of the seeds and the
     median. Netlist and routings stay in the folder `fpga` of the output, with --checkpoints the
     placements, too: the same call goes on where it was ended, another seed begins at the netlist.
     """

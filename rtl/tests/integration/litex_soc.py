@@ -17,12 +17,11 @@ sys.path.insert(0, chip)
 
 
 class Soc(SoCCore):
-    mem_map = {**SoCCore.mem_map, "csr": 0xF0000000}
-
     def __init__(self):
         host = wishbone.Interface(data_width=32, address_width=32, addressing="word")
         pins = [("sys_clk", 0, Pins(1)), ("irq", 0, Pins(1)), *host.get_ios("host")]
         platform = SimPlatform("SIM", pins)
+        self.mem_map = {**SoCCore.mem_map, "csr": 0xF0000000}
         super().__init__(
             platform,
             clk_freq=100_000_000,

@@ -1,4 +1,4 @@
-"""The component for Platform Designer, read by Tcl with commands that record how they are called."""
+"""The component for Platform Designer, read by Tcl: its commands record how they are called."""
 
 import shutil
 import subprocess
