@@ -159,6 +159,9 @@ SOURCES = [
 #: Files that users write, or that commands write for them.
 OF_USERS = {
     "firmware.md": {"src/digits.c", "src/digits.h", "test/test_digits.c"},
+    "integration.md": {
+        *("matloom.v", "matloom.json", "matloom.core", "generated/mem.h", "generated/soc.h"),
+    },
     "MISRA.md": {"stdio.h", "time.h"},
     "README.md": {"src/NETWORK.c", "src/NETWORK.h", "src/matloom.h"},
 }
