@@ -8,6 +8,7 @@ import tflite
 
 from matloom.frontend.ends import copied_outputs, separate_inputs
 from matloom.frontend.errors import Contradiction, ModelError, Unsupported
+from matloom.frontend.tflite.compiled import require_portable
 from matloom.frontend.tflite.flatbuffer import (
     enum_name,
     numbers,
@@ -191,7 +192,7 @@ class SubgraphReader:
     def _code(code: Any) -> str:
         number = operator_number(code)
         if number == tflite.BuiltinOperator.CUSTOM:
-            return text(code.CustomCode())
+            return require_portable(text(code.CustomCode()))
         return enum_name(tflite.BuiltinOperator, number)
 
     def _name(self, index: int, operator: Any) -> str:

@@ -155,6 +155,23 @@ def test_custom_operator(model):
     opaque(model, "has no kernel here", "FOO", 3)
 
 
+@pytest.mark.parametrize(
+    ("code", "accelerator"),
+    [
+        ("ethos-u", "Ethos-U"),
+        ("edgetpu-custom-op", "Edge TPU"),
+        ("NeutronGraph", "Neutron"),
+        ("DISPATCH_OP", "LiteRT"),
+    ],
+)
+def test_a_file_compiled_for_another_accelerator(model, code, accelerator):
+    model.operatorCodes[1].builtinCode = model.operatorCodes[1].deprecatedBuiltinCode = 32
+    model.operatorCodes[1].customCode = code
+    with pytest.raises(ModelError, match=f"compiled for .*{accelerator}") as refusal:
+        frontend.load(pack(model))
+    assert refusal.value.hint == "give the .tflite file from which it was compiled"
+
+
 def test_float_operator(schema, model):
     model.subgraphs[0].tensors[0].type = schema.TensorType.FLOAT32
     opaque(model, "of float32 int8 int32 -> int8 can run neither on the engine nor on the host")

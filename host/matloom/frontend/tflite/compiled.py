@@ -1,0 +1,24 @@
+"""Model files that a vendor's compiler turned into code for its accelerator."""
+
+from matloom.frontend.errors import ModelError
+
+__all__ = ["require_portable"]
+
+#: Accelerators by the custom operators that their compilers put in place of a network's own.
+_ACCELERATORS = {
+    "ethos-u": "Arm's Ethos-U, by Vela",
+    "edgetpu-custom-op": "Google's Edge TPU",
+    "NeutronGraph": "NXP's eIQ Neutron",
+    "DISPATCH_OP": "an accelerator, by LiteRT",
+}
+
+
+def require_portable(custom_code: str) -> str:
+    """Return the name of a custom operator; raise ModelError where it is an accelerator's code."""
+    if custom_code in _ACCELERATORS:
+        raise ModelError(
+            f"the network was compiled for {_ACCELERATORS[custom_code]}: its operator "
+            f"{custom_code!r} runs nowhere else",
+            hint="give the .tflite file from which it was compiled",
+        )
+    return custom_code
