@@ -2,6 +2,7 @@
 
 import json
 import sys
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -246,3 +247,40 @@ def test_wrong_shapes(monkeypatch, capsys, words, sentence):
     pytest.importorskip("ai_edge_litert", reason="ai-edge-litert is not installed")
     assert run_main(monkeypatch, "explain", *words) == 2
     assert sentence in capsys.readouterr().err
+
+
+#: What takes long in each verb, and its arguments.
+LONG = {
+    ("generate", "-o", "chip"): "matloom_rtl.generate.generate",
+    ("package-ip", "-o", "chip"): "matloom_rtl.generate.generate",
+    ("compile", "digits", "-o", "digits.mloom"): "matloom.runtime.compile",
+    ("explain", "digits"): "matloom.runtime.compile",
+    ("disasm", "digits"): "matloom.runtime.compile",
+    ("profile", "digits"): "matloom.runtime.compile",
+    ("firmware", "digits", "-o", "firmware"): "matloom.runtime.compile",
+    ("compare", "digits"): "matloom.tools.compare.compare",
+    ("precision", "digits", "--precision", "i8xi4"): "matloom.tools.precision.precision_report",
+    ("replay", "streams:1"): "matloom.testing.replays.replay",
+    ("fit", "ulx3s-85f"): "matloom.tools.fit.Fit.search",
+}
+
+
+@pytest.mark.parametrize("arguments", LONG, ids=" ".join)
+def test_what_takes_long_shows_progress(arguments, monkeypatch, tmp_path):
+    shown = []
+
+    @contextmanager
+    def progress(text, **_options):
+        shown.append(text)
+        yield
+        shown.pop()
+
+    def takes_long(*_arguments, **_options):
+        assert shown
+        raise ValueError("it was called")
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("matloom.terminal.progress.progress", progress)
+    monkeypatch.setattr(LONG[arguments], takes_long)
+    result = CliRunner().invoke(cli.cli, arguments)
+    assert str(result.exception) == "it was called"

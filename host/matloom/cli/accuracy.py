@@ -131,6 +131,7 @@ def compare(
     from dataclasses import asdict
 
     from matloom import frontend
+    from matloom.terminal.progress import progress
     from matloom.tools.against import compare_with_parent
     from matloom.tools.arrays import read_arrays
     from matloom.tools.compare import compare as compare_with_reference
@@ -139,11 +140,12 @@ def compare(
     require_place("--report", report)
     given = None if source is None else read_arrays("--input", source)
     made: Any
-    if parent is not None:
-        made = compare_with_parent(network, parent, given, samples=samples, seed=seed)
-    else:
-        arrays = None if given is None else graph_samples(frontend.load(network), given).arrays
-        made = compare_with_reference(network, arrays, samples=samples, seed=seed)
+    with progress(f"comparing {network.name}"):
+        if parent is not None:
+            made = compare_with_parent(network, parent, given, samples=samples, seed=seed)
+        else:
+            arrays = None if given is None else graph_samples(frontend.load(network), given).arrays
+            made = compare_with_reference(network, arrays, samples=samples, seed=seed)
     if report is not None:
         report.write_text(json.dumps(asdict(made), indent=2) + "\n")
     console().print(made.table())

@@ -273,10 +273,13 @@ def package_ip(config: str, output: Path, freq: float) -> None:
     With a constraint, and Tcl for two processors.
     """
     from matloom.arch.config import load_config
+    from matloom.terminal.progress import progress
     from matloom_rtl.generate import generate
     from matloom_rtl.integration.ipxact import package
 
     chosen = load_config(config)
     require_folder("--output", output)
-    for path in package(generate(chosen), output, freq):
+    with progress(f"generating the Verilog of {config}"):
+        chip = generate(chosen)
+    for path in package(chip, output, freq):
         click.echo(path)

@@ -49,6 +49,7 @@ def generate(config: str, output: Path, fpga: str | None, routing: Routing) -> N
     placements, too: the same call goes on where it was ended, another seed begins at the netlist.
     """
     from matloom.arch.config import load_config
+    from matloom.terminal.progress import progress
     from matloom.tools.area import area_line
     from matloom_rtl.fpga.devices import DEVICES
     from matloom_rtl.generate import generate as make_chip
@@ -58,7 +59,8 @@ def generate(config: str, output: Path, fpga: str | None, routing: Routing) -> N
         raise unknown(UserError, "--fpga-report", fpga, DEVICES)
     chosen = load_config(config)
     require_folder("--output", output)
-    chip = make_chip(chosen)
+    with progress(f"generating the Verilog of {config}"):
+        chip = make_chip(chosen)
     written = [*chip.write(output), *write(chip, output)]
     header = output / "matloom_regs.h"
     header.write_text(_header())

@@ -220,6 +220,7 @@ def precision_verb(
 
     Weights and cycles; with --input also the outputs, with --labels the accuracy.
     """
+    from matloom.terminal.progress import progress
     from matloom.tools.arrays import read_arrays
     from matloom.tools.precision import precision_report
 
@@ -232,7 +233,10 @@ def precision_verb(
     if labels is not None and labels not in arrays:
         raise ValueError(f"--labels must be one of {', '.join(arrays)}, not {labels!r}")
     wanted = None if labels is None else arrays.pop(labels)
-    made = precision_report(network, modes, arrays or None, wanted, how.config, by_layer=by_layer)
+    with progress(f"comparing precisions of {network.name}"):
+        made = precision_report(
+            network, modes, arrays or None, wanted, how.config, by_layer=by_layer
+        )
     if report is not None:
         report.write_text(made.to_json())
     for item in (made.table(), *made.sentences()):

@@ -169,13 +169,17 @@ def replay(check: str, config: str, waves: Path | None) -> None:
     again.
     """
     from matloom.arch.config import load_config
+    from matloom.terminal.progress import progress
     from matloom.testing import replays
     from matloom.testing.pair import Mismatch
 
     require_place("--waves", waves)
     failed = replays.Replay.parse(check)
     try:
-        replays.replay(load_config(config), failed, waves, lambda line: click.echo(line, err=True))
+        with progress(f"running {check}"):
+            replays.replay(
+                load_config(config), failed, waves, lambda line: click.echo(line, err=True)
+            )
     except (Mismatch, DeviceError) as error:
         click.echo(f"{check}: FAILED, {error}")
         if waves is not None:
