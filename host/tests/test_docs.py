@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import matloom
 import walkthrough
 from matloom.arch.csr import EXEC_CAUSES
 from matloom.arch.isa import Opcode, Region
@@ -134,6 +135,20 @@ def test_readme_fits_on_a_screen():
 def test_pages_to_read_are_short(page, words):
     """What was tried, and long tables, have pages of their own: docs/campaigns.md, decisions."""
     assert len((ROOT / page).read_text().split()) <= words
+
+
+def test_changes_are_entries_of_one_line():
+    """Each version has entries of a line under Added, Changed and Fixed; the last one is open."""
+    title, *versions = re.split(r"^## ", (ROOT / "CHANGELOG.md").read_text(), flags=re.MULTILINE)
+    assert title.startswith("# Changelog")
+    names = [version.split("\n")[0] for version in versions]
+    assert names == ["Unreleased", "0.1.0"]
+    assert matloom.__version__ == names[1]
+    for version in versions:
+        _about, *parts = re.split(r"^### ", version, flags=re.MULTILINE)
+        assert [part.split("\n")[0] for part in parts] == ["Added", "Changed", "Fixed"]
+        for line in "\n".join(part.partition("\n")[2] for part in parts).splitlines():
+            assert not line or re.fullmatch(r"- \S.{0,240}|\*\*[A-Z][a-z ]+\*\*", line), line
 
 
 def test_files_that_are_named_exist():
