@@ -42,7 +42,6 @@ LONG_FUNCTIONS = {
     "host/matloom/device/model/execute.py": {"execute": "the four loops of EXEC, as one nest"},
     "host/matloom/device/model/post.py": {"post": "the steps of POST in the order of the lanes"},
     "host/matloom/ops/__init__.py": {"matmul": _FRONT, "conv2d": _FRONT, "_graph": _FRONT},
-    "host/matloom/schedule/emit.py": {"_array": "the fields of EXEC and POST of one tile"},
     "host/matloom/tools/precision.py": {"precision_report": "one row of the report after another"},
 }
 

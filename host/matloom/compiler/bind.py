@@ -13,7 +13,6 @@ from matloom.schedule import Place, Segment
 from matloom.select.context import BROADCASTING, source_name
 from matloom.select.partition import HostRun
 from matloom.select.rewrites.staged_run import StagedRun, View
-from matloom.select.stage import ArrayStage
 
 __all__ = ["bind", "binding"]
 
@@ -116,10 +115,11 @@ class _Binder:
         sizes.update({name: len(values) for name, values in constants.items()})
         stages = tuple(stage for stages in staged.stages for stage in stages)
         for stage in stages:
-            if isinstance(stage, ArrayStage) and stage.row_folding is not None:
+            layout = stage.input_layout
+            if layout.source is not None:
                 assert stage.inputs[0] not in sizes
-                sizes[stage.inputs[0]] = stage.row_folding.size
-                sources[stage.inputs[0]] = sources[stage.row_folding.source]
+                sizes[stage.inputs[0]] = layout.rows * layout.row_bytes
+                sources[stage.inputs[0]] = sources[layout.source]
             sizes.setdefault(stage.output, stage.size)
         used = {name for stage in stages for name in (*stage.inputs, stage.output)}
         return Segment(

@@ -215,7 +215,7 @@ class Builder:
             return
         self._prologue_loaded[name, tile.first_step] = tile.end_row
         box = input_box(stage, tile._replace(first_row=done), self.config)
-        width = stage.in_row_bytes
+        width = stage.input_layout.row_bytes
         start = box.low * width + box.left
         load = Load(
             self.plan.tensor_buffers[name],

@@ -71,7 +71,7 @@ def _of_weights(segment: Segment, config: Config, effort: int) -> tuple[Candidat
 def _prologue_bytes(stage: ArrayStage, blocks: int) -> int:
     """Return the bytes of a stage's input and of some output blocks' weights."""
     weights = blocks * int(stage.weights.shape[1])
-    return stage.images * stage.in_rows * stage.in_row_bytes + weights
+    return stage.grid.images * stage.input_layout.rows * stage.input_layout.row_bytes + weights
 
 
 def _prologues(config: Config) -> tuple[Candidate, ...]:
@@ -92,14 +92,14 @@ def _has_prologue(segment: Segment, config: Config) -> bool:
         loop_nest.kernel_rows
         == loop_nest.kernel_cols
         == loop_nest.y_step
-        == stage.images
-        == stage.width
+        == stage.grid.images
+        == stage.grid.width
         == 1
     )
     return (
         single
-        and stage.oc_blocks > 1
+        and stage.grid.blocks > 1
         and loop_nest.blocks > 1
         and loop_nest.oc_step == loop_nest.pad_top == 0
-        and stage.out_rows >= 4 * config.tile_load_cycles
+        and stage.grid.rows >= 4 * config.tile_load_cycles
     )

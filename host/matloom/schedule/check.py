@@ -39,7 +39,7 @@ def check_tiles(stage: Stage, tiles: Iterable[Tile]) -> None:
 
 def _check_array(stage: ArrayStage, tiles: list[ArrayTile]) -> None:
     """Count the steps that each output has had: a tile begins where the one before ended."""
-    shape = (stage.images, stage.out_rows, stage.width, stage.oc_blocks)
+    shape = (stage.grid.images, stage.grid.rows, stage.grid.width, stage.grid.blocks)
     done = np.zeros(shape, np.int32)
     for number, tile in enumerate(tiles):
         part = done[

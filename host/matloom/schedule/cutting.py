@@ -28,12 +28,12 @@ def chunks(stage: ArrayStage, limits: TilingParams, config: Config) -> list[Chun
     """Return what of the weights is loaded together; parameters come with the last steps."""
     steps = stage.loop_nest.steps
     if stage.loop_nest.weights_fixed:
-        return [Chunk(first_block=0, end_block=stage.oc_blocks, first_step=0, end_step=steps)]
+        return [Chunk(first_block=0, end_block=stage.grid.blocks, first_step=0, end_step=steps)]
     block_bytes = stage.weights.shape[1] + stage.params.shape[1]
-    blocks = max(1, min(limits.chunk_bytes // max(1, block_bytes), stage.oc_blocks))
+    blocks = max(1, min(limits.chunk_bytes // max(1, block_bytes), stage.grid.blocks))
     if is_long(stage):
         blocks = 1
-    end, tail = stage.oc_blocks, [stage.oc_blocks]
+    end, tail = stage.grid.blocks, [stage.grid.blocks]
     size = 1
     while limits.ramp_down and size < blocks and end > size:
         end -= size
@@ -42,7 +42,7 @@ def chunks(stage: ArrayStage, limits: TilingParams, config: Config) -> list[Chun
     ranges = step_parts(stage, limits, config) if blocks == 1 else [(0, steps)]
     first_block, prologue = 0, []
     if limits.prologue is not None:
-        first_block = min(limits.prologue.blocks, stage.oc_blocks)
+        first_block = min(limits.prologue.blocks, stage.grid.blocks)
         prologue = [
             Chunk(first_block=0, end_block=first_block, first_step=begin, end_step=finish)
             for begin, finish in panels(steps, limits.prologue.steps)
@@ -75,14 +75,13 @@ class _Sizes:
         half = stage.entries(config)
         width = region.end_x - region.first_x
         height = region.end_row - region.first_row
-        row_bytes = stage.in_row_bytes * max(1, stage.loop_nest.y_step) + stage.row_bytes
-        halo = (
-            (stage.loop_nest.kernel_rows - 1) * stage.loop_nest.kernel_row_step * stage.in_row_bytes
-        )
+        nest, in_row_bytes = stage.loop_nest, stage.input_layout.row_bytes
+        row_bytes = in_row_bytes * max(1, nest.y_step) + stage.grid.row_bytes
+        halo = (nest.kernel_rows - 1) * nest.kernel_row_step * in_row_bytes
         self.width = min(width, half, _LARGEST_FIELD)
         if halo + row_bytes > limits.tile_bytes:
             self.width = min(self.width, _fitting_width(stage, limits, config))
-        single = stage.block_bytes < config.columns * stage.element_bytes
+        single = stage.grid.block_bytes < config.columns * stage.element_bytes
         self.blocks = 1 if single else max(1, min(blocks, half // self.width))
         most = max(1, min(half // (self.width * self.blocks), _LARGEST_FIELD))
         fit = max(1, (limits.tile_bytes - halo) // row_bytes)
@@ -91,7 +90,8 @@ class _Sizes:
         self.shortest = -(-shortest(config) // self.width)
         passes = config.columns // config.lanes
         self.last = -(-max(config.tile_load_cycles, 8 * passes) // self.width)
-        wanted = max(_rows_of_tiles(stage, height, limits), self.shortest)
+        rows = -(-stage.output_layout.tiled_rows(height) // limits.tiles)
+        wanted = max(rows, self.shortest)
         self.height = max(1, min(most, fit, wanted, height))
         if limits.by_blocks and self.width * height <= half:
             self.height = min(height, fit)
@@ -104,16 +104,11 @@ class _Sizes:
             self.blocks = 1 if single else draw.randint(1, max(1, min(blocks, most_blocks)))
 
 
-def _rows_of_tiles(stage: ArrayStage, height: int, limits: TilingParams) -> int:
-    """Return the rows of each of so many tiles, of a region, or of both where bands are regions."""
-    return -(-(height if stage.bands is None else stage.out_rows) // limits.tiles)
-
-
 def _fitting_width(stage: ArrayStage, limits: TilingParams, config: Config) -> int:
     """Return how many positions of a row fit the bytes of a tile, at least one."""
     one, two = (
         read_bytes(stage.loop_nest.fields((0, 1), (0, width), 0), config.rows)
-        + width * stage.position_bytes
+        + width * stage.grid.position_bytes
         for width in (1, 2)
     )
     return max(1, 1 + (limits.tile_bytes - one) // max(1, two - one))
@@ -125,12 +120,13 @@ def _positions(
     """Yield region, sizes, image, rows and columns of the tiles, whatever their blocks."""
     largest = max(c.end_block - c.first_block for c in chunks(stage, limits, config))
     half = stage.entries(config)
-    for image in range(stage.images):
+    for image in range(stage.grid.images):
         for region in stage.regions:
             sizes = _Sizes(stage, region, limits, config, largest, draw)
             edge = _prologue_rows(stage, limits, config) or region.end_row
-            # Tiles of blocks are of every other row, and come in pairs.
-            height = sizes.height if stage.blocks is None else 2 * sizes.height
+            # Tiles of every other row come in pairs.
+            stride = stage.output_layout.row_stride
+            height = stride * sizes.height
             row_pieces = split_evenly(region.first_row, edge, height)
             if edge < region.end_row:
                 row_pieces += split_evenly(edge, region.end_row, height)
@@ -138,26 +134,26 @@ def _positions(
                 row_pieces = ramped_down(row_pieces, sizes.last)
             if limits.ramp_up and not image:
                 row_pieces = ramped_up(row_pieces, sizes.shortest)
-            if limits.long_first and stage.blocks is None and not image:
+            if limits.long_first and stride == 1 and not image:
                 most = half // (sizes.width * sizes.blocks)
                 row_pieces = first_rows(stage, row_pieces, sizes.width, most)
-            for rows in row_pieces if stage.blocks is None else _parities(row_pieces):
+            for rows in _strided(row_pieces, stride):
                 for xs in split_evenly(region.first_x, region.end_x, sizes.width):
                     yield region, sizes, image, rows, xs
 
 
-def _parities(pieces: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Return each piece twice, from its first row and from its second, if there is one."""
-    return [(row, end) for first, end in pieces for row in (first, first + 1) if row < end]
+def _strided(pieces: list[tuple[int, int]], stride: int) -> list[tuple[int, int]]:
+    """Return each piece once for each of its first `stride` rows, from that row on."""
+    return [(row, end) for first, end in pieces for row in range(first, min(first + stride, end))]
 
 
 def _prologue_rows(stage: ArrayStage, limits: TilingParams, config: Config) -> int:
     """Return the output rows of a prologue, 0 for none."""
     if limits.prologue is None:
         return 0
-    blocks = min(limits.prologue.blocks, stage.oc_blocks)
+    blocks = min(limits.prologue.blocks, stage.grid.blocks)
     # Some outputs are left: those of the prologue are written and stored while they are made.
-    rows = stage.out_rows if blocks < stage.oc_blocks else stage.out_rows * 8 // 9
+    rows = stage.grid.rows if blocks < stage.grid.blocks else stage.grid.rows * 8 // 9
     most = 2 * stage.entries(config) // blocks
     return min(rows, limits.prologue.rows, most) // GROUPS * GROUPS
 
@@ -174,7 +170,7 @@ def _prologue_tiles(stage: ArrayStage, limits: TilingParams, config: Config) -> 
             first_row=part.rows[0],
             end_row=part.rows[1],
             first_x=0,
-            end_x=stage.width,
+            end_x=stage.grid.width,
             first_block=part.blocks[0],
             end_block=part.blocks[1],
             first_step=chunk.first_step,
@@ -210,7 +206,7 @@ def _tile(
         end_step=end_step,
         chunk=chunk,
         post=region.post,
-        row_step=1 if stage.blocks is None else 2,
+        row_step=stage.output_layout.row_stride,
     )
 
 
@@ -223,7 +219,7 @@ def _cut_array(
     inner = step_parts(stage, limits, config) if stage.loop_nest.weights_fixed else None
     tiles = _prologue_tiles(stage, limits, config)
     prologue_sums = (tiles[-1].end_row, tiles[-1].end_block) if tiles else (0, 0)
-    last = (stage.images - 1, stage.regions[-1].end_row, stage.regions[-1].end_x)
+    last = (stage.grid.images - 1, stage.regions[-1].end_row, stage.regions[-1].end_x)
     for region, sizes, image, rows, xs in _positions(stage, limits, config, draw):
         for group in groups:
             if rows[1] <= prologue_sums[0] and group[0][1].end_block <= prologue_sums[1]:

@@ -1,6 +1,6 @@
 """Instructions of a planned segment, in program order."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from matloom.arch.config import Config
 from matloom.arch.instruction import Instruction
@@ -8,17 +8,17 @@ from matloom.arch.isa import Destination, Opcode, Region, Source
 from matloom.arch.modes import MAC_MODES
 from matloom.schedule.accumulators import Accumulators
 from matloom.schedule.dependencies import DependencyTracker
-from matloom.schedule.layout_posts import border, layout_posts
 from matloom.schedule.loads import LoadCommands
 from matloom.schedule.plan import Plan
 from matloom.schedule.segment import Place, Segment
 from matloom.schedule.sequence import Slot
 from matloom.schedule.stores import Stores
 from matloom.schedule.tables import Tables
-from matloom.schedule.tiles import ArrayTile, exec_fields, input_box, position_bytes
+from matloom.schedule.tiles import ArrayTile, exec_fields, input_box
 from matloom.schedule.vector_posts import VectorPosts
+from matloom.select.layout.base import Fields, Write
+from matloom.select.layout.dense import apart
 from matloom.select.requantisation import limb_fields
-from matloom.select.space_to_depth import PolyphaseWindow
 from matloom.select.stage import ArrayStage, VectorStage
 
 __all__ = ["emit"]
@@ -43,7 +43,7 @@ class _Emitter:
         self.accumulators = Accumulators(segment.machine, self.order.instructions)
         self.tables = Tables(plan, config, self.order)
         self.vectors = VectorPosts(plan, config, self.accumulators, self.tables, self.order)
-        #: Tensors in blocks whose border is filled.
+        #: Tensors whose borders are written.
         self.bordered: set[str] = set()
 
     def slot(self, number: int, slot: Slot) -> None:
@@ -64,19 +64,19 @@ class _Emitter:
     def _input(self, number: int, stage: ArrayStage, tile: ArrayTile) -> dict[str, int]:
         """Return the fields of EXEC that say where the input lies, relative to its rows there."""
         name = stage.inputs[0]
-        row_bytes, left = stage.in_row_bytes, 0
+        layout = stage.input_layout
+        row_bytes, left = layout.row_bytes, 0
         if name in self.plan.tensor_buffers:
             part = input_box(stage, tile, self.config)
             low, rows = part.low, part.high - part.low
             address = self.plan.tensor_buffers[name].address
-            address += (tile.image * stage.in_rows + low) * row_bytes
-            if isinstance(stage.loop_nest, PolyphaseWindow):
-                address += tile.first_block * stage.loop_nest.blocks.plane_bytes
+            address += (tile.image * layout.rows + low) * row_bytes
+            address += tile.first_block * layout.plane_bytes
         else:
             buffer, input_range = self.plan.input_ranges[number, name]
             address = buffer.address
             row, left = divmod(input_range.start, row_bytes)
-            low = row - tile.image * stage.in_rows
+            low = row - tile.image * layout.rows
             if input_range.pitch:
                 rows, row_bytes = input_range.rows, input_range.width
             else:
@@ -108,48 +108,73 @@ class _Emitter:
         if tile.end_step < stage.loop_nest.steps:
             return
         looks_up = self.tables.looked_up(number, stage)
-        if stage.blocks is not None or stage.bands is not None:
-            posts = layout_posts(stage, tile, entry, params)
-            posts = [{**fields, **looks_up} for fields in posts]
-            self._write_layout(stage, tile, posts, timestamp)
-            return
         self._add_second_input(number, stage, tile, entry)
-        dest, x_step, pitch = self._destination(number, stage, tile)
-        numbers = position_bytes(stage, tile) // stage.element_bytes
-        whole, rest = divmod(numbers - 1, self.config.columns)
-        apart = position_bytes(stage, tile) * tile.positions
-        apart = apart if number in self.plan.stagings else stage.size
-        for limb in range(stage.limbs):
-            self.order.append(
-                Opcode.POST,
-                timestamp=timestamp if limb + 1 == stage.limbs else 0,
-                source=Source.ACC,
-                destination=Destination.SPAD,
-                pairs=stage.halves - 1,
-                width=tile.end_x - tile.first_x,
-                height=tile.end_row - tile.first_row,
-                oc_blocks=whole + 1,
-                tail=rest + 1,
-                x_step=x_step,
-                acc_addr=entry,
-                dest_addr=dest + limb * apart,
-                dest_pitch=pitch,
-                param_addr=params,
-                **{**tile.post, **(limb_fields(limb) if stage.limbs > 1 else {})},
-                **looks_up,
-            )
+        source = {"acc_addr": entry, "param_addr": params, **looks_up}
+        self._write(number, stage, tile, source, timestamp)
+
+    def _write(
+        self, number: int, stage: ArrayStage, tile: ArrayTile, source: Fields, timestamp: int
+    ) -> None:
+        """Issue the POSTs of a tile; `source` are their fields that say what they read.
+
+        Its results go to their tensor, whose borders are written before the first of them, or lie
+        by themselves until they are stored.
+        """
+        layout = stage.output_layout
+        borders: Iterable[Fields] = ()
+        copies: Iterable[Fields] = ()
+        if number in self.plan.stagings:
+            address, writes = self.plan.stagings[number].address, apart(layout, tile)
+        else:
+            address, writes = self.plan.tensor_buffers[stage.output].address, layout.writes(tile)
+            if stage.output not in self.bordered:
+                borders = layout.borders()
+                self.bordered.add(stage.output)
+            copies = layout.copies(tile)
+        posts = [
+            *(_moved(fields, address) for fields in borders),
+            *(self._post(stage, tile, source, each, address) for each in writes),
+            *(_moved(fields, address) for fields in copies),
+        ]
+        for post in posts:
+            mark = timestamp if post is posts[-1] else 0
+            self.order.append(Opcode.POST, timestamp=mark, **post)
+
+    def _post(
+        self, stage: ArrayStage, tile: ArrayTile, source: Fields, write: Write, address: int
+    ) -> Fields:
+        """Return the fields of the POST that makes what is written at an address."""
+        whole, rest = divmod(write.size // stage.element_bytes - 1, self.config.columns)
+        limbs = stage.output_layout.limbs
+        return {
+            "source": Source.ACC,
+            "destination": Destination.SPAD,
+            "pairs": stage.accumulators_per_block - 1,
+            "width": tile.end_x - tile.first_x,
+            "height": tile.height,
+            "oc_blocks": whole + 1,
+            "tail": rest + 1,
+            "x_step": write.x_step,
+            **source,
+            "acc_addr": source["acc_addr"] + write.block * tile.positions,
+            "param_addr": source["param_addr"] + write.block * stage.params.shape[1],
+            "dest_addr": address + write.first_byte,
+            "dest_pitch": write.row_step,
+            **tile.post,
+            **(limb_fields(write.limb) if limbs > 1 else {}),
+        }
 
     def _add_second_input(
         self, number: int, stage: ArrayStage, tile: ArrayTile, entry: int
     ) -> None:
         """Issue the POST that adds the second input to the sums of a tile, if there is one."""
-        name, size = stage.addend, position_bytes(stage, tile)
+        name, size = stage.addend, stage.grid.bytes_in(tile)
         if name is None or stage.addend_post is None:
             return
         blocks = tile.end_block - tile.first_block
         if name in self.plan.tensor_buffers:
-            first = stage.first_byte(tile.image, tile.first_row, tile.first_x, tile.first_block)
-            address, x_step = self.plan.tensor_buffers[name].address + first, stage.x_step
+            ((first, x_step, *_),) = stage.output_layout.writes(tile)
+            address = self.plan.tensor_buffers[name].address + first
         else:
             address, x_step = self.plan.input_ranges[number, name][0].address, size
         width = tile.end_x - tile.first_x
@@ -162,7 +187,7 @@ class _Emitter:
             x_step=x_step,
             acc_addr=entry,
             source_addr=address,
-            source_pitch=x_step * (stage.width if name in self.plan.tensor_buffers else width),
+            source_pitch=x_step * (stage.grid.width if name in self.plan.tensor_buffers else width),
             **stage.addend_post,
         )
 
@@ -170,42 +195,18 @@ class _Emitter:
         self, stage: ArrayStage, tile: ArrayTile, fields: dict[str, int]
     ) -> Iterator[dict[str, int]]:
         """Yield the fields of the EXECs of a tile: of one, or of one for each plane it reads."""
-        if isinstance(stage.loop_nest, PolyphaseWindow):
-            for plane in range(tile.end_block - tile.first_block):
-                yield {
-                    **fields,
-                    "oc_blocks": 1,
-                    "weight_addr": fields["weight_addr"] + plane * self.config.tile_bytes,
-                    "acc_addr": fields["acc_addr"] + plane * tile.positions,
-                    "input_addr": fields["input_addr"] + plane * stage.loop_nest.blocks.plane_bytes,
-                }
-        else:
+        apart = stage.input_layout.plane_bytes
+        if not apart:
             yield fields
-
-    def _write_layout(
-        self, stage: ArrayStage, tile: ArrayTile, posts: list[dict[str, int]], timestamp: int
-    ) -> None:
-        """Issue the POSTs of an output that is no dense tensor; addresses count from its first."""
-        if stage.output not in self.bordered:
-            self.bordered.add(stage.output)
-            posts = [*border(stage), *posts]
-        address = self.plan.tensor_buffers[stage.output].address
-        for fields in posts:
-            moved = {name: address + fields.get(name, 0) for name in ("source_addr", "dest_addr")}
-            if fields["source"] == Source.ACC:
-                del moved["source_addr"]
-            mark = timestamp if fields is posts[-1] else 0
-            self.order.append(Opcode.POST, timestamp=mark, **{**fields, **moved})
-
-    def _destination(self, number: int, stage: ArrayStage, tile: ArrayTile) -> tuple[int, int, int]:
-        """Return address, bytes from position to position, bytes from row to row."""
-        if number in self.plan.stagings:
-            x_step = position_bytes(stage, tile)
-            pitch = x_step * (tile.end_x - tile.first_x)
-            return self.plan.stagings[number].address, x_step, pitch
-        first = stage.first_byte(tile.image, tile.first_row, tile.first_x, tile.first_block)
-        address = self.plan.tensor_buffers[stage.output].address + first
-        return address, stage.x_step, stage.row_step
+            return
+        for plane in range(tile.end_block - tile.first_block):
+            yield {
+                **fields,
+                "oc_blocks": 1,
+                "weight_addr": fields["weight_addr"] + plane * self.config.tile_bytes,
+                "acc_addr": fields["acc_addr"] + plane * tile.positions,
+                "input_addr": fields["input_addr"] + plane * apart,
+            }
 
     def _chunk_addresses(self, number: int, stage: ArrayStage, tile: ArrayTile) -> tuple[int, int]:
         """Return where a tile's first weights and first parameters lie; 0 for no parameters."""
@@ -225,6 +226,12 @@ class _Emitter:
             params = base + blocks * size + offset * param_bytes
         # Without parameters the address means nothing, and might be the end of the scratchpad.
         return weights, params if param_bytes else 0
+
+
+def _moved(post: Fields, address: int) -> Fields:
+    """Return the fields of a POST whose addresses count from `address` on."""
+    addresses = ("source_addr", "dest_addr")
+    return {**post, **{name: address + post.get(name, 0) for name in addresses}}
 
 
 def emit(

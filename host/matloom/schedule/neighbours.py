@@ -3,7 +3,7 @@
 from matloom.arch.config import Config
 from matloom.schedule.cutting import BLOCK_ENTRIES
 from matloom.schedule.segment import Segment
-from matloom.select.space_to_depth import PolyphaseWindow
+from matloom.select.layout.space_to_depth import PolyphaseWindow
 from matloom.select.stage import ArrayStage, VectorStage
 
 __all__ = ["before_pooling", "by_blocks", "ending_by_blocks", "followed", "splits"]
@@ -17,7 +17,7 @@ def _widens(segment: Segment, index: int) -> bool:
     stage, after = segment.stages[index], segment.stages[min(index + 1, len(segment.stages) - 1)]
     if not isinstance(stage, ArrayStage) or not isinstance(after, ArrayStage):
         return False
-    return isinstance(stage.loop_nest, PolyphaseWindow) and after.oc_blocks >= stage.oc_blocks
+    return isinstance(stage.loop_nest, PolyphaseWindow) and after.grid.blocks >= stage.grid.blocks
 
 
 def ending_by_blocks(segment: Segment) -> set[int]:
@@ -36,11 +36,11 @@ def by_blocks(segment: Segment, index: int, config: Config) -> bool:
 
     def small(number: int) -> bool:
         stage = segment.stages[number] if 0 <= number < len(segment.stages) else None
-        if not isinstance(stage, ArrayStage) or stage.oc_blocks == 1:
+        if not isinstance(stage, ArrayStage) or stage.grid.blocks == 1:
             return False
-        positions = stage.out_rows * stage.width
+        positions = stage.grid.rows * stage.grid.width
         half = stage.entries(config)
-        return positions <= half and positions * stage.oc_blocks > BLOCK_ENTRIES
+        return positions <= half and positions * stage.grid.blocks > BLOCK_ENTRIES
 
     def apart(number: int) -> bool:
         stage = segment.stages[number] if 0 <= number < len(segment.stages) else None

@@ -16,8 +16,8 @@ from matloom.schedule.neighbours import (
 from matloom.schedule.params import UNBOUNDED, Candidate, TilingParams, Weights
 from matloom.schedule.plan import Plan, ScheduleParams
 from matloom.schedule.segment import Segment
+from matloom.select.layout.space_to_depth import PolyphaseWindow
 from matloom.select.sliding import SlidingWindow
-from matloom.select.space_to_depth import PolyphaseWindow
 from matloom.select.stage import ArrayStage, Stage, VectorStage
 
 __all__ = [
@@ -214,15 +214,15 @@ def _streams(stage: Stage, config: Config) -> bool:
     """
     if isinstance(stage, VectorStage):
         return False
-    positions = stage.images * stage.out_rows * stage.width
-    inputs = stage.images * stage.in_rows * stage.in_row_bytes
-    both, most = inputs + positions * stage.position_bytes, config.spad_bytes // 2
+    positions = stage.grid.images * stage.grid.rows * stage.grid.width
+    inputs = stage.grid.images * stage.input_layout.rows * stage.input_layout.row_bytes
+    both, most = inputs + positions * stage.grid.position_bytes, config.spad_bytes // 2
     tiles = max(-(-positions // stage.entries(config)), -(-both // most))
     if both <= most:
         return False
     weights, block_bytes = stage.weights.nbytes, stage.weights.shape[1] + stage.params.shape[1]
     chunk_blocks = max(1, min(_CHUNK_BYTES, config.spad_bytes // 8) // block_bytes)
-    once = weights + inputs * -(-stage.oc_blocks // chunk_blocks)
+    once = weights + inputs * -(-stage.grid.blocks // chunk_blocks)
     return bool(weights * tiles + inputs < _STREAMED_BYTES * once)
 
 
@@ -230,7 +230,7 @@ def _waits_for_weights(stage: Stage, machine: Machine) -> bool:
     """Return whether a weight tile takes longer to arrive than to use."""
     if isinstance(stage, VectorStage) or stage.loop_nest.weights_fixed:
         return False
-    positions = stage.images * stage.out_rows * stage.width
+    positions = stage.grid.images * stage.grid.rows * stage.grid.width
     return positions < machine.transfer_cycles(machine.config.tile_bytes)
 
 
@@ -243,7 +243,9 @@ def _reads_weights_always(stage: Stage, config: Config) -> bool:
     """Return whether the bank of the weights is read in most cycles."""
     if not isinstance(stage, ArrayStage) or stage.loop_nest.weights_fixed or not _has_params(stage):
         return False
-    return stage.oc_blocks > 1 and stage.out_rows * stage.width < 2 * config.tile_load_cycles
+    return (
+        stage.grid.blocks > 1 and stage.grid.rows * stage.grid.width < 2 * config.tile_load_cycles
+    )
 
 
 def _hides_results(stage: Stage, machine: Machine) -> bool:

@@ -73,14 +73,11 @@ def finished_bytes(stage: Stage, tile: Tile) -> int:
     if isinstance(tile, VectorTile):
         return tile.end
     assert isinstance(stage, ArrayStage)
-    if tile.end_block < stage.oc_blocks or tile.end_x < stage.width:
+    if tile.end_block < stage.grid.blocks or tile.end_x < stage.grid.width:
         return 0
     if tile.end_step < stage.loop_nest.steps:
         return 0
-    if stage.placement is not None:
-        last = tile.image + 1 == stage.images and tile.end_row == stage.out_rows
-        return stage.placement.finished if last else 0
-    return (tile.image * stage.out_rows + tile.end_row) * stage.row_bytes
+    return stage.output_layout.finished(tile)
 
 
 def _can_interleave(segment: Segment, index: int, finished: dict[str, int]) -> bool:

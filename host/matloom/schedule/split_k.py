@@ -26,4 +26,4 @@ def shortest(config: Config) -> int:
 
 def long_rows(stage: ArrayStage, config: Config) -> int:
     """Return the rows of a tile of a long stage whose rows do not fit the tile as a whole."""
-    return min(stage.out_rows, -(-shortest(config) // stage.width))
+    return min(stage.grid.rows, -(-shortest(config) // stage.grid.width))

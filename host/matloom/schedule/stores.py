@@ -5,13 +5,12 @@ from matloom.schedule.dependencies import DependencyTracker
 from matloom.schedule.plan import Plan
 from matloom.schedule.segment import Place, Segment
 from matloom.schedule.sequence import Slot, finished_bytes
-from matloom.schedule.tiles import ArrayTile, Tile, position_bytes
+from matloom.schedule.tiles import ArrayTile, Tile
+from matloom.select.layout.base import Write
+from matloom.select.layout.dense import LONGEST_ROW, apart
 from matloom.select.stage import ArrayStage, Stage
 
-__all__ = ["LONGEST_ROW", "Stores"]
-
-#: Bytes that a row of a LOAD or STORE may have.
-LONGEST_ROW = 2**21 - 1
+__all__ = ["Stores"]
 
 #: Bytes of last rows that are stored at once: in parts they would take as long.
 _FEW = 64
@@ -45,10 +44,11 @@ class Stores:
             tensor_buffer = (
                 stage.output in self.segment.results and stage.output in self.plan.tensor_buffers
             )
-            whole = tile.first_x == 0 and tile.end_x == stage.width
-            contiguous = stage.placement is None and stage.blocks is None and stage.limbs == 1
-            several = 0 < tile.first_block < tile.end_block == stage.oc_blocks
-            many = tile.positions * stage.position_bytes > _FEW
+            layout, grid = stage.output_layout, stage.grid
+            whole = tile.first_x == 0 and tile.end_x == grid.width
+            contiguous = layout.contiguous and layout.limbs == 1
+            several = 0 < tile.first_block < tile.end_block == grid.blocks
+            many = tile.positions * grid.position_bytes > _FEW
             many &= stage.output not in self.segment.views
             if tensor_buffer and whole and contiguous and several and many:
                 found[slot.stage] = tile
@@ -102,7 +102,7 @@ class Stores:
         end = self._finished(stage, tile)
         start = self.stored[stage.output]
         self.stored[stage.output] = end
-        limbs, apart = (stage.limbs, stage.size) if isinstance(stage, ArrayStage) else (1, 0)
+        limbs, apart = stage.output_layout.limbs, stage.output_layout.size
         for limb in range(limbs):
             first = start + limb * apart
             address = self.plan.tensor_buffers[stage.output].address + first
@@ -111,17 +111,17 @@ class Stores:
 
     def _blocks(self, stage: ArrayStage, tile: ArrayTile, first: int, timestamp: int) -> None:
         """Store the positions of a tile, of each from output block `first` to the tile's last."""
-        start = stage.first_byte(tile.image, tile.first_row, tile.first_x, first)
-        end = min(tile.end_block * stage.block_bytes, stage.position_bytes)
+        start = stage.output_layout.byte(tile.image, tile.first_row, tile.first_x, first)
+        size = stage.grid.bytes_in(tile._replace(first_block=first))
         place = self._place(stage.output)
-        step = stage.x_step if tile.positions > 1 else 0
+        step = stage.output_layout.strides[0] if tile.positions > 1 else 0
         self.order.append(
             Opcode.STORE,
             timestamp=timestamp,
             region=place.region,
             dram_offset=place.offset + start,
             spad_addr=self.plan.tensor_buffers[stage.output].address + start,
-            row_bytes=end - first * stage.block_bytes,
+            row_bytes=size,
             rows=tile.positions,
             planes=1,
             dram_row_step=step,
@@ -146,24 +146,23 @@ class Stores:
 
     def _tile(self, stage: ArrayStage, tile: ArrayTile, address: int, timestamp: int) -> None:
         """Store a tile that lies by itself at an address."""
-        apart = position_bytes(stage, tile) * tile.positions
-        for limb in range(stage.limbs):
-            last = timestamp if limb + 1 == stage.limbs else 0
-            self._limb(stage, tile, limb, address + limb * apart, last)
+        layout = stage.output_layout
+        for home, here in zip(layout.writes(tile), apart(layout, tile), strict=True):
+            last = timestamp if home.limb + 1 == layout.limbs else 0
+            self._limb(stage, tile, home, address + here.first_byte, last)
 
     def _limb(
-        self, stage: ArrayStage, tile: ArrayTile, limb: int, address: int, timestamp: int
+        self, stage: ArrayStage, tile: ArrayTile, home: Write, address: int, timestamp: int
     ) -> None:
-        width, height = tile.end_x - tile.first_x, tile.end_row - tile.first_row
-        size = position_bytes(stage, tile)
-        start = stage.first_byte(tile.image, tile.first_row, tile.first_x, tile.first_block)
-        start += limb * stage.size
-        joined = size == stage.x_step
-        if joined and width * size == stage.row_step:
-            end = start + height * stage.row_step
+        """Store a limb of a tile that lies by itself at an address to its home."""
+        width, height = tile.end_x - tile.first_x, tile.height
+        start, step, row_step, size = home.first_byte, home.x_step, home.row_step, home.size
+        joined = size == step
+        if joined and width * size == row_step:
+            end = start + height * row_step
             self._linear(stage.output, start, end, address, timestamp)
             return
-        rows, row_bytes, step = width, size, stage.x_step
+        rows, row_bytes = width, size
         if joined:
             rows, row_bytes, step = 1, width * size, 0
         place = self._place(stage.output)
@@ -177,7 +176,7 @@ class Stores:
             rows=rows,
             planes=height,
             dram_row_step=step,
-            dram_plane_step=stage.row_step if height > 1 else 0,
+            dram_plane_step=row_step if height > 1 else 0,
             spad_row_step=size if rows > 1 else 0,
             spad_plane_step=width * size if height > 1 else 0,
         )

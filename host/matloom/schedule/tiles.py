@@ -15,7 +15,6 @@ __all__ = [
     "VectorTile",
     "exec_fields",
     "input_box",
-    "position_bytes",
 ]
 
 
@@ -82,12 +81,6 @@ def exec_fields(stage: ArrayStage, tile: ArrayTile, config: Config) -> dict[str,
     if tile.row_step > 1:
         fields |= {"height": tile.height, "y_step": tile.row_step * fields["y_step"]}
     return narrowed(fields, tile.first_step, tile.end_step, config.rows)
-
-
-def position_bytes(stage: ArrayStage, tile: ArrayTile) -> int:
-    """Return the bytes of a position that a tile makes, of each limb."""
-    last = stage.tail if tile.end_block == stage.oc_blocks else stage.block_bytes
-    return (tile.end_block - tile.first_block - 1) * stage.block_bytes + last
 
 
 def input_box(stage: ArrayStage, tile: ArrayTile, config: Config) -> Box:

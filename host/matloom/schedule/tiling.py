@@ -9,7 +9,7 @@ from matloom.arch.config import Config
 from matloom.cost import exec_cycles, vector_cycles
 from matloom.schedule.cutting import chunks, cut
 from matloom.schedule.params import TilingParams, Weights
-from matloom.schedule.tiles import ArrayTile, Chunk, Tile, input_box, position_bytes
+from matloom.schedule.tiles import ArrayTile, Chunk, Tile, input_box
 from matloom.select.exec_steps import Box
 from matloom.select.stage import ArrayStage, Stage, VectorStage
 
@@ -97,7 +97,7 @@ class Tiling:
         for tile in self.tiles:
             if isinstance(tile, ArrayTile):
                 assert isinstance(stage, ArrayStage)
-                sizes.append(stage.limbs * tile.positions * position_bytes(stage, tile))
+                sizes.append(stage.output_layout.limbs * tile.positions * stage.grid.bytes_in(tile))
             else:
                 sizes.append(tile.end - tile.start)
         return sizes
@@ -177,23 +177,23 @@ def flat_input_range(stage: VectorStage, start: int, end: int) -> InputRange:
 
 def _array_input_range(stage: ArrayStage, tile: ArrayTile, box: Box) -> InputRange:
     """Return the rows of a box in a tensor: whole rows in one piece unless narrow ones save."""
-    start = (tile.image * stage.in_rows + box.low) * stage.in_row_bytes
+    pitch = stage.input_layout.row_bytes
+    start = (tile.image * stage.input_layout.rows + box.low) * pitch
     rows, width = box.high - box.low, box.right - box.left
-    if rows > 1 and stage.in_row_bytes - width <= _NARROWER:
-        return InputRange(start=start, rows=1, width=rows * stage.in_row_bytes, pitch=0)
-    return InputRange(start=start + box.left, rows=rows, width=width, pitch=stage.in_row_bytes)
+    if rows > 1 and pitch - width <= _NARROWER:
+        return InputRange(start=start, rows=1, width=rows * pitch, pitch=0)
+    return InputRange(start=start + box.left, rows=rows, width=width, pitch=pitch)
 
 
 def _addend_range(stage: ArrayStage, tile: ArrayTile) -> InputRange:
     """Return the positions of a tile in a tensor that is laid out as the output."""
     # Positions are then as far apart from row to row as in a row.
-    assert stage.placement is None
-    assert tile.height == 1 or (tile.first_x, tile.end_x) == (0, stage.width)
-    start = stage.first_byte(tile.image, tile.first_row, tile.first_x, tile.first_block)
-    width = position_bytes(stage, tile)
-    if width == stage.position_bytes:
+    assert stage.output_layout.contiguous
+    assert tile.height == 1 or (tile.first_x, tile.end_x) == (0, stage.grid.width)
+    ((start, pitch, _row_step, width, *_),) = stage.output_layout.writes(tile)
+    if width == pitch:
         return InputRange(start=start, rows=1, width=tile.positions * width, pitch=0)
-    return InputRange(start=start, rows=tile.positions, width=width, pitch=stage.position_bytes)
+    return InputRange(start=start, rows=tile.positions, width=width, pitch=pitch)
 
 
 def _cycles(stage: Stage, tile: Tile, config: Config) -> int:
@@ -203,9 +203,9 @@ def _cycles(stage: Stage, tile: Tile, config: Config) -> int:
         return exec_cycles(
             stage.loop_nest.vectors(tile.height, tile.end_x - tile.first_x),
             (tile.end_step - tile.first_step) * (tile.end_block - tile.first_block),
-            tile.entries * stage.halves * stage.limbs,
+            tile.entries * stage.accumulators_per_block * stage.output_layout.limbs,
             config,
-            weights_fixed=bool(stage.loop_nest.weights_fixed),
+            weights_fixed=stage.loop_nest.weights_fixed,
         )
     assert isinstance(stage, VectorStage)
     vectors = -(-(tile.end - tile.start) // (config.columns * stage.element_bytes))

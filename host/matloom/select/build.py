@@ -1,5 +1,6 @@
 """Stages of dense and depthwise convolutions, from window, filters, bias and scales."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -8,9 +9,11 @@ import numpy as np
 from matloom.arch.config import WINDOW_TAPS, Config
 from matloom.arch.modes import NARROW_MODES
 from matloom.cost import step_cycles
+from matloom.select.layout.base import Grid, OutputLayout
+from matloom.select.layout.dense import Dense, DenseInput
 from matloom.select.requantisation import Requantisation
 from matloom.select.sliding import LONGEST_LINE, LONGEST_SKIP, SlidingWindow, sliding_tiles
-from matloom.select.stage import ArrayStage, LoopNest, OutputPlacement
+from matloom.select.stage import ArrayStage, LoopNest, Walk
 from matloom.select.weights import (
     block_diagonal,
     depthwise_as_dense,
@@ -65,8 +68,13 @@ class Convolution:
         int32 (channels,).
     macs:
         Multiply-accumulates of the operator where they are not those of the filters.
-    placement, mode, limbs:
-        As those of an `ArrayStage`.
+    place:
+        Gives the outputs their layout in a tensor that other stages write as well; None for a
+        tensor of their own.
+    mode:
+        As that of an `ArrayStage`.
+    limbs:
+        Byte limbs of each sum that are stored (`OutputLayout`).
     """
 
     name: str
@@ -79,7 +87,7 @@ class Convolution:
     scale: Requantisation
     config: Config
     macs: int | None = None
-    placement: OutputPlacement | None = None
+    place: Callable[..., OutputLayout] | None = None
     mode: str = "i8xi8"
     limbs: int = 1
 
@@ -89,7 +97,7 @@ class Convolution:
         positions = self.window.images * self.window.out_height * self.window.out_width
         return positions * self.filters.size if self.macs is None else self.macs
 
-    def params(self, sums: np.ndarray, channels: int, pack: int, halves: int) -> np.ndarray:
+    def params(self, sums: np.ndarray, channels: int, pack: int, accumulators: int) -> np.ndarray:
         """Return parameter blocks, with `sums` of each channel's filter for the zero point."""
         by_channel = None
         if self.scale.by_channel:
@@ -99,7 +107,7 @@ class Convolution:
             )
         folded = fold_zero_point(self.bias, sums, self.input_zero)
         bias = _columns(folded, channels, pack)
-        return parameter_blocks(bias, by_channel, self.config, halves=halves)
+        return parameter_blocks(bias, by_channel, self.config, halves=accumulators)
 
     def stage(self, window: Window, pack: int, block: int, **more: Any) -> ArrayStage:
         """Return a stage that makes `pack` positions at a time, in blocks of so many channels.
@@ -107,22 +115,24 @@ class Convolution:
         The depth of `window` is in bytes; `more` are the stage's members that are not of shape.
         """
         channels, size = len(self.bias), self.scale.element_bytes
-        width, oc_blocks = window.out_width // pack, -(-pack * channels // block)
+        grid = Grid(
+            images=window.images,
+            rows=window.out_height,
+            width=window.out_width // pack,
+            position_bytes=pack * channels * size,
+            block_bytes=block * size,
+        )
+        dense = Dense(grid=grid, limbs=self.limbs)
         return ArrayStage(
             name=self.name,
             nodes=self.nodes,
             inputs=self.tensors[:1],
             output=self.tensors[1],
-            images=window.images,
-            in_rows=window.in_height,
-            in_row_bytes=window.in_width * window.depth,
-            out_rows=window.out_height,
-            width=width,
-            position_bytes=pack * channels * size,
-            oc_blocks=oc_blocks,
-            block_bytes=block * size,
-            tail=(pack * channels - (oc_blocks - 1) * block) * size,
-            regions=whole(window, width, {"channel_bias": 1, **self.scale.post()}),
+            input_layout=DenseInput(
+                rows=window.in_height, row_bytes=window.in_width * window.depth
+            ),
+            output_layout=dense if self.place is None else self.place(grid=grid),
+            regions=whole(window, grid.width, {"channel_bias": 1, **self.scale.post()}),
             macs=self.all_macs,
             mode=self.mode,
             element_bytes=size,
@@ -133,10 +143,10 @@ class Convolution:
 def convolution_stage(layer: Convolution) -> ArrayStage:
     """Return a dense convolution."""
     window, config = layer.window, layer.config
-    channels, halves = layer.filters.shape[0], 2 if layer.mode in NARROW_MODES else 1
-    block = halves * config.columns
+    channels, accumulators = layer.filters.shape[0], 2 if layer.mode in NARROW_MODES else 1
+    block = accumulators * config.columns
     single_run = window.dilation_x == 1
-    packs = single_run and layer.placement is None
+    packs = single_run and layer.place is None
     pack = _pack(window, channels, block, config) if packs else 1
     shift = window.stride_x * window.depth
     matrices = run_matrices(layer.filters, single_run=single_run, pack=pack, shift=shift)
@@ -159,10 +169,8 @@ def convolution_stage(layer: Convolution) -> ArrayStage:
         pack,
         block,
         loop_nest=loop_nest,
-        weights=weight_tiles(matrices, config, narrow=halves > 1),
-        params=layer.params(sums, channels, pack, halves),
-        placement=layer.placement,
-        limbs=layer.limbs,
+        weights=weight_tiles(matrices, config, narrow=accumulators > 1),
+        params=layer.params(sums, channels, pack, accumulators),
     )
 
 
@@ -186,7 +194,7 @@ def depthwise_stage(layer: Convolution) -> ArrayStage:
         return convolution_stage(
             replace(layer, window=in_bytes, filters=spread, macs=layer.all_macs)
         )
-    loop_nest: LoopNest | SlidingWindow
+    loop_nest: Walk
     if slides:
         loop_nest = _sliding_window(window, layer.input_zero, config)
         weights = sliding_tiles(filters, config)

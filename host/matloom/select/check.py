@@ -59,13 +59,13 @@ def check_stages(
     known, complete = set(outside), set[str]()
     for stage in stages:
         for name in stage.inputs:
-            folded = isinstance(stage, ArrayStage) and stage.row_folding is not None
+            loaded = stage.input_layout.source is not None
             # A constant that is broadcast has a name of its own: tensor "as" shape.
-            there = name in known or folded or name.partition(" as (")[0] in known
+            there = name in known or loaded or name.partition(" as (")[0] in known
             _require(there, phase, stage.name, "read a tensor that is made before", name)
         again = stage.output in complete
         _require(not again, phase, stage.name, "write no tensor that is complete", stage.output)
-        if not isinstance(stage, ArrayStage) or stage.placement is None:
+        if not stage.output_layout.shared:
             complete.add(stage.output)
         known.add(stage.output)
         _check_table(stage, config, phase)
@@ -91,15 +91,13 @@ def _check_array(stage: ArrayStage, config: Config, phase: str) -> None:
     """Check that shapes agree, that each position has one POST, and that fields hold the loops."""
     name, nest = stage.name, stage.loop_nest
     _require(stage.mode in config.mac_modes, phase, name, "have a mode of the engine", stage.mode)
-    whole = (stage.oc_blocks - 1) * stage.block_bytes + stage.tail
-    _require(whole == stage.position_bytes, phase, name, "have blocks that are a position", whole)
     steps = 1 if nest.weights_fixed else nest.steps
-    expected = (stage.oc_blocks, steps * config.tile_bytes)
+    expected = (stage.grid.blocks, steps * config.tile_bytes)
     shape = stage.weights.shape
     _require(shape == expected, phase, name, f"have weights of shape {expected}", shape)
     blocks = stage.params.shape[0]
-    _require(blocks == stage.oc_blocks, phase, name, "have parameters for each block", blocks)
-    covered = np.zeros((stage.out_rows, stage.width), np.uint8)
+    _require(blocks == stage.grid.blocks, phase, name, "have parameters for each block", blocks)
+    covered = np.zeros((stage.grid.rows, stage.grid.width), np.uint8)
     for region in stage.regions:
         covered[region.first_row : region.end_row, region.first_x : region.end_x] += 1
     once = bool((covered == 1).all())

@@ -1,5 +1,6 @@
 """Stages that copy boxes of a tensor, with strides and padding, to strided addresses."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -7,7 +8,9 @@ import numpy as np
 from matloom.arch.config import Config
 from matloom.arch.isa import Opcode, largest
 from matloom.select.context import Unsupported, unchanged
-from matloom.select.stage import ArrayStage, LoopNest, OutputPlacement, Region
+from matloom.select.layout.base import Grid, OutputLayout
+from matloom.select.layout.dense import Dense, DenseInput
+from matloom.select.stage import ArrayStage, LoopNest, Region
 from matloom.select.weights import identity_tile
 
 __all__ = ["Axis", "Copy", "copy_stage", "lines", "planes", "whole"]
@@ -189,12 +192,21 @@ def copy_stage(
     tensors: tuple[str, str],
     copy: Copy,
     config: Config,
-    placement: OutputPlacement | None = None,
+    place: Callable[..., OutputLayout] = Dense,
     complement: bool = False,
 ) -> ArrayStage:
-    """Return a copy; with `complement` each byte x becomes -1 - x."""
+    """Return a copy; with `complement` each byte x becomes -1 - x.
+
+    `place` makes the layout of its outputs from their grid.
+    """
     block = min(config.rows, config.columns)
-    oc_blocks = -(-copy.position_bytes // block)
+    grid = Grid(
+        images=copy.images,
+        rows=copy.out_rows,
+        width=copy.width,
+        position_bytes=copy.position_bytes,
+        block_bytes=block,
+    )
     tile = identity_tile(config)
     if complement:
         tile = (-tile.view(np.int8)).view(np.uint8)
@@ -205,19 +217,11 @@ def copy_stage(
         nodes=nodes,
         inputs=tensors[:1],
         output=tensors[1],
-        images=copy.images,
-        in_rows=copy.in_rows,
-        in_row_bytes=copy.in_row_bytes,
-        out_rows=copy.out_rows,
-        width=copy.width,
-        position_bytes=copy.position_bytes,
-        oc_blocks=oc_blocks,
-        block_bytes=block,
-        tail=copy.position_bytes - (oc_blocks - 1) * block,
+        input_layout=DenseInput(rows=copy.in_rows, row_bytes=copy.in_row_bytes),
+        output_layout=place(grid=grid),
         loop_nest=_loop_nest(copy, block),
         regions=(region,),
-        weights=np.broadcast_to(tile, (oc_blocks, tile.size)),
-        params=np.zeros((oc_blocks, 0), np.uint8),
+        weights=np.broadcast_to(tile, (grid.blocks, tile.size)),
+        params=np.zeros((grid.blocks, 0), np.uint8),
         macs=0,
-        placement=placement,
     )

@@ -94,13 +94,14 @@ def _ranges(fields: dict[str, int], oc_blocks: int, array_rows: int) -> tuple[in
 def box(stage: ArrayStage, fields: dict[str, int], oc_blocks: int, array_rows: int) -> Box:
     """Return the part inside of the image of what an EXEC addresses, at least one byte."""
     top, bottom, left, right = _ranges(fields, oc_blocks, array_rows)
-    low = min(max(top, 0), stage.in_rows - 1)
-    start = min(max(left, 0), stage.in_row_bytes - 1)
+    rows, row_bytes = stage.input_layout.rows, stage.input_layout.row_bytes
+    low = min(max(top, 0), rows - 1)
+    start = min(max(left, 0), row_bytes - 1)
     return Box(
         low=low,
-        high=max(low + 1, min(bottom, stage.in_rows)),
+        high=max(low + 1, min(bottom, rows)),
         left=start,
-        right=max(start + 1, min(right, stage.in_row_bytes)),
+        right=max(start + 1, min(right, row_bytes)),
     )
 
 

@@ -10,6 +10,8 @@ from matloom.ir.attributes import Activation, MatrixProduct
 from matloom.ir.graph import Array
 from matloom.select.context import Context, Unsupported
 from matloom.select.float_posts import LIMITS, NOTHING, addend_post, float_post, result_post
+from matloom.select.layout.base import Grid
+from matloom.select.layout.dense import Dense, DenseInput
 from matloom.select.stage import ArrayStage, LoopNest
 from matloom.select.weights import parameter_blocks
 from matloom.select.window import Window, dense_window, whole
@@ -122,8 +124,14 @@ def _stage(
     pixel = window.depth * number
     taps = -(-window.kernel_width * window.depth // config.float_rows)
     size = context.output.element_bytes
-    blocks = -(-channels // config.columns)
-    params = np.zeros((blocks, 0), np.uint8)
+    grid = Grid(
+        images=window.images,
+        rows=window.out_height,
+        width=window.out_width,
+        position_bytes=channels * size,
+        block_bytes=config.columns * size,
+    )
+    params = np.zeros((grid.blocks, 0), np.uint8)
     if "channel_bias" in post:
         bias = context.bias(channels).astype(np.float32).view(np.int32)
         params = parameter_blocks(bias, None, config)
@@ -132,15 +140,8 @@ def _stage(
         nodes=context.nodes,
         inputs=context.ends[:1],
         output=context.ends[1],
-        images=window.images,
-        in_rows=window.in_height,
-        in_row_bytes=window.in_width * pixel,
-        out_rows=window.out_height,
-        width=window.out_width,
-        position_bytes=channels * size,
-        oc_blocks=blocks,
-        block_bytes=config.columns * size,
-        tail=(channels - (blocks - 1) * config.columns) * size,
+        input_layout=DenseInput(rows=window.in_height, row_bytes=window.in_width * pixel),
+        output_layout=Dense(grid=grid),
         loop_nest=_loop_nest(window, taps, mode, config),
         regions=whole(window, window.out_width, post),
         weights=_tiles(patterns, taps, config),

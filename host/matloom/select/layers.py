@@ -22,7 +22,7 @@ from matloom.ir.scales import (
 from matloom.select.build import Convolution, convolution_stage, depthwise_stage
 from matloom.select.context import Context, Unsupported
 from matloom.select.float_layers import float_stage
-from matloom.select.fold_rows import fastest
+from matloom.select.layout.row_folding import fastest
 from matloom.select.requantisation import Requantisation
 from matloom.select.stage import ArrayStage, Stage
 from matloom.select.weights import depthwise_as_dense

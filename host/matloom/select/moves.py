@@ -2,7 +2,8 @@
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
 from matloom.ir.attributes import Axis as AlongAxis
 from matloom.ir.attributes import Pad, Resize, Slice, Split, Transpose
@@ -10,7 +11,10 @@ from matloom.ir.graph import Array, Op
 from matloom.ir.scales import nearest
 from matloom.select.context import Context, Unsupported
 from matloom.select.copies import Axis, Copy, copy_stage, lines, planes, whole
-from matloom.select.stage import ArrayStage, OutputPlacement
+from matloom.select.layout.base import OutputLayout
+from matloom.select.layout.dense import Dense
+from matloom.select.layout.placed import Placed
+from matloom.select.stage import ArrayStage
 
 __all__ = ["join_stages", "pad_stages", "resize_stages", "slice_stages", "split_stages", "swap"]
 
@@ -42,7 +46,7 @@ def _copy(
     copy: Copy,
     source: int = 0,
     result: int = 0,
-    placement: OutputPlacement | None = None,
+    place: Callable[..., OutputLayout] = Dense,
 ) -> ArrayStage:
     return copy_stage(
         name=context.name,
@@ -50,7 +54,7 @@ def _copy(
         tensors=(context.sources[source], context.results[result]),
         copy=copy,
         config=context.config,
-        placement=placement,
+        place=place,
     )
 
 
@@ -112,15 +116,16 @@ def join_stages(context: Context) -> tuple[ArrayStage, ...]:
         size = tensor.size_bytes // outer
         copy = lines(outer, size, context.config)
         last = source + 1 == len(context.inputs)
-        placement = OutputPlacement(
+        place = partial(
+            Placed,
             offset=offset,
             x_step=copy.position_bytes,
             row_step=total,
             image_step=copy.out_rows * total,
-            finished=context.output.size_bytes if last else 0,
+            complete=context.output.size_bytes if last else 0,
             line=size,
         )
-        stages.append(_copy(context, copy, source=source, placement=placement))
+        stages.append(_copy(context, copy, source=source, place=place))
         offset += size
     return tuple(stages)
 
@@ -166,12 +171,13 @@ def resize_stages(context: Context) -> tuple[ArrayStage, ...]:
         _copy(
             context,
             copy,
-            placement=OutputPlacement(
+            place=partial(
+                Placed,
                 offset=y * row + x * depth,
                 x_step=across * depth,
                 row_step=down * row,
                 image_step=out_height * row,
-                finished=context.output.size_bytes if (y, x) == places[-1] else 0,
+                complete=context.output.size_bytes if (y, x) == places[-1] else 0,
             ),
         )
         for y, x in places
@@ -209,11 +215,12 @@ def swap(context: Context) -> tuple[ArrayStage, ...]:
         position_bytes=inner,
         x_step=inner,
     )
-    placement = OutputPlacement(
+    place = partial(
+        Placed,
         offset=0,
         x_step=high * inner,
         row_step=inner,
         image_step=rows * inner if before == 1 else high * low * inner,
-        finished=context.output.size_bytes,
+        complete=context.output.size_bytes,
     )
-    return (_copy(context, copy, placement=placement),)
+    return (_copy(context, copy, place=place),)

@@ -121,21 +121,22 @@ def _check(stage: Stage, config: Config) -> None:
     if not isinstance(stage, ArrayStage):
         return
     fields = stage.loop_nest.fields((0, 1), (0, 1), 0)
+    grid, (x_step, row_step) = stage.grid, stage.output_layout.strides
     values = {
         "kernel rows": fields["kernel_rows"],
         "kernel row step": fields["kernel_row_step"],
         "kernel columns": 1 if is_long(stage) else fields["kernel_cols"],
         "row stride": fields["y_step"],
         "blocks of the reduction": fields["blocks"],
-        "output blocks": stage.oc_blocks,
-        "bytes of an input row": stage.in_row_bytes,
-        "bytes of an output row": stage.row_bytes,
-        "input rows": stage.in_rows,
+        "output blocks": grid.blocks,
+        "bytes of an input row": stage.input_layout.row_bytes,
+        "bytes of an output row": grid.row_bytes,
+        "input rows": stage.input_layout.rows,
         "bytes between input positions": fields["x_step"],
         "bytes between taps": fields["kernel_col_step"],
-        "bytes of an output position": stage.position_bytes,
-        "bytes between output positions": stage.x_step,
-        "bytes between output rows": stage.row_step,
+        "bytes of an output position": grid.position_bytes,
+        "bytes between output positions": x_step,
+        "bytes between output rows": row_step,
     }
     for name, value in values.items():
         if value > _LARGEST[name]:

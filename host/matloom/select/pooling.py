@@ -6,6 +6,8 @@ import numpy as np
 
 from matloom.arch.numerics import Rounding, reciprocal
 from matloom.select.context import Context, Unsupported
+from matloom.select.layout.base import Grid
+from matloom.select.layout.dense import Dense, DenseInput
 from matloom.select.requantisation import Requantisation
 from matloom.select.stage import ArrayStage, LoopNest, Region
 from matloom.select.weights import identity_tile
@@ -32,25 +34,25 @@ def _pooling_stage(
         nest = LoopNest(**{**vars(nest), "x_step": block, "oc_step": 0})
         width, position_bytes = position_bytes // block, block
         regions = tuple(Region(**{**vars(region), "end_x": width}) for region in regions)
-    oc_blocks, tile = -(-position_bytes // block), identity_tile(config, word=word)
+    grid = Grid(
+        images=window.images,
+        rows=window.out_height,
+        width=width,
+        position_bytes=position_bytes,
+        block_bytes=block,
+    )
+    tile = identity_tile(config, word=word)
     return ArrayStage(
         name=context.name,
         nodes=context.nodes,
         inputs=context.sources[:1],
         output=context.results[0],
-        images=window.images,
-        in_rows=window.in_height,
-        in_row_bytes=window.in_width * window.depth,
-        out_rows=window.out_height,
-        width=width,
-        position_bytes=position_bytes,
-        oc_blocks=oc_blocks,
-        block_bytes=block,
-        tail=position_bytes - (oc_blocks - 1) * block,
+        input_layout=DenseInput(rows=window.in_height, row_bytes=window.in_width * window.depth),
+        output_layout=Dense(grid=grid),
         loop_nest=nest,
         regions=regions,
-        weights=np.broadcast_to(tile, (oc_blocks, tile.size)),
-        params=np.zeros((oc_blocks, 0), np.uint8),
+        weights=np.broadcast_to(tile, (grid.blocks, tile.size)),
+        params=np.zeros((grid.blocks, 0), np.uint8),
         macs=0,
         mode=context.mode,
         element_bytes=word,

@@ -1,28 +1,53 @@
 """Stages: operators in the terms of the engine, before they are cut into tiles."""
 
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 
 from matloom.arch.config import Config
 from matloom.arch.modes import NARROW_MODES
-from matloom.select.row_bands import Bands
-from matloom.select.row_folding import RowFolding
-from matloom.select.sliding import SlidingWindow
-from matloom.select.space_to_depth import Blocks, PolyphaseWindow
+from matloom.select.layout.base import Grid, InputLayout, OutputLayout
+from matloom.select.layout.dense import Dense, DenseInput
 
-__all__ = [
-    "ArrayStage",
-    "LoopNest",
-    "OutputPlacement",
-    "Posts",
-    "Region",
-    "Stage",
-    "VectorStage",
-]
+__all__ = ["ArrayStage", "LoopNest", "Posts", "Region", "Stage", "VectorStage", "Walk"]
 
 #: For each POST the number of its stage's input (None where it reads accumulators), its fields.
 Posts = tuple[tuple[int | None, dict[str, int]], ...]
+
+
+class Walk(Protocol):
+    """How EXEC walks over the input of a stage: taps one by one, or as a sliding window."""
+
+    @property
+    def steps(self) -> int:
+        """Reduction steps of one output block."""
+
+    @property
+    def kernel_rows(self) -> int:
+        """Input rows that an output row reads."""
+
+    @property
+    def kernel_row_step(self) -> int:
+        """Input rows from one of them to the next."""
+
+    @property
+    def y_step(self) -> int:
+        """Input rows from output row to output row."""
+
+    @property
+    def oc_step(self) -> int:
+        """Bytes of the input from output block to output block; 0 where all read the same."""
+
+    @property
+    def weights_fixed(self) -> bool:
+        """Whether one weight tile serves all steps and blocks."""
+
+    def vectors(self, height: int, width: int) -> int:
+        """Return about how many vectors a step streams for `height` rows of `width` outputs."""
+
+    def fields(self, rows: tuple[int, int], columns: tuple[int, int], block: int) -> dict[str, int]:
+        """Return fields of EXEC for outputs (half open) from an output block on."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,31 +113,6 @@ class Region:
 
 
 @dataclass(frozen=True, kw_only=True)
-class OutputPlacement:
-    """Where a stage's outputs lie in a tensor that several stages write (an output view).
-
-    Members
-    -------
-    offset:
-        The tensor's byte that comes first.
-    x_step, row_step, image_step:
-        Bytes from position to position, from row to row, from image to image.
-    finished:
-        Leading bytes of the tensor that are complete with this stage, 0 unless it is the last.
-    line:
-        For a stage that only copies the bytes of its input, in order: how many stay together,
-        such lines being `row_step` apart. 0 for any other stage.
-    """
-
-    offset: int
-    x_step: int
-    row_step: int
-    image_step: int
-    finished: int
-    line: int = 0
-
-
-@dataclass(frozen=True, kw_only=True)
 class ArrayStage:
     """An operator that streams through the array: convolution, dense layer, pooling.
 
@@ -122,64 +122,40 @@ class ArrayStage:
         The operator, and the numbers of the graph's nodes that it stands for.
     inputs, output:
         Tensor names; one input, and a second that is added to the sums where `addend_post` says so.
-    images, in_rows, in_row_bytes:
-        The input: `images` planes of rows, dense.
-    out_rows, width, position_bytes:
-        The output: for each image `out_rows` rows of `width` positions of contiguous bytes.
-    oc_blocks, block_bytes, tail:
-        Output blocks of a position, bytes from block to block, bytes of the last block. Where
-        `block_bytes` is less than the array's columns, each block needs instructions of its own.
-        In a narrow mode a block is a pair of the array's.
+    input_layout, output_layout:
+        How its input and its output lie on chip; `output_layout` has the grid of its outputs.
+    loop_nest:
+        How EXEC walks over the input.
+    regions:
+        Rectangles of the outputs, which cover each position once.
     weights, params:
-        uint8 arrays (oc_blocks, bytes): weight tiles in the order of the loops, and parameter
+        uint8 arrays (output blocks, bytes): weight tiles in the order of the loops, and parameter
         blocks. With `weights_fixed` all rows of `weights` are the same.
     mode:
         The number format of its products, one of `MAC_MODES`.
     element_bytes:
         Of a number of the output.
-    limbs:
-        Byte limbs that are stored of each sum; each limb is a tensor, and they are contiguous.
-    row_folding:
-        How LOADs fold rows of the input into channels; None where they copy it.
-    placement:
-        Where the output lies in a larger tensor; None where it is a dense tensor of its own.
-    blocks:
-        The space-to-depth layout of the output, if it has one.
-    bands:
-        The layout of the output as two bands of rows, if it has that; no region has rows of both.
     table:
         uint8 (256,): the result for each unsigned byte, applied last; None for no table.
     addend_post:
         Fields of the POST that adds the second input, laid out as the output, to the sums of a
-        tile before its results are made; None for none. Only where there is one limb, and the
-        output is a dense tensor of its own.
+        tile before its results are made; None for none. Only where the output is dense and
+        has one limb.
     """
 
     name: str
     nodes: tuple[int, ...]
     inputs: tuple[str, ...]
     output: str
-    images: int
-    in_rows: int
-    in_row_bytes: int
-    out_rows: int
-    width: int
-    position_bytes: int
-    oc_blocks: int
-    block_bytes: int
-    tail: int
-    loop_nest: LoopNest | SlidingWindow | PolyphaseWindow
+    input_layout: InputLayout
+    output_layout: OutputLayout
+    loop_nest: Walk
     regions: tuple[Region, ...]
     weights: np.ndarray = field(repr=False)
     params: np.ndarray = field(repr=False)
     macs: int
     mode: str = "i8xi8"
     element_bytes: int = 1
-    limbs: int = 1
-    row_folding: RowFolding | None = None
-    placement: OutputPlacement | None = None
-    blocks: Blocks | None = None
-    bands: Bands | None = None
     table: np.ndarray | None = field(default=None, repr=False)
     addend_post: dict[str, int] | None = None
 
@@ -189,31 +165,25 @@ class ArrayStage:
         return None if self.addend_post is None else self.inputs[1]
 
     @property
-    def x_step(self) -> int:
-        """Bytes of the output tensor from position to position."""
-        return self.position_bytes if self.placement is None else self.placement.x_step
+    def grid(self) -> Grid:
+        """Its outputs: images, rows, positions, blocks."""
+        return self.output_layout.grid
 
     @property
-    def row_step(self) -> int:
-        """Bytes of the output tensor from row to row."""
-        return self.row_bytes if self.placement is None else self.placement.row_step
-
-    def first_byte(self, image: int, row: int, x: int, block: int) -> int:
-        """Return the byte of the output tensor at which a block of a position begins."""
-        if self.placement is None:
-            first = image * self.out_rows * self.row_bytes
-        else:
-            first = self.placement.offset + image * self.placement.image_step
-        return first + row * self.row_step + x * self.x_step + block * self.block_bytes
+    def makes_dense_bytes(self) -> bool:
+        """Whether POST writes one byte of each sum, to a dense tensor, and adds nothing to it."""
+        layout = self.output_layout
+        single = layout.limbs == self.accumulators_per_block == self.element_bytes == 1
+        return layout.contiguous and single and self.addend_post is None
 
     @property
-    def halves(self) -> int:
+    def accumulators_per_block(self) -> int:
         """Blocks of the array's columns that an output block stands for."""
         return 2 if self.mode in NARROW_MODES else 1
 
     def entries(self, config: Config) -> int:
         """Return how many accumulator entries, or pairs of them, are in a half."""
-        return config.acc_entries // 2 // self.halves
+        return config.acc_entries // 2 // self.accumulators_per_block
 
     @property
     def depthwise(self) -> bool:
@@ -221,14 +191,9 @@ class ArrayStage:
         return self.loop_nest.oc_step > 0 and not self.loop_nest.weights_fixed
 
     @property
-    def row_bytes(self) -> int:
-        """Bytes of an output row."""
-        return self.width * self.position_bytes
-
-    @property
     def size(self) -> int:
         """Bytes of the output, of each limb."""
-        return self.images * self.out_rows * self.row_bytes
+        return self.grid.size
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -271,6 +236,18 @@ class VectorStage:
     repeated: tuple[int, ...] = ()
     table: np.ndarray | None = field(default=None, repr=False)
     passes_on: bool = False
+
+    @property
+    def input_layout(self) -> InputLayout:
+        """Its inputs, as one row of bytes."""
+        return DenseInput(rows=1, row_bytes=self.size * self.input_ratio)
+
+    @property
+    def output_layout(self) -> OutputLayout:
+        """Its output, as one position."""
+        size = self.size
+        grid = Grid(images=1, rows=1, width=1, position_bytes=size, block_bytes=size)
+        return Dense(grid=grid)
 
 
 Stage = ArrayStage | VectorStage

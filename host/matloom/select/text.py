@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Mapping
 
 from matloom.select.partition import EngineRun, HostRun
-from matloom.select.space_to_depth import PolyphaseWindow
 from matloom.select.stage import ArrayStage, Stage
 
 __all__ = ["run_lines", "stage_line"]
@@ -21,21 +20,14 @@ def stage_line(stage: Stage) -> str:
 def _array(stage: ArrayStage) -> str:
     """Return how a stage uses the array."""
     kind = type(stage.loop_nest).__name__
-    shape = f"{stage.images} x {stage.out_rows} x {stage.width} x {stage.position_bytes} bytes"
+    grid = stage.grid
+    shape = f"{grid.images} x {grid.rows} x {grid.width} x {grid.position_bytes} bytes"
     text = (
-        f"{kind} of {stage.loop_nest.steps} steps, {stage.oc_blocks} output blocks, "
+        f"{kind} of {stage.loop_nest.steps} steps, {grid.blocks} output blocks, "
         f"{shape}, {stage.mode}, {stage.weights.nbytes} bytes of weights"
     )
-    if stage.placement is not None:
-        text += f", from byte {stage.placement.offset} of a larger tensor"
-    if stage.row_folding is not None:
-        text += f", {stage.row_folding.channels} rows as channels"
-    if stage.blocks is not None:
-        text += ", makes 2 x 2 blocks"
-    if stage.bands is not None:
-        text += ", makes two bands of rows"
-    if isinstance(stage.loop_nest, PolyphaseWindow):
-        text += ", reads 2 x 2 blocks"
+    for verb, layout in (("makes", stage.output_layout), ("reads", stage.input_layout)):
+        text += f", {verb} {layout.text}" if layout.text else ""
     return text + _table(stage)
 
 

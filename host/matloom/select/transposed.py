@@ -1,7 +1,8 @@
 """Stages of transposed convolutions: one for each phase of the strides."""
 
 import itertools
-from dataclasses import replace
+from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
@@ -10,7 +11,9 @@ from matloom.ir.graph import Array
 from matloom.select.build import Convolution, convolution_stage
 from matloom.select.context import Context, Unsupported
 from matloom.select.layers import layer_mode
-from matloom.select.stage import ArrayStage, OutputPlacement, Stage
+from matloom.select.layout.base import OutputLayout
+from matloom.select.layout.placed import Placed
+from matloom.select.stage import ArrayStage, Stage
 from matloom.select.window import Window
 
 __all__ = ["transposed_convolution"]
@@ -48,9 +51,9 @@ def transposed_convolution(context: Context) -> tuple[Stage, ...]:
     if len(rows) * len(columns) > _MAX_PHASES:
         raise Unsupported(f"its strides must make {_MAX_PHASES} phases at most")
     stages = []
-    for (y, out_height, down, top), (x, out_width, across, left) in itertools.product(
-        rows, columns
-    ):
+    phases = list(itertools.product(rows, columns))
+    for phase in phases:
+        (y, out_height, down, top), (x, out_width, across, left) = phase
         taps = filters[:, down][:, :, across]
         if not taps.size:
             # No tap meets these outputs: they are their biases.
@@ -67,30 +70,30 @@ def transposed_convolution(context: Context) -> tuple[Stage, ...]:
             pad_top=top,
             pad_left=left,
         )
-        placement = _placement(attributes, outputs, (y, x))
-        stages.append(_phase_stage(context, window, taps, placement))
-    last = stages[-1]
-    assert last.placement is not None
-    return (
-        *stages[:-1],
-        replace(last, placement=replace(last.placement, finished=context.output.size)),
-    )
+        place = partial(
+            _place(attributes, outputs, (y, x)),
+            complete=context.output.size if phase is phases[-1] else 0,
+        )
+        stages.append(_phase_stage(context, window, taps, place))
+    return tuple(stages)
 
 
-def _placement(attributes: TransposeConv, outputs: int, first: tuple[int, int]) -> OutputPlacement:
-    """Return where a phase's outputs lie among those of all; `first` is its first row and x."""
+def _place(
+    attributes: TransposeConv, outputs: int, first: tuple[int, int]
+) -> Callable[..., OutputLayout]:
+    """Return what lays a phase's outputs out among those of all; `first` is its first row and x."""
     (height, width), (y, x) = attributes.size, first
-    return OutputPlacement(
+    return partial(
+        Placed,
         offset=(y * width + x) * outputs,
         x_step=attributes.stride[1] * outputs,
         row_step=attributes.stride[0] * width * outputs,
         image_step=height * width * outputs,
-        finished=0,
     )
 
 
 def _phase_stage(
-    context: Context, window: Window, taps: Array, placement: OutputPlacement
+    context: Context, window: Window, taps: Array, place: Callable[..., OutputLayout]
 ) -> ArrayStage:
     """Return the convolution of a phase."""
     attributes = context.node.attributes_as(TransposeConv)
@@ -106,6 +109,6 @@ def _phase_stage(
             scale=context.by_channel(attributes.activation),
             config=context.config,
             mode=layer_mode(context, context.constant(1), None),
-            placement=placement,
+            place=place,
         )
     )

@@ -11,6 +11,8 @@ __all__ = [
     "fold_zero_point",
     "identity_tile",
     "parameter_blocks",
+    "repeated_columns",
+    "repeated_parameters",
     "run_matrices",
     "weight_tiles",
 ]
@@ -136,3 +138,23 @@ def parameter_blocks(
     ]
     joined = np.concatenate(blocks, axis=1)
     return joined.reshape(len(joined) // halves, -1)
+
+
+def repeated_columns(values: np.ndarray, channels: int, columns: int) -> np.ndarray:
+    """Return values of columns, in the last axis by turns, with those of the channels twice."""
+    by_column = values.reshape(len(values), -1, columns).copy()
+    by_column[:, :, channels : 2 * channels] = by_column[:, :, :channels]
+    return by_column.reshape(values.shape)
+
+
+def repeated_parameters(params: np.ndarray, channels: int, columns: int) -> np.ndarray:
+    """Return parameter blocks with those of the channels twice.
+
+    A block has 32-bit numbers of all columns, one or two of each, then bytes.
+    """
+    words, rest = divmod(params.shape[1], 4 * columns)
+    wide = np.ascontiguousarray(params[:, : 4 * columns * words]).view("<i4")
+    parts = [repeated_columns(wide, channels, columns).view(np.uint8)]
+    if rest:
+        parts.append(repeated_columns(params[:, 4 * columns * words :], channels, columns))
+    return np.concatenate(parts, axis=1)

@@ -30,9 +30,9 @@ __all__ = ["FUNCTIONS", "HISTORICAL", "cases", "chosen"]
 #: Of the planner, the allocation, the footprints of tiles and instructions, and the emitter.
 FUNCTIONS = {
     "matloom.schedule.outside": ("arena_places", "_chunk_data"),
-    "matloom.schedule.tiles": ("exec_fields", "position_bytes"),
+    "matloom.schedule.tiles": ("exec_fields",),
     "matloom.schedule.cutting": (
-        *("chunks", "_Sizes.__init__", "_positions", "_parities"),
+        *("chunks", "_Sizes.__init__", "_positions", "_strided"),
         *("_cut_array", "_tile", "_cut_vector"),
     ),
     "matloom.schedule.first_tiles": ("_turns", "first_parts", "first_rows"),
@@ -48,10 +48,9 @@ FUNCTIONS = {
     "matloom.schedule.live_ranges": ("LiveRanges.add", "LiveRanges.overlapping"),
     "matloom.schedule.sequence": ("finished_bytes", "_can_interleave", "_interleaved"),
     "matloom.schedule.emit": (
-        *("_Emitter._input", "_Emitter._array", "_Emitter._write_layout"),
-        *("_Emitter._destination", "_Emitter._chunk_addresses"),
+        *("_Emitter._input", "_Emitter._array", "_Emitter._write"),
+        *("_Emitter._post", "_Emitter._chunk_addresses"),
     ),
-    "matloom.schedule.layout_posts": ("layout_posts", "_blocks", "_bands"),
     "matloom.schedule.loads": ("LoadCommands.append",),
     "matloom.schedule.accumulators": ("Accumulators.of",),
     "matloom.schedule.tables": ("Tables.looked_up",),
@@ -59,17 +58,21 @@ FUNCTIONS = {
         *("VectorPosts._source", "VectorPosts.append", "VectorPosts._vectors"),
     ),
     "matloom.schedule.stores": ("Stores._home", "Stores._linear", "Stores._limb"),
-    "matloom.select.rewrites.elide_copies": ("_moved",),
-    "matloom.select.space_to_depth": ("Blocks.first_byte", "PolyphaseWindow.fields"),
-    "matloom.schedule.banding": ("_layer", "_twice", "_twice_params", "_reader"),
-    "matloom.select.banded": ("BandedLoopNest.fields",),
-    "matloom.select.row_bands": (
-        *("Bands.first_byte", "Bands.writes", "Bands.border", "Bands.copies"),
+    "matloom.select.layout.base": ("Grid.bytes_in",),
+    "matloom.select.layout.dense": ("DenseInput.loads", "Dense.byte", "Dense.writes", "apart"),
+    "matloom.select.layout.placed": ("Placed.byte", "Placed.finished", "Placed.taken"),
+    "matloom.select.layout.space_to_depth": (
+        *("SpaceToDepth.byte", "SpaceToDepth.writes", "PolyphaseWindow.fields"),
     ),
+    "matloom.select.layout.row_bands": (
+        *("RowBands.byte", "RowBands.writes", "RowBands.borders", "RowBands.copies"),
+        *("BandedLoopNest.fields", "_layer", "_reader"),
+    ),
+    "matloom.select.weights": ("repeated_columns", "repeated_parameters"),
     "matloom.select.sliding": (
         *("SlidingWindow.fields", "SlidingWindow._skipped_rows", "SlidingWindow._skipped_columns"),
     ),
-    "matloom.select.fold_rows": ("_interleave", "_boxes", "_spread"),
+    "matloom.select.layout.row_folding": ("_interleave", "_boxes", "_spread"),
     "matloom.arch.footprint": ("_moved_rows", "_read_channels", "_post_channels"),
     "matloom.schedule.dependencies": ("DependencyTracker.append",),
 }

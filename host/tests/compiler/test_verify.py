@@ -18,6 +18,7 @@ from matloom.program.verify import VerifyError
 from matloom.schedule.check import buffers_of, check_addresses, check_order, check_tiles
 from matloom.schedule.plan import Buffer
 from matloom.select.check import check_stages
+from matloom.select.layout.dense import Dense
 from matloom.select.stage import ArrayStage, VectorStage
 from matloom.testing.random_layers import random_layer
 from matloom.testing.random_operators import KINDS, Instances
@@ -104,12 +105,13 @@ def misshapen(stage):
     """Return a convolution in ways that are no stage, and what is said of each."""
     region = stage.regions[0]
     nest = stage.loop_nest
+    more = replace(stage.grid, position_bytes=stage.grid.position_bytes + stage.grid.block_bytes)
     return (
         (replace(stage, weights=stage.weights[:, :-1]), "have weights of shape"),
         (replace(stage, params=stage.params[:-1]), "have parameters for each block"),
         (replace(stage, regions=(region, region)), "have each output in one region"),
         (replace(stage, regions=(replace(region, end_row=region.end_row - 1),)), "in one region"),
-        (replace(stage, tail=stage.tail - 1), "have blocks that are a position"),
+        (replace(stage, output_layout=Dense(grid=more)), "have parameters for each block"),
         (replace(stage, mode="bf16"), "have a mode of the engine"),
         (replace(stage, inputs=("nothing",)), "read a tensor that is made before"),
         (replace(stage, table=np.zeros(256, np.uint8)), "have no table in this configuration"),

@@ -34,7 +34,7 @@ def _stage(channels=20, height=13, width=9, kernel=3):
 def test_tiles_cover_each_output_once(seed, weights, chunk_bytes):
     stage = _stage()
     limits = TilingParams(weights=weights, chunk_bytes=chunk_bytes, tile_bytes=400)
-    made = np.zeros((2, stage.out_rows, stage.width, stage.oc_blocks), int)
+    made = np.zeros((2, stage.grid.rows, stage.grid.width, stage.grid.blocks), int)
     before = None
     for tile in cut(stage, limits, CONFIG, seed):
         assert tile.entries <= CONFIG.acc_entries // 2
@@ -121,8 +121,8 @@ def test_a_split_tile_meets_each_byte_under_its_kernel_once(depth, kernel, dilat
         dilation_x=dilation,
     )
     tiles = cut(stage, TilingParams(weights=Weights.RESIDENT, split=True), CONFIG, None)
-    assert len(tiles) > stage.oc_blocks or stage.loop_nest.steps == 1, "the first is split"
-    for block in range(stage.oc_blocks):
+    assert len(tiles) > stage.grid.blocks or stage.loop_nest.steps == 1, "the first is split"
+    for block in range(stage.grid.blocks):
         met = np.zeros((height, width * depth + 2 * CONFIG.rows), int)
         for tile in tiles:
             if not tile.first_block <= block < tile.end_block:
@@ -157,7 +157,7 @@ def test_an_opening_covers_each_step_of_each_output_once(prologue):
         chunk_bytes=2000,
         prologue=Prologue(rows=rows, blocks=blocks, steps=steps),
     )
-    made = np.zeros((stage.out_rows, stage.oc_blocks, stage.loop_nest.steps), int)
+    made = np.zeros((stage.grid.rows, stage.grid.blocks, stage.loop_nest.steps), int)
     pinned_at = np.full((2, CONFIG.acc_entries // 2), -1)
     loaded = chunks(stage, limits, CONFIG)
     for tile in cut(stage, limits, CONFIG, None):

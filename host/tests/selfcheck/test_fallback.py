@@ -66,8 +66,11 @@ def test_a_wrong_place_in_a_concatenation(monkeypatch, branches, config):
 
     def wrong(maker, copy):
         made = right(maker, copy)
-        return made and dataclasses.replace(
-            made, placement=dataclasses.replace(made.placement, offset=made.placement.offset ^ 1)
+        if made is None:
+            return None
+        layout = made.output_layout
+        return dataclasses.replace(
+            made, output_layout=dataclasses.replace(layout, offset=layout.offset ^ 1)
         )
 
     monkeypatch.setattr(elide_copies, "_moved", wrong)
@@ -126,8 +129,11 @@ def test_what_only_the_proof_of_meaning_sees(monkeypatch, branches, config):
 
     def wrong(maker, copy):
         made = right(maker, copy)
-        return made and dataclasses.replace(
-            made, placement=dataclasses.replace(made.placement, offset=made.placement.offset ^ 1)
+        if made is None:
+            return None
+        layout = made.output_layout
+        return dataclasses.replace(
+            made, output_layout=dataclasses.replace(layout, offset=layout.offset ^ 1)
         )
 
     monkeypatch.setattr(values, "check_program", blind)

@@ -98,7 +98,7 @@ def test_defects_that_were_met_in_use_are_noticed(small, mutant):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("function", ["_Emitter._input", "_Emitter._destination"])
+@pytest.mark.parametrize("function", ["_Emitter._input", "_Emitter._post"])
 def test_no_wrong_address_goes_unnoticed(small, function):
     terms = [
         mutant

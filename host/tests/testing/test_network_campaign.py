@@ -98,7 +98,7 @@ def test_a_wrong_place_is_found(monkeypatch):
     def wrong(maker, copy):
         made = right(maker, copy)
         return made and elide_copies.replace(
-            made, placement=elide_copies.replace(made.placement, offset=0)
+            made, output_layout=elide_copies.replace(made.output_layout, offset=0)
         )
 
     monkeypatch.setattr(elide_copies, "_moved", wrong)

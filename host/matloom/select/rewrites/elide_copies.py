@@ -3,15 +3,11 @@
 from collections import Counter
 from dataclasses import replace
 
-from matloom.arch.isa import Opcode, largest
+from matloom.select.layout.placed import Placed
 from matloom.select.rewrites.staged_run import StagedRun
 from matloom.select.stage import ArrayStage, Stage
 
 __all__ = ["elide_copies"]
-
-#: The maximum steps of POST between positions and between rows.
-_LONGEST_X = largest(Opcode.POST, "x_step")
-_LONGEST_ROW = largest(Opcode.POST, "dest_pitch")
 
 
 def elide_copies(staged: StagedRun) -> StagedRun:
@@ -23,7 +19,7 @@ def elide_copies(staged: StagedRun) -> StagedRun:
         makers.setdefault(stage.output, []).append(stage)
     changed: dict[int, Stage | None] = {}
     for copy in (stage for group in stages for stage in group):
-        if not isinstance(copy, ArrayStage) or copy.placement is None or not copy.placement.line:
+        if not isinstance(copy.output_layout, Placed) or not copy.output_layout.line:
             continue
         (name,) = copy.inputs
         if name in kept or readers[name] > 1 or len(makers.get(name, ())) != 1:
@@ -38,36 +34,25 @@ def elide_copies(staged: StagedRun) -> StagedRun:
     return staged.with_stages(_finished(present))
 
 
-def _moved(maker: Stage, copy: ArrayStage) -> ArrayStage | None:
-    """Return a stage that writes to the copy's output placement, None where it cannot."""
-    if not isinstance(maker, ArrayStage) or maker.placement is not None:
+def _moved(maker: Stage, copy: Stage) -> ArrayStage | None:
+    """Return a stage that writes to the copy's place, None where it cannot."""
+    if not isinstance(maker, ArrayStage) or not isinstance(copy.output_layout, Placed):
         return None
-    part = copy.placement
-    assert part is not None
-    sizes = (maker.position_bytes, maker.row_bytes, maker.out_rows * maker.row_bytes)
-    if part.line not in (*sizes, maker.size):
-        return None
-    # Positions within a line stay contiguous; only lines move apart.
-    x_step, row_step, image_step = (
-        size if size < part.line else size // part.line * part.row_step for size in sizes
-    )
-    if x_step > _LONGEST_X or row_step > _LONGEST_ROW:
-        return None
-    place = replace(part, x_step=x_step, row_step=row_step, image_step=image_step, line=0)
-    return replace(maker, output=copy.output, placement=place)
+    layout = copy.output_layout.taken(maker.output_layout)
+    return None if layout is None else replace(maker, output=copy.output, output_layout=layout)
 
 
 def _finished(groups: list[list[Stage]]) -> list[list[Stage]]:
     """Return the stages, the last writer of each tensor marked as the one that finishes it."""
     sizes: dict[str, int] = {}
     for stage in (stage for group in groups for stage in group):
-        if isinstance(stage, ArrayStage) and stage.placement is not None:
-            sizes[stage.output] = max(sizes.get(stage.output, 0), stage.placement.finished)
+        if isinstance(stage.output_layout, Placed):
+            sizes[stage.output] = max(sizes.get(stage.output, 0), stage.output_layout.complete)
     for group in reversed(groups):
         for at in reversed(range(len(group))):
             stage = group[at]
-            if isinstance(stage, ArrayStage) and stage.placement is not None:
-                finished = sizes.get(stage.output, 0)
-                group[at] = replace(stage, placement=replace(stage.placement, finished=finished))
+            if isinstance(stage, ArrayStage) and isinstance(stage.output_layout, Placed):
+                layout = replace(stage.output_layout, complete=sizes.get(stage.output, 0))
+                group[at] = replace(stage, output_layout=layout)
                 sizes[stage.output] = 0
     return groups

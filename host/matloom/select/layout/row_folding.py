@@ -9,6 +9,7 @@ rows.
 import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
@@ -16,11 +17,11 @@ from matloom.arch.isa import Opcode, largest
 from matloom.arch.machine import Machine
 from matloom.cost import step_cycles
 from matloom.ir.names import derived_name
-from matloom.select.row_folding import RowFolding
+from matloom.select.layout.base import Fields, Transfer
 from matloom.select.stage import ArrayStage
 from matloom.select.window import Window
 
-__all__ = ["fastest", "folded_loads", "rearranged"]
+__all__ = ["RowFolding", "fastest", "rearranged"]
 
 #: Rows that EXEC counts, and bytes of a row beyond which no input is narrow.
 _MOST_ROWS, _LONGEST_ROW = largest(Opcode.EXEC, "input_rows"), 1 << 16
@@ -42,6 +43,62 @@ class _Box:
     right: int
     address: int
     pitch: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowFolding:
+    """A dense tensor that LOADs make of a one-channel image: its channels are rows of the image.
+
+    Channel c of position x of row t is byte x of row ``first_row + t * row_step + c`` of the tensor
+    `source`, and `fill_value` where there is no such row. `channels` is a power of two.
+    """
+
+    source: str
+    source_rows: int
+    source_row_bytes: int
+    first_row: int
+    row_step: int
+    channels: int
+    rows: int
+    fill_value: int
+
+    plane_bytes: ClassVar[int] = 0
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of a row."""
+        return self.source_row_bytes * self.channels
+
+    @property
+    def size(self) -> int:
+        """Bytes of the tensor."""
+        return self.rows * self.row_bytes
+
+    @property
+    def text(self) -> str:
+        """What it is."""
+        return f"{self.channels} rows as channels"
+
+    def inside(self, row: int) -> tuple[int, int]:
+        """Return the channels (half open) of a row that are rows of the image."""
+        first = self.first_row + row * self.row_step
+        low = min(max(0, -first), self.channels)
+        return low, min(max(low, self.source_rows - first), self.channels)
+
+    def loads(self, transfer: Transfer) -> Iterator[Fields]:
+        """Yield the fields of LOADs that bring bytes; `dram_offset` counts from the image's.
+
+        Runs go into the scratchpad one after the other.
+        """
+        for box in _boxes(self.row_bytes, transfer):
+            rows = range(box.low, box.high)
+            for whole, group in itertools.groupby(
+                rows, lambda row: self.inside(row) == (0, self.channels)
+            ):
+                if not whole:
+                    yield _fill(self, box, list(group))
+            for inside, group in itertools.groupby(rows, self.inside):
+                yield from _spread(self, box, list(group), inside)
 
 
 def fastest(
@@ -71,7 +128,7 @@ def fastest(
         if rows is not None and rows.size <= config.spad_bytes // 4:
             other, thick = rearranged(window, filters, rows)
             stage = make(other, thick, derived_name(tensor, f"rows for {stages[0].name}"))
-            stages.append(replace(stage, macs=stages[0].macs, row_folding=rows))
+            stages.append(replace(stage, macs=stages[0].macs, input_layout=rows))
     best = min(stages, key=lambda stage: _cycles(stage, machine))
     return best if _cycles(best, machine) <= _WORTH * _cycles(stages[0], machine) else stages[0]
 
@@ -119,48 +176,23 @@ def rearranged(window: Window, filters: np.ndarray, rows: RowFolding) -> tuple[W
 def _cycles(stage: ArrayStage, machine: Machine) -> int:
     """Return the cycles of the array plus those of the input's LOADs."""
     config = machine.config
-    vectors = stage.loop_nest.vectors(stage.out_rows, stage.width)
-    streamed = step_cycles(vectors, config) * stage.loop_nest.steps * stage.oc_blocks
-    rows = stage.row_folding
-    if rows is None:
-        return streamed + int(
-            machine.transfer_cycles(stage.images * stage.in_rows * stage.in_row_bytes)
-        )
+    grid, rows = stage.grid, stage.input_layout
+    vectors = stage.loop_nest.vectors(grid.rows, grid.width)
+    streamed = step_cycles(vectors, config) * stage.loop_nest.steps * grid.blocks
+    if not isinstance(rows, RowFolding):
+        return streamed + int(machine.transfer_cycles(grid.images * rows.rows * rows.row_bytes))
     # A row begins and ends inside a beat.
     writes = -(-rows.size // config.bus_bytes) + rows.channels * rows.rows
     return streamed + max(writes, round(machine.transfer_cycles(rows.size))) + 4 * _LOAD_CYCLES
 
 
-def folded_loads(
-    rows: RowFolding, *, start: int, size: int, count: int, step: int, address: int
-) -> Iterator[dict[str, int]]:
-    """Yield the fields of LOADs that bring some bytes of the tensor; offsets are the source's.
-
-    Parameters
-    ----------
-    start, size, count, step:
-        The bytes: `count` runs of `size` from byte `start` on, `step` apart.
-    address:
-        Where the runs go in the scratchpad, one after the other.
-    """
-    for box in _boxes(rows.row_bytes, start, size, count, step, address):
-        for whole, group in itertools.groupby(
-            range(box.low, box.high), lambda row: rows.inside(row) == (0, rows.channels)
-        ):
-            if not whole:
-                yield _fill(rows, box, list(group))
-        for inside, group in itertools.groupby(range(box.low, box.high), rows.inside):
-            yield from _spread(rows, box, list(group), inside)
-
-
-def _boxes(
-    row_bytes: int, start: int, size: int, count: int, step: int, address: int
-) -> Iterator[_Box]:
+def _boxes(row_bytes: int, transfer: Transfer) -> Iterator[_Box]:
     """Cut runs of bytes into boxes: the end of a first row, whole rows, the beginning of a last."""
-    if count > 1:
-        assert step == row_bytes
+    start, size, address = transfer.start, transfer.size, transfer.address
+    if transfer.runs > 1:
+        assert transfer.step == row_bytes
         low, left = divmod(start, row_bytes)
-        yield _Box(low, low + count, left, left + size, address, size)
+        yield _Box(low, low + transfer.runs, left, left + size, address, size)
         return
     end = start + size
     while start < end:
@@ -172,12 +204,12 @@ def _boxes(
         start, address = start + done, address + done
 
 
-def _rows(box: _Box, group: list[int]) -> dict[str, int]:
+def _rows(box: _Box, group: list[int]) -> Fields:
     several = len(group) > 1
     return {"rows": len(group), "spad_row_step": box.pitch if several else 0}
 
 
-def _fill(rows: RowFolding, box: _Box, group: list[int]) -> dict[str, int]:
+def _fill(rows: RowFolding, box: _Box, group: list[int]) -> Fields:
     """Return the fields that fill rows of which some channels lie outside the image."""
     return {
         **_rows(box, group),
@@ -191,7 +223,7 @@ def _fill(rows: RowFolding, box: _Box, group: list[int]) -> dict[str, int]:
 
 def _spread(
     rows: RowFolding, box: _Box, group: list[int], inside: tuple[int, int]
-) -> Iterator[dict[str, int]]:
+) -> Iterator[Fields]:
     """Yield the fields for channels (half open) of rows: a plane is a channel."""
 
     def positions(channel: int) -> tuple[int, int]:

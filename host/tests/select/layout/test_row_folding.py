@@ -15,11 +15,11 @@ from matloom.ir.graph import Op
 from matloom.kernels.interpreter import interpret
 from matloom.program.instruction_table import unpack_all
 from matloom.program.verify import verify_program
-from matloom.select import fold_rows
 from matloom.select.build import Convolution, convolution_stage
-from matloom.select.fold_rows import fastest, folded_loads, rearranged
+from matloom.select.layout import row_folding
+from matloom.select.layout.base import Transfer
+from matloom.select.layout.row_folding import RowFolding, fastest, rearranged
 from matloom.select.requantisation import Requantisation
-from matloom.select.stage import RowFolding
 from matloom.select.window import Window
 from matloom.testing.random_layers import random_layer
 
@@ -91,9 +91,10 @@ def test_loads_bring_exactly_the_bytes_asked_for(channels, seed):
             start + run * rows.row_bytes + byte for run in range(count) for byte in range(size)
         ]
         spad = dict.fromkeys(range(100, 100 + size * count))
-        for values in folded_loads(
-            rows, start=start, size=size, count=count, step=rows.row_bytes, address=100
-        ):
+        transfer = Transfer(
+            start=start, size=size, runs=count, step=rows.row_bytes, address=100, pitch=size
+        )
+        for values in rows.loads(transfer):
             execute(values, image.tobytes(), spad)
         assert list(spad.values()) == flat[places].tolist()
 
@@ -157,8 +158,8 @@ def choose(config, window):
         zero=-3,
         machine=Machine(config=PRESETS[config]),
     )
-    assert (stage.inputs[0] == "image") == (stage.row_folding is None)
-    return stage.row_folding.channels if stage.row_folding else 1
+    assert (stage.inputs[0] == "image") == (stage.input_layout.source is None)
+    return getattr(stage.input_layout, "channels", 1)
 
 
 def test_as_many_rows_as_fill_the_array():
@@ -197,9 +198,11 @@ def run(program, data):
 def test_layers_equal_the_interpreter(config, seed, monkeypatch):
     """With every choice that there is, whole tensors and tiles, verified."""
     chance, tried = random.Random(seed), 0
-    monkeypatch.setattr(fold_rows, "_WORTH", 1 << 30)
+    monkeypatch.setattr(row_folding, "_WORTH", 1 << 30)
     monkeypatch.setattr(
-        fold_rows, "_cycles", lambda stage, _config: chance.random() + (stage.row_folding is None)
+        row_folding,
+        "_cycles",
+        lambda stage, _config: chance.random() + (stage.input_layout.source is None),
     )
     for number in itertools.count(seed):
         graph, inputs = random_layer(number, PRESETS[config])

@@ -1,0 +1,1 @@
+"""How tensors lie in the scratchpad: one file for each layout."""

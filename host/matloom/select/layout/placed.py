@@ -1,0 +1,87 @@
+"""The layout of outputs in a tensor that several stages write, such as a concatenation."""
+
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from matloom.arch.isa import Opcode, largest
+from matloom.select.layout.base import OutputLayout, Outputs
+from matloom.select.layout.dense import Dense
+
+__all__ = ["Placed"]
+
+#: The maximum steps of POST between positions and between rows.
+_LONGEST_X = largest(Opcode.POST, "x_step")
+_LONGEST_ROW = largest(Opcode.POST, "dest_pitch")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Placed(OutputLayout):
+    """Where a stage's outputs lie in a tensor that several stages write (an output view).
+
+    Members
+    -------
+    offset:
+        The tensor's byte that comes first.
+    x_step, row_step, image_step:
+        Bytes from position to position, from row to row, from image to image.
+    complete:
+        Leading bytes of the tensor that are complete with this stage, 0 unless it is the last.
+    line:
+        For a stage that only copies the bytes of its input, in order: how many stay together,
+        such lines being `row_step` apart. 0 for any other stage.
+    """
+
+    offset: int
+    x_step: int
+    row_step: int
+    image_step: int
+    complete: int
+    line: int = 0
+
+    shared: ClassVar[bool] = True
+
+    @property
+    def size(self) -> int:
+        """Bytes of this stage's outputs, which lie apart."""
+        return self.grid.size
+
+    @property
+    def strides(self) -> tuple[int, int]:
+        """Bytes from position to position, and from row to row."""
+        return self.x_step, self.row_step
+
+    @property
+    def text(self) -> str:
+        """Where it begins."""
+        return f"part of a larger tensor from byte {self.offset} on"
+
+    def byte(self, image: int, row: int, x: int, block: int) -> int:
+        """Return the byte of the tensor at which an output block of a position begins."""
+        first = self.offset + image * self.image_step
+        return first + row * self.row_step + x * self.x_step + block * self.grid.block_bytes
+
+    def finished(self, tile: Outputs) -> int:
+        """Return the bytes that are complete: none before this stage is."""
+        last = tile.image + 1 == self.grid.images and tile.end_row == self.grid.rows
+        return self.complete if last else 0
+
+    def taken(self, maker: OutputLayout) -> "Placed | None":
+        """Return the layout with which the maker of what this stage copies can write it itself.
+
+        None where this stage does more than copy, or POST cannot step so far.
+        """
+        if not self.line or not isinstance(maker, Dense) or maker.limbs > 1:
+            return None
+        grid = maker.grid
+        sizes = (grid.position_bytes, grid.row_bytes, grid.rows * grid.row_bytes)
+        if self.line not in (*sizes, maker.size):
+            return None
+        # Positions within a line stay contiguous; only lines move apart.
+        x_step, row_step, image_step = (
+            size if size < self.line else size // self.line * self.row_step for size in sizes
+        )
+        if x_step > _LONGEST_X or row_step > _LONGEST_ROW:
+            return None
+        return replace(
+            self, grid=grid, x_step=x_step, row_step=row_step, image_step=image_step, line=0
+        )

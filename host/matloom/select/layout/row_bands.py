@@ -1,0 +1,301 @@
+"""The layout of a narrow tensor as two bands of rows, next to each other (decision 0018).
+
+Depthwise layers of few channels take both bands at once where their input is made for them.
+"""
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from matloom.arch.config import WINDOW_TAPS, Config
+from matloom.arch.isa import Destination, Source
+from matloom.select.context import constant, unchanged
+from matloom.select.layout.base import Fields, OutputLayout, Outputs, Transfer, Write
+from matloom.select.layout.dense import Dense, DenseInput
+from matloom.select.sliding import SlidingWindow
+from matloom.select.stage import ArrayStage, LoopNest, Region, Stage
+from matloom.select.weights import repeated_columns, repeated_parameters
+
+__all__ = ["BandedLoopNest", "BandedWindow", "RowBands", "in_bands"]
+
+#: Neighbouring positions that a maker's columns may hold. To write the second alone, POST writes
+#: the first to where nothing is yet; for more there is no such place.
+_MOST_PACKED = 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowBands(OutputLayout):
+    """A tensor (height, width, channels) whose upper and lower half lie side by side.
+
+    A stored position holds the channels of a position of the lower half of the rows, then those
+    of the position as far down in the upper half. Between two stored rows nothing is shared: row
+    0 holds the row above each half, and the last one the row below. What lies above and below the
+    image is `pad_value`.
+
+    A position of the grid is the one or two neighbouring positions of the tensor that the maker's
+    columns hold. The grid has an even number of rows.
+
+    Members
+    -------
+    channels:
+        Of the tensor.
+    pad_value:
+        What padding reads as, signed.
+    """
+
+    channels: int
+    pad_value: int
+
+    plane_bytes: ClassVar[int] = 0
+    source: ClassVar[str | None] = None
+
+    @property
+    def packed(self) -> int:
+        """Neighbouring positions of the tensor that a position of the grid holds, 1 or 2."""
+        return self.grid.position_bytes // self.channels
+
+    @property
+    def width(self) -> int:
+        """Positions of a row of the tensor."""
+        return self.grid.width * self.packed
+
+    @property
+    def half(self) -> int:
+        """Rows of a band, those of other bands not counted."""
+        return self.grid.rows // 2
+
+    @property
+    def position_bytes(self) -> int:
+        """Bytes from position to position: of both bands, and those that `writes` spoils."""
+        return (1 + self.packed) * self.channels
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of a stored row."""
+        return self.width * self.position_bytes
+
+    @property
+    def rows(self) -> int:
+        """Stored rows."""
+        return self.half + 2
+
+    @property
+    def size(self) -> int:
+        """Bytes."""
+        return self.rows * self.row_bytes
+
+    @property
+    def strides(self) -> tuple[int, int]:
+        """Bytes from position to position of the grid, and from row to row of a band."""
+        return self.packed * self.position_bytes, self.row_bytes
+
+    @property
+    def text(self) -> str:
+        """What it is."""
+        return "two bands of rows"
+
+    def byte(self, image: int, row: int, x: int, block: int) -> int:
+        """Return where a position of the grid begins in its band."""
+        assert image == block == 0
+        x_step, row_step = self.strides
+        if row < self.half:
+            return (row + 1) * row_step + x * x_step + self.channels
+        return (row + 1 - self.half) * row_step + x * x_step
+
+    def writes(self, tile: Outputs) -> Iterator[Write]:
+        """Yield a write for each of the packed positions.
+
+        A POST of accumulators begins with column 0, so that of a second position writes the first
+        one's channels before it: in the upper band over the lower one's, which come later, in the
+        lower band over bytes that hold nothing.
+        """
+        first = self.byte(tile.image, tile.first_row, tile.first_x, tile.first_block)
+        for position in reversed(range(self.packed)):
+            before = position * self.channels
+            place = first + position * self.position_bytes - before
+            yield Write(place, *self.strides, before + self.channels)
+
+    def borders(self) -> Iterator[Fields]:
+        """Yield the fields of POSTs that write what lies above and below the image.
+
+        They touch no position of the tensor.
+        """
+        for byte in (self.channels, (self.rows - 1) * self.row_bytes):
+            yield self._copy(byte, byte) | constant(self.pad_value)
+
+    def copies(self, tile: Outputs) -> Iterator[Fields]:
+        """Yield the fields of POSTs that copy, of whole rows just written, what both bands need.
+
+        At once, while EXEC does not read them: its reads would come before those of POST.
+        """
+        if tile.end_x < self.grid.width:
+            return
+        last, below = self.half - 1, (self.rows - 1) * self.row_bytes + self.channels
+        for row, target in ((last, 0), (self.half, below)):
+            if tile.first_row <= row < tile.end_row:
+                yield self._copy(self.byte(0, row, 0, 0), target)
+
+    def _copy(self, source: int, target: int) -> Fields:
+        """Return the fields of a POST that copies a row of one band, addresses from the first."""
+        return {
+            "source": Source.SPAD,
+            "destination": Destination.SPAD,
+            "width": self.width,
+            "height": 1,
+            "oc_blocks": 1,
+            "tail": self.channels,
+            "x_step": self.position_bytes,
+            "source_addr": source,
+            "dest_addr": target,
+            **unchanged(),
+        }
+
+    def tiled_rows(self, rows: int) -> int:
+        """Return the rows of both bands, which are regions."""
+        return self.grid.rows
+
+    def loads(self, transfer: Transfer) -> Iterator[Fields]:
+        """Refuse: such a tensor never leaves the chip."""
+        raise NotImplementedError(f"a tensor in bands is not loaded: {transfer}")
+
+
+class BandedWindow(SlidingWindow):
+    """How a window slides over two bands at once; the rows above and below them are stored."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BandedLoopNest(LoopNest):
+    """How EXEC walks over two bands of rows, side by side: the lower one's channels come first.
+
+    No tile has rows of both. Members are those of a `LoopNest`, and the rows and channels of a
+    band.
+    """
+
+    half: int
+    channels: int
+
+    def fields(self, rows: tuple[int, int], columns: tuple[int, int], block: int) -> Fields:
+        """Return fields of EXEC for outputs (half open) from an output block on."""
+        upper = rows[0] < self.half
+        above = 0 if upper else self.half
+        fields = super().fields((rows[0] - above, rows[1] - above), columns, block)
+        return {**fields, "first_byte": fields["first_byte"] + (self.channels if upper else 0)}
+
+
+def in_bands(
+    stages: Sequence[Stage], private: Collection[str], config: Config
+) -> tuple[list[Stage], dict[str, int]]:
+    """Return stages whose depthwise layers of few channels read and make bands.
+
+    A convolution makes the tensor, the depthwise layer alone reads it, and a convolution of one
+    tap alone reads its result, band by band.
+
+    Parameters
+    ----------
+    private:
+        Tensors that one stage makes, one reads, and nobody else sees.
+
+    Returns
+    -------
+    tuple
+        All stages, and the sizes of the tensors that lie in bands.
+    """
+    made, sizes = list(stages), dict[str, int]()
+    for index, layer in enumerate(stages):
+        if not isinstance(layer, ArrayStage) or not {layer.output, *layer.inputs} <= set(private):
+            continue
+        name, output = layer.inputs[0], layer.output
+        before = next(at for at, stage in enumerate(made) if stage.output == name)
+        after = next(at for at, stage in enumerate(made) if output in stage.inputs)
+        maker, reader = made[before], made[after]
+        if not isinstance(maker, ArrayStage) or not isinstance(reader, ArrayStage):
+            continue
+        layout = _layout(maker, layer, config)
+        if layout is None or not _takes_bands(reader, layout, config):
+            continue
+        sizes |= {name: layout.size, output: layer.size}
+        made[before] = replace(
+            maker, output_layout=layout, regions=_halves(maker.regions, layout.half)
+        )
+        made[index] = _layer(layer, layout, config)
+        made[after] = _reader(reader, layout)
+    return made, sizes
+
+
+def _layout(maker: ArrayStage, layer: ArrayStage, config: Config) -> RowBands | None:
+    """Return the layout between a convolution and a 3x3 layer of windows, if it may have one."""
+    window, rows = layer.loop_nest, layer.grid.rows
+    if not isinstance(window, SlidingWindow) or 2 * window.depth > config.columns:
+        return None
+    kernel = (window.kernel_rows, window.kernel_width, window.y_step, window.stride_x)
+    if kernel != (WINDOW_TAPS, WINDOW_TAPS, 1, 1) or window.pad_top != 1:
+        return None
+    if not _is_plain(layer) or rows != layer.input_layout.rows or rows % 2 or rows < 4:
+        return None
+    if not isinstance(maker.loop_nest, LoopNest):
+        return None
+    packed, rest = divmod(maker.grid.position_bytes, window.depth)
+    if not _is_plain(maker) or rest or packed > _MOST_PACKED:
+        return None
+    if (maker.grid.rows, maker.grid.width * packed) != (rows, window.in_width):
+        return None
+    layout = RowBands(grid=maker.grid, channels=window.depth, pad_value=window.pad_value)
+    return layout if layout.size <= config.spad_bytes else None
+
+
+def _is_plain(stage: ArrayStage) -> bool:
+    """Return whether a stage makes one block of bytes for each position of one image."""
+    one = stage.grid.images == stage.grid.blocks == len(stage.regions) == 1
+    return one and stage.makes_dense_bytes
+
+
+def _takes_bands(reader: ArrayStage, layout: RowBands, config: Config) -> bool:
+    """Return whether a stage is a convolution of one tap over the result."""
+    nest = reader.loop_nest
+    if type(nest) is not LoopNest:
+        return False
+    single = nest.steps == nest.y_step == reader.grid.images == len(reader.regions) == 1
+    dense = nest.x_step == layout.channels and nest.oc_step == nest.pad_top == 0
+    rows = reader.input_layout.rows == reader.grid.rows == layout.grid.rows
+    bytes_alone = reader.addend_post is None and reader.weights.shape[1] == config.tile_bytes
+    if not (single and dense and rows and bytes_alone) or nest.pad_left_bytes:
+        return False
+    # The next position is not there: a run of several taps has weights for it.
+    tiles = reader.weights.reshape(len(reader.weights), config.rows, config.columns)
+    return not tiles[:, layout.channels :].any()
+
+
+def _halves(regions: tuple[Region, ...], half: int) -> tuple[Region, ...]:
+    """Return the only region in two, so that no tile has rows of both bands."""
+    (whole,) = regions
+    return replace(whole, end_row=half), replace(whole, first_row=half)
+
+
+def _layer(layer: ArrayStage, layout: RowBands, config: Config) -> ArrayStage:
+    """Return the depthwise layer of both bands: each channel's weights and scale serve twice."""
+    assert isinstance(layer.loop_nest, SlidingWindow)
+    (region,) = layer.regions
+    # What lies above and below each band is stored.
+    stored = {"pad_top": 0, "depth": layout.position_bytes}
+    grid = replace(layer.grid, rows=layout.half, position_bytes=2 * layout.channels)
+    return replace(
+        layer,
+        input_layout=layout,
+        output_layout=Dense(grid=grid),
+        loop_nest=BandedWindow(**{**vars(layer.loop_nest), **stored}),
+        regions=(replace(region, end_row=layout.half),),
+        weights=repeated_columns(layer.weights, layout.channels, config.columns),
+        params=repeated_parameters(layer.params, layout.channels, config.columns),
+    )
+
+
+def _reader(reader: ArrayStage, layout: RowBands) -> ArrayStage:
+    """Return the convolution over the result: the rows of one band, then those of the other."""
+    nest = BandedLoopNest(
+        **{**vars(reader.loop_nest), "x_step": 2 * layout.channels},
+        half=layout.half,
+        channels=layout.channels,
+    )
+    result = DenseInput(rows=layout.half, row_bytes=2 * reader.input_layout.row_bytes)
+    regions = _halves(reader.regions, layout.half)
+    return replace(reader, input_layout=result, loop_nest=nest, regions=regions)

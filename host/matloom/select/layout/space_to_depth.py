@@ -1,0 +1,271 @@
+"""The space-to-depth (2x2) layout, and the polyphase stride-2 window over it (decision 0002).
+
+Depthwise layers at stride 2 take four positions a cycle where their input is made for them.
+"""
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from matloom.arch.config import WINDOW_TAPS, Config
+from matloom.arch.isa import Destination, Opcode, Source, largest
+from matloom.select.context import constant
+from matloom.select.layout.base import Fields, OutputLayout, Outputs, Transfer, Write
+from matloom.select.sliding import LONGEST_LINE, SlidingWindow
+from matloom.select.stage import ArrayStage, LoopNest, Stage
+
+__all__ = ["PolyphaseWindow", "SpaceToDepth", "in_blocks"]
+
+#: Bytes from row to row of a POST, which are planes where it makes a border.
+_LONGEST_PITCH = largest(Opcode.POST, "dest_pitch")
+
+#: Rows that an EXEC steps over from one row of outputs to the next.
+_LONGEST_STEP = largest(Opcode.EXEC, "y_step")
+
+
+@dataclass(frozen=True, kw_only=True)
+class SpaceToDepth(OutputLayout):
+    """The space-to-depth layout of a tensor: planes of blocks of 2 x 2 positions.
+
+    A plane holds the channels of an output block in rows of blocks. A block has the bytes of four
+    positions, (x, y) = (0, 0), (0, 1), (1, 0), (1, 1). The rest of a block at an odd side, and of
+    the last plane, is never written.
+
+    Members
+    -------
+    above, left:
+        Rows and positions of halo before the tensor's, 0 or 1.
+    pad_value:
+        What padding reads as, signed.
+    """
+
+    above: int
+    left: int
+    pad_value: int
+
+    row_stride: ClassVar[int] = 2
+    source: ClassVar[str | None] = None
+
+    @property
+    def channels(self) -> int:
+        """Channels of a plane, of one byte each."""
+        return self.grid.block_bytes
+
+    @property
+    def block_bytes(self) -> int:
+        """Bytes of a block of 2 x 2 positions."""
+        return 4 * self.channels
+
+    @property
+    def rows(self) -> int:
+        """Rows of blocks of a plane."""
+        return -(-(self.above + self.grid.rows) // 2)
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of a row of blocks."""
+        return -(-(self.left + self.grid.width) // 2) * self.block_bytes
+
+    @property
+    def plane_bytes(self) -> int:
+        """Bytes of a plane."""
+        return self.rows * self.row_bytes
+
+    @property
+    def size(self) -> int:
+        """Bytes of all planes."""
+        return self.grid.blocks * self.plane_bytes
+
+    @property
+    def strides(self) -> tuple[int, int]:
+        """Bytes from position to position, and from a row to the row after the next."""
+        return 2 * self.channels, self.row_bytes
+
+    @property
+    def text(self) -> str:
+        """What it is."""
+        return "2 x 2 blocks"
+
+    def byte(self, image: int, row: int, x: int, block: int) -> int:
+        """Return where the channels of a plane begin in a position of the tensor."""
+        assert image == 0
+        row_of_blocks, lower = divmod(self.above + row, 2)
+        return (
+            block * self.plane_bytes
+            + row_of_blocks * self.row_bytes
+            + (self.left + x) * 2 * self.channels
+            + lower * self.channels
+        )
+
+    def writes(self, tile: Outputs) -> Iterator[Write]:
+        """Yield a write for each plane."""
+        x_step, row_step = self.strides
+        for number, plane in enumerate(range(tile.first_block, tile.end_block)):
+            first = self.byte(tile.image, tile.first_row, tile.first_x, plane)
+            size = self.grid.tail if plane + 1 == self.grid.blocks else self.channels
+            yield Write(first, x_step, row_step, size, block=number)
+
+    def borders(self) -> Iterator[Fields]:
+        """Yield the fields of POSTs that write the halo, in rows of one plane each.
+
+        They touch no position of the tensor.
+        """
+        fields = {
+            "source": Source.SPAD,
+            "destination": Destination.SPAD,
+            "source_pitch": self.plane_bytes,
+            "dest_pitch": self.plane_bytes,
+            "height": self.grid.blocks,
+            "tail": self.channels,
+            **constant(self.pad_value),
+        }
+        x_step, _row_step = self.strides
+        if self.above:
+            width = self.left + self.grid.width
+            yield {**fields, "width": width, "x_step": x_step, "oc_blocks": 1}
+        if self.left:
+            # Both positions of a block are contiguous.
+            yield {**fields, "width": self.rows, "x_step": self.row_bytes, "oc_blocks": 2}
+
+    def loads(self, transfer: Transfer) -> Iterator[Fields]:
+        """Refuse: such a tensor never leaves the chip."""
+        raise NotImplementedError(f"a tensor in 2 x 2 blocks is not loaded: {transfer}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class PolyphaseWindow:
+    """How EXEC slides a 3x3 window over blocks, two positions a step, from the first position on.
+
+    Rows and bytes are those of a plane; each output block is an EXEC of its own, in its plane.
+
+    Members
+    -------
+    channels:
+        Of a plane.
+    pad_value:
+        What padding reads as, signed.
+    """
+
+    channels: int
+    pad_value: int
+
+    #: As tiles ask of every loop nest: an output row reads its own row of blocks and the next.
+    weights_fixed = False
+    steps = kernel_row_step = y_step = 1
+    kernel_rows = 2
+
+    @property
+    def oc_step(self) -> int:
+        """Channels of an output block."""
+        return self.channels
+
+    def vectors(self, height: int, width: int) -> int:
+        """Return how many blocks a step streams for `height` rows of `width` outputs."""
+        return (height + 1) * max(width + 1, WINDOW_TAPS)
+
+    def fields(self, rows: tuple[int, int], columns: tuple[int, int], block: int) -> Fields:
+        """Return fields of EXEC for outputs (half open), whatever the output block."""
+        height, width = rows[1] - rows[0], columns[1] - columns[0]
+        line = max(width + 1, WINDOW_TAPS)
+        block_bytes = 4 * self.channels
+        return {
+            "window": 1,
+            "paired": 1,
+            "first_row": rows[0],
+            "first_byte": columns[0] * block_bytes,
+            "pad_value": self.pad_value,
+            "width": line,
+            "height": height + 1,
+            "x_step": block_bytes,
+            "y_step": 1,
+            "kernel_rows": 1,
+            "kernel_row_step": 0,
+            "kernel_cols": 1,
+            "kernel_col_step": 0,
+            "blocks": 1,
+            "oc_step": 0,
+            "line": line,
+            "first_output": line + 1,
+            "out_width": width,
+            "out_height": height,
+        }
+
+
+def in_blocks(
+    stages: Sequence[Stage], private: Collection[str], config: Config
+) -> tuple[list[Stage], dict[str, int]]:
+    """Return stages whose tensors lie in blocks where paired windows read them.
+
+    Such a tensor never leaves the chip: one convolution makes it, row by row of positions, and
+    one depthwise layer reads it.
+
+    Parameters
+    ----------
+    private:
+        Tensors that one stage makes, one reads, and nobody else sees.
+
+    Returns
+    -------
+    tuple
+        All stages, and the sizes of the tensors that lie in blocks.
+    """
+    made, sizes = list(stages), dict[str, int]()
+    if not config.has_paired_windows:
+        return made, sizes
+    for index, reader in enumerate(stages):
+        if not isinstance(reader, ArrayStage) or reader.inputs[0] not in private:
+            continue
+        name = reader.inputs[0]
+        place = next(at for at, stage in enumerate(made) if stage.output == name)
+        maker = made[place]
+        if not isinstance(maker, ArrayStage):
+            continue
+        layout = _layout(maker, reader, config)
+        if layout is None or layout.size > config.spad_bytes:
+            continue
+        sizes[name] = layout.size
+        window = PolyphaseWindow(channels=layout.channels, pad_value=layout.pad_value)
+        made[place] = replace(maker, output_layout=layout)
+        made[index] = replace(reader, input_layout=layout, loop_nest=window)
+    return made, sizes
+
+
+def _layout(maker: ArrayStage, reader: ArrayStage, config: Config) -> SpaceToDepth | None:
+    """Return the layout between a convolution and a 3x3 layer of stride 2, if it may have one.
+
+    The layer pads by at most one position a side.
+    """
+    window = reader.loop_nest
+    if not isinstance(window, SlidingWindow):
+        return None
+    kernel = (window.kernel_rows, window.kernel_width, window.stride_x, window.y_step)
+    if kernel != (WINDOW_TAPS, WINDOW_TAPS, 2, 2) or max(window.pad_top, window.pad_left) > 1:
+        return None
+    height = window.pad_top + reader.input_layout.rows
+    width = window.pad_left + window.in_width
+    # A last window ends in a block that is there, or is padding as a whole.
+    if 2 * reader.grid.rows > height or 2 * reader.grid.width > width:
+        return None
+    if reader.grid.images > 1 or reader.grid.width >= LONGEST_LINE:
+        return None
+    if not _makes_rows(maker, (reader.input_layout.rows, window.in_width), config):
+        return None
+    layout = SpaceToDepth(
+        grid=maker.grid, above=window.pad_top, left=window.pad_left, pad_value=window.pad_value
+    )
+    if max(window.pad_top, window.pad_left) and layout.plane_bytes > _LONGEST_PITCH:
+        return None
+    return layout
+
+
+def _makes_rows(stage: ArrayStage, shape: tuple[int, int], config: Config) -> bool:
+    """Return whether an EXEC can make every other row of a stage, and POST write bytes of it."""
+    grid = stage.grid
+    return (
+        isinstance(stage.loop_nest, LoopNest)
+        and (grid.images, grid.rows, grid.width) == (1, *shape)
+        and min(shape) > 1
+        and 2 * stage.loop_nest.y_step <= _LONGEST_STEP
+        and stage.makes_dense_bytes
+        and grid.block_bytes == config.columns
+    )
