@@ -5,7 +5,16 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple, Protocol
 
-__all__ = ["Fields", "Grid", "InputLayout", "OutputLayout", "Outputs", "Transfer", "Write"]
+__all__ = [
+    "Fields",
+    "Grid",
+    "InputLayout",
+    "OnChipLayout",
+    "OutputLayout",
+    "Outputs",
+    "Transfer",
+    "Write",
+]
 
 #: Fields of an instruction, by name.
 Fields = dict[str, int]
@@ -237,3 +246,19 @@ class OutputLayout(ABC):
     def tiled_rows(self, rows: int) -> int:
         """Return the rows that tiles share of a region of so many rows."""
         return rows
+
+
+@dataclass(frozen=True, kw_only=True)
+class OnChipLayout(OutputLayout):
+    """A layout in which outputs are written and read, and which never leaves the chip."""
+
+    source: ClassVar[str | None] = None
+
+    @property
+    def plane_bytes(self) -> int:
+        """Bytes from the plane of one output block to that of the next; 0 where all share one."""
+        return 0
+
+    def loads(self, transfer: Transfer) -> Iterator[Fields]:
+        """Refuse."""
+        raise NotImplementedError(f"{self.text} are never loaded, but {transfer} was asked for")

@@ -5,12 +5,11 @@ Depthwise layers of few channels take both bands at once where their input is ma
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
 
 from matloom.arch.config import WINDOW_TAPS, Config
 from matloom.arch.isa import Destination, Source
 from matloom.select.context import constant, unchanged
-from matloom.select.layout.base import Fields, OutputLayout, Outputs, Transfer, Write
+from matloom.select.layout.base import Fields, OnChipLayout, Outputs, Write
 from matloom.select.layout.dense import Dense, DenseInput
 from matloom.select.sliding import SlidingWindow
 from matloom.select.stage import ArrayStage, LoopNest, Region, Stage
@@ -24,7 +23,7 @@ _MOST_PACKED = 2
 
 
 @dataclass(frozen=True, kw_only=True)
-class RowBands(OutputLayout):
+class RowBands(OnChipLayout):
     """A tensor (height, width, channels) whose upper and lower half lie side by side.
 
     A stored position holds the channels of a position of the lower half of the rows, then those
@@ -45,9 +44,6 @@ class RowBands(OutputLayout):
 
     channels: int
     pad_value: int
-
-    plane_bytes: ClassVar[int] = 0
-    source: ClassVar[str | None] = None
 
     @property
     def packed(self) -> int:
@@ -153,10 +149,6 @@ class RowBands(OutputLayout):
     def tiled_rows(self, rows: int) -> int:
         """Return the rows of both bands, which are regions."""
         return self.grid.rows
-
-    def loads(self, transfer: Transfer) -> Iterator[Fields]:
-        """Refuse: such a tensor never leaves the chip."""
-        raise NotImplementedError(f"a tensor in bands is not loaded: {transfer}")
 
 
 class BandedWindow(SlidingWindow):

@@ -10,7 +10,7 @@ from typing import ClassVar
 from matloom.arch.config import WINDOW_TAPS, Config
 from matloom.arch.isa import Destination, Opcode, Source, largest
 from matloom.select.context import constant
-from matloom.select.layout.base import Fields, OutputLayout, Outputs, Transfer, Write
+from matloom.select.layout.base import Fields, OnChipLayout, Outputs, Write
 from matloom.select.sliding import LONGEST_LINE, SlidingWindow
 from matloom.select.stage import ArrayStage, LoopNest, Stage
 
@@ -24,7 +24,7 @@ _LONGEST_STEP = largest(Opcode.EXEC, "y_step")
 
 
 @dataclass(frozen=True, kw_only=True)
-class SpaceToDepth(OutputLayout):
+class SpaceToDepth(OnChipLayout):
     """The space-to-depth layout of a tensor: planes of blocks of 2 x 2 positions.
 
     A plane holds the channels of an output block in rows of blocks. A block has the bytes of four
@@ -44,7 +44,6 @@ class SpaceToDepth(OutputLayout):
     pad_value: int
 
     row_stride: ClassVar[int] = 2
-    source: ClassVar[str | None] = None
 
     @property
     def channels(self) -> int:
@@ -126,10 +125,6 @@ class SpaceToDepth(OutputLayout):
         if self.left:
             # Both positions of a block are contiguous.
             yield {**fields, "width": self.rows, "x_step": self.row_bytes, "oc_blocks": 2}
-
-    def loads(self, transfer: Transfer) -> Iterator[Fields]:
-        """Refuse: such a tensor never leaves the chip."""
-        raise NotImplementedError(f"a tensor in 2 x 2 blocks is not loaded: {transfer}")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,8 +1,8 @@
 """The passes over the stages of a run, in order: each a pure function, none changes a result.
 
-Two more changes of stages are decisions by predicted cycles, not passes: rows that become channels
-where an operator's stages are made (`select.fold_rows`), and tensors in 2 x 2 blocks, which the
-search compares (`schedule.pairing`).
+Other layouts of tensors are decisions by predicted cycles, not passes: rows become channels where
+an operator's stages are made (`select.layout.row_folding`), and the search compares the layouts
+that `schedule.layouts` lists.
 """
 
 from collections.abc import Callable
