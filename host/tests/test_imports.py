@@ -17,6 +17,7 @@ ARCH = [path for path in HOST if path.is_relative_to(ROOT / "host" / "matloom" /
 ROOMS = (
     *(
         "errors",
+        "sealed",
         "arch",
         "cost",
         "ir",
@@ -51,6 +52,9 @@ GENERATORS = {
     "cli/verify.py",
 }
 
+
+#: What the host and the generator share.
+SHARED = ("matloom.arch", "matloom.errors", "matloom.sealed")
 
 #: What a file of the generator asks for beyond it: libraries of extras.
 OF_EXTRAS = {
@@ -89,10 +93,7 @@ def test_no_hardware_imports_rooms_that_simulators_are_not_rebuilt_for():
 @pytest.mark.parametrize("path", RTL, ids=lambda path: path.name)
 def test_hardware_needs_arch_and_amaranth_only(path):
     extras = OF_EXTRAS.get(path.relative_to(ROOT / "rtl" / "matloom_rtl").as_posix(), ())
-    assert (
-        strangers(path, ["matloom.arch", "matloom.errors", "matloom_rtl", "amaranth", *extras])
-        == []
-    )
+    assert strangers(path, [*SHARED, "matloom_rtl", "amaranth", *extras]) == []
 
 
 def test_the_check_of_meaning_shares_nothing_with_what_it_checks():

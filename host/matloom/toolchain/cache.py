@@ -3,8 +3,6 @@
 import errno
 import fcntl
 import functools
-import hashlib
-import json
 import os
 import shutil
 import tempfile
@@ -16,6 +14,7 @@ from pathlib import Path
 import platformdirs
 
 from matloom.errors import Hinted
+from matloom.sealed import intact, seal
 from matloom.toolchain.process import ToolError
 
 __all__ = [
@@ -33,7 +32,7 @@ __all__ = [
 #: The variable that names the folder.
 VARIABLE = "MATLOOM_CACHE"
 
-#: In each entry: the digests of all its other files and the targets of its links.
+#: In each entry: the seal of all its other files and links.
 _DIGESTS = "digests.json"
 
 
@@ -195,7 +194,7 @@ def _make(folder: Path, make: Callable[[Path], None]) -> None:
         made = Path(scratch) / "made"
         made.mkdir()
         make(made)
-        (made / _DIGESTS).write_text(json.dumps(_digests(made)))
+        seal(made / _DIGESTS, _contents(made))
         made.rename(folder)
 
 
@@ -206,40 +205,33 @@ def _remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def _digests(folder: Path) -> dict[str, str]:
-    """Return what tells each file of a folder from any other, by its name."""
-    found = {}
-    for path in sorted(folder.rglob("*")):
-        name = path.relative_to(folder).as_posix()
-        if path.is_symlink():
-            found[name] = f"link {os.fsencode(path.readlink()).hex()}"
-        elif path.is_file() and name != _DIGESTS:
-            with path.open("rb") as stream:
-                found[name] = hashlib.file_digest(stream, "sha256").hexdigest()
-    return found
+def _contents(folder: Path) -> list[Path]:
+    """Return the files and links of a folder, but its seal."""
+    paths = (path for path in folder.rglob("*") if path.is_symlink() or path.is_file())
+    return [path for path in paths if path != folder / _DIGESTS]
 
 
 def _whole(folder: Path) -> bool:
-    try:
-        wanted = json.loads((folder / _DIGESTS).read_bytes())
-        return bool(wanted == _digests(folder))
-    except (OSError, ValueError):
-        return False
+    return intact(folder / _DIGESTS, _contents(folder))
 
 
 def read_note(name: str) -> str:
-    """Return a short text that was kept, "" where none is; it may be damaged."""
+    """Return a short text that was kept, "" where none is."""
     for folder in _readable():
-        with suppress(OSError, ValueError):
-            return (folder / name).read_text("ascii")
+        if intact(_seal_of(folder / name), [folder / name]):
+            with suppress(OSError, ValueError):
+                return (folder / name).read_text("ascii")
     return ""
 
 
 def write_note(name: str, text: str) -> None:
-    """Keep a short text, whole or not at all."""
+    """Keep a short text in ASCII, whole or not at all."""
     path = cache_folder() / name
     with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False) as stream:
-            stream.write(text)
-        Path(stream.name).replace(path)
+        path.write_text(text, "ascii")
+        seal(_seal_of(path), [path])
+
+
+def _seal_of(path: Path) -> Path:
+    return path.with_name(f"{path.name}.digest")

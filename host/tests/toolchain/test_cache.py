@@ -169,9 +169,25 @@ def test_notes_are_kept_whole(cache):
     assert read_note("notes/one") == ""
     write_note("notes/one", "text")
     assert read_note("notes/one") == "text"
-    assert [path.name for path in (cache / "notes").iterdir()] == ["one"]
-    (cache / "notes" / "one").write_bytes(b"\xff\xfe")
+    assert sorted(path.name for path in (cache / "notes").iterdir()) == ["one", "one.digest"]
+
+
+@pytest.mark.parametrize("damage", [cut, empty, replace, remove, directory])
+@pytest.mark.parametrize("name", ["one", "one.digest"])
+def test_a_damaged_note_is_none(cache, name, damage):
+    write_note("notes/one", "text")
+    damage(cache / "notes" / name)
     assert read_note("notes/one") == ""
+    if damage is not directory:
+        write_note("notes/one", "text")
+        assert read_note("notes/one") == "text"
+
+
+def test_a_note_of_another_name_is_none(cache):
+    write_note("notes/one", "text")
+    for ending in ("", ".digest"):
+        (cache / "notes" / f"one{ending}").rename(cache / "notes" / f"two{ending}")
+    assert read_note("notes/two") == ""
 
 
 def test_one_process_at_a_time(tmp_path):

@@ -1,12 +1,12 @@
 """Builds the bitstream of a plan: synthesis, placement and routing by seed, timing, packing."""
 
-import json
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from matloom.sealed import intact, seal
 from matloom_rtl.board.plan import BOARD_TOP, Plan
 from matloom_rtl.fpga.devices import Device
 from matloom_rtl.fpga.flow import synthesise
@@ -18,8 +18,8 @@ from matloom_rtl.fpga.tools import find, run
 __all__ = ["Bitstream", "TimingError", "build_board"]
 
 
-#: The synthesised cells, once there are any: a later call goes on from them.
-_KEPT = "synthesised.json"
+#: The seal of the netlist, once there is one: a later call goes on from it.
+_SYNTHESISED = "synthesised.digests"
 
 
 class TimingError(FlowError):
@@ -55,6 +55,11 @@ class BoardNetlist(Netlist):
             *(self.device.routed_option, routed_name(self.device, seed)),
             *options,
         ]
+
+    def files(self, seed: int, step: str) -> list[Path]:
+        """Return all that belongs to the result of a step; of a routing what the packer takes."""
+        routed = [self.folder / routed_name(self.device, seed)] if step == "routed" else []
+        return [*super().files(seed, step), *routed]
 
 
 def routed_name(device: Device, seed: int) -> str:
@@ -94,7 +99,7 @@ def build_board(
         A tool is missing or failed; the netlist has latches, loops or wires driven twice; or no
         seed was routed.
     """
-    started, kept = time.monotonic(), (folder / _KEPT).exists()
+    started, kept = time.monotonic(), _is_synthesised(plan, folder)
     folder.mkdir(parents=True, exist_ok=True)
     netlist = BoardNetlist(
         folder=folder,
@@ -140,10 +145,21 @@ def _until_reached(
     return runs
 
 
+def _netlist_files(plan: Plan, folder: Path) -> list[Path]:
+    """Return the netlist, and the Verilog that it was made of."""
+    return [folder / "chip.v", folder / f"{plan.device.family}.json"]
+
+
+def _is_synthesised(plan: Plan, folder: Path) -> bool:
+    """Return whether the folder has the netlist of this plan, whole."""
+    files = _netlist_files(plan, folder)
+    return intact(folder / _SYNTHESISED, files) and files[0].read_text() == plan.verilog
+
+
 def _synthesised(plan: Plan, folder: Path, say: Callable[[str], None]) -> str:
     """Return the name of the netlist, made now or by an earlier call."""
-    kept, name = folder / _KEPT, f"{plan.device.family}.json"
-    if kept.exists():
+    name = f"{plan.device.family}.json"
+    if _is_synthesised(plan, folder):
         say(f"synthesised already, {folder}")
         return name
     made = synthesise(plan.verilog, BOARD_TOP, plan.device.family, folder, say, plan.soft_columns)
@@ -151,7 +167,7 @@ def _synthesised(plan: Plan, folder: Path, say: Callable[[str], None]) -> str:
         if made[fault]:
             raise FlowError(f"the netlist must have no {fault}, and has {made[fault][0]}")
     add_hints(made["netlist"], plan.device, say)
-    kept.write_text(json.dumps(made["cells"]))
+    seal(folder / _SYNTHESISED, _netlist_files(plan, folder))
     return name
 
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from matloom.arch.config import Config
+from matloom.sealed import intact, seal
 from matloom_rtl.formal.durations import expected_seconds
 from matloom_rtl.formal.engine import (
     FAILED,
@@ -77,7 +78,7 @@ def run_proofs(
     for number, proof in enumerate(proofs, start=1):
         text = proof.build().text()
         digest = digest_of(proof, text)
-        result = results.get(digest) or _kept(folder / f"{digest}.json")
+        result = results.get(digest) or _kept(folder, digest)
         left, needed = int(end - time.monotonic()), expected_seconds(proof)
         if result is not None:
             result = result.named(proof)
@@ -105,11 +106,19 @@ def _not_run(proof: Proof, digest: str, why: str) -> Result:
     )
 
 
-def _kept(path: Path) -> Result | None:
-    return Result(**json.loads(path.read_text())) if path.is_file() else None
+def _files(folder: Path, digest: str) -> tuple[Path, Path]:
+    """Return where a verdict is kept, and its seal."""
+    return folder / f"{digest}.json", folder / f"{digest}.digests"
+
+
+def _kept(folder: Path, digest: str) -> Result | None:
+    kept, sealed = _files(folder, digest)
+    return Result(**json.loads(kept.read_text())) if intact(sealed, [kept]) else None
 
 
 def _keep(result: Result, folder: Path) -> None:
     """Keep a verdict that more time would not change."""
     if result.verdict in (PROVEN, FAILED, NOT_PROVEN):
-        (folder / f"{result.digest}.json").write_text(json.dumps(result.as_dict(), indent=2))
+        kept, sealed = _files(folder, result.digest)
+        kept.write_text(json.dumps(result.as_dict(), indent=2))
+        seal(sealed, [kept])

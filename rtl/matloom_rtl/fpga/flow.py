@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from matloom.arch.blocks import columns_in_tables
+from matloom.sealed import intact, seal
 from matloom_rtl.fpga.absorb import absorb
 from matloom_rtl.fpga.choices import join_choices
 from matloom_rtl.fpga.devices import DEVICES, FAMILIES, Device
@@ -46,6 +47,9 @@ __all__ = [
 #: ps where Yosys has 300), and no faster than the clock needs (9 ns between registers): else all
 #: are as fast as the slowest path allows, for more tables.
 _FAST_TABLES = "techmap -map +/lattice/latches_map.v; abc9 -W 850 -D 9000"
+
+#: The seal of a netlist that is kept.
+_SEAL = "synthesised.digests"
 
 #: How often a report asks for less than a clock that connections are too late for.
 _SLOWER_TRIES = 4
@@ -270,14 +274,15 @@ def _netlist(
     parts = (wrapped, FAMILIES[device.family], soft_columns, device.options, device.pins, tools)
     parts += (*device.blocks.items(), *device.settings.items())
     folder = work / hashlib.sha256(repr(parts).encode()).hexdigest()[:12]
-    kept = folder / "synthesised.json"
-    if kept.exists():
+    kept, netlist = folder / "synthesised.json", folder / f"{device.family}.json"
+    if intact(folder / _SEAL, [kept, netlist]):
         say(f"synthesised already, {folder}")
-        return json.loads(kept.read_text()) | {"netlist": folder / f"{device.family}.json"}
+        return json.loads(kept.read_text()) | {"netlist": netlist}
     folder.mkdir(parents=True, exist_ok=True)
     made = synthesise(wrapped, WRAPPER_NAME, device.family, folder, say, soft_columns)
     add_hints(made["netlist"], device, say)
     kept.write_text(json.dumps({key: made[key] for key in made if key != "netlist"}))
+    seal(folder / _SEAL, [kept, netlist])
     return made
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from matloom.sealed import intact, seal
 from matloom_rtl.fpga.devices import Device
 from matloom_rtl.fpga.progress import Unrouted, rounds_of
 from matloom_rtl.fpga.tools import find, run
@@ -56,6 +57,23 @@ class Netlist:
         """Return where the result of a step is kept."""
         return self.folder / f"seed_{seed}_{step}.json"
 
+    def files(self, seed: int, step: str) -> list[Path]:
+        """Return all that belongs to the result of a step: its netlist, result and log."""
+        kept = self.kept(seed, step)
+        return [self.folder / self.name, kept, kept.with_suffix(".log")]
+
+    def is_kept(self, seed: int, step: str) -> bool:
+        """Return whether a step was done, and its files are as it left them."""
+        return intact(_seal_of(self.kept(seed, step)), self.files(seed, step))
+
+    def keep(self, seed: int, step: str) -> None:
+        """Seal what a step has written."""
+        seal(_seal_of(self.kept(seed, step)), self.files(seed, step))
+
+
+def _seal_of(kept: Path) -> Path:
+    return kept.with_suffix(".digests")
+
 
 def cores() -> int:
     """Return how many cores this process may use."""
@@ -85,12 +103,13 @@ def place_and_route(
 def _one(netlist: Netlist, seed: int, say: Callable[[str], None]) -> dict[str, Any]:
     told = partial(_tell, say, seed)
     routed = netlist.kept(seed, "routed")
-    if routed.exists():
+    done = netlist.is_kept(seed, "routed")
+    if done:
         told(f"routed already, {routed}")
     else:
-        _route_slower(netlist, seed, told)
+        done = _route_slower(netlist, seed, told)
     placing, routing = (_log(netlist, seed, step) for step in ("placed", "routed"))
-    report = json.loads(routed.read_text()) if routed.exists() else None
+    report = json.loads(routed.read_text()) if done else None
     rounds = rounds_of(routing)
     shared, late = rounds[-1] if rounds else (None, None)
     return {
@@ -114,8 +133,8 @@ def _log(netlist: Netlist, seed: int, step: str) -> str:
     return path.read_text() if path.exists() else ""
 
 
-def _route_slower(netlist: Netlist, seed: int, say: Callable[[str], None]) -> None:
-    """Place and route, for a slower clock where one is too fast; no routing may come of it."""
+def _route_slower(netlist: Netlist, seed: int, say: Callable[[str], None]) -> bool:
+    """Place and route, for a slower clock where one is too fast; return whether it was routed."""
     fastest = netlist.device.clock_mhz
     for step in range(netlist.slower + 1):
         asked = {"--freq": f"{fastest * _SLOWER**step:.4g}"} if step else {}
@@ -125,29 +144,26 @@ def _route_slower(netlist: Netlist, seed: int, say: Callable[[str], None]) -> No
             say(str(error))
             if error.late:
                 continue
-        return
+            return False
+        return True
+    return False
 
 
 def _route(netlist: Netlist, seed: int, say: Callable[[str], None]) -> None:
-    """Place and route at once, or from the checkpoint between, made where there is none.
-
-    A file takes its name when it is whole, so that a run that was ended leaves none.
-    """
+    """Place and route at once, or from the checkpoint between, made where there is none."""
     placed, routed = netlist.kept(seed, "placed"), netlist.kept(seed, "routed")
     design, options = netlist.name, []
     if netlist.checkpoints and netlist.device.continues:
-        if placed.exists():
+        if netlist.is_kept(seed, "placed"):
             say(f"placed already, {placed}")
         else:
-            part = placed.with_suffix(".part")
-            command = netlist.command(seed, netlist.name, "--no-route", "--write", part.name)
+            command = netlist.command(seed, netlist.name, "--no-route", "--write", placed.name)
             run(command, netlist.folder, placed.with_suffix(".log").name, say)
-            part.replace(placed)
+            netlist.keep(seed, "placed")
         design, options = placed.name, ["--no-pack", "--no-place"]
-    part = routed.with_suffix(".part")
-    command = netlist.command(seed, design, *options, "--report", part.name)
+    command = netlist.command(seed, design, *options, "--report", routed.name)
     run(command, netlist.folder, routed.with_suffix(".log").name, say)
-    part.replace(routed)
+    netlist.keep(seed, "routed")
 
 
 def _first_clock(log: str) -> float | None:

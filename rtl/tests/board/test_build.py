@@ -88,6 +88,13 @@ def test_a_bitstream_of_a_small_design(tmp_path, monkeypatch):
     assert any("synthesised already" in line for line in said)
     assert any("routed already" in line for line in said)
 
+    for name, redone in (("ecp5.json", "synthesis"), ("seed_4.config", "placement")):
+        damaged = (tmp_path / name).read_bytes()
+        (tmp_path / name).write_bytes(damaged[: len(damaged) // 2])
+        said.clear()
+        assert build_board(plan, tmp_path, said.append).path.read_bytes() == text
+        assert any(redone in line for line in said)
+
 
 @pytest.mark.slow
 def test_a_missed_clock_is_no_bitstream(tmp_path, monkeypatch):

@@ -1,4 +1,5 @@
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from amaranth.hdl import Assert, Assume, Cover, Module, Signal
@@ -52,15 +53,54 @@ def test_a_missing_tool_is_told(tmp_path, monkeypatch):
     assert (result.verdict, result.detail) == (NOT_RUN, "a tool must be installed")
 
 
-def test_equal_claims_are_proven_once(tmp_path, monkeypatch):
-    asked = []
+@pytest.fixture
+def asked(monkeypatch):
+    """Units whose claims were proven, in a pretended proof."""
+    units = []
 
     def proves(proof, text, folder, seconds):
-        asked.append(proof.unit)
+        units.append(proof.unit)
         return Result(kind="", unit=proof.unit, statement="", verdict=PROVEN, digest=folder.name)
 
     monkeypatch.setattr("matloom_rtl.formal.runner.prove", proves)
     monkeypatch.setattr("matloom_rtl.formal.runner.missing", lambda: "")
+    return units
+
+
+def cut(path):
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def empty(path):
+    path.write_bytes(b"")
+
+
+def replace_verdict(path):
+    path.write_text(path.read_text().replace(PROVEN, FAILED).replace('": "', '": "0'))
+
+
+@pytest.mark.parametrize("damage", [cut, empty, replace_verdict, Path.unlink])
+@pytest.mark.parametrize("ending", ["json", "digests"])
+def test_a_damaged_verdict_is_proven_again(tmp_path, asked, ending, damage):
+    for times in (1, 2, 2):
+        (result,) = run_proofs([PROOF], minutes=1, folder=tmp_path)
+        assert (result.verdict, len(asked)) == (PROVEN, times)
+        if len(asked) == 1:
+            damage(next(tmp_path.glob(f"*.{ending}")))
+
+
+def test_the_verdict_of_another_claim_is_not_taken(tmp_path, asked):
+    other = replace(PROOF, build=lambda: claim(limit=8))
+    (result,) = run_proofs([other], minutes=1, folder=tmp_path)
+    (wanted,) = run_proofs([PROOF], minutes=1, folder=tmp_path)
+    for ending in ("json", "digests"):
+        path = tmp_path / f"{result.digest}.{ending}"
+        path.replace(tmp_path / f"{wanted.digest}.{ending}")
+    run_proofs([PROOF], minutes=1, folder=tmp_path)
+    assert len(asked) == 3
+
+
+def test_equal_claims_are_proven_once(tmp_path, asked):
     other = replace(PROOF, unit="its twin")
     for _again in range(2):
         results = run_proofs([PROOF, other], minutes=1, folder=tmp_path)

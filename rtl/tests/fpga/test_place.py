@@ -6,6 +6,7 @@ import os
 import re
 import sys
 from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
@@ -158,8 +159,39 @@ def test_without_checkpoints_a_seed_is_placed_and_routed_at_once(netlist):
 def test_a_run_that_was_ended_leaves_no_checkpoint(netlist):
     with pytest.raises(FlowError, match="Unable to place cell"):
         place_and_route(netlist, [7], quiet, jobs=1)
-    assert not netlist.kept(7, "placed").exists()
-    assert not netlist.kept(7, "routed").exists()
+    assert not netlist.is_kept(7, "placed")
+    assert not netlist.is_kept(7, "routed")
+
+
+def cut(path):
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def empty(path):
+    path.write_bytes(b"")
+
+
+def replace(path):
+    path.write_text("{}")
+
+
+@pytest.mark.parametrize("damage", [cut, empty, replace, Path.unlink])
+@pytest.mark.parametrize("name", ["seed_1_routed.json", "seed_1_routed.digests"])
+def test_a_damaged_routing_is_made_again(netlist, name, damage):
+    netlist = dataclasses.replace(netlist, checkpoints=False)
+    damage_of = [lambda: None, lambda: damage(netlist.folder / name), lambda: None]
+    for times, harm in zip((1, 2, 2), damage_of, strict=True):
+        harm()
+        (run,) = place_and_route(netlist, [1], quiet, jobs=1)
+        assert run["fmax_mhz"] == 80.0
+        assert calls(netlist.folder) == ["1 placeroute ecp5.json"] * times
+
+
+def test_a_routing_of_another_netlist_is_made_again(netlist):
+    place_and_route(netlist, [1], quiet, jobs=1)
+    (netlist.folder / netlist.name).write_text("[]")
+    place_and_route(netlist, [1], quiet, jobs=1)
+    assert len(calls(netlist.folder)) == 4
 
 
 def test_without_a_routing_or_its_clock_there_is_no_clock(netlist):
