@@ -98,17 +98,13 @@ def judge(case: Case, references: References, config: str = "nano") -> Verdict:
 def _garbage(case: Case) -> bool:
     """Return whether TensorFlow Lite Micro runs a file without reading what it says.
 
-    It takes buffers outside the flatbuffer for empty ones, one scale for all channels of
-    DEQUANTIZE, joins or parts no tensors where PACK and UNPACK have no options, and leaves the
-    outputs of comparisons of int16 as they were.
+    It takes buffers outside the flatbuffer for empty ones, and one scale for all channels of
+    DEQUANTIZE.
     """
     tensors, (operator,) = case.network.tensors, case.network.operators
     outside = case.network.outside and any(tensor.data is not None for tensor in tensors)
     many = operator.name == "DEQUANTIZE" and len(tensors[operator.inputs[0]].scales) > 1
-    compared = operator.name in ("EQUAL", "GREATER", "LESS")
-    untyped = compared and tensors[operator.inputs[0]].dtype == "int16"
-    joined = operator.name in ("PACK", "UNPACK") and operator.options is None
-    return outside or many or untyped or joined
+    return outside or many
 
 
 def _difference(ours: Answer, theirs: Answer) -> str:

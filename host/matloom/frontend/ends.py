@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
+from matloom.frontend.errors import Unsupported
 from matloom.ir.graph import Node, Op, Tensor
 
 __all__ = ["copied_outputs", "separate_inputs"]
@@ -27,11 +28,19 @@ def separate_inputs(
 def copied_outputs(
     outputs: Sequence[int], tensors: dict[int, Tensor], free: int
 ) -> tuple[tuple[int, ...], list[Node]]:
-    """Return outputs that differ, and operators that copy a tensor for its second place and on."""
+    """Return outputs that differ, and operators that copy a tensor for its second place and on.
+
+    Raises
+    ------
+    Unsupported
+        A tensor without elements has two places.
+    """
     separate: list[int] = []
     copies = []
     for number in outputs:
         if number in separate:
+            if tensors[number].size == 0:
+                raise Unsupported(f"output {number} has no elements and more than one place")
             tensors[free] = replace(tensors[number], data=None)
             copies.append(Node(op=Op.RESHAPE, inputs=(number,), outputs=(free,), index=0))
             number, free = free, free + 1

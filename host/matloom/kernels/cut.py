@@ -99,6 +99,9 @@ def cut_file(content: bytes, attributes: Reference, package: str) -> Cut:
         subgraph.inputs = np.array(attributes.inputs, np.int32)
         subgraph.outputs = np.array(attributes.outputs, np.int32)
         _keep_used(model, subgraph)
+        if package == "ai-edge-litert":
+            for tensor in subgraph.tensors:
+                tensor.quantization = _as_litert_checks(tensor.quantization)
     return Cut(
         content=packed(model),
         arena=_arena(model),
@@ -126,7 +129,6 @@ def _keep_used(model: Any, subgraph: Any) -> None:
         tensor = copy.copy(subgraph.tensors[number])
         buffers.append(model.buffers[tensor.buffer])
         tensor.buffer = len(buffers) - 1
-        tensor.quantization = _with_a_valid_axis(tensor.quantization)
         tensors.append(tensor)
     model.buffers, subgraph.tensors = buffers, tensors
     subgraph.operators = [copy.copy(item) for item in subgraph.operators]
@@ -170,15 +172,20 @@ def _with_options(operator: Any, content: bytes) -> Any:
     return made
 
 
-def _with_a_valid_axis(quantisation: Any) -> Any:
-    """Return quantisation without the axis that one scale does not use.
+def _as_litert_checks(quantisation: Any) -> Any:
+    """Return quantisation with a zero point for each scale, and no axis where one scale has none.
 
-    LiteRT refuses a file in which it lies outside of the tensor; TensorFlow Lite Micro ignores it.
+    LiteRT refuses other files; TensorFlow Lite Micro ignores the axis, and all zero points of
+    weights but the first.
     """
-    if quantisation is None or quantisation.scale is None or len(quantisation.scale) != 1:
+    if quantisation is None or quantisation.scale is None or not len(quantisation.scale):
         return quantisation
-    valid = copy.copy(quantisation)
-    valid.quantizedDimension = 0
+    valid, scales = copy.copy(quantisation), len(quantisation.scale)
+    zeros = [] if quantisation.zeroPoint is None else list(quantisation.zeroPoint)
+    if len(zeros) != scales and len(zeros) <= 1:
+        valid.zeroPoint = np.array((zeros or [0]) * scales, np.int64)
+    if scales == 1:
+        valid.quantizedDimension = 0
     return valid
 
 

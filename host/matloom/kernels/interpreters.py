@@ -5,6 +5,8 @@ reasons to stderr, and some networks that they do not take end the process. It i
 Matloom, so that it starts quickly.
 """
 
+import ctypes
+import importlib
 import json
 import os
 import pickle
@@ -27,6 +29,10 @@ Array = npt.NDArray[Any]
 _LONG = 0.1
 #: Seconds that a damaged network may keep a library busy.
 _LONGEST = 300
+#: What fresh memory holds in two runs that are compared: no bit is the same in both.
+_FILLS = (0x55, 0xAA)
+#: glibc's number of the parameter that fills fresh memory (mallopt(3)).
+_M_PERTURB = -6
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,37 +135,67 @@ class _Lite(Library):
 #: By the name of the package that one comes with.
 LIBRARIES: dict[str, Callable[[Cut], Library]] = {"tflite-micro": _Micro, "ai-edge-litert": _Lite}
 
+_MODULES = {
+    "tflite-micro": "tflite_micro.python.tflite_micro.runtime",
+    "ai-edge-litert": "ai_edge_litert.interpreter",
+}
 
-def _values(shape: tuple[int, ...], dtype: Any, *, random: bool) -> Array:
-    """Return zeros; or numbers over the type's range, and ones for what may be a size."""
+
+def _values(kinds: Sequence[tuple[tuple[int, ...], Any]], *, random: bool) -> list[Array]:
+    """Return zeros for inputs; or numbers over their types' ranges, ones for what may be a size."""
     if not random:
-        return np.zeros(shape, dtype)
-    kind = np.dtype(dtype)
-    if kind.kind == "f":
-        return np.random.default_rng(0).standard_normal(shape).astype(kind)
-    if kind.kind == "b" or kind.itemsize > 2:
-        return np.ones(shape, kind)
-    ends = np.iinfo(kind)
-    return np.random.default_rng(0).integers(ends.min, ends.max, shape, kind, endpoint=True)
+        return [np.zeros(shape, dtype) for shape, dtype in kinds]
+    draw = np.random.default_rng(0)
+    values = []
+    for shape, dtype in kinds:
+        kind = np.dtype(dtype)
+        if kind.kind == "f":
+            values.append(draw.standard_normal(shape).astype(kind))
+        elif kind.kind == "b" or kind.itemsize > 2:
+            values.append(np.ones(shape, kind))
+        else:
+            ends = np.iinfo(kind)
+            values.append(draw.integers(ends.min, ends.max, shape, kind, endpoint=True))
+    return values
+
+
+def _twins(package: str, cut: Cut) -> list[Library]:
+    """Return a library twice, in memory that held other bytes before; LiteRT's once.
+
+    Some kernels of TensorFlow Lite Micro return without a word, and without a result, for types,
+    options or shapes that they do not know: comparisons of int16, PACK without options. Only glibc
+    can fill memory, so elsewhere nothing differs.
+    """
+    fill = getattr(ctypes.CDLL(None), "mallopt", None)
+    if package != "tflite-micro" or fill is None:
+        return [LIBRARIES[package](cut)]
+    twins = []
+    for byte in _FILLS:
+        fill(_M_PERTURB, byte)
+        twins.append(LIBRARIES[package](cut))
+    fill(_M_PERTURB, 0)
+    return twins
 
 
 def _attempt(package: str, cut: Cut, given: Sequence[Array] | None) -> str:
     """Return why a library does not run a network; nothing where it does on some inputs."""
     try:
-        library = LIBRARIES[package](cut)
         if given is not None:
-            library.run(given)
+            LIBRARIES[package](cut).run(given)
             return ""
-        kinds = library.kinds()
+        twins = _twins(package, cut)
+        kinds = twins[0].kinds()
+    # A damaged file is found out by whatever meets it: TypeError, IndexError, UnicodeDecodeError.
     except Exception as error:
         return str(error) or type(error).__name__
     refusals = []
     for random in (False, True):
+        inputs = _values(kinds, random=random)
         begin = time.monotonic()
         try:
-            library.run([_values(shape, dtype, random=random) for shape, dtype in kinds])
-            refusals.append("")
-        except Exception as error:
+            runs = [[array.tobytes() for array in twin.run(inputs)] for twin in twins]
+            refusals.append("" if runs[0] == runs[-1] else "it does not write all of its outputs")
+        except (RuntimeError, ValueError) as error:
             refusals.append(str(error) or type(error).__name__)
         if not refusals[-1] and time.monotonic() - begin > _LONG:
             break
@@ -220,6 +256,7 @@ def _resize(content: bytes, given: dict[int, tuple[int, ...]], wanted: Sequence[
     """Write what `_shapes` returns, or the library's refusal, to standard output."""
     try:
         answer: dict[str, Any] = _shapes(content, given, wanted)
+    # Of a damaged file, as in `_attempt`.
     except Exception as error:
         answer = {"refusal": next(iter(str(error).strip().splitlines()), type(error).__name__)}
     sys.stdout.buffer.write(pickle.dumps(answer))
@@ -231,10 +268,7 @@ def _main() -> None:
         _resize(*attempts)
         return
     # Once, for all processes that follow.
-    if package == "tflite-micro":
-        from tflite_micro.python.tflite_micro import runtime  # noqa: F401
-    else:
-        from ai_edge_litert import interpreter  # noqa: F401
+    importlib.import_module(_MODULES[package])
     print(json.dumps([_apart(package, Cut(**cut), given) for cut, given in attempts]))
 
 

@@ -144,7 +144,7 @@ class ReferenceRun:
         arrays = [np.asarray(array, order="C") for array in inputs[:-1]]
         try:
             outputs = self._library.run(arrays)
-        except Exception as error:
+        except (RuntimeError, ValueError) as error:
             raise self._failed(arrays, error) from None
         return tuple(
             as_declared(np.array(array), shape)

@@ -207,7 +207,7 @@ WITHOUT_OPTIONS = {
         (Op.ADD, Op.SUB, Op.MUL, Op.CONCATENATION, Op.FULLY_CONNECTED, Op.MEAN, Op.SUM), True
     ),
     **dict.fromkeys((Op.RESIZE_NEAREST_NEIGHBOR, Op.LEAKY_RELU), True),
-    Op.CONV_2D: False,
+    **dict.fromkeys((Op.CONV_2D, Op.MAX_POOL_2D, Op.TRANSPOSE_CONV), False),
 }
 
 
@@ -232,7 +232,7 @@ def test_absent_option_tables(op, dtype):
     check(content, None if native else MICRO)
 
 
-@pytest.mark.parametrize("op", [Op.AVERAGE_POOL_2D, Op.DEPTHWISE_CONV_2D, Op.TRANSPOSE_CONV])
+@pytest.mark.parametrize("op", [Op.AVERAGE_POOL_2D, Op.DEPTHWISE_CONV_2D])
 def test_absent_option_tables_that_say_nothing(op):
     """TensorFlow Lite Micro leaves the output as its memory happens to be."""
     model = unpack(Instances([5, 3]).make(op))
@@ -281,6 +281,28 @@ def adding(shape=(1, 4)):
     arithmetic = Instances([5, 4]).make(Op.ADD).nodes[0].attributes
     none = replace(arithmetic, activation=Activation.NONE)
     return one(Op.ADD, [tensor("a", shape), tensor("b", shape)], tensor("y", shape, 0.1), none)
+
+
+@pytest.mark.parametrize("zeros", [1, 0], ids=["one zero point", "no zero points"])
+def test_scales_without_zero_points_for_litert(zeros):
+    """LiteRT alone places an output of another rank, but checks that there are as many of both."""
+    graph = Instances([5, 1]).make(Op.DEPTHWISE_CONV_2D)
+    whole = unpack(graph)
+    weights = whole.subgraphs[0].tensors[1]
+    weights.quantization.scale = np.full(weights.shape[3], 0.01, np.float32)
+    weights.quantization.zeroPoint = np.zeros(weights.shape[3], np.int64)
+    weights.quantization.quantizedDimension = 3
+    golden = pack(whole)
+    weights.quantization.zeroPoint = np.zeros(zeros, np.int64)
+    made = whole.subgraphs[0].tensors[graph.outputs[0]]
+    made.shape = np.array([1, *made.shape], np.int32)
+    content = pack(whole)
+    program = matloom.compile(content, "nano")
+    assert LITERT in program.layers[0].reason
+    given = arrays(content)
+    with matloom.load(program, device="model") as session:
+        found = session.run(given[0])
+    np.testing.assert_array_equal(found.ravel(), micro(golden, given, 1)[0].ravel())
 
 
 @pytest.mark.parametrize("times", [2, 3])

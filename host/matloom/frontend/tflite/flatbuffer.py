@@ -8,7 +8,7 @@ import flatbuffers
 import numpy as np
 import tflite
 
-from matloom.frontend.errors import Contradiction, ModelError, Unsupported
+from matloom.frontend.errors import ModelError, Unsupported
 from matloom.ir.graph import Array
 
 __all__ = ["enum_name", "numbers", "operator_number", "options", "records", "text"]
@@ -88,9 +88,8 @@ def options(operator: Any, kind: type) -> Any:
 
     Raises
     ------
-    Unsupported, Contradiction
-        The table is absent, and zeros do not stand for anything (a stride, a padding). Only for
-        CONV_2D does TensorFlow Lite Micro then give equal results for equal inputs.
+    Unsupported
+        The table is absent, and zeros do not stand for anything (a stride, a padding).
     """
     expected = getattr(tflite.BuiltinOptions, kind.__name__)
     given = operator.BuiltinOptionsType()
@@ -102,9 +101,6 @@ def options(operator: Any, kind: type) -> Any:
     if kind.__name__ not in _ALL_ZERO:
         none = given == tflite.BuiltinOptions.NONE or source is None
         name = "none" if none else enum_name(tflite.BuiltinOptions, given)
-        convolution = kind.__name__ == "Conv2DOptions"
-        raise (Unsupported if convolution else Contradiction)(
-            f"must have {kind.__name__}, not {name}"
-        )
+        raise Unsupported(f"must have {kind.__name__}, not {name}")
     table.Init(*_EMPTY)
     return table

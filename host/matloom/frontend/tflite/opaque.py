@@ -9,7 +9,7 @@ from matloom.ir.attributes import INTERPRETERS, Reference
 from matloom.ir.graph import Node, Op, Tensor
 
 __all__ = ["JOINED", "OpaqueOperator", "bind", "common_interpreters", "file_tensor"]
-__all__ += ["sized_by_values", "whole"]
+__all__ += ["interpreters_of", "sized_by_values", "whole"]
 
 #: Operators with effects beyond their tensors: a network that has one runs as a whole.
 JOINED = frozenset(
@@ -40,6 +40,16 @@ def sized_by_values(name: str, inputs: Sequence[int], computed: Callable[[int], 
         return False
     places = _SIZES[name] or range(len(inputs))
     return any(computed(inputs[at]) for at in places if at < len(inputs))
+
+
+#: Operators and types of their first input for which TensorFlow Lite Micro compares by multipliers
+#: that it never sets, so that results differ from run to run.
+_UNSET_IN_MICRO = frozenset({("GREATER", "int16")})
+
+
+def interpreters_of(name: str, dtype: str) -> tuple[str, ...]:
+    """Return the interpreters that may run an operator whose first input is of a type."""
+    return INTERPRETERS[1:] if (name, dtype) in _UNSET_IN_MICRO else INTERPRETERS
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -23,6 +23,7 @@ from matloom.frontend.tflite.opaque import (
     bind,
     common_interpreters,
     file_tensor,
+    interpreters_of,
     sized_by_values,
     whole,
 )
@@ -77,9 +78,9 @@ class SubgraphReader:
         interpreters = INTERPRETERS
         try:
             items = self._items(names, operators)
+            interpreters = common_interpreters(items)
             if reason is None:
                 return self._graph(name, inputs, outputs, items)
-            interpreters = common_interpreters(items)
         # A tensor between the graph's part and the interpreter's has no NumPy type.
         except Unsupported as unsupported:
             reason = reason or f"the network runs as a whole: {unsupported}"
@@ -225,13 +226,14 @@ class SubgraphReader:
             checked = isinstance(unsupported, Contradiction)
             if checked or sized_by_values(name, given, self.known.computed):
                 self.unsized.update(made)
+            dtype = self.known.dtype(given[0]) if given else ""
             return OpaqueOperator(
                 name=name,
                 index=index,
                 inputs=tuple(given),
                 outputs=tuple(made),
                 reason=f"{name} {unsupported}",
-                interpreters=INTERPRETERS[1:] if checked else INTERPRETERS,
+                interpreters=INTERPRETERS[1:] if checked else interpreters_of(name, dtype),
             )
         except ModelError as error:
             raise ModelError(f"operator {index} ({name}) {error}") from None

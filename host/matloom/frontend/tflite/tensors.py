@@ -79,6 +79,10 @@ class FileTensors:
         """Return whether a tensor is a constant of 4-bit integers in the file."""
         return self._is_packed(self._table(number)[0])
 
+    def dtype(self, number: int) -> str:
+        """Return a tensor's type; nothing where it is absent or NumPy does not know its type."""
+        return "" if number < 0 else DTYPES.get(self._table(number)[0].Type(), "")
+
     def __getitem__(self, number: int) -> Tensor:
         """Return a tensor that breaks no rule of the graph."""
         tensor, problem = self._read(number)

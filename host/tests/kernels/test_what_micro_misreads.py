@@ -1,0 +1,76 @@
+"""Operators that TensorFlow Lite Micro runs without computing them: LiteRT must be asked."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip("tflite_micro", reason="tflite-micro is not installed")
+pytest.importorskip("ai_edge_litert", reason="ai-edge-litert is not installed")
+from single_operators.builder import input_arrays
+from single_operators.campaign import draw_case, judge
+from single_operators.model_file import FileNetwork, FileOperator, FileTensor, write_file
+from single_operators.reference import References
+
+from matloom.kernels.interpreters import Cut
+from matloom.kernels.probe import refusals
+
+
+@pytest.fixture(scope="module")
+def references():
+    with References() as found:
+        yield found
+
+
+def comparison(name, scales=(0.05, 0.02), shape=(3, 7)):
+    """Return a comparison of two tensors of int16."""
+    given = [
+        FileTensor(name=f"t{at}", shape=shape, dtype="int16", scales=(scale,), zeros=(0,))
+        for at, scale in enumerate(scales)
+    ]
+    options = f"{name.title().replace('_', '')}Options"
+    return FileNetwork(
+        tensors=(*given, FileTensor(name="y", shape=shape, dtype="bool")),
+        operators=(FileOperator(name=name, inputs=(0, 1), outputs=(2,), options=(options, {})),),
+        inputs=(0, 1),
+        outputs=(2,),
+    )
+
+
+def joined():
+    """Return PACK without options, which joins no tensors."""
+    given = [FileTensor(name=f"t{at}", shape=(2, 3), scales=(0.1,), zeros=(0,)) for at in (0, 1)]
+    made = FileTensor(name="y", shape=(2, 2, 3), scales=(0.1,), zeros=(0,))
+    return FileNetwork(
+        tensors=(*given, made),
+        operators=(FileOperator(name="PACK", inputs=(0, 1), outputs=(2,)),),
+        inputs=(0, 1),
+        outputs=(2,),
+    )
+
+
+@pytest.mark.parametrize("name", ["EQUAL", "NOT_EQUAL", "GREATER", "GREATER_EQUAL", "LESS"])
+def test_comparisons_of_int16(name, references):
+    network = comparison(name)
+    calls = input_arrays(network, 1)
+    content = write_file(network)
+    wanted = references.ask("litert", content, calls)
+    found = references.ask("matloom:nano", content, calls)
+    assert wanted.ran, wanted.refusal
+    assert found.ran, found.refusal
+    for (mine,), (other,) in zip(found.calls, wanted.calls, strict=True):
+        assert 0 < other.sum() < other.size or name in ("EQUAL", "NOT_EQUAL")
+        np.testing.assert_array_equal(mine, other)
+
+
+@pytest.mark.parametrize("package", ["tflite-micro", "ai-edge-litert"])
+def test_outputs_that_depend_on_old_memory_are_no_result(package):
+    cut = Cut(content=write_file(joined()), arena=2**20, inputs=2, outputs=1)
+    (reason,) = refusals(package, [cut])
+    wanted = {"tflite-micro": "it does not write all of its outputs", "ai-edge-litert": "pack.cc"}
+    assert wanted[package] in reason
+
+
+@pytest.mark.parametrize("seed", [124, 197, 230, 380, 412, 442])
+def test_files_that_once_failed(seed, references):
+    """124, 412: read beyond a tensor. 197: no elements, twice. 230, 380: refused. 442: unset."""
+    verdict = judge(draw_case(seed), references)
+    assert not verdict.failed, str(verdict)
