@@ -47,9 +47,12 @@ def sized_by_values(name: str, inputs: Sequence[int], computed: Callable[[int], 
 _UNSET_IN_MICRO = frozenset({("GREATER", "int16")})
 
 
-def interpreters_of(name: str, dtype: str) -> tuple[str, ...]:
-    """Return the interpreters that may run an operator whose first input is of a type."""
-    return INTERPRETERS[1:] if (name, dtype) in _UNSET_IN_MICRO else INTERPRETERS
+def interpreters_of(name: str, dtype: str, contradicts: bool) -> tuple[str, ...]:
+    """Return the interpreters that may run an operator, by the type of its first input.
+
+    LiteRT alone checks one whose tensors contradict each other.
+    """
+    return INTERPRETERS[1:] if contradicts or (name, dtype) in _UNSET_IN_MICRO else INTERPRETERS
 
 
 @dataclass(frozen=True, kw_only=True)

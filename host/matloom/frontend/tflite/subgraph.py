@@ -226,14 +226,13 @@ class SubgraphReader:
             checked = isinstance(unsupported, Contradiction)
             if checked or sized_by_values(name, given, self.known.computed):
                 self.unsized.update(made)
-            dtype = self.known.dtype(given[0]) if given else ""
             return OpaqueOperator(
                 name=name,
                 index=index,
                 inputs=tuple(given),
                 outputs=tuple(made),
                 reason=f"{name} {unsupported}",
-                interpreters=INTERPRETERS[1:] if checked else interpreters_of(name, dtype),
+                interpreters=interpreters_of(name, self.known.dtype(given), checked),
             )
         except ModelError as error:
             raise ModelError(f"operator {index} ({name}) {error}") from None

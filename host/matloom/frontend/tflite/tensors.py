@@ -1,6 +1,7 @@
 """Tensors of one subgraph of a TensorFlow Lite file, read when they are first asked for."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -79,9 +80,13 @@ class FileTensors:
         """Return whether a tensor is a constant of 4-bit integers in the file."""
         return self._is_packed(self._table(number)[0])
 
-    def dtype(self, number: int) -> str:
-        """Return a tensor's type; nothing where it is absent or NumPy does not know its type."""
-        return "" if number < 0 else DTYPES.get(self._table(number)[0].Type(), "")
+    def dtype(self, given: Sequence[int]) -> str:
+        """Return the type of the first of an operator's inputs.
+
+        It is "" where that is absent, or of a type that NumPy does not know.
+        """
+        present = given and given[0] >= 0
+        return DTYPES.get(self._table(given[0])[0].Type(), "") if present else ""
 
     def __getitem__(self, number: int) -> Tensor:
         """Return a tensor that breaks no rule of the graph."""
