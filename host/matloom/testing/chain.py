@@ -57,6 +57,18 @@ class Chain:
         weights = self.instances._weights((1, 3, 3, self.shape[3]), 3)
         return self._add(Op.DEPTHWISE_CONV_2D, attributes, weights)
 
+    def look_up(self) -> Self:
+        """Add HARD_SWISH, which becomes a table of the layer before."""
+        data = replace(self.tensors[self.last], name="t0", data=None)
+        made = self.instances.network(Op.HARD_SWISH, [data], None).tensors[1]
+        number = len(self.tensors)
+        self.tensors[number] = replace(made, name=f"tensor_{number}")
+        index = len(self.nodes)
+        node = Node(op=Op.HARD_SWISH, inputs=(self.last,), outputs=(number,), index=index)
+        self.nodes.append(node)
+        self.last = number
+        return self
+
     @property
     def shape(self) -> tuple[int, ...]:
         """Of the last tensor."""

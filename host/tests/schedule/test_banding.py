@@ -50,6 +50,13 @@ def test_bands_where_windows_take_several_steps():
     assert all(bands(program, 4) for program in exact_programs(made.graph(), config, (1, 2, 3)))
 
 
+def test_a_table_is_looked_up_once():
+    """Rows that both bands need are copied after the lookup."""
+    made = Chain((1, 12, 10, 3)).convolve(8, 3).look_up().halve(stride=(1, 1)).convolve(16)
+    (program,) = exact_programs(made.graph(), REFERENCE, (1,))
+    assert bands(program)
+
+
 def test_then_blocks():
     """What reads the bands may make blocks for windows of stride 2."""
     made = chain(image=(24, 24)).halve().convolve(32)

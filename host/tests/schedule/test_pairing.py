@@ -55,6 +55,12 @@ def test_any_convolution_may_make_them(kernel, stride):
     assert check(Chain((1, 16, 24, 9)).convolve(16, kernel, stride).halve().graph())
 
 
+def test_a_table_is_looked_up_before_blocks_are_written():
+    assert check(
+        Chain((1, 10, 8, 5)).convolve(12).look_up().halve().convolve(9).graph(), seeds=(1,)
+    )
+
+
 def test_one_after_the_other():
     chain = Chain((1, 32, 32, 4)).convolve(16).halve().convolve(32).halve().convolve(64).halve()
     assert check(chain.graph())
