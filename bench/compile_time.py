@@ -44,12 +44,12 @@ class Point:
     cycles: int | None = None
 
 
-class _Limit(Exception):
+class _LimitError(Exception):
     """A compilation that takes too long."""
 
 
 def _stop(_number: int, _frame: FrameType | None) -> None:
-    raise _Limit
+    raise _LimitError
 
 
 def measured(sweep: str, preset: str, layers: int, size: int) -> Point:
@@ -90,7 +90,7 @@ def main() -> None:
             signal.setitimer(signal.ITIMER_PROF, arguments.limit)
             try:
                 points[key] = measured(*key[:2], layers, size)
-            except _Limit:
+            except _LimitError:
                 points[key] = Point(sweep=sweep, preset=preset, layers=layers, size=size)
             finally:
                 signal.setitimer(signal.ITIMER_PROF, 0)

@@ -29,7 +29,7 @@ from matloom.arch.memory import Memory, load_memory
 from matloom.coverage.coverage import Coverage
 from matloom.coverage.lines import EXCLUSIONS, UnitFigures, by_unit, read_counts
 from matloom.device.covered import CoveredTransport, LinesTransport
-from matloom.device.errors import DeviceFault
+from matloom.device.errors import DeviceFaultError
 from matloom.device.rtl import MEMORY_BASE, MemoryTiming
 from matloom.testing.checks import check_corrupted, check_layers, check_stream, check_streams
 from matloom.testing.pair import MEMORY_BYTES, Pair
@@ -86,7 +86,7 @@ def _run_faulty(chip: LinesTransport, pair: Pair, stream: Any, timing: MemoryTim
     chip.set_timing(timing)
     try:
         run_stream(pair.rtl, stream)
-    except DeviceFault:
+    except DeviceFaultError:
         pair.rtl.counters()
     chip.set_timing(MemoryTiming())
     pair.rtl.reset()

@@ -7,7 +7,7 @@ import numpy as np
 from matloom.arch.config import Config
 from matloom.arch.instruction import Instruction, pack
 from matloom.arch.isa import Opcode, Region
-from matloom.device.model import Engine, EngineFault
+from matloom.device.model import Engine, EngineFaultError
 from matloom.schedule.dependencies import DependencyTracker
 from matloom.testing.random_programs import random_stream
 
@@ -41,7 +41,7 @@ class Job:
         return region[self.command_offset : self.command_offset + self.command_bytes]
 
 
-def run_model(engine: Engine, job: Job) -> tuple[dict[Region, bytes], EngineFault | None]:
+def run_model(engine: Engine, job: Job) -> tuple[dict[Region, bytes], EngineFaultError | None]:
     """Return the regions after a run of the model, and its fault or None."""
     engine.regions = {
         region: np.frombuffer(data, np.uint8).copy() for region, data in job.regions.items()
@@ -49,7 +49,7 @@ def run_model(engine: Engine, job: Job) -> tuple[dict[Region, bytes], EngineFaul
     fault = None
     try:
         engine.run(job.commands)
-    except EngineFault as error:
+    except EngineFaultError as error:
         fault = error
     return {region: array.tobytes() for region, array in engine.regions.items()}, fault
 

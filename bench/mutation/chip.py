@@ -134,7 +134,7 @@ def _run_streams(name: str, count: int) -> int:
     """Run random streams on chip and model; return 1 after the first difference."""
     from matloom.device.errors import DeviceError
     from matloom.device.rtl import RtlTransport
-    from matloom.testing.checks import Mismatch, check_streams
+    from matloom.testing.checks import MismatchError, check_streams
     from matloom.testing.pair import MEMORY_BYTES, Pair
 
     config = _config(name)
@@ -142,7 +142,7 @@ def _run_streams(name: str, count: int) -> int:
     try:
         # Streams are short: what takes longer hangs.
         check_streams(Pair.of(chip, config, timeout=20.0), 0, count)
-    except (Mismatch, DeviceError) as error:
+    except (MismatchError, DeviceError) as error:
         print(str(error).splitlines()[0])
         return 1
     finally:

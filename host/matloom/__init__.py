@@ -10,7 +10,7 @@ __version__ = "0.1.0"
 #: Where each public name lives.
 _HOMES = {
     "Config": "matloom.arch.config",
-    "DeviceClosed": "matloom.device.errors",
+    "DeviceClosedError": "matloom.device.errors",
     "DeviceError": "matloom.device.errors",
     "Program": "matloom.program",
     "Session": "matloom.runtime",

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from importlib import metadata
 
 __all__ = [
-    "Hinted",
-    "MissingPackage",
+    "HintedError",
+    "MissingPackageError",
     "UserError",
     "UserTypeError",
     "did_you_mean",
@@ -16,7 +16,7 @@ __all__ = [
 ]
 
 
-class Hinted(Exception):
+class HintedError(Exception):
     """Error with a remedy: `hint`, an imperative sentence without a full stop, or empty.
 
     The hint is also a note (PEP 678), so that a traceback in Python shows it.
@@ -31,15 +31,15 @@ class Hinted(Exception):
             self.add_note(f"hint: {hint}")
 
 
-class UserError(Hinted, ValueError):
+class UserError(HintedError, ValueError):
     """Error in what a user asked for."""
 
 
-class UserTypeError(Hinted, TypeError):
+class UserTypeError(HintedError, TypeError):
     """Error in the kind of something that a user gave or asked for."""
 
 
-class MissingPackage(Hinted, ModuleNotFoundError):
+class MissingPackageError(HintedError, ModuleNotFoundError):
     """Error of a Python package that is not installed; the hint is the command that installs it.
 
     Parameters
@@ -57,9 +57,9 @@ class MissingPackage(Hinted, ModuleNotFoundError):
         )
         self.package, self.purpose = package, purpose
 
-    def __reduce__(self) -> tuple[type["MissingPackage"], tuple[str, str]]:
+    def __reduce__(self) -> tuple[type["MissingPackageError"], tuple[str, str]]:
         """Return how it is pickled: by what it was made of."""
-        return MissingPackage, (self.package, self.purpose)
+        return MissingPackageError, (self.package, self.purpose)
 
 
 def did_you_mean(given: object, known: Iterable[str]) -> str:
@@ -70,8 +70,8 @@ def did_you_mean(given: object, known: Iterable[str]) -> str:
 
 
 def unknown(
-    kind: type[Hinted], thing: str, given: object, known: Iterable[str], also: str = ""
-) -> Hinted:
+    kind: type[HintedError], thing: str, given: object, known: Iterable[str], also: str = ""
+) -> HintedError:
     """Return the error of a name that is none of the known ones, with the nearest as its hint.
 
     `also` is what else may be given: ``" or a JSON file"``.

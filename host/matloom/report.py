@@ -243,20 +243,18 @@ def _layers(program: Program, runs: list[Counters], resident: bool) -> tuple[Lay
         cycles = layer.repeat_cycles if resident else layer.predicted_cycles
         predicted[layer.timestamp] = predicted.get(layer.timestamp, 0) + cycles
     shared = program.shared_timestamps
-    layers = []
-    for layer in program.layers:
-        # The first of those that share a slot takes what is known of all.
-        layers.append(
-            LayerReport(
-                name=layer.name,
-                operator=layer.operator,
-                where=layer.where,
-                macs=layer.macs,
-                cycles=spent.pop(layer.timestamp, None) if layer.timestamp else None,
-                predicted_cycles=predicted.pop(layer.timestamp, 0) if layer.timestamp else 0,
-                reason=layer.reason,
-                mode=layer.mode,
-                together=layer.timestamp in shared,
-            )
+    # The first of those that share a slot takes what is known of all.
+    return tuple(
+        LayerReport(
+            name=layer.name,
+            operator=layer.operator,
+            where=layer.where,
+            macs=layer.macs,
+            cycles=spent.pop(layer.timestamp, None) if layer.timestamp else None,
+            predicted_cycles=predicted.pop(layer.timestamp, 0) if layer.timestamp else 0,
+            reason=layer.reason,
+            mode=layer.mode,
+            together=layer.timestamp in shared,
         )
-    return tuple(layers)
+        for layer in program.layers
+    )

@@ -8,7 +8,7 @@ from typing import Any
 from matloom.arch.isa import Region
 from matloom.device.bindings import read_outputs, write_inputs
 from matloom.device.driver import Counters, Driver
-from matloom.device.errors import DeviceClosed
+from matloom.device.errors import DeviceClosedError
 from matloom.device.fast import FastTransport
 from matloom.device.line_cost import LineCost, difference
 from matloom.intermediates import Names, chosen, computed, on_the_way, wanted_tensors
@@ -40,7 +40,7 @@ class Session(RealNumbers):
     ------
     ProgramError, VerifyError
         The program is for another configuration, or its instructions are illegal or have hazards.
-    DeviceClosed
+    DeviceClosedError
         The session, or its device, was closed, before a call or while it was under way.
     InterpreterError
         An operator needs a reference interpreter, and none is installed or takes it.
@@ -82,10 +82,10 @@ class Session(RealNumbers):
 
         Any thread may close, at any time, and `with`, a signal's handler, garbage collection and
         the interpreter's end do the same. A call that another thread has under way is stopped: it
-        ends with `DeviceClosed` and without outputs, and `close` returns after it. That takes
+        ends with `DeviceClosedError` and without outputs, and `close` returns after it. That takes
         about a second, or as long as what the host has begun: an operator, on device ``fast`` a
-        step. Later calls raise `DeviceClosed` at once. A device that others share stays open, and
-        runs their programs on.
+        step. Later calls raise `DeviceClosedError` at once. A device that others share stays open
+        and goes on running their programs.
         """
         self._closed = True
         if self._own:
@@ -139,7 +139,7 @@ class Session(RealNumbers):
             try:
                 with self.driver.stoppable(self._ended):
                     results.append(self._run_one(sample, wanted))
-            except DeviceClosed:
+            except DeviceClosedError:
                 # Whatever was called last, the reason is this one.
                 self._require_open()
                 raise
@@ -190,7 +190,7 @@ class Session(RealNumbers):
 
     def _require_open(self) -> None:
         if self._ended():
-            raise DeviceClosed("the session was closed: load the network again to run it")
+            raise DeviceClosedError("the session was closed: load the network again to run it")
 
     def leave(self) -> None:
         """Give external memory up to another program; the driver asks for it."""

@@ -5,14 +5,20 @@ import traceback
 
 import pytest
 
-from matloom.errors import Hinted, MissingPackage, UserError, did_you_mean, install_command
+from matloom.errors import (
+    HintedError,
+    MissingPackageError,
+    UserError,
+    did_you_mean,
+    install_command,
+)
 
 
-class _Lost(Hinted, OSError):
+class _LostError(HintedError, OSError):
     pass
 
 
-@pytest.mark.parametrize("kind", [Hinted, UserError, _Lost])
+@pytest.mark.parametrize("kind", [HintedError, UserError, _LostError])
 def test_the_hint_is_shown_by_a_traceback_and_survives_pickling(kind):
     error = pickle.loads(pickle.dumps(kind("it broke", hint="mend it")))
     assert (str(error), error.hint) == ("it broke", "mend it")
@@ -24,7 +30,7 @@ def test_the_hint_is_shown_by_a_traceback_and_survives_pickling(kind):
 
 
 def test_a_missing_package_names_the_versions_that_are_wanted():
-    error = pickle.loads(pickle.dumps(MissingPackage("tflite-micro", "comparing")))
+    error = pickle.loads(pickle.dumps(MissingPackageError("tflite-micro", "comparing")))
     assert str(error) == "comparing needs the package tflite-micro, which is not installed"
     assert error.hint == "run: python -m pip install 'tflite-micro>=0.dev2025'"
     assert isinstance(error, ModuleNotFoundError)

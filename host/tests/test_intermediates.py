@@ -8,7 +8,7 @@ import matloom
 from matloom import frontend
 from matloom.cli import cli
 from matloom.data.digits import NETWORK
-from matloom.device.errors import DeviceClosed
+from matloom.device.errors import DeviceClosedError
 from matloom.errors import UserError
 from matloom.ir.names import unique_names
 from matloom.kernels.interpreter import carried, interpret
@@ -50,7 +50,7 @@ def test_every_tensor_of_digits_is_that_of_the_reference(device, graph):
 @pytest.mark.parametrize("number", range(4))
 def test_random_networks(device, number, seed):
     graph = random_network(100 * seed + number, SIZE, words=number % 2 == 1, state=number > 1)
-    names = {at: name for at, name in unique_names(graph).items()}
+    names = dict(unique_names(graph))
     given = random_inputs(graph, seed)
     named = {graph.tensors[at].name: array for at, array in given.items()}
     state = {}
@@ -188,7 +188,7 @@ def test_a_closed_session_runs_nothing(graph):
     session.run(images(1), outputs=[inner])
     session.close()
     assert driver.owner is None
-    with pytest.raises(DeviceClosed, match="the session was closed"):
+    with pytest.raises(DeviceClosedError, match="the session was closed"):
         session.run(images(1), outputs=[inner])
 
 

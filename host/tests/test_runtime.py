@@ -13,7 +13,7 @@ from matloom.arch.config import PRESETS
 from matloom.arch.isa import Region
 from matloom.arch.memory import MEMORIES
 from matloom.data.digits import NETWORK
-from matloom.device.errors import DeviceError, DeviceFault
+from matloom.device.errors import DeviceError, DeviceFaultError
 from matloom.ir.graph import Op
 from matloom.kernels.interpreter import interpret
 from matloom.program import HostStep, Program, ProgramError
@@ -114,7 +114,7 @@ def test_weights_stay_on_chip(device):
         assert [stays(2), stays(3)] == [False, True]
         session.driver.reset()
         assert [stays(3), stays(4)] == [False, True]
-        with pytest.raises(DeviceFault, match="COMMAND_RANGE"):
+        with pytest.raises(DeviceFaultError, match="COMMAND_RANGE"):
             session.driver.run(0, 0)
         session.driver.reset()
         assert [stays(4), stays(5)] == [False, True]

@@ -6,7 +6,7 @@ import pytest
 import matloom
 from matloom.arch.csr import Fault
 from matloom.arch.isa import Region
-from matloom.device.errors import DeviceError, DeviceFault
+from matloom.device.errors import DeviceError, DeviceFaultError
 from matloom.frontend.tflite.write import write_tflite
 from matloom.kernels.interpreter import carried, interpret
 from matloom.program import Program
@@ -135,11 +135,11 @@ def test_after_a_fault_the_state_is_unknown(graph, session, monkeypatch):
     kept = session.state
 
     def fault(*_arguments):
-        raise DeviceFault(cause=Fault.TIMEOUT, unit="LOAD", opcode=0, index=0, address=0)
+        raise DeviceFaultError(cause=Fault.TIMEOUT, unit="LOAD", opcode=0, index=0, address=0)
 
     with monkeypatch.context() as changed:
         changed.setattr(session.driver, "run", fault)
-        with pytest.raises(DeviceFault):
+        with pytest.raises(DeviceFaultError):
             session.run(given[:1])
     for use in (lambda: session.run(given[:1]), lambda: session.state):
         with pytest.raises(DeviceError, match="variables v0, v1, v2, v3 must be reset or restored"):

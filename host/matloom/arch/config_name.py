@@ -31,9 +31,11 @@ def _changes(preset: Config, config: Config) -> list[str] | None:
     if config.mac_modes[: len(preset.mac_modes)] != preset.mac_modes:
         return None
     changes = list(config.mac_modes[len(preset.mac_modes) :])
-    for item in dataclasses.fields(Config):
-        if item.name != "mac_modes" and getattr(config, item.name) != getattr(preset, item.name):
-            changes.append(f"{item.name}={getattr(config, item.name)}")
+    changes += [
+        f"{item.name}={getattr(config, item.name)}"
+        for item in dataclasses.fields(Config)
+        if item.name != "mac_modes" and getattr(config, item.name) != getattr(preset, item.name)
+    ]
     return changes
 
 

@@ -13,7 +13,7 @@ __all__ = [
     "BOARD_MEMORIES",
     "MEMORIES",
     "REFERENCE_MEMORY",
-    "InvalidMemory",
+    "InvalidMemoryError",
     "Memory",
     "load_memory",
 ]
@@ -28,7 +28,7 @@ _FINEST = 256
 _SLOWEST = 4096
 
 
-class InvalidMemory(UserError):
+class InvalidMemoryError(UserError):
     """A memory that breaks a rule; the message names thing, rule and value."""
 
 
@@ -58,7 +58,7 @@ class Memory:
 
     Errors
     ------
-    InvalidMemory
+    InvalidMemoryError
         A value breaks its rule.
     """
 
@@ -80,15 +80,15 @@ class Memory:
         ):
             value = getattr(self, name)
             if type(value) is not int:
-                raise InvalidMemory(f"{name} must be an integer, not {value!r}")
+                raise InvalidMemoryError(f"{name} must be an integer, not {value!r}")
             if not low <= value <= high:
-                raise InvalidMemory(f"{name} must be {low} to {high}, not {value}")
+                raise InvalidMemoryError(f"{name} must be {low} to {high}, not {value}")
         if self.row_bytes and (self.row_bytes < 64 or self.row_bytes & (self.row_bytes - 1)):
-            raise InvalidMemory(
+            raise InvalidMemoryError(
                 f"row_bytes must be 0 or a power of two from 64 on, not {self.row_bytes}"
             )
         if self.row_miss_cycles and not self.row_bytes:
-            raise InvalidMemory(
+            raise InvalidMemoryError(
                 f"row_miss_cycles must be 0 without row_bytes, not {self.row_miss_cycles}"
             )
 
@@ -126,17 +126,17 @@ class Memory:
 
     @classmethod
     def from_json(cls, text: str) -> "Memory":
-        """Return the memory that a JSON text holds; raise `InvalidMemory` with the reason."""
+        """Return the memory that a JSON text holds; raise `InvalidMemoryError` with the reason."""
         try:
             values = json.loads(text)
         except (RecursionError, ValueError) as error:
-            raise InvalidMemory(f"a memory must be JSON: {error}") from None
+            raise InvalidMemoryError(f"a memory must be JSON: {error}") from None
         if not isinstance(values, dict):
-            raise InvalidMemory(f"a memory must be a JSON object, not {values!r}")
+            raise InvalidMemoryError(f"a memory must be a JSON object, not {values!r}")
         known = {field.name for field in dataclasses.fields(cls)}
         for name in values:
             if name not in known:
-                raise unknown(InvalidMemory, "a field of a memory", name, sorted(known))
+                raise unknown(InvalidMemoryError, "a field of a memory", name, sorted(known))
         return cls(**values)
 
 
@@ -148,13 +148,13 @@ def _fraction(value: Any) -> Fraction:
         # The text of a number such as 2.5 is exact, its bits need not be.
         rate = value if isinstance(value, Fraction) else Fraction(str(value))
     except (ValueError, TypeError, ZeroDivisionError):
-        raise InvalidMemory(
+        raise InvalidMemoryError(
             f"bytes_a_cycle must be a number or a fraction such as '8/3', not {value!r}"
         ) from None
     if not Fraction(1, _FINEST) <= rate <= _WIDEST:
-        raise InvalidMemory(f"bytes_a_cycle must be 1/{_FINEST} to {_WIDEST}, not {rate}")
+        raise InvalidMemoryError(f"bytes_a_cycle must be 1/{_FINEST} to {_WIDEST}, not {rate}")
     if rate.denominator > _FINEST:
-        raise InvalidMemory(
+        raise InvalidMemoryError(
             f"bytes_a_cycle must have a denominator of at most {_FINEST}, not {rate}"
         )
     return rate
@@ -220,8 +220,10 @@ def load_memory(source: "str | Path | Memory | None") -> Memory:
     path = Path(source)
     if not path.is_file():
         known = [*MEMORIES, *BOARD_MEMORIES]
-        raise unknown(InvalidMemory, "memory", str(source), known, " or a JSON file")
+        raise unknown(InvalidMemoryError, "memory", str(source), known, " or a JSON file")
     try:
         return Memory.from_json(path.read_text())
     except UnicodeDecodeError:
-        raise InvalidMemory(f"memory must be a JSON file in UTF-8, not {str(source)!r}") from None
+        raise InvalidMemoryError(
+            f"memory must be a JSON file in UTF-8, not {str(source)!r}"
+        ) from None

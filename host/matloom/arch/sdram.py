@@ -10,14 +10,14 @@ from math import ceil
 
 from matloom.arch.sdram_timing import Delay, SdramTiming
 
-__all__ = ["SDRAMS", "InvalidSdram", "SdramPart", "load_sdram"]
+__all__ = ["SDRAMS", "InvalidSdramError", "SdramPart", "load_sdram"]
 
 
 #: Of MODE, where the data sheet has no time for it.
 _MODE_DELAY = Delay(cycles=2)
 
 
-class InvalidSdram(ValueError):
+class InvalidSdramError(ValueError):
     """An SDRAM part, or a clock for it, that cannot be."""
 
 
@@ -26,7 +26,7 @@ class SdramPart:
     """A single-data-rate SDRAM, or several side by side that take the same commands.
 
     `source` says what the figures were read from, and which were not read; `clock_hz` has the
-    fastest clock of each CAS latency. Raises InvalidSdram, with the rule and the value.
+    fastest clock of each CAS latency. Raises InvalidSdramError, with the rule and the value.
     """
 
     name: str
@@ -54,13 +54,13 @@ class SdramPart:
             value = getattr(self, name)
             if value not in values:
                 allowed = " or ".join(map(str, values))
-                raise InvalidSdram(f"{name} must be {allowed}, not {value}")
+                raise InvalidSdramError(f"{name} must be {allowed}, not {value}")
         for name in ("rows", "columns"):
             value = getattr(self, name)
             if value < 256 or value & (value - 1):
-                raise InvalidSdram(f"{name} must be a power of two from 256 on, not {value}")
+                raise InvalidSdramError(f"{name} must be a power of two from 256 on, not {value}")
         if self.columns > 1024:
-            raise InvalidSdram(
+            raise InvalidSdramError(
                 f"columns must be at most 1024 (A10 is no column), not {self.columns}"
             )
 
@@ -84,12 +84,14 @@ class SdramPart:
         allowed = [latency for latency, fastest in self.clock_hz if clock_hz <= fastest]
         if not allowed:
             fastest = max(fastest for _, fastest in self.clock_hz)
-            raise InvalidSdram(
+            raise InvalidSdramError(
                 f"the clock of {self.name} must be at most {fastest}, not {clock_hz}"
             )
         if cas_latency not in (None, *allowed):
             choice = " or ".join(map(str, allowed))
-            raise InvalidSdram(f"cas_latency must be {choice} at {clock_hz} Hz, not {cas_latency}")
+            raise InvalidSdramError(
+                f"cas_latency must be {choice} at {clock_hz} Hz, not {cas_latency}"
+            )
         delays = ("rcd", "rp", "ras", "rc", "rfc", "wr", "rrd", "mrd")
         window = Fraction(self.refresh_ms) * clock_hz / 1000
         return SdramTiming(
@@ -241,5 +243,5 @@ def load_sdram(source: "str | SdramPart") -> SdramPart:
         return source
     name = source.removeprefix("2 x ")
     if name not in SDRAMS:
-        raise InvalidSdram(f"an SDRAM must be one of {', '.join(SDRAMS)}, not {source!r}")
+        raise InvalidSdramError(f"an SDRAM must be one of {', '.join(SDRAMS)}, not {source!r}")
     return SDRAMS[name] if name == source else SDRAMS[name].side_by_side(2)

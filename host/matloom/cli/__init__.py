@@ -20,7 +20,7 @@ from matloom.cli import (
 )
 from matloom.cli.complaints import complaint
 from matloom.cli.group import cli
-from matloom.errors import Hinted
+from matloom.errors import HintedError
 
 __all__ = [
     "USER_ERRORS",
@@ -38,7 +38,7 @@ __all__ = [
 ]
 
 #: Errors of the user's making; anything else is a defect and keeps its traceback.
-USER_ERRORS = (Hinted, ValueError, TypeError, OSError, ModuleNotFoundError)
+USER_ERRORS = (HintedError, ValueError, TypeError, OSError, ModuleNotFoundError)
 
 #: As a shell counts a program that SIGINT ended.
 _INTERRUPTED = 130

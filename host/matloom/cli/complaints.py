@@ -5,7 +5,7 @@ import errno
 import click
 
 from matloom.cli.group import SECTIONS
-from matloom.errors import Hinted, did_you_mean
+from matloom.errors import HintedError, did_you_mean
 
 __all__ = ["complaint"]
 
@@ -21,7 +21,7 @@ def complaint(error: BaseException) -> str:
 
 def _told(error: BaseException) -> tuple[str, str]:
     """Return what happened and what to do."""
-    if isinstance(error, Hinted):
+    if isinstance(error, HintedError):
         return str(error), error.hint
     if isinstance(error, click.ClickException):
         return _of_click(error)

@@ -171,7 +171,7 @@ def replay(check: str, config: str, waves: Path | None) -> None:
     from matloom.arch.config import load_config
     from matloom.terminal.progress import progress
     from matloom.testing import replays
-    from matloom.testing.pair import Mismatch
+    from matloom.testing.pair import MismatchError
 
     require_place("--waves", waves)
     failed = replays.Replay.parse(check)
@@ -180,7 +180,7 @@ def replay(check: str, config: str, waves: Path | None) -> None:
             replays.replay(
                 load_config(config), failed, waves, lambda line: click.echo(line, err=True)
             )
-    except (Mismatch, DeviceError) as error:
+    except (MismatchError, DeviceError) as error:
         click.echo(f"{check}: FAILED, {error}")
         if waves is not None:
             click.echo(waves)

@@ -13,7 +13,7 @@ import numpy as np
 import tflite
 from numpy.typing import NDArray
 
-from matloom.errors import MissingPackage
+from matloom.errors import MissingPackageError
 
 __all__ = [
     "HELD_OUT",
@@ -54,7 +54,7 @@ def split() -> Split:
 
     Raises
     ------
-    MissingPackage
+    MissingPackageError
         scikit-learn is not installed.
     """
     # Imported here, because scikit-learn is optional; by name, because it carries no types.
@@ -62,7 +62,7 @@ def split() -> Split:
         datasets = import_module("sklearn.datasets")
         model_selection = import_module("sklearn.model_selection")
     except ModuleNotFoundError:
-        raise MissingPackage("scikit-learn", "drawing handwritten digits") from None
+        raise MissingPackageError("scikit-learn", "drawing handwritten digits") from None
     digits = datasets.load_digits()
     images = (digits.images[..., np.newaxis] / _WHITE).astype(np.float32)
     train_images, held_out_images, train_labels, held_out_labels = model_selection.train_test_split(
@@ -120,7 +120,7 @@ def save(folder: Path) -> tuple[Path, ...]:
 
     Raises
     ------
-    MissingPackage
+    MissingPackageError
         scikit-learn is not installed.
     """
     images, labels = held_out()

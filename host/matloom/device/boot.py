@@ -3,7 +3,7 @@
 import zlib
 
 from matloom.arch.boot import BOOT_MAGIC, BOOT_REPLY, BootStatus
-from matloom.device.errors import DeviceError, DeviceTimeout
+from matloom.device.errors import DeviceError, DeviceTimeoutError
 from matloom.device.link import Stream
 
 __all__ = ["send_image"]
@@ -27,7 +27,7 @@ def send_image(stream: Stream, image: bytes, silence: float = _SILENCE) -> int:
 
     Errors
     ------
-    DeviceTimeout
+    DeviceTimeoutError
         Nothing answers.
     DeviceError
         The image is too large for the loader's memory, or is damaged each time.
@@ -48,7 +48,7 @@ def send_image(stream: Stream, image: bytes, silence: float = _SILENCE) -> int:
         if answer is BootStatus.OKAY:
             return attempt
     if status is None:
-        raise DeviceTimeout(
+        raise DeviceTimeoutError(
             f"nothing answers at {stream.name} ({_ATTEMPTS} attempts)",
             hint="reset the board, so that its boot ROM waits for an image; check the port",
         )

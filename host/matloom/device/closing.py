@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar, cast
 
-from matloom.device.errors import DeviceClosed
+from matloom.device.errors import DeviceClosedError
 from matloom.device.transport import Stoppable, never
 
 __all__ = ["Closing", "alone"]
@@ -60,9 +60,9 @@ class Closing:
     def close(self, patience: float = -1) -> None:
         """Close the device, which ends a simulation; a second time does nothing.
 
-        A call under way in another thread ends with `DeviceClosed`, within about a second; it is
-        waited for, `patience` seconds at most where that is not negative. One that this thread has
-        under way, as where a signal's handler closes the device, ends with it afterwards.
+        A call under way in another thread ends with `DeviceClosedError` within about a second;
+        `close` waits for it, at most `patience` seconds unless that is negative. A call under way
+        in this thread, as where a signal's handler closes the device, ends with it afterwards.
         """
         self._stop.closed = True
         if self.lock.acquire(timeout=patience):
@@ -79,7 +79,7 @@ class Closing:
 
     @contextmanager
     def stoppable(self, stopped: Callable[[], bool]) -> Iterator[None]:
-        """Hold the lock; calls end with `DeviceClosed` soon after `stopped` says so, too."""
+        """Hold the lock; calls end with `DeviceClosedError` soon after `stopped` says so, too."""
         with self.lock:
             before, self._stop.asked = self._stop.asked, stopped
             try:
@@ -102,7 +102,7 @@ class Closing:
 
     def _require_open(self) -> None:
         if self._stop():
-            raise DeviceClosed("the device was closed: open it again to use it")
+            raise DeviceClosedError("the device was closed: open it again to use it")
 
 
 def alone(method: _Method) -> _Method:

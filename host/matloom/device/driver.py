@@ -10,7 +10,7 @@ from matloom.arch.config_name import described, digest_name
 from matloom.arch.csr import COUNTERS, IDENTITY, TIMESTAMPS_OFFSET, Fault, register
 from matloom.arch.isa import Region
 from matloom.device.closing import Closing, alone
-from matloom.device.errors import UNIT_NAMES, DeviceError, DeviceFault, DeviceTimeout
+from matloom.device.errors import UNIT_NAMES, DeviceError, DeviceFaultError, DeviceTimeoutError
 from matloom.device.transport import Batching, Interruptible, Transport
 
 __all__ = ["Counters", "Driver", "Owner"]
@@ -73,11 +73,11 @@ class Driver(Closing):
     DeviceError
         Another device, another configuration, too little memory; a limit for an engine without
         one.
-    DeviceClosed
+    DeviceClosedError
         The device was closed, before a call or while it was under way.
-    DeviceFault
+    DeviceFaultError
         The engine stopped with a fault.
-    DeviceTimeout
+    DeviceTimeoutError
         No end within the limits.
     """
 
@@ -155,7 +155,7 @@ class Driver(Closing):
         deadline = time.monotonic() + self.timeout
         while self.read("STATUS") & (_RESETTING | _BUSY | _FAULT):
             if time.monotonic() > deadline:
-                raise DeviceTimeout(
+                raise DeviceTimeoutError(
                     f"a reset timed out after {self.timeout:g} s",
                     hint="the engine does not answer: power the board off and on",
                 )
@@ -234,14 +234,14 @@ class Driver(Closing):
             if status & (_DONE | _FAULT) and not status & _BUSY:
                 return status
             if time.monotonic() > deadline or cycles > self.timeout_cycles:
-                raise DeviceTimeout(
+                raise DeviceTimeoutError(
                     f"a run timed out after {self.timeout:g} s or {self.timeout_cycles} cycles; "
                     f"status {status:#x} after {cycles} cycles",
                     hint="allow it more time (timeout, timeout_cycles of open_device)",
                 )
 
     @alone
-    def fault(self) -> DeviceFault:
+    def fault(self) -> DeviceFaultError:
         """Return the fault record as an exception."""
         record = {item.name: item for item in register("FAULT").fields}
         value = self.read("FAULT")
@@ -249,7 +249,7 @@ class Driver(Closing):
         def bits(name: str) -> int:
             return (value & record[name].mask) >> record[name].shift
 
-        return DeviceFault(
+        return DeviceFaultError(
             cause=Fault(bits("cause")),
             unit=UNIT_NAMES[bits("unit")],
             opcode=bits("opcode"),

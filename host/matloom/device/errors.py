@@ -2,23 +2,23 @@
 
 from matloom.arch.bus_rules import broken_rule
 from matloom.arch.csr import Fault
-from matloom.errors import Hinted
+from matloom.errors import HintedError
 
-__all__ = ["BusError", "DeviceClosed", "DeviceError", "DeviceFault", "DeviceTimeout"]
+__all__ = ["BusError", "DeviceClosedError", "DeviceError", "DeviceFaultError", "DeviceTimeoutError"]
 
 #: Names of the unit numbers in the fault record.
 UNIT_NAMES = ("dispatch", "LOAD", "EXEC", "POST", "STORE")
 
 
-class DeviceError(Hinted, OSError):
+class DeviceError(HintedError, OSError):
     """A device cannot be used; the message names thing, rule and value."""
 
 
-class DeviceClosed(DeviceError):
+class DeviceClosedError(DeviceError):
     """A device or session was closed, before a call or while it was under way."""
 
 
-class DeviceTimeout(DeviceError):
+class DeviceTimeoutError(DeviceError):
     """A device did not answer within its time."""
 
 
@@ -36,7 +36,7 @@ class BusError(DeviceError):
         self.rule, self.channel, self.cycle = rule, channel, cycle
 
 
-class DeviceFault(DeviceError):
+class DeviceFaultError(DeviceError):
     """The engine stopped with a fault record.
 
     Members

@@ -15,7 +15,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from matloom.device.errors import DeviceClosed
+from matloom.device.errors import DeviceClosedError
 from matloom.terminal.progress import progress
 from matloom.toolchain import power_up, simulated
 from matloom.toolchain.cache import entry
@@ -172,7 +172,7 @@ class LineSimulation:
     def _handle(self) -> int:
         """The simulation, which is there until `close`."""
         if self._simulation is None:
-            raise DeviceClosed("the simulation was closed: open it again to use it")
+            raise DeviceClosedError("the simulation was closed: open it again to use it")
         return int(self._simulation)
 
     @property

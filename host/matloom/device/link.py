@@ -15,7 +15,7 @@ from matloom.arch.link import (
     Request,
     Status,
 )
-from matloom.device.errors import DeviceClosed, DeviceError, DeviceTimeout
+from matloom.device.errors import DeviceClosedError, DeviceError, DeviceTimeoutError
 from matloom.device.frames import Hello, Reply, ReplyParser
 from matloom.device.line_cost import LineCost
 from matloom.device.transport import never
@@ -84,7 +84,7 @@ class Stream(Protocol):
 class Link:
     """Requests and their answers over a stream.
 
-    `stopped`, as of `matloom.device.transport.Stoppable`, ends an exchange with `DeviceClosed`.
+    `stopped` (see `matloom.device.transport.Stoppable`) ends an exchange with `DeviceClosedError`.
     After an error or an interruption the next exchange begins with a hello, so that both ends
     agree on the number of the next request; what was under way was executed once or not at all.
 
@@ -98,9 +98,9 @@ class Link:
 
     Errors
     ------
-    DeviceTimeout
+    DeviceTimeoutError
         Nothing answers.
-    DeviceClosed
+    DeviceClosedError
         It was stopped.
     DeviceError
         A request was refused, or the device was restarted meanwhile.
@@ -198,9 +198,9 @@ class Link:
         self.cost = self.cost.plus(requests=count, repeats=window.repeats, seconds=taken)
         return [answer for answer in window.answers if answer is not None]
 
-    def _unanswered(self, kind: Request, attempts: int, silent: bool) -> DeviceTimeout:
+    def _unanswered(self, kind: Request, attempts: int, silent: bool) -> DeviceTimeoutError:
         heard = "no answer" if silent else "no valid answer"
-        return DeviceTimeout(
+        return DeviceTimeoutError(
             f"{heard} from {self.stream.name} to {kind.name} in {attempts} attempts at "
             f"{self.stream.baud} bits a second",
             hint="check port, rate and power, and reset the board (docs/boards.md, When it fails)",
@@ -208,7 +208,7 @@ class Link:
 
     def _require_running(self) -> None:
         if self.stopped():
-            raise DeviceClosed(f"the device at {self.stream.name} was closed while in use")
+            raise DeviceClosedError(f"the device at {self.stream.name} was closed while in use")
 
     def _receive(self, timeout: float) -> Reply | None:
         """Return the next reply, or None when none has come in time."""

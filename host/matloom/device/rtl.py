@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from matloom.arch.bus_rules import CHANNELS, RULES
 from matloom.arch.config import Config
 from matloom.arch.memory import REFERENCE_MEMORY, Memory
-from matloom.device.errors import BusError, DeviceClosed
+from matloom.device.errors import BusError, DeviceClosedError
 from matloom.device.simulator import Breach, build, load
 from matloom.device.transport import never
 from matloom.device.waves import Waves
@@ -139,7 +139,7 @@ class RtlTransport:
     def _handle(self) -> int:
         """The simulation, which is there until `close`."""
         if not self._simulation:
-            raise DeviceClosed("the device was closed: open it again to use it")
+            raise DeviceClosedError("the device was closed: open it again to use it")
         return int(self._simulation)
 
     def _require_order(self) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from matloom.arch.link import BAUD
 from matloom.device.errors import DeviceError
-from matloom.errors import MissingPackage
+from matloom.errors import MissingPackageError
 
 __all__ = ["SerialStream", "parse_address"]
 
@@ -35,7 +35,7 @@ def _pyserial() -> Any:
         import serial
         import serial.tools.list_ports
     except ModuleNotFoundError:
-        raise MissingPackage("pyserial", "a board on a serial port") from None
+        raise MissingPackageError("pyserial", "a board on a serial port") from None
     return serial
 
 

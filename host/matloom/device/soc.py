@@ -10,7 +10,7 @@ import numpy as np
 from matloom.arch.config import Config
 from matloom.arch.soc import MEMORY_BASE
 from matloom.device.boot import send_image
-from matloom.device.errors import DeviceClosed
+from matloom.device.errors import DeviceClosedError
 from matloom.device.line_simulation import HARNESS, LineSimulation, Source, build, load
 from matloom.device.link import Link
 from matloom.device.link_transport import LinkTransport
@@ -142,7 +142,7 @@ class SocChip:
     def _handle(self) -> int:
         """The simulation, which is there until `close`."""
         if not self._simulation:
-            raise DeviceClosed("the simulated system was closed: open it again to use it")
+            raise DeviceClosedError("the simulated system was closed: open it again to use it")
         return int(self._simulation)
 
     @property

@@ -47,7 +47,7 @@ class Stoppable(Protocol):
     """A transport whose long calls can be ended from another thread.
 
     They ask `stopped` several times a second, and end soon after it says True: by returning early,
-    or with `DeviceClosed`.
+    or with `DeviceClosedError`.
     """
 
     stopped: Callable[[], bool]

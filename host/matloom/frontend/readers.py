@@ -55,7 +55,7 @@ def load(source: str | Path | bytes, shapes: Shapes | None = None) -> Graph:
     ------
     ModelError
         The file is missing, damaged or of a format that no reader takes, or `shapes` do not fit.
-    MissingPackage
+    MissingPackageError
         There are `shapes`, and the package that follows them is not installed.
     """
     reader, file = _opened(source)

@@ -236,7 +236,7 @@ class Graph:
     @cached_property
     def consumers(self) -> dict[int, tuple[int, ...]]:
         """The positions in `nodes` of each tensor's readers, in order."""
-        readers: dict[int, tuple[int, ...]] = {number: () for number in self.tensors}
+        readers: dict[int, tuple[int, ...]] = dict.fromkeys(self.tensors, ())
         for at, node in enumerate(self.nodes):
             for tensor in dict.fromkeys(node.inputs):
                 readers[tensor] = (*readers[tensor], at)

@@ -75,7 +75,7 @@ def overwritten(
     places:
         First bytes in region ARENA, and the bytes after the last.
     """
-    written = {place: False for place in places}
+    written = dict.fromkeys(places, False)
     found: set[int] = set()
     if not written:
         return found

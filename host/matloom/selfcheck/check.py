@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from matloom.device.model.engine import EngineFault
+from matloom.device.model.engine import EngineFaultError
 from matloom.ir.graph import Array, Graph
 from matloom.ir.work import macs
 from matloom.kernels.definition import Definition
@@ -160,7 +160,7 @@ class _Check:
         """Run a step, compare what it makes, and add that to the tensors known by name."""
         try:
             found = self.machine.run(step, known, repeated=repeated)
-        except EngineFault as fault:
+        except EngineFaultError as fault:
             raise CheckError(f"the engine stops: {fault} ({where})") from None
         for name, array in found.items():
             if not self.machine.invents(step):

@@ -12,13 +12,13 @@ from matloom.arch.instruction import Instruction, pack
 from matloom.arch.isa import WRITABLE_REGIONS, Region
 from matloom.compiler import CompileOptions, compile_network
 from matloom.device.driver import Driver
-from matloom.device.errors import DeviceFault
+from matloom.device.errors import DeviceFaultError
 from matloom.ir.graph import Array, Graph
 from matloom.kernels.interpreter import interpret
 from matloom.program.instruction_table import unpack_all
 from matloom.runtime import load
 from matloom.testing.corruption import corrupt, defined, leaves_chip
-from matloom.testing.pair import Mismatch, Pair
+from matloom.testing.pair import MismatchError, Pair
 from matloom.testing.random_layers import random_layer
 from matloom.testing.random_programs import (
     REGION_BYTES,
@@ -42,7 +42,7 @@ from matloom.tools.compare import random_inputs
 
 __all__ = [
     "CHECKS",
-    "Mismatch",
+    "MismatchError",
     "check_corrupted",
     "check_layers",
     "check_stream",
@@ -78,7 +78,7 @@ def check_streams(pair: Pair, seed: int, count: int = 20) -> Counter[str]:
 
 
 def check_timestamps(pair: Pair, seed: int) -> None:
-    """Run equal instructions that name all slots, in random order; raise Mismatch.
+    """Run equal instructions that name all slots, in random order; raise MismatchError.
 
     What each must hold follows from the one before, so that one wrong bit shows.
     """
@@ -96,7 +96,7 @@ def check_timestamps(pair: Pair, seed: int) -> None:
     if pair.config.counters == 2 and not wrong:
         wrong = wrong_regular_counters(pair.config, slots, counted, len(commands))
     if wrong:
-        raise Mismatch(f"timestamps of equal instructions: {wrong}")
+        raise MismatchError(f"timestamps of equal instructions: {wrong}")
 
 
 def check_corrupted(pair: Pair, seed: int, count: int = 20) -> Counter[str]:
@@ -152,7 +152,7 @@ def check_layers(pair: Pair, seed: int, count: int = 5) -> Counter[str]:
             for tensor in graph.outputs:
                 wrong = np.argwhere(results[graph.tensors[tensor].name] != expected[tensor])
                 if wrong.size:
-                    raise Mismatch(
+                    raise MismatchError(
                         f"layer {number}, {graph.nodes[0]}: {name} differs at {tuple(wrong[0])}"
                     )
     return Counter(layers=count)
@@ -184,26 +184,30 @@ def least_busy(instructions: list[Instruction], bus_bytes: int) -> dict[str, int
 def check_stream(pair: Pair, stream: Stream, number: int) -> None:
     """Run a legal stream on both devices and compare what it wrote to external memory.
 
-    Raise `Mismatch` where it differs, or where the counters contradict each other.
+    Raise `MismatchError` where it differs, or where the counters contradict each other.
     """
     model, chip = (run_stream(driver, stream) for driver in pair)
     if chip != model:
-        raise Mismatch(f"stream {number}: external memory differs")
+        raise MismatchError(f"stream {number}: external memory differs")
     counters = pair.rtl.counters()
     counted = counters.values
     spent = sum(counted[name] for name, _doc in EXEC_CAUSES)
     if pair.rtl.config.counters == 2 and spent != counted["cycles"]:
-        raise Mismatch(f"stream {number}: causes add to {spent} of {counted['cycles']} cycles")
+        raise MismatchError(f"stream {number}: causes add to {spent} of {counted['cycles']} cycles")
     for unit in ("load_busy", "post_busy", "store_busy"):
         if counted[unit] >= max(1, counted["cycles"]):
-            raise Mismatch(f"stream {number}: {unit} is {counted[unit]} of {counted['cycles']}")
+            raise MismatchError(
+                f"stream {number}: {unit} is {counted[unit]} of {counted['cycles']}"
+            )
     instructions = list(unpack_all(stream.commands))
     for unit, least in least_busy(instructions, pair.rtl.config.bus_bytes).items():
         if pair.rtl.config.counters == 2 and counted[unit] < least:
-            raise Mismatch(f"stream {number}: {unit} is {counted[unit]}, at least {least} needed")
+            raise MismatchError(
+                f"stream {number}: {unit} is {counted[unit]}, at least {least} needed"
+            )
     wrong = wrong_timestamps(instructions, counters.timestamps, counted["cycles"])
     if wrong:
-        raise Mismatch(f"stream {number}: {wrong}")
+        raise MismatchError(f"stream {number}: {wrong}")
 
 
 def _equal_states(pair: Pair, number: int) -> None:
@@ -211,7 +215,7 @@ def _equal_states(pair: Pair, number: int) -> None:
     pair.calm()
     model, chip = (read_state(driver) for driver in pair)
     if chip != model:
-        raise Mismatch(f"after stream {number}: scratchpad or accumulators differ")
+        raise MismatchError(f"after stream {number}: scratchpad or accumulators differ")
 
 
 def _equal_ends(pair: Pair, stream: Stream, generator: random.Random, number: int) -> bool:
@@ -225,11 +229,11 @@ def _equal_ends(pair: Pair, stream: Stream, generator: random.Random, number: in
     before = _outside(pair.chip.memory, written)
     chip, model = _outcome(pair.rtl, stream), _outcome(pair.model, stream)
     if chip != model:
-        raise Mismatch(f"stream {number}: the chip ends with {chip}, the model with {model}")
+        raise MismatchError(f"stream {number}: the chip ends with {chip}, the model with {model}")
     if chip is not None:
         _require_lasting(pair, chip, number)
     if (_outside(pair.chip.memory, written) != before).any():
-        raise Mismatch(f"stream {number}: a write outside its regions")
+        raise MismatchError(f"stream {number}: a write outside its regions")
     return chip is not None
 
 
@@ -239,7 +243,7 @@ def _require_lasting(pair: Pair, record: tuple[int, int, int, int], number: int)
     for cycles in (1, 1, 2):
         pair.chip.wait_interrupt(cycles)
         if _record(pair.rtl.fault()) != record:
-            raise Mismatch(f"stream {number}: the record {record} does not stay")
+            raise MismatchError(f"stream {number}: the record {record} does not stay")
 
 
 def _fill(
@@ -268,10 +272,10 @@ def _outcome(driver: Driver, stream: Stream) -> tuple[int, int, int, int] | None
     """Run a stream and return the fault record that it ends with, or None."""
     try:
         run_stream(driver, stream)
-    except DeviceFault as fault:
+    except DeviceFaultError as fault:
         return _record(fault)
     return None
 
 
-def _record(fault: DeviceFault) -> tuple[int, int, int, int]:
+def _record(fault: DeviceFaultError) -> tuple[int, int, int, int]:
     return fault.cause, fault.opcode, fault.index, fault.address

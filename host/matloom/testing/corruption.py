@@ -10,7 +10,7 @@ from matloom.arch.config import Config
 from matloom.arch.csr import Fault
 from matloom.arch.instruction import Instruction, IsaError, length_words, pack, unpack
 from matloom.arch.isa import FORMATS, INSTRUCTION_WORD_BYTES, Opcode, Region
-from matloom.device.model.engine import Engine, EngineFault
+from matloom.device.model.engine import Engine, EngineFaultError
 from matloom.program.instruction_table import unpack_all
 from matloom.program.verify import VerifyError, verify_commands
 from matloom.testing.random_programs import Stream
@@ -117,7 +117,7 @@ def leaves_chip(stream: Stream, config: Config) -> bool:
     }
     try:
         engine.run(stream.commands)
-    except EngineFault as fault:
+    except EngineFaultError as fault:
         return fault.cause in (Fault.SPAD_RANGE, Fault.ACC_RANGE)
     return False
 

@@ -115,12 +115,11 @@ def _settle_transfer(
             values[row] = (values["planes"] - 1) * extent + extent + generator.choice((0, 2))
     _write_once(values, "rows", row, "planes", plane, extent, 1 << values["spread"])
     loose = generator.choice((0, values["row_bytes"], values["row_bytes"] + 7))
-    for name, value in (
-        (f"{source}_row_step", loose),
-        (f"{source}_plane_step", generator.choice((0, values["rows"] * loose, 31))),
-    ):
-        if name not in pinned:
-            values[name] = value
+    steps = {
+        f"{source}_row_step": loose,
+        f"{source}_plane_step": generator.choice((0, values["rows"] * loose, 31)),
+    }
+    values |= {name: value for name, value in steps.items() if name not in pinned}
 
 
 def _write_once(

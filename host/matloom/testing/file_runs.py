@@ -19,7 +19,7 @@ from matloom.program.describe_state import variable_bytes
 from matloom.program.verify import VerifyError
 from matloom.runtime import Session
 
-__all__ = ["Stray", "network_outcome", "program_outcome"]
+__all__ = ["StrayError", "network_outcome", "program_outcome"]
 
 _PAGE = 4096
 #: Bytes that nothing may touch, after the last region.
@@ -28,7 +28,7 @@ _GUARD = 0xA5
 _FOREIGN = next(operator.name for operator in OPERATORS if operator.name == "REFERENCE")
 
 
-class Stray(AssertionError):
+class StrayError(AssertionError):
     """An access outside the regions of a program."""
 
 
@@ -59,7 +59,7 @@ class _Recorder(ModelTransport):
                 return
         if (address, address + size) in self._state:
             return
-        raise Stray(f"{size} bytes at {address:#x} must lie in one of {regions}")
+        raise StrayError(f"{size} bytes at {address:#x} must lie in one of {regions}")
 
     def read_block(self, address: int, size: int) -> bytes:
         self._within(address, size, (Region.OUTPUT,))
@@ -73,7 +73,7 @@ class _Recorder(ModelTransport):
         before = self._constant()
         super()._run()
         if self._constant() != before:
-            raise Stray("the engine must write to regions OUTPUT and ARENA alone")
+            raise StrayError("the engine must write to regions OUTPUT and ARENA alone")
 
     def _constant(self) -> list[bytes]:
         """Return what the engine may not change: other regions, what lies between, the guard."""
@@ -93,7 +93,7 @@ def program_outcome(data: bytes) -> str | None:
 
     Raises
     ------
-    Stray
+    StrayError
         An access outside the regions.
     Exception
         Whatever else happens: a defect.

@@ -10,7 +10,7 @@ from matloom.device.model.transport import ModelTransport
 from matloom.device.rtl import MemoryTiming, RtlTransport
 from matloom.testing.random_programs import clear_state
 
-__all__ = ["MEMORY_BYTES", "Mismatch", "Pair"]
+__all__ = ["MEMORY_BYTES", "MismatchError", "Pair"]
 
 #: External memory of each device.
 MEMORY_BYTES = 1 << 22
@@ -20,7 +20,7 @@ MEMORY_BYTES = 1 << 22
 _CYCLES, _TIMEOUT = 20_000_000, 3600.0
 
 
-class Mismatch(AssertionError):
+class MismatchError(AssertionError):
     """The chip did something else than the functional model; the message says what, and where."""
 
 

@@ -381,8 +381,9 @@ def _reshape(network: _Network, source: int) -> None:
 def _concatenation(network: _Network, source: int) -> None:
     g = network.growth
     parts = [source]
-    for _ in range(g.integer(1, 3)):
-        parts.append(network.requantised(g.choose(network.alike(source)), source))
+    parts += [
+        network.requantised(g.choose(network.alike(source)), source) for _ in range(g.integer(1, 3))
+    ]
     shape = g.tensors[source].shape
     if math.prod(shape) * len(parts) <= network.size.tensor_bytes:
         axis = g.choose((len(shape) - 1, len(shape) - 1, g.integer(0, len(shape) - 1)))

@@ -10,9 +10,9 @@ from matloom.arch.config import Config
 from matloom.arch.instruction import Instruction, pack
 from matloom.arch.isa import FORMATS, Opcode, Region
 from matloom.device.driver import Driver
-from matloom.device.errors import DeviceFault
-from matloom.device.model.engine import Engine, EngineFault
-from matloom.testing.pair import Mismatch, Pair
+from matloom.device.errors import DeviceFaultError
+from matloom.device.model.engine import Engine, EngineFaultError
+from matloom.testing.pair import MismatchError, Pair
 from matloom.testing.random_programs import random_stream
 
 __all__ = ["altered", "check_refusals", "refusal", "wide_products"]
@@ -40,7 +40,7 @@ def refusal(config: Config, commands: bytes) -> _Record | None:
     judge = _Judge(config, regions)
     try:
         judge.run(commands)
-    except EngineFault as fault:
+    except EngineFaultError as fault:
         return fault.cause, fault.opcode, fault.index, fault.address
     return None
 
@@ -106,7 +106,7 @@ def wide_products(generator: random.Random, config: Config) -> Iterator[bytes]:
 
 
 def check_refusals(pair: Pair, seed: int, count: int = 100) -> Counter[str]:
-    """Run what the model refuses, `count` cases of it; raise `Mismatch` at another record.
+    """Run what the model refuses, `count` cases of it; raise `MismatchError` at another record.
 
     What the model accepts is not run: it would be hazardous, or take long. Without checks of what
     is on chip only what is wrong elsewhere is run.
@@ -130,14 +130,16 @@ def check_refusals(pair: Pair, seed: int, count: int = 100) -> Counter[str]:
 
 
 def _require(driver: Driver, commands: bytes, expected: _Record) -> None:
-    """Run commands on the chip; raise `Mismatch` where they do not end with a record."""
+    """Run commands on the chip; raise `MismatchError` where they do not end with a record."""
     driver.allocate({**dict.fromkeys(Region, _REGION_BYTES), Region.PROGRAM: len(commands)})
     driver.write_region(Region.PROGRAM, 0, commands)
     found: _Record | None = None
     try:
         driver.run(0, len(commands))
-    except DeviceFault as fault:
+    except DeviceFaultError as fault:
         found = fault.cause, fault.opcode, fault.index, fault.address
         driver.reset()
     if found != expected:
-        raise Mismatch(f"{commands.hex()} ends with {found} on the chip, {expected} on the model")
+        raise MismatchError(
+            f"{commands.hex()} ends with {found} on the chip, {expected} on the model"
+        )

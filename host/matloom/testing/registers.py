@@ -4,7 +4,7 @@ import random
 
 from matloom.arch.config import Config
 from matloom.arch.csr import Access, Register, registers_of
-from matloom.testing.pair import Mismatch, Pair
+from matloom.testing.pair import MismatchError, Pair
 
 __all__ = ["check_registers"]
 
@@ -29,14 +29,16 @@ def check_registers(pair: Pair, seed: int) -> None:
             for _reading in range(2):
                 expected, found = (driver.read(item.name) for driver in pair)
                 if found != expected:
-                    raise Mismatch(f"{item.name} is {found:#x} where {expected:#x} was written")
+                    raise MismatchError(
+                        f"{item.name} is {found:#x} where {expected:#x} was written"
+                    )
                 pair.chip.wait_interrupt(1)
     _written_one_by_one(pair, generator)
     pair.rtl.write("TIMEOUT", timeout)
     for name in ("IRQ_STATUS", "IRQ_ENABLE"):
         pair.rtl.write(name, 3)
     if pair.chip.wait_interrupt(_IDLE_CYCLES) < _IDLE_CYCLES:
-        raise Mismatch("an interrupt rises where nothing runs")
+        raise MismatchError("an interrupt rises where nothing runs")
 
 
 def _kept(config: Config) -> list[Register]:
@@ -61,6 +63,6 @@ def _written_one_by_one(pair: Pair, generator: random.Random) -> None:
         found = {each.name: pair.rtl.read(each.name) for each in registers}
         if found != expected:
             name = next(name for name in expected if found[name] != expected[name])
-            raise Mismatch(
+            raise MismatchError(
                 f"{name} is {found[name]:#x}, not {expected[name]:#x}, after {item.name} is written"
             )

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import platformdirs
 
-from matloom.errors import Hinted
+from matloom.errors import HintedError
 from matloom.sealed import intact, seal
 from matloom.toolchain.process import ToolError
 
@@ -36,7 +36,7 @@ VARIABLE = "MATLOOM_CACHE"
 _DIGESTS = "digests.json"
 
 
-class CacheError(Hinted, OSError):
+class CacheError(HintedError, OSError):
     """The cache folder cannot be used: which, why, and what to do."""
 
 

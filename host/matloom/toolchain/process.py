@@ -8,10 +8,10 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from matloom.errors import Hinted
+from matloom.errors import HintedError
 
 
-class ToolError(Hinted, OSError):
+class ToolError(HintedError, OSError):
     """A program of the machine is missing, too old, or has failed."""
 
 

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from matloom.errors import MissingPackage
+from matloom.errors import MissingPackageError
 from matloom.terminal.progress import note
 from matloom.toolchain.cache import cache_folder, entry
 from matloom.toolchain.firmware import FIRMWARE
@@ -62,7 +62,7 @@ def image(
         No compiler (extra ``firmware``), or sources that it refuses.
     """
     if importlib.util.find_spec("ziglang") is None:
-        raise MissingPackage("ziglang", "compiling a system on chip's firmware")
+        raise MissingPackageError("ziglang", "compiling a system on chip's firmware")
     files = [FIRMWARE / name for name in (*_COMMON, *sources)]
     version = importlib.metadata.version("ziglang")
     names = [path.name for path in files]

@@ -14,7 +14,7 @@ __all__ = ["Workspace", "workspace"]
 _PLAIN = re.compile(r"[A-Za-z0-9_./+-]+")
 
 #: Tried where the folder for temporary files has other characters.
-_OTHERS = ("/tmp", "/var/tmp", "/dev/shm")  # noqa: S108: a folder of its own is made in it
+_OTHERS = ("/tmp", "/var/tmp", "/dev/shm")  # each workspace is a new folder in one of them
 
 
 class Workspace:

@@ -140,9 +140,11 @@ def _pairs(graph: Graph, other: Graph) -> dict[int, int]:
                 near = twins.get((key(tensor.name), tensor.shape), [])
                 if number not in found and len(near) == 1:
                     found[number] = near[0]
-    for number, twin in zip(graph.outputs, other.outputs, strict=False):
-        if graph.tensors[number].shape == other.tensors[twin].shape:
-            found[number] = twin
+    found |= {
+        number: twin
+        for number, twin in zip(graph.outputs, other.outputs, strict=False)
+        if graph.tensors[number].shape == other.tensors[twin].shape
+    }
     return {number: twin for number, twin in found.items() if graph.tensors[number].data is None}
 
 

@@ -116,11 +116,11 @@ class PrecisionReport:
     def sentences(self) -> list[str]:
         """Return what holds of the whole network."""
         lines = [f"{self.cycles_before:,} cycles (predicted) before, {self.cycles_after:,} after"]
-        for output in self.outputs:
-            lines.append(
-                f"{output.name}: differs by {output.largest:.3g} at most and {output.mean:.3g} in "
-                f"the mean of {self.samples} samples; {output.agreement:.1%} have the same result"
-            )
+        lines += [
+            f"{output.name}: differs by {output.largest:.3g} at most and {output.mean:.3g} in "
+            f"the mean of {self.samples} samples; {output.agreement:.1%} have the same result"
+            for output in self.outputs
+        ]
         if self.accuracy_before is not None and self.accuracy_after is not None:
             lines.append(
                 f"accuracy {self.accuracy_before:.1%} before, {self.accuracy_after:.1%} after"

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from matloom.errors import MissingPackage
+from matloom.errors import MissingPackageError
 from matloom.ir.graph import Array, Graph
 from matloom.kernels.reference import as_declared
 
@@ -18,7 +18,7 @@ class Reference:
 
     Raises
     ------
-    MissingPackage
+    MissingPackageError
         tflite-micro is not installed.
     ValueError
         It refuses the network.
@@ -94,7 +94,7 @@ def open_reference(content: bytes, graph: Graph) -> Reference | LiteReference:
 
     Raises
     ------
-    MissingPackage
+    MissingPackageError
         tflite-micro is not installed.
     ValueError
         Both refuse the network, or the first does and LiteRT is not installed.
@@ -116,4 +116,4 @@ def _module(name: str, package: str) -> Any:
     try:
         return importlib.import_module(name)
     except ImportError:
-        raise MissingPackage(package, "comparing") from None
+        raise MissingPackageError(package, "comparing") from None

@@ -8,7 +8,7 @@ from matloom.arch.memory import (
     BOARD_MEMORIES,
     MEMORIES,
     REFERENCE_MEMORY,
-    InvalidMemory,
+    InvalidMemoryError,
     Memory,
     load_memory,
 )
@@ -38,7 +38,7 @@ RULES = [
 
 @pytest.mark.parametrize(("values", "sentence"), RULES)
 def test_rules(values, sentence):
-    with pytest.raises(InvalidMemory, match=sentence):
+    with pytest.raises(InvalidMemoryError, match=sentence):
         Memory(**values)
 
 
@@ -78,16 +78,18 @@ def test_nobody_asks_for_another_than_the_reference():
     ],
 )
 def test_wrong_files(text, sentence):
-    with pytest.raises(InvalidMemory, match=sentence):
+    with pytest.raises(InvalidMemoryError, match=sentence):
         Memory.from_json(text)
 
 
 def test_what_is_no_memory(tmp_path):
-    with pytest.raises(InvalidMemory, match=r"memory must be one of reference, .*, not 'ddr9'"):
+    with pytest.raises(
+        InvalidMemoryError, match=r"memory must be one of reference, .*, not 'ddr9'"
+    ):
         load_memory("ddr9")
     path = tmp_path / "memory.json"
     path.write_bytes(b"\xff")
-    with pytest.raises(InvalidMemory, match="memory must be a JSON file in UTF-8"):
+    with pytest.raises(InvalidMemoryError, match="memory must be a JSON file in UTF-8"):
         load_memory(path)
     with pytest.raises(TypeError, match="memory must be a name, a JSON file or a Memory, not 8"):
         load_memory(8)

@@ -4,7 +4,7 @@ import dataclasses
 
 import pytest
 
-from matloom.arch.sdram import SDRAMS, InvalidSdram, load_sdram
+from matloom.arch.sdram import SDRAMS, InvalidSdramError, load_sdram
 from matloom.arch.sdram_timing import Delay
 
 SIZES = {
@@ -92,7 +92,7 @@ def test_two_side_by_side():
     ],
 )
 def test_a_part_that_cannot_be_is_refused(changes, message):
-    with pytest.raises(InvalidSdram, match=message):
+    with pytest.raises(InvalidSdramError, match=message):
         dataclasses.replace(SDRAMS["IS42S16160"], **changes)
 
 
@@ -105,11 +105,11 @@ def test_a_part_that_cannot_be_is_refused(changes, message):
     ],
 )
 def test_a_clock_that_cannot_be_is_refused(clock, latency, message):
-    with pytest.raises(InvalidSdram, match=message):
+    with pytest.raises(InvalidSdramError, match=message):
         SDRAMS["IS42S16160"].timing(clock, latency)
 
 
 @pytest.mark.parametrize("name", ["MT48", "3 x IS42S16160", " x IS42S16160"])
 def test_an_unknown_part_is_refused(name):
-    with pytest.raises(InvalidSdram, match="an SDRAM must be one of IS42S16160, "):
+    with pytest.raises(InvalidSdramError, match="an SDRAM must be one of IS42S16160, "):
         load_sdram(name)

@@ -14,7 +14,7 @@ import pytest
 from matloom.arch.config import PRESETS
 from matloom.data.digits import NETWORK
 from matloom.device.driver import Driver
-from matloom.device.errors import DeviceClosed
+from matloom.device.errors import DeviceClosedError
 from matloom.device.line_simulation import LineSimulation
 from matloom.device.link import Link
 from matloom.device.model.transport import ModelTransport
@@ -24,7 +24,7 @@ from matloom.runtime import load
 
 SCRIPT = Path(__file__).with_name("ends_while_running.py")
 WAYS = ("close", "with", "error", "interrupt", "signal", "garbage", "exit")
-SENTENCE = "DeviceClosed: the session was closed: load the network again to run it"
+SENTENCE = "DeviceClosedError: the session was closed: load the network again to run it"
 FRAME = np.zeros((1, 8, 8, 1), np.int8)
 
 #: What the thread that runs gets, and whoever runs the session afterwards.
@@ -89,7 +89,7 @@ def test_a_run_without_end_is_stopped():
     session.close()
     assert time.monotonic() - began < 2
     (error,) = wait()
-    assert isinstance(error, DeviceClosed)
+    assert isinstance(error, DeviceClosedError)
     session.close()
 
 
@@ -119,7 +119,7 @@ def test_a_link_without_answers_is_stopped():
     link.stopped = lambda: True
     began = time.monotonic()
     (error,) = wait()
-    assert isinstance(error, DeviceClosed)
+    assert isinstance(error, DeviceClosedError)
     assert time.monotonic() - began < 1
 
 
@@ -131,10 +131,10 @@ def test_a_driver_that_others_share_runs_their_programs_on():
     time.sleep(0.2)
     first.close()
     (error,) = wait()
-    assert isinstance(error, DeviceClosed)
+    assert isinstance(error, DeviceClosedError)
     assert np.array_equal(second.run(FRAME), expected)
     driver.close()
-    with pytest.raises(DeviceClosed, match="the device was closed: open it again"):
+    with pytest.raises(DeviceClosedError, match="the device was closed: open it again"):
         second.run(FRAME)
 
 
@@ -159,7 +159,7 @@ def test_a_device_is_closed_after_the_call_that_uses_it():
     transport.driver = driver
     driver.read("ID")
     assert transport.closed == 1
-    with pytest.raises(DeviceClosed):
+    with pytest.raises(DeviceClosedError):
         driver.read("ID")
 
 

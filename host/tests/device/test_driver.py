@@ -12,7 +12,7 @@ from matloom.arch.csr import IDENTITY, Fault, register
 from matloom.arch.instruction import Instruction, pack
 from matloom.arch.isa import Opcode, Region
 from matloom.device.driver import Driver
-from matloom.device.errors import DeviceError, DeviceFault, DeviceTimeout
+from matloom.device.errors import DeviceError, DeviceFaultError, DeviceTimeoutError
 from matloom.device.model.transport import ModelTransport
 from matloom.testing.random_programs import random_stream
 
@@ -22,7 +22,7 @@ END = pack(Instruction(Opcode.END))
 
 def opened(commands, regions=()):
     driver = Driver(ModelTransport(CONFIG, 1 << 20), CONFIG)
-    sizes = {Region.PROGRAM: len(commands), **{region: 4096 for region in regions}}
+    sizes = {Region.PROGRAM: len(commands), **dict.fromkeys(regions, 4096)}
     driver.allocate(sizes)
     driver.write_region(Region.PROGRAM, 0, commands)
     return driver
@@ -103,7 +103,7 @@ def legal(**values):
 def test_faults_and_recovery(commands, cause):
     driver = opened(commands + END, (Region.INPUT,))
     size = len(commands + END) if commands else 0
-    with pytest.raises(DeviceFault, match=cause.name) as caught:
+    with pytest.raises(DeviceFaultError, match=cause.name) as caught:
         driver.run(0, size)
     assert caught.value.cause is cause
     assert caught.value.index == 0
@@ -141,10 +141,10 @@ class Silent(ModelTransport):
 def test_every_wait_has_a_limit():
     driver = Driver(Silent(CONFIG), CONFIG, timeout=0.05)
     driver.allocate({Region.PROGRAM: 16})
-    with pytest.raises(DeviceTimeout, match=r"a run timed out after 0\.05 s"):
+    with pytest.raises(DeviceTimeoutError, match=r"a run timed out after 0\.05 s"):
         driver.run(0, 16)
     driver.transport._registers[register("STATUS").offset] = 8
-    with pytest.raises(DeviceTimeout, match=r"a reset timed out after 0\.05 s"):
+    with pytest.raises(DeviceTimeoutError, match=r"a reset timed out after 0\.05 s"):
         driver.reset()
 
 
@@ -158,7 +158,7 @@ class Sleeping(Silent):
 def test_cycles_have_a_limit():
     driver = Driver(Sleeping(CONFIG), CONFIG, timeout=60, timeout_cycles=3 << 20)
     driver.allocate({Region.PROGRAM: 16})
-    with pytest.raises(DeviceTimeout, match=f"status 0x0 after {4 << 20} cycles"):
+    with pytest.raises(DeviceTimeoutError, match=f"status 0x0 after {4 << 20} cycles"):
         driver.run(0, 16)
 
 
@@ -175,7 +175,7 @@ def test_garbage_never_hangs(seed):
         driver = opened(bytes(commands), (Region.INPUT, Region.OUTPUT, Region.ARENA))
         try:
             driver.run(0, len(commands) // 16 * 16)
-        except DeviceFault:
+        except DeviceFaultError:
             driver.reset()
         driver.write_region(Region.PROGRAM, 0, END)
         assert driver.run(0, 16).values["instructions"] == 1
@@ -184,7 +184,7 @@ def test_garbage_never_hangs(seed):
 def test_a_fault_does_not_stay():
     """Who uses the device next need not know."""
     driver = opened(bytes([7]) + bytes(15))
-    with pytest.raises(DeviceFault, match="ILLEGAL_OPCODE"):
+    with pytest.raises(DeviceFaultError, match="ILLEGAL_OPCODE"):
         driver.run(0, 16)
     driver.write_region(Region.PROGRAM, 0, END)
     assert driver.run(0, 16).values["instructions"] == 1

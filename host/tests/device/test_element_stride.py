@@ -7,7 +7,7 @@ from matloom.arch.csr import Fault
 from matloom.arch.instruction import Instruction, pack
 from matloom.arch.isa import Opcode, Region
 from matloom.data.digits import NETWORK
-from matloom.device.errors import DeviceFault
+from matloom.device.errors import DeviceFaultError
 from matloom.runtime import load
 from matloom.testing.checks import check_streams
 
@@ -35,7 +35,7 @@ def test_a_stride_is_illegal(pair, spread):
     for driver in (pair.rtl, pair.model):
         driver.allocate({Region.PROGRAM: len(commands), Region.INPUT: 64})
         driver.write_region(Region.PROGRAM, 0, commands)
-        with pytest.raises(DeviceFault) as fault:
+        with pytest.raises(DeviceFaultError) as fault:
             driver.run(0, len(commands))
         assert (fault.value.cause, fault.value.index) == (Fault.ILLEGAL_FIELD, 0)
         driver.reset()

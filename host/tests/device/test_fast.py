@@ -10,7 +10,7 @@ import matloom
 from matloom.arch.isa import Region
 from matloom.arch.numerics import LARGEST_LIMBS, from_limbs, to_limbs
 from matloom.data.digits import NETWORK
-from matloom.device.errors import DeviceError, DeviceFault
+from matloom.device.errors import DeviceError, DeviceFaultError
 from matloom.program import EngineStep, Program, Verdict
 from matloom.program.verdict import equality
 from matloom.report import make_report
@@ -116,7 +116,7 @@ def test_commands_of_no_session_are_executed():
         (step,) = (each for each in program.steps if isinstance(each, EngineStep))
         counters = driver.run(step.command_offset, step.command_bytes)
         assert counters.values["instructions"] > 10
-        with pytest.raises(DeviceFault, match="COMMAND_RANGE"):
+        with pytest.raises(DeviceFaultError, match="COMMAND_RANGE"):
             driver.run(0, 0)
 
 

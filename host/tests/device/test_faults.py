@@ -11,8 +11,8 @@ import pytest
 from matloom.arch.csr import Fault
 from matloom.arch.instruction import Instruction, pack
 from matloom.arch.isa import FORMATS, WRITABLE_REGIONS, Opcode, Region
-from matloom.device.errors import DeviceFault
-from matloom.device.model.engine import Engine, EngineFault
+from matloom.device.errors import DeviceFaultError
+from matloom.device.model.engine import Engine, EngineFaultError
 from matloom.device.rtl import MemoryTiming
 
 pytestmark = pytest.mark.parametrize("pair", ["nano"], indirect=True)
@@ -128,7 +128,7 @@ def ends(pair, commands, timing=None, size=None):
     chip.set_timing(timing(bases) if timing else MemoryTiming())
     try:
         driver.run(0, whole if size is None else size)
-    except DeviceFault as stopped:
+    except DeviceFaultError as stopped:
         fault = stopped
         assert driver.read("STATUS") == 4
         assert driver.read("IRQ_STATUS") & 2
@@ -262,7 +262,7 @@ def expected_record(config, commands, size=None):
     raw = b"".join(item if isinstance(item, bytes) else pack(item) for item in commands)
     try:
         engine.run(raw if size is None else raw[:size])
-    except EngineFault as fault:
+    except EngineFaultError as fault:
         return fault.cause, "dispatch", fault.opcode, fault.index, fault.address
     return None
 
@@ -372,7 +372,7 @@ def run_until_silence(pair, size, after):
     chip.wait_interrupt = falls_silent
     try:
         pair.rtl.run(0, size)
-    except DeviceFault as fault:
+    except DeviceFaultError as fault:
         return fault
     finally:
         del chip.wait_interrupt

@@ -14,7 +14,7 @@ from matloom.device.errors import DeviceError
 from matloom.device.four_states import FourStateTransport
 from matloom.device.rtl import RtlTransport
 from matloom.runtime import load
-from matloom.testing.checks import Mismatch, check_corrupted, check_streams
+from matloom.testing.checks import MismatchError, check_corrupted, check_streams
 from matloom.testing.missing_resets import RESETS, missing_resets, resets_of
 from matloom.testing.pair import MEMORY_BYTES, Pair
 from matloom_rtl.generate import generate
@@ -128,7 +128,7 @@ class Mutant(FourStateTransport):
 
 def noticed(transport):
     """Return outputs that are undefined in some random streams."""
-    with contextlib.suppress(DeviceError, OSError, Mismatch):
+    with contextlib.suppress(DeviceError, OSError, MismatchError):
         check_streams(Pair.of(transport, CONFIG, TIMEOUT), 0, 5)
     return {each.output for each in transport.undefined}
 

@@ -11,7 +11,7 @@ from matloom.arch.csr import Fault
 from matloom.arch.instruction import Instruction, pack
 from matloom.arch.isa import WRITABLE_REGIONS, Opcode, Region
 from matloom.data.digits import NETWORK, held_out, input_quantisation, quantise
-from matloom.device.errors import DeviceFault
+from matloom.device.errors import DeviceFaultError
 from matloom.device.rtl import MemoryTiming
 from matloom.testing.random_programs import clear_state, random_streams, run_stream
 
@@ -63,7 +63,7 @@ def copies(driver, limit=0):
 def stopped(driver, size, limit):
     """Run what ends in a fault of the limit; return it after the checks that every one takes."""
     driver.set_limit(limit)
-    with pytest.raises(DeviceFault) as caught:
+    with pytest.raises(DeviceFaultError) as caught:
         driver.run(0, size)
     assert caught.value.cause is Fault.LIMIT
     assert caught.value.address == 0
@@ -107,7 +107,7 @@ def test_just_enough_and_too_little(pair):
         assert copies(driver, limit) == counted, "a limit costs no cycle"
     name = max(takes, key=lambda each: takes[each])
     for limit in (longest // 2 - 2, longest // 3, 1):
-        with pytest.raises(DeviceFault) as caught:
+        with pytest.raises(DeviceFaultError) as caught:
             copies(driver, limit)
         assert (caught.value.cause, caught.value.index) == (Fault.LIMIT, 0)
         assert caught.value.unit == name or min(takes.values()) > limit
@@ -150,7 +150,7 @@ def test_random_streams_end_right_or_by_the_limit(pair, seed, limit):
         cause = None
         try:
             assert run_stream(pair.rtl, stream) == expected
-        except DeviceFault as fault:
+        except DeviceFaultError as fault:
             cause = fault.cause
             pair.rtl.reset()
         assert cause in (None, Fault.LIMIT)

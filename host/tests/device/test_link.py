@@ -10,7 +10,7 @@ from matloom.arch.config import PRESETS
 from matloom.arch.link import Request, Status
 from matloom.arch.memory import MEMORIES
 from matloom.device.driver import Driver
-from matloom.device.errors import DeviceError, DeviceTimeout
+from matloom.device.errors import DeviceError, DeviceTimeoutError
 from matloom.device.frames import ReplyParser, request_frame
 from matloom.device.link import Link
 from matloom.device.link_transport import LinkTransport
@@ -153,7 +153,7 @@ def test_a_restarted_device_is_an_error_until_it_is_opened_again():
 def test_a_restart_while_nobody_answers_is_noticed():
     line, transport = opened()
     line.back.dropped = 1.0
-    with pytest.raises(DeviceTimeout):
+    with pytest.raises(DeviceTimeoutError):
         transport.write32(0, 1)
     line.device.restart()
     line.back.dropped = 0.0
@@ -164,7 +164,7 @@ def test_a_restart_while_nobody_answers_is_noticed():
 def test_contact_lost_and_found():
     line, transport = opened()
     line.back.dropped = 1.0
-    with pytest.raises(DeviceTimeout, match="from line to WRITE_REGISTERS in 6 attempts"):
+    with pytest.raises(DeviceTimeoutError, match="from line to WRITE_REGISTERS in 6 attempts"):
         transport.write32(0, 1)
     assert len(line.device.writes) == 1
     line.back.dropped = 0.0
@@ -187,7 +187,7 @@ def test_the_memory_of_a_board_is_known_by_its_name():
 
 def test_nothing_answers():
     line = Line(LinkDevice(Target()), back=Noise(dropped=1.0))
-    with pytest.raises(DeviceTimeout, match="from line to HELLO in 4 attempts"):
+    with pytest.raises(DeviceTimeoutError, match="from line to HELLO in 4 attempts"):
         LinkTransport(Link(line))
     assert line.time < 10
 
@@ -199,7 +199,7 @@ def test_a_line_that_babbles_ends_in_time():
             return bytes([numbers.SYNC] * 100)
 
     line = Babbler(LinkDevice(Target()))
-    with pytest.raises(DeviceTimeout):
+    with pytest.raises(DeviceTimeoutError):
         LinkTransport(Link(line))
     assert line.time < 20
 
@@ -297,6 +297,6 @@ def test_windows_hold_what_the_device_keeps():
     line, transport = opened()
     line.back.dropped = 1.0
     asked = [Asked(length=4, address=0, data=bytes(4)) for _ in range(100)]
-    with pytest.raises(DeviceTimeout):
+    with pytest.raises(DeviceTimeoutError):
         transport._link.exchange(Request.WRITE_REGISTERS, asked)
     assert len(line.device.writes) == numbers.WINDOW_REQUESTS

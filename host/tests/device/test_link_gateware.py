@@ -14,7 +14,7 @@ from amaranth.lib.wiring import In, Out
 
 from matloom.arch.config import PRESETS
 from matloom.arch.link import Request
-from matloom.device.errors import DeviceError, DeviceTimeout
+from matloom.device.errors import DeviceError, DeviceTimeoutError
 from matloom.device.frames import request_frame
 from matloom.device.link import Link
 from matloom.device.link_transport import LinkTransport
@@ -324,7 +324,7 @@ def test_garbage(open_chip, seed):
 def test_a_line_that_is_cut(open_chip):
     chip, transport = open_chip()
     chip.there.dropped = 1.0
-    with pytest.raises(DeviceTimeout, match="no answer from"):
+    with pytest.raises(DeviceTimeoutError, match="no answer from"):
         transport.write32(0, 1)
     chip.there.dropped = 0.0
     transport.write32(0, 2)

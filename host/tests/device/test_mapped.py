@@ -9,7 +9,7 @@ import pytest
 from matloom.arch.config import load_config
 from matloom.arch.csr import IDENTITY, REGISTERS, WINDOW_BYTES, Access, register
 from matloom.device.driver import Driver
-from matloom.device.errors import DeviceError, DeviceFault, DeviceTimeout
+from matloom.device.errors import DeviceError, DeviceFaultError, DeviceTimeoutError
 from matloom.device.mapped import Interrupt, MappedTransport, parse_mapped
 from matloom.device.model.transport import ModelTransport
 from matloom.device.open import open_device
@@ -115,7 +115,7 @@ def test_a_fault_ends_the_sleep(engine, tmp_path, small_product):
     driver = opened(engine, tmp_path, timeout=20)
     with load(small_product, driver, CONFIG) as session:
         driver.allocate(session.program.region_bytes)
-        with pytest.raises(DeviceFault, match="COMMAND_RANGE"):
+        with pytest.raises(DeviceFaultError, match="COMMAND_RANGE"):
             driver.run(8, 16)
     driver.close()
 
@@ -123,7 +123,7 @@ def test_a_fault_ends_the_sleep(engine, tmp_path, small_product):
 def test_no_interrupt_ends_in_time(tmp_path):
     engine = FakeEngine(tree(tmp_path), interrupts=False)
     driver = opened(engine, tmp_path, timeout=0.1)
-    with pytest.raises(DeviceTimeout, match=r"a run timed out after 0\.1 s"):
+    with pytest.raises(DeviceTimeoutError, match=r"a run timed out after 0\.1 s"):
         driver.run(0, 16)
     driver.close()
     engine.close()

@@ -11,7 +11,7 @@ from matloom.arch.csr import Fault
 from matloom.arch.instruction import Instruction, extent_end, pack, unpack
 from matloom.arch.isa import FORMATS, AddressSpace, Destination, Opcode, Region, Source
 from matloom.arch.numerics import Rounding
-from matloom.device.model.engine import Engine, EngineFault
+from matloom.device.model.engine import Engine, EngineFaultError
 from matloom.testing.random_programs import random_stream
 
 MODES = ("i8xi8", "i8xi4", "i4xi4", "i16xi8")
@@ -411,7 +411,7 @@ LAST = {**POST, "width": 2, "x_step": 0, "acc_addr": 255}
 def test_faults(commands, cause, opcode, address):
     made = engine()
     before = made.spad.copy(), made.accumulators.copy()
-    with pytest.raises(EngineFault, match=f"{cause.name} at instruction 0") as caught:
+    with pytest.raises(EngineFaultError, match=f"{cause.name} at instruction 0") as caught:
         made.run(commands)
     fault = caught.value
     assert (fault.cause, fault.index, fault.opcode) == (cause, 0, opcode)
@@ -431,7 +431,7 @@ def test_the_first_failing_check_wins():
         ({"region": Region.OUTPUT, "wait_load": 0, "spad_addr": 0}, Fault.DRAM_RANGE),
     ):
         store = pack(Instruction(Opcode.STORE, {**everything, **extra}))
-        with pytest.raises(EngineFault) as caught:
+        with pytest.raises(EngineFaultError) as caught:
             engine().run(store + END)
         assert caught.value.cause is cause
 
@@ -439,7 +439,7 @@ def test_the_first_failing_check_wins():
 def test_what_ran_before_a_fault_stays():
     made = engine()
     fill = Instruction(Opcode.LOAD, legal(fill=1, fill_value=77, spad_addr=5))
-    with pytest.raises(EngineFault, match="COMMAND_RANGE at instruction 1"):
+    with pytest.raises(EngineFaultError, match="COMMAND_RANGE at instruction 1"):
         made.run(pack(fill))
     assert made.spad[5] == 77
     assert made.executed == 1
@@ -447,7 +447,7 @@ def test_what_ran_before_a_fault_stays():
 
 def test_a_region_that_is_not_there_is_empty():
     made = Engine(CONFIG)
-    with pytest.raises(EngineFault, match="DRAM_RANGE"):
+    with pytest.raises(EngineFaultError, match="DRAM_RANGE"):
         made.run(pack(Instruction(Opcode.LOAD, legal())))
     made.run(pack(Instruction(Opcode.LOAD, legal(fill=1, fill_value=9))) + END)
     assert made.spad[0] == 9

@@ -9,7 +9,7 @@ from matloom.arch.csr import Fault
 from matloom.arch.instruction import Instruction, pack
 from matloom.arch.isa import Opcode, Region
 from matloom.device.driver import Driver
-from matloom.device.errors import DeviceFault
+from matloom.device.errors import DeviceFaultError
 from matloom.device.rtl import RtlTransport
 from matloom.testing.pair import MEMORY_BYTES, Pair
 from matloom.testing.random_programs import clear_state, random_streams, run_stream
@@ -89,7 +89,7 @@ def test_memories_of_random_bits_are_noticed_by_whoever_reads_them(chip, name):
     commands, unit, memory = READS[name]
     driver = Driver(chip, CONFIG)
     driver.reset()
-    with pytest.raises(DeviceFault) as caught:
+    with pytest.raises(DeviceFaultError) as caught:
         run(driver, commands)
     fault = caught.value
     assert (fault.cause, fault.unit, fault.opcode) == (Fault.PARITY, unit, Opcode[unit])

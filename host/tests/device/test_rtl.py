@@ -14,7 +14,7 @@ from matloom.arch.instruction import Instruction, pack
 from matloom.arch.isa import Opcode, Region
 from matloom.arch.memory import REFERENCE_MEMORY, Memory
 from matloom.device import simulator
-from matloom.device.errors import DeviceError, DeviceFault
+from matloom.device.errors import DeviceError, DeviceFaultError
 from matloom.device.open import open_device
 from matloom.device.rtl import MEMORY_BASE, MemoryTiming
 from matloom.testing.random_programs import clear_state, random_stream, read_state, run_stream
@@ -62,7 +62,7 @@ def address(pair, region):
 
 def fails(pair):
     """Run the copy, which must stop; return the fault after a reset has proved to help."""
-    with pytest.raises(DeviceFault) as stopped:
+    with pytest.raises(DeviceFaultError) as stopped:
         copy(pair.rtl)
     pair.rtl.transport.set_timing(MemoryTiming())
     pair.rtl.reset()
@@ -155,7 +155,7 @@ def test_region_that_is_no_memory_is_a_fault(pair, region):
     """The interconnect answers DECERR."""
     copy(pair.rtl)
     pair.rtl.write(f"{region.name}_BASE", 0x1000)
-    with pytest.raises(DeviceFault) as stopped:
+    with pytest.raises(DeviceFaultError) as stopped:
         pair.rtl.run(0, 80)
     assert stopped.value.cause is Fault.AXI_READ
     assert 0x1000 <= stopped.value.address < 0x1000 + 8 * ROW_BYTES
@@ -178,7 +178,7 @@ def test_read_error_counts_the_loads_that_are_under_way(pair):
     for number in range(16):
         first = address(pair, Region.INPUT) + 8 * number
         driver.transport.set_timing(MemoryTiming(error_first=first, error_end=first + 1))
-        with pytest.raises(DeviceFault) as stopped:
+        with pytest.raises(DeviceFaultError) as stopped:
             driver.run(0, len(commands))
         fault = stopped.value
         assert (fault.cause, fault.unit) == (Fault.AXI_READ, "LOAD")
@@ -205,7 +205,7 @@ def test_commands_that_are_no_run_of_words(pair, offset, size, room, index, opco
         driver.allocate({Region.PROGRAM: 80})
         driver.write_region(Region.PROGRAM, 0, end + pack(load) + end + end)
         driver.write("PROGRAM_BYTES", offset + room if room else 80)
-        with pytest.raises(DeviceFault) as stopped:
+        with pytest.raises(DeviceFaultError) as stopped:
             driver.run(offset, size)
         assert stopped.value.cause is Fault.COMMAND_RANGE
         record = driver.read("FAULT"), driver.read("FAULT_INDEX"), driver.read("FAULT_ADDRESS")
@@ -217,7 +217,7 @@ def test_frozen_memory_is_a_fault(pair):
     pair.rtl.transport.set_timing(MemoryTiming(frozen=True))
     pair.rtl.write("TIMEOUT", 5000)
     before = pair.rtl.transport.elapsed
-    with pytest.raises(DeviceFault) as stopped:
+    with pytest.raises(DeviceFaultError) as stopped:
         copy(pair.rtl)
     assert stopped.value.cause is Fault.TIMEOUT
     assert 5000 < pair.rtl.transport.elapsed - before < 5500
@@ -235,7 +235,7 @@ def test_memory_that_freezes_midway_is_a_fault(pair):
 
     chip.wait_interrupt = freeze_later
     try:
-        with pytest.raises(DeviceFault) as stopped:
+        with pytest.raises(DeviceFaultError) as stopped:
             copy(pair.rtl)
     finally:
         del chip.wait_interrupt

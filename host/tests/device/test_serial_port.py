@@ -12,11 +12,11 @@ import pytest
 
 from matloom.arch.config import PRESETS
 from matloom.arch.link import BAUD
-from matloom.device.errors import DeviceError, DeviceTimeout
+from matloom.device.errors import DeviceError, DeviceTimeoutError
 from matloom.device.model.transport import ModelTransport
 from matloom.device.open import open_device
 from matloom.device.serial_port import SerialStream, parse_address
-from matloom.errors import MissingPackage
+from matloom.errors import MissingPackageError
 from matloom.runtime import load
 from matloom.testing.link_device import LinkDevice
 
@@ -115,7 +115,7 @@ def test_no_serial_port(serial, tmp_path):
 def test_nothing_answers(serial, monkeypatch):
     monkeypatch.setattr("matloom.device.link._SILENCE", 0.005)
     silent = type("Silent", (), {"feed": lambda self, data: b""})()
-    with board(silent) as name, pytest.raises(DeviceTimeout, match="no answer from"):
+    with board(silent) as name, pytest.raises(DeviceTimeoutError, match="no answer from"):
         open_device(f"uart:{name}", "nano")
 
 
@@ -133,7 +133,7 @@ def test_a_port_that_goes_away(serial):
 
 def test_without_pyserial(monkeypatch):
     monkeypatch.setitem(sys.modules, "serial", None)
-    with pytest.raises(MissingPackage, match="needs the package pyserial"):
+    with pytest.raises(MissingPackageError, match="needs the package pyserial"):
         SerialStream("/dev/ttyUSB0")
 
 

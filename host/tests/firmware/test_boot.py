@@ -6,7 +6,7 @@ import pytest
 
 from matloom.arch.boot import BOOT_MAGIC, BOOT_REPLY, BootStatus
 from matloom.device.boot import send_image
-from matloom.device.errors import DeviceError, DeviceTimeout
+from matloom.device.errors import DeviceError, DeviceTimeoutError
 from matloom.testing.link_line import Line
 from matloom.testing.noisy_line import Noise
 
@@ -81,6 +81,6 @@ def test_a_host_that_ended_in_the_middle_of_an_image(boot, seed):
 
 def test_nothing_answers(boot):
     line = boot(dropped=1.0)
-    with pytest.raises(DeviceTimeout, match=r"nothing answers at line \(4 attempts\)"):
+    with pytest.raises(DeviceTimeoutError, match=r"nothing answers at line \(4 attempts\)"):
         send_image(line, b"image")
     assert line.time < 10

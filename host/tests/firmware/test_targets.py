@@ -27,7 +27,7 @@ MOST_CODE = 6144
 def blocks():
     """Return the files of the page by name."""
     found = re.findall(r"^```(?:c|asm)\n/\* (\S+) \*/\n(.*?)^```", PAGE.read_text(), re.M | re.S)
-    return {name: text for name, text in found}
+    return dict(found)
 
 
 @pytest.mark.skipif(not firmware.available(), reason="needs a compiler: extra firmware")

@@ -12,7 +12,7 @@ from matloom.arch.isa import FORMATS, Opcode, Region
 from matloom.compiler import CompileOptions
 from matloom.data.digits import NETWORK
 from matloom.data.matrix_products import product_graph
-from matloom.device.model import Engine, EngineFault
+from matloom.device.model import Engine, EngineFaultError
 from matloom.ir.attributes import Activation, Arithmetic
 from matloom.ir.graph import Graph, Node, Op, Quantisation, Tensor
 from matloom.meaning import MeaningError, check_meaning, network
@@ -88,7 +88,7 @@ def _outputs(program, inputs):
         regions[binding.region][binding.offset : binding.offset + raw.size] = raw
     try:
         Engine(program.config, regions).run(program.commands(step))
-    except EngineFault:
+    except EngineFaultError:
         return None
     (binding,) = step.outputs
     size = int(np.prod(binding.shape)) * np.dtype(binding.dtype).itemsize

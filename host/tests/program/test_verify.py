@@ -14,7 +14,7 @@ from matloom.arch.instruction import Instruction, extent_end, pack
 from matloom.arch.isa import FORMATS, UNITS, AddressSpace, Opcode, Region
 from matloom.compiler import compile_network
 from matloom.data.digits import NETWORK
-from matloom.device.model.engine import Engine, EngineFault
+from matloom.device.model.engine import Engine, EngineFaultError
 from matloom.program import verify as verify_module
 from matloom.program.accesses import strided_view
 from matloom.program.instruction_table import unpack_all
@@ -27,13 +27,13 @@ WAITS = [f"wait_{unit.name.lower()}" for unit in UNITS]
 
 LOAD = {"region": Region.INPUT, "row_bytes": 64, "rows": 1, "planes": 1}
 STORE = {**LOAD, "region": Region.OUTPUT}
-EXEC = {
-    name: 1
-    for name in (
+EXEC = dict.fromkeys(
+    (
         *("input_rows", "input_row_bytes", "width", "height"),
         *("kernel_rows", "kernel_cols", "blocks", "oc_blocks"),
-    )
-}
+    ),
+    1,
+)
 POST = {"width": 1, "height": 1, "oc_blocks": 1, "tail": 4}
 IN_PLACE = {**POST, "source": 1, "width": 3, "height": 2, "x_step": 4}
 
@@ -364,7 +364,7 @@ def test_legality_is_the_engine_s(seed):
         try:
             Judge(CONFIG, regions).run(bytes(commands))
             legal = True
-        except EngineFault:
+        except EngineFaultError:
             legal = False
         refusal = refused(bytes(commands))
         hazard = "must wait for instruction" in refusal or "in place" in refusal

@@ -47,7 +47,7 @@ def test_what_does_not_fit_is_returned(segment):
     machine = replace(segment.machine, config=tiny)
     # No tensor may leave the chip, where there is no room for two of them.
     wide = replace(segment, machine=machine, on_chip=frozenset(segment.sizes))
-    wide = replace(wide, sizes={name: tiny.spad_bytes // 2 + 1 for name in segment.sizes})
+    wide = replace(wide, sizes=dict.fromkeys(segment.sizes, tiny.spad_bytes // 2 + 1))
     found = scheduled(wide, tiny)
     assert isinstance(found, DoesNotFit)
     assert "bytes of scratchpad for tensor next to its other buffers" in found.reason

@@ -255,7 +255,7 @@ def test_runs_that_repeat(shapes, config, tiling):
 
 SCALAR = {
     **{op: Arithmetic(activation=Activation.NONE) for op in (Op.ADD, Op.SUB, Op.MUL)},
-    **{op: None for op in (Op.MAXIMUM, Op.MINIMUM)},
+    **dict.fromkeys((Op.MAXIMUM, Op.MINIMUM)),
 }
 
 

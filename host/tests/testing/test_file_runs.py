@@ -12,7 +12,7 @@ from matloom.program import Program, ProgramError
 from matloom.testing import file_runs
 from matloom.testing.file_cases import REFERENCE, networks, programs
 from matloom.testing.file_edits import FileParts, cut, edit_bytes, edit_structure
-from matloom.testing.file_runs import Stray, network_outcome, program_outcome
+from matloom.testing.file_runs import StrayError, network_outcome, program_outcome
 from matloom.testing.tflite_edits import edit_tflite, tables_of
 
 
@@ -68,9 +68,9 @@ def recorder():
 
 def test_stray_accesses_are_seen(recorder):
     program, _device, driver = recorder
-    with pytest.raises(Stray, match="must lie in one of"):
+    with pytest.raises(StrayError, match="must lie in one of"):
         driver.write_region(Region.INPUT, program.region_bytes[Region.INPUT], b"x")
-    with pytest.raises(Stray, match="must lie in one of"):
+    with pytest.raises(StrayError, match="must lie in one of"):
         driver.read_region(Region.INPUT, 0, 1)
 
 
@@ -82,7 +82,7 @@ def test_stray_writes_of_the_engine_are_seen(recorder):
     driver.run(step.command_offset, step.command_bytes)
     driver.write("OUTPUT_BASE", len(device.memory) - 100)
     driver.write("OUTPUT_BYTES", 100)
-    with pytest.raises(Stray, match="the engine must write to regions OUTPUT and ARENA alone"):
+    with pytest.raises(StrayError, match="the engine must write to regions OUTPUT and ARENA alone"):
         driver.run(step.command_offset, step.command_bytes)
 
 

@@ -6,7 +6,7 @@ from matloom.arch.instruction import pack
 from matloom.arch.isa import Region
 from matloom.device import driver
 from matloom.device.driver import Driver
-from matloom.device.errors import DeviceTimeout
+from matloom.device.errors import DeviceTimeoutError
 from matloom.device.rtl import RtlTransport
 from matloom.testing.pair import Pair
 from matloom.testing.random_programs import REGION_BYTES, read_state
@@ -61,5 +61,5 @@ def test_a_hang_ends_after_cycles(monkeypatch):
     pair = Pair.of(chip, config)
     monkeypatch.setattr(chip, "wait_interrupt", lambda cycles: cycles)
     monkeypatch.setattr(pair.rtl, "read", lambda name: 1)  # busy
-    with pytest.raises(DeviceTimeout, match="20000000 cycles"):
+    with pytest.raises(DeviceTimeoutError, match="20000000 cycles"):
         pair.rtl._wait()

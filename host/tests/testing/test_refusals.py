@@ -10,7 +10,7 @@ from matloom.arch.instruction import unpack
 from matloom.arch.isa import FORMATS, Opcode
 from matloom.device.rtl import RtlTransport
 from matloom.testing import refusals
-from matloom.testing.pair import MEMORY_BYTES, Mismatch, Pair
+from matloom.testing.pair import MEMORY_BYTES, MismatchError, Pair
 from matloom.testing.refusals import altered, check_refusals, refusal, wide_products
 
 NANO = PRESETS["nano"]
@@ -73,7 +73,7 @@ def test_a_record_with_another_address_is_noticed(pair, monkeypatch):
         return record and (*record[:3], record[3] ^ 1)
 
     monkeypatch.setattr(refusals, "refusal", other)
-    with pytest.raises(Mismatch, match="on the chip"):
+    with pytest.raises(MismatchError, match="on the chip"):
         check_refusals(pair, 4, 20)
 
 
@@ -85,5 +85,5 @@ def test_what_the_chip_lets_pass_is_noticed(pair, monkeypatch):
     monkeypatch.setattr(
         refusals, "wide_products", lambda *_given: [bytes([Opcode.END]) + bytes(15)]
     )
-    with pytest.raises(Mismatch, match="ends with None on the chip"):
+    with pytest.raises(MismatchError, match="ends with None on the chip"):
         check_refusals(pair, 5, 20)

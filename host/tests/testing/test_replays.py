@@ -4,7 +4,7 @@ import pytest
 
 from matloom.arch.config import load_config
 from matloom.testing import replays
-from matloom.testing.pair import Mismatch
+from matloom.testing.pair import MismatchError
 
 NANO = load_config("nano")
 
@@ -18,7 +18,7 @@ def times(vcd):
 def replayed(text, waves):
     """Return what is said while a check is replayed that must fail."""
     said = []
-    with pytest.raises(Mismatch, match="differs"):
+    with pytest.raises(MismatchError, match="differs"):
         replays.replay(NANO, replays.Replay.parse(text), waves, said.append)
     assert "failed: stream" in said[-2]
     return said
@@ -45,7 +45,7 @@ def test_a_steered_stream_is_drawn_again(tmp_path, monkeypatch):
         check(pair, stream, number)
         checked.append(stream.commands)
         if number == 2:
-            raise Mismatch("stream 2: external memory differs")
+            raise MismatchError("stream 2: external memory differs")
 
     monkeypatch.setattr(replays, "check_stream", fails)
     replayed("coverage:5:2", tmp_path / "failing.vcd")
@@ -58,7 +58,7 @@ def test_a_steered_stream_is_drawn_again(tmp_path, monkeypatch):
 def test_without_waves_a_check_runs_once(monkeypatch):
     def check(pair, seed):
         ran.append(seed)
-        raise Mismatch("differs")
+        raise MismatchError("differs")
 
     class Chip:
         def __init__(self, config, waves, first_run):
@@ -71,6 +71,6 @@ def test_without_waves_a_check_runs_once(monkeypatch):
     monkeypatch.setitem(replays.CHECKS, "layers", check)
     monkeypatch.setattr(replays, "_Traced", Chip)
     monkeypatch.setattr(replays.Pair, "of", lambda chip, config: None)
-    with pytest.raises(Mismatch):
+    with pytest.raises(MismatchError):
         replays.replay(NANO, replays.Replay.parse("layers:7"), None, lambda line: None)
     assert ran == [7, "closed"]

@@ -47,11 +47,11 @@ def test_a_failing_check_is_kept_once_and_fails_again(tmp_path, monkeypatch):
         keep, result = run(tmp_path, "--config-seconds", "0.5", "--check", "streams")
         assert result.exit_code == 1
         assert "FAILED streams seed" in result.output
-        assert "Mismatch: stream 0: external memory differs" in result.output
+        assert "MismatchError: stream 0: external memory differs" in result.output
     first = failed_seeds(keep)[0]
     assert len({each.seed for each in failed_seeds(keep)}) == len(json.loads(keep.read_text()))
     chip = RtlTransport(PRESETS["nano"], MEMORY_BYTES)
-    with pytest.raises(checks.Mismatch, match="stream 0: external memory differs"):
+    with pytest.raises(checks.MismatchError, match="stream 0: external memory differs"):
         replay(chip, first)
     monkeypatch.undo()
     assert replay(chip, first)["streams"] == 20

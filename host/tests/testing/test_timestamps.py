@@ -10,7 +10,7 @@ from matloom.arch.instruction import Instruction, illegal_field
 from matloom.arch.isa import Opcode
 from matloom.device.rtl import RtlTransport
 from matloom.testing.checks import (
-    Mismatch,
+    MismatchError,
     check_corrupted,
     check_stream,
     check_streams,
@@ -65,7 +65,7 @@ def test_wrong_tables_are_noticed(nano, wrong):
     check_timestamps(nano, 1)
     nano.chip.wrong = wrong
     try:
-        with pytest.raises(Mismatch, match="timestamps"):
+        with pytest.raises(MismatchError, match="timestamps"):
             check_timestamps(nano, 1)
     finally:
         del nano.chip.wrong
@@ -80,7 +80,7 @@ def test_a_register_that_keeps_another_bit_is_noticed(nano, name):
     assert nano.rtl.read("TIMEOUT") == timeout
     nano.chip.flipped = {register(name).offset: 2}
     try:
-        with pytest.raises(Mismatch, match=name):
+        with pytest.raises(MismatchError, match=name):
             check_registers(nano, 1)
     finally:
         del nano.chip.flipped
@@ -97,7 +97,7 @@ def test_a_register_that_changes_in_every_cycle_is_noticed(nano, monkeypatch):
 
     monkeypatch.setattr(nano.chip, "wait_interrupt", later)
     try:
-        with pytest.raises(Mismatch, match="TIMEOUT"):
+        with pytest.raises(MismatchError, match="TIMEOUT"):
             check_registers(nano, 1)
     finally:
         nano.chip.flipped = {}
@@ -120,7 +120,7 @@ def test_a_register_that_a_reset_leaves_is_noticed(nano, monkeypatch, name):
     monkeypatch.setattr(nano.chip, "reset", forgetful)
     monkeypatch.setattr(nano.chip, "write32", written)
     try:
-        with pytest.raises(Mismatch, match=f"{name} is "):
+        with pytest.raises(MismatchError, match=f"{name} is "):
             check_registers(nano, 1)
     finally:
         nano.chip.flipped = {}
@@ -128,7 +128,7 @@ def test_a_register_that_a_reset_leaves_is_noticed(nano, monkeypatch, name):
 
 def test_an_interrupt_without_a_run_is_noticed(nano, monkeypatch):
     monkeypatch.setattr(nano.chip, "wait_interrupt", lambda cycles: cycles - 1)
-    with pytest.raises(Mismatch, match="an interrupt rises"):
+    with pytest.raises(MismatchError, match="an interrupt rises"):
         check_registers(nano, 1)
 
 
@@ -143,7 +143,7 @@ def test_a_record_that_does_not_stay_is_noticed(nano, monkeypatch):
 
     monkeypatch.setattr(nano.chip, "wait_interrupt", later)
     try:
-        with pytest.raises(Mismatch, match="does not stay"):
+        with pytest.raises(MismatchError, match="does not stay"):
             check_corrupted(nano, 1, 5)
     finally:
         nano.chip.flipped = {}
@@ -156,7 +156,7 @@ def test_counters_of_equal_instructions(nano, name):
     """A unit that is busy when it has nothing to do, and an instruction that is not counted."""
     nano.chip.flipped = {register(name).offset: 1 << 10 if "BUSY" in name else 1}
     try:
-        with pytest.raises(Mismatch, match=name.lower()):
+        with pytest.raises(MismatchError, match=name.lower()):
             check_timestamps(nano, 1)
     finally:
         del nano.chip.flipped
@@ -168,9 +168,9 @@ def test_streams_notice_a_table_that_is_shifted(nano):
     check_stream(nano, stream, 0)
     nano.chip.wrong = lambda slot, cycle: 3 if cycle else 0
     try:
-        with pytest.raises(Mismatch, match="completes in cycle"):
+        with pytest.raises(MismatchError, match="completes in cycle"):
             check_stream(nano, stream, 0)
-        with pytest.raises(Mismatch):
+        with pytest.raises(MismatchError):
             check_streams(nano, 1, 1)
     finally:
         del nano.chip.wrong

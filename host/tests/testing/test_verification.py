@@ -22,7 +22,7 @@ from matloom.cli import verify as verb
 from matloom.coverage.coverage import Coverage
 from matloom.errors import UserError
 from matloom.testing import regression, replays, verification, verification_plan
-from matloom.testing.checks import CHECKS, Mismatch
+from matloom.testing.checks import CHECKS, MismatchError
 from matloom.testing.junit import to_junit
 from matloom.testing.verdicts import (
     FAILED,
@@ -358,13 +358,13 @@ def a_file_of_nano(folder):
 
 def test_a_check_that_fails_says_how_it_runs_again(monkeypatch):
     def check(pair, seed):
-        raise Mismatch("external memory differs")
+        raise MismatchError("external memory differs")
 
     monkeypatch.setitem(CHECKS, "streams", check)
     monkeypatch.setattr(verification.Pair, "of", lambda chip, config: None)
     run, step = a_run(say=lambda line: None), Step(name="streams")
     run.verification.source = "my chip.json"
-    with pytest.raises(Mismatch):
+    with pytest.raises(MismatchError):
         verification._streams(run, None, step)
     words = shlex.split(step.lines[1])
     assert words[:2] == ["matloom", "replay"]

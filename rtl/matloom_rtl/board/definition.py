@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
-from matloom.arch.sdram import SDRAMS, InvalidSdram, load_sdram
+from matloom.arch.sdram import SDRAMS, InvalidSdramError, load_sdram
 from matloom.errors import UserError, unknown
 from matloom_rtl.fpga.place import SEED
 from matloom_rtl.fpga.vivado import BOARD_DEVICES
@@ -205,7 +205,7 @@ def _check_values(path: Path, values: dict[str, Any]) -> None:
 def _is_part(name: Any) -> bool:
     try:
         return isinstance(name, str) and bool(load_sdram(name))
-    except InvalidSdram:
+    except InvalidSdramError:
         return False
 
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from matloom.errors import MissingPackage
+from matloom.errors import MissingPackageError
 from matloom_rtl.board.definition import Board, BoardError
 from matloom_rtl.board.sdram import port_widths
 
@@ -80,7 +80,7 @@ def _definition(board: Board) -> Any:
     except ModuleNotFoundError as error:
         if error.name != "amaranth_boards":
             raise BoardError(f"definition of {board.name} must exist: {error}") from None
-        raise MissingPackage("amaranth-boards", f"the board {board.name}") from None
+        raise MissingPackageError("amaranth-boards", f"the board {board.name}") from None
     except AttributeError as error:
         raise BoardError(f"definition of {board.name} must exist: {error}") from None
 

@@ -26,7 +26,7 @@ COUNTED = {
         **{f"LUT{inputs}": 1.0 for inputs in range(1, 7)},
         **{"SRL16E": 1.0, "SRLC32E": 1.0, "RAM32M": 4.0, "RAM64M": 4.0},
     },
-    "FF": {name: 1.0 for name in ("FDRE", "FDSE", "FDCE", "FDPE")},
+    "FF": dict.fromkeys(("FDRE", "FDSE", "FDCE", "FDPE"), 1.0),
     "DSP": {"DSP48E1": 1.0},
     "BRAM": {"RAMB36E1": 1.0, "RAMB18E1": 0.5},
 }

@@ -14,7 +14,7 @@ from typing import Any
 
 from matloom.sealed import intact, seal
 from matloom_rtl.fpga.devices import Device
-from matloom_rtl.fpga.progress import Unrouted, rounds_of
+from matloom_rtl.fpga.progress import UnroutedError, rounds_of
 from matloom_rtl.fpga.tools import find, run
 
 __all__ = ["SEED", "Netlist", "cores", "place_and_route", "summary"]
@@ -140,7 +140,7 @@ def _route_slower(netlist: Netlist, seed: int, say: Callable[[str], None]) -> bo
         asked = {"--freq": f"{fastest * _SLOWER**step:.4g}"} if step else {}
         try:
             _route(replace(netlist, device=netlist.device.changed(asked)), seed, say)
-        except Unrouted as error:
+        except UnroutedError as error:
             say(str(error))
             if error.late:
                 continue

@@ -3,9 +3,9 @@
 import re
 from collections.abc import Callable
 
-from matloom.errors import Hinted
+from matloom.errors import HintedError
 
-__all__ = ["FlowError", "Progress", "Unrouted", "rounds_of"]
+__all__ = ["FlowError", "Progress", "UnroutedError", "rounds_of"]
 
 #: What a line begins, by what it says.
 _PHASES = {
@@ -31,11 +31,11 @@ _PATIENCE = 100
 _TOLD_ROUNDS = 10
 
 
-class FlowError(Hinted, RuntimeError):
+class FlowError(HintedError, RuntimeError):
     """A tool of the flow is missing or failed; the message carries its error."""
 
 
-class Unrouted(FlowError):
+class UnroutedError(FlowError):
     """A routing does not come to an end; `late` where a slower clock would mend most of it."""
 
     def __init__(self, message: str, *, late: bool):
@@ -54,7 +54,7 @@ class Progress:
         self._fewest, self._best_round = float("inf"), 0
 
     def read(self, line: str) -> None:
-        """Take a line; raise `Unrouted` where it shows that a routing will not end."""
+        """Take a line; raise `UnroutedError` where it shows that a routing will not end."""
         phase = next((name for found, name in _PHASES.items() if found.search(line)), self._phase)
         if phase != self._phase:
             self._phase = phase
@@ -69,7 +69,7 @@ class Progress:
         if shared + late < self._fewest:
             self._fewest, self._best_round = shared + late, rounds
         elif rounds >= self._best_round + _PATIENCE:
-            raise Unrouted(
+            raise UnroutedError(
                 f"routing was given up: {_PATIENCE} rounds without progress, {what} left, "
                 f"{self._fewest} of both at best",
                 late=late > shared,

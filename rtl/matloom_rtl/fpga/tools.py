@@ -119,7 +119,7 @@ def run(command: list[str], folder: Path, log_name: str, say: Callable[[str], No
     Raises
     ------
     FlowError
-        The tool fails; `Unrouted` where it routes without coming to an end.
+        The tool fails; `UnroutedError` where it routes without coming to an end.
     """
     name, log, progress = Path(command[0]).name, folder / log_name, Progress(say)
     say(f"{name}: see {log}")

@@ -6,7 +6,7 @@ from functools import cached_property
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from matloom.arch.sdram import InvalidSdram, SdramPart
+from matloom.arch.sdram import InvalidSdramError, SdramPart
 from matloom.arch.sdram_timing import SdramTiming
 
 __all__ = ["Plan", "SdramPinsSignature"]
@@ -48,7 +48,7 @@ class SdramPinsSignature(wiring.Signature):
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """A controller's parameters and what follows from them; raises InvalidSdram.
+    """A controller's parameters and what follows from them; raises InvalidSdramError.
 
     `chunk_beats` is the longest run of bus beats that is served without asking again: AXI bursts
     are cut at its multiples. `pin_cycles` are the registers between the controller and the pins
@@ -65,25 +65,25 @@ class Plan:
 
     def __post_init__(self):
         if self.gear not in (1, 2):
-            raise InvalidSdram(f"gear must be 1 or 2, not {self.gear}")
+            raise InvalidSdramError(f"gear must be 1 or 2, not {self.gear}")
         if self.gear == 2 and self.timing.cas_latency != 3:
             latency = self.timing.cas_latency
-            raise InvalidSdram(f"cas_latency must be 3 with a gear of 2, not {latency}")
+            raise InvalidSdramError(f"cas_latency must be 3 with a gear of 2, not {latency}")
         if self.bus_bits not in (32, 64, 128) or self.bus_bits < self.word_bits:
             geared = f" and {self.word_bits} at least with a gear of 2" if self.gear == 2 else ""
-            raise InvalidSdram(f"bus_bits must be 32, 64 or 128{geared}, not {self.bus_bits}")
+            raise InvalidSdramError(f"bus_bits must be 32, 64 or 128{geared}, not {self.bus_bits}")
         row_beats = 8 * self.part.row_bytes // self.bus_bits
         beats = self.chunk_beats
         if beats < 2 or beats & (beats - 1) or beats > min(row_beats, 256):
             most = min(row_beats, 256)
-            raise InvalidSdram(f"chunk_beats must be a power of two, 2 to {most}, not {beats}")
+            raise InvalidSdramError(f"chunk_beats must be a power of two, 2 to {most}, not {beats}")
         if not 0 <= self.pin_cycles <= 5:
-            raise InvalidSdram(f"pin_cycles must be 0 to 5, not {self.pin_cycles}")
+            raise InvalidSdramError(f"pin_cycles must be 0 to 5, not {self.pin_cycles}")
         if self.waits.rrd > self.activate_distance:
             most = self.activate_distance
-            raise InvalidSdram(f"rrd must be at most {most} cycles, not {self.waits.rrd}")
+            raise InvalidSdramError(f"rrd must be at most {most} cycles, not {self.waits.rrd}")
         if self.waits.refresh_due <= self.longest_wait:
-            raise InvalidSdram(
+            raise InvalidSdramError(
                 f"chunk_beats must let a refresh in every {self.waits.refresh_due} cycles, "
                 f"not {beats}: a chunk may take {self.longest_wait}"
             )

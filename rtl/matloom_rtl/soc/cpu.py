@@ -9,7 +9,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from matloom.arch.soc import region
-from matloom.errors import MissingPackage
+from matloom.errors import MissingPackageError
 from matloom_rtl.soc.wishbone import WishboneSignature
 
 __all__ = ["CPUS", "Cpu", "CpuKind", "cpu_source"]
@@ -49,12 +49,12 @@ def cpu_source(name: str) -> Path:
 
     Errors
     ------
-    MissingPackage
+    MissingPackageError
         Its package is not installed.
     """
     spec = importlib.util.find_spec(_PACKAGE)
     if spec is None or not spec.submodule_search_locations:
-        raise MissingPackage(_PACKAGE.replace("_", "-"), "a system on chip")
+        raise MissingPackageError(_PACKAGE.replace("_", "-"), "a system on chip")
     return Path(spec.submodule_search_locations[0]) / "verilog" / CPUS[name].file
 
 

@@ -193,7 +193,7 @@ def run(commands, *, config=CONFIG, gaps=0.0, stalls=0.0, seed=0, reset_at=None,
 
 
 def random_command(generator):
-    command = {name: value for name, value in PLAIN.items()}
+    command = dict(PLAIN)
     for name, high in {
         "width": 6,
         "height": 4,

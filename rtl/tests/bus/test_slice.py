@@ -97,7 +97,7 @@ def test_two_items_wait_on_a_channel_and_a_reset_forgets_them():
         for name in CHANNELS:
             source, _target = sides(dut, name)
             ctx.set(source.valid, 1)
-        taken = {name: 0 for name in CHANNELS}
+        taken = dict.fromkeys(CHANNELS, 0)
         for _ in range(5):
             for name in CHANNELS:
                 taken[name] += ctx.get(sides(dut, name)[0].ready)

@@ -284,7 +284,7 @@ def test_huge_products_do_not_wrap():
         "kernel_cols": 256 - 16,
         "blocks": 4096 - 256,
     }
-    exec_values = {name: value for name, value in largest.items()}
+    exec_values = dict(largest)
     rows = {"row_bytes": 1, "rows": 4095, "planes": 4095, "dram_row_step": 2**24 - 1}
     for victim in (
         Instruction(Opcode.EXEC, exec_values),

@@ -94,8 +94,9 @@ def test_cycles():
             )
         expected = []
         for number, unit in enumerate(UNITS):
-            for index in reversed(range(words_of(unit))):
-                expected.append((number, index, 16 * number + index))
+            expected += [
+                (number, index, 16 * number + index) for index in reversed(range(words_of(unit)))
+            ]
             expected.append((9, 9, 9))
         assert seen == expected
 
@@ -106,9 +107,9 @@ def test_a_full_memory_waits_for_the_oldest_word():
     dut = InstructionMemory(CONFIG)
 
     async def main(ctx):
-        places = []
-        for number in range(PLACES // 2):
-            places.append(await store(ctx, dut, [2 * number, 2 * number + 1], 0))
+        places = [
+            await store(ctx, dut, [2 * number, 2 * number + 1], 0) for number in range(PLACES // 2)
+        ]
         ctx.set(dut.i.valid, 1)
         # Of all others a place is free, but the oldest instruction has two.
         load = 0

@@ -170,7 +170,7 @@ def test_every_field_of_every_burst(seed, bus_bytes, burst_beats, stall):
             await ctx.tick().until(dut.i.ready)
             ctx.set(dut.i.valid, 0)
             # What is offered while it is not valid is nothing.
-            ctx.set(dut.i.payload, {name: 1 for name in row})
+            ctx.set(dut.i.payload, dict.fromkeys(row, 1))
             while chance.random() < stall:
                 await ctx.tick()
 

@@ -126,7 +126,7 @@ def register(source, out, **changes):
 
 
 def memory(width=18):
-    parameters = {name: f"{width:b}" for name in ("DATA_WIDTH_A", "DATA_WIDTH_B")}
+    parameters = dict.fromkeys(("DATA_WIDTH_A", "DATA_WIDTH_B"), f"{width:b}")
     parameters |= {"REGMODE_A": "NOREG", "REGMODE_B": "NOREG"}
     inputs = {"CLKA": 2, "CLKB": 2, "CEB": 3}
     return cell("DP16KD", parameters, inputs, {"DOA0": 40, "DOB0": 50, "DOB1": 51})

@@ -6,7 +6,7 @@ from importlib.metadata import version
 
 import pytest
 
-from matloom_rtl.fpga.progress import FlowError, Unrouted, rounds_of
+from matloom_rtl.fpga.progress import FlowError, UnroutedError, rounds_of
 from matloom_rtl.fpga.tools import NEXTPNR_ECP5, YOSYS, Found, Tool, find, run
 
 #: A tool of which there is no native program, and one of which there is nothing.
@@ -154,7 +154,7 @@ def test_late_connections_are_told(tmp_path):
 def test_a_clock_that_is_too_fast_is_stopped(tmp_path):
     endless = tool(*late(9, 7, *[8, 7] * 50), then="import time; time.sleep(600)")
     message = "0 shared wires and 7 late connections left, 7 of both at best"
-    with pytest.raises(Unrouted, match=message) as stopped:
+    with pytest.raises(UnroutedError, match=message) as stopped:
         run(endless, tmp_path, "tool.log", lambda _line: None)
     assert stopped.value.late
     assert "a slower clock (--freq)" in stopped.value.hint
@@ -164,7 +164,7 @@ def test_a_clock_that_is_too_fast_is_stopped(tmp_path):
 def test_routing_without_end_is_stopped(tail, tmp_path):
     endless = tool(*rounds(9, 7, *tail), then="import time; time.sleep(600)")
     message = f"100 rounds without progress, {tail[-1]} shared wires left, 7 of both"
-    with pytest.raises(Unrouted, match=message) as stopped:
+    with pytest.raises(UnroutedError, match=message) as stopped:
         run(endless, tmp_path, "tool.log", lambda _line: None)
     assert not stopped.value.late
 

@@ -213,14 +213,12 @@ def test_no_more_vectors_than_places(seed, name):
     async def bench(ctx):
         ctx.set(dut.parameters.ready, 1)
         ctx.set(dut.vectors.valid, 1)
-        for _cycle in range(100):
-            entered.append((await ctx.tick().sample(dut.last_beat))[2])
+        entered.extend([(await ctx.tick().sample(dut.last_beat))[2] for _ in range(100)])
         assert sum(entered) == PLACES
         ctx.set(dut.written, 1)
         await ctx.tick()
         ctx.set(dut.written, 0)
-        for _cycle in range(20):
-            entered.append((await ctx.tick().sample(dut.last_beat))[2])
+        entered.extend([(await ctx.tick().sample(dut.last_beat))[2] for _ in range(20)])
         assert sum(entered) == PLACES + 1
 
     simulate(dut, bench, cycles=200)

@@ -89,7 +89,7 @@ def run(config, tasks, *, refuse=0.0, linger=(0, 0), seed=0, reset_at=None):
             await ctx.tick().until(dut.i.ready)
             ctx.set(dut.i.valid, 0)
             # What is offered while it is not valid is nothing.
-            ctx.set(dut.i.payload, {name: 1 for name in item})
+            ctx.set(dut.i.payload, dict.fromkeys(item, 1))
 
     async def scratchpad(ctx):
         # What comes in the next cycle is announced.

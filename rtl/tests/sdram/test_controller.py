@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from matloom.arch.sdram import InvalidSdram, load_sdram
+from matloom.arch.sdram import InvalidSdramError, load_sdram
 from matloom_rtl.sdram.controller import SdramController
 from matloom_rtl.sdram.initiator import Initiator, random_bursts
 from matloom_rtl.sdram.testing import Sdram
@@ -428,5 +428,5 @@ SLOW = dataclasses.replace(load_sdram("IS42S16160").timing(85_000_000), rrd=5)
 def test_parameters_that_cannot_be_are_refused(changes, message):
     options = {"clock_hz": 85_000_000, "bus_bits": 64, "burst_beats": 128} | changes
     part = load_sdram(options.pop("part", "IS42S16160"))
-    with pytest.raises(InvalidSdram, match=message):
+    with pytest.raises(InvalidSdramError, match=message):
         SdramController(part, **options)

@@ -26,7 +26,7 @@ from matloom.arch.isa import (
     Opcode,
     Region,
 )
-from matloom.device.errors import DeviceClosed
+from matloom.device.errors import DeviceClosedError
 from matloom.device.model.execute import execute
 from matloom.device.model.post import post
 from matloom.device.transport import never
@@ -34,7 +34,7 @@ from matloom.program.extent_table import beyond_memory
 from matloom.program.instruction_table import InstructionTable
 from matloom.program.suspects import suspects
 
-__all__ = ["Engine", "EngineFault"]
+__all__ = ["Engine", "EngineFaultError"]
 
 #: Command buffers that are not checked again.
 _REMEMBERED = 16
@@ -53,7 +53,7 @@ _RANGE_FAULTS = {
 }
 
 
-class EngineFault(Exception):
+class EngineFaultError(Exception):
     """What the chip would put into its fault record."""
 
     def __init__(self, cause: Fault, index: int, opcode: int, address: int = 0):
@@ -87,7 +87,7 @@ class Engine:
         self._passed: dict[tuple[bytes, _Sizes], list[Instruction]] = {}
 
     def run(self, commands: bytes) -> None:
-        """Execute until END; raise `EngineFault` where the chip would stop.
+        """Execute until END; raise `EngineFaultError` where the chip would stop.
 
         Bytes after the last whole instruction word are ignored.
         """
@@ -123,7 +123,7 @@ class Engine:
     def _decoded(self, commands: bytes) -> Iterator[tuple[Instruction, bool]]:
         """Yield the instructions, and whether each is known to be legal, until END at least.
 
-        Raises `EngineFault` at the first bytes that are none.
+        Raises `EngineFaultError` at the first bytes that are none.
         """
         if len(commands) >= _LONG:
             with suppress(IsaError):
@@ -146,32 +146,34 @@ class Engine:
 
     def _decode(self, commands: bytes, offset: int, index: int) -> tuple[Instruction, int]:
         if offset >= len(commands):
-            raise EngineFault(Fault.COMMAND_RANGE, index, 0)
+            raise EngineFaultError(Fault.COMMAND_RANGE, index, 0)
         number = commands[offset] & 15
         try:
             instruction_words = length_words(commands[offset])
         except IsaError:
-            raise EngineFault(Fault.ILLEGAL_OPCODE, index, number) from None
+            raise EngineFaultError(Fault.ILLEGAL_OPCODE, index, number) from None
         if offset + instruction_words * INSTRUCTION_WORD_BYTES > len(commands):
-            raise EngineFault(Fault.COMMAND_RANGE, index, number)
+            raise EngineFaultError(Fault.COMMAND_RANGE, index, number)
         try:
             return unpack(commands, offset)
         except IsaError:
-            raise EngineFault(Fault.ILLEGAL_FIELD, index, number) from None
+            raise EngineFaultError(Fault.ILLEGAL_FIELD, index, number) from None
 
     def _check(self, instruction: Instruction, index: int, issued: dict[Opcode, int]) -> None:
         opcode = instruction.opcode
         if illegal_field(instruction, self.config):
-            raise EngineFault(Fault.ILLEGAL_FIELD, index, opcode)
+            raise EngineFaultError(Fault.ILLEGAL_FIELD, index, opcode)
         if opcode is Opcode.STORE and instruction.region not in WRITABLE_REGIONS:
-            raise EngineFault(Fault.READ_ONLY_REGION, index, opcode)
+            raise EngineFaultError(Fault.READ_ONLY_REGION, index, opcode)
         for unit, wait in _WAITS:
             if instruction.values[wait] > issued[unit]:
-                raise EngineFault(Fault.DEPENDENCY, index, opcode)
+                raise EngineFaultError(Fault.DEPENDENCY, index, opcode)
         for extent in FORMATS[opcode].extents:
             end = extent_end(extent, instruction, self.config)
             if end is not None and end > self._capacity(extent.memory, instruction):
-                raise EngineFault(_RANGE_FAULTS[extent.memory], index, opcode, end & 0xFFFFFFFF)
+                raise EngineFaultError(
+                    _RANGE_FAULTS[extent.memory], index, opcode, end & 0xFFFFFFFF
+                )
 
     def _capacity(self, memory: AddressSpace, instruction: Instruction) -> int:
         if memory is AddressSpace.SPAD:
@@ -183,7 +185,7 @@ class Engine:
 
     def _execute(self, instruction: Instruction) -> None:
         if self.stopped():
-            raise DeviceClosed("the device was closed while it ran")
+            raise DeviceClosedError("the device was closed while it ran")
         if instruction.opcode is Opcode.EXEC:
             execute(instruction, self.spad, self.accumulators, self.config)
         elif instruction.opcode is Opcode.POST:

@@ -18,7 +18,7 @@ from matloom.arch.csr import (
     registers_of,
 )
 from matloom.arch.isa import INSTRUCTION_WORD_BYTES, Region
-from matloom.device.model.engine import Engine, EngineFault
+from matloom.device.model.engine import Engine, EngineFaultError
 
 __all__ = ["ModelTransport"]
 
@@ -95,7 +95,7 @@ class ModelTransport:
             self.engine.regions[region] = self.memory[base : base + size]
         try:
             self._execute()
-        except EngineFault as fault:
+        except EngineFaultError as fault:
             self._record(fault)
         else:
             self._set("STATUS", 2)
@@ -103,7 +103,7 @@ class ModelTransport:
         self._set("INSTRUCTIONS", self.engine.executed)
 
     def _execute(self) -> None:
-        """Do what the command buffer says; raise EngineFault where it cannot be done."""
+        """Do what the command buffer says; raise EngineFaultError where it cannot be done."""
         self.engine.run(self._commands())
 
     def _commands(self) -> bytes:
@@ -113,7 +113,7 @@ class ModelTransport:
             return b""
         return self.engine.regions[Region.PROGRAM][start : start + size].tobytes()
 
-    def _record(self, fault: EngineFault) -> None:
+    def _record(self, fault: EngineFaultError) -> None:
         self._set("STATUS", 4)
         self._set("IRQ_STATUS", self._get("IRQ_STATUS") | _FAULT)
         self._set("FAULT", int(Fault(fault.cause)) | fault.opcode << 8)

@@ -3,7 +3,7 @@
 import textwrap
 from collections.abc import Mapping, Sequence
 
-from matloom.errors import MissingPackage
+from matloom.errors import MissingPackageError
 from matloom.frontend.errors import ModelError
 from matloom.frontend.source import ModelFile
 from matloom.frontend.tflite.resize import resized
@@ -48,12 +48,12 @@ def reshaped_tflite(file: ModelFile, shapes: Mapping[str, Sequence[int]]) -> byt
     ------
     ModelError
         The file is truncated or malformed, or `shapes` do not fit it.
-    MissingPackage
+    MissingPackageError
         ai-edge-litert is not installed.
     """
     try:
         return resized(file.content, shapes)
-    except MissingPackage:
+    except MissingPackageError:
         raise
     except Exception as error:
         raise _refused(file.name, error) from None

@@ -10,7 +10,7 @@ import numpy as np
 import tflite
 
 from matloom.arch.program_file import TENSOR_LIMIT
-from matloom.errors import MissingPackage, did_you_mean
+from matloom.errors import MissingPackageError, did_you_mean
 from matloom.frontend.errors import ModelError
 from matloom.frontend.tflite.flatbuffer import enum_name, numbers, operator_number, records, text
 from matloom.ir.graph import Array
@@ -35,7 +35,7 @@ def resized(content: bytes, shapes: Mapping[str, Sequence[int]]) -> bytes:
     ModelError
         A name is no input's, a shape has another rank or size than the input may have, or the
         network cannot have inputs of these shapes.
-    MissingPackage
+    MissingPackageError
         ai-edge-litert is not installed.
     """
     model = tflite.Model.GetRootAs(content)
@@ -44,7 +44,7 @@ def resized(content: bytes, shapes: Mapping[str, Sequence[int]]) -> bytes:
     try:
         objects = plain_model(content, _PACKAGE)
     except ImportError:
-        raise MissingPackage(_PACKAGE, "giving inputs other shapes") from None
+        raise MissingPackageError(_PACKAGE, "giving inputs other shapes") from None
     follows = list(_follows_from_shapes(model, subgraph))
     produced = [
         int(number) for at in follows for number in numbers(subgraph.Operators(at), "Outputs")

@@ -8,7 +8,7 @@ import pytest
 
 import matloom
 from matloom import frontend
-from matloom.errors import MissingPackage
+from matloom.errors import MissingPackageError
 from matloom.frontend.errors import ModelError
 from matloom.frontend.tflite.write import write_tflite
 from matloom.ir.attributes import Activation, Axis, Conv2D, FullyConnected, Padding, Reduce
@@ -216,7 +216,9 @@ def test_shapes_that_the_network_cannot_have():
 
 def test_without_litert(monkeypatch):
     monkeypatch.setitem(sys.modules, "ai_edge_litert", None)
-    with pytest.raises(MissingPackage, match="giving inputs other shapes needs the package ai-edg"):
+    with pytest.raises(
+        MissingPackageError, match="giving inputs other shapes needs the package ai-edg"
+    ):
         frontend.load(left_open(convolutional()), {"x": (1, 8, 8, 3)})
 
 
