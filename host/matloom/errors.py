@@ -7,6 +7,7 @@ from importlib import metadata
 
 __all__ = [
     "HintedError",
+    "HintedWarning",
     "MissingPackageError",
     "UserError",
     "UserTypeError",
@@ -29,6 +30,17 @@ class HintedError(Exception):
         if hint:
             self.hint = hint
             self.add_note(f"hint: {hint}")
+
+
+class HintedWarning(UserWarning):
+    """Warning with a remedy, `hint`, where there is one; its text in Python has both."""
+
+    def __init__(self, what: str, hint: str = "") -> None:
+        super().__init__(what, hint)
+        self.what, self.hint = what, hint
+
+    def __str__(self) -> str:
+        return f"{self.what}; {self.hint}" if self.hint else self.what
 
 
 class UserError(HintedError, ValueError):

@@ -2,6 +2,7 @@
 
 import os
 import sys
+import warnings
 from io import TextIOWrapper
 from typing import cast
 
@@ -18,7 +19,7 @@ from matloom.cli import (
     programs,
     verify,
 )
-from matloom.cli.complaints import complaint
+from matloom.cli.complaints import complaint, show_warning
 from matloom.cli.group import cli
 from matloom.errors import HintedError
 
@@ -53,6 +54,7 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         # Names come from files; a terminal that cannot show one gets it escaped.
         cast(TextIOWrapper, stream).reconfigure(errors="backslashreplace")
+    warnings.showwarning = show_warning
     try:
         status = cli.main(prog_name="matloom", standalone_mode=False)
         sys.stdout.flush()

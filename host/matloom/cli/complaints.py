@@ -1,22 +1,48 @@
 """How an error is told on the command line: what happened, then what to do."""
 
 import errno
+import warnings
+from typing import TextIO
 
 import click
 
 from matloom.cli.group import SECTIONS
-from matloom.errors import HintedError, did_you_mean
+from matloom.errors import HintedError, HintedWarning, did_you_mean
 
-__all__ = ["complaint"]
+__all__ = ["complaint", "show_warning"]
+
+_show_as_python_does = warnings.showwarning
 
 
 def complaint(error: BaseException) -> str:
     """Return an error as `error: what happened`, and where there is a remedy `hint: what to do`."""
     what, hint = _told(error)
-    lines = [f"error: {' '.join(what.split()) or type(error).__name__}"]
+    return _lines("error", what or type(error).__name__, hint)
+
+
+def _lines(kind: str, what: str, hint: str) -> str:
+    lines = [f"{kind}: {' '.join(what.split())}"]
     if hint:
         lines.append(f"hint: {' '.join(hint.split())}")
     return "\n".join(lines)
+
+
+def show_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
+    """Tell a warning as an error is told, in place of `warnings.showwarning`.
+
+    One of a library's keeps the form that Python has for it, with the place.
+    """
+    if isinstance(message, HintedWarning):
+        click.echo(_lines("warning", message.what, message.hint), err=True)
+    else:
+        _show_as_python_does(message, category, filename, lineno, file, line)
 
 
 def _told(error: BaseException) -> tuple[str, str]:

@@ -1,5 +1,7 @@
 """What a check of a compiled program raises, and what a user is told."""
 
+from matloom.errors import HintedWarning
+
 __all__ = ["CheckError", "CompilerWarning"]
 
 
@@ -18,5 +20,5 @@ class CheckError(Exception):
         self.tensor = tensor
 
 
-class CompilerWarning(RuntimeWarning):
+class CompilerWarning(HintedWarning):
     """The compiler made a mistake, found it, and took a plainer schedule that passes."""

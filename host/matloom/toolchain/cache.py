@@ -13,7 +13,7 @@ from pathlib import Path
 
 import platformdirs
 
-from matloom.errors import HintedError
+from matloom.errors import HintedError, HintedWarning
 from matloom.sealed import intact, seal
 from matloom.toolchain.process import ToolError
 
@@ -26,11 +26,15 @@ __all__ = [
     "exclusive",
     "find",
     "read_note",
+    "substituted",
     "write_note",
 ]
 
 #: The variable that names the folder.
 VARIABLE = "MATLOOM_CACHE"
+
+#: What to do where the folder cannot be written.
+_REMEDY = f"set {VARIABLE} to a folder that can be written"
 
 #: In each entry: the seal of all its other files and links.
 _DIGESTS = "digests.json"
@@ -40,7 +44,7 @@ class CacheError(HintedError, OSError):
     """The cache folder cannot be used: which, why, and what to do."""
 
 
-class CacheWarning(UserWarning):
+class CacheWarning(HintedWarning):
     """The cache folder cannot be written, and another one serves."""
 
 
@@ -59,6 +63,13 @@ def cache_folder() -> Path:
     folder = chosen_folder()
     reason = _refusal(folder)
     return _substitute(folder, reason) if reason else folder
+
+
+def substituted() -> str:
+    """Return why another folder than the chosen one serves; empty where none does."""
+    folder = chosen_folder()
+    reason = _refusal(folder)
+    return _sentence(folder, reason) if reason else ""
 
 
 def _refusal(folder: Path) -> str:
@@ -87,14 +98,9 @@ def _substitute(folder: Path, reason: str) -> Path:
         elif found.st_mode & 0o77:
             place.chmod(0o700)
     except OSError as error:
-        hint = f"set {VARIABLE} to a folder that can be written"
-        raise CacheError(_sentence(folder, reason), hint=hint) from error
-    warnings.warn(
-        f"{_sentence(folder, reason)}; {_spelt(place)} serves until {VARIABLE} names a folder that "
-        "can be written",
-        CacheWarning,
-        stacklevel=3,
-    )
+        raise CacheError(_sentence(folder, reason), hint=_REMEDY) from error
+    what = f"{_sentence(folder, reason)}; {_spelt(place)} serves in its place"
+    warnings.warn(CacheWarning(what, _REMEDY), stacklevel=3)
     return place
 
 

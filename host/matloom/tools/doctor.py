@@ -6,8 +6,9 @@ import re
 import shutil
 import sys
 import tempfile
+import warnings
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from importlib import metadata
 
 from rich.table import Table
@@ -15,7 +16,7 @@ from rich.text import Text
 
 from matloom.errors import install_command
 from matloom.terminal.tables import plain_console
-from matloom.toolchain.cache import cache_folder
+from matloom.toolchain.cache import CacheWarning, cache_folder, substituted
 from matloom.toolchain.find_verilator import find_verilator
 from matloom.toolchain.process import ToolError, run
 
@@ -83,6 +84,19 @@ def _cache() -> str:
     return f"{folder}, {size_bytes / 1e6:.0f} MB"
 
 
+def _cache_folder() -> Finding:
+    """Look at the cache; one that serves in place of the chosen folder works, but is not kept."""
+    remedy = "set MATLOOM_CACHE to a folder that can be written"
+    with warnings.catch_warnings():
+        # The finding says it.
+        warnings.simplefilter("ignore", CacheWarning)
+        found = _attempt("cache folder", _cache, remedy)
+    reason = substituted()
+    if not reason or not found.works:
+        return found
+    return replace(found, need="cache", detail=f"{reason}; {found.detail} serves", remedy=remedy)
+
+
 def _attempt(tool: str, look: Callable[[], str], remedy: str) -> Finding:
     """Try the tool itself: what it says of itself, or its error and the remedy."""
     try:
@@ -110,7 +124,7 @@ def examine() -> list[Finding]:
         _package("pythondata-cpu-vexriscv", "soc"),
         _package("ziglang", "firmware"),
         _package("scikit-learn", "demo"),
-        _attempt("cache folder", _cache, "set MATLOOM_CACHE to a folder that can be written"),
+        _cache_folder(),
     ]
 
 

@@ -1,13 +1,16 @@
 """The list of verbs, their help, and how mistakes in a command line are told."""
 
 import shlex
+import warnings
 
 import click
 import pytest
 
 from matloom import cli as front
-from matloom.cli.complaints import complaint
+from matloom.cli import complaints
+from matloom.cli.complaints import complaint, show_warning
 from matloom.cli.group import SECTIONS, cli
+from matloom.toolchain.cache import _substitute, cache_folder
 
 VERBS = sorted(cli.commands)
 LONGEST = 80
@@ -98,3 +101,24 @@ def test_interruption_is_silent(monkeypatch, capsys):
 
     monkeypatch.setattr(cli.commands["doctor"], "callback", interrupted)
     assert output(monkeypatch, capsys, "doctor")[:2] == (130, "")
+
+
+def test_a_warning_is_told_as_an_error_is(monkeypatch, capsys, tmp_path):
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("MATLOOM_CACHE", str(tmp_path / "file"))
+    monkeypatch.setattr(cli.commands["doctor"], "callback", lambda **_options: cache_folder())
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        _substitute.cache_clear()
+        _status, out, err = output(monkeypatch, capsys, "doctor")
+    what, hint = err.splitlines()
+    assert what.startswith(f"warning: the cache folder '{tmp_path}/file' cannot be written (")
+    assert hint == "hint: set MATLOOM_CACHE to a folder that can be written"
+    assert out == ""
+
+
+def test_a_library_warning_keeps_its_place(monkeypatch):
+    shown = []
+    monkeypatch.setattr(complaints, "_show_as_python_does", lambda *told: shown.append(told))
+    show_warning("deprecated", DeprecationWarning, "library.py", 7)
+    assert shown == [("deprecated", DeprecationWarning, "library.py", 7, None, None)]

@@ -2,12 +2,12 @@
 
 import json
 import re
+import warnings
 from importlib import metadata
 from pathlib import Path
 
 import pytest
 
-from matloom.toolchain.cache import CacheWarning
 from matloom.tools import doctor
 
 
@@ -62,12 +62,16 @@ def test_missing_programs_are_named(monkeypatch):
     assert "cannot be run" in doctor.to_table(list(found.values()))
 
 
-def test_unusable_cache_folder_is_named(monkeypatch, tmp_path):
+def test_a_cache_folder_that_another_serves_for_has_a_remedy(monkeypatch, tmp_path):
     (tmp_path / "file").touch()
     monkeypatch.setenv("MATLOOM_CACHE", str(tmp_path / "file"))
-    with pytest.warns(CacheWarning, match="MATLOOM_CACHE"):
-        cache = doctor.examine()[-1]
-    assert "matloom-cache" in cache.detail
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        found = doctor.examine()
+    assert re.search(r"file' cannot be written \(.*matloom-cache", found[-1].detail)
+    assert found[-1].remedy == "set MATLOOM_CACHE to a folder that can be written"
+    assert doctor.healthy(found)
+    assert found[-1].remedy in doctor.to_table(found)
 
 
 def test_json_holds_every_finding():
