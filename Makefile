@@ -37,7 +37,8 @@ $(STAMP): pyproject.toml
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --use-pep517 -e '.[sim,reference,litert,demo,fpga,formal,boards,uart,soc,dev]'
 	@touch $@
 
-setup: $(STAMP) ## Make .venv and install everything into it.
+setup: $(STAMP) ## Make .venv, install everything into it, and the hooks of pre-commit into git.
+	@test ! -e .git || $(BIN)/pre-commit install
 
 demo: $(STAMP) ## Classify handwritten digits on the simulated chip.
 	@$(BIN)/matloom demo $(ARGS)
