@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from matloom.arch.config import Config
-from matloom.schedule.params import Candidate, Prologue, Weights
+from matloom.schedule.params import Candidate, First, Prologue, Weights
 from matloom.schedule.policies import addends, weights_kept
 from matloom.schedule.segment import Segment
 from matloom.select.stage import ArrayStage, LoopNest
@@ -20,8 +20,8 @@ _RESIDENT_CANDIDATES = (
     Candidate(tiles=3),
     Candidate(tiles=8),
     Candidate(tiles=16),
-    Candidate(ramp_up=True),
-    Candidate(tiles=8, ramp_up=True),
+    Candidate(first=First.RAMP),
+    Candidate(tiles=8, first=First.RAMP),
 )
 
 #: Rows, output blocks, and bytes of a row of the input in a panel, of prologues that are tried.
@@ -77,7 +77,7 @@ def _prologue_bytes(stage: ArrayStage, blocks: int) -> int:
 def _prologues(config: Config) -> tuple[Candidate, ...]:
     """Return prologues whose panels are bursts of some beats for each row."""
     return tuple(
-        Candidate(prologue=Prologue(rows=rows, blocks=blocks, steps=max(1, size // config.rows)))
+        Candidate(first=Prologue(rows=rows, blocks=blocks, steps=max(1, size // config.rows)))
         for rows, blocks, size in _PROLOGUES
     )
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from matloom.arch.config import Config
 from matloom.arch.isa import Opcode, largest
 from matloom.schedule.first_tiles import first_parts, first_rows
-from matloom.schedule.params import TilingParams, Weights
+from matloom.schedule.params import First, Last, Order, TilingParams, Weights
 from matloom.schedule.prologue import GROUPS, panels, rectangles
 from matloom.schedule.ramps import ramped_down, ramped_up, split_evenly
 from matloom.schedule.split_k import long_rows, shortest, step_parts
@@ -35,7 +35,7 @@ def chunks(stage: ArrayStage, limits: TilingParams, config: Config) -> list[Chun
         blocks = 1
     end, tail = stage.grid.blocks, [stage.grid.blocks]
     size = 1
-    while limits.ramp_down and size < blocks and end > size:
+    while Last.CHUNKS in limits.last and size < blocks and end > size:
         end -= size
         tail.append(end)
         size *= 2
@@ -93,7 +93,7 @@ class _Sizes:
         rows = -(-stage.output_layout.tiled_rows(height) // limits.tiles)
         wanted = max(rows, self.shortest)
         self.height = max(1, min(most, fit, wanted, height))
-        if limits.by_blocks and self.width * height <= half:
+        if limits.order is Order.BY_BLOCKS and self.width * height <= half:
             self.height = min(height, fit)
             positions = self.width * self.height
             self.blocks = min(self.blocks, -(-BLOCK_ENTRIES // positions), half // positions)
@@ -130,11 +130,11 @@ def _positions(
             row_pieces = split_evenly(region.first_row, edge, height)
             if edge < region.end_row:
                 row_pieces += split_evenly(edge, region.end_row, height)
-            if limits.ramp_down_rows:
+            if Last.ROWS in limits.last:
                 row_pieces = ramped_down(row_pieces, sizes.last)
-            if limits.ramp_up and not image:
+            if limits.first is First.RAMP and not image:
                 row_pieces = ramped_up(row_pieces, sizes.shortest)
-            if limits.long_first and stride == 1 and not image:
+            if limits.first is First.SPLIT_LONG and stride == 1 and not image:
                 most = half // (sizes.width * sizes.blocks)
                 row_pieces = first_rows(stage, row_pieces, sizes.width, most)
             for rows in _strided(row_pieces, stride):
@@ -227,10 +227,10 @@ def _cut_array(
             steps = [(number, c.first_step, c.end_step) for number, c in group]
             if inner is not None:
                 steps = [(0, first, end) for first, end in inner]
-            split = limits.split and not tiles
+            split = limits.splits and not tiles
             size = 1 if split and inner is None else sizes.blocks
             pieces = split_evenly(group[0][1].first_block, group[0][1].end_block, size)
-            ramps = limits.ramp_down_rows or limits.ramp_down_blocks
+            ramps = limits.last & (Last.ROWS | Last.BLOCKS)
             final = (image, rows[1], xs[1]) == last
             if ramps and final and group is groups[-1]:
                 pieces = ramped_down(pieces, 1)
@@ -266,7 +266,7 @@ def _cut_vector(
         [(first + start, first + min(start + step, length)) for start in range(0, length, step)]
         for first in range(0, stage.size, length)
     ]
-    if limits.ramp_down_rows and draw is None and length % unit == 0:
+    if Last.ROWS in limits.last and draw is None and length % unit == 0:
         # In rows, of which the last is as short as it may be; no tile lies in two runs.
         ends = [(start // unit, end // unit) for start, end in runs[-1]]
         runs[-1] = [(start * unit, end * unit) for start, end in ramped_down(ends, 1)]

@@ -3,7 +3,16 @@
 import enum
 from dataclasses import dataclass
 
-__all__ = ["UNBOUNDED", "Candidate", "Prologue", "TilingParams", "Weights"]
+__all__ = [
+    "UNBOUNDED",
+    "Candidate",
+    "First",
+    "Last",
+    "Order",
+    "Prologue",
+    "TilingParams",
+    "Weights",
+]
 
 #: More bytes than a tile has.
 UNBOUNDED = 1 << 30
@@ -19,6 +28,52 @@ class Weights(enum.Enum):
     RESIDENT = 0
     ONCE = 1
     STREAMED = 2
+
+
+class First(enum.Enum):
+    """How the first tiles of a stage are cut, where no `Prologue` says how.
+
+    WHOLE: like the others.
+    RAMP: small, and growing, because they wait for their input.
+    SPLIT: the first tile is of one output block, and its last steps are an EXEC of their own, so
+    that the others need not wait for what they do not read (`first_tiles`).
+    SPLIT_LONG: the same, with the rows of two tiles where one would leave too little to do.
+    """
+
+    WHOLE = 0
+    RAMP = 1
+    SPLIT = 2
+    SPLIT_LONG = 3
+
+    @property
+    def splits(self) -> bool:
+        """Whether the first tile's last steps are an EXEC of their own."""
+        return self in (First.SPLIT, First.SPLIT_LONG)
+
+
+class Last(enum.Flag):
+    """What becomes smaller and smaller towards the end of a stage.
+
+    EVEN: nothing. CHUNKS: chunks of weights, so that little is left to do after the last transfer.
+    ROWS: the rows of tiles, so that little is left to transfer after the last tile; the last rows
+    become tiles of fewer and fewer output blocks. BLOCKS: the output blocks of the last tiles, so
+    that little is left to do after the last arithmetic.
+    """
+
+    EVEN = 0
+    CHUNKS = enum.auto()
+    ROWS = enum.auto()
+    BLOCKS = enum.auto()
+
+
+class Order(enum.Enum):
+    """What a tile has all of, where the accumulators hold it.
+
+    BY_ROWS: all output blocks of a few rows. BY_BLOCKS: all positions of a few output blocks.
+    """
+
+    BY_ROWS = 0
+    BY_BLOCKS = 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,46 +101,35 @@ class TilingParams:
         Weights of a chunk: some output blocks, or some steps of one, at least one tile.
     tile_bytes:
         Input and output bytes of a tile: some rows, or some positions of one, at least one.
-    ramp_down, ramp_down_rows:
-        The last chunks, or tiles, become smaller and smaller, so that little is left to do
-        after the last transfer, or to transfer after the last tile. The last rows become tiles
-        of fewer and fewer output blocks.
     tiles:
         Tiles at least, where the rows allow, so that the next stage can start while the last
         tile is post-processed.
-    ramp_up:
-        The first tiles are small, and grow, because they wait for their input.
-    by_blocks:
-        Tiles are all positions of a few output blocks, where the accumulators hold them,
-        instead of all blocks of a few rows.
+    first, last, order:
+        How the first and the last tiles differ from the others, and what a tile has all of. The
+        first outputs of a matrix product may be made panel by panel (`Prologue`).
     params_apart:
         Parameters are loaded by themselves, to another bank than the weights: where weights
         are read in every cycle, POST would wait for them.
-    ramp_down_blocks:
-        The last tiles are of fewer and fewer output blocks, so that little is left to do
-        after the last arithmetic.
-    split:
-        The first tile is of one block, and its last steps are an EXEC of their own, so that the
-        others need not wait for what they do not read (`first_tiles`).
-    long_first:
-        The first tile then has the rows of two where few others leave it with too little to do.
-    prologue:
-        How the first outputs of a matrix product are made panel by panel, where they are.
     """
 
     weights: Weights
     chunk_bytes: int = UNBOUNDED
     tile_bytes: int = UNBOUNDED
-    ramp_down: bool = False
-    ramp_down_rows: bool = False
     tiles: int = 4
-    ramp_up: bool = False
-    by_blocks: bool = False
+    first: First | Prologue = First.WHOLE
+    last: Last = Last.EVEN
+    order: Order = Order.BY_ROWS
     params_apart: bool = False
-    ramp_down_blocks: bool = False
-    split: bool = False
-    long_first: bool = False
-    prologue: Prologue | None = None
+
+    @property
+    def prologue(self) -> Prologue | None:
+        """How the first outputs are made panel by panel; None where they are not."""
+        return self.first if isinstance(self.first, Prologue) else None
+
+    @property
+    def splits(self) -> bool:
+        """Whether the first tile's last steps are an EXEC of their own."""
+        return isinstance(self.first, First) and self.first.splits
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,7 +138,7 @@ class Candidate:
 
     Members
     -------
-    tiles, ramp_up, prologue:
+    tiles, first:
         Of the first stage, as in `TilingParams`.
     streamed:
         Weights that do not fit are loaded for each tile of positions, not the input for each
@@ -104,19 +148,18 @@ class Candidate:
     """
 
     tiles: int = 4
-    ramp_up: bool = False
+    first: First | Prologue = First.WHOLE
     streamed: bool | None = None
-    prologue: Prologue | None = None
     addends_by_tile: bool = False
 
     @property
     def text(self) -> str:
         """What is chosen, for people."""
         text = f"at least {self.tiles} tiles"
-        if self.prologue is not None:
-            rows, blocks, steps = self.prologue.rows, self.prologue.blocks, self.prologue.steps
+        if isinstance(self.first, Prologue):
+            rows, blocks, steps = self.first.rows, self.first.blocks, self.first.steps
             text += f", panels of {rows} rows, {blocks} blocks and {steps} steps first"
-        text += ", small ones first" if self.ramp_up else ""
+        text += ", small ones first" if self.first is First.RAMP else ""
         text += ", addends by tile" if self.addends_by_tile else ""
         again = {None: "", True: ", weights again for each tile", False: ", weights once"}
         return text + again[self.streamed]

@@ -3,6 +3,8 @@
 import itertools
 import random
 from dataclasses import replace
+from functools import reduce
+from operator import or_
 
 from matloom.arch.config import Config
 from matloom.arch.machine import Machine
@@ -13,7 +15,16 @@ from matloom.schedule.neighbours import (
     followed,
     splits,
 )
-from matloom.schedule.params import UNBOUNDED, Candidate, TilingParams, Weights
+from matloom.schedule.params import (
+    UNBOUNDED,
+    Candidate,
+    First,
+    Last,
+    Order,
+    Prologue,
+    TilingParams,
+    Weights,
+)
 from matloom.schedule.plan import Plan, ScheduleParams
 from matloom.schedule.segment import Segment
 from matloom.select.layout.space_to_depth import PolyphaseWindow
@@ -70,7 +81,7 @@ def first_policy(segment: Segment, config: Config, candidate: Candidate) -> Sche
         if first and small and not waits:
             # Nothing runs yet during which a long transfer could hide.
             chunk_bytes = min(chunk_bytes, _FIRST_CHUNK_BYTES)
-            if candidate.prologue is not None and isinstance(stage, ArrayStage):
+            if isinstance(candidate.first, Prologue) and isinstance(stage, ArrayStage):
                 # After a prologue whole blocks can; sums in parts would wait for each other.
                 chunk_bytes = max(chunk_bytes, stage.weights.shape[1] + stage.params.shape[1])
         limits.append(
@@ -78,19 +89,35 @@ def first_policy(segment: Segment, config: Config, candidate: Candidate) -> Sche
                 weights=weights,
                 chunk_bytes=chunk_bytes,
                 tile_bytes=_FIRST_TILE_BYTES if first else UNBOUNDED,
-                ramp_down=last and (waits or not small),
-                ramp_down_rows=last or index in pooled,
                 tiles=candidate.tiles if first else _tiles(stage),
-                ramp_up=candidate.ramp_up and first,
-                prologue=candidate.prologue if first else None,
-                by_blocks=in_blocks[index],
-                ramp_down_blocks=index in ending,
-                split=split,
-                long_first=split and not followed(segment, index),
+                first=candidate.first if first else _first(segment, index, split=split),
+                last=_any_of(
+                    (Last.CHUNKS, last and (waits or not small)),
+                    (Last.ROWS, last or index in pooled),
+                    (Last.BLOCKS, index in ending),
+                ),
+                order=Order.BY_BLOCKS if in_blocks[index] else Order.BY_ROWS,
             )
         )
     spilled = addends(segment) if candidate.addends_by_tile else frozenset()
     return ScheduleParams(limits=tuple(limits), spilled=spilled)
+
+
+def _first(segment: Segment, index: int, *, split: bool) -> First:
+    """Return how the first tile of a stage after the first is cut."""
+    if not split:
+        return First.WHOLE
+    return First.SPLIT if followed(segment, index) else First.SPLIT_LONG
+
+
+def _any_of(*members: tuple[Last, bool]) -> Last:
+    """Return the members that are wanted."""
+    return reduce(or_, (member for member, wanted in members if wanted), Last.EVEN)
+
+
+def _with_blocks(last: Last, wanted: bool) -> Last:
+    """Return with or without `Last.BLOCKS`."""
+    return last | Last.BLOCKS if wanted else last & ~Last.BLOCKS
 
 
 def addends(segment: Segment) -> frozenset[str]:
@@ -123,14 +150,10 @@ def random_policy(segment: Segment, config: Config, seed: int) -> ScheduleParams
                 weights=draw.choice(tuple(Weights)),
                 chunk_bytes=draw.randint(1, _CHUNK_BYTES),
                 tile_bytes=draw.choice((UNBOUNDED, draw.randint(1, config.spad_bytes // 2))),
-                ramp_down=sometimes(),
-                ramp_down_rows=sometimes(),
-                ramp_up=sometimes(),
-                by_blocks=sometimes(),
+                first=shape.choice(tuple(First)),
+                last=_any_of(*((each, sometimes()) for each in Last)),
+                order=Order.BY_BLOCKS if sometimes() else Order.BY_ROWS,
                 params_apart=_has_params(stage) and sometimes(),
-                ramp_down_blocks=sometimes(),
-                split=sometimes(),
-                long_first=sometimes(),
             )
         )
     drawn = frozenset(name for name in segment.sizes if draw.random() < 0.4)
@@ -176,11 +199,13 @@ def repeat_policies(segment: Segment, first: Plan, config: Config) -> tuple[Sche
     """Return the policies to try for a plan whose weights are where the first left them."""
     pinned_at = replace(first.policy, resident=False, pinned_at=first.chunk_addresses)
     ramped_down = tuple(
-        replace(limits, ramp_down_blocks=_hides_results(stage, segment.machine))
+        replace(limits, last=_with_blocks(limits.last, _hides_results(stage, segment.machine)))
         for stage, limits in zip(segment.stages, pinned_at.limits, strict=True)
     )
     early = tuple(
-        replace(limits, split=limits.split or (before.ramp_down_blocks and limits.ramp_down_blocks))
+        replace(limits, first=First.SPLIT)
+        if limits.first is First.WHOLE and Last.BLOCKS in before.last & limits.last
+        else limits
         for before, limits in itertools.pairwise((ramped_down[0], *ramped_down))
     )
     return tuple(

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from matloom.arch.config import Config
-from matloom.schedule.params import UNBOUNDED, Candidate, TilingParams, Weights
+from matloom.schedule.params import UNBOUNDED, Candidate, Last, TilingParams, Weights
 from matloom.schedule.plan import OutOfScratchpad, ScheduleParams
 from matloom.schedule.policies import first_policy, plain_policy
 from matloom.schedule.segment import Segment
@@ -100,7 +100,7 @@ def _in_place(segment: Segment, policy: ScheduleParams) -> ScheduleParams:
     The next stage reads the bank that their last tile reads, and keeps it waiting.
     """
     limits = tuple(
-        replace(limit, ramp_down_rows=True)
+        replace(limit, last=limit.last | Last.ROWS)
         if any(isinstance(stage, VectorStage) for stage in segment.stages[index : index + 2])
         else limit
         for index, limit in enumerate(policy.limits)

@@ -5,7 +5,7 @@ import pytest
 
 from matloom.arch.config import PRESETS
 from matloom.schedule.cutting import chunks, cut
-from matloom.schedule.params import Prologue, TilingParams, Weights
+from matloom.schedule.params import First, Last, Prologue, TilingParams, Weights
 from matloom.schedule.tiles import exec_fields, input_box
 from matloom.select.exec_steps import narrowed, parts
 from matloom.select.stage import VectorStage
@@ -120,7 +120,7 @@ def test_a_split_tile_meets_each_byte_under_its_kernel_once(depth, kernel, dilat
         dilation_y=dilation,
         dilation_x=dilation,
     )
-    tiles = cut(stage, TilingParams(weights=Weights.RESIDENT, split=True), CONFIG, None)
+    tiles = cut(stage, TilingParams(weights=Weights.RESIDENT, first=First.SPLIT), CONFIG, None)
     assert len(tiles) > stage.grid.blocks or stage.loop_nest.steps == 1, "the first is split"
     for block in range(stage.grid.blocks):
         met = np.zeros((height, width * depth + 2 * CONFIG.rows), int)
@@ -155,7 +155,7 @@ def test_an_opening_covers_each_step_of_each_output_once(prologue):
     limits = TilingParams(
         weights=Weights.RESIDENT,
         chunk_bytes=2000,
-        prologue=Prologue(rows=rows, blocks=blocks, steps=steps),
+        first=Prologue(rows=rows, blocks=blocks, steps=steps),
     )
     made = np.zeros((stage.grid.rows, stage.grid.blocks, stage.loop_nest.steps), int)
     pinned_at = np.full((2, CONFIG.acc_entries // 2), -1)
@@ -193,7 +193,7 @@ def test_ranges_of_bytes_follow_each_other(ramp_down):
         tile_unit=row_bytes,
         posts=(),
     )
-    limits = TilingParams(weights=Weights.RESIDENT, ramp_down_rows=ramp_down)
+    limits = TilingParams(weights=Weights.RESIDENT, last=Last.ROWS if ramp_down else Last.EVEN)
     ends = [0]
     for tile in cut(stage, limits, CONFIG, None):
         assert tile.start == ends[-1]
@@ -207,7 +207,7 @@ def test_the_last_positions_end_with_a_single_block():
     """After the last arithmetic POST has a block to do, and fetches its parameters only."""
     *others, final = cut(
         _stage(channels=60),
-        TilingParams(weights=Weights.RESIDENT, ramp_down_rows=True),
+        TilingParams(weights=Weights.RESIDENT, last=Last.ROWS),
         CONFIG,
         None,
     )

@@ -83,7 +83,7 @@ def test_every_order_that_obeys_the_waits_is_right(config, seed):
 def test_products_that_arrive_panel_by_panel(shape, prologue, monkeypatch, seed):
     """Exact, in whatever order the waits allow, and verified, the repetition too."""
     rows, blocks, steps = prologue
-    candidate = Candidate(prologue=Prologue(rows=rows, blocks=blocks, steps=steps))
+    candidate = Candidate(first=Prologue(rows=rows, blocks=blocks, steps=steps))
     monkeypatch.setattr(search, "candidates", lambda _segment, _config, **_options: (candidate,))
     graph = product_graph(*shape)
     program = compile_network(graph, PRESETS["nano"], CompileOptions(resident=True))
