@@ -370,7 +370,7 @@ SECTIONS = (
             _u32("proven", "stages that were proven instruction by instruction"),
             _u32("stages", "stages on the engine"),
             _text("fallback", "why a plainer schedule was taken"),
-            _RESERVED_WORD,
+            _u32("tiles", "single tiles that were run apart from those runs"),
         ),
     ),
     Section(

@@ -13,7 +13,7 @@ from matloom.program import Binding, Program, Verdict
 from matloom.schedule import CompileOptions, Place, Scheduled, Segment
 from matloom.select.partition import HostRun, Partition
 from matloom.select.rewrites.staged_run import StagedRun
-from matloom.selfcheck import CheckError, check_program
+from matloom.selfcheck import CheckError, Tiles, check_program, samples_tiles
 
 __all__ = [
     "Bound",
@@ -220,12 +220,22 @@ class Compiled:
         """
         with no_cycle_search():
             verdict = check_program(self.program, self.graph, self.numbers, mode=mode, seed=seed)
-            return verdict if mode == "none" else replace(verdict, stages=self.proven())
+            if mode == "none":
+                return verdict
+            if not samples_tiles(self.program, mode):
+                return replace(verdict, stages=self.proven())
+            tiles = Tiles(
+                program=self.program, graph=self.prepared, numbers=self.numbers, seed=seed
+            )
+            stages = self.proven(tiles)
+            count, done = tiles.compare()
+            share = min(1.0, verdict.share + done / self.program.macs)
+            return replace(verdict, stages=stages, tiles=count, share=share)
 
-    def proven(self) -> tuple[int, int]:
+    def proven(self, observer: Tiles | None = None) -> tuple[int, int]:
         """Return what `check_meaning` does; raise `CheckError` where it fails."""
         names = {number: name for name, number in self.numbers.items()}
         try:
-            return check_meaning(self.prepared, self.program, names)
+            return check_meaning(self.prepared, self.program, names, observer)
         except MeaningError as error:
             raise CheckError(str(error), error.tensor) from None

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,14 +17,28 @@ from matloom.meaning.machine import name_of, new_state, run, unwritten
 from matloom.meaning.network import Expected, expected_bytes
 from matloom.meaning.places import Places
 from matloom.meaning.state import State
-from matloom.meaning.terms import is_known, split_words
+from matloom.meaning.terms import Integers, is_known, split_words
 from matloom.program import Binding, EngineStep, HostStep, Program, Repeat
 from matloom.program.instruction_table import unpack_all
 
-__all__ = ["check_meaning"]
+__all__ = ["Observer", "check_meaning"]
 
 
-def check_meaning(graph: Graph, program: Program, names: Mapping[int, str]) -> tuple[int, int]:
+class Observer(Protocol):
+    """What follows a proof, command buffer by command buffer (`selfcheck.tiles`)."""
+
+    def begin(self, bytes_of: Mapping[int, Integers | None]) -> None:
+        """Hear that the proof begins, again or for the first time; what stands for each tensor."""
+
+    def watch(
+        self, state: State, instructions: list[Instruction]
+    ) -> Callable[[int, Instruction], None]:
+        """Hear that a command buffer begins; return what is called after each instruction."""
+
+
+def check_meaning(
+    graph: Graph, program: Program, names: Mapping[int, str], observer: Observer | None = None
+) -> tuple[int, int]:
     """Return how many operators on the engine are proven to be computed, and how many there are.
 
     Every command buffer is run over probes (`terms`), on memories that hold nothing else: a first
@@ -39,6 +54,8 @@ def check_meaning(graph: Graph, program: Program, names: Mapping[int, str]) -> t
         The network as it was lowered, after all passes.
     names:
         The names of its tensors in the program, which differ.
+    observer:
+        Told what stands for each byte while the commands run.
 
     Raises
     ------
@@ -52,22 +69,28 @@ def check_meaning(graph: Graph, program: Program, names: Mapping[int, str]) -> t
     on_host = {number for number, name in names.items() if name in made_by_host}
     expected = expected_bytes(graph, program.config, on_host)
     try:
-        return _checked(graph, program, names, expected)
+        return _checked(graph, program, names, expected, observer)
     except MeaningError:
         if not expected.joined:
             raise
         # A program may look up twice what one table could do.
         apart = expected_bytes(graph, program.config, on_host, joins=False)
         with suppress(MeaningError):
-            return _checked(graph, program, names, apart)
+            return _checked(graph, program, names, apart, observer)
         raise
 
 
 def _checked(
-    graph: Graph, program: Program, names: Mapping[int, str], expected: Expected
+    graph: Graph,
+    program: Program,
+    names: Mapping[int, str],
+    expected: Expected,
+    observer: Observer | None,
 ) -> tuple[int, int]:
     """Return how many nodes on the engine are proven, and how many there are."""
-    check = _Check(graph=graph, program=program, names=names, expected=expected)
+    if observer is not None:
+        observer.begin(expected.bytes_of)
+    check = _Check(graph=graph, program=program, names=names, expected=expected, observer=observer)
     reached: set[int] = set()
     for step in program.steps:
         if isinstance(step, EngineStep):
@@ -96,6 +119,7 @@ class _Check:
     program: Program
     names: Mapping[int, str]
     expected: Expected
+    observer: Observer | None = None
     #: Engines on which nothing has run, by the number of the call.
     blank: dict[int, State] = field(default_factory=dict)
 
@@ -146,6 +170,7 @@ class _Check:
         Returns the numbers of the outputs compared, and the scratchpad as it ends.
         """
         state = start()
+        state.observe = None if self.observer is None else self.observer.watch
         kept = self._kept(step, state, repeated=isinstance(buffer, Repeat))
         variables = self._variables(step, state)
         try:

@@ -57,6 +57,8 @@ def run(state: State, commands: bytes) -> None:
         raise MeaningError(str(error)) from None
     sizes = {region: len(held) for region, held in state.regions.items()}
     beyond = set(beyond_memory(table, state.config, sizes).tolist())
+    if state.observe is not None:
+        state.watch = state.observe(state, list(table.instructions))
     for number, instruction in enumerate(table.instructions):
         if instruction.opcode is Opcode.END:
             return

@@ -11,7 +11,7 @@ from matloom.arch.instruction import Instruction
 from matloom.arch.isa import Region
 from matloom.meaning.terms import Integers
 
-__all__ = ["State", "view"]
+__all__ = ["Observe", "State", "view"]
 
 
 @dataclass(eq=False)
@@ -30,6 +30,8 @@ class State:
         What the last POST wrote into the scratchpad.
     watch:
         Called after each instruction with its number; None for nobody.
+    observe:
+        Called before the first instruction with the state and all instructions; returns `watch`.
     """
 
     config: Config
@@ -39,6 +41,7 @@ class State:
     regions: dict[Region, NDArray[np.float64]]
     written: Integers | None = None
     watch: Callable[[int, Instruction], None] | None = None
+    observe: "Observe | None" = None
 
     def copy(self) -> "State":
         """Return another engine with the same contents; the program's image, both have together."""
@@ -52,6 +55,10 @@ class State:
                 for region, held in self.regions.items()
             },
         )
+
+
+#: Told of a command buffer before it runs; returns what is called after each instruction.
+Observe = Callable[[State, list[Instruction]], Callable[[int, Instruction], None]]
 
 
 def view(

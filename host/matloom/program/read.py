@@ -331,6 +331,7 @@ class _Reader:
             calls=row["calls"],
             stages=(row["proven"], row["stages"]),
             fallback=self._texts[row["fallback"]],
+            tiles=row["tiles"],
         )
 
 

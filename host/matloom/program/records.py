@@ -205,6 +205,8 @@ class Verdict:
         Of the network's multiply-accumulates whose results were compared, from 0 to 1.
     calls:
         Runs of the program, first and repeated ones.
+    tiles:
+        Single tiles that were run apart from those, on random inputs.
     stages:
         Stages whose meaning was proven instruction by instruction, and all stages on the engine.
     fallback:
@@ -217,3 +219,4 @@ class Verdict:
     calls: int = 0
     stages: tuple[int, int] = (0, 0)
     fallback: str = ""
+    tiles: int = 0

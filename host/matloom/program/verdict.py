@@ -14,8 +14,7 @@ def sentence(verdict: Verdict | None) -> str:
     parts = []
     if verdict.mode != "none":
         parts.append(
-            f"{verdict.share:.0%} of MACs in {verdict.calls} runs on the functional model, seed "
-            f"{verdict.seed} ({verdict.mode})"
+            f"{_share(verdict)} on the functional model, seed {verdict.seed} ({verdict.mode})"
         )
     if verdict.stages[1]:
         parts.append(
@@ -23,6 +22,14 @@ def sentence(verdict: Verdict | None) -> str:
         )
     text = f"checked when compiled: {'; '.join(parts)}"
     return f"{text}; a plainer schedule: {verdict.fallback}" if verdict.fallback else text
+
+
+def _share(verdict: Verdict) -> str:
+    """Return how much was run, and as what."""
+    runs = f"{verdict.calls} runs" if verdict.calls or not verdict.tiles else ""
+    tiles = f"{verdict.tiles} single tiles" if verdict.tiles else ""
+    share = f"{verdict.share:.0%}" if verdict.share >= 0.01 or not verdict.share else "less than 1%"
+    return f"{share} of MACs in {' and '.join(filter(None, (runs, tiles)))}"
 
 
 def equality(verdict: Verdict | None) -> str:

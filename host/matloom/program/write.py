@@ -288,4 +288,4 @@ class _Writer:
             verdict.share,
             *verdict.stages,
         )
-        self.rows["verdict"].append((*row, self._text(verdict.fallback), 0))
+        self.rows["verdict"].append((*row, self._text(verdict.fallback), verdict.tiles))

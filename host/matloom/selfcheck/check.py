@@ -15,7 +15,7 @@ from matloom.selfcheck.errors import CheckError
 from matloom.selfcheck.machine import Machine
 from matloom.selfcheck.stimuli import KINDS, inputs_of, values_of
 
-__all__ = ["CHECKS", "check_mode", "check_program"]
+__all__ = ["CHECKS", "check_mode", "check_program", "samples_tiles"]
 
 #: How much of a program is checked: all of it, a bounded part, or nothing.
 CHECKS = ("full", "sample", "none")
@@ -37,6 +37,11 @@ def check_mode(check: str | None) -> str:
     if mode not in CHECKS:
         raise ValueError(f"check must be one of {', '.join(CHECKS)}, not {mode!r}")
     return mode
+
+
+def samples_tiles(program: Program, mode: str) -> bool:
+    """Return whether a program is too large for a sample to run all of it."""
+    return mode == "sample" and program.engine_macs > _LARGEST
 
 
 def check_program(
@@ -72,7 +77,7 @@ def check_program(
     if mode == "none":
         return Verdict(mode=mode)
     check = _Check(program, graph, names, seed)
-    if mode == "sample" and program.engine_macs > _LARGEST:
+    if samples_tiles(program, mode):
         share = check.buffers() / program.macs
         return Verdict(mode=mode, seed=seed, share=share, calls=check.calls)
     few = mode == "sample" and program.engine_macs > _LARGEST_EXTREME

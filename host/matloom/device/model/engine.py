@@ -183,6 +183,10 @@ class Engine:
         region = self.regions.get(Region(instruction.region))
         return 0 if region is None else region.size
 
+    def run_one(self, instruction: Instruction) -> None:
+        """Execute a legal instruction, whatever it would have to wait for."""
+        self._execute(instruction)
+
     def _execute(self, instruction: Instruction) -> None:
         if self.stopped():
             raise DeviceClosedError("the device was closed while it ran")

@@ -1,0 +1,161 @@
+"""The instructions that make a tile, what each of them reads, and where the tile is written."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from matloom.arch.config import Config
+from matloom.arch.instruction import Instruction
+from matloom.arch.isa import (
+    FORMATS,
+    AddressSpace,
+    Destination,
+    Opcode,
+    Source,
+    Table,
+    post_element_bytes,
+)
+from matloom.arch.numerics import Rounding
+from matloom.meaning.state import State
+from matloom.meaning.terms import is_known, split_words
+
+__all__ = [
+    "PROBES",
+    "Numbers",
+    "TileRun",
+    "chain",
+    "flat",
+    "is_plain",
+    "last_bits",
+    "places",
+    "reads",
+    "values",
+]
+
+#: Instructions that make a tile at most.
+_LONGEST = 64
+
+#: What stands for a byte counts by its last bits: two that agree in them get the same value.
+PROBES = 1 << 24
+
+#: From splitmix64: spreads the bits of what stands for a byte.
+_FACTOR = 0x9E3779B97F4A7C15
+
+#: What stands for bytes: whole numbers, in either type.
+Numbers = NDArray[Any]
+
+
+@dataclass(kw_only=True)
+class TileRun:
+    """A tile's instructions with the bytes that each reads, and what stands for those it makes.
+
+    Members
+    -------
+    layers:
+        Names of the layers of which it may be: those that end together next.
+    reads:
+        For each instruction the ranges of the scratchpad that it reads: first byte, contents.
+    places, made:
+        The bytes of the scratchpad that the tile is written to, and what then stands there.
+    """
+
+    instructions: list[Instruction]
+    layers: tuple[str, ...]
+    reads: list[list[tuple[int, Numbers]]] = field(default_factory=list)
+    table: Numbers | None = None
+    places: Numbers | None = None
+    made: Numbers | None = None
+
+    @property
+    def operands(self) -> Numbers:
+        """What stands for the bytes that are read but the constants."""
+        every = [contents for ranges in self.reads for _start, contents in ranges]
+        joined = np.concatenate(every) if every else np.zeros(0)
+        return joined[~is_known(joined)]
+
+
+def is_plain(post: Instruction) -> bool:
+    """Return whether a POST writes bytes or words of which `Tiles` can say what they are."""
+    get = post.values.get
+    return (
+        get("destination", 0) == Destination.SPAD
+        and get("table", 0) != Table.FILL
+        and get("rounding", 0) != Rounding.FLOAT
+        and not get("pairs", 0)
+    )
+
+
+def chain(instructions: list[Instruction], last: int) -> list[int] | None:
+    """Return the instructions that make the sums of a POST, and the POST, in order.
+
+    None where they are too many, or begin before the command buffer.
+    """
+    post, found = instructions[last].values, [last]
+    if post.get("source", 0) == Source.SPAD and not post.get("product", 0):
+        return found
+    count = post["oc_blocks"] * post["width"] * post["height"]
+    missing = set(range(post["acc_addr"], post["acc_addr"] + count))
+    for at in range(last - 1, max(-1, last - 4 * _LONGEST), -1):
+        opcode, get = instructions[at].opcode, instructions[at].values.get
+        sums = opcode is Opcode.EXEC or (
+            opcode is Opcode.POST and get("destination", 0) != Destination.SPAD
+        )
+        if not sums:
+            continue
+        first = get("acc_addr", 0)
+        made = range(first, first + get("oc_blocks", 0) * get("width", 0) * get("height", 0))
+        if missing.isdisjoint(made):
+            continue
+        if get("pairs", 0) or get("product", 0) or len(found) > _LONGEST:
+            return None
+        found.append(at)
+        if not get("accumulate", 0) and get("destination", 0) != Destination.ACC_ADD:
+            missing.difference_update(made)
+        if not missing:
+            return found[::-1]
+    return None
+
+
+def places(post: Instruction, config: Config) -> Numbers:
+    """Return the bytes of the scratchpad that a POST writes, block after block of its channels."""
+    values = post.values
+    channels = (values["oc_blocks"] - 1) * config.columns + values["tail"]
+    rows = np.arange(values["height"]) * values["dest_pitch"]
+    positions = np.add.outer(rows, np.arange(values["width"]) * values["x_step"])
+    channel_bytes = np.arange(channels * post_element_bytes(values))
+    return values["dest_addr"] + np.add.outer(positions, channel_bytes).reshape(-1)
+
+
+def reads(state: State, instruction: Instruction) -> list[tuple[int, Numbers]]:
+    """Return the ranges of the scratchpad that an instruction reads, with what is there."""
+    found = []
+    for extent in FORMATS[instruction.opcode].extents:
+        if extent.memory is not AddressSpace.SPAD or extent.write:
+            continue
+        start = instruction.values[extent.base]
+        end = extent.end(instruction.values.get, state.config)
+        if end is not None and end > start:
+            found.append((start, state.spad[start:end].copy()))
+    return found
+
+
+def flat(written: Numbers, post: Instruction) -> Numbers:
+    """Return what stands for the bytes that a POST wrote."""
+    if post.values.get("words", 0):
+        return np.stack(split_words(written), axis=-1).reshape(-1)
+    return written.reshape(-1)
+
+
+def last_bits(numbers: Numbers) -> NDArray[np.int64]:
+    """Return the bits of numbers that count."""
+    return numbers.astype(np.int64) & (PROBES - 1)
+
+
+def values(numbers: Numbers, seed: int) -> NDArray[np.uint8]:
+    """Return bytes: constants as they are, others at random, by what stands for them."""
+    whole = numbers.astype(np.int64)
+    mixed = (last_bits(whole).astype(np.uint64) + np.uint64(seed << 24)) * np.uint64(_FACTOR)
+    drawn = (mixed >> np.uint64(40)).astype(np.uint8)
+    return np.where(is_known(whole), (whole & 255).astype(np.uint8), drawn)

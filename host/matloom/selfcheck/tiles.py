@@ -1,0 +1,291 @@
+"""Runs a sample of tiles on the functional model against the operators' definitions.
+
+Of a network too large to run as a whole, single tiles are run, wherever in a command buffer they
+are. What a tile reads is known from the proof of the commands (`matloom.meaning`), in which each
+byte of the scratchpad is a constant or stands for a byte of a tensor. Here it becomes a random
+byte that follows from what it stands for, so that tensors and scratchpad agree without a map
+between them. The tile's EXECs and its POST run on these bytes, the operator's definition on the
+tensors, and both must make the same.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from matloom.arch.instruction import Instruction
+from matloom.arch.isa import Opcode
+from matloom.device.model.engine import Engine
+from matloom.ir.graph import Array, Graph, Op
+from matloom.ir.work import macs
+from matloom.kernels.definition import Definition
+from matloom.meaning.state import State
+from matloom.meaning.terms import is_known
+from matloom.program import EngineStep, Program
+from matloom.selfcheck.errors import CheckError
+from matloom.selfcheck.tile_commands import (
+    PROBES,
+    Numbers,
+    TileRun,
+    chain,
+    flat,
+    is_plain,
+    last_bits,
+    places,
+    reads,
+    values,
+)
+
+__all__ = ["Tiles"]
+
+#: Layers of a command buffer of which a tile is run.
+_LAYERS = 8
+
+#: Multiply-accumulates of the definitions that are computed, of all tiles together.
+_MOST_MACS = 150_000_000
+
+
+@dataclass(kw_only=True)
+class Tiles:
+    """Tiles of a program that are drawn, and what is learnt of them while it is proven.
+
+    Members
+    -------
+    graph:
+        The network as it was lowered, which the proof is about.
+    numbers:
+        The graph's number of each tensor of the program.
+    bytes_of:
+        What stands for the bytes of each tensor, by number, once the proof has begun.
+    """
+
+    program: Program
+    graph: Graph
+    numbers: Mapping[str, int]
+    seed: int = 0
+    bytes_of: Mapping[int, Numbers | None] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Begin with no tile."""
+        self._draw = np.random.default_rng([self.seed, 2])
+        self.begin(self.bytes_of)
+
+    def begin(self, bytes_of: Mapping[int, Numbers | None]) -> None:
+        """Start again: the proof begins, with what stands for the bytes of each tensor."""
+        self.bytes_of = bytes_of
+        self._tiles: list[TileRun] = []
+        self._seen, self._scratch = np.zeros(PROBES, bool), np.zeros(PROBES, bool)
+        self._whole: dict[int, bool] = {}
+        self._outside = {
+            self.numbers[binding.name]
+            for step in self.program.steps
+            if isinstance(step, EngineStep)
+            for binding in step.inputs
+        }
+
+    def watch(
+        self, state: State, instructions: list[Instruction]
+    ) -> Callable[[int, Instruction], None]:
+        """Draw tiles of a command buffer; return what is to be called after each instruction."""
+        layers = self._layers(instructions)
+        parts: dict[int, list[tuple[TileRun, bool]]] = {}
+        for last in self._drawn(instructions, layers):
+            made_by = chain(instructions, last)
+            if made_by is None:
+                continue
+            tile = TileRun(instructions=[instructions[at] for at in made_by], layers=layers[last])
+            self._tiles.append(tile)
+            for at in made_by:
+                parts.setdefault(at, []).append((tile, at == last))
+
+        def after(number: int, instruction: Instruction) -> None:
+            for tile, complete in parts.get(number, ()):
+                if complete:
+                    tile.places = places(instruction, state.config)
+                    tile.made = state.spad[tile.places]
+            if instruction.opcode is Opcode.POST and state.written is not None:
+                self._seen[last_bits(flat(state.written, instruction))] = True
+            for tile, _complete in parts.get(number + 1, ()):
+                tile.reads.append(reads(state, instructions[number + 1]))
+                tile.table = state.table.copy()
+
+        after(-1, Instruction(Opcode.END, {}))
+        return after
+
+    def compare(self) -> tuple[int, int]:
+        """Run the tiles; return how many there are, and the multiply-accumulates of their outputs.
+
+        Raises
+        ------
+        CheckError
+            The first that makes something else than its layer's definition.
+        """
+        count, done, left = 0, 0, _MOST_MACS
+        for tile in self._tiles:
+            if self._moves(tile):
+                assert tile.made is not None
+                self._compare(tile, tile.made, values(tile.made, self.seed))
+                count += 1
+                continue
+            number = self._tensor(tile)
+            given = None if number is None else self._given(number, tile)
+            if number is None or given is None or not self._reads_only(tile, given):
+                continue
+            definition = Definition(self.graph, self.program.config.float_rows)
+            definition.start({each: self._array(each) for each in given})
+            nodes = [self.graph.nodes[at] for at in definition.needed([number])]
+            work = sum(macs(self.graph, node) for node in nodes)
+            if work > left or any(node.op is Op.REFERENCE for node in nodes):
+                continue
+            left -= work
+            expected = np.ascontiguousarray(definition.value(number))
+            held = self.bytes_of[number]
+            assert held is not None
+            assert tile.places is not None
+            self._compare(tile, held, np.frombuffer(expected.tobytes(), np.uint8))
+            done += work * len(tile.places) // self.graph.tensors[number].size_bytes
+            count += 1
+        return count, done
+
+    def _layers(self, instructions: list[Instruction]) -> list[tuple[str, ...]]:
+        """Return for each instruction the names of the layers that end together next."""
+        names: dict[int, list[str]] = {}
+        for layer in self.program.layers:
+            names.setdefault(layer.timestamp, []).append(layer.name)
+        found: list[tuple[str, ...]] = [()] * len(instructions)
+        ending: tuple[str, ...] = ()
+        for at in range(len(instructions) - 1, -1, -1):
+            timestamp = instructions[at].values.get("timestamp", 0)
+            ending = tuple(names.get(timestamp, ())) if timestamp else ending
+            found[at] = ending
+        return found
+
+    def _drawn(
+        self, instructions: list[Instruction], layers: list[tuple[str, ...]]
+    ) -> Iterator[int]:
+        """Yield the places of POSTs, of a few layers one each."""
+        posts: dict[tuple[str, ...], list[int]] = {}
+        for at, instruction in enumerate(instructions):
+            if instruction.opcode is Opcode.POST and layers[at] and is_plain(instruction):
+                posts.setdefault(layers[at], []).append(at)
+        groups = list(posts.values())
+        for number in sorted(self._draw.permutation(len(groups))[:_LAYERS].tolist()):
+            yield int(self._draw.choice(groups[number]))
+
+    def _tensor(self, tile: TileRun) -> int | None:
+        """Return the number of the tensor of which a tile is; None where it is between tensors."""
+        for name in tile.layers:
+            number = self.numbers.get(name)
+            if number is not None and self._can_be_drawn(number) and self._holds(number, tile.made):
+                return number
+        return None
+
+    def _can_be_drawn(self, number: int) -> bool:
+        """Return whether a tensor's bytes are known, and may have any value."""
+        held = self.bytes_of.get(number)
+        return held is not None and self.graph.tensors[number].dtype in ("int8", "int16")
+
+    def _holds(self, number: int, made: Numbers | None) -> bool:
+        """Return whether a tensor has all bytes of a tile."""
+        if made is None:
+            return False
+        held = self.bytes_of[number]
+        assert held is not None
+        return bool(self._among(made, [held]).all())
+
+    def _among(self, numbers: Numbers, others: Iterable[Numbers]) -> NDArray[np.bool_]:
+        """Return which numbers are among others."""
+        bits = [last_bits(each) for each in others]
+        for each in bits:
+            self._scratch[each] = True
+        found = self._scratch[last_bits(numbers)]
+        for each in bits:
+            self._scratch[each] = False
+        return found
+
+    def _given(self, number: int, tile: TileRun) -> set[int] | None:
+        """Return the tensors of which a tile's is made, those nearest to it that are in memories.
+
+        None where one of them is not known.
+        """
+        given: set[int] = set()
+        wanted = [number]
+        while wanted:
+            at = self.graph.producers.get(wanted.pop())
+            if at is None:
+                return None
+            for each in self.graph.nodes[at].inputs:
+                if each in given or self.graph.tensors[each].data is not None:
+                    continue
+                if not self._can_be_drawn(each):
+                    return None
+                if self._is_whole(each) and not self._holds(each, tile.made):
+                    given.add(each)
+                else:
+                    wanted.append(each)
+        return given
+
+    def _reads_only(self, tile: TileRun, given: set[int]) -> bool:
+        """Return whether a tile reads nothing but constants and bytes of some tensors.
+
+        Of others nobody knows what the operator's definition would have there.
+        """
+        known = [held for number in given if (held := self.bytes_of[number]) is not None]
+        return bool(self._among(tile.operands, known).all())
+
+    def _is_whole(self, number: int) -> bool:
+        """Return whether all bytes of a tensor come from outside, or were written on chip."""
+        if number not in self._whole:
+            held = self.bytes_of[number]
+            assert held is not None
+            self._whole[number] = number in self._outside or bool(
+                self._seen[last_bits(held[~is_known(held)])].all()
+            )
+        return self._whole[number]
+
+    def _array(self, number: int) -> Array:
+        """Return a tensor of random values."""
+        tensor, held = self.graph.tensors[number], self.bytes_of[number]
+        assert held is not None
+        return values(held, self.seed).view(tensor.dtype).reshape(tensor.shape)
+
+    def _moves(self, tile: TileRun) -> bool:
+        """Return whether a tile is nothing but bytes that it reads, and constants."""
+        if tile.made is None:
+            return False
+        return bool(self._among(tile.made[~is_known(tile.made)], [tile.operands]).all())
+
+    def _compare(self, tile: TileRun, held: Numbers, expected: NDArray[np.uint8]) -> None:
+        """Run a tile; raise where a byte has not the value expected of what it stands for.
+
+        Two bytes of a tensor, in some millions, may have the same number: either is right.
+
+        Parameters
+        ----------
+        held, expected:
+            What stands for each byte of the tile's tensor, and its value.
+        """
+        assert tile.made is not None
+        found = self._run(tile)
+        near = np.flatnonzero(self._among(held, [tile.made]))
+        right = np.unique((held[near].astype(np.int64) << 8) | expected[near])
+        wrong = ~np.isin((tile.made.astype(np.int64) << 8) | found, right)
+        if wrong.any():
+            raise CheckError(
+                f"layer {tile.layers[0]!r}: {int(wrong.sum()):,} of {len(found):,} bytes of a tile "
+                f"are wrong (a tile by itself, random inputs, seed {self.seed})",
+                tile.layers[0],
+            )
+
+    def _run(self, tile: TileRun) -> NDArray[np.uint8]:
+        """Return the bytes that a tile's instructions make on the functional model."""
+        assert tile.table is not None
+        engine = Engine(self.program.config)
+        engine.accumulators[...] = self._draw.integers(-9999, 9999, engine.accumulators.shape)
+        engine.table[...] = tile.table.astype(np.int64) & 255
+        for instruction, ranges in zip(tile.instructions, tile.reads, strict=True):
+            for start, contents in ranges:
+                engine.spad[start : start + len(contents)] = values(contents, self.seed)
+            engine.run_one(instruction)
+        return engine.spad[tile.places]
