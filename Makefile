@@ -64,7 +64,7 @@ formal-mutants: $(STAMP) ## Try the proofs on mutants of the hardware's units.
 	$(PYTEST) -q -n 2 --dist worksteal -m proof $(ARGS)
 
 soak: $(STAMP) ## Compare chip and model on new random seeds for SECONDS; keep those that fail.
-	$(BIN)/python -m matloom.testing.soak --seconds $(SECONDS) $(ARGS)
+	PYTHONPATH=bench $(BIN)/python -m support.soak --seconds $(SECONDS) $(ARGS)
 
 fuzz-operators: $(STAMP) ## Run random files of one operator as the interpreters do (ARGS="--count 200").
 	cd bench && ../$(BIN)/python -m single_operators $(ARGS)

@@ -26,10 +26,10 @@ from matloom.device.model.transport import ModelTransport
 from matloom.device.open import memory_for, open_device
 from matloom.program import Program
 from matloom.runtime import Session
-from matloom.testing.link_device import LinkDevice
-from matloom.testing.link_line import Line
 from matloom.tools.bench import CASES, graph_of
 from matloom_rtl.board.definition import load_board
+from support.link_device import LinkDevice
+from support.link_line import Line
 
 REPORTS = Path(__file__).resolve().parents[1] / "bitstreams" / "reports"
 

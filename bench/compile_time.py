@@ -20,7 +20,7 @@ from matloom.arch.config import PRESETS
 from matloom.compiler import CompileOptions, compiled
 from matloom.program import EngineStep
 from matloom.program.instruction_table import unpack_all
-from matloom.testing.mobilenet import mobilenet
+from support.mobilenet import mobilenet
 
 ROOT = Path(__file__).resolve().parents[1]
 REPORT = ROOT / "docs" / "results" / "compile_time.json"

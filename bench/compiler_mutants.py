@@ -3,7 +3,7 @@
     python bench/compiler_mutants.py                # into docs/results/compiler_mutants.json
     python bench/compiler_mutants.py --of-each 100  # all of them
 
-Each is tried in a process of its own on some small networks (`matloom.testing.mutant_cases`). A
+Each is tried in a process of its own on some small networks (`support.mutant_cases`). A
 mutant whose programs differ from the right ones must be caught: by the proof of meaning, by runs on
 data, or by the proof that there are no hazards. Where none of them says anything, the programs are
 right, only others.
@@ -14,8 +14,8 @@ import json
 from collections import Counter
 from pathlib import Path
 
-from matloom.testing.mutant_cases import cases, chosen
-from matloom.testing.mutants import baseline, try_out
+from support.mutant_cases import cases, chosen
+from support.mutants import baseline, try_out
 
 REPORT = Path(__file__).resolve().parents[1] / "docs" / "results" / "compiler_mutants.json"
 

@@ -17,10 +17,10 @@ import traceback
 from collections import Counter
 from pathlib import Path
 
-from matloom.testing.file_cases import networks, programs
-from matloom.testing.file_edits import FileParts, cut, edit_bytes, edit_structure
-from matloom.testing.file_runs import network_outcome, program_outcome
-from matloom.testing.tflite_edits import edit_tflite, tables_of
+from support.file_cases import networks, programs
+from support.file_edits import FileParts, cut, edit_bytes, edit_structure
+from support.file_runs import network_outcome, program_outcome
+from support.tflite_edits import edit_tflite, tables_of
 
 #: Seconds of a case, and bytes that the process may allocate beyond what it begins with.
 LIMIT_SECONDS, LIMIT_BYTES = 20, 1 << 30

@@ -20,7 +20,8 @@ from matloom.arch.config import PRESETS
 from matloom.device.open import memory_for, open_device
 from matloom.kernels.interpreter import interpret
 from matloom.runtime import Session
-from matloom.testing.network_campaign import (
+from matloom.tools.compare import random_inputs
+from support.network_campaign import (
     case_of,
     compile_case,
     digest,
@@ -28,13 +29,12 @@ from matloom.testing.network_campaign import (
     failure_of,
     tflm_failure_of,
 )
-from matloom.tools.compare import random_inputs
 
 #: Every so many networks: against TensorFlow Lite Micro, on the chip, compiled in another process.
 TFLM, CHIP, AGAIN = 10, 50, 50
 
 #: Seeds that ever failed, which the tests repeat.
-KEPT = Path(__file__).parents[1] / "host" / "tests" / "testing" / "network_seeds.txt"
+KEPT = Path(__file__).parents[1] / "host" / "tests" / "support" / "tests" / "network_seeds.txt"
 
 
 #: Predicted cycles of a first call beyond which a network is not simulated.

@@ -12,9 +12,9 @@ from matloom.arch.config import Config
 from matloom.device.errors import DeviceError
 from matloom.device.rtl import RtlTransport
 from matloom.device.simulator import load
-from matloom.testing.checks import check_corrupted, check_streams
-from matloom.testing.pair import MEMORY_BYTES, Pair
-from matloom.testing.refusals import check_refusals
+from matloom.verification.checks import check_corrupted, check_streams
+from matloom.verification.pair import MEMORY_BYTES, Pair
+from matloom.verification.refusals import check_refusals
 
 __all__ = ["noticed"]
 

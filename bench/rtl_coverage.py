@@ -31,10 +31,10 @@ from matloom.coverage.lines import EXCLUSIONS, UnitFigures, by_unit, read_counts
 from matloom.device.covered import CoveredTransport, LinesTransport
 from matloom.device.errors import DeviceFaultError
 from matloom.device.rtl import MEMORY_BASE, MemoryTiming
-from matloom.testing.checks import check_corrupted, check_layers, check_stream, check_streams
-from matloom.testing.pair import MEMORY_BYTES, Pair
-from matloom.testing.random_programs import random_stream, run_stream
-from matloom.testing.steered import steered_streams
+from matloom.verification.checks import check_corrupted, check_layers, check_stream, check_streams
+from matloom.verification.pair import MEMORY_BYTES, Pair
+from matloom.verification.random_programs import random_stream, run_stream
+from matloom.verification.steered import steered_streams
 from matloom_rtl.generate import generate
 
 RESULTS = Path(__file__).resolve().parent.parent / "docs" / "results" / "coverage.json"

@@ -13,7 +13,7 @@ import click
 import numpy as np
 
 import matloom
-from matloom.testing.streaming import streaming_network
+from matloom.data.streaming import streaming_network
 
 
 @click.command()

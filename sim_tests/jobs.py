@@ -9,7 +9,7 @@ from matloom.arch.instruction import Instruction, pack
 from matloom.arch.isa import Opcode, Region
 from matloom.device.model import Engine, EngineFaultError
 from matloom.schedule.dependencies import DependencyTracker
-from matloom.testing.random_programs import random_stream
+from matloom.verification.random_programs import random_stream
 
 
 @dataclass(frozen=True, kw_only=True)

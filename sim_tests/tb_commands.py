@@ -9,7 +9,7 @@ from matloom.arch.csr import EXEC_CAUSES
 from matloom.arch.isa import Opcode, Region
 from matloom.compiler import CompileOptions, compile_network
 from matloom.kernels.interpreter import interpret
-from matloom.testing.random_layers import random_layer
+from matloom.verification.random_layers import random_layer
 
 STREAMS = 3
 LAYERS = 6

@@ -9,7 +9,7 @@ from matloom.arch.csr import Fault
 from matloom.arch.instruction import Instruction, pack
 from matloom.arch.isa import UNITS, Opcode, Region
 from matloom.device.model import Engine
-from matloom.testing.random_programs import random_stream
+from matloom.verification.random_programs import random_stream
 
 SIZE = 1024
 MUTANTS = 12

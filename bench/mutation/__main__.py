@@ -21,14 +21,14 @@ import amaranth.lib.fifo
 import amaranth.sim
 import numpy as np
 
-import matloom.testing.random_programs
+import matloom.verification.random_programs
 from mutation.campaign import Campaign
 from mutation.units import ROOT, UNITS
 
 REPORT = ROOT / "docs" / "results" / "mutants.json"
 
 # Loaded for the children, which find them done.
-_LOADED = (amaranth, np, matloom.testing.random_programs)
+_LOADED = (amaranth, np, matloom.verification.random_programs)
 
 
 def main() -> None:

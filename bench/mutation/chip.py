@@ -134,8 +134,8 @@ def _run_streams(name: str, count: int) -> int:
     """Run random streams on chip and model; return 1 after the first difference."""
     from matloom.device.errors import DeviceError
     from matloom.device.rtl import RtlTransport
-    from matloom.testing.checks import MismatchError, check_streams
-    from matloom.testing.pair import MEMORY_BYTES, Pair
+    from matloom.verification.checks import MismatchError, check_streams
+    from matloom.verification.pair import MEMORY_BYTES, Pair
 
     config = _config(name)
     chip = RtlTransport(config, MEMORY_BYTES, check_bus=True)

@@ -11,7 +11,7 @@ from matloom import frontend
 from matloom.data.digits import NETWORK
 from matloom.device.open import DEVICES
 from matloom.runtime import compile
-from matloom.testing.file_edits import FileParts
+from support.file_edits import FileParts
 
 MATLOOM = Path(sys.executable).with_name("matloom")
 

@@ -260,7 +260,7 @@ LONG = {
     ("firmware", "digits", "-o", "firmware"): "matloom.runtime.compile",
     ("compare", "digits"): "matloom.tools.compare.compare",
     ("precision", "digits", "--precision", "i8xi4"): "matloom.tools.precision.precision_report",
-    ("replay", "streams:1"): "matloom.testing.replays.replay",
+    ("replay", "streams:1"): "matloom.verification.replays.replay",
     ("fit", "ulx3s-85f"): "matloom.tools.fit.Fit.search",
 }
 

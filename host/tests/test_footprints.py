@@ -22,7 +22,7 @@ from matloom.program import hazards
 from matloom.program.accesses import accesses
 from matloom.program.errors import VerifyError
 from matloom.schedule.dependencies import DependencyTracker
-from matloom.testing.instructions import Space, random_instruction
+from matloom.verification.instructions import Space, random_instruction
 
 CONFIGS = [
     PRESETS["nano"],

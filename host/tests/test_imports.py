@@ -42,7 +42,7 @@ ROOMS = (
         "session",
         "runtime",
     ),
-    *("ops", "data", "tools", "testing", "cli"),
+    *("ops", "data", "tools", "verification", "cli"),
 )
 #: The only host files that ask for hardware: the simulated devices and the command line.
 GENERATORS = {

@@ -8,14 +8,14 @@ import matloom
 from matloom import frontend
 from matloom.cli import cli
 from matloom.data.digits import NETWORK
+from matloom.data.streaming import streaming_network
 from matloom.device.errors import DeviceClosedError
 from matloom.errors import UserError
 from matloom.ir.names import unique_names
 from matloom.kernels.interpreter import carried, interpret
-from matloom.testing.random_network import Size, random_network
-from matloom.testing.streaming import streaming_network
 from matloom.tools.compare import random_inputs
 from matloom.tools.references import Reference
+from support.random_network import Size, random_network
 
 DEVICES = ["model", "fast", "rtl"]
 SIZE = Size(operators=8, tensor_bytes=2000, macs=200_000)

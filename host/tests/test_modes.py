@@ -23,8 +23,8 @@ from matloom.ir.graph import Graph, Node, Op, Quantisation, Tensor
 from matloom.ir.verify import verify
 from matloom.kernels.interpreter import interpret
 from matloom.runtime import load
-from matloom.testing.random_operators import Instances
 from matloom.tools.references import Reference
+from matloom.verification.random_operators import Instances
 
 #: As the devices' tests have it: built once for all.
 CONFIG = load_config("small+weight_rows=2+tables=1+products=1+i8xi4+i4xi4+i16xi8")

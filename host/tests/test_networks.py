@@ -30,8 +30,8 @@ from matloom.ir.verify import verify
 from matloom.kernels.interpreter import interpret
 from matloom.program import Program
 from matloom.runtime import Session
-from matloom.testing.random_operators import VALID
 from matloom.tools.compare import random_inputs
+from matloom.verification.random_operators import VALID
 
 SCALE = Quantisation(scale=(0.25,), zero_point=(-3,))
 SHAPES = [(1, 4, 4, 8), (4, 1, 4, 8), (1, 16, 1, 8)]

@@ -7,13 +7,13 @@ import pytest
 from matloom.arch.config import PRESETS
 from matloom.arch.memory import REFERENCE_MEMORY, Memory
 from matloom.compiler import compile_network
+from matloom.data.streaming import streaming_network
 from matloom.device.driver import Counters
 from matloom.ir.attributes import Attributes
 from matloom.ir.graph import Graph, Node, Op, Quantisation, Tensor
 from matloom.program import LayerInfo
 from matloom.report import make_report
 from matloom.terminal.tables import as_text
-from matloom.testing.streaming import streaming_network
 from matloom.tools.explain import explain
 
 LAST = 63

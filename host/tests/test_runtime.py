@@ -18,7 +18,7 @@ from matloom.ir.graph import Op
 from matloom.kernels.interpreter import interpret
 from matloom.program import HostStep, Program, ProgramError
 from matloom.schedule import CompileOptions
-from matloom.testing.random_operators import Instances
+from matloom.verification.random_operators import Instances
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,10 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 SOURCES = sorted(
-    path for folder in ("host/matloom", "rtl/matloom_rtl") for path in (ROOT / folder).rglob("*.py")
+    path
+    for folder in ("host/matloom", "rtl/matloom_rtl", "host/tests/support")
+    for path in (ROOT / folder).rglob("*.py")
+    if "tests" not in path.relative_to(ROOT / folder).parts
 )
 
 #: Lines of a file, lines of a function without its docstring, parameters other than self.
@@ -25,12 +28,12 @@ LONG_FILES = {
     "host/matloom/arch/program_file.py": _TABLE,
     "host/matloom/ops/__init__.py": _FRONT,
     "host/matloom/program/read.py": "the reader of one format, section by section",
-    "host/matloom/testing/draws.py": _SCENARIOS,
-    "host/matloom/testing/mutant_cases.py": _SCENARIOS,
-    "host/matloom/testing/mutants.py": _SCENARIOS,
-    "host/matloom/testing/random_network.py": "one method an operator",
-    "host/matloom/testing/random_operators.py": "one method an operator",
-    "host/matloom/testing/random_programs.py": _SCENARIOS,
+    "host/matloom/verification/draws.py": _SCENARIOS,
+    "host/tests/support/mutant_cases.py": _SCENARIOS,
+    "host/tests/support/mutants.py": _SCENARIOS,
+    "host/tests/support/random_network.py": "one method an operator",
+    "host/matloom/verification/random_operators.py": "one method an operator",
+    "host/matloom/verification/random_programs.py": _SCENARIOS,
     "host/matloom/tools/bench.py": _SCENARIOS,
     "rtl/matloom_rtl/array/execute.py": _SIGNALS,
     "rtl/matloom_rtl/array/walk.py": _SIGNALS,
@@ -118,7 +121,7 @@ def chains(tree):
 
 
 #: Files with branches on kinds that are not ours.
-CHAINS = {"host/matloom/testing/mutant_rules.py": "nodes of Python's syntax"}
+CHAINS = {"host/tests/support/mutant_rules.py": "nodes of Python's syntax"}
 
 
 def test_no_chains_of_isinstance():

@@ -6,12 +6,12 @@ import pytest
 import matloom
 from matloom.arch.csr import Fault
 from matloom.arch.isa import Region
+from matloom.data.growth import Growth
+from matloom.data.streaming import accumulate, streaming_network
 from matloom.device.errors import DeviceError, DeviceFaultError
 from matloom.frontend.tflite.write import write_tflite
 from matloom.kernels.interpreter import carried, interpret
 from matloom.program import Program
-from matloom.testing.growth import Growth
-from matloom.testing.streaming import accumulate, streaming_network
 
 
 @pytest.fixture(scope="module")

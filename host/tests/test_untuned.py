@@ -5,7 +5,7 @@ import pytest
 from matloom import frontend
 from matloom.compiler import compile_network
 from matloom.runtime import load
-from matloom.testing.recorded import compare_recorded
+from support.recorded import compare_recorded
 
 #: By network, the interpreter that gave its outputs.
 SHORT = {

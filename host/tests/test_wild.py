@@ -7,8 +7,8 @@ from matloom import frontend
 from matloom.compiler import compile_network
 from matloom.device.open import open_device
 from matloom.runtime import Session
-from matloom.testing.recorded import compare_recorded
 from matloom.tools.references import Reference
+from support.recorded import compare_recorded
 
 slow = pytest.mark.slow
 

@@ -13,18 +13,18 @@ from matloom.cli.group import cli
 from matloom.cli.options import CONFIG
 from matloom.cli.places import require_folder, require_place
 from matloom.device.errors import DeviceError
-from matloom.testing.verdicts import STEPS
+from matloom.verification.verdicts import STEPS
 
 if TYPE_CHECKING:
     from matloom.arch.config import Config
-    from matloom.testing.verdicts import Verification
-    from matloom.testing.verification_plan import Prover
     from matloom.toolchain.verilator import LintWarning
+    from matloom.verification.plan import Prover
+    from matloom.verification.verdicts import Verification
 
 
 def _prover() -> "Prover | str":
     """Return what proves claims of a configuration, or which tool it lacks."""
-    from matloom.testing.verification_plan import Prover
+    from matloom.verification.plan import Prover
     from matloom_rtl import formal
     from matloom_rtl.formal.engine import missing
 
@@ -46,8 +46,8 @@ def _lint(config: "Config", folder: Path) -> "tuple[str, list[LintWarning]]":
 
 def _write(found: "Verification", folder: Path, junit: Path | None) -> list[Path]:
     """Write the reports and return where they are."""
-    from matloom.testing.junit import to_junit
-    from matloom.testing.verification_report import to_html
+    from matloom.verification.junit import to_junit
+    from matloom.verification.report import to_html
 
     texts = {
         folder / "report.html": to_html(found),
@@ -124,8 +124,8 @@ def verify(
     """
     from matloom.arch.config import load_config
     from matloom.coverage.coverage import Coverage
-    from matloom.testing import verification as steps
-    from matloom.testing.verdicts import Verification
+    from matloom.verification import campaign as steps
+    from matloom.verification.verdicts import Verification
 
     chosen = load_config(config)
     require_folder("--output", output)
@@ -170,8 +170,8 @@ def replay(check: str, config: str, waves: Path | None) -> None:
     """
     from matloom.arch.config import load_config
     from matloom.terminal.progress import progress
-    from matloom.testing import replays
-    from matloom.testing.pair import MismatchError
+    from matloom.verification import replays
+    from matloom.verification.pair import MismatchError
 
     require_place("--waves", waves)
     failed = replays.Replay.parse(check)

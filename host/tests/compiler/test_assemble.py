@@ -10,9 +10,9 @@ from matloom.kernels.interpreter import interpret
 from matloom.program import EngineStep, Program
 from matloom.program.instruction_table import unpack_all
 from matloom.runtime import load
-from matloom.testing.random_layers import random_layer
-from matloom.testing.random_operators import Instances
 from matloom.tools.compare import random_inputs
+from matloom.verification.random_layers import random_layer
+from matloom.verification.random_operators import Instances
 
 
 def test_programs_are_whole(seed):

@@ -23,9 +23,9 @@ from matloom.kernels.interpreter import interpret
 from matloom.kernels.step import HostSteps
 from matloom.program import EngineStep, Program
 from matloom.schedule import DoesNotFit, schedule_segment
-from matloom.testing.random_layers import random_layer
-from matloom.testing.random_operators import KINDS, Instances
 from matloom.tools.compare import random_inputs
+from matloom.verification.random_layers import random_layer
+from matloom.verification.random_operators import KINDS, Instances
 
 DEFAULT_MODELS = Path(__file__).parents[4] / "shared" / "models"
 MODELS = Path(os.environ.get("MATLOOM_MODELS", DEFAULT_MODELS))

@@ -12,6 +12,7 @@ from matloom.compiler import PHASES, CompileOptions, Job, compiled, rewrite, run
 from matloom.compiler.verify import CHECKS, PhaseError, verify_value
 from matloom.data.digits import NETWORK
 from matloom.data.matrix_products import product_graph
+from matloom.data.streaming import streaming_network
 from matloom.ir.graph import Op
 from matloom.program.instruction_table import pack_all, unpack_all
 from matloom.program.verify import VerifyError
@@ -20,9 +21,8 @@ from matloom.schedule.plan import Buffer
 from matloom.select.check import check_stages
 from matloom.select.layout.dense import Dense
 from matloom.select.stage import ArrayStage, VectorStage
-from matloom.testing.random_layers import random_layer
-from matloom.testing.random_operators import KINDS, Instances
-from matloom.testing.streaming import streaming_network
+from matloom.verification.random_layers import random_layer
+from matloom.verification.random_operators import KINDS, Instances
 
 SMALL = PRESETS["small"]
 EVERYTHING = load_config("small+weight_rows=2+tables=1+products=1+i8xi4+i4xi4+i16xi8")

@@ -11,7 +11,7 @@ from matloom.coverage.coverage import Coverage
 from matloom.coverage.flight import Event, follow
 from matloom.coverage.model import declare
 from matloom.coverage.points import fields_reached, waits_reached
-from matloom.testing.steered import steered_streams
+from matloom.verification.steered import steered_streams
 
 NANO = load_config("nano")
 WINDOWS = {region: (0x8000_0000 + (region << 16), 6000) for region in Region}

@@ -7,7 +7,7 @@ import pytest
 
 from matloom.arch.config import PRESETS, Config, load_config
 from matloom.device.rtl import RtlTransport
-from matloom.testing.pair import MEMORY_BYTES, Pair
+from matloom.verification.pair import MEMORY_BYTES, Pair
 
 HERE = Path(__file__).parent
 

@@ -8,8 +8,8 @@ from matloom.arch.instruction import Instruction, pack
 from matloom.arch.isa import Opcode, Region
 from matloom.device.driver import Driver
 from matloom.device.rtl import MemoryTiming, RtlTransport
-from matloom.testing.pair import MEMORY_BYTES
-from matloom.testing.random_programs import clear_state, random_streams, run_stream
+from matloom.verification.pair import MEMORY_BYTES
+from matloom.verification.random_programs import clear_state, random_streams, run_stream
 
 from .conftest import CONFIGS
 

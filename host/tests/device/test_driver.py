@@ -14,7 +14,7 @@ from matloom.arch.isa import Opcode, Region
 from matloom.device.driver import Driver
 from matloom.device.errors import DeviceError, DeviceFaultError, DeviceTimeoutError
 from matloom.device.model.transport import ModelTransport
-from matloom.testing.random_programs import random_stream
+from matloom.verification.random_programs import random_stream
 
 CONFIG = PRESETS["nano"]
 END = pack(Instruction(Opcode.END))

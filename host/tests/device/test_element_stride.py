@@ -9,7 +9,7 @@ from matloom.arch.isa import Opcode, Region
 from matloom.data.digits import NETWORK
 from matloom.device.errors import DeviceFaultError
 from matloom.runtime import load
-from matloom.testing.checks import check_streams
+from matloom.verification.checks import check_streams
 
 pytestmark = pytest.mark.parametrize("pair", ["limit"], indirect=True)
 

@@ -14,8 +14,8 @@ from matloom.device.errors import DeviceError, DeviceFaultError
 from matloom.program import EngineStep, Program, Verdict
 from matloom.program.verdict import equality
 from matloom.report import make_report
-from matloom.testing.random_network import Size, random_network
 from matloom.tools.compare import random_inputs
+from support.random_network import Size, random_network
 
 SIZE = Size(operators=8, tensor_bytes=2000, macs=200_000)
 

@@ -14,10 +14,10 @@ from matloom.device.errors import DeviceError
 from matloom.device.four_states import FourStateTransport
 from matloom.device.rtl import RtlTransport
 from matloom.runtime import load
-from matloom.testing.checks import MismatchError, check_corrupted, check_streams
-from matloom.testing.missing_resets import RESETS, missing_resets, resets_of
-from matloom.testing.pair import MEMORY_BYTES, Pair
+from matloom.verification.checks import MismatchError, check_corrupted, check_streams
+from matloom.verification.pair import MEMORY_BYTES, Pair
 from matloom_rtl.generate import generate
+from support.missing_resets import RESETS, missing_resets, resets_of
 
 from .conftest import CONFIGS
 

@@ -17,9 +17,9 @@ from matloom.arch.config import PRESETS
 from matloom.data.digits import NETWORK
 from matloom.device.driver import Driver
 from matloom.runtime import load
-from matloom.testing.missing_resets import RESETS, missing_resets
-from matloom.testing.register_log import RegisterLog
 from matloom_rtl.generate import generate
+from support.missing_resets import RESETS, missing_resets
+from support.register_log import RegisterLog
 
 CONFIG = PRESETS["nano"]
 MEMORY_BYTES = 1 << 16

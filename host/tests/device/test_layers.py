@@ -7,7 +7,7 @@ from matloom.compiler import CompileOptions, compile_network
 from matloom.kernels.interpreter import interpret
 from matloom.program import EngineStep
 from matloom.runtime import load
-from matloom.testing.random_layers import random_layer
+from matloom.verification.random_layers import random_layer
 
 #: Every so many layers the compiler chooses the tiles, as it does for users.
 CHOSEN = 5

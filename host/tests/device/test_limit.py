@@ -13,7 +13,7 @@ from matloom.arch.isa import WRITABLE_REGIONS, Opcode, Region
 from matloom.data.digits import NETWORK, held_out, input_quantisation, quantise
 from matloom.device.errors import DeviceFaultError
 from matloom.device.rtl import MemoryTiming
-from matloom.testing.random_programs import clear_state, random_streams, run_stream
+from matloom.verification.random_programs import clear_state, random_streams, run_stream
 
 pytestmark = pytest.mark.parametrize("pair", ["limit"], indirect=True)
 

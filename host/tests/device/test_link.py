@@ -17,9 +17,9 @@ from matloom.device.link_transport import LinkTransport
 from matloom.device.model.transport import ModelTransport
 from matloom.device.window import Asked
 from matloom.runtime import Session, compile
-from matloom.testing.link_device import LinkDevice
-from matloom.testing.link_line import NOISES, Line, Target, campaign
-from matloom.testing.noisy_line import Noise
+from support.link_device import LinkDevice
+from support.link_line import NOISES, Line, Target, campaign
+from support.noisy_line import Noise
 
 
 def opened(there=None, back=None, target=None, **details):

@@ -18,13 +18,13 @@ from matloom.device.errors import DeviceError, DeviceTimeoutError
 from matloom.device.frames import request_frame
 from matloom.device.link import Link
 from matloom.device.link_transport import LinkTransport
-from matloom.testing.link_line import NOISES
-from matloom.testing.noisy_line import Noise
 from matloom.toolchain.cache import cache_folder
 from matloom.toolchain.verilator import build_library
 from matloom_rtl.flat import connect_memory, memory_ports
 from matloom_rtl.link import link as hardware
 from matloom_rtl.link.settings import LinkSettings
+from support.link_line import NOISES
+from support.noisy_line import Noise
 
 HARNESS = Path(__file__).with_name("link_bench.cpp")
 HEADERS = Path(__file__).parents[2] / "matloom" / "device" / "harness" / "linked"

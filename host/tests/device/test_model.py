@@ -12,7 +12,7 @@ from matloom.arch.instruction import Instruction, extent_end, pack, unpack
 from matloom.arch.isa import FORMATS, AddressSpace, Destination, Opcode, Region, Source
 from matloom.arch.numerics import Rounding
 from matloom.device.model.engine import Engine, EngineFaultError
-from matloom.testing.random_programs import random_stream
+from matloom.verification.random_programs import random_stream
 
 MODES = ("i8xi8", "i8xi4", "i4xi4", "i16xi8")
 CONFIG = dataclasses.replace(PRESETS["nano"], mac_modes=MODES)

@@ -7,8 +7,8 @@ from matloom.data.digits import NETWORK
 from matloom.device.netlist import NetlistTransport
 from matloom.device.rtl import RtlTransport
 from matloom.runtime import load
-from matloom.testing.checks import check_corrupted, check_streams
-from matloom.testing.pair import MEMORY_BYTES, Pair
+from matloom.verification.checks import check_corrupted, check_streams
+from matloom.verification.pair import MEMORY_BYTES, Pair
 
 from .conftest import CONFIGS
 

@@ -21,8 +21,8 @@ from matloom.device.link_transport import LinkTransport
 from matloom.device.serial_port import SerialStream, parse_address
 from matloom.device.simulated_board import SimulatedBoard
 from matloom.runtime import load
-from matloom.testing.link_line import NOISES
-from matloom.testing.noisy_line import Noise
+from support.link_line import NOISES
+from support.noisy_line import Noise
 
 BOARD = "ulx3s-85f"
 

@@ -10,9 +10,9 @@ from matloom.kernels.interpreter import interpret
 from matloom.program import EngineStep
 from matloom.runtime import load
 from matloom.select.operators import ENGINE
-from matloom.testing.random_operators import Instances
-from matloom.testing.wide_operators import WINDOWED, WideOperators
 from matloom.tools.compare import random_inputs
+from matloom.verification.random_operators import Instances
+from matloom.verification.wide_operators import WINDOWED, WideOperators
 
 OPERATORS = sorted(ENGINE)
 WORDS = (

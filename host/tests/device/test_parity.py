@@ -11,8 +11,8 @@ from matloom.arch.isa import Opcode, Region
 from matloom.device.driver import Driver
 from matloom.device.errors import DeviceFaultError
 from matloom.device.rtl import RtlTransport
-from matloom.testing.pair import MEMORY_BYTES, Pair
-from matloom.testing.random_programs import clear_state, random_streams, run_stream
+from matloom.verification.pair import MEMORY_BYTES, Pair
+from matloom.verification.random_programs import clear_state, random_streams, run_stream
 
 # The units that have parity have fast tests (rtl/tests/memory, rtl/tests/array).
 pytestmark = pytest.mark.slow

@@ -12,8 +12,8 @@ from matloom.ir.graph import Op
 from matloom.program import EngineStep
 from matloom.runtime import load
 from matloom.select.operators import ENGINE
-from matloom.testing.random_operators import Instances
 from matloom.tools.compare import random_inputs
+from matloom.verification.random_operators import Instances
 
 #: Operators whose int16 form the engine runs.
 INT16 = (

@@ -17,7 +17,7 @@ from matloom.device import simulator
 from matloom.device.errors import DeviceError, DeviceFaultError
 from matloom.device.open import open_device
 from matloom.device.rtl import MEMORY_BASE, MemoryTiming
-from matloom.testing.random_programs import clear_state, random_stream, read_state, run_stream
+from matloom.verification.random_programs import clear_state, random_stream, read_state, run_stream
 from matloom_rtl.generate import Chip
 
 pytestmark = pytest.mark.parametrize("pair", ["nano"], indirect=True)

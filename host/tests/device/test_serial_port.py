@@ -18,7 +18,7 @@ from matloom.device.open import open_device
 from matloom.device.serial_port import SerialStream, parse_address
 from matloom.errors import MissingPackageError
 from matloom.runtime import load
-from matloom.testing.link_device import LinkDevice
+from support.link_device import LinkDevice
 
 NANO = PRESETS["nano"]
 

@@ -3,8 +3,8 @@
 import pytest
 
 from matloom.arch.config import PRESETS
-from matloom.testing.checks import check_corrupted, check_streams
-from matloom.testing.random_programs import clear_state, random_stream, read_state, run_stream
+from matloom.verification.checks import check_corrupted, check_streams
+from matloom.verification.random_programs import clear_state, random_stream, read_state, run_stream
 
 every_config = pytest.mark.parametrize(
     "pair", ["nano", "8x16", "reference", "narrow", "float"], indirect=True

@@ -13,9 +13,9 @@ import pytest
 
 from matloom.arch.config import PRESETS
 from matloom.device.simulator import build as build_simulator
-from matloom.testing.file_cases import programs
-from matloom.testing.file_edits import FileParts, cut, edit_bytes, edit_structure
-from matloom.testing.firmware_cases import firmware_cases
+from support.file_cases import programs
+from support.file_edits import FileParts, cut, edit_bytes, edit_structure
+from support.firmware_cases import firmware_cases
 
 ROOT = Path(__file__).resolve().parents[3]
 FIRMWARE = ROOT / "firmware"

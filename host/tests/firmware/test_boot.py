@@ -7,8 +7,8 @@ import pytest
 from matloom.arch.boot import BOOT_MAGIC, BOOT_REPLY, BootStatus
 from matloom.device.boot import send_image
 from matloom.device.errors import DeviceError, DeviceTimeoutError
-from matloom.testing.link_line import Line
-from matloom.testing.noisy_line import Noise
+from support.link_line import Line
+from support.noisy_line import Noise
 
 MOST = 4096
 

@@ -5,11 +5,11 @@ import re
 import subprocess
 from dataclasses import replace
 
-import firmware
 import numpy as np
 import pytest
 from click.testing import CliRunner
 
+import firmware
 from matloom import cli, frontend
 from matloom.arch.config import PRESETS
 from matloom.compiler import compile_network
@@ -20,8 +20,8 @@ from matloom.frontend.tflite.write import write_tflite
 from matloom.ir.attributes import INTERPRETERS, Attributes, Axis, LeakyRelu, Softmax
 from matloom.ir.graph import Graph, Node, Op, Quantisation, Tensor
 from matloom.kernels.interpreter import interpret
-from matloom.testing.random_operators import Instances
 from matloom.tools.emit_c import EmitError, emit_c, write_c
+from matloom.verification.random_operators import Instances
 
 #: Runs a network for each of its inputs on standard input.
 MAIN = """

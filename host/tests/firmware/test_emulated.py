@@ -6,6 +6,7 @@ import subprocess
 import sys
 
 import pytest
+
 from firmware import FIRMWARE
 
 FOUND = all(importlib.util.find_spec(name) for name in ("unicorn", "ziglang"))

@@ -5,10 +5,10 @@ import re
 import subprocess
 import sys
 
-import firmware
 import numpy as np
 import pytest
 
+import firmware
 from matloom import frontend
 from matloom.arch.config import PRESETS
 from matloom.compiler import compile_network

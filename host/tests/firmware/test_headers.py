@@ -5,10 +5,10 @@ import string
 import subprocess
 from dataclasses import replace
 
-import firmware
 import numpy as np
 import pytest
 
+import firmware
 from matloom import frontend
 from matloom.compiler import compile_network
 from matloom.data.digits import NETWORK

@@ -15,9 +15,9 @@ from matloom.data.digits import NETWORK
 from matloom.device.frames import request_frame
 from matloom.device.link import Link
 from matloom.device.link_transport import LinkTransport
-from matloom.testing.link_device import LinkDevice
-from matloom.testing.link_line import NOISES, Line, Target, campaign
-from matloom.testing.noisy_line import Noise
+from support.link_device import LinkDevice
+from support.link_line import NOISES, Line, Target, campaign
+from support.noisy_line import Noise
 
 SOURCES = ("link/link.c",)
 

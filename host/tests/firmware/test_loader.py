@@ -5,8 +5,8 @@ import re
 import struct
 
 from matloom.program import Program, ProgramError
-from matloom.testing.file_cases import programs
-from matloom.testing.file_edits import FileParts
+from support.file_cases import programs
+from support.file_edits import FileParts
 
 #: What Python checks and C does not: operators' own rules, values of the configuration (the digest
 #: of the engine stands for them), reports, and that texts are UTF-8.

@@ -2,10 +2,10 @@
 
 import subprocess
 
-import firmware
 import numpy as np
 import pytest
 
+import firmware
 import matloom
 from matloom import frontend
 from matloom.arch.config import PRESETS

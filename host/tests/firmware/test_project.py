@@ -6,17 +6,17 @@ import shutil
 import subprocess
 import sys
 
-import firmware
 import numpy as np
 import pytest
 import yaml
 from click.testing import CliRunner
 
+import firmware
 from matloom import cli
 from matloom.data.digits import NETWORK
 from matloom.frontend.tflite.write import write_tflite
 from matloom.ir.graph import Op
-from matloom.testing.random_operators import Instances
+from matloom.verification.random_operators import Instances
 
 cmake = pytest.mark.skipif(shutil.which("cmake") is None, reason="needs cmake")
 STRICT = "-Wall -Wextra -Wpedantic -Wconversion -Werror"

@@ -6,10 +6,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-import firmware
 import numpy as np
 import pytest
 
+import firmware
 from matloom import frontend
 from matloom.arch.config import PRESETS
 from matloom.compiler import compile_network

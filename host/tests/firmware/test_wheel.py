@@ -7,9 +7,9 @@ import sysconfig
 import zipfile
 from pathlib import Path
 
-import firmware
 import pytest
 
+import firmware
 from matloom.data.digits import NETWORK
 
 #: Folders that are data of the package, and tests that its projects take along.

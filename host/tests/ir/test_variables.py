@@ -6,13 +6,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from matloom.data.growth import Growth
+from matloom.data.streaming import delay
 from matloom.ir.graph import Op
 from matloom.ir.text import to_text
 from matloom.ir.verify import verify
 from matloom.kernels.interpreter import interpret
 from matloom.passes import run_passes
-from matloom.testing.growth import Growth
-from matloom.testing.streaming import delay
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from matloom import frontend
 from matloom.ir.attributes import Activation, TransposeConv
 from matloom.ir.graph import Op
 from matloom.ir.work import macs
-from matloom.testing.random_operators import VALID, Instances
+from matloom.verification.random_operators import VALID, Instances
 
 
 @pytest.mark.parametrize(

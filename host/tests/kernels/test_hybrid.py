@@ -9,7 +9,7 @@ from matloom import frontend
 from matloom.frontend.tflite.write import write_tflite
 from matloom.ir.graph import Op, Quantisation, Tensor
 from matloom.kernels.interpreter import interpret
-from matloom.testing.random_operators import Instances
+from matloom.verification.random_operators import Instances
 
 
 def instance(op, seed):

@@ -10,8 +10,8 @@ from matloom.frontend.tflite.write import write_tflite
 from matloom.ir.graph import Op, Quantisation, Tensor
 from matloom.ir.text import to_text
 from matloom.kernels.interpreter import interpret
-from matloom.testing.random_operators import KINDS, Instances
 from matloom.tools.compare import compare, random_inputs
+from matloom.verification.random_operators import KINDS, Instances
 
 pytest.importorskip("tflite_micro", reason="tflite-micro is not installed")
 

@@ -25,9 +25,9 @@ from matloom.ir.attributes import (
 )
 from matloom.ir.graph import Graph, Node, Op, Quantisation, Tensor
 from matloom.kernels.reference import InterpreterError
-from matloom.testing.oracles import litert, micro
-from matloom.testing.random_operators import VALID, Instances
 from matloom.tools.explain import explain
+from matloom.verification.random_operators import VALID, Instances
+from support.oracles import litert, micro
 
 runtime = pytest.importorskip(
     "tflite_micro.python.tflite_micro.runtime", reason="tflite-micro is not installed"

@@ -16,9 +16,9 @@ from matloom.ir.attributes import Activation, Conv2D, Reference
 from matloom.ir.graph import Graph, Node, Op, Quantisation, Tensor
 from matloom.kernels.interpreter import interpret
 from matloom.kernels.reference import InterpreterError, ReferenceRun
-from matloom.testing.random_operators import VALID, Instances
 from matloom.tools.compare import random_inputs
 from matloom.tools.explain import explain
+from matloom.verification.random_operators import VALID, Instances
 
 runtime = pytest.importorskip(
     "tflite_micro.python.tflite_micro.runtime", reason="tflite-micro is not installed"

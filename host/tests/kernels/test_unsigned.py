@@ -11,8 +11,8 @@ from matloom.ir.graph import Op
 from matloom.ir.text import to_text
 from matloom.ir.verify import verify
 from matloom.kernels.interpreter import interpret
-from matloom.testing.random_operators import KINDS, Instances
 from matloom.tools.compare import random_inputs
+from matloom.verification.random_operators import KINDS, Instances
 
 #: Rounded once or from zero, or by a table of floats: equal to LiteRT's but not to int8's.
 OWN = (Op.AVERAGE_POOL_2D, Op.FULLY_CONNECTED, Op.LOGISTIC, Op.SOFTMAX, Op.TANH)

@@ -17,9 +17,9 @@ from matloom.ir.attributes import Activation, Arithmetic
 from matloom.ir.graph import Graph, Node, Op, Quantisation, Tensor
 from matloom.meaning import MeaningError, check_meaning, network
 from matloom.program.instruction_table import unpack_all
-from matloom.testing.mutant_cases import cases
-from matloom.testing.random_layers import random_layer
-from matloom.testing.random_operators import KINDS, Instances
+from matloom.verification.random_layers import random_layer
+from matloom.verification.random_operators import KINDS, Instances
+from support.mutant_cases import cases
 
 EVERYTHING = load_config("small+weight_rows=2+tables=1+products=1+i8xi4+i4xi4+i16xi8")
 #: Operators of int16 on the engine.

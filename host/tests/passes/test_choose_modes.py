@@ -8,7 +8,7 @@ from matloom import frontend
 from matloom.data.digits import NETWORK
 from matloom.ir.graph import Op
 from matloom.passes.choose_modes import choose_modes
-from matloom.testing.random_operators import Instances
+from matloom.verification.random_operators import Instances
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ import matloom
 from matloom.ir.graph import Node, Op, Tensor
 from matloom.kernels.interpreter import interpret
 from matloom.passes.fold_constants import fold_constants
-from matloom.testing.random_operators import Instances
+from matloom.verification.random_operators import Instances
 
 
 def half_precision():

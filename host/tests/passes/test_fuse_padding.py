@@ -14,7 +14,7 @@ from matloom.kernels.interpreter import interpret
 from matloom.passes import run_passes
 from matloom.passes.fuse_padding import fuse_padding
 from matloom.runtime import load
-from matloom.testing.random_operators import VALID, Instances
+from matloom.verification.random_operators import VALID, Instances
 
 STEPS = Conv2D(stride=(2, 2), dilation=(1, 1), padding=VALID, activation=Activation.NONE)
 

@@ -10,7 +10,7 @@ from matloom.kernels.interpreter import interpret
 from matloom.passes import PASSES, run_passes
 from matloom.passes.drop_unused import drop_unused
 from matloom.passes.order_branches import order_branches
-from matloom.testing.random_layers import random_layer
+from matloom.verification.random_layers import random_layer
 
 SCALE = Quantisation(scale=(0.5,), zero_point=(3,))
 WEIGHT_SCALE = Quantisation(scale=(0.01,), zero_point=(0,))

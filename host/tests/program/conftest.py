@@ -5,7 +5,7 @@ import pytest
 from matloom import frontend
 from matloom.compiler import compile_network
 from matloom.data.digits import NETWORK
-from matloom.testing.file_edits import FileParts
+from support.file_edits import FileParts
 
 
 @pytest.fixture(scope="session")

@@ -10,8 +10,8 @@ from matloom.arch.instruction import Instruction, IsaError, pack
 from matloom.arch.isa import Opcode
 from matloom.compiler import compile_network
 from matloom.data.digits import NETWORK
+from matloom.data.streaming import streaming_network
 from matloom.program.disassemble import disassemble
-from matloom.testing.streaming import streaming_network
 
 
 def test_fields_and_waits():

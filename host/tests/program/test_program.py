@@ -13,8 +13,8 @@ from matloom.compiler import CompileOptions, compile_network
 from matloom.data.digits import NETWORK
 from matloom.ir.graph import Op
 from matloom.program import Program, ProgramError, Verdict
-from matloom.testing.file_edits import FileParts
-from matloom.testing.random_operators import KINDS, Instances
+from matloom.verification.random_operators import KINDS, Instances
+from support.file_edits import FileParts
 
 
 @pytest.fixture

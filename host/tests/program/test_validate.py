@@ -14,7 +14,7 @@ from matloom.ir.attributes import Reference
 from matloom.ir.graph import Op
 from matloom.program import Binding, Program, ProgramError, Quantised
 from matloom.program.validate import validate
-from matloom.testing.random_operators import Instances
+from matloom.verification.random_operators import Instances
 
 NANO = PRESETS["nano"]
 

@@ -7,10 +7,10 @@ import pytest
 
 from matloom.arch.isa import Region
 from matloom.compiler import compile_network
+from matloom.data.streaming import streaming_network
 from matloom.program import Program, ProgramError
 from matloom.program.validate import validate
-from matloom.testing.file_edits import FileParts
-from matloom.testing.streaming import streaming_network
+from support.file_edits import FileParts
 
 
 @pytest.fixture(scope="module")

@@ -19,7 +19,7 @@ from matloom.program import verify as verify_module
 from matloom.program.accesses import strided_view
 from matloom.program.instruction_table import unpack_all
 from matloom.program.verify import VerifyError, verify_commands, verify_program
-from matloom.testing.random_programs import random_stream
+from matloom.verification.random_programs import random_stream
 
 CONFIG = PRESETS["nano"]
 SIZES = dict.fromkeys(Region, 6000)

@@ -7,8 +7,8 @@ import pytest
 from matloom.arch.config import PRESETS, Config
 from matloom.compiler import CompileOptions, compile_network
 from matloom.ir.attributes import Padding
-from matloom.testing.chain import Chain, exact_programs, executes
-from matloom.testing.random_operators import VALID
+from matloom.verification.random_operators import VALID
+from support.chain import Chain, exact_programs, executes
 
 REFERENCE = PRESETS["reference"]
 

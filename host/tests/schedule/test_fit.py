@@ -11,7 +11,7 @@ from matloom.data.matrix_products import product_graph
 from matloom.kernels.interpreter import interpret
 from matloom.program import EngineStep
 from matloom.runtime import load
-from matloom.testing.random_layers import random_layer
+from matloom.verification.random_layers import random_layer
 
 LARGE = {
     "input and weights": product_graph(3, 5000, 5),

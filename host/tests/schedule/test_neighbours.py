@@ -9,8 +9,8 @@ from matloom.arch.config import PRESETS
 from matloom.schedule.first_tiles import first_parts, first_rows
 from matloom.schedule.neighbours import before_pooling, followed
 from matloom.select.stage import VectorStage
-from matloom.testing.chain import Chain, exact_programs, executes
-from matloom.testing.stages import stage_of
+from support.chain import Chain, exact_programs, executes
+from support.stages import stage_of
 
 CONFIG = PRESETS["reference"]
 

@@ -1,7 +1,7 @@
 from matloom.arch.config import PRESETS
 from matloom.compiler import CompileOptions, compiled
 from matloom.schedule import placing
-from matloom.testing.mobilenet import mobilenet
+from support.mobilenet import mobilenet
 
 
 def _image():

@@ -8,13 +8,13 @@ from matloom.arch.config import PRESETS
 from matloom.arch.instruction import Instruction
 from matloom.arch.isa import Opcode, Region
 from matloom.compiler import CheckError, CompileOptions, compiled, schedule_runs
+from matloom.data.growth import Growth
+from matloom.data.streaming import delay
 from matloom.ir.attributes import Activation, Arithmetic, Softmax
 from matloom.ir.graph import Op
 from matloom.meaning import MeaningError, check_meaning
 from matloom.schedule.state import overwritten
 from matloom.selfcheck import check_program
-from matloom.testing.growth import Growth
-from matloom.testing.streaming import delay
 
 NANO = PRESETS["nano"]
 NOTHING = Arithmetic(activation=Activation.NONE)

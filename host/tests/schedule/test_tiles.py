@@ -9,7 +9,7 @@ from matloom.schedule.params import First, Last, Prologue, TilingParams, Weights
 from matloom.schedule.tiles import exec_fields, input_box
 from matloom.select.exec_steps import narrowed, parts
 from matloom.select.stage import VectorStage
-from matloom.testing.stages import stage_of
+from support.stages import stage_of
 
 CONFIG = PRESETS["small"]
 

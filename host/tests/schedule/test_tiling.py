@@ -4,7 +4,7 @@ from matloom.arch.config import PRESETS
 from matloom.schedule.cutting import chunks, cut
 from matloom.schedule.params import TilingParams, Weights
 from matloom.schedule.tiling import Tilings
-from matloom.testing.stages import stage_of
+from support.stages import stage_of
 
 CONFIG = PRESETS["small"]
 

@@ -15,7 +15,7 @@ from matloom.program.instruction_table import unpack_all
 from matloom.program.verify import verify_program
 from matloom.schedule import search
 from matloom.schedule.params import Candidate, Prologue
-from matloom.testing.random_layers import random_layer
+from matloom.verification.random_layers import random_layer
 
 WAITS = ("wait_load", "wait_exec", "wait_post", "wait_store")
 

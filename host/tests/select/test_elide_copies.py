@@ -11,7 +11,7 @@ from matloom.ir.graph import Op, Quantisation
 from matloom.ir.shapes import same_padding
 from matloom.kernels.interpreter import interpret
 from matloom.runtime import load
-from matloom.testing.random_operators import VALID, Instances
+from matloom.verification.random_operators import VALID, Instances
 
 #: Of all data, as a concatenation asks for.
 SCALE = Quantisation(scale=(0.5,), zero_point=(4,))

@@ -15,7 +15,7 @@ from matloom.kernels.interpreter import interpret
 from matloom.program.instruction_table import unpack_all
 from matloom.runtime import load
 from matloom.select.lookup import table_of
-from matloom.testing.random_operators import VALID, Instances
+from matloom.verification.random_operators import VALID, Instances
 
 CONFIG = PRESETS["reference"]
 SHAPE = (1, 9, 7, 20)

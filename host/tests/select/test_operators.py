@@ -24,9 +24,9 @@ from matloom.ir.text import to_text
 from matloom.kernels.interpreter import interpret
 from matloom.runtime import load
 from matloom.select.operators import ENGINE
-from matloom.testing.random_operators import VALID, Instances
 from matloom.tools.compare import random_inputs
 from matloom.tools.references import Reference
+from matloom.verification.random_operators import VALID, Instances
 
 #: Instances of each operator, in turn for each configuration: more than 20,000 in all.
 FEW, MANY = range(12), range(12, 652)

@@ -5,11 +5,11 @@ import pytest
 
 from matloom.arch.config import PRESETS
 from matloom.compiler import CompileOptions, compiled
+from matloom.data.growth import Growth
+from matloom.data.streaming import delay, streaming_network
 from matloom.ir.attributes import Activation, Arithmetic, Slice
 from matloom.ir.graph import Op
 from matloom.select.rewrites.store_slices import _span
-from matloom.testing.growth import Growth
-from matloom.testing.streaming import delay, streaming_network
 
 NANO = PRESETS["nano"]
 

@@ -9,7 +9,7 @@ from matloom.data.digits import NETWORK
 from matloom.ir.attributes import Activation, Attributes, Axis, Conv2D
 from matloom.ir.graph import Graph, Node, Op, Quantisation, Tensor
 from matloom.ir.verify import verify
-from matloom.testing.random_operators import VALID
+from matloom.verification.random_operators import VALID
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from matloom.data.digits import NETWORK
 from matloom.ir.graph import Op
 from matloom.program import Program, Verdict
 from matloom.selfcheck import check, check_mode
-from matloom.testing.random_operators import Instances
+from matloom.verification.random_operators import Instances
 
 #: The package has a function of this name.
 emit = importlib.import_module("matloom.schedule.emit")

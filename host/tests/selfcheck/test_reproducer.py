@@ -11,8 +11,8 @@ from matloom.compiler import CompileOptions
 from matloom.ir.graph import Op
 from matloom.ir.text import to_text
 from matloom.selfcheck import write_reproducer
-from matloom.testing.random_layers import random_layer
 from matloom.toolchain.cache import CacheWarning
+from matloom.verification.random_layers import random_layer
 
 OPTIONS = CompileOptions(tiling_seed=7)
 

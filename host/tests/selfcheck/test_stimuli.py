@@ -6,7 +6,7 @@ import pytest
 from matloom.ir.attributes import Attributes, Reference
 from matloom.ir.graph import Graph, Node, Op, Tensor
 from matloom.selfcheck.stimuli import inputs_of, values_of
-from matloom.testing.random_operators import Instances
+from matloom.verification.random_operators import Instances
 
 
 @pytest.mark.parametrize(

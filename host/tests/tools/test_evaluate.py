@@ -10,9 +10,9 @@ import matloom
 from matloom.cli import cli
 from matloom.data import digits
 from matloom.data.digits import NETWORK
+from matloom.data.streaming import streaming_network
 from matloom.errors import UserError
 from matloom.kernels.interpreter import interpret
-from matloom.testing.streaming import streaming_network
 
 #: Known accuracies: counted by TensorFlow Lite Micro on the same samples.
 LABELLED = {

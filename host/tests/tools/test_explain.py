@@ -8,14 +8,14 @@ import pytest
 from matloom import frontend
 from matloom.compiler import compile_network
 from matloom.data.digits import NETWORK
+from matloom.data.growth import Growth
+from matloom.data.streaming import streaming_network
 from matloom.ir.attributes import Activation, Arithmetic, Softmax
 from matloom.ir.graph import Op
 from matloom.terminal.tables import as_text
-from matloom.testing.growth import Growth
-from matloom.testing.mobilenet import mobilenet
-from matloom.testing.random_operators import Instances
-from matloom.testing.streaming import streaming_network
 from matloom.tools.explain import explain
+from matloom.verification.random_operators import Instances
+from support.mobilenet import mobilenet
 
 
 def columns(table):

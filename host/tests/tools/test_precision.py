@@ -8,8 +8,8 @@ import pytest
 import matloom
 from matloom.data.digits import NETWORK
 from matloom.ir.graph import Op
-from matloom.testing.random_operators import Instances
 from matloom.tools.precision import precision_report
+from matloom.verification.random_operators import Instances
 
 CONFIG = "small+i8xi4"
 

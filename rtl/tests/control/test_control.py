@@ -9,7 +9,7 @@ from matloom.arch.config import PRESETS
 from matloom.arch.csr import COUNTERS, EXEC_CAUSES, TIMESTAMPS_OFFSET, Fault, register
 from matloom.arch.instruction import Instruction, pack
 from matloom.arch.isa import UNITS, Opcode, Region, fields_of
-from matloom.testing.random_programs import random_stream
+from matloom.verification.random_programs import random_stream
 from matloom_rtl.control.control import Control
 from matloom_rtl.testing import kept, simulate
 

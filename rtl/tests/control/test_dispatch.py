@@ -25,7 +25,7 @@ from matloom.arch.isa import (
     Opcode,
     Region,
 )
-from matloom.testing.random_programs import random_stream
+from matloom.verification.random_programs import random_stream
 from matloom_rtl.control.dispatch import Dispatch
 from matloom_rtl.control.layouts import LONGEST_WAIT
 from matloom_rtl.testing import kept, simulate

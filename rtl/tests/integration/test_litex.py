@@ -13,9 +13,9 @@ import matloom
 from matloom.arch.config import load_config
 from matloom.data.digits import NETWORK
 from matloom.device.driver import Driver
-from matloom.testing.register_log import RegisterLog
 from matloom_rtl.generate import generate
 from matloom_rtl.integration import write
+from support.register_log import RegisterLog
 
 pytest.importorskip("litex", reason="LiteX is not installed: extra integration")
 

@@ -20,7 +20,7 @@ from matloom.ir.attributes import (
     TransposeConv,
 )
 from matloom.ir.graph import Op
-from matloom.testing.random_operators import VALID, Instances
+from matloom.verification.random_operators import VALID, Instances
 
 runtime = pytest.importorskip(
     "tflite_micro.python.tflite_micro.runtime", reason="tflite-micro is not installed"

@@ -13,7 +13,7 @@ from matloom.frontend.errors import ModelError
 from matloom.frontend.tflite.write import write_tflite
 from matloom.ir.attributes import Activation, Axis, Conv2D, FullyConnected, Padding, Reduce
 from matloom.ir.graph import Graph, Node, Op, Quantisation, Tensor
-from matloom.testing.oracles import litert
+from support.oracles import litert
 
 schema = pytest.importorskip(
     "ai_edge_litert.schema_py_generated", reason="ai-edge-litert is not installed"

@@ -5,6 +5,8 @@ import numpy as np
 import pytest
 
 from matloom import frontend
+from matloom.data.growth import Growth
+from matloom.data.streaming import streaming_network
 from matloom.frontend.errors import ModelError
 from matloom.frontend.tflite.write import write_tflite
 from matloom.ir.attributes import Activation, Arithmetic
@@ -13,8 +15,6 @@ from matloom.ir.text import to_text
 from matloom.ir.verify import verify
 from matloom.kernels.interpreter import carried, interpret
 from matloom.passes import run_passes
-from matloom.testing.growth import Growth
-from matloom.testing.streaming import streaming_network
 from matloom.tools.compare import compare
 
 #: Operators of the file of `running_total`, in order.

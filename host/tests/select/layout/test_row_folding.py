@@ -21,7 +21,7 @@ from matloom.select.layout.base import Transfer
 from matloom.select.layout.row_folding import RowFolding, fastest, rearranged
 from matloom.select.requantisation import Requantisation
 from matloom.select.window import Window
-from matloom.testing.random_layers import random_layer
+from matloom.verification.random_layers import random_layer
 
 KEYWORDS = Window(
     images=1,

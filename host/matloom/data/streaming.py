@@ -1,0 +1,110 @@
+"""Networks that remember: random ones fed frame by frame, and what they are made of."""
+
+import numpy as np
+
+from matloom.data.growth import Growth
+from matloom.ir.attributes import (
+    Activation,
+    Arithmetic,
+    Axis,
+    Conv2D,
+    DepthwiseConv2D,
+    FullyConnected,
+    Padding,
+    Slice,
+)
+from matloom.ir.graph import Graph, Op, Quantisation
+from matloom.ir.verify import verify
+
+__all__ = ["accumulate", "delay", "streaming_network"]
+
+_VALID = Padding(top=0, bottom=0, left=0, right=0)
+
+
+def delay(growth: Growth, source: int, rows: int) -> int:
+    """Return a tensor of the last `rows` rows of earlier calls, followed by those of this.
+
+    A new variable keeps the last `rows` rows of that for the next call.
+
+    Parameters
+    ----------
+    source:
+        A tensor (1, height, width, channels).
+    """
+    tensor = growth.tensors[source]
+    _one, height, width, channels = tensor.shape
+    shape = (1, rows, width, channels)
+    before = growth.variable(shape, tensor.dtype, tensor.quantisation)
+    (joined,) = growth.operator(Op.CONCATENATION, [before, source], Axis(axis=1))
+    kept = Slice(begin=(0, height, 0, 0), size=shape, step=(1, 1, 1, 1), dropped=())
+    (after,) = growth.operator(Op.STRIDED_SLICE, [joined], kept)
+    growth.assign(before, after)
+    return joined
+
+
+def accumulate(growth: Growth, source: int) -> int:
+    """Return the sum of a tensor and a new variable, which keeps the tensor for the next call."""
+    tensor = growth.tensors[source]
+    before = growth.variable(tensor.shape, tensor.dtype, tensor.quantisation)
+    (total,) = growth.operator(Op.ADD, [before, source], Arithmetic(activation=Activation.NONE))
+    growth.assign(before, source)
+    return total
+
+
+def streaming_network(
+    seed: int, layers: int = 2, *, features: int = 8, channels: int = 12
+) -> Graph:
+    """Return a wake word with random weights: two frames a call, convolutions over time.
+
+    Parameters
+    ----------
+    layers:
+        Pairs of a depthwise convolution over 3 to 9 frames and a convolution of one tap, after
+        the first convolution.
+    features:
+        Of a frame.
+    channels:
+        Of all layers.
+    """
+    growth = Growth((seed, layers, features, channels))
+    frames = growth.input((1, 2, 1, features), "int8")
+    past = delay(growth, frames, 1)
+    tensor = _convolution(growth, past, (3, 1), channels)
+    for _ in range(layers):
+        taps = growth.integer(3, 9)
+        past = delay(growth, tensor, taps - 1)
+        tensor = _convolution(growth, _depthwise(growth, past, taps), (1, 1), channels)
+    past = delay(growth, tensor, 3)
+    (flat,) = growth.operator(Op.RESHAPE, [past], shape=(1, 4 * channels))
+    weights = _weights(growth, (2, 4 * channels))
+    dense = FullyConnected(keep_num_dims=False, activation=Activation.NONE)
+    (score,) = growth.operator(Op.FULLY_CONNECTED, [flat, weights], dense)
+    graph = growth.graph(f"streaming_{seed}", [frames], [score])
+    verify(graph, "streaming network")
+    return graph
+
+
+def _weights(growth: Growth, shape: tuple[int, ...]) -> int:
+    data = growth.random.integers(-127, 128, shape).astype(np.int8)
+    return growth.constant(data, Quantisation(scale=(growth.scale(),), zero_point=(0,)))
+
+
+def _convolution(growth: Growth, source: int, kernel: tuple[int, int], channels: int) -> int:
+    depth = growth.tensors[source].shape[3]
+    attributes = Conv2D(stride=(1, 1), dilation=(1, 1), padding=_VALID, activation=Activation.RELU)
+    weights = _weights(growth, (channels, *kernel, depth))
+    (output,) = growth.operator(Op.CONV_2D, [source, weights], attributes)
+    return output
+
+
+def _depthwise(growth: Growth, source: int, taps: int) -> int:
+    attributes = DepthwiseConv2D(
+        stride=(1, 1),
+        dilation=(1, 1),
+        padding=_VALID,
+        activation=Activation.NONE,
+        depth_multiplier=1,
+    )
+    weights = _weights(growth, (1, taps, 1, growth.tensors[source].shape[3]))
+    (output,) = growth.operator(Op.DEPTHWISE_CONV_2D, [source, weights], attributes)
+    return output

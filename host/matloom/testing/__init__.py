@@ -1,1 +1,0 @@
-"""Random configurations, instructions and streams, and campaigns that compare chip and model."""

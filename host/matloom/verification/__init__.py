@@ -1,0 +1,1 @@
+"""Compares the chip with the model on random and steered programs: `matloom verify`."""

@@ -1,0 +1,278 @@
+"""Everything that a user can have checked of the chip of a configuration, within some minutes."""
+
+import random
+import time
+import traceback
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from matloom.arch.config import Config
+from matloom.coverage.coverage import Coverage
+from matloom.device.covered import CoveredTransport
+from matloom.verification.checks import CHECKS, check_stream
+from matloom.verification.pair import Pair
+from matloom.verification.plan import ON_CHIP, Prover, expected_seconds, lacking, place
+from matloom.verification.regression import regression
+from matloom.verification.replays import how_to_replay, memory_bytes, timing_of
+from matloom.verification.steered import steered_streams
+from matloom.verification.verdicts import (
+    FAILED,
+    INCOMPLETE,
+    NOT_RUN,
+    PASSED,
+    STEPS,
+    Case,
+    Step,
+    Verification,
+)
+
+__all__ = ["Linter", "verify"]
+
+#: The configuration, in the folder of the report.
+_CONFIG_FILE = "config.json"
+
+#: Part of the time that is kept for random streams, which have no end of their own.
+_FOR_STREAMS = 0.1
+
+#: How often each check of random streams is chosen.
+_MIX = ("streams", "streams", "corrupted", "streams", "refusals", "layers")
+
+
+#: Writes the Verilog of a configuration into a folder; returns a sentence on it, and what Verilator
+#: complains of that is not waived.
+Linter = Callable[[Config, Path], tuple[str, Sequence[object]]]
+
+
+@dataclass(kw_only=True)
+class _Run:
+    """What the steps share.
+
+    Members
+    -------
+    end:
+        When the time is over.
+    expected:
+        Seconds that should complete each step which can be.
+    begun:
+        The steps that had their time.
+    """
+
+    verification: Verification
+    end: float
+    say: Callable[[str], None]
+    expected: dict[str, float] = field(default_factory=dict)
+    begun: set[str] = field(default_factory=set)
+    interrupted: bool = False
+
+    @property
+    def source(self) -> str:
+        """The configuration as the user named it."""
+        return self.verification.source or self.verification.name
+
+    def seconds_for(self, name: str) -> float:
+        """Return the seconds that a step may take.
+
+        Those of an equal share of what is left, and twice what it should take if that is more: a
+        step that can be completed is not cut short because the estimate was.
+        """
+        left = max(self.end - time.monotonic(), 0.0)
+        if name == "streams":
+            return left
+        left = max(left - _FOR_STREAMS * 60 * self.verification.minutes, 0.0)
+        self.begun.add(name)
+        shares = 1 + len(self.expected.keys() - self.begun)
+        return min(left, max(left / shares, 2 * self.expected.get(name, 0.0)))
+
+
+def verify(
+    verification: Verification,
+    *,
+    linter: Linter,
+    prover: Prover | str,
+    folder: Path,
+    say: Callable[[str], None],
+) -> None:
+    """Take every step that is possible here; what is not says why in its verdict.
+
+    What can be completed comes first, the shortest before the others; streams have what is left.
+    An interruption ends a step, which is then INCOMPLETE; those after it are NOT RUN.
+
+    Parameters
+    ----------
+    prover:
+        Or why there is none.
+    folder:
+        For the configuration, `config.json`, and the Verilog.
+    say:
+        Takes lines of progress.
+    """
+    (folder / _CONFIG_FILE).write_text(verification.config.to_json())
+    end = time.monotonic() + 60 * verification.minutes
+    why_not = lacking(verification, prover)
+    expected = expected_seconds(verification, prover, why_not)
+    run = _Run(verification=verification, end=end, say=say, expected=expected)
+    if expected:
+        told = ", ".join(f"{name} {each / 60:.1f}" for name, each in expected.items())
+        say(f"minutes that should complete it, on an idle core: {told}")
+    chips: list[CoveredTransport] = []
+    bodies: dict[str, Callable[[Step], None]] = {
+        "verilog": lambda step: _verilog(run, linter, folder, step),
+        "simulator": lambda step: chips.append(_build(run, step)),
+        "coverage": lambda step: _coverage(run, chips[0], step),
+        "regression": lambda step: _regression(run, folder, step),
+        "proofs": lambda step: _proofs(run, prover, step),
+        "streams": lambda step: _streams(run, chips[0], step),
+    }
+    bodies = dict(sorted(bodies.items(), key=lambda each: place(each[0], expected)))
+    for name, body in bodies.items():
+        no_chip = "the simulator was not built" if name in ON_CHIP and not chips else ""
+        _step(run, name, body, why_not[name] or no_chip)
+    for chip in chips:
+        chip.close()
+    verification.steps.sort(key=lambda step: STEPS.index(step.name))
+
+
+def _step(run: _Run, name: str, body: Callable[[Step], None], lacking: str = "") -> None:
+    """Take a step: what it raises is a failure of the chip or of the check, and told as such."""
+    lacking = lacking or ("interrupted before" if run.interrupted else "")
+    step = Step(name=name, detail=lacking)
+    run.verification.steps.append(step)
+    if not lacking:
+        begun = time.monotonic()
+        try:
+            body(step)
+        except KeyboardInterrupt:
+            run.interrupted = True
+            step.verdict, step.detail = INCOMPLETE, "interrupted"
+            step.remaining = run.expected.get(name, 0.0)
+        except Exception as error:
+            step.lines += [f"it failed at: {step.detail}"] if step.detail else []
+            step.verdict, step.detail = FAILED, f"{type(error).__name__}: {error}"
+            step.lines += traceback.format_exc().splitlines()[-12:]
+        step.seconds = round(time.monotonic() - begun, 1)
+    run.say(f"{step.name}: {step.verdict}, {step.sentence}")
+
+
+def _verilog(run: _Run, linter: Linter, folder: Path, step: Step) -> None:
+    """Write the Verilog and let Verilator look at it."""
+    step.detail, complaints = linter(run.verification.config, folder)
+    step.verdict = FAILED if complaints else PASSED
+    step.lines = [str(each) for each in complaints]
+
+
+def _build(run: _Run, step: Step) -> CoveredTransport:
+    """Build the simulator, or take the one that was built before."""
+    config, seed = run.verification.config, run.verification.seed
+    run.say(f"building the simulator of {run.verification.name} with bus monitor and probes")
+    chip = CoveredTransport(config, memory_bytes(config), check_bus=True, state_seed=seed)
+    chip.coverage = run.verification.coverage
+    step.verdict, step.detail = PASSED, "with bus monitor and probes; it is kept for the next time"
+    return chip
+
+
+def _coverage(run: _Run, chip: CoveredTransport, step: Step) -> None:
+    """Run streams towards points that are missing, on chip and model, until none or no time."""
+    coverage, seed = chip.coverage, run.verification.seed
+    pair = Pair.of(chip, run.verification.config)
+    expected = run.expected.get("coverage", 0.0)
+    begun = told = time.monotonic()
+    end, half = begun + run.seconds_for("coverage"), (begun, 0)
+    streams = 0
+    for number, steered in enumerate(steered_streams(coverage, seed)):
+        now = time.monotonic()
+        if now >= end:
+            break
+        if now - begun > 2 * (half[0] - begun):
+            half = now, len(coverage.missing())
+        step.detail = f"seed {seed}, steered stream {number}"
+        step.lines = how_to_replay("coverage", seed, number, run.source)
+        chip.set_timing(timing_of(steered.stall, number))
+        check_stream(pair, steered.stream, number)
+        chip.count()
+        streams += 1
+        if now - told > 10:
+            told = now
+            run.say(f"coverage: {_reached(coverage)}")
+    step.figures = {"streams": streams, "instructions": coverage.instructions}
+    missing = len(coverage.missing())
+    step.verdict = INCOMPLETE if missing else PASSED
+    step.detail, step.lines = _reached(coverage), []
+    if missing:
+        # At the rate since half of the time; the last points are the slowest.
+        rate = (half[1] - missing) / max(time.monotonic() - half[0], 1.0)
+        step.remaining = max(
+            missing / rate if rate > 0 else 0.0, expected - (time.monotonic() - begun), 60.0
+        )
+
+
+def _reached(coverage: Coverage) -> str:
+    shares = coverage.shares().values()
+    reached, declared = (sum(column) for column in zip(*shares, strict=True))
+    return f"{reached} of {declared} declared points reached"
+
+
+def _streams(run: _Run, chip: CoveredTransport, step: Step) -> None:
+    """Run random checks with new seeds until the time is over; at least one of each kind."""
+    generator = random.Random(run.verification.seed)
+    told, number = time.monotonic(), 0
+    end = told + run.seconds_for("streams")
+    counts: Counter[str] = Counter()
+    while number < len(_MIX) or time.monotonic() < end:
+        check, seed = _MIX[number % len(_MIX)], generator.getrandbits(32)
+        pair = Pair.of(chip, run.verification.config)
+        step.lines = how_to_replay(check, seed, None, run.source)
+        counts += CHECKS[check](pair, seed)
+        step.figures = dict(counts)
+        number += 1
+        if time.monotonic() - told > 10:
+            told = time.monotonic()
+            run.say(f"streams: {step.sentence}")
+    step.verdict, step.lines = PASSED, []
+    step.detail = "chip and functional model agree, no rule of the bus was broken"
+
+
+def _regression(run: _Run, folder: Path, step: Step) -> None:
+    """Run the cocotb testbenches."""
+    expected = run.expected.get("regression", 0.0)
+    begun = time.monotonic()
+    outcome = regression(folder / _CONFIG_FILE, run.seconds_for("regression"))
+    step.verdict = {True: PASSED, False: FAILED, None: INCOMPLETE}[outcome.passed]
+    step.detail, step.lines = outcome.summary, [] if outcome.passed else list(outcome.lines)
+    if step.verdict == INCOMPLETE:
+        left = outcome.testbenches - outcome.done
+        took = time.monotonic() - begun
+        step.remaining = max(took * left / max(outcome.done, 1), expected - took)
+
+
+def _proofs(run: _Run, prover: Prover | str, step: Step) -> None:
+    """Prove what the time suffices for."""
+    if isinstance(prover, str):
+        raise ValueError(prover)
+    minutes = run.seconds_for("proofs") / 60
+    results = prover.run(run.verification.config, minutes, say=run.say)
+    verdicts = Counter(result.verdict for result in results)
+    step.lines = [
+        f"{result.verdict}: {result.unit}: {result.statement} {result.detail}".rstrip()
+        for result in results
+    ]
+    step.cases = [
+        Case(
+            name=f"{result.unit}: {result.statement}",
+            verdict=result.verdict,
+            detail=result.detail,
+            seconds=result.seconds,
+        )
+        for result in results
+    ]
+    step.remaining = sum(
+        result.seconds for result in results if result.verdict in (NOT_RUN, "TIMEOUT")
+    )
+    step.detail = ", ".join(f"{count} {verdict}" for verdict, count in sorted(verdicts.items()))
+    if verdicts[FAILED]:
+        step.verdict = FAILED
+    elif not results or set(verdicts) == {NOT_RUN}:
+        step.verdict, step.detail = NOT_RUN, results[0].detail if results else "nothing to prove"
+    else:
+        step.verdict = PASSED if set(verdicts) == {"PROVEN"} else INCOMPLETE

@@ -1,0 +1,281 @@
+"""Checks of the chip against the functional model, each decided by configuration and seed."""
+
+import random
+from collections import Counter
+
+import numpy as np
+from numpy.typing import NDArray
+
+from matloom.arch.config import Config
+from matloom.arch.csr import EXEC_CAUSES
+from matloom.arch.instruction import Instruction, pack
+from matloom.arch.isa import WRITABLE_REGIONS, Region
+from matloom.compiler import CompileOptions, compile_network
+from matloom.device.driver import Driver
+from matloom.device.errors import DeviceFaultError
+from matloom.ir.graph import Array, Graph
+from matloom.kernels.interpreter import interpret
+from matloom.program.instruction_table import unpack_all
+from matloom.runtime import load
+from matloom.tools.compare import random_inputs
+from matloom.verification.corruption import corrupt, defined, leaves_chip
+from matloom.verification.pair import MismatchError, Pair
+from matloom.verification.random_layers import random_layer
+from matloom.verification.random_programs import (
+    REGION_BYTES,
+    Stream,
+    clear_state,
+    random_stream,
+    random_streams,
+    read_state,
+    run_stream,
+)
+from matloom.verification.refusals import check_refusals
+from matloom.verification.registers import check_registers
+from matloom.verification.timestamps import (
+    regular_instructions,
+    wrong_regular_counters,
+    wrong_regular_timestamps,
+    wrong_timestamps,
+)
+from matloom.verification.wide_operators import WINDOWED, WideOperators
+
+__all__ = [
+    "CHECKS",
+    "MismatchError",
+    "check_corrupted",
+    "check_layers",
+    "check_stream",
+    "check_streams",
+    "check_timestamps",
+]
+
+
+def _state_interval(config: Config) -> int:
+    """Return after how many streams all that is on chip is compared.
+
+    What a wide chip holds takes as long to read as several streams to run.
+    """
+    return max(5, config.spad_bytes >> 14)
+
+
+def check_streams(pair: Pair, seed: int, count: int = 20) -> Counter[str]:
+    """Run legal streams on both; return how many streams and instructions ran."""
+    ran: Counter[str] = Counter()
+    interval = _state_interval(pair.config)
+    for number, stream in enumerate(random_streams(pair.config, seed, count)):
+        if number % 2:
+            pair.disturb(seed + number)
+        else:
+            pair.calm()
+        check_stream(pair, stream, number)
+        if number % interval == interval - 1:
+            _equal_states(pair, number)
+        ran += Counter(streams=1, instructions=len(stream.instructions))
+    check_timestamps(pair, seed)
+    check_registers(pair, seed)
+    return ran
+
+
+def check_timestamps(pair: Pair, seed: int) -> None:
+    """Run equal instructions that name all slots, in random order; raise MismatchError.
+
+    What each must hold follows from the one before, so that one wrong bit shows.
+    """
+    slots = list(range(1, pair.config.timestamps))
+    if not slots:
+        return
+    random.Random(f"timestamps {seed}").shuffle(slots)
+    instructions = regular_instructions(pair.config, slots)
+    commands = b"".join(pack(instruction) for instruction in instructions)
+    pair.calm()
+    pair.rtl.allocate({Region.PROGRAM: len(commands), Region.OUTPUT: REGION_BYTES})
+    pair.rtl.write_region(Region.PROGRAM, 0, commands)
+    counted = pair.rtl.run(0, len(commands))
+    wrong = wrong_regular_timestamps(slots, counted.timestamps, counted.values["cycles"])
+    if pair.config.counters == 2 and not wrong:
+        wrong = wrong_regular_counters(pair.config, slots, counted, len(commands))
+    if wrong:
+        raise MismatchError(f"timestamps of equal instructions: {wrong}")
+
+
+def check_corrupted(pair: Pair, seed: int, count: int = 20) -> Counter[str]:
+    """Run corrupted streams: they end as on the model, write nowhere else, leave a usable core.
+
+    Results are compared where they are defined: a field changed at random may bring hazards, and
+    then the order of units decides. Return how many streams, faults and results there were.
+    """
+    generator = random.Random(f"corrupted {seed}")
+    counts: Counter[str] = Counter()
+    for number in range(count):
+        legal = random_stream(generator.getrandbits(32), pair.config)
+        stream = corrupt(generator, legal)
+        # Without checks only the model sees that.
+        if not pair.config.checks and leaves_chip(stream, pair.config):
+            continue
+        pair.disturb(seed + number)
+        faulty = _equal_ends(pair, stream, generator, number)
+        counts += Counter(streams=1, faults=int(faulty))
+        for driver in pair:
+            driver.reset()
+        if number % 10 == 0:
+            stream = legal
+        elif faulty or not defined(stream, pair.config):
+            continue
+        counts["results"] += 1
+        for driver in pair:
+            clear_state(driver)
+        check_stream(pair, stream, number)
+        _equal_states(pair, number)
+    return counts
+
+
+def _layer(number: int, config: Config) -> tuple[Graph, dict[int, Array]]:
+    """Return a random layer, or of odd numbers one that has a quantity far from the usual."""
+    if number % 2 == 0:
+        return random_layer(number, config)
+    op = WINDOWED[number // 2 % len(WINDOWED)]
+    graph = WideOperators(number).make(op)
+    return graph, random_inputs(graph, number)
+
+
+def check_layers(pair: Pair, seed: int, count: int = 5) -> Counter[str]:
+    """Run random layers in random tiles on both, and compare with the interpreter of graphs."""
+    for number in range(seed, seed + count):
+        graph, inputs = _layer(number, pair.config)
+        program = compile_network(graph, pair.config, CompileOptions(tiling_seed=number))
+        named = {graph.tensors[tensor].name: array for tensor, array in inputs.items()}
+        expected = interpret(graph, inputs)
+        pair.disturb(number)
+        for name, driver in (("model", pair.model), ("rtl", pair.rtl)):
+            results = load(program, device=driver).run(named)
+            for tensor in graph.outputs:
+                wrong = np.argwhere(results[graph.tensors[tensor].name] != expected[tensor])
+                if wrong.size:
+                    raise MismatchError(
+                        f"layer {number}, {graph.nodes[0]}: {name} differs at {tuple(wrong[0])}"
+                    )
+    return Counter(layers=count)
+
+
+#: What `make soak` chooses from.
+CHECKS = {
+    "streams": check_streams,
+    "corrupted": check_corrupted,
+    "refusals": check_refusals,
+    "layers": check_layers,
+}
+
+
+def least_busy(instructions: list[Instruction], bus_bytes: int) -> dict[str, int]:
+    """Return the cycles for which LOAD and STORE are busy at least, by counter.
+
+    Each moves a beat a cycle and works out a row in two, so that no instruction takes less.
+    """
+    least = {"load_busy": 0, "store_busy": 0}
+    for instruction in instructions:
+        name = f"{instruction.opcode.name.lower()}_busy"
+        if name in least:
+            rows = instruction.rows * instruction.planes
+            least[name] += rows * max(2, -(-instruction.row_bytes // bus_bytes))
+    return least
+
+
+def check_stream(pair: Pair, stream: Stream, number: int) -> None:
+    """Run a legal stream on both devices and compare what it wrote to external memory.
+
+    Raise `MismatchError` where it differs, or where the counters contradict each other.
+    """
+    model, chip = (run_stream(driver, stream) for driver in pair)
+    if chip != model:
+        raise MismatchError(f"stream {number}: external memory differs")
+    counters = pair.rtl.counters()
+    counted = counters.values
+    spent = sum(counted[name] for name, _doc in EXEC_CAUSES)
+    if pair.rtl.config.counters == 2 and spent != counted["cycles"]:
+        raise MismatchError(f"stream {number}: causes add to {spent} of {counted['cycles']} cycles")
+    for unit in ("load_busy", "post_busy", "store_busy"):
+        if counted[unit] >= max(1, counted["cycles"]):
+            raise MismatchError(
+                f"stream {number}: {unit} is {counted[unit]} of {counted['cycles']}"
+            )
+    instructions = list(unpack_all(stream.commands))
+    for unit, least in least_busy(instructions, pair.rtl.config.bus_bytes).items():
+        if pair.rtl.config.counters == 2 and counted[unit] < least:
+            raise MismatchError(
+                f"stream {number}: {unit} is {counted[unit]}, at least {least} needed"
+            )
+    wrong = wrong_timestamps(instructions, counters.timestamps, counted["cycles"])
+    if wrong:
+        raise MismatchError(f"stream {number}: {wrong}")
+
+
+def _equal_states(pair: Pair, number: int) -> None:
+    """Compare all that is on chip: what streams leave there stays until another overwrites it."""
+    pair.calm()
+    model, chip = (read_state(driver) for driver in pair)
+    if chip != model:
+        raise MismatchError(f"after stream {number}: scratchpad or accumulators differ")
+
+
+def _equal_ends(pair: Pair, stream: Stream, generator: random.Random, number: int) -> bool:
+    """Compare the fault records of a stream, and memory around what it may write."""
+    bases = _fill(pair.rtl, pair.chip.memory, stream, generator)
+    written = [
+        slice(start, start + len(stream.regions[region]))
+        for region in WRITABLE_REGIONS
+        for start in [bases[region] - pair.chip.memory_base]
+    ]
+    before = _outside(pair.chip.memory, written)
+    chip, model = _outcome(pair.rtl, stream), _outcome(pair.model, stream)
+    if chip != model:
+        raise MismatchError(f"stream {number}: the chip ends with {chip}, the model with {model}")
+    if chip is not None:
+        _require_lasting(pair, chip, number)
+    if (_outside(pair.chip.memory, written) != before).any():
+        raise MismatchError(f"stream {number}: a write outside its regions")
+    return chip is not None
+
+
+def _require_lasting(pair: Pair, record: tuple[int, int, int, int], number: int) -> None:
+    """Read a fault record again, in odd and even numbers of cycles after the first time."""
+    pair.rtl.write("IRQ_STATUS", 3)
+    for cycles in (1, 1, 2):
+        pair.chip.wait_interrupt(cycles)
+        if _record(pair.rtl.fault()) != record:
+            raise MismatchError(f"stream {number}: the record {record} does not stay")
+
+
+def _fill(
+    driver: Driver, memory: NDArray[np.uint8], stream: Stream, generator: random.Random
+) -> dict[Region, int]:
+    """Place the stream's regions between guard bytes and return where they are."""
+    sizes = {region: len(contents) for region, contents in stream.regions.items()}
+    bases = driver.allocate({Region.PROGRAM: len(stream.commands), **sizes})
+    noise = np.frombuffer(generator.randbytes(1 << 16), np.uint8)
+    memory[: noise.size] = noise
+    driver.write_region(Region.PROGRAM, 0, stream.commands)
+    for region, contents in stream.regions.items():
+        driver.write_region(region, 0, contents)
+    return bases
+
+
+def _outside(memory: NDArray[np.uint8], written: list[slice]) -> NDArray[np.uint8]:
+    """Return external memory without what a stream may write."""
+    rest = memory.copy()
+    for part in written:
+        rest[part] = 0
+    return rest
+
+
+def _outcome(driver: Driver, stream: Stream) -> tuple[int, int, int, int] | None:
+    """Run a stream and return the fault record that it ends with, or None."""
+    try:
+        run_stream(driver, stream)
+    except DeviceFaultError as fault:
+        return _record(fault)
+    return None
+
+
+def _record(fault: DeviceFaultError) -> tuple[int, int, int, int]:
+    return fault.cause, fault.opcode, fault.index, fault.address

@@ -1,0 +1,135 @@
+"""Command buffers with something wrong in them."""
+
+import dataclasses
+import random
+
+import numpy as np
+from numpy.typing import NDArray
+
+from matloom.arch.config import Config
+from matloom.arch.csr import Fault
+from matloom.arch.instruction import Instruction, IsaError, length_words, pack, unpack
+from matloom.arch.isa import FORMATS, INSTRUCTION_WORD_BYTES, Opcode, Region
+from matloom.device.model.engine import Engine, EngineFaultError
+from matloom.program.instruction_table import unpack_all
+from matloom.program.verify import VerifyError, verify_commands
+from matloom.verification.random_programs import Stream
+
+__all__ = ["corrupt", "defined", "leaves_chip"]
+
+#: Streams that would take longer than this many steps are not run.
+_MOST_STEPS = 60_000
+
+_LOOPS = {
+    Opcode.LOAD: ("rows", "planes", "row_bytes"),
+    Opcode.STORE: ("rows", "planes", "row_bytes"),
+    Opcode.EXEC: ("width", "height", "kernel_rows", "kernel_cols", "blocks", "oc_blocks"),
+    Opcode.POST: ("width", "height", "oc_blocks"),
+    Opcode.END: (),
+}
+
+
+def corrupt(generator: random.Random, stream: Stream) -> Stream:
+    """Return a stream with a bit or a word of its commands changed, or cut short, or noise.
+
+    What could take very long is drawn again.
+    """
+    commands = _corrupt(generator, stream.commands)
+    while _steps(commands) > _MOST_STEPS:
+        commands = _corrupt(generator, stream.commands)
+    return dataclasses.replace(stream, instructions=(), commands=commands)
+
+
+def _corrupt(generator: random.Random, legal: bytes) -> bytes:
+    kind = generator.choice(("bit", "bit", "bit", "word", "cut", "noise", "after"))
+    commands = bytearray(legal)
+    if kind == "bit":
+        commands[generator.randrange(len(commands))] ^= 1 << generator.randrange(8)
+    elif kind == "word":
+        at = generator.randrange(0, len(commands), 4)
+        commands[at : at + 4] = generator.randbytes(4)
+    elif kind == "cut":
+        del commands[
+            generator.randrange(1, len(commands) // INSTRUCTION_WORD_BYTES)
+            * INSTRUCTION_WORD_BYTES :
+        ]
+    elif kind == "after":
+        # Legal instructions, still at work when noise comes.
+        noise = bytearray(generator.randbytes(3 * INSTRUCTION_WORD_BYTES))
+        noise[0] = noise[0] & 0xF0 | generator.choice(tuple(Opcode))
+        boundaries, at = [], 0
+        while at < len(commands):
+            boundaries.append(at)
+            at += length_words(commands[at]) * INSTRUCTION_WORD_BYTES
+        commands[generator.choice(boundaries) :] = noise
+    else:
+        commands = bytearray(generator.randbytes(INSTRUCTION_WORD_BYTES * generator.randint(1, 12)))
+        if generator.random() < 0.5:
+            commands[0] = commands[0] & 0xF0 | generator.choice(tuple(FORMATS))
+    return bytes(commands)
+
+
+def _steps(commands: bytes) -> int:
+    """Return about how many steps all instructions before the first undecodable one take."""
+    total, offset = 0, 0
+    while offset < len(commands):
+        try:
+            instruction, offset = unpack(commands, offset)
+        except IsaError:
+            break
+        product = 1
+        for name in _LOOPS[instruction.opcode]:
+            product *= getattr(instruction, name)
+        total += product
+    return total
+
+
+def defined(stream: Stream, config: Config) -> bool:
+    """Return whether units in any order come to the same, with parameters that mean something.
+
+    A multiplier or shift of a channel that is out of range means nothing. Devices begin with all
+    memories zero.
+    """
+    sizes = {region: len(contents) for region, contents in stream.regions.items()}
+    try:
+        verify_commands(stream.commands, config, {Region.PROGRAM: len(stream.commands), **sizes})
+    except VerifyError:
+        return False
+    engine = Engine(config)
+    contents = {**stream.regions, Region.PROGRAM: stream.commands}
+    engine.regions = {
+        region: np.frombuffer(data, np.uint8).copy() for region, data in contents.items()
+    }
+    for instruction in unpack_all(stream.commands):
+        if not _legal_scales(instruction, engine.spad, config):
+            return False
+        bare = {name: v for name, v in instruction.values.items() if not name.startswith("wait_")}
+        engine.run(pack(Instruction(instruction.opcode, bare)) + pack(Instruction(Opcode.END)))
+    return True
+
+
+def leaves_chip(stream: Stream, config: Config) -> bool:
+    """Return whether an instruction goes beyond a memory on chip, before anything else is wrong."""
+    engine = Engine(config)
+    contents = {**stream.regions, Region.PROGRAM: stream.commands}
+    engine.regions = {
+        region: np.frombuffer(data, np.uint8).copy() for region, data in contents.items()
+    }
+    try:
+        engine.run(stream.commands)
+    except EngineFaultError as fault:
+        return fault.cause in (Fault.SPAD_RANGE, Fault.ACC_RANGE)
+    return False
+
+
+def _legal_scales(instruction: Instruction, spad: NDArray[np.uint8], config: Config) -> bool:
+    """Return whether multipliers and shifts of channels, where there are any, are in range."""
+    if instruction.opcode is not Opcode.POST or not instruction.channel_scale:
+        return True
+    bias_bytes = config.bias_block_bytes * instruction.channel_bias
+    block = bias_bytes + config.scale_block_bytes
+    start, end = instruction.param_addr, instruction.param_addr + instruction.oc_blocks * block
+    scales = spad[start:end].reshape(-1, block)[:, bias_bytes:]
+    multipliers = np.ascontiguousarray(scales[:, : 4 * config.columns]).view("<i4")
+    shifts = scales[:, 4 * config.columns :].view(np.int8)
+    return bool((multipliers >= 0).all() and (shifts >= -31).all() and (shifts <= 30).all())

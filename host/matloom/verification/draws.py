@@ -1,0 +1,320 @@
+"""Random values for the fields of each opcode: mostly small, and consistent with each other."""
+
+import random
+from collections.abc import Set as AbstractSet
+
+from matloom.arch.config import Config
+from matloom.arch.isa import (
+    BLOCK_STEPS,
+    BYTES_ONLY,
+    WRITABLE_REGIONS,
+    Destination,
+    Opcode,
+    Region,
+    Source,
+    Table,
+    post_element_bytes,
+)
+from matloom.arch.numerics import Rounding
+from matloom.verification.fields import body_fields
+
+__all__ = ["draw", "settle", "steps"]
+
+_SMALL = (1, 1, 2, 3, 4, 7)
+
+#: Fields that have a meaning only with a flag, by the flag.
+_MEANT_WITH = {
+    "window": ("line", "first_output", "out_width", "out_height", "out_x_skip", "out_y_skip"),
+    "fill": ("fill_value",),
+    "words": ("low_byte", "high_byte"),
+    "product": ("factor_zero",),
+}
+
+
+def draw(generator: random.Random, config: Config, opcode: Opcode) -> dict[str, int]:
+    """Draw the fields of an instruction, all but addresses; `settle` makes them consistent."""
+    if opcode is Opcode.EXEC:
+        return _exec(generator, config)
+    if opcode is Opcode.POST:
+        return _post(generator, config)
+    return _transfer(generator, config, opcode)
+
+
+def settle(
+    generator: random.Random,
+    config: Config,
+    opcode: Opcode,
+    values: dict[str, int],
+    pinned: AbstractSet[str],
+) -> None:
+    """Make fields consistent in place, steps with counts: pinned ones change last.
+
+    What an instruction writes it writes once, because the order within one is not promised.
+    """
+    for flag, names in _MEANT_WITH.items():
+        if flag in values and flag not in pinned and not pinned.isdisjoint(names):
+            values[flag] = 1
+    if opcode is Opcode.EXEC:
+        _settle_exec(generator, config, values, pinned)
+    elif opcode is Opcode.POST:
+        _settle_post(generator, config, values, pinned)
+    else:
+        _settle_transfer(generator, config, opcode, values, pinned)
+
+
+def steps(config: Config, opcode: Opcode, values: dict[str, int]) -> int:
+    """Return about how many cycles an instruction takes."""
+    if opcode is Opcode.EXEC:
+        tiles = 1
+        for name in ("oc_blocks", "kernel_rows", "kernel_cols", "blocks"):
+            tiles *= values[name]
+        return tiles * max(
+            values["width"] * values["height"], config.tile_load_cycles, config.acc_update_latency
+        )
+    if opcode is Opcode.POST:
+        vectors = values["width"] * values["height"] * values["oc_blocks"]
+        return vectors * config.columns // config.lanes
+    row = (values["row_bytes"] << values["spread"]) // config.bus_bytes
+    return values["rows"] * values["planes"] * (row + 8)
+
+
+def _transfer(generator: random.Random, config: Config, opcode: Opcode) -> dict[str, int]:
+    store = opcode is Opcode.STORE
+    return {
+        "region": generator.choice(WRITABLE_REGIONS if store else tuple(Region)),
+        "fill": 0 if store else int(generator.random() < 0.2),
+        "fill_value": generator.randrange(256),
+        "spread": 0 if store else generator.choice((0, 0, generator.randint(0, 3))),
+        "row_bytes": generator.choice((1, 3, config.bus_bytes, generator.randint(1, 700))),
+        "rows": generator.choice(_SMALL),
+        "planes": generator.choice(_SMALL),
+    }
+
+
+def _settle_transfer(
+    generator: random.Random,
+    config: Config,
+    opcode: Opcode,
+    values: dict[str, int],
+    pinned: AbstractSet[str],
+) -> None:
+    values["spread"] = min(values["spread"], config.last_spread)
+    target, source = ("dram", "spad") if opcode is Opcode.STORE else ("spad", "dram")
+    extent = ((values["row_bytes"] - 1) << values["spread"]) + 1
+    row, plane = f"{target}_row_step", f"{target}_plane_step"
+    if row not in pinned:
+        values[row] = extent + generator.choice((0, 0, 1, 13))
+        if 1 < values["rows"] <= 1 << values["spread"]:
+            values[row] = generator.choice((values[row], 1))
+    if plane not in pinned:
+        span = (values["rows"] - 1) * values[row] + extent
+        values[plane] = span + generator.choice((0, 0, 5))
+        if row not in pinned and values["rows"] > 1 and generator.random() < 0.1:
+            # The rows of a plane lie between those of another.
+            values[plane] = extent
+            values[row] = (values["planes"] - 1) * extent + extent + generator.choice((0, 2))
+    _write_once(values, "rows", row, "planes", plane, extent, 1 << values["spread"])
+    loose = generator.choice((0, values["row_bytes"], values["row_bytes"] + 7))
+    steps = {
+        f"{source}_row_step": loose,
+        f"{source}_plane_step": generator.choice((0, values["rows"] * loose, 31)),
+    }
+    values |= {name: value for name, value in steps.items() if name not in pinned}
+
+
+def _write_once(
+    values: dict[str, int],
+    inner: str,
+    inner_step: str,
+    outer: str,
+    outer_step: str,
+    extent: int,
+    apart: int = 1,
+) -> None:
+    """Lower counts to 1 until no two rows of `extent` bytes meet; their bytes are `apart`."""
+
+    def separate(count: str, step: str, size: int) -> bool:
+        between = size == extent and values[step] == 1 and values[count] <= apart
+        return values[count] == 1 or values[step] >= size or between
+
+    def span(count: str, step: str) -> int:
+        return (values[count] - 1) * values[step] + extent
+
+    if separate(inner, inner_step, extent):
+        if separate(outer, outer_step, span(inner, inner_step)):
+            return
+        dense = separate(outer, outer_step, extent)
+        if dense and separate(inner, inner_step, span(outer, outer_step)):
+            return
+        values[outer] = 1
+        return
+    values[inner] = 1
+    if not separate(outer, outer_step, extent):
+        values[outer] = 1
+
+
+def _exec(generator: random.Random, config: Config) -> dict[str, int]:
+    rows = generator.choice((generator.randint(1, 12), generator.randint(1, 12), 40))
+    row_bytes = generator.choice((generator.randint(1, 150), generator.randint(1, 600)))
+    values = {
+        "mode": generator.choice((0, generator.choice(config.mode_numbers))),
+        "accumulate": generator.randint(0, 1),
+        "maximum": config.maximum * int(generator.random() < 0.2),
+        "weights_fixed": int(generator.random() < 0.2),
+        "input_rows": rows,
+        "input_row_bytes": row_bytes,
+        "first_row": generator.randint(-3, rows),
+        "first_byte": generator.randint(-20, row_bytes + 3),
+        "pad_value": generator.randint(-128, 127),
+        "width": generator.choice((1, 2, 3, 5, 8, 17)),
+        "height": generator.choice(_SMALL),
+        "x_step": generator.choice((0, 1, 3, config.rows, 65535)),
+        "y_step": generator.choice((0, 1, 2, 255)),
+        "kernel_rows": generator.choice(_SMALL),
+        "kernel_row_step": generator.choice((0, 1, 2, 255)),
+        "kernel_cols": generator.choice((1, 1, 2, 3)),
+        "kernel_col_step": generator.choice((0, 2, config.rows, 65535)),
+        "blocks": generator.choice((1, 1, 2, 4)),
+        "oc_blocks": generator.choice((1, 2, 3)),
+        "oc_step": generator.choice((0, config.columns, 65535)),
+        **dict.fromkeys(_MEANT_WITH["window"], 0),
+    }
+    if generator.random() < 0.3:
+        values |= _channels(generator, config)
+    values["window"] = config.has_windows * generator.randint(0, 1)
+    values |= _window(generator, values["width"])
+    if config.has_paired_windows:
+        values["paired"] = int(generator.random() < (0.5 if values["window"] else 0.1))
+        if values["window"] and values["paired"]:
+            values |= _paired_window(generator, config, row_bytes)
+    return values
+
+
+def _channels(generator: random.Random, config: Config) -> dict[str, int]:
+    """Draw an input of whole positions, of which EXEC reads some channels, as of an image."""
+    count = generator.choice((config.rows, 2 * config.rows, generator.randint(1, 80)))
+    positions = generator.choice((1, 2, 5))
+    return {
+        "input_row_bytes": count * positions,
+        "first_byte": count * generator.randint(-1, positions) + generator.randint(0, count - 1),
+        "x_step": count,
+        "kernel_col_step": generator.choice((count, 2 * count, 2 * count, count + 1)),
+        "oc_step": generator.choice((0, 0, config.columns, config.rows)),
+    }
+
+
+def _window(generator: random.Random, width: int) -> dict[str, int]:
+    """Draw a sliding window: mostly one that makes outputs, and now and then any."""
+    line = generator.choice((width, width, width + 1, generator.randint(0, 255)))
+    return {
+        "line": line,
+        "first_output": generator.choice((0, 2, line + 1, 2 * line + 2, generator.randint(0, 60))),
+        "out_width": generator.choice((width, max(width - 1, 0), generator.randint(0, 20))),
+        "out_height": generator.choice((*_SMALL, 0)),
+        "out_x_skip": generator.choice((0, 0, 1, 2, 3)),
+        "out_y_skip": generator.choice((0, 0, 1, 2, 3)),
+    }
+
+
+def _paired_window(generator: random.Random, config: Config, row_bytes: int) -> dict[str, int]:
+    """Draw the input of a window of blocks: mostly blocks that lie in their rows as a whole."""
+    size = config.paired_bytes
+    return {
+        "x_step": generator.choice((size, size, 3)),
+        "first_byte": size * generator.choice((0, 0, -1, generator.randint(-3, 3))),
+        "input_row_bytes": generator.choice((row_bytes, 2 * size, 3 * size, 5 * size - 1)),
+    }
+
+
+def _settle_exec(
+    generator: random.Random, config: Config, values: dict[str, int], pinned: AbstractSet[str]
+) -> None:
+    plain = [name for name, item in body_fields(Opcode.EXEC, config).items() if item.plain]
+    if values["mode"] and not pinned.isdisjoint(plain):
+        values["mode"] = 0
+    if values["mode"]:
+        values |= dict.fromkeys(plain, 0)
+    if not config.has_windows:
+        values["window"] = 0
+    if "input_pitch" not in pinned:
+        loose = generator.choice((0, 0, 1, 9, -values["input_row_bytes"]))
+        values["input_pitch"] = values["input_row_bytes"] + loose
+    if values["window"] and values.get("paired"):
+        unit = config.weight_boundary
+        values |= {name: values[name] // unit * unit for name in BLOCK_STEPS if name in values}
+        values["blocks"] = 1
+
+
+def _post(generator: random.Random, config: Config) -> dict[str, int]:
+    low = generator.choice((-128, -128, generator.randint(-128, 127)))
+    values = {
+        "source": generator.choice(tuple(Source)),
+        "destination": generator.choice(tuple(Destination)),
+        "rounding": generator.choice(config.roundings),
+        "pre_shift": generator.choice((0, 0, 20, generator.randint(0, 31))),
+        "channel_bias": generator.randint(0, 1),
+        "channel_scale": int(generator.random() < 0.3),
+        "bias": generator.choice((0, generator.randint(-(2**31), 2**31 - 1))),
+        "multiplier": generator.choice((0, 2**30, generator.randint(0, 2**31 - 1))),
+        "shift": generator.choice((0, -5, generator.randint(-31, 30))),
+        "output_zero": generator.randint(-128, 127),
+        "clamp_low": low,
+        "clamp_high": generator.choice((127, generator.randint(low, 127))),
+        "width": generator.choice((1, 2, 5, 16, 40)),
+        "height": generator.choice(_SMALL),
+        "oc_blocks": generator.choice((1, 2, 3, 5)),
+        "tail": generator.randint(1, config.columns),
+    }
+    if config.has_narrow:
+        values["pairs"] = generator.randint(0, 1)
+    if config.has_words:
+        values["words"] = generator.randint(0, 1)
+        values |= {side: generator.randrange(256) for side in _MEANT_WITH["words"]}
+    if config.tables:
+        values["table"] = generator.choice((*Table, Table.LOOK_UP))
+    if config.products:
+        values["product"] = generator.randint(0, 1)
+        values["factor_zero"] = generator.randint(-128, 127)
+    return values
+
+
+def _settle_post(
+    generator: random.Random, config: Config, values: dict[str, int], pinned: AbstractSet[str]
+) -> None:
+    if values["rounding"] == Rounding.FLOAT:
+        if values["pre_shift"] not in config.post_formats:
+            values["pre_shift"] = generator.choice(config.post_formats)
+        values |= {name: 0 for name in ("words", *BYTES_ONLY) if name in values}
+    elif values.get("words"):
+        values |= {name: 0 for name in BYTES_ONLY if name in values}
+    if values["destination"] == Destination.SPAD and values.get("table") == Table.FILL:
+        _settle_filling(generator, config, values)
+    position = (values["oc_blocks"] - 1) * config.columns + values["tail"]
+    position *= post_element_bytes(values)
+    writes = values["destination"] == Destination.SPAD and values.get("table") != Table.FILL
+    row_slack = generator.choice((0, 0, 11))
+    if "x_step" not in pinned:
+        apart = writes or generator.random() < 0.8
+        values["x_step"] = position + generator.choice((0, 0, 3)) if apart else 1
+    row = (values["width"] - 1) * values["x_step"] + position
+    for side in ("source_pitch", "dest_pitch"):
+        if side not in pinned:
+            values[side] = row + row_slack + generator.choice((0, 0, 0, 5))
+    if pinned.isdisjoint(("x_step", "dest_pitch")) and generator.random() < 0.1:
+        # The positions of a row lie between those of another.
+        values["dest_pitch"] = position
+        values["x_step"] = (values["height"] - 1) * position + position
+    for name in ("x_step", "source_pitch", "dest_pitch"):
+        # A result that is too small for its field lowers the count below.
+        values[name] = min(values[name], body_fields(Opcode.POST, config)[name].range[1])
+    if writes:
+        _write_once(values, "width", "x_step", "height", "dest_pitch", position)
+
+
+def _settle_filling(generator: random.Random, config: Config, values: dict[str, int]) -> None:
+    """Fill whole tables: what a vector's tail leaves in the table is anything."""
+    vectors = 256 // config.table_row_bytes
+    width = 1 << generator.randrange(vectors.bit_length())
+    height = 1 << generator.randrange((vectors // width).bit_length())
+    values |= {"width": width, "height": height, "oc_blocks": vectors // width // height}
+    values["tail"] = generator.randint(config.table_row_bytes, config.columns)

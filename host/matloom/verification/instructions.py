@@ -1,0 +1,249 @@
+"""Random legal instructions whose fields reach every boundary that the tables allow."""
+
+import functools
+import random
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from matloom.arch.config import Config
+from matloom.arch.instruction import Instruction, illegal_field
+from matloom.arch.isa import BLOCK_STEPS, FORMATS, AddressSpace, Opcode, Region
+from matloom.coverage.model import CROSSING, FIRST, LAST, Wish
+from matloom.coverage.sizes import extent_sizes, largest
+from matloom.program.verify import overlaps_itself
+from matloom.verification.draws import draw, settle, steps
+from matloom.verification.fields import (
+    body_fields,
+    boundary_value,
+    count_names,
+    sized_names,
+)
+
+__all__ = ["Space", "random_instruction", "wished_instruction"]
+
+#: How often a draw is repaired before another is made.
+_REPAIRS = 40
+
+#: How often it is tried to grant a wish with all else random, and with all else small.
+_GRANTS = 3
+
+_DRAM_PAGE = 4096
+
+#: Counts of weight tiles.
+_TILE_COUNTS = ("oc_blocks", "kernel_rows", "kernel_cols", "blocks")
+
+#: The bases of what is fetched before an instruction starts.
+_FETCHED = ("weight_addr", "param_addr")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Space:
+    """Where instructions may have their data.
+
+    Members
+    -------
+    regions:
+        Bytes of each region of external memory.
+    fetched, results:
+        First and end of the scratchpad bytes that weights and parameters come from, and of those
+        that POST writes: their fetch does not wait for POST.
+    """
+
+    config: Config
+    regions: Mapping[Region, int]
+    fetched: tuple[int, int]
+    results: tuple[int, int]
+
+    def bounds(self, memory: AddressSpace, base: str, values: Mapping[str, int]) -> tuple[int, int]:
+        """Return the first address that an extent may have, and the end."""
+        if memory is AddressSpace.DRAM:
+            return 0, self.regions.get(Region(values["region"]), 0)
+        if memory is AddressSpace.ACC:
+            return 0, self.config.acc_entries
+        if base in _FETCHED:
+            return self.fetched
+        return self.results if base == "dest_addr" else (0, self.config.spad_bytes)
+
+
+def random_instruction(
+    generator: random.Random, space: Space, opcode: Opcode, most_steps: int
+) -> dict[str, int]:
+    """Return fields of a legal instruction of about `most_steps` cycles at most.
+
+    Most instructions have a field or two at a boundary of what is legal: of its bits, or of what
+    fits in the memories. Addresses are the first and the last that fit, any, and such that a
+    bank, or a page of external memory, ends within.
+    """
+    while True:
+        values = draw(generator, space.config, opcode)
+        pinned = _pin(generator, space.config, opcode, values)
+        if _fit(generator, space, opcode, values, pinned, most_steps):
+            for _attempt in range(4):
+                if _place(generator, space, opcode, values):
+                    return values
+
+
+def wished_instruction(
+    generator: random.Random, space: Space, wish: Wish, most_steps: int
+) -> dict[str, int] | None:
+    """Return fields of a legal instruction as `random_instruction`, with what a wish wants.
+
+    All else is random where that fits, and small where it does not. Return None where the wish
+    cannot be granted in this space.
+    """
+    config, opcode = space.config, wish.opcode
+    fields = body_fields(opcode, config)
+    for attempt in range(2 * _GRANTS):
+        wanted = wish.fixed if attempt < _GRANTS else wish.small
+        values = {**draw(generator, config, opcode), **wanted}
+        # In other modes than i8xi8 a plain field is 0 whether it is pinned or not.
+        other = bool(wanted.get("mode"))
+        pinned = {name for name in wanted if not (other and fields[name].plain)}
+        if _fit(generator, space, opcode, values, pinned, most_steps):
+            for _again in range(4):
+                placed = _place(generator, space, opcode, values, wish)
+                if placed and wish.fixed.items() <= values.items():
+                    return values
+    return None
+
+
+@functools.cache
+def _bases(opcode: Opcode) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(extent.base for extent in FORMATS[opcode].extents))
+
+
+def _pin(
+    generator: random.Random, config: Config, opcode: Opcode, values: dict[str, int]
+) -> set[str]:
+    """Set up to three fields to boundary values; return their names."""
+    fields = body_fields(opcode, config)
+    names = [name for name in fields if name not in _bases(opcode)]
+    if opcode is Opcode.STORE:
+        # Its regions are those that may be written.
+        names.remove("region")
+    chosen = generator.sample(names, generator.choice((0, 0, 1, 1, 2, 3)))
+    for name in chosen:
+        values[name] = boundary_value(generator, fields[name], config)
+    pinned = set(chosen)
+    if not pinned.isdisjoint(_TILE_COUNTS) and "weights_fixed" in values:
+        # Of one weight tile, there may be as many steps as can be counted.
+        values["weights_fixed"] = generator.randint(0, 1)
+    return pinned
+
+
+def _fit(
+    generator: random.Random,
+    space: Space,
+    opcode: Opcode,
+    values: dict[str, int],
+    pinned: set[str],
+    most_steps: int,
+) -> bool:
+    """Lower fields in place until all is legal and fits: now and then pinned ones first."""
+    config = space.config
+
+    def fits(changed: Mapping[str, int]) -> bool:
+        candidate = {**values, **changed}
+        if steps(config, opcode, candidate) > most_steps:
+            return False
+        return all(
+            size <= end - first
+            for key, size in extent_sizes(opcode, candidate, config).items()
+            for first, end in [space.bounds(*key, candidate)]
+        )
+
+    counts = count_names(opcode, config)
+    reduce_first = generator.random() < 0.4
+    for _repair in range(_REPAIRS):
+        settle(generator, config, opcode, values, pinned)
+        if fits({}):
+            return True
+        free = [name for name in counts if name not in pinned and values[name] > 1]
+        if free and not (reduce_first and pinned):
+            values[generator.choice(free)] = 1
+            continue
+        reduce_first = False
+        sized = sorted(pinned & sized_names(opcode, config))
+        for name in generator.sample(sized, len(sized)):
+            low = body_fields(opcode, config)[name].limits(config)[0]
+            fits_with = functools.partial(_with, fits, name)
+            values[name] = largest(low, values[name], fits_with)
+    return False
+
+
+def _with(fits: Callable[[Mapping[str, int]], bool], name: str, value: int) -> bool:
+    return fits({name: value})
+
+
+def _place(
+    generator: random.Random,
+    space: Space,
+    opcode: Opcode,
+    values: dict[str, int],
+    wish: Wish | None = None,
+) -> bool:
+    """Choose the base of every extent in place; return whether the instruction is legal so."""
+    config = space.config
+    fields = body_fields(opcode, config)
+    for name in _bases(opcode):
+        # Where no extent applies, any address is legal.
+        unit = _boundary(name, values, config)
+        values[name] = boundary_value(generator, fields[name], config) // unit * unit
+    sizes = extent_sizes(opcode, values, config)
+    for (memory, base), size in sizes.items():
+        low, high = space.bounds(memory, base, values)
+        if not size:
+            low, high = space.bounds(memory, "", values)
+        wanted = wish.place if wish and wish.base == base else None
+        place = _base(generator, (low, high), size, _unit(config, memory), wanted)
+        values[base] = place // (unit := _boundary(base, values, config)) * unit
+        if values[base] < low:
+            return False
+    both = {(AddressSpace.SPAD, "source_addr"), (AddressSpace.SPAD, "dest_addr")} <= sizes.keys()
+    if both and generator.random() < 0.3:
+        _put_in_place(space, values, wish)
+    instruction = Instruction(opcode, values)
+    return illegal_field(instruction, config) is None and not overlaps_itself(instruction, config)
+
+
+def _put_in_place(space: Space, values: dict[str, int], wish: Wish | None) -> None:
+    """Let a POST write where it reads; of a wish for its source, read where it writes."""
+    first, end = space.results
+    source, pitch = values["source_addr"], values["source_pitch"]
+    wished = wish is not None and "source_pitch" in wish.fixed
+    span = (values["height"] - 1) * pitch + (values["width"] - 1) * values["x_step"]
+    if not wished:
+        values |= {"source_addr": values["dest_addr"], "source_pitch": values["dest_pitch"]}
+    elif first <= source and source + span + 4 * values["oc_blocks"] * space.config.columns <= end:
+        values |= {"dest_addr": source, "dest_pitch": pitch}
+
+
+def _boundary(base: str, values: Mapping[str, int], config: Config) -> int:
+    """Return what a base is a multiple of."""
+    paired = values.get("window") and values.get("paired")
+    if base == "weight_addr" or (paired and base in BLOCK_STEPS):
+        return config.weight_boundary
+    return 1
+
+
+def _unit(config: Config, memory: AddressSpace) -> int:
+    """Return the bytes or entries of a bank, or of a page."""
+    return {
+        AddressSpace.SPAD: config.bank_bytes,
+        AddressSpace.ACC: config.acc_entries // 2,
+        AddressSpace.DRAM: _DRAM_PAGE,
+    }[memory]
+
+
+def _base(
+    generator: random.Random, bounds: tuple[int, int], size: int, unit: int, wanted: str | None
+) -> int:
+    """Return a first address within bounds: first, last, any, or near the end of a bank."""
+    low, high = bounds
+    last = high - size
+    boundary = unit * generator.randint(low // unit, high // unit)
+    crossing = boundary - generator.choice((0, size, generator.randint(0, size)))
+    chosen = generator.choice((low, last, generator.randint(low, last), crossing, crossing))
+    if wanted is not None:
+        chosen = {FIRST: low, LAST: last, CROSSING: crossing}[wanted]
+    return min(max(chosen, low), last)

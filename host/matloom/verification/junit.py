@@ -1,0 +1,51 @@
+"""The report of a verification as JUnit XML, which continuous integration reads."""
+
+from xml.etree import ElementTree
+
+from matloom.verification.verdicts import FAILED, PASSED, Case, Step, Verification
+
+__all__ = ["to_junit"]
+
+#: Verdicts that are a pass; all but those and failures count as skipped, with their reason.
+_GOOD = (PASSED, "PROVEN")
+
+
+def to_junit(verification: Verification) -> str:
+    """Return a test suite for each step, with a test case for it and for each of its proofs."""
+    root = ElementTree.Element("testsuites", name=f"matloom verify {verification.name}")
+    for step in verification.steps:
+        whole = Case(
+            name=step.name, verdict=step.verdict, detail=step.sentence, seconds=step.seconds
+        )
+        cases = [*step.cases, whole]
+        suite = ElementTree.SubElement(
+            root,
+            "testsuite",
+            name=step.name,
+            timestamp=verification.started.isoformat(timespec="seconds"),
+            time=f"{step.seconds:g}",
+            tests=str(len(cases)),
+            errors="0",
+            failures=str(sum(case.verdict == FAILED for case in cases)),
+            skipped=str(sum(case.verdict not in (*_GOOD, FAILED) for case in cases)),
+        )
+        for case in cases:
+            _add(suite, step, case)
+    ElementTree.indent(root)
+    return ElementTree.tostring(root, "unicode", xml_declaration=True) + "\n"
+
+
+def _add(suite: ElementTree.Element, step: Step, case: Case) -> None:
+    found = ElementTree.SubElement(
+        suite,
+        "testcase",
+        classname=f"matloom.verify.{step.name}",
+        name=case.name,
+        time=f"{case.seconds:g}",
+    )
+    told = f"{case.verdict}: {case.detail}"
+    if case.verdict == FAILED:
+        failure = ElementTree.SubElement(found, "failure", message=told)
+        failure.text = "\n".join(step.lines)
+    elif case.verdict not in _GOOD:
+        ElementTree.SubElement(found, "skipped", message=told)

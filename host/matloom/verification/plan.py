@@ -1,0 +1,90 @@
+"""What a verification can do here, how long that should take, and in which order it goes."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from matloom.arch.config import Config
+from matloom.toolchain.find_verilator import find_verilator
+from matloom.toolchain.process import ToolError
+from matloom.verification.regression import why_no_regression
+from matloom.verification.verdicts import STEPS, Verification
+
+__all__ = ["ON_CHIP", "Prover", "expected_seconds", "lacking", "place", "why_no_simulator"]
+
+#: Steps that need the simulated chip.
+ON_CHIP = ("coverage", "streams")
+
+#: Why a step is not taken that nobody asked for.
+_LEFT_OUT = "left out by --only"
+
+#: Multipliers of the configuration that was measured, `nano`.
+_MULTIPLIERS = 16
+
+#: Seconds for a point of coverage at `nano`, on an idle core. A simulated array takes time in
+#: proportion to its multipliers, and so does functional coverage: `nano` 40 s, `reference` 12
+#: minutes.
+_POINT = 0.011
+
+#: Seconds of the testbenches at `nano` with their build, which grow more slowly.
+_TESTBENCHES = 90.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prover:
+    """Proves claims of a configuration.
+
+    Members
+    -------
+    run:
+        Proves what some minutes suffice for: `matloom_rtl.formal.run`.
+    expected:
+        Returns about how many seconds all claims take.
+    """
+
+    run: Callable[..., list[Any]]
+    expected: Callable[[Config], float]
+
+
+def why_no_simulator() -> str:
+    """Return what Verilator lacks on this machine, or an empty text."""
+    try:
+        find_verilator()
+    except ToolError as error:
+        return str(error)
+    return ""
+
+
+def lacking(verification: Verification, prover: Prover | str) -> dict[str, str]:
+    """Return of each step why it cannot be taken; an empty text where it can."""
+    no_simulator = why_no_simulator()
+    found = dict.fromkeys(STEPS, no_simulator)
+    found["regression"] = no_simulator or why_no_regression()
+    found["proofs"] = prover if isinstance(prover, str) else ""
+    only = set(verification.only or STEPS)
+    if only & set(ON_CHIP):
+        only.add("simulator")
+    return {name: found[name] if name in only else _LEFT_OUT for name in STEPS}
+
+
+def expected_seconds(
+    verification: Verification, prover: Prover | str, lacking: Mapping[str, str]
+) -> dict[str, float]:
+    """Return the seconds that should complete each step which has an end and can be taken."""
+    config, expected = verification.config, {}
+    size = max(1.0, config.rows * config.columns / _MULTIPLIERS)
+    if not lacking["coverage"]:
+        points = sum(map(len, verification.coverage.model.points.values()))
+        expected["coverage"] = _POINT * points * size
+    if not lacking["regression"]:
+        expected["regression"] = _TESTBENCHES * size**0.5
+    if not lacking["proofs"] and isinstance(prover, Prover):
+        expected["proofs"] = prover.expected(config)
+    return expected
+
+
+def place(name: str, expected: Mapping[str, float]) -> tuple[int, float]:
+    """Return where in the order of a run a step belongs: the shorter sooner, streams last."""
+    if name in ("verilog", "simulator"):
+        return STEPS.index(name), 0.0
+    return (3, 0.0) if name == "streams" else (2, expected.get(name, 0.0))

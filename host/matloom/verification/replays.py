@@ -1,0 +1,139 @@
+"""Runs a check that failed again, and writes the waves of the run that failed."""
+
+import shlex
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from matloom.arch.config import Config
+from matloom.arch.csr import register
+from matloom.arch.memory import load_memory
+from matloom.coverage.coverage import Coverage
+from matloom.device.covered import CoveredTransport
+from matloom.device.rtl import MemoryTiming, RtlTransport
+from matloom.device.waves import Waves
+from matloom.errors import UserError
+from matloom.verification.checks import CHECKS, check_stream
+from matloom.verification.pair import Pair
+from matloom.verification.steered import steered_streams
+
+__all__ = ["Replay", "how_to_replay", "memory_bytes", "replay", "timing_of"]
+
+#: The check of streams that are steered towards missing points, which has a number more.
+_STEERED = "coverage"
+
+_CONTROL, _START = register("CONTROL").offset, 1
+
+
+def memory_bytes(config: Config) -> int:
+    """Return room for three regions that each hold the scratchpad, and for commands."""
+    return max(1 << 22, 4 * (config.spad_bytes + (1 << 16)))
+
+
+def timing_of(stall: str, seed: int) -> MemoryTiming:
+    """Return a timing for one of `coverage.model.STALLS`."""
+    return {
+        "steady": MemoryTiming(),
+        "withheld": MemoryTiming(stall_per_1024=300, latency_jitter=40, seed=seed),
+        "slow": MemoryTiming(memory=load_memory("sdram-16")),
+    }[stall]
+
+
+def how_to_replay(check: str, seed: int, number: int | None, source: str) -> list[str]:
+    """Return lines that tell the command which runs a check again, for a step that failed."""
+    what = f"{check}:{seed}" if number is None else f"{check}:{seed}:{number}"
+    words = ["matloom", "replay", what, "--config", source, "--waves", "failing.vcd"]
+    return ["it fails again, and leaves waves of the run that fails, by:", shlex.join(words)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Replay:
+    """A check, its seed, and of steered streams the number of the one that failed."""
+
+    check: str
+    seed: int
+    number: int = 0
+
+    @classmethod
+    def parse(cls, text: str) -> "Replay":
+        """Return what CHECK:SEED or coverage:SEED:NUMBER names; raise `UserError`."""
+        check, *numbers = text.split(":")
+        known = {**dict.fromkeys(CHECKS, 1), _STEERED: 2}
+        if known.get(check) != len(numbers) or not all(each.isdecimal() for each in numbers):
+            raise UserError(
+                f"a check must be {', '.join(CHECKS)} with :SEED, or {_STEERED}:SEED:NUMBER, "
+                f"not {text!r}",
+                hint="take the command that the report of matloom verify prints",
+            )
+        return cls(check=check, seed=int(numbers[0]), number=int(numbers[-1]))
+
+
+class _Traced(RtlTransport):
+    """A chip that counts its runs, and traces from one of them on."""
+
+    def __init__(self, config: Config, waves: Path | None, first_run: int) -> None:
+        self.runs, self._first_run = 0, first_run
+        self._waves = None if waves is None else Waves.of(waves)
+        super().__init__(config, memory_bytes(config), check_bus=True)
+
+    def _load(self, config: Config, trace: str, on_line: Callable[[str], None] | None) -> Any:
+        return super()._load(config, self._waves.format if self._waves else "", on_line)
+
+    def write32(self, address: int, value: int) -> None:
+        if (address, value) == (_CONTROL, _START):
+            self.runs += 1
+            if self._waves is not None and self.runs == self._first_run:
+                self._trace(self._waves)
+        super().write32(address, value)
+
+
+def replay(config: Config, failed: Replay, waves: Path | None, say: Callable[[str], None]) -> None:
+    """Run a check from its first state, and raise what it raises.
+
+    With `waves` it runs twice: once to find the run that fails, and once to write that as VCD.
+    """
+    body = _steered(config, failed, say) if failed.check == _STEERED else _check(failed)
+    chip = _Traced(config, None, 0)
+    try:
+        body(Pair.of(chip, config))
+    except Exception as error:
+        if waves is None:
+            raise
+        say(f"run {chip.runs} failed: {error}")
+    else:
+        return
+    finally:
+        chip.close()
+    say(f"once more, with waves of run {chip.runs}")
+    chip = _Traced(config, waves, chip.runs)
+    try:
+        body(Pair.of(chip, config))
+    finally:
+        chip.close()
+
+
+def _check(failed: Replay) -> Callable[[Pair], object]:
+    return lambda pair: CHECKS[failed.check](pair, failed.seed)
+
+
+def _steered(config: Config, failed: Replay, say: Callable[[str], None]) -> Callable[[Pair], None]:
+    """Draw the steered stream with its number: which it is follows from what those before reach."""
+    chip = CoveredTransport(config, memory_bytes(config), check_bus=True, state_seed=failed.seed)
+    coverage, pair = Coverage(config), Pair.of(chip, config)
+    chip.coverage = coverage
+    for number, steered in enumerate(steered_streams(coverage, failed.seed)):
+        if number == failed.number:
+            break
+        if number % 20 == 0:
+            say(f"drawing stream {number} of {failed.number}")
+        chip.set_timing(timing_of(steered.stall, number))
+        check_stream(pair, steered.stream, number)
+        chip.count()
+    chip.close()
+
+    def body(pair: Pair) -> None:
+        pair.chip.set_timing(timing_of(steered.stall, failed.number))
+        check_stream(pair, steered.stream, failed.number)
+
+    return body

@@ -1,0 +1,157 @@
+"""Random streams that are steered towards points of functional coverage that are missing."""
+
+import random
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from matloom.arch.config import Config
+from matloom.arch.instruction import Instruction
+from matloom.arch.isa import UNITS, Opcode, Region
+from matloom.coverage.coverage import Coverage
+from matloom.coverage.model import STALLS, Wish
+from matloom.coverage.points import Window, fields_reached
+from matloom.coverage.variants import kind_of, least, variants
+from matloom.verification.instructions import Space, wished_instruction
+from matloom.verification.random_programs import REGION_BYTES, Draw, Stream, random_stream
+
+__all__ = ["Steered", "steered_streams"]
+
+#: Wishes that a stream grants at most.
+_WISHES = 24
+
+#: About how many cycles a wished instruction may take, if it can be had so, and at most: enough
+#: for the last value of any count.
+_FEW_STEPS, _MOST_STEPS = 1500, 200_000
+
+#: Of the instructions around a pair.
+_SHORT, _LONG = 64, 4000
+
+#: Of so many streams each group has this share, while points of it are missing.
+_SHARES = {"field": 6, "flight": 2, "wait": 1}
+
+#: Instructions of a stream whose waits reach back as far as their fields do.
+_FAR = 600
+
+
+@dataclass(frozen=True, kw_only=True)
+class Steered:
+    """A stream, and how external memory is to answer while it runs: one of `STALLS`."""
+
+    stream: Stream
+    stall: str
+
+
+def steered_streams(coverage: Coverage, seed: int) -> Iterator[Steered]:
+    """Yield streams towards what is missing whenever one is asked for, until nothing is.
+
+    Most grant wishes for fields and addresses under one stall; the rest are pairs of instructions
+    that are missing, and long streams for waits that reach far back. A group with a point that is
+    hard to reach keeps no other from its share.
+    """
+    generator = random.Random(f"steered {seed} {coverage.config.digest}")
+    while missing := coverage.missing():
+        number = generator.getrandbits(32)
+        groups = coverage.model.points
+        lacking = set(missing)
+        lacks = {
+            name: [each for each in points if each in lacking] for name, points in groups.items()
+        }
+        stall = generator.choice(STALLS)
+        wanted = [name for name, weight in _SHARES.items() for _ in range(weight) if lacks[name]]
+        match generator.choice(wanted or [""]):
+            case "field":
+                stall = generator.choice(lacks["field"]).rsplit(" ", 1)[1]
+                wishes = [
+                    each[: -len(stall) - 1] for each in lacks["field"] if each.endswith(f" {stall}")
+                ]
+                stream = _granting(number, coverage, wishes)
+            case "flight":
+                stream = _pairing(number, coverage, lacks["flight"])
+            case "wait":
+                stream = random_stream(number, coverage.config, _FAR, most_steps=_SHORT)
+            case _:
+                stream = random_stream(number, coverage.config)
+        yield Steered(stream=stream, stall=stall)
+
+
+def _granting(seed: int, coverage: Coverage, points: list[str]) -> Stream:
+    """Return a stream for some of the points of fields, named without the stall."""
+    config, generator = coverage.config, random.Random(seed)
+    large = max(REGION_BYTES, config.spad_bytes + 8192)
+    draw = _SteeredDraw(seed, config, generator.choice((REGION_BYTES, large)))
+    some = generator.sample(points, min(len(points), 3 * _WISHES))
+    return draw.granting({point: coverage.model.wishes[point] for point in some})
+
+
+def _pairing(seed: int, coverage: Coverage, points: list[str]) -> Stream:
+    """Return a stream with some pairs of instructions."""
+    config, generator = coverage.config, random.Random(seed)
+    kinds: dict[str, list[Wish]] = {}
+    for unit in UNITS:
+        for variant in variants(unit, config):
+            small = least(variant, config)
+            wish = Wish(opcode=unit, fixed=dict(variant.fixed), small=small)
+            kinds.setdefault(kind_of(unit, variant.fixed), []).append(wish)
+    pairs = []
+    for point in generator.sample(points, min(len(points), _WISHES // 4)):
+        word = " then " if " then " in point else " overtakes "
+        first, second = point.split(word)
+        if word == " overtakes ":
+            first, second = second, first
+        pairs.append((generator.choice(kinds[first]), generator.choice(kinds[second])))
+    return _SteeredDraw(seed, config).pairing(pairs)
+
+
+class _SteeredDraw(Draw):
+    """Makes one stream with wished instructions in it."""
+
+    def __init__(self, seed: int, config: Config, region_bytes: int = REGION_BYTES):
+        super().__init__(seed, config, region_bytes)
+        # Where nothing is fetched before POST has ended, POST may write everywhere.
+        self._fetches = self.random.random() < 0.7
+        if not self._fetches:
+            size = config.spad_bytes
+            self.space = Space(
+                config=config, regions=self.space.regions, fetched=(0, 0), results=(0, size)
+            )
+
+    def granting(self, wishes: Mapping[str, Wish]) -> Stream:
+        """Return a stream for points and the wishes that reach them."""
+        self._begin()
+        granted, reached = 0, set[str]()
+        for point, wish in wishes.items():
+            if granted == _WISHES:
+                break
+            if point not in reached and self._grant(wish, _MOST_STEPS, reached, point):
+                granted += 1
+        return self._end(_SHORT)
+
+    def pairing(self, pairs: list[tuple[Wish, Wish]]) -> Stream:
+        """Return a stream of pairs, the second of each shorter than the first."""
+        self._begin()
+        for first, second in pairs:
+            self._grant(first, _LONG, set(), "")
+            self._grant(second, _SHORT, set(), "")
+        return self._end(_SHORT)
+
+    def _grant(self, wish: Wish, most_steps: int, reached: set[str], point: str) -> bool:
+        """Append a wished instruction, if it can be had; note what it reaches."""
+        if not self._fetches and wish.opcode is Opcode.EXEC:
+            return False
+        if not self._fetches and wish.opcode is Opcode.POST:
+            free = {"channel_bias": 0, "channel_scale": 0}
+            if any(wish.fixed.get(name) for name in free):
+                return False
+            wish = Wish(**{**vars(wish), "fixed": {**wish.fixed, **free}})
+        room, values = self._room(), None
+        for budget in (min(most_steps, _FEW_STEPS), most_steps):
+            values = values or wished_instruction(self.random, room, wish, budget)
+        if values is None:
+            return False
+        windows: dict[Region, Window] = {each: (0, size) for each, size in room.regions.items()}
+        found = set(fields_reached(Instruction(wish.opcode, values), self.config, windows))
+        if point and point not in found:
+            return False
+        self._append_values(wish.opcode, values)
+        reached |= found
+        return True

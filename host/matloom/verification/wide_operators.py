@@ -1,0 +1,132 @@
+"""Random networks of one operator, in each of which one quantity is far from the usual."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from math import prod
+from typing import TypeVar
+
+from matloom.ir.graph import Graph, Op, Tensor
+from matloom.ir.work import macs
+from matloom.verification.random_operators import KINDS, WEIGHTED, Instances
+
+__all__ = ["WINDOWED", "WideOperators"]
+
+Item = TypeVar("Item")
+
+#: Operators that have most to be wide in: they deserve a larger share.
+WINDOWED = (
+    *(Op.CONV_2D, Op.DEPTHWISE_CONV_2D, Op.AVERAGE_POOL_2D, Op.MAX_POOL_2D),
+    *(Op.CONV_2D, Op.DEPTHWISE_CONV_2D, Op.FULLY_CONNECTED),
+)
+
+#: What may be wide, of any operator, and of those that have it.
+_QUANTITIES = ("length", "channels", "zero")
+_MORE = {
+    "convolution": ("kernel", "strides", "dilations", "scale", "bias"),
+    "dense": ("scale", "bias"),
+    "pooling": ("kernel", "strides"),
+    "transposed_convolution": ("scale", "bias"),
+}
+
+#: Lengths and numbers of channels: across blocks of 64 and fields of 8 bits, up to the last value
+#: of a field of 12 bits.
+_LENGTHS = (63, 64, 65, 127, 200, 255, 256, 257, 511, 600, 1000, 1024, 2000, 4094, 4095)
+
+#: Sides of kernels, strides and dilations, up to the last value of a field of 8 bits.
+_STEPS = (6, 7, 8, 15, 16, 33, 64, 127, 254, 255)
+
+#: Elements that a tensor may have, more or less, and how long an axis but the last may be then.
+_ELEMENTS, _ROWS = 8_000, 257
+
+#: Multiply-accumulates that a layer may have: one in a hundred that are drawn has more, up to 87
+#: million, whose programs need more than the memory of a simulated chip, and whose runs minutes.
+_MACS = 1_000_000
+
+
+class WideOperators(Instances):
+    """A generator as `Instances`, for the engine: one quantity is wide, all others are small.
+
+    Lengths of an axis, channels, kernels, strides and dilations reach the ends of their fields as
+    far as a layer of a million multiply-accumulates goes; output scales make shifts of all kinds;
+    biases take 32 bits; zero points are the first or the last.
+    """
+
+    def __init__(self, seed: int | Sequence[int], dtype: str = "int8") -> None:
+        super().__init__(seed, dtype, engine=True)
+        self._wide, self._left = "", 0
+
+    def make(self, op: Op) -> Graph:
+        """Return a network of one operator, which `verify` accepts."""
+        graph = self._draw(op)
+        while macs(graph, graph.nodes[0]) > _MACS:
+            graph = self._draw(op)
+        return graph
+
+    def _draw(self, op: Op) -> Graph:
+        self._wide = self._any_of((*_QUANTITIES, *_MORE.get(KINDS[op], ())))
+        # Which of the lengths that are drawn is the long one.
+        self._left = self._integer(0, 3)
+        return super().make(op)
+
+    def _is_turn(self, quantity: str) -> bool:
+        """Return True once in a network that is wide in a quantity, at a random time."""
+        if self._wide != quantity:
+            return False
+        self._left -= 1
+        return self._left == -1
+
+    def _any_of(self, values: Sequence[Item]) -> Item:
+        return values[self._integer(0, len(values) - 1)]
+
+    def _length(self, most: int) -> int:
+        return self._any_of(_LENGTHS) if self._is_turn("length") else self._integer(1, min(most, 4))
+
+    def _channels(self, most: int) -> int:
+        return self._any_of(_LENGTHS) if self._is_turn("channels") else self._integer(1, 9)
+
+    def _shape(self, rank: int | None = None, longest: int = 6) -> tuple[int, ...]:
+        *rows, last = super()._shape(rank, longest)
+        shape = [*(min(each, _ROWS) for each in rows), last]
+        while prod(shape) > _ELEMENTS:
+            # The long one stays.
+            axis = shape.index(min(each for each in shape if each > 1))
+            shape[axis] //= 2
+        return tuple(shape)
+
+    def _matrix(self, rows: int) -> tuple[int, int]:
+        return self._length(rows), self._length(50)
+
+    def _pair_of(self, quantity: str, most: int) -> tuple[int, int]:
+        pair = self._pair(1, min(most, 3))
+        if self._wide != quantity:
+            return pair
+        long = self._any_of(_STEPS)
+        return (long, pair[1]) if self._integer(0, 1) else (pair[0], long)
+
+    def _kernel(self, most: int) -> tuple[int, int]:
+        return self._pair_of("kernel", most)
+
+    def _strides(self) -> tuple[int, int]:
+        return self._pair_of("strides", 3)
+
+    def _dilations(self) -> tuple[int, int]:
+        return self._pair_of("dilations", 2)
+
+    def _bias_reach(self) -> int:
+        return 2**31 - 1 if self._wide == "bias" else super()._bias_reach()
+
+    def _tensor(
+        self, name: str, shape: tuple[int, ...], dtype: str = "", scale: float | None = None
+    ) -> Tensor:
+        tensor = super()._tensor(name, shape, dtype, scale)
+        if self._wide != "zero" or tensor.dtype != "int8" or tensor.quantisation is None:
+            return tensor
+        zero = (self._any_of((-128, 127)),)
+        return replace(tensor, quantisation=replace(tensor.quantisation, zero_point=zero))
+
+    def _output(self, op: Op, given: Tensor, shape: tuple[int, ...], at: int) -> Tensor:
+        tensor = super()._output(op, given, shape, at)
+        if self._wide != "scale" or op not in WEIGHTED or tensor.quantisation is None:
+            return tensor
+        scale = (tensor.scale * 2.0 ** self._integer(-20, 20),)
+        return replace(tensor, quantisation=replace(tensor.quantisation, scale=scale))

@@ -1,0 +1,144 @@
+"""Graphs in which each convolution reads the one before, and whether their programs are exact."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Self
+
+import numpy as np
+
+from matloom.arch.config import Config
+from matloom.arch.instruction import Instruction
+from matloom.arch.isa import Opcode
+from matloom.compiler import CompileOptions, compile_network
+from matloom.device.model.transport import ModelTransport
+from matloom.device.open import open_device
+from matloom.ir.attributes import Activation, Conv2D, DepthwiseConv2D, Padding
+from matloom.ir.graph import Graph, Node, Op, Tensor
+from matloom.ir.shapes import same_padding
+from matloom.kernels.interpreter import interpret
+from matloom.program import EngineStep, Program
+from matloom.program.instruction_table import unpack_all
+from matloom.program.verify import verify_program
+from matloom.runtime import load
+from matloom.verification.random_operators import Instances
+
+__all__ = ["Chain", "exact_programs", "executes"]
+
+
+class Chain:
+    """A graph in which each convolution reads the one before."""
+
+    def __init__(self, shape: tuple[int, ...], seed: int = 0):
+        self.instances = Instances(seed)
+        self.tensors = {0: self.instances._tensor("input", shape)}
+        self.nodes: list[Node] = []
+        self.last = 0
+
+    def convolve(self, outputs: int, kernel: int = 1, stride: int = 1, *, width: int = 0) -> Self:
+        """Add a convolution that pads for the size of the image by the stride; 0 for a square."""
+        taps = (kernel, width or kernel)
+        padding = same_padding(self._size, taps, (stride, stride))
+        attributes = Conv2D(
+            stride=(stride, stride), dilation=(1, 1), padding=padding, activation=Activation.RELU
+        )
+        weights = self.instances._weights((outputs, *taps, self.shape[3]), 0)
+        return self._add(Op.CONV_2D, attributes, weights)
+
+    def halve(self, *, stride: tuple[int, int] = (2, 2), padding: Padding | None = None) -> Self:
+        """Add a depthwise layer of 3x3 taps."""
+        padding = same_padding(self._size, (3, 3), stride) if padding is None else padding
+        attributes = DepthwiseConv2D(
+            stride=stride,
+            dilation=(1, 1),
+            padding=padding,
+            activation=Activation.RELU,
+            depth_multiplier=1,
+        )
+        weights = self.instances._weights((1, 3, 3, self.shape[3]), 3)
+        return self._add(Op.DEPTHWISE_CONV_2D, attributes, weights)
+
+    def look_up(self) -> Self:
+        """Add HARD_SWISH, which becomes a table of the layer before."""
+        data = replace(self.tensors[self.last], name="t0", data=None)
+        made = self.instances.network(Op.HARD_SWISH, [data], None).tensors[1]
+        number = len(self.tensors)
+        self.tensors[number] = replace(made, name=f"tensor_{number}")
+        index = len(self.nodes)
+        node = Node(op=Op.HARD_SWISH, inputs=(self.last,), outputs=(number,), index=index)
+        self.nodes.append(node)
+        self.last = number
+        return self
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of the last tensor."""
+        return self.tensors[self.last].shape
+
+    @property
+    def _size(self) -> tuple[int, int]:
+        _images, height, width, _channels = self.shape
+        return height, width
+
+    def _add(self, op: Op, attributes: Conv2D | DepthwiseConv2D, weights: Tensor) -> Self:
+        bias = self.instances._bias(weights.shape[3 if weights.shape[0] == 1 else 0])
+        data = replace(self.tensors[self.last], data=None)
+        given = [replace(each, name=f"t{at}") for at, each in enumerate((data, weights, *bias))]
+        made = self.instances.network(op, given, attributes).tensors[len(given)]
+        first = len(self.tensors)
+        for number, tensor in enumerate((weights, *bias, made), first):
+            self.tensors[number] = replace(tensor, name=f"tensor_{number}")
+        constants = range(first, first + 1 + len(bias))
+        node = Node(
+            op=op,
+            inputs=(self.last, *constants),
+            outputs=(constants.stop,),
+            attributes=attributes,
+            index=len(self.nodes),
+        )
+        self.nodes.append(node)
+        self.last = constants.stop
+        return self
+
+    def graph(self, *more: int) -> Graph:
+        """Return the graph; its outputs are the last tensor and some others."""
+        outputs = (self.last, *more)
+        return Graph(
+            name="chain",
+            inputs=(0,),
+            outputs=outputs,
+            tensors=self.tensors,
+            nodes=tuple(self.nodes),
+        )
+
+
+def executes(program: Program) -> list[Instruction]:
+    """Return the EXECs of a program."""
+    (step,) = program.steps
+    assert isinstance(step, EngineStep)
+    return [each for each in unpack_all(program.commands(step)) if each.opcode is Opcode.EXEC]
+
+
+def exact_programs(graph: Graph, config: Config, seeds: Iterable[int | None]) -> list[Program]:
+    """Return a graph's programs in several tilings; each must give what the interpreter gives.
+
+    Raises
+    ------
+    AssertionError
+        A result differs.
+    """
+    noise = np.random.default_rng(0)
+    given = noise.integers(-128, 128, graph.tensors[0].shape).astype(np.int8)
+    expected, programs = interpret(graph, {0: given}), []
+    for seed in seeds:
+        program = compile_network(graph, config, CompileOptions(tiling_seed=seed))
+        verify_program(program)
+        device = open_device("model", config)
+        assert isinstance(device.transport, ModelTransport)
+        # What nobody writes must not matter.
+        device.transport.engine.spad[:] = noise.integers(0, 256, config.spad_bytes)
+        results = load(program, device).run({graph.tensors[0].name: given})
+        results = results if isinstance(results, dict) else {"": results}
+        for number, found in zip(graph.outputs, results.values(), strict=True):
+            np.testing.assert_array_equal(found, expected[number])
+        programs.append(program)
+    return programs

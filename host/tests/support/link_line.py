@@ -1,0 +1,130 @@
+"""A line to a device of the host link, and what goes over it: for tests of either end."""
+
+import random
+from typing import Protocol
+
+from matloom.arch.link import Request
+from matloom.device.link_transport import LinkTransport
+from support.noisy_line import Noise
+
+__all__ = ["NOISES", "Device", "Line", "Target", "campaign"]
+
+#: Bits a second.
+_BAUD = 1_000_000
+
+#: Lines, by name: the probabilities of `Noise`.
+NOISES: dict[str, dict[str, float]] = {
+    "quiet": {},
+    "changed": {"changed": 1e-3},
+    "dropped": {"dropped": 1e-3},
+    "repeated": {"repeated": 1e-3},
+    "all": {"changed": 4e-4, "dropped": 3e-4, "repeated": 3e-4},
+}
+
+
+class Device(Protocol):
+    """What is at the end of a line."""
+
+    def feed(self, data: bytes) -> bytes:
+        """Take bytes from the line; return those that answer them."""
+
+
+class Target:
+    """Two kilobytes of registers and sixteen of memory."""
+
+    memory_base, memory_bytes = 0x1000, 0x4000
+
+    def __init__(self) -> None:
+        self.registers: dict[int, int] = {}
+        self.memory = bytearray(self.memory_bytes)
+
+    def read32(self, address: int) -> int:
+        """Return a register; `OSError` where there is none."""
+        if address >= 0x800:
+            raise OSError("no register")
+        return self.registers.get(address, 0)
+
+    def write32(self, address: int, value: int) -> None:
+        """Set a register; `OSError` where there is none."""
+        self.read32(address)
+        self.registers[address] = value
+
+    def read_block(self, address: int, size: int) -> bytes:
+        """Return bytes; `OSError` where not all are there."""
+        start = self._start(address, size)
+        return bytes(self.memory[start : start + size])
+
+    def write_block(self, address: int, data: bytes) -> None:
+        """Set bytes; `OSError` where not all are there."""
+        start = self._start(address, len(data))
+        self.memory[start : start + len(data)] = data
+
+    def _start(self, address: int, size: int) -> int:
+        start = address - self.memory_base
+        if not 0 <= start <= self.memory_bytes - size:
+            raise OSError("no memory")
+        return start
+
+    def wait_interrupt(self, cycles: int) -> int:
+        """Return the cycles that were waited: none, once registers say that there was one."""
+        return 0 if self.read32(0x10) & self.read32(0x14) else cycles
+
+
+class Line:
+    """A device at the end of a line, with a clock that the reader moves."""
+
+    name, baud = "line", _BAUD
+
+    def __init__(
+        self, device: Device, there: Noise | None = None, back: Noise | None = None
+    ) -> None:
+        self.device, self.there, self.back = device, there or Noise(), back or Noise()
+        self.time, self.waiting, self.sent = 0.0, bytearray(), 0
+        self.closed = False
+
+    def write(self, data: bytes) -> None:
+        """Give the device bytes, and keep its answer."""
+        self.sent += len(data)
+        self.waiting += self.back.pass_on(self.device.feed(self.there.pass_on(data)))
+
+    def read(self, timeout: float) -> bytes:
+        """Return what has come, in pieces, as it would."""
+        if not self.waiting:
+            self.time += timeout
+            return b""
+        size = 1 + len(self.waiting) // 2
+        data = bytes(self.waiting[:size])
+        del self.waiting[:size]
+        self.time += size * 10 / self.baud
+        return data
+
+    def now(self) -> float:
+        """Return the time in seconds."""
+        return self.time
+
+    def close(self) -> None:
+        """Note that it was closed."""
+        self.closed = True
+
+
+def campaign(
+    transport: LinkTransport, target: Target, rounds: int, seed: int
+) -> list[tuple[Request, int, bytes]]:
+    """Write, read back, set registers; return what must have been written, in order."""
+    chooser = random.Random(seed)
+    expected: list[tuple[Request, int, bytes]] = []
+    shadow = bytearray(target.memory)
+    for count in range(rounds):
+        start = chooser.randrange(0x3800)
+        data = chooser.randbytes(chooser.randrange(1, 0x700))
+        transport.write_block(0x1000 + start, data)
+        shadow[start : start + len(data)] = data
+        for place in range(0, len(data), 1024):
+            part = data[place : place + 1024]
+            expected.append((Request.WRITE_MEMORY, 0x1000 + start + place, part))
+        transport.write32(8, count)
+        expected.append((Request.WRITE_REGISTERS, 8, count.to_bytes(4, "little")))
+        first = chooser.randrange(0x3800)
+        assert transport.read_block(0x1000 + first, 0x600) == shadow[first : first + 0x600]
+        assert transport.read32(8) == count
+    return expected

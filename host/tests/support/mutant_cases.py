@@ -1,0 +1,328 @@
+"""Which functions of the scheduler the mutants are made of, and the networks that judge them."""
+
+import dataclasses
+import random
+from collections.abc import Sequence
+
+import numpy as np
+
+from matloom import frontend
+from matloom.arch.config import PRESETS, load_config
+from matloom.compiler import CompileOptions
+from matloom.data.digits import NETWORK
+from matloom.data.matrix_products import product_graph
+from matloom.ir.attributes import (
+    Activation,
+    Arithmetic,
+    Attributes,
+    Axis,
+    Conv2D,
+    DepthwiseConv2D,
+    Padding,
+)
+from matloom.ir.graph import Graph, Node, Op, Quantisation, Tensor
+from matloom.verification.random_layers import random_layer
+from matloom.verification.random_operators import VALID
+from support.mutants import Case, Mutant, mutants
+
+__all__ = ["FUNCTIONS", "HISTORICAL", "cases", "chosen"]
+
+#: Of the planner, the allocation, the footprints of tiles and instructions, and the emitter.
+FUNCTIONS = {
+    "matloom.schedule.outside": ("arena_places", "_chunk_data"),
+    "matloom.schedule.tiles": ("exec_fields",),
+    "matloom.schedule.cutting": (
+        *("chunks", "_Sizes.__init__", "_positions", "_strided"),
+        *("_cut_array", "_tile", "_cut_vector"),
+    ),
+    "matloom.schedule.first_tiles": ("_turns", "first_parts", "first_rows"),
+    "matloom.select.exec_steps": ("narrowed", "_ranges", "box", "_cut"),
+    "matloom.schedule.tiling": ("flat_input_range", "_array_input_range"),
+    "matloom.schedule.buffers": (
+        *("tensor_buffers_of", "_reads_end", "_reuse_in_place", "Builder.add"),
+        *("Builder._add_weights", "Builder._constants", "Builder._add_input"),
+    ),
+    "matloom.schedule.load_times": ("_follow_stores",),
+    "matloom.schedule.placing": ("_Placing._wanted", "_Placing._around", "_moved"),
+    "matloom.schedule.allocator": ("Allocator._gaps", "Allocator._candidates"),
+    "matloom.schedule.live_ranges": ("LiveRanges.add", "LiveRanges.overlapping"),
+    "matloom.schedule.sequence": ("finished_bytes", "_can_interleave", "_interleaved"),
+    "matloom.schedule.emit": (
+        *("_Emitter._input", "_Emitter._array", "_Emitter._write"),
+        *("_Emitter._post", "_Emitter._chunk_addresses"),
+    ),
+    "matloom.schedule.loads": ("LoadCommands.append",),
+    "matloom.schedule.accumulators": ("Accumulators.of",),
+    "matloom.schedule.tables": ("Tables.looked_up",),
+    "matloom.schedule.vector_posts": (
+        *("VectorPosts._source", "VectorPosts.append", "VectorPosts._vectors"),
+    ),
+    "matloom.schedule.stores": ("Stores._home", "Stores._linear", "Stores._limb"),
+    "matloom.select.layout.base": ("Grid.bytes_in",),
+    "matloom.select.layout.dense": ("DenseInput.loads", "Dense.byte", "Dense.writes", "apart"),
+    "matloom.select.layout.placed": ("Placed.byte", "Placed.finished", "Placed.taken"),
+    "matloom.select.layout.space_to_depth": (
+        *("SpaceToDepth.byte", "SpaceToDepth.writes", "PolyphaseWindow.fields"),
+    ),
+    "matloom.select.layout.row_bands": (
+        *("RowBands.byte", "RowBands.writes", "RowBands.borders", "RowBands.copies"),
+        *("BandedLoopNest.fields", "_layer", "_reader"),
+    ),
+    "matloom.select.weights": ("repeated_columns", "repeated_parameters"),
+    "matloom.select.sliding": (
+        *("SlidingWindow.fields", "SlidingWindow._skipped_rows", "SlidingWindow._skipped_columns"),
+    ),
+    "matloom.select.layout.row_folding": ("_interleave", "_boxes", "_spread"),
+    "matloom.arch.footprint": ("_moved_rows", "_read_channels", "_post_channels"),
+    "matloom.schedule.dependencies": ("DependencyTracker.append",),
+}
+
+#: Functions as they were while they were wrong.
+_TURNS = '''
+def _turns(stage: ArrayStage) -> tuple[int, int]:
+    """Return the turns of the outermost loop that has several, and the steps of each."""
+    loops = stage.loop_nest.fields((0, 1), (0, 1), 0)
+    unit, outer = 1, loops["blocks"]
+    for name, inside in (("kernel_cols", "blocks"), ("kernel_rows", "kernel_cols")):
+        if loops[name] > 1:
+            unit, outer = unit * loops[inside], loops[name]
+    return outer, unit
+'''
+
+_NARROWED = '''
+def narrowed(
+    fields: dict[str, int], first_step: int, end_step: int, array_rows: int
+) -> dict[str, int]:
+    """Return the fields of EXEC for some of its steps; they must be what `parts` returns."""
+    by_row = fields["kernel_cols"] * fields["blocks"]
+    by_column = fields["blocks"]
+    count = end_step - first_step
+    row, rest = divmod(first_step, by_row)
+    column, block = divmod(rest, by_column)
+    if count >= by_row:
+        loops = (count // by_row, fields["kernel_cols"], fields["blocks"])
+    elif count >= by_column:
+        loops = (1, count // by_column, fields["blocks"])
+    else:
+        loops = (1, 1, count)
+    return {
+        **fields,
+        **dict(zip(_LOOPS, loops, strict=True)),
+        "first_row": fields["first_row"] + row * fields["kernel_row_step"],
+        "first_byte": fields["first_byte"]
+        + column * fields["kernel_col_step"]
+        + block * array_rows,
+    }
+'''
+
+_ARENA_PLACES = '''
+def arena_places(
+    segment: Segment, plan: Plan, config: Config, arena_start: int
+) -> tuple[dict[str, Place], int]:
+    """Give the tensors that the plan keeps in external memory a place in the arena."""
+    space = Allocator(_ARENA_LIMIT, config, avoid_conflicts=False)
+    places = dict(segment.sources)
+    for name in sorted(plan.policy.spilled, key=lambda item: (-segment.sizes[item], item)):
+        if name in segment.sources or name in segment.results:
+            continue
+        uses = [
+            index
+            for index, stage in enumerate(segment.stages)
+            if name == stage.output or name in stage.inputs
+        ]
+        offset = space.place(segment.sizes[name], min(uses), max(uses), high=False)
+        assert offset is not None
+        places[name] = Place(region=Region.ARENA, offset=arena_start + offset)
+    return {**places, **segment.results}, arena_start + space.peak
+'''
+
+#: Defects that were found on networks in use: a tile's steps split within a loop, and places in
+#: external memory that live from stage to stage, while tiles of stages take turns.
+HISTORICAL = (
+    Mutant(
+        module="matloom.schedule.first_tiles",
+        function="_turns",
+        rule="as it was",
+        place=0,
+        line="unit, outer = unit * loops[inside], loops[name]",
+        texts=(
+            ("matloom.schedule.first_tiles", "_turns", _TURNS),
+            ("matloom.select.exec_steps", "narrowed", _NARROWED),
+        ),
+    ),
+    Mutant(
+        module="matloom.schedule.outside",
+        function="arena_places",
+        rule="as it was",
+        place=0,
+        line="offset = space.place(segment.sizes[name], min(uses), max(uses), high=False)",
+        texts=(("matloom.schedule.outside", "arena_places", _ARENA_PLACES),),
+    ),
+)
+
+_SAME = Padding(top=1, bottom=1, left=1, right=1)
+
+
+class _Drawn:
+    """A network that grows operator by operator, its constants at random."""
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        self.rng = np.random.default_rng(0)
+        self.tensors: dict[int, Tensor] = {}
+        self.nodes: list[Node] = []
+        self.tensor(shape)
+
+    def tensor(self, shape: tuple[int, ...], zero: int = -3) -> int:
+        """Add a tensor of int8; return its number."""
+        number = len(self.tensors)
+        self.tensors[number] = Tensor(
+            name=f"t{number}",
+            shape=shape,
+            dtype="int8",
+            quantisation=Quantisation(scale=(0.05,), zero_point=(zero,)),
+        )
+        return number
+
+    def weights(self, shape: tuple[int, ...]) -> int:
+        """Add weights; return their number."""
+        number = self.tensor(shape, zero=0)
+        data = self.rng.integers(-128, 128, shape, np.int8)
+        scales = Quantisation(scale=(0.01,), zero_point=(0,))
+        self.tensors[number] = dataclasses.replace(
+            self.tensors[number], data=data, quantisation=scales
+        )
+        return number
+
+    def node(
+        self, op: Op, inputs: tuple[int, ...], shape: tuple[int, ...], attributes: Attributes
+    ) -> int:
+        """Add an operator; return the number of its output."""
+        output = self.tensor(shape)
+        index = len(self.nodes)
+        self.nodes.append(
+            Node(op=op, inputs=inputs, outputs=(output,), attributes=attributes, index=index)
+        )
+        return output
+
+    def convolution(self, given: int, channels: int, kernel: int = 1, stride: int = 1) -> int:
+        """Add a convolution."""
+        images, height, width, depth = self.tensors[given].shape
+        attributes = Conv2D(
+            stride=(stride, stride),
+            dilation=(1, 1),
+            padding=VALID if kernel == 1 else _SAME,
+            activation=Activation.RELU,
+        )
+        filters = self.weights((channels, kernel, kernel, depth))
+        shape = (images, -(-height // stride), -(-width // stride), channels)
+        return self.node(Op.CONV_2D, (given, filters), shape, attributes)
+
+    def depthwise(self, given: int, stride: int = 1) -> int:
+        """Add a depthwise convolution."""
+        images, height, width, depth = self.tensors[given].shape
+        attributes = DepthwiseConv2D(
+            stride=(stride, stride),
+            dilation=(1, 1),
+            padding=_SAME,
+            activation=Activation.NONE,
+            depth_multiplier=1,
+        )
+        shape = (images, -(-height // stride), -(-width // stride), depth)
+        filters = self.weights((1, 3, 3, depth))
+        return self.node(Op.DEPTHWISE_CONV_2D, (given, filters), shape, attributes)
+
+    def graph(self, name: str, *outputs: int) -> Graph:
+        """Return the network."""
+        return Graph(
+            name=name, inputs=(0,), outputs=outputs, tensors=self.tensors, nodes=tuple(self.nodes)
+        )
+
+
+def _residual() -> Graph:
+    net = _Drawn((1, 12, 12, 8))
+    last = 0
+    for _ in range(2):
+        made = net.convolution(net.depthwise(last), 8)
+        attributes = Arithmetic(activation=Activation.NONE)
+        last = net.node(Op.ADD, (made, last), net.tensors[last].shape, attributes)
+    return net.graph("residual", last)
+
+
+def _plain_residual(size: int, blocks: int) -> Graph:
+    net = _Drawn((1, size, size, 4))
+    last = 0
+    for _ in range(blocks):
+        made = net.convolution(net.convolution(last, 4, 3), 4, 3)
+        attributes = Arithmetic(activation=Activation.NONE)
+        last = net.node(Op.ADD, (last, made), net.tensors[last].shape, attributes)
+    return net.graph("spilled", last)
+
+
+def _strided() -> Graph:
+    net = _Drawn((1, 9, 10, 3))
+    first = net.convolution(0, 20, 3)
+    return net.graph("strided", net.depthwise(net.depthwise(first, 2)))
+
+
+def _thin() -> Graph:
+    net = _Drawn((1, 14, 11, 1))
+    return net.graph("thin", net.convolution(0, 6, 3, 2))
+
+
+def _branches() -> Graph:
+    net = _Drawn((1, 6, 5, 8))
+    left, right = net.convolution(0, 7), net.convolution(0, 9, 3)
+    swish = net.node(Op.HARD_SWISH, (right,), (1, 6, 5, 9), Attributes())
+    joined = net.node(Op.CONCATENATION, (left, swish), (1, 6, 5, 16), Axis(axis=3))
+    return net.graph("branches", joined)
+
+
+def cases() -> list[Case]:
+    """Return small networks that together use every part of the scheduler."""
+    tiny = dataclasses.replace(PRESETS["nano"], spad_bytes=2048, acc_bytes=1024)
+    small, reference = PRESETS["small"], PRESETS["reference"]
+    planned, apart = CompileOptions(), CompileOptions(resident=False)
+    found = [
+        Case(name="digits", graph=frontend.load(NETWORK), config=small, options=planned),
+        Case(name="residual", graph=_residual(), config=tiny, options=apart),
+        Case(name="strided", graph=_strided(), config=reference, options=apart),
+        Case(name="thin", graph=_thin(), config=reference, options=apart),
+        Case(
+            name="branches", graph=_branches(), config=load_config("small+tables=1"), options=apart
+        ),
+        Case(
+            name="product",
+            graph=product_graph(40, 96, 48),
+            config=small,
+            options=CompileOptions(resident=True),
+        ),
+    ]
+    for number in (1, 2, 5, 7, 11, 13):
+        graph, _inputs = random_layer(number, small)
+        options = CompileOptions(tiling_seed=number)
+        found.append(Case(name=f"layer {number}", graph=graph, config=small, options=options))
+    graph, _inputs = random_layer(16, small)
+    found.append(Case(name="layer 16", graph=graph, config=small, options=planned))
+    for blocks, size, seed in ((3, 10, 5), (2, 12, 173)):
+        found.append(
+            Case(
+                name=f"spilled {seed}",
+                graph=_plain_residual(size, blocks),
+                config=PRESETS["nano"],
+                options=CompileOptions(tiling_seed=seed, resident=False),
+                large=seed == 173,
+            )
+        )
+    return found
+
+
+def chosen(seed: int, of_each: int) -> list[Mutant]:
+    """Return the historical mutants, then up to `of_each` of each function, in any order."""
+    draw = random.Random(seed)
+    found: list[Mutant] = []
+    for module, functions in FUNCTIONS.items():
+        for function in functions:
+            every: Sequence[Mutant] = list(mutants(module, [function]))
+            found += draw.sample(every, min(of_each, len(every)))
+    draw.shuffle(found)
+    return [*HISTORICAL, *found]
