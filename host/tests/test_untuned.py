@@ -4,8 +4,11 @@ import pytest
 
 from matloom import frontend
 from matloom.compiler import compile_network
-from matloom.runtime import load
+from matloom.device.open import open_device
+from matloom.runtime import Session, load
 from support.recorded import compare_recorded
+
+PRESETS = ("nano", "reference")
 
 #: By network, the interpreter that gave its outputs.
 SHORT = {
@@ -36,7 +39,33 @@ OPAQUE = {
     "terryky/bisenetv2_256",
 }
 
+#: Those without a command for the engine.
+OF_THE_HOST = {
+    "arm_software/non_stream",
+    "google_coral/mobilenet_v1_0.75_192_quant",
+    "google_coral/traffic_model",
+    "tensorflow/transpose_conv0",
+}
+KIND = {**SHORT, **LONG}
+
 slow = pytest.mark.slow
+
+
+@pytest.fixture(scope="session")
+def chip():
+    """Return the simulated chip at reference, opened once."""
+    driver = open_device("rtl", "reference")
+    yield driver
+    driver.close()
+
+
+def compiled(untuned, network, preset):
+    """Return a program as the scheduler makes it, without the check that might replace it."""
+    if network in OPAQUE:
+        for package in ("tflite_micro", "ai_edge_litert"):
+            pytest.importorskip(package, reason=f"{package} is not installed")
+    graph = frontend.load(untuned / "models" / f"{network}.tflite")
+    return compile_network(graph, preset, check="none")
 
 
 def test_every_network_of_the_collection_is_here(untuned):
@@ -44,7 +73,7 @@ def test_every_network_of_the_collection_is_here(untuned):
     found = {
         path.relative_to(models).with_suffix("").as_posix() for path in models.rglob("*.tflite")
     }
-    assert found == {*SHORT, *LONG}
+    assert found == set(KIND)
 
 
 @pytest.mark.parametrize(
@@ -52,16 +81,24 @@ def test_every_network_of_the_collection_is_here(untuned):
     [
         *((network, "reference") for network in SHORT),
         *(pytest.param(network, "nano", marks=slow) for network in SHORT),
-        *(pytest.param(network, "reference", marks=slow) for network in LONG),
-        # Those of 256 x 256 take the functional model minutes at `nano`.
-        *(pytest.param(network, "nano", marks=slow) for network in LONG if "_256" not in network),
+        *(pytest.param(network, preset, marks=slow) for network in LONG for preset in PRESETS),
     ],
 )
 def test_recorded_outputs_on_the_model(untuned, network, preset):
-    if network in OPAQUE:
-        for package in ("tflite_micro", "ai_edge_litert"):
-            pytest.importorskip(package, reason=f"{package} is not installed")
-    graph = frontend.load(untuned / "models" / f"{network}.tflite")
-    program = compile_network(graph, preset, check="none")
+    program = compiled(untuned, network, preset)
     with load(program, device="model") as session:
-        compare_recorded(untuned, network, {**SHORT, **LONG}[network], session)
+        compare_recorded(untuned, network, KIND[network], session)
+
+
+@slow
+@pytest.mark.parametrize("network", sorted(set(KIND) - OF_THE_HOST))
+def test_recorded_outputs_on_the_chip(untuned, network, chip):
+    program = compiled(untuned, network, "reference")
+    assert program.predicted_cycles > 0
+    compare_recorded(untuned, network, KIND[network], Session(program, chip, "rtl"))
+
+
+@slow
+@pytest.mark.parametrize("network", sorted(OF_THE_HOST))
+def test_networks_of_the_host_have_no_commands(untuned, network):
+    assert compiled(untuned, network, "reference").predicted_cycles == 0
