@@ -6,9 +6,11 @@
 import json
 import random
 import secrets
+import signal
 import time
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -86,6 +88,22 @@ def _configs(generator: random.Random, named: tuple[str, ...], seconds: float) -
             yield random_config(generator)
 
 
+@contextmanager
+def _within(seconds: float) -> Iterator[None]:
+    """Raise TimeoutError where the block takes longer; it ends the tools that the block runs."""
+
+    def over(*_signal: object) -> None:
+        raise TimeoutError
+
+    before = signal.signal(signal.SIGALRM, over)
+    signal.setitimer(signal.ITIMER_REAL, max(seconds, 1e-3))
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
 @click.command()
 @click.option("--seconds", default=600.0, help="Time for all checks, builds included.")
 @click.option("--seed", type=int, help="Decides everything that is drawn; default: a new one.")
@@ -117,9 +135,13 @@ def main(
         if time.monotonic() >= end or (named and instructions and number >= len(named)):
             break
         click.echo(f"configuration {config.as_dict()}")
-        chip = RtlTransport(
-            config, MEMORY_BYTES, check_bus=True, state_seed=generator.getrandbits(31)
-        )
+        state_seed = generator.getrandbits(31)
+        try:
+            with _within(end - time.monotonic()):
+                chip = RtlTransport(config, MEMORY_BYTES, check_bus=True, state_seed=state_seed)
+        except TimeoutError:
+            click.echo("  the time was over before its simulator was built")
+            break
         started = time.monotonic()
         limit = min(end, started + config_seconds)
         counts: Counter[str] = Counter()
@@ -133,7 +155,7 @@ def main(
     if not ran:
         click.echo(
             f"error: nothing was tested: {seconds:.0f} s were over before a simulator was built\n"
-            "hint: ask for more seconds, or again: what is built stays",
+            "hint: ask for more seconds, or build it first: matloom demo --config nano",
             err=True,
         )
     raise SystemExit(failures > 0 or not ran)

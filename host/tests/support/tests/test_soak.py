@@ -2,6 +2,10 @@
 
 import dataclasses
 import json
+import re
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -72,3 +76,31 @@ def test_kept_seeds_come_back(tmp_path):
     for failed in (*kept, kept[0]):
         soak._keep(tmp_path / "failed.json", failed)
     assert failed_seeds(tmp_path / "failed.json") == kept
+
+
+def test_a_build_that_takes_too_long_ends_with_the_time(tmp_path, monkeypatch):
+    monkeypatch.setattr(soak, "RtlTransport", lambda *_words, **_more: time.sleep(60))
+    began = time.monotonic()
+    _keep, result = run(tmp_path, "--seconds", "0.2")
+    assert time.monotonic() - began < 10
+    assert result.exit_code == 1
+    assert "error: nothing was tested: 0 s were over before" in result.output
+    assert "hint: ask for more seconds" in result.output
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seconds", [20, 60])
+def test_soak_tests_something_and_ends_in_time(tmp_path, seconds):
+    """As in `make soak SECONDS=60`, with a simulator that is there or can be built in time."""
+    RtlTransport(PRESETS["nano"], MEMORY_BYTES).close()
+    words = ["--seconds", str(seconds), "--keep", str(tmp_path / "failed.json")]
+    began = time.monotonic()
+    done = subprocess.run(
+        [sys.executable, "-m", "matloom.testing.soak", *words],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert seconds - 1 < time.monotonic() - began < seconds + 30
+    assert re.search(r'"checks": [1-9]', done.stdout)
