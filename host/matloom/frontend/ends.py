@@ -26,20 +26,22 @@ def separate_inputs(
 
 
 def copied_outputs(
-    outputs: Sequence[int], tensors: dict[int, Tensor], free: int
+    outputs: Sequence[int], tensors: dict[int, Tensor], free: int, nodes: Sequence[Node]
 ) -> tuple[tuple[int, ...], list[Node]]:
     """Return outputs that differ, and operators that copy a tensor for its second place and on.
 
     Raises
     ------
     Unsupported
-        A tensor without elements has two places.
+        A tensor without elements has two places, or one that may turn out to have none.
     """
     separate: list[int] = []
     copies = []
     for number in outputs:
         if number in separate:
-            if tensors[number].size == 0:
+            makers = [node for node in nodes if number in node.outputs]
+            read = [at for node in makers if node.op is Op.REFERENCE for at in node.inputs]
+            if any(tensors[at].size == 0 for at in (number, *read)):
                 raise Unsupported(f"output {number} has no elements and more than one place")
             tensors[free] = replace(tensors[number], data=None)
             copies.append(Node(op=Op.RESHAPE, inputs=(number,), outputs=(free,), index=0))

@@ -1,8 +1,9 @@
 """The errors that a model file earns."""
 
 from matloom.errors import UserError
+from matloom.ir.node_rules import Breach, Problem
 
-__all__ = ["Contradiction", "ModelError", "Unsupported"]
+__all__ = ["Contradiction", "ModelError", "Unsupported", "error_of"]
 
 
 class ModelError(UserError):
@@ -19,3 +20,15 @@ class Contradiction(Unsupported):
     TensorFlow Lite Micro takes such at their word, and reads or writes beyond its tensors. LiteRT
     checks them, so it alone says what the operator does.
     """
+
+
+_ERRORS = {
+    Breach.UNSUPPORTED: Unsupported,
+    Breach.CONTRADICTION: Contradiction,
+    Breach.UNDEFINED: ModelError,
+}
+
+
+def error_of(problem: Problem) -> ModelError:
+    """Return the error of an operator that breaks a rule."""
+    return _ERRORS[problem.breach](str(problem))

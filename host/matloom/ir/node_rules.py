@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from enum import Enum, auto
 
 from matloom.ir.attributes import Activation
 from matloom.ir.graph import Graph, Node, Op, Tensor
@@ -24,7 +25,7 @@ from matloom.ir.scales import (
 )
 from matloom.ir.shapes import same_shape
 
-__all__ = ["QUANTISED", "Problem", "node_problems"]
+__all__ = ["QUANTISED", "Breach", "Problem", "node_problems"]
 
 #: Types of integers that may stand for real numbers.
 QUANTISED = ("int8", "int16", "uint8")
@@ -42,6 +43,9 @@ _FLAT = (same_shape, reduced_shape)
 
 #: Operators that are a limit, and whether on their input (0) or output (1): RELU6 keeps its scale.
 LIMITS = {Op.RELU: (Activation.RELU, 1), Op.RELU6: (Activation.RELU6, 0)}
+
+#: Operators whose reference kernels go on where the limits of their activation overflow.
+_UNLIMITED = frozenset({Op.AVERAGE_POOL_2D, Op.MAX_POOL_2D})
 
 #: Below this scale ordinary floats over it do not fit the 32 bits that reference kernels cast to.
 _LEAST_SCALE = 2.0**-20
@@ -63,18 +67,30 @@ RATIOS: Mapping[Op, Callable[[Graph, Node], object]] = {
 }
 
 
+class Breach(Enum):
+    """How an operator breaks a rule: which decides who may run it all the same."""
+
+    #: No kernel here runs it; an interpreter may.
+    UNSUPPORTED = auto()
+    #: Its tensors do not fit each other: an interpreter that does not check them would read or
+    #: write beyond them.
+    CONTRADICTION = auto()
+    #: Nobody may: interpreters run it with numbers that they never set.
+    UNDEFINED = auto()
+
+
 @dataclass(frozen=True, kw_only=True)
 class Problem:
     """A rule that an operator breaks, as a sentence that goes on from its name.
 
     Members
     -------
-    contradiction:
-        Its tensors do not fit each other, so that running it would read or write beyond them.
+    breach:
+        Who may run the operator all the same.
     """
 
     sentence: str
-    contradiction: bool = False
+    breach: Breach = Breach.UNSUPPORTED
 
     def __str__(self) -> str:
         return self.sentence
@@ -168,7 +184,7 @@ def _scales(
             scales = len(tensor.quantisation.scale)
             sentence = f"must have one scale for {tensor.name!r}, not {scales}"
             # TensorFlow Lite Micro takes the first for all.
-            yield Problem(sentence=sentence, contradiction=True)
+            yield Problem(sentence=sentence, breach=Breach.CONTRADICTION)
     wanted = FIXED_OUTPUTS.get((node.op, outputs[0].dtype))
     if wanted is not None and outputs[0].quantisation is not None:
         given_pair = (outputs[0].scale, outputs[0].zero_point)
@@ -197,11 +213,13 @@ def _ratios(tensors: Mapping[int, Tensor], node: Node) -> Iterator[Problem]:
     if output.quantisation is None:
         return
     activation = getattr(node.attributes, "activation", Activation.NONE)
+    breach = Breach.UNSUPPORTED
     try:
         if node.op in LIMITS:
             limit, side = LIMITS[node.op]
             activation_range(limit, graph.tensors[(node.inputs, node.outputs)[side][0]])
         if activation is not Activation.NONE:
+            breach = Breach.UNDEFINED if node.op in _UNLIMITED else breach
             activation_range(activation, output)
         if OPERATORS[node.op].weight_axis is not None:
             _, shifts = channel_multipliers(graph, node)
@@ -215,7 +233,7 @@ def _ratios(tensors: Mapping[int, Tensor], node: Node) -> Iterator[Problem]:
         elif node.op is Op.QUANTIZE and output.quantisation.scale[0] < _LEAST_SCALE:
             raise ValueError(f"the output's scale must be {_LEAST_SCALE} or more")
     except ValueError as error:
-        yield Problem(sentence=f"does not fit its scales: {error}")
+        yield Problem(sentence=f"does not fit its scales: {error}", breach=breach)
 
 
 def _shape(
@@ -225,7 +243,7 @@ def _shape(
     if rules.shape is None and rules.parts is None:
         if inputs[0].size != outputs[0].size:
             sentence = f"must give {inputs[0].size} elements, not {outputs[0].size}"
-            yield Problem(sentence=sentence, contradiction=True)
+            yield Problem(sentence=sentence, breach=Breach.CONTRADICTION)
         return
     given = [tensor.shape for tensor in inputs]
     try:
@@ -235,11 +253,11 @@ def _shape(
             assert rules.shape is not None
             shapes = [rules.shape(given, node.attributes)]
     except ValueError as error:
-        yield Problem(sentence=f"does not fit its inputs: {error}", contradiction=True)
+        yield Problem(sentence=f"does not fit its inputs: {error}", breach=Breach.CONTRADICTION)
         return
     if len(shapes) != len(outputs):
         sentence = f"must have {len(shapes)} outputs, not {len(outputs)}"
-        yield Problem(sentence=sentence, contradiction=True)
+        yield Problem(sentence=sentence, breach=Breach.CONTRADICTION)
         return
     for shape, output in zip(shapes, outputs, strict=True):
         # A dense layer's rows are its elements; files give them any number of dimensions.
@@ -247,5 +265,6 @@ def _shape(
         loose = node.op is Op.FULLY_CONNECTED and same
         if shape != output.shape and not (loose and shape[-1:] == output.shape[-1:]):
             sentence = f"must have an output of shape {shape}, not {output.shape}"
-            flat = rules.shape in _FLAT
-            yield Problem(sentence=sentence, contradiction=not (same and flat))
+            flat = same and rules.shape in _FLAT
+            breach = Breach.UNSUPPORTED if flat else Breach.CONTRADICTION
+            yield Problem(sentence=sentence, breach=breach)

@@ -22,6 +22,9 @@ FRAME = np.zeros((1, 8, 8, 1), np.int8)
 
 #: Seconds after which the session ends.
 LATER = 0.3
+#: Devices on which a call takes seconds, and how long a thread may need to come out of one.
+SLOW = ("uart", "soc", "netlist")
+PATIENCE, MORE_PATIENCE = 20, 200
 
 
 @contextlib.contextmanager
@@ -80,12 +83,13 @@ def from_a_signal(session, way):
     return got
 
 
-def dropped(session):
+def dropped(session, device):
     """Let sessions end as garbage, in one thread and another, while a third runs one."""
     got = []
+    patience = MORE_PATIENCE if device in SLOW else PATIENCE
 
     def drop():
-        for _ in range(5):
+        for _ in range(1 if device in SLOW else 5):
             network = matloom.load(NETWORK, device="model", config="nano")
             network.itself = network
             network.run(FRAME)
@@ -97,9 +101,11 @@ def dropped(session):
     for thread in (dropper, runner):
         thread.start()
     drop()
-    dropper.join(20)
+    dropper.join(patience)
+    assert not dropper.is_alive(), "the thread that drops sessions still runs"
     session.close()
-    runner.join(10)
+    runner.join(patience)
+    assert not runner.is_alive(), "the thread that runs one still does"
     return got
 
 
@@ -113,7 +119,7 @@ def main(device, way):
             # A board of this process goes down with it.
             sys.exit()
         if way == "garbage":
-            got = dropped(session)
+            got = dropped(session, device)
         elif way in ("interrupt", "signal"):
             got = from_a_signal(session, way)
         else:

@@ -10,6 +10,8 @@ from single_operators.campaign import draw_case, judge
 from single_operators.model_file import FileNetwork, FileOperator, FileTensor, write_file
 from single_operators.reference import References
 
+from matloom import frontend
+from matloom.frontend.errors import ModelError
 from matloom.kernels.interpreters import Cut
 from matloom.kernels.probe import refusals
 
@@ -69,8 +71,25 @@ def test_outputs_that_depend_on_old_memory_are_no_result(package):
     assert wanted[package] in reason
 
 
-@pytest.mark.parametrize("seed", [124, 197, 230, 380, 412, 442])
+@pytest.mark.parametrize("scale", [1e-12, 2.0**-30])
+@pytest.mark.parametrize("name", ["AVERAGE_POOL_2D", "MAX_POOL_2D"])
+def test_a_pool_whose_limits_overflow_is_refused(name, scale):
+    """Both interpreters go on, with what is on their stack for the limits."""
+    given, made = (
+        FileTensor(name=name, shape=(1, 2, 2, 3), scales=(scale,), zeros=(0,)) for name in "xy"
+    )
+    pool = {"filterWidth": 1, "filterHeight": 1, "strideW": 1, "strideH": 1}
+    options = ("Pool2DOptions", {**pool, "fusedActivationFunction": 3, "padding": 1})
+    operator = FileOperator(name=name, inputs=(0,), outputs=(1,), options=options)
+    content = write_file(
+        FileNetwork(tensors=(given, made), operators=(operator,), inputs=(0,), outputs=(1,))
+    )
+    with pytest.raises(ModelError, match=rf"operator 0 \({name}\) does not fit its scales: .*6\.0"):
+        frontend.load(content)
+
+
+@pytest.mark.parametrize("seed", [124, 197, 230, 380, 412, 442, 1361, 1398])
 def test_files_that_once_failed(seed, references):
-    """124, 412: read beyond a tensor. 197: no elements, twice. 230, 380: refused. 442: unset."""
+    """124, 412: read beyond a tensor. 197, 1361: no elements, twice. 442, 1398: unset."""
     verdict = judge(draw_case(seed), references)
     assert not verdict.failed, str(verdict)

@@ -7,7 +7,7 @@ from typing import Any
 import tflite
 
 from matloom.frontend.ends import copied_outputs, separate_inputs
-from matloom.frontend.errors import Contradiction, ModelError, Unsupported
+from matloom.frontend.errors import Contradiction, ModelError, Unsupported, error_of
 from matloom.frontend.tflite.compiled import require_portable
 from matloom.frontend.tflite.flatbuffer import (
     enum_name,
@@ -139,7 +139,7 @@ class SubgraphReader:
                 for number in (*node.inputs[:-1], *node.outputs):
                     self._use(number)
         given = separate_inputs(inputs, self.tensors, self._free())
-        made, copies = copied_outputs(outputs, self.tensors, self._free())
+        made, copies = copied_outputs(outputs, self.tensors, self._free(), nodes)
         return self._finished(name, given, made, [*nodes, *copies])
 
     def _finished(
@@ -284,7 +284,7 @@ class SubgraphReader:
         )
         tensors = dict(zip((*given, *made), (*inputs, *outputs), strict=True))
         for problem in node_problems(tensors, node):
-            raise (Contradiction if problem.contradiction else Unsupported)(str(problem))
+            raise error_of(problem)
         if OPERATORS[op].weight_axis is not None and self.known.packed(node.inputs[1]):
             dtype, scales = tensors[node.inputs[0]].dtype, tensors[node.inputs[1]].quantisation
             channels = scales is not None and scales.axis is not None
