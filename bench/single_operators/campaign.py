@@ -86,7 +86,8 @@ def judge(case: Case, references: References, config: str = "nano") -> Verdict:
         why = "; ".join(f"{name}: {answer.refusal}" for name, answer in answers.items())
         return Verdict(case=case, kind="alone", detail=why)
     differences = {name: _difference(ours, answer) for name, answer in ran.items()}
-    wanted = "litert" if _garbage(case) or "tflm" not in ran else "tflm"
+    garbage = _garbage(case) or _declared_otherwise(case, answers["litert"])
+    wanted = "litert" if garbage or "tflm" not in ran else "tflm"
     if wanted not in ran:
         return Verdict(case=case, kind="alone", detail="TensorFlow Lite Micro makes garbage")
     if not differences[wanted]:
@@ -105,6 +106,15 @@ def _garbage(case: Case) -> bool:
     outside = case.network.outside and any(tensor.data is not None for tensor in tensors)
     many = operator.name == "DEQUANTIZE" and len(tensors[operator.inputs[0]].scales) > 1
     return outside or many
+
+
+def _declared_otherwise(case: Case, litert: Answer) -> bool:
+    """Return whether a file declares other axes than LiteRT makes of an operator's inputs.
+
+    TensorFlow Lite Micro finds elements by the axes that are declared.
+    """
+    declared = [case.network.tensors[number].shape for number in case.network.outputs]
+    return litert.ran and [array.shape for array in litert.calls[0]] != declared
 
 
 def _limits_unset(case: Case) -> bool:

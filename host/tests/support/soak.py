@@ -104,6 +104,16 @@ def _within(seconds: float) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
+def _built(config: Config, state_seed: int, seconds: float) -> RtlTransport | None:
+    """Return a chip, whose simulator may be built first; None where the time does not suffice."""
+    try:
+        with _within(seconds):
+            return RtlTransport(config, MEMORY_BYTES, check_bus=True, state_seed=state_seed)
+    except TimeoutError:
+        click.echo("  the time was over before its simulator was built")
+        return None
+
+
 @click.command()
 @click.option("--seconds", default=600.0, help="Time for all checks, builds included.")
 @click.option("--seed", type=int, help="Decides everything that is drawn; default: a new one.")
@@ -135,12 +145,8 @@ def main(
         if time.monotonic() >= end or (named and instructions and number >= len(named)):
             break
         click.echo(f"configuration {config.as_dict()}")
-        state_seed = generator.getrandbits(31)
-        try:
-            with _within(end - time.monotonic()):
-                chip = RtlTransport(config, MEMORY_BYTES, check_bus=True, state_seed=state_seed)
-        except TimeoutError:
-            click.echo("  the time was over before its simulator was built")
+        chip = _built(config, generator.getrandbits(31), end - time.monotonic())
+        if chip is None:
             break
         started = time.monotonic()
         limit = min(end, started + config_seconds)
