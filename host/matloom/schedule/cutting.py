@@ -11,11 +11,11 @@ from matloom.schedule.params import First, Last, Order, TilingParams, Weights
 from matloom.schedule.prologue import GROUPS, panels, rectangles
 from matloom.schedule.ramps import ramped_down, ramped_up, split_evenly
 from matloom.schedule.split_k import long_rows, shortest, step_parts
-from matloom.schedule.tiles import ArrayTile, Chunk, Tile, VectorTile
+from matloom.schedule.tiles import ArrayTile, Chunk, VectorTile
 from matloom.select.exec_steps import is_long, read_bytes
 from matloom.select.stage import ArrayStage, Region, VectorStage
 
-__all__ = ["BLOCK_ENTRIES", "chunks", "cut"]
+__all__ = ["BLOCK_ENTRIES", "chunks", "cut_array", "cut_vector"]
 
 #: Accumulator entries that a tile of a few blocks has where it can: POST takes time for each.
 BLOCK_ENTRIES = 40
@@ -210,10 +210,14 @@ def _tile(
     )
 
 
-def _cut_array(
-    stage: ArrayStage, limits: TilingParams, config: Config, draw: random.Random | None
+def cut_array(
+    stage: ArrayStage, limits: TilingParams, config: Config, seed: int | None
 ) -> list[ArrayTile]:
-    """Cut into tiles; those of the same outputs follow each other, their steps in order."""
+    """Return the tiles of a stage in the order in which they run, at random where there is a seed.
+
+    Those of the same outputs follow each other, their steps in order.
+    """
+    draw = None if seed is None else random.Random(seed)
     loaded = list(enumerate(chunks(stage, limits, config)))
     groups = [list(group) for _, group in itertools.groupby(loaded, lambda c: c[1].first_block)]
     inner = step_parts(stage, limits, config) if stage.loop_nest.weights_fixed else None
@@ -243,10 +247,14 @@ def _cut_array(
     return tiles
 
 
-def _cut_vector(
-    stage: VectorStage, limits: TilingParams, config: Config, draw: random.Random | None
+def cut_vector(
+    stage: VectorStage, limits: TilingParams, config: Config, seed: int | None
 ) -> list[VectorTile]:
-    """Cut into tiles: of whole repetitions, each a row, or else each inside of one."""
+    """Return the tiles of a stage in the order in which they run, at random where there is a seed.
+
+    They are of whole repetitions, each a row, or else each inside of one.
+    """
+    draw = None if seed is None else random.Random(seed)
     half, least = config.acc_entries // 2, config.columns * stage.element_bytes
     most = min(half, _LARGEST_FIELD) * least
     rows = min(half // -(-stage.period // least), _LARGEST_FIELD) if stage.period else 0
@@ -271,13 +279,3 @@ def _cut_vector(
         ends = [(start // unit, end // unit) for start, end in runs[-1]]
         runs[-1] = [(start * unit, end * unit) for start, end in ramped_down(ends, 1)]
     return [VectorTile(start=start, end=end) for run in runs for start, end in run]
-
-
-def cut(
-    stage: ArrayStage | VectorStage, limits: TilingParams, config: Config, seed: int | None
-) -> list[Tile]:
-    """Return the tiles of a stage in the order in which they run."""
-    draw = None if seed is None else random.Random(seed)
-    if isinstance(stage, ArrayStage):
-        return list(_cut_array(stage, limits, config, draw))
-    return list(_cut_vector(stage, limits, config, draw))

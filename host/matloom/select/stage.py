@@ -1,7 +1,7 @@
 """Stages: operators in the terms of the engine, before they are cut into tiles."""
 
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 
@@ -159,6 +159,37 @@ class ArrayStage:
     table: np.ndarray | None = field(default=None, repr=False)
     addend_post: dict[str, int] | None = None
 
+    #: Whether it computes elements of flat tensors, whatever their shapes.
+    elementwise: ClassVar[bool] = False
+
+    #: Inputs that are read again and again.
+    repeated_inputs: ClassVar[frozenset[str]] = frozenset()
+
+    @property
+    def streamed_inputs(self) -> tuple[str, ...]:
+        """The input that tiles stream through the array, not what is added to their sums."""
+        return self.inputs[:1]
+
+    @property
+    def loads_weights(self) -> bool:
+        """Whether each output block has weights of its own."""
+        return not self.loop_nest.weights_fixed
+
+    @property
+    def pools(self) -> bool:
+        """Whether one weight tile serves all taps and channels, as in pooling and copies."""
+        return self.loop_nest.weights_fixed
+
+    @property
+    def block_bytes(self) -> int:
+        """Bytes of the weights and parameters of an output block."""
+        return int(self.weights.shape[1] + self.params.shape[1])
+
+    @property
+    def used_modes(self) -> frozenset[str]:
+        """Number formats in which it multiplies."""
+        return frozenset({self.mode}) if self.macs else frozenset()
+
     @property
     def addend(self) -> str | None:
         """The tensor that is added to the sums, if there is one."""
@@ -218,7 +249,7 @@ class VectorStage:
         input repeats.
     table:
         As that of an `ArrayStage`.
-    passes_on:
+    is_lookup_only:
         The POST changes nothing before the table: the stage is a lookup alone.
     """
 
@@ -235,7 +266,32 @@ class VectorStage:
     period: int = 0
     repeated: tuple[int, ...] = ()
     table: np.ndarray | None = field(default=None, repr=False)
-    passes_on: bool = False
+    is_lookup_only: bool = False
+
+    elementwise: ClassVar[bool] = True
+
+    #: It has no weights, no parameters and no products.
+    loads_weights: ClassVar[bool] = False
+    pools: ClassVar[bool] = False
+    depthwise: ClassVar[bool] = False
+    block_bytes: ClassVar[int] = 0
+    used_modes: ClassVar[frozenset[str]] = frozenset()
+    addend: ClassVar[str | None] = None
+
+    @property
+    def repeated_inputs(self) -> frozenset[str]:
+        """Inputs that are read again and again."""
+        return frozenset(self.inputs[at] for at in self.repeated)
+
+    @property
+    def streamed_inputs(self) -> tuple[str, ...]:
+        """All inputs."""
+        return self.inputs
+
+    @property
+    def grid(self) -> Grid:
+        """Its output, as one position of one block."""
+        return self.output_layout.grid
 
     @property
     def input_layout(self) -> InputLayout:

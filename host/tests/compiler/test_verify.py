@@ -111,7 +111,7 @@ def misshapen(stage):
         (replace(stage, params=stage.params[:-1]), "have parameters for each block"),
         (replace(stage, regions=(region, region)), "have each output in one region"),
         (replace(stage, regions=(replace(region, end_row=region.end_row - 1),)), "in one region"),
-        (replace(stage, output_layout=Dense(grid=more)), "have parameters for each block"),
+        (replace(stage, output_layout=Dense(grid=more)), r"have weights of shape \(3, "),
         (replace(stage, mode="bf16"), "have a mode of the engine"),
         (replace(stage, inputs=("nothing",)), "read a tensor that is made before"),
         (replace(stage, table=np.zeros(256, np.uint8)), "have no table in this configuration"),
