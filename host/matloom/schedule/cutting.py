@@ -12,7 +12,7 @@ from matloom.schedule.prologue import GROUPS, panels, rectangles
 from matloom.schedule.ramps import ramped_down, ramped_up, split_evenly
 from matloom.schedule.split_k import long_rows, shortest, step_parts
 from matloom.schedule.tiles import ArrayTile, Chunk, VectorTile
-from matloom.select.exec_steps import is_long, read_bytes
+from matloom.select.exec_steps import read_bytes
 from matloom.select.stage import ArrayStage, Region, VectorStage
 
 __all__ = ["BLOCK_ENTRIES", "chunks", "cut_array", "cut_vector"]
@@ -31,7 +31,7 @@ def chunks(stage: ArrayStage, limits: TilingParams, config: Config) -> list[Chun
         return [Chunk(first_block=0, end_block=stage.grid.blocks, first_step=0, end_step=steps)]
     block_bytes = stage.weights.shape[1] + stage.params.shape[1]
     blocks = max(1, min(limits.chunk_bytes // max(1, block_bytes), stage.grid.blocks))
-    if is_long(stage):
+    if stage.loop_nest.is_long:
         blocks = 1
     end, tail = stage.grid.blocks, [stage.grid.blocks]
     size = 1
@@ -85,7 +85,7 @@ class _Sizes:
         self.blocks = 1 if single else max(1, min(blocks, half // self.width))
         most = max(1, min(half // (self.width * self.blocks), _LARGEST_FIELD))
         fit = max(1, (limits.tile_bytes - halo) // row_bytes)
-        if is_long(stage):
+        if stage.loop_nest.is_long:
             fit = max(fit, long_rows(stage, config))
         self.shortest = -(-shortest(config) // self.width)
         passes = config.columns // config.lanes

@@ -6,11 +6,15 @@ from typing import ClassVar, Protocol
 import numpy as np
 
 from matloom.arch.config import Config
+from matloom.arch.isa import Opcode, largest
 from matloom.arch.modes import NARROW_MODES
 from matloom.select.layout.base import Grid, InputLayout, OutputLayout
 from matloom.select.layout.dense import Dense, DenseInput
 
-__all__ = ["ArrayStage", "LoopNest", "Posts", "Region", "Stage", "VectorStage", "Walk"]
+__all__ = ["MAX_TAPS", "ArrayStage", "LoopNest", "Posts", "Region", "Stage", "VectorStage", "Walk"]
+
+#: Taps of a kernel row that one EXEC counts.
+MAX_TAPS = largest(Opcode.EXEC, "kernel_cols")
 
 #: For each POST the number of its stage's input (None where it reads accumulators), its fields.
 Posts = tuple[tuple[int | None, dict[str, int]], ...]
@@ -43,6 +47,17 @@ class Walk(Protocol):
     def weights_fixed(self) -> bool:
         """Whether one weight tile serves all steps and blocks."""
 
+    @property
+    def slides(self) -> bool:
+        """Whether windows slide: each tile streams rows more than it makes."""
+
+    @property
+    def is_long(self) -> bool:
+        """Whether it has one kernel row, of more taps than one EXEC counts.
+
+        The reduction then always runs in parts.
+        """
+
     def vectors(self, height: int, width: int) -> int:
         """Return about how many vectors a step streams for `height` rows of `width` outputs."""
 
@@ -68,10 +83,17 @@ class LoopNest:
     maximum: bool = False
     weights_fixed: bool = False
 
+    slides: ClassVar[bool] = False
+
     @property
     def steps(self) -> int:
         """Reduction steps of one output block."""
         return self.kernel_rows * self.kernel_cols * self.blocks
+
+    @property
+    def is_long(self) -> bool:
+        """Whether it has one kernel row, of more taps than one EXEC counts."""
+        return self.kernel_rows == self.blocks == 1 and self.kernel_cols > MAX_TAPS
 
     def vectors(self, height: int, width: int) -> int:
         """Return the vectors that a step streams for `height` rows of `width` outputs."""
@@ -162,8 +184,25 @@ class ArrayStage:
     #: Whether it computes elements of flat tensors, whatever their shapes.
     elementwise: ClassVar[bool] = False
 
+    #: Whether it does nothing but look up.
+    is_lookup_only: ClassVar[bool] = False
+
     #: Inputs that are read again and again.
     repeated_inputs: ClassVar[frozenset[str]] = frozenset()
+
+    @property
+    def steps(self) -> int:
+        """Reduction steps of an output block."""
+        return self.loop_nest.steps
+
+    @property
+    def has_costly_tiles(self) -> bool:
+        """Whether each tile takes some cycles more.
+
+        Windows stream rows more than they make; after a single step, results take as long as the
+        arithmetic, and POST some cycles more.
+        """
+        return self.loop_nest.slides or self.steps == 1
 
     @property
     def streamed_inputs(self) -> tuple[str, ...]:
@@ -181,9 +220,24 @@ class ArrayStage:
         return self.loop_nest.weights_fixed
 
     @property
+    def weight_bytes(self) -> int:
+        """Bytes of all weights."""
+        return self.weights.nbytes
+
+    @property
+    def weight_block_bytes(self) -> int:
+        """Bytes of the weights of an output block."""
+        return int(self.weights.shape[1])
+
+    @property
     def block_bytes(self) -> int:
         """Bytes of the weights and parameters of an output block."""
-        return int(self.weights.shape[1] + self.params.shape[1])
+        return self.weight_block_bytes + int(self.params.shape[1])
+
+    @property
+    def has_params(self) -> bool:
+        """Whether there are parameters to load."""
+        return self.params.size > 0
 
     @property
     def used_modes(self) -> frozenset[str]:
@@ -206,6 +260,19 @@ class ArrayStage:
         layout = self.output_layout
         single = layout.limbs == self.accumulators_per_block == self.element_bytes == 1
         return layout.contiguous and single and self.addend_post is None
+
+    @property
+    def text(self) -> str:
+        """How it uses the array, for people."""
+        grid = self.grid
+        text = (
+            f"{type(self.loop_nest).__name__} of {self.steps} steps, {grid.blocks} output blocks, "
+            f"{grid.images} x {grid.rows} x {grid.width} x {grid.position_bytes} bytes, "
+            f"{self.mode}, {self.weight_bytes} bytes of weights"
+        )
+        for verb, layout in (("makes", self.output_layout), ("reads", self.input_layout)):
+            text += f", {verb} {layout.text}" if layout.text else ""
+        return text
 
     @property
     def accumulators_per_block(self) -> int:
@@ -274,9 +341,23 @@ class VectorStage:
     loads_weights: ClassVar[bool] = False
     pools: ClassVar[bool] = False
     depthwise: ClassVar[bool] = False
+    has_params: ClassVar[bool] = False
+    has_costly_tiles: ClassVar[bool] = False
+    steps: ClassVar[int] = 0
+    weight_bytes: ClassVar[int] = 0
+    weight_block_bytes: ClassVar[int] = 0
     block_bytes: ClassVar[int] = 0
     used_modes: ClassVar[frozenset[str]] = frozenset()
     addend: ClassVar[str | None] = None
+
+    @property
+    def text(self) -> str:
+        """How it uses post-processing, for people."""
+        return f"{len(self.posts)} POSTs over {self.size} bytes"
+
+    def entries(self, config: Config) -> int:
+        """Return how many accumulator entries are in a half."""
+        return config.acc_entries // 2
 
     @property
     def repeated_inputs(self) -> frozenset[str]:

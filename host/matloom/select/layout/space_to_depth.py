@@ -145,7 +145,8 @@ class PolyphaseWindow:
     pad_value: int
 
     #: As tiles ask of every loop nest: an output row reads its own row of blocks and the next.
-    weights_fixed = False
+    weights_fixed = is_long = False
+    slides = True
     steps = kernel_row_step = y_step = 1
     kernel_rows = 2
 
