@@ -6,7 +6,8 @@ from matloom.arch.config import Config
 from matloom.schedule.params import Candidate, First, Prologue, Weights
 from matloom.schedule.policies import addends, weights_kept
 from matloom.schedule.segment import Segment
-from matloom.select.stage import ArrayStage, LoopNest, Stage
+from matloom.select.loop_nest import LoopNest
+from matloom.select.stage import ArrayStage, Stage
 
 __all__ = ["candidates", "is_large"]
 

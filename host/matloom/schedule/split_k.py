@@ -3,7 +3,8 @@
 from matloom.arch.config import Config
 from matloom.schedule.params import TilingParams
 from matloom.select.exec_steps import parts
-from matloom.select.stage import MAX_TAPS, ArrayStage
+from matloom.select.loop_nest import MAX_TAPS
+from matloom.select.stage import ArrayStage
 
 __all__ = ["long_rows", "shortest", "step_parts"]
 

@@ -7,8 +7,9 @@ import numpy as np
 from matloom.arch.config import Config
 from matloom.arch.isa import Opcode, largest
 from matloom.select.errors import PhaseError
+from matloom.select.loop_nest import MAX_TAPS
 from matloom.select.rewrites.staged_run import StagedRun
-from matloom.select.stage import MAX_TAPS, ArrayStage, Stage, VectorStage
+from matloom.select.stage import ArrayStage, Stage, VectorStage
 
 __all__ = ["check_staged", "check_stages"]
 

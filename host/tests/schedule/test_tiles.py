@@ -120,7 +120,9 @@ def test_a_split_tile_meets_each_byte_under_its_kernel_once(depth, kernel, dilat
         dilation_y=dilation,
         dilation_x=dilation,
     )
-    tiles = cut_array(stage, TilingParams(weights=Weights.RESIDENT, first=First.SPLIT), CONFIG, None)
+    tiles = cut_array(
+        stage, TilingParams(weights=Weights.RESIDENT, first=First.SPLIT), CONFIG, None
+    )
     assert len(tiles) > stage.grid.blocks or stage.loop_nest.steps == 1, "the first is split"
     for block in range(stage.grid.blocks):
         met = np.zeros((height, width * depth + 2 * CONFIG.rows), int)
