@@ -38,7 +38,7 @@ FUNCTIONS = {
     "matloom.schedule.first_tiles": ("_turns", "first_parts", "first_rows"),
     "matloom.select.exec_steps": ("narrowed", "_ranges", "box", "_cut"),
     "matloom.schedule.array_tiling": (
-        *("_array_input_range", "_addend_range", "ArrayTiling.blocks_from"),
+        *("_array_input_range", "_addend_range"),
         *("ArrayTiling.first_bytes", "ArrayTiling.panel_rows"),
     ),
     "matloom.schedule.vector_tiling": ("VectorTiling._range",),
