@@ -69,7 +69,7 @@ MEMORY = click.option(
 
 
 class NetworkFile(click.Path):
-    """A file, or the name of a network that comes along."""
+    """A file, or the name of a network that comes with Matloom."""
 
     def __init__(self) -> None:
         super().__init__(path_type=Path)
@@ -82,7 +82,7 @@ class NetworkFile(click.Path):
 
 
 #: What NET is, for the help of verbs.
-NET_HELP = "NET is a .tflite file, a .mloom file, or digits, the network that comes along."
+NET_HELP = "NET is a .tflite file, a .mloom file, or digits, the network that comes with Matloom."
 _ARGUMENT = click.argument("network", metavar="NET", type=NetworkFile())
 _SHAPE = click.option(
     "--shape",
@@ -134,7 +134,7 @@ def _shape(given: str) -> tuple[str, list[int]]:
 
 @dataclass(frozen=True, kw_only=True)
 class Compilation:
-    """How a network is compiled, as the options of that name say."""
+    """Options of a compilation, named as on the command line."""
 
     config: str = "reference"
     precision: tuple[str, ...] = ()
@@ -146,7 +146,7 @@ class Compilation:
 
 @dataclass(frozen=True, kw_only=True)
 class Target:
-    """What a network runs on, and how it is watched."""
+    """Device that a network runs on, and how it is watched."""
 
     device: str
     waves: Path | None
@@ -157,7 +157,7 @@ class Target:
 
 @dataclass(frozen=True, kw_only=True)
 class Given:
-    """What a network is run on: an .npz file, or random arrays of a seed."""
+    """Inputs of a run: an .npz file, or random arrays of a seed."""
 
     source: str
     seed: int
@@ -177,7 +177,7 @@ class Given:
 
 @dataclass(frozen=True, kw_only=True)
 class Routing:
-    """How a chip is placed and routed, as the options of that name say."""
+    """Options of placement and routing, named as on the command line."""
 
     freq: float | None
     seed: int
@@ -284,7 +284,7 @@ def given(*, default: str | None = None, required: bool = False) -> Callable[[An
 #: A decorator for the options of a `Target`, the argument `target`.
 target = _together("target", Target, tuple(item.name for item in fields(Target)))
 
-#: Likewise of a `Routing`.
+#: The same for a `Routing`.
 routing = _together("routing", Routing, tuple(item.name for item in fields(Routing)))
 
 

@@ -78,7 +78,7 @@ def _mode(stages: tuple[Stage, ...]) -> str:
 
 
 class _Assembly:
-    """What grows while steps are added, one after another."""
+    """State of the assembly while steps are added, one after another."""
 
     def __init__(self, scheduled: ScheduledNetwork, job: Job):
         self.scheduled, self.job = scheduled, job

@@ -102,7 +102,7 @@ def stages(values):
 
 
 def misshapen(stage):
-    """Return a convolution in ways that are no stage, and what is said of each."""
+    """Return a convolution in ways that are no stage, and the sentence about each."""
     region = stage.regions[0]
     nest = stage.loop_nest
     more = replace(stage.grid, position_bytes=stage.grid.position_bytes + stage.grid.block_bytes)
