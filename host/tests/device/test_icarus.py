@@ -66,8 +66,7 @@ def simulate(folder, verilog, recorder, patience=20):
         "OPERATIONS": len(recorder.operations),
         "CYCLES": CYCLES,
         "PATIENCE": patience,
-        # RREADY follows RID through gates, so RID is defined between beats, too.
-        "IDLE_ID": "1'b0",
+        "IDLE_ID": "1'bx",
     }
     command = ["iverilog", "-g2005", "-o", "chip.vvp", "-s", "bench"]
     command += [f"-D{name}={value}" for name, value in macros.items()]

@@ -19,7 +19,7 @@ def beat_address_bits(config: Config) -> int:
 
 
 def _companion(config: Config) -> dict:
-    """Facts about an instruction that both sides of a transfer need."""
+    """What the two sides of a transfer have to know of its instruction."""
     return {
         "last": 1,
         "timestamp": mark_bits(config),

@@ -19,8 +19,9 @@ class ReadPort(wiring.Component):
     `outstanding` bursts of both together are on their way.
 
     Latency: none either way. Throughput: a burst and a beat a cycle.
-    Stalls: an address once shown stays until taken; a beat that its reader refuses keeps those
-    after it waiting, which only Load may do, and only for a write to the scratchpad.
+    Stalls: an address once shown stays until taken. While Load awaits beats, it alone decides
+    whether one is taken, also of Fetch, which refuses none: RREADY does not follow RID. Load
+    refuses beats only for writes to the scratchpad.
 
     Members
     -------
@@ -75,11 +76,16 @@ class ReadPort(wiring.Component):
 
     def _data(self, m: Module):
         r, fetch, load = self.axi.r, self.fetch.r, self.load.r
+        loads = Signal(range(self._outstanding + 1))
+        of_load = Signal()
         m.d.comb += [
+            of_load.eq(r.payload.id == _LOAD),
             fetch.payload.eq(r.payload),
             load.payload.eq(r.payload),
-            fetch.valid.eq(r.valid & (r.payload.id == _FETCH)),
-            load.valid.eq(r.valid & (r.payload.id == _LOAD)),
-            r.ready.eq(Mux(r.payload.id == _LOAD, load.ready, fetch.ready)),
+            fetch.valid.eq(self.beat & ~of_load),
+            load.valid.eq(r.valid & of_load),
+            r.ready.eq(load.ready | (loads == 0)),
             self.beat.eq(r.valid & r.ready),
         ]
+        asked = self.load.ar.valid & self.load.ar.ready
+        m.d.sync += loads.eq(loads + asked - (self.beat & of_load & r.payload.last))

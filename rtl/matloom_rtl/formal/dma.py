@@ -1,6 +1,6 @@
 """The managers of the memory bus: what they show, and that they have room for what they asked."""
 
-from amaranth.hdl import Assert, Assume, Cover, Module, Mux, Signal
+from amaranth.hdl import Array, Assert, Assume, Cover, Module, Mux, Signal
 
 from matloom_rtl.dma.fetch import Fetch
 from matloom_rtl.dma.load import Load
@@ -127,16 +127,22 @@ def read_port(unit: ReadPort) -> Claim:
         assume_stays(m, reader.ar)
     stays(m, unit.axi.ar)
     ar, r = unit.axi.ar, unit.axi.r
-    on_way = Signal(range(unit._outstanding + 2))
-    ended = r.valid & r.ready & r.payload.last
-    m.d.sync += on_way.eq(on_way + (ar.valid & ar.ready) - ended)
+    owed = Array(Signal(range(unit._outstanding + 2), name=f"owed_{each}") for each in range(2))
+    for number in range(2):
+        sent = ar.valid & ar.ready & (ar.payload.id == number)
+        ended = r.valid & r.ready & r.payload.last & (r.payload.id == number)
+        m.d.sync += owed[number].eq(owed[number] + sent - ended)
+    on_way = owed[0] + owed[1]
     m.d.comb += [
         # A choice is of one that asks.
         implies(ar.valid, Mux(ar.payload.id, unit.load.ar.valid, unit.fetch.ar.valid)),
         # Rule read_owed, of the memory.
-        Assume(~r.valid | (on_way != 0)),
+        Assume(~r.valid | (owed[r.payload.id] != 0)),
+        # Claimed of Fetch.
+        Assume(unit.fetch.r.ready | ~unit.fetch.r.valid),
         Assert(on_way <= unit._outstanding),
         Assert(inside.register(name="on_way") == on_way),
+        Assert(inside.register(name="loads") == owed[1]),
         implies(on_way == unit._outstanding, ~ar.valid),
     ]
     for number, reader in enumerate(readers):
@@ -148,11 +154,13 @@ def read_port(unit: ReadPort) -> Claim:
                 (ar.payload.addr == reader.ar.payload.addr)
                 & (ar.payload.len == reader.ar.payload.len),
             ),
-            Assert(reader.r.valid == (r.valid & (r.payload.id == number))),
+            # Taken from the bus by the one whose it is, by no one else, at once.
+            Assert(
+                (reader.r.valid & reader.r.ready) == (r.valid & r.ready & (r.payload.id == number))
+            ),
             implies(
                 reader.r.valid,
-                (reader.r.ready == r.ready)
-                & (reader.r.payload.data == r.payload.data)
+                (reader.r.payload.data == r.payload.data)
                 & (reader.r.payload.resp == r.payload.resp)
                 & (reader.r.payload.last == r.payload.last),
             ),

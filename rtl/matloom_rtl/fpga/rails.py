@@ -13,11 +13,6 @@ _CHANNEL = re.compile(r"(?P<channel>[ms]_axil?_(?:aw|w|b|ar|r))(?P<name>[a-z]+)"
 
 _HANDSHAKES = ("valid", "ready")
 
-#: Payloads that are defined even where they are not valid, each with the reason.
-_ALWAYS_DEFINED = {
-    "m_axi_rid": "it chooses whose READY is RREADY, which means nothing where RVALID is low",
-}
-
 _CLOCK, _RESET = "clk", "rst"
 
 _PROBE = """\
@@ -50,7 +45,7 @@ class Register:
 
 @dataclass(frozen=True, kw_only=True)
 class WritePort:
-    """Write enables of each bit of a memory's word: equal where one condition drives both."""
+    """What enables each bit of a memory's word: equal where one condition does."""
 
     enables: tuple[Any, ...]
 
@@ -233,7 +228,7 @@ def _write(memory: Memory, place: int) -> str:
 def _unmeant(name: str, width: int) -> str:
     """Return which bits of an input are undefined: payloads that are not valid."""
     channel = _CHANNEL.fullmatch(name)
-    if not channel or channel["name"] in _HANDSHAKES or name in _ALWAYS_DEFINED:
+    if not channel or channel["name"] in _HANDSHAKES:
         return f"{width}'b0"
     return f"{{{width}{{~{channel['channel']}valid}}}}"
 

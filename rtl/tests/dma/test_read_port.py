@@ -162,6 +162,59 @@ def test_an_address_once_shown_stays():
     simulate(dut, check, cycles=20)
 
 
+def test_ready_does_not_follow_the_id():
+    """By no gate: whatever else the inputs are, both ids find the same READY."""
+    dut, rng, seen = ReadPort(Config(outstanding=3)), random.Random(5), set()
+    inputs = (dut.fetch.ar.valid, dut.load.ar.valid, dut.axi.ar.ready, dut.load.r.ready)
+    inputs += (dut.axi.r.valid, dut.axi.r.payload.last)
+
+    async def main(ctx):
+        ctx.set(dut.fetch.r.ready, 1)
+        for _cycle in range(300):
+            for each in inputs:
+                ctx.set(each, rng.getrandbits(1))
+            found = []
+            for id in (0, 1):
+                ctx.set(dut.axi.r.payload.id, id)
+                found.append(ctx.get(dut.axi.r.ready))
+            assert found[0] == found[1]
+            seen.add(found[0])
+            await ctx.tick()
+
+    simulate(dut, main, cycles=400)
+    assert seen == {0, 1}
+
+
+def test_commands_that_arrive_while_load_waits_are_taken_once():
+    """A beat of Fetch waits for a write of LOAD, and Fetch sees it when the bus gives it."""
+    dut = ReadPort(Config(outstanding=2))
+
+    async def main(ctx):
+        ctx.set(dut.axi.ar.ready, 1)
+        ctx.set(dut.fetch.r.ready, 1)
+        for reader in (dut.fetch, dut.load):
+            ctx.set(reader.ar.valid, 1)
+            await ctx.tick()
+            ctx.set(reader.ar.valid, 0)
+        # One burst of each is on its way. LOAD refuses beats, the memory has one of Fetch.
+        ctx.set(dut.axi.r.valid, 1)
+        ctx.set(dut.axi.r.payload, {"id": 0, "data": 7, "last": 1, "resp": 0})
+        for ready in (0, 0, 1):
+            ctx.set(dut.load.r.ready, ready)
+            assert (ctx.get(dut.axi.r.ready), ctx.get(dut.fetch.r.valid)) == (ready, ready)
+            assert not ctx.get(dut.load.r.valid)
+            await ctx.tick()
+        # LOAD's own is on its way, until it is taken; then nothing is owed to LOAD.
+        ctx.set(dut.axi.r.payload, {"id": 1, "data": 8, "last": 1, "resp": 0})
+        assert (ctx.get(dut.axi.r.ready), ctx.get(dut.load.r.valid)) == (1, 1)
+        await ctx.tick()
+        ctx.set(dut.load.r.ready, 0)
+        ctx.set(dut.axi.r.valid, 0)
+        assert ctx.get(dut.axi.r.ready) == 1
+
+    simulate(dut, main, cycles=20)
+
+
 @pytest.mark.parametrize("outstanding", [1, 2, 4, 7, 8, 16])
 def test_no_more_bursts_than_may_be_outstanding(outstanding):
     """Both readers ask for ever; only the last beat of a burst makes room for another."""
