@@ -1,5 +1,6 @@
 """Hardware as text: Verilog for tools, RTLIL for proofs."""
 
+import re
 from typing import Any
 
 from amaranth.back import rtlil, verilog
@@ -7,10 +8,13 @@ from amaranth.hdl import Fragment, Value
 from amaranth.hdl._ir import PortDirection
 from amaranth.lib.wiring import Component, In
 
-from matloom.arch.garbage import gc_paused
+from matloom.arch.garbage import no_cycle_search
 from matloom_rtl.reserved import rename_reserved
 
 __all__ = ["to_rtlil", "to_verilog", "units_of"]
+
+#: Declarations of signals that have no bits, as a choice of one: nothing refers to them.
+_WITHOUT_BITS = re.compile(r"^ +(?:wire|reg) \[-1:0\] .*;\n", re.MULTILINE)
 
 
 def to_verilog(hardware: Component, name: str) -> tuple[str, dict[str, type]]:
@@ -18,13 +22,13 @@ def to_verilog(hardware: Component, name: str) -> tuple[str, dict[str, type]]:
 
     The top module has this name; no signal is called as a keyword.
     """
-    with gc_paused():
+    with no_cycle_search():
         fragment = Fragment.get(hardware, None)
         rename_reserved(fragment)
         text = verilog.convert(
             fragment, name=name, ports=_ports(hardware), emit_src=False, strip_internal_attrs=True
         )
-        return text, dict(units_of(fragment, name))
+        return _WITHOUT_BITS.sub("", text), dict(units_of(fragment, name))
 
 
 def _ports(hardware: Component) -> dict[str, tuple]:
@@ -50,5 +54,5 @@ def to_rtlil(hardware: Any, name: str, ports: Any = None) -> str:
 
     `ports` are a fragment's; a component has its own.
     """
-    with gc_paused():
+    with no_cycle_search():
         return rtlil.convert(hardware, name=name, ports=ports, emit_src=False)
