@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from matloom.arch.config import PRESETS, Config
-from matloom.arch.csr import register
+from matloom.arch.csr import Fault, register
 from matloom.arch.instruction import Instruction, pack
 from matloom.arch.isa import Opcode, Region
 from matloom_rtl.bus.testing import AxiMemory
@@ -152,7 +152,7 @@ def test_a_reset_silences_every_channel_in_the_same_cycle():
     for place, region in enumerate((Region.PROGRAM, Region.INPUT, Region.OUTPUT)):
         values[f"{region.name}_BASE"] = 512 * place
         values[f"{region.name}_BYTES"] = 512
-    seen = set()
+    seen, causes = set(), []
 
     async def tick(ctx):
         """Let a cycle pass, after a look at what a reset would show."""
@@ -180,16 +180,31 @@ def test_a_reset_silences_every_channel_in_the_same_cycle():
         await tick(ctx)
         ctx.set(channel.ready, 0)
 
+    async def write(ctx, name, value):
+        await send(ctx, lite.aw, register(name).offset)
+        await send(ctx, lite.w, {"data": value, "strb": 15})
+        await answer(ctx, lite.b)
+
     async def main(ctx):
         for name, value in [*values.items(), ("CONTROL", 1)]:
-            await send(ctx, lite.aw, register(name).offset)
-            await send(ctx, lite.w, {"data": value, "strb": 15})
-            await answer(ctx, lite.b)
+            await write(ctx, name, value)
         await send(ctx, lite.ar, register("STATUS").offset)
         await answer(ctx, lite.r)
         while not ctx.get(core.irq):
             await tick(ctx)
 
-    simulate(core, main, cycles=3000, background=[buses[0].read, buses[1].write])
-    assert memory[1024 : 1024 + 64] == memory[512 : 512 + 64]
+        assert memory[1024 : 1024 + 64] == memory[512 : 512 + 64]
+        # The same without its END: that nothing more will come is known of Fetch alone.
+        cut = {"IRQ_STATUS": 3, "COMMAND_BYTES": len(program) - 16, "IRQ_ENABLE": 3, "CONTROL": 1}
+        for name, value in cut.items():
+            await write(ctx, name, value)
+        while not ctx.get(core.irq):
+            await tick(ctx)
+        await send(ctx, lite.ar, register("FAULT").offset)
+        while not ctx.get(lite.r.valid):
+            await tick(ctx)
+        causes.append(ctx.get(lite.r.payload.data) & register("FAULT").fields[0].mask)
+
+    simulate(core, main, cycles=5000, background=[buses[0].read, buses[1].write])
     assert seen == set(offered)
+    assert causes == [Fault.COMMAND_RANGE]
