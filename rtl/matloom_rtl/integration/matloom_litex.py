@@ -59,11 +59,12 @@ class Matloom(LiteXModule):
             id_width=self._width(buses["m_axi"]["awid"]),
             bursting=True,
         )
-        self.ev = SimpleNamespace(irq=Signal())
+        irq = Signal()
+        self.ev = SimpleNamespace(irq=irq)
         connections = {
             "i_clk": ClockSignal(),
             "i_rst": self._stretched_reset(),
-            "o_irq": self.ev.irq,
+            "o_irq": irq,
             **self._connect(self.registers, buses["s_axil"]),
             **self._connect(self.memory, buses["m_axi"]),
         }
@@ -75,7 +76,8 @@ class Matloom(LiteXModule):
 
     def _stretched_reset(self):
         """Return a reset that lasts two cycles longer: the engine needs two, LiteX may give one."""
-        left, reset = Signal(2, reset=2), Signal()
+        left = Signal(2, reset=2)
+        reset = Signal()
         self.sync += If(left != 0, left.eq(left - 1))
         self.comb += reset.eq(ResetSignal() | (left != 0))
         return reset

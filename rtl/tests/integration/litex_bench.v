@@ -31,21 +31,22 @@ module bench;
 
   initial begin
     $readmemh("operations.hex", operations);
-    repeat (10) @(negedge clk);
+    repeat (10) @(posedge clk);
     for (next = 0; next < `OPERATIONS; next = next + 1) begin
       if (operations[next][63:56] == 2) begin
         $sformat(name, "before_%0d.hex", starts);
         $readmemh(name, soc.ram);
       end
-      adr = (`ORIGIN + operations[next][55:32]) >> 2;
-      dat_w = operations[next][31:0];
-      cyc = 1;
-      @(negedge clk);
-      while (!ack) @(negedge clk);
-      cyc = 0;
-      @(negedge clk);
+      adr <= (`ORIGIN + operations[next][55:32]) >> 2;
+      dat_w <= operations[next][31:0];
+      cyc <= 1;
+      @(posedge clk);
+      @(posedge clk);
+      while (!ack) @(posedge clk);
+      cyc <= 0;
+      @(posedge clk);
       if (operations[next][63:56] == 2) begin
-        while (!irq) @(negedge clk);
+        while (!irq) @(posedge clk);
         $sformat(name, "after_%0d.hex", starts);
         $writememh(name, soc.ram);
         starts = starts + 1;
