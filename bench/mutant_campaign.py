@@ -36,7 +36,7 @@ class Campaign:
 
     @property
     def verdicts(self) -> dict[str, Any]:
-        """Record of a mutant."""
+        """What is known of each mutant."""
         mutants: dict[str, Any] = self.report["mutants"]
         return mutants
 

@@ -7,6 +7,7 @@ from typing import Any
 from report_table import ROOT, Column, count, megahertz, report, table, text_table
 
 _REPORTS = ROOT / "bitstreams" / "reports"
+_NETLISTS = ROOT / "bitstreams" / "netlists.json"
 _BOARD_FILES = ROOT / "rtl" / "matloom_rtl" / "board" / "boards"
 _AREA = {"LUT4": "tables", "FF": "FF", "DSP": "multipliers", "BRAM": "block RAMs"}
 
@@ -16,6 +17,29 @@ def _placed() -> dict[str, dict[str, Any]]:
     paths = sorted(_REPORTS.glob("*.json"))
     kept = [path for path in paths if not path.stem.endswith("_units")]
     return {path.stem: {"name": path.stem, **json.loads(path.read_text())} for path in kept}
+
+
+def netlist_of(row: dict[str, Any]) -> str:
+    """Return of which netlist a report is, by its digest: that of ``bitstreams/netlists.json``.
+
+    `bench/netlists.py` writes that file; a report without a digest is older than digests are.
+    """
+    today = json.loads(_NETLISTS.read_text()).get(row.get("name") or row["board"])
+    return "today" if today is not None and today == row.get("netlist_digest") else "earlier"
+
+
+_NETLIST = Column("netlist", netlist_of)
+
+
+def _earlier() -> str:
+    """Return which reports are not of the netlist of today."""
+    names = [f"`{name}`" for name, row in _placed().items() if netlist_of(row) == "earlier"]
+    if not names:
+        return "All reports are of the netlist that is generated today.\n"
+    return (
+        "**Of an earlier netlist, to be routed again:** the reports of "
+        f"{', '.join(names)}. Area and clock of today's may differ.\n"
+    )
 
 
 def _used(name: str) -> Column:
@@ -56,6 +80,7 @@ def _routed_boards() -> str:
             *(
                 Column("seed", lambda row: row["seed"]),
                 Column("minutes", lambda row: row["minutes"]),
+                _NETLIST,
             ),
         ),
     )
@@ -80,7 +105,7 @@ def _in_vivado() -> str:
     ]
     area = list(dict.fromkeys(name for row in rows for name in row["area"]))
     return text_table(
-        ["board", *area],
+        ["board", *area, "netlist"],
         (
             [
                 f"`{row['board']}`",
@@ -88,6 +113,7 @@ def _in_vivado() -> str:
                     f"{row['area'][name]['used']:,} of {row['area'][name]['available']:,}"
                     for name in area
                 ),
+                netlist_of(row),
             ]
             for row in rows
         ),
@@ -112,6 +138,7 @@ def _arrays() -> str:
             Column("estimated", lambda row: _best(row)["estimated_mhz"], megahertz),
             Column("asked", lambda row: _best(row).get("routed_for_mhz"), megahertz),
             Column("reached", lambda row: _best(row)["fmax_mhz"], megahertz),
+            _NETLIST,
         ),
     )
 
@@ -224,6 +251,7 @@ BLOCKS = {
     "modes": _modes,
     "routed boards": _routed_boards,
     "build lines": _build_lines,
+    "earlier netlists": _earlier,
     "in vivado": _in_vivado,
     "designs": _designs,
 }

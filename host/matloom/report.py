@@ -1,4 +1,4 @@
-"""Cost of running a network: cycles, utilisation, layers, stalls, host steps."""
+"""What running a network cost: cycles, utilisation, layers, stalls, host steps."""
 
 import dataclasses
 import json

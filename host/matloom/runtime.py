@@ -86,7 +86,7 @@ def load(
     Parameters
     ----------
     model:
-        A ``.tflite`` or ``.mloom`` file, its bytes, ``"digits"`` (comes with Matloom), a
+        A ``.tflite`` or ``.mloom`` file, its bytes, ``"digits"`` (the network that comes along), a
         graph or a program.
     device:
         A device by its name, as `open_device` takes it, or a driver that is open.

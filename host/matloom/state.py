@@ -1,4 +1,4 @@
-"""A session's variables: on the host, or in external memory next to its program."""
+"""What a session's variables hold: on the host, or in external memory next to its program."""
 
 from collections.abc import Mapping
 

@@ -76,12 +76,3 @@ def test_no_name_is_made_up_in_nano():
 @pytest.mark.parametrize("name", sorted({*PRESETS} - {"nano"}))
 def test_no_name_is_made_up(name):
     assert not generated_names(load_config(name))
-
-
-@pytest.mark.parametrize("page", ["bitstreams/README.md", "docs/boards.md"])
-def test_pages_say_whether_reports_are_of_an_earlier_netlist(page):
-    """A path through a signal without a name was routed before all of them had names."""
-    reports = list((RTL.parent / "bitstreams/reports").glob("*.json"))
-    assert reports
-    earlier = any("$signal" in path.read_text() for path in reports)
-    assert ("of an earlier netlist" in (RTL.parent / page).read_text()) == earlier

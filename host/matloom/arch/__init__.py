@@ -1,1 +1,1 @@
-"""Facts that hardware and software share: configuration, numbers, instructions, registers, bus."""
+"""What hardware and software share: configuration, numbers, instructions, registers, bus rules."""

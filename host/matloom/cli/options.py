@@ -69,7 +69,7 @@ MEMORY = click.option(
 
 
 class NetworkFile(click.Path):
-    """A file, or the name of a network that comes with Matloom."""
+    """A file, or the name of a network that comes along."""
 
     def __init__(self) -> None:
         super().__init__(path_type=Path)
@@ -82,7 +82,7 @@ class NetworkFile(click.Path):
 
 
 #: What NET is, for the help of verbs.
-NET_HELP = "NET is a .tflite file, a .mloom file, or digits, the network that comes with Matloom."
+NET_HELP = "NET is a .tflite file, a .mloom file, or digits, the network that comes along."
 _ARGUMENT = click.argument("network", metavar="NET", type=NetworkFile())
 _SHAPE = click.option(
     "--shape",
@@ -134,7 +134,7 @@ def _shape(given: str) -> tuple[str, list[int]]:
 
 @dataclass(frozen=True, kw_only=True)
 class Compilation:
-    """Options of a compilation, named as on the command line."""
+    """How a network is compiled, as the options of that name say."""
 
     config: str = "reference"
     precision: tuple[str, ...] = ()
@@ -146,7 +146,7 @@ class Compilation:
 
 @dataclass(frozen=True, kw_only=True)
 class Target:
-    """Device that a network runs on, and how it is watched."""
+    """What a network runs on, and how it is watched."""
 
     device: str
     waves: Path | None
@@ -157,7 +157,7 @@ class Target:
 
 @dataclass(frozen=True, kw_only=True)
 class Given:
-    """Inputs of a run: an .npz file, or random arrays of a seed."""
+    """What a network is run on: an .npz file, or random arrays of a seed."""
 
     source: str
     seed: int
@@ -177,7 +177,7 @@ class Given:
 
 @dataclass(frozen=True, kw_only=True)
 class Routing:
-    """Options of placement and routing, named as on the command line."""
+    """How a chip is placed and routed, as the options of that name say."""
 
     freq: float | None
     seed: int
@@ -284,7 +284,7 @@ def given(*, default: str | None = None, required: bool = False) -> Callable[[An
 #: A decorator for the options of a `Target`, the argument `target`.
 target = _together("target", Target, tuple(item.name for item in fields(Target)))
 
-#: The same for a `Routing`.
+#: Likewise of a `Routing`.
 routing = _together("routing", Routing, tuple(item.name for item in fields(Routing)))
 
 

@@ -1,4 +1,4 @@
-"""Output paths of verbs: checked before the work, not after it."""
+"""Where verbs write: checked before they work, not after."""
 
 import os
 from pathlib import Path

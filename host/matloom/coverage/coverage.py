@@ -20,7 +20,7 @@ _FORMAT = 1
 
 
 class Coverage:
-    """Counts of how often each declared point of a configuration was reached.
+    """How often each declared point of a configuration was reached.
 
     Members
     -------

@@ -1,4 +1,4 @@
-"""Errors of devices."""
+"""What can go wrong on a device."""
 
 from matloom.arch.bus_rules import broken_rule
 from matloom.arch.csr import Fault

@@ -73,7 +73,7 @@ class MappedTransport:
     root:
         Where ``dev`` and ``sys`` are.
     interrupt:
-        Instead of that of the registers' device.
+        In place of that of the registers' device.
 
     Errors
     ------

@@ -1,4 +1,4 @@
-"""Definition of a graph, tensor by tensor, from the operators' NumPy kernels alone."""
+"""What a graph means, tensor by tensor, from the operators' NumPy definitions alone."""
 
 from collections.abc import Mapping, Sequence
 

@@ -1,4 +1,4 @@
-"""Errors of the check of meaning."""
+"""What the check of meaning raises."""
 
 __all__ = ["MeaningError"]
 

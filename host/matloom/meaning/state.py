@@ -1,4 +1,4 @@
-"""Contents of the engine's memories while a program's meaning is checked."""
+"""What the engine's memories hold while a program's meaning is checked."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

@@ -3,6 +3,8 @@
 from matloom.arch.config import Config
 from matloom.schedule.cutting import BLOCK_ENTRIES
 from matloom.schedule.segment import Segment
+from matloom.select.layout.space_to_depth import PolyphaseWindow
+from matloom.select.stage import ArrayStage, VectorStage
 
 __all__ = ["before_pooling", "by_blocks", "ending_by_blocks", "followed", "splits"]
 
@@ -13,9 +15,9 @@ def _widens(segment: Segment, index: int) -> bool:
     That has work with the first channels while the last are made.
     """
     stage, after = segment.stages[index], segment.stages[min(index + 1, len(segment.stages) - 1)]
-    if stage.elementwise or after.elementwise or not stage.input_layout.plane_bytes:
+    if not isinstance(stage, ArrayStage) or not isinstance(after, ArrayStage):
         return False
-    return after.grid.blocks >= stage.grid.blocks
+    return isinstance(stage.loop_nest, PolyphaseWindow) and after.grid.blocks >= stage.grid.blocks
 
 
 def ending_by_blocks(segment: Segment) -> set[int]:
@@ -34,7 +36,7 @@ def by_blocks(segment: Segment, index: int, config: Config) -> bool:
 
     def small(number: int) -> bool:
         stage = segment.stages[number] if 0 <= number < len(segment.stages) else None
-        if stage is None or stage.grid.blocks == 1:
+        if not isinstance(stage, ArrayStage) or stage.grid.blocks == 1:
             return False
         positions = stage.grid.rows * stage.grid.width
         half = stage.entries(config)
@@ -42,7 +44,7 @@ def by_blocks(segment: Segment, index: int, config: Config) -> bool:
 
     def apart(number: int) -> bool:
         stage = segment.stages[number] if 0 <= number < len(segment.stages) else None
-        return stage is not None and stage.depthwise
+        return isinstance(stage, ArrayStage) and stage.depthwise
 
     if not small(index):
         return False
@@ -54,9 +56,9 @@ def by_blocks(segment: Segment, index: int, config: Config) -> bool:
 def splits(segment: Segment, index: int, after_blocks: bool) -> bool:
     """Return whether a stage's first tile reads the last tile of the stage before."""
     stage, before = segment.stages[index], segment.stages[index - 1]
-    if stage.elementwise or stage.depthwise or before.output not in stage.inputs:
+    if not isinstance(stage, ArrayStage) or stage.depthwise or before.output not in stage.inputs:
         return False
-    return after_blocks or stage.pools
+    return after_blocks or stage.loop_nest.weights_fixed
 
 
 def before_pooling(segment: Segment) -> set[int]:
@@ -66,8 +68,9 @@ def before_pooling(segment: Segment) -> set[int]:
     """
     stages, found = segment.stages, set[int]()
     for index, stage in enumerate(stages[2:], 2):
+        pools = isinstance(stage, ArrayStage) and stage.loop_nest.weights_fixed
         before = stages[index - 1]
-        if stage.pools and before.elementwise and before.output in stage.inputs:
+        if pools and isinstance(before, VectorStage) and before.output in stage.inputs:
             found |= {index - 2, index - 1}
     return found
 
@@ -78,4 +81,4 @@ def followed(segment: Segment, index: int) -> bool:
     Its POSTs come between theirs, and those of a long tile keep the next EXEC from its queue.
     """
     after = segment.stages[min(index + 1, len(segment.stages) - 1)]
-    return after.elementwise and segment.stages[index].output in after.inputs
+    return isinstance(after, VectorStage) and segment.stages[index].output in after.inputs

@@ -8,6 +8,8 @@ from matloom.schedule.allocator import Allocator
 from matloom.schedule.live_ranges import Placed
 from matloom.schedule.plan import Buffer, Load, OutOfScratchpad, Plan
 from matloom.schedule.segment import Segment
+from matloom.schedule.tiles import ArrayTile
+from matloom.select.stage import VectorStage
 
 __all__ = ["place_others"]
 
@@ -76,7 +78,7 @@ def _group_begins(plan: Plan) -> Iterator[int]:
     """Yield the ticks at which a stage begins, or new rows of it some ticks after others."""
     begin, stage, row = 0, -1, -1
     for number, slot in enumerate(plan.slots):
-        first = slot.tile.first_row
+        first = slot.tile.first_row if isinstance(slot.tile, ArrayTile) else number
         if slot.stage != stage or (first != row and number - begin >= _GROUP):
             yield number
             begin = number
@@ -131,7 +133,7 @@ class _Placing:
         kind, buffer, load = item
         high = buffer.high
         if not (high or self._space.avoid_conflicts):
-            vectors = self._segment.stages[buffer.stage].elementwise
+            vectors = isinstance(self._segment.stages[buffer.stage], VectorStage)
             high = kind == "output tile" or vectors
         first = buffer.first
         return (

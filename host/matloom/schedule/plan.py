@@ -5,8 +5,7 @@ from dataclasses import dataclass, field
 
 from matloom.schedule.params import TilingParams
 from matloom.schedule.sequence import Sequence, Slot
-from matloom.schedule.tile_reads import InputRange
-from matloom.schedule.tiling import Tiling
+from matloom.schedule.tiling import InputRange, Tiling
 
 __all__ = [
     "PARAMS",

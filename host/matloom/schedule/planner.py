@@ -12,6 +12,7 @@ from matloom.schedule.plan import OutOfScratchpad, Plan, ScheduleParams
 from matloom.schedule.segment import Segment
 from matloom.schedule.sequence import sequence
 from matloom.schedule.tiling import Tiling
+from matloom.select.stage import ArrayStage
 
 __all__ = ["different_plans", "make_plan"]
 
@@ -80,8 +81,10 @@ def _too_large(segment: Segment, plan: Plan, config: Config) -> list[OutOfScratc
     tensor_buffers = list({id(item): item for item in plan.tensor_buffers.values()}.values())
     failures = []
     for index, (stage, (begin, end)) in enumerate(zip(segment.stages, spans, strict=True)):
+        repeated = {stage.inputs[at] for at in getattr(stage, "repeated", ())}
         # What an array stage adds to its sums is as large as its results, which count anyway.
-        apart = len(set(stage.streamed_inputs) - plan.tensor_buffers.keys() - stage.repeated_inputs)
+        streamed = stage.inputs[:1] if isinstance(stage, ArrayStage) else stage.inputs
+        apart = len(set(streamed) - plan.tensor_buffers.keys() - repeated)
         staged = stage.output in plan.policy.spilled
         others = sum(
             tensor_buffer.size

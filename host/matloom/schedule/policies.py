@@ -27,7 +27,9 @@ from matloom.schedule.params import (
 )
 from matloom.schedule.plan import Plan, ScheduleParams
 from matloom.schedule.segment import Segment
-from matloom.select.stage import Stage
+from matloom.select.layout.space_to_depth import PolyphaseWindow
+from matloom.select.sliding import SlidingWindow
+from matloom.select.stage import ArrayStage, Stage, VectorStage
 
 __all__ = [
     "addends",
@@ -79,9 +81,9 @@ def first_policy(segment: Segment, config: Config, candidate: Candidate) -> Sche
         if first and small and not waits:
             # Nothing runs yet during which a long transfer could hide.
             chunk_bytes = min(chunk_bytes, _FIRST_CHUNK_BYTES)
-            if isinstance(candidate.first, Prologue):
+            if isinstance(candidate.first, Prologue) and isinstance(stage, ArrayStage):
                 # After a prologue whole blocks can; sums in parts would wait for each other.
-                chunk_bytes = max(chunk_bytes, stage.block_bytes)
+                chunk_bytes = max(chunk_bytes, stage.weights.shape[1] + stage.params.shape[1])
         limits.append(
             TilingParams(
                 weights=weights,
@@ -120,7 +122,7 @@ def _with_blocks(last: Last, wanted: bool) -> Last:
 
 def addends(segment: Segment) -> frozenset[str]:
     """Return the tensors in external memory that tiles add to their sums, each byte once."""
-    added = {stage.addend for stage in segment.stages}
+    added = {stage.addend for stage in segment.stages if isinstance(stage, ArrayStage)}
     return frozenset(name for name in added if name in segment.sources and name is not None)
 
 
@@ -151,7 +153,7 @@ def random_policy(segment: Segment, config: Config, seed: int) -> ScheduleParams
                 first=shape.choice(tuple(First)),
                 last=_any_of(*((each, sometimes()) for each in Last)),
                 order=Order.BY_BLOCKS if sometimes() else Order.BY_ROWS,
-                params_apart=stage.has_params and sometimes(),
+                params_apart=_has_params(stage) and sometimes(),
             )
         )
     drawn = frozenset(name for name in segment.sizes if draw.random() < 0.4)
@@ -163,7 +165,9 @@ def weights_fit(plan: Plan, config: Config) -> bool:
     """Return whether all weights fit the scratchpad at once, whatever lies next to them."""
     if any(limits.weights is Weights.STREAMED for limits in plan.policy.limits):
         return False
-    sizes = (sum(tiling.chunk_bytes) for tiling in plan.tilings)
+    sizes = (
+        sum(tiling.chunk_bytes) for tiling in plan.tilings if isinstance(tiling.stage, ArrayStage)
+    )
     return sum(sizes) <= config.spad_bytes
 
 
@@ -211,14 +215,20 @@ def repeat_policies(segment: Segment, first: Plan, config: Config) -> tuple[Sche
 
 def weights_kept(stage: Stage, config: Config) -> Weights:
     """Return how long weights can stay on chip: all of them, some output blocks, or neither."""
-    if not stage.loads_weights or stage.weight_bytes <= config.spad_bytes // 2:
+    if isinstance(stage, VectorStage) or stage.loop_nest.weights_fixed:
         return Weights.RESIDENT
-    return Weights.ONCE if stage.weight_block_bytes <= config.spad_bytes // 4 else Weights.STREAMED
+    if stage.weights.nbytes <= config.spad_bytes // 2:
+        return Weights.RESIDENT
+    block_bytes = stage.weights.shape[1]
+    return Weights.ONCE if block_bytes <= config.spad_bytes // 4 else Weights.STREAMED
 
 
 def _tiles(stage: Stage) -> int:
     """Return how many tiles a stage after the first has at least."""
-    return _FEW_TILES if stage.has_costly_tiles else TilingParams.tiles
+    if not isinstance(stage, ArrayStage):
+        return TilingParams.tiles
+    windows = isinstance(stage.loop_nest, SlidingWindow | PolyphaseWindow)
+    return _FEW_TILES if windows or stage.loop_nest.steps == 1 else TilingParams.tiles
 
 
 def _streams(stage: Stage, config: Config) -> bool:
@@ -227,7 +237,7 @@ def _streams(stage: Stage, config: Config) -> bool:
     Otherwise an input that is too large to stay comes again for each chunk of weights. Estimated
     of tiles and chunks as large as may be.
     """
-    if not stage.loads_weights:
+    if isinstance(stage, VectorStage):
         return False
     positions = stage.grid.images * stage.grid.rows * stage.grid.width
     inputs = stage.grid.images * stage.input_layout.rows * stage.input_layout.row_bytes
@@ -235,7 +245,7 @@ def _streams(stage: Stage, config: Config) -> bool:
     tiles = max(-(-positions // stage.entries(config)), -(-both // most))
     if both <= most:
         return False
-    weights, block_bytes = stage.weight_bytes, stage.block_bytes
+    weights, block_bytes = stage.weights.nbytes, stage.weights.shape[1] + stage.params.shape[1]
     chunk_blocks = max(1, min(_CHUNK_BYTES, config.spad_bytes // 8) // block_bytes)
     once = weights + inputs * -(-stage.grid.blocks // chunk_blocks)
     return bool(weights * tiles + inputs < _STREAMED_BYTES * once)
@@ -243,15 +253,20 @@ def _streams(stage: Stage, config: Config) -> bool:
 
 def _waits_for_weights(stage: Stage, machine: Machine) -> bool:
     """Return whether a weight tile takes longer to arrive than to use."""
-    if not stage.loads_weights:
+    if isinstance(stage, VectorStage) or stage.loop_nest.weights_fixed:
         return False
     positions = stage.grid.images * stage.grid.rows * stage.grid.width
     return positions < machine.transfer_cycles(machine.config.tile_bytes)
 
 
+def _has_params(stage: Stage) -> bool:
+    """Return whether there are parameters to load."""
+    return isinstance(stage, ArrayStage) and stage.params.size > 0
+
+
 def _reads_weights_always(stage: Stage, config: Config) -> bool:
     """Return whether the bank of the weights is read in most cycles."""
-    if not stage.loads_weights or not stage.has_params:
+    if not isinstance(stage, ArrayStage) or stage.loop_nest.weights_fixed or not _has_params(stage):
         return False
     return (
         stage.grid.blocks > 1 and stage.grid.rows * stage.grid.width < 2 * config.tile_load_cycles
@@ -262,4 +277,5 @@ def _hides_results(stage: Stage, machine: Machine) -> bool:
     """Return whether a weight tile takes so long that fewer blocks to a tile cost nothing."""
     if not _waits_for_weights(stage, machine):
         return False
-    return stage.steps * machine.config.tile_load_cycles >= _RESULT_CYCLES
+    assert isinstance(stage, ArrayStage)
+    return stage.loop_nest.steps * machine.config.tile_load_cycles >= _RESULT_CYCLES

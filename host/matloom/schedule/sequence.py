@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from matloom.schedule.segment import Segment
-from matloom.schedule.tiles import Tile
+from matloom.schedule.tiles import ArrayTile, Tile, VectorTile
 from matloom.schedule.tiling import Tiling
+from matloom.select.stage import ArrayStage, Stage, VectorStage
 
-__all__ = ["Sequence", "Slot", "sequence"]
+__all__ = ["Sequence", "Slot", "finished_bytes", "sequence"]
 
 
 #: Tiles within which one is stored and read again during the arithmetic of the others.
@@ -47,12 +48,36 @@ class Sequence:
     finished: dict[str, int]
 
 
-def _stage_slots(tiling: Tiling, index: int) -> Iterator[Slot]:
-    """Yield the slots of a stage."""
-    tiles: list[Tile] = [*tiling.tiles]
-    for number, (tile, pending) in enumerate(zip(tiles, tiling.pending, strict=True)):
+def _stage_slots(stage: Stage, index: int, tiles: list[Tile]) -> Iterator[Slot]:
+    """Yield the ticks of a stage, with which sums they leave pending."""
+    unfinished: set[tuple[int, ...]] = set()
+    steps = stage.loop_nest.steps if isinstance(stage, ArrayStage) else 0
+    in_parts = any(isinstance(tile, ArrayTile) and tile.end_step < steps for tile in tiles)
+    for number, tile in enumerate(tiles):
+        if in_parts and isinstance(tile, ArrayTile):
+            # Parts of a reduction may have different blocks, but not different rows or positions.
+            outputs = {
+                (tile.image, tile.first_row, tile.first_x, block)
+                for block in range(tile.first_block, tile.end_block)
+            }
+            if tile.end_step < steps:
+                unfinished |= outputs
+            else:
+                unfinished -= outputs
         last = number + 1 == len(tiles)
-        yield Slot(stage=index, number=number, tile=tile, last=last, pending=pending)
+        yield Slot(stage=index, number=number, tile=tile, last=last, pending=bool(unfinished))
+
+
+def finished_bytes(stage: Stage, tile: Tile) -> int:
+    """Return how many leading bytes of the output are complete when this tile is."""
+    if isinstance(tile, VectorTile):
+        return tile.end
+    assert isinstance(stage, ArrayStage)
+    if tile.end_block < stage.grid.blocks or tile.end_x < stage.grid.width:
+        return 0
+    if tile.end_step < stage.loop_nest.steps:
+        return 0
+    return stage.output_layout.finished(tile)
 
 
 def _can_interleave(segment: Segment, index: int, finished: dict[str, int]) -> bool:
@@ -60,9 +85,9 @@ def _can_interleave(segment: Segment, index: int, finished: dict[str, int]) -> b
     if index == len(segment.stages):
         return False
     consumer, output = segment.stages[index], segment.stages[index - 1].output
-    if not consumer.elementwise or output not in consumer.inputs:
+    if not isinstance(consumer, VectorStage) or output not in consumer.inputs:
         return False
-    if output in consumer.repeated_inputs:
+    if any(consumer.inputs[at] == output for at in consumer.repeated):
         return False
     return all(
         name == output or finished.get(name, segment.sizes[name]) >= segment.sizes[name]
@@ -71,15 +96,18 @@ def _can_interleave(segment: Segment, index: int, finished: dict[str, int]) -> b
 
 
 def _interleaved(
-    index: int, slots: Iterable[Slot], maker: Tiling, reader: Tiling, distance: int
+    segment: Segment, index: int, slots: Iterable[Slot], tiles: list[Tile], distance: int
 ) -> Iterator[Slot]:
-    """Yield slots, and of the stage after `index` the tiles that its tiles have made ready.
+    """Yield ticks, and of the stage after `index` the tiles that its tiles have made ready.
 
-    What is finished counts `distance` tiles later. No tile comes between the parts of a reduction:
-    it would use the accumulators that hold the sums of the parts before.
+    What is finished counts `lag` tiles later. No tile comes between the parts of a reduction: it
+    would use the accumulators that hold the sums of the parts before.
     """
-    tiles: list[Tile] = [*reader.tiles]
-    waiting = deque(enumerate(zip(tiles, reader.input_ranges, strict=True)))
+    stage, consumer = segment.stages[index : index + 2]
+    assert isinstance(consumer, VectorStage)
+    waiting = deque(
+        (number, tile) for number, tile in enumerate(tiles) if isinstance(tile, VectorTile)
+    )
     finished = deque([0] * (distance + 1), maxlen=distance + 1)
     made = 0
     for slot in itertools.chain(slots, itertools.repeat(None, distance)):
@@ -87,12 +115,12 @@ def _interleaved(
             yield slot
             if slot.stage != index:
                 continue
-            made = max(made, maker.finished[slot.number])
+            made = max(made, finished_bytes(stage, slot.tile))
             if slot.pending:
                 continue
         finished.append(made)
-        while waiting and waiting[0][1][1].end <= finished[0]:
-            number, (tile, _range) = waiting.popleft()
+        while waiting and waiting[0][1].end * consumer.input_ratio <= finished[0]:
+            number, tile = waiting.popleft()
             yield Slot(stage=index + 1, number=number, tile=tile, last=not waiting)
 
 
@@ -137,26 +165,25 @@ def _group(
     known = tilings[first].groups
     key = (first, distances, *tilings[first + 1 : end])
     if key not in known:
-        made: Iterable[Slot] = _stage_slots(tilings[first], first)
+        made: Iterable[Slot] = _stage_slots(segment.stages[first], first, tilings[first].tiles)
         for index, distance in enumerate(distances, first):
-            maker, reader = tilings[index : index + 2]
-            made = _interleaved(index, made, maker, reader, distance)
+            made = _interleaved(segment, index, made, tilings[index + 1].tiles, distance)
         while len(known) >= _REMEMBERED:
             del known[next(iter(known))]
-        known[key] = _spanned(segment, first, tilings[first:end], list(made))
+        known[key] = _spanned(segment, first, end, list(made))
     found = known[key]
     assert isinstance(found, Sequence)
     return found
 
 
-def _spanned(segment: Segment, first: int, tilings: list[Tiling], slots: list[Slot]) -> Sequence:
-    """Return slots of stages from `first` on, with what is known of them."""
-    begins, ends = [-1] * len(tilings), [-1] * len(tilings)
-    finished = {segment.stages[first + index].output: 0 for index in range(len(tilings))}
+def _spanned(segment: Segment, first: int, end: int, slots: list[Slot]) -> Sequence:
+    """Return slots of stages `first` to `end`, exclusive, with what is known of them."""
+    begins, ends = [-1] * (end - first), [-1] * (end - first)
+    finished = {segment.stages[index].output: 0 for index in range(first, end)}
     for number, slot in enumerate(slots):
-        output, index = segment.stages[slot.stage].output, slot.stage - first
+        stage, index = segment.stages[slot.stage], slot.stage - first
         if begins[index] < 0:
             begins[index] = number
         ends[index] = number
-        finished[output] = max(finished[output], tilings[index].finished[slot.number])
+        finished[stage.output] = max(finished[stage.output], finished_bytes(stage, slot.tile))
     return Sequence(slots=slots, spans=list(zip(begins, ends, strict=True)), finished=finished)

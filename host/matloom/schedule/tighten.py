@@ -7,6 +7,7 @@ from matloom.schedule.params import UNBOUNDED, Candidate, Last, TilingParams, We
 from matloom.schedule.plan import OutOfScratchpad, ScheduleParams
 from matloom.schedule.policies import first_policy, plain_policy
 from matloom.schedule.segment import Segment
+from matloom.select.stage import ArrayStage, VectorStage
 
 __all__ = ["tightened"]
 
@@ -55,7 +56,9 @@ def _tighten(
     stage = segment.stages[full.stage]
     if full.kind == "tensor":
         return _spill(segment, policy, full, config, candidate)
-    block_bytes = stage.block_bytes
+    block_bytes = 0
+    if isinstance(stage, ArrayStage):
+        block_bytes = stage.weights.shape[1] + stage.params.shape[1]
     if full.kind == "weights":
         if limits.weights is Weights.RESIDENT:
             return _limit(policy, full.stage, replace(limits, weights=Weights.ONCE))
@@ -98,7 +101,7 @@ def _in_place(segment: Segment, policy: ScheduleParams) -> ScheduleParams:
     """
     limits = tuple(
         replace(limit, last=limit.last | Last.ROWS)
-        if any(stage.elementwise for stage in segment.stages[index : index + 2])
+        if any(isinstance(stage, VectorStage) for stage in segment.stages[index : index + 2])
         else limit
         for index, limit in enumerate(policy.limits)
     )

@@ -2,8 +2,7 @@
 
 from dataclasses import dataclass
 
-from matloom.select.loop_nest import LoopNest
-from matloom.select.stage import Region
+from matloom.select.stage import LoopNest, Region
 
 __all__ = ["Window", "dense_window", "tap_loop_nest", "whole"]
 

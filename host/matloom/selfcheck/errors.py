@@ -1,4 +1,4 @@
-"""Errors of the check of a compiled program, and their sentences."""
+"""What a check of a compiled program raises, and what a user is told."""
 
 from matloom.errors import HintedWarning
 

@@ -1,1 +1,1 @@
-"""Terminal output: tables and progress."""
+"""What a terminal shows: tables and progress."""

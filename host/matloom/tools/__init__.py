@@ -1,1 +1,1 @@
-"""Tools of the command line: benchmarks, comparisons, reports."""
+"""What the command line offers and is no device or compiler: benchmarks, comparisons, reports."""

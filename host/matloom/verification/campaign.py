@@ -47,7 +47,7 @@ Linter = Callable[[Config, Path], tuple[str, Sequence[object]]]
 
 @dataclass(kw_only=True)
 class _Run:
-    """State that the steps of a verification share.
+    """What the steps share.
 
     Members
     -------

@@ -22,7 +22,7 @@ _KEPT_LINES = 40
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """Outcome of the regression; `passed` is None where time ran out before its end.
+    """What came of the regression; `passed` is None where the time was over before its end.
 
     `done` of `testbenches` came to their end.
     """

@@ -1,4 +1,4 @@
-"""Verdicts of a verification of a chip: its steps, and the worst of them."""
+"""What a verification of a chip comes to: its steps, their verdicts, and the worst of them."""
 
 import contextlib
 import math
@@ -27,7 +27,7 @@ _PACKAGES = (
 
 @dataclass(kw_only=True)
 class Step:
-    """Outcome of a step.
+    """What came of a step.
 
     Members
     -------
@@ -134,7 +134,7 @@ class Verification:
 
     @property
     def seconds(self) -> float:
-        """Seconds that all steps took."""
+        """How long all steps took."""
         return round(sum(step.seconds for step in self.steps), 1)
 
     @property

@@ -23,7 +23,7 @@ NOISES: dict[str, dict[str, float]] = {
 
 
 class Device(Protocol):
-    """Device at the end of a line."""
+    """What is at the end of a line."""
 
     def feed(self, data: bytes) -> bytes:
         """Take bytes from the line; return those that answer them."""

@@ -84,7 +84,7 @@ class Case:
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """Outcome of a mutant.
+    """What became of a mutant.
 
     Members
     -------

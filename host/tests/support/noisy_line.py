@@ -8,7 +8,7 @@ __all__ = ["Noise"]
 
 @dataclass(kw_only=True)
 class Noise:
-    """Faults of a line by their probability for each byte, applied one after the other.
+    """What a line does to each byte, with these probabilities, one after the other.
 
     Members
     -------

@@ -1,4 +1,4 @@
-"""The report on a precision, compared with the outputs themselves."""
+"""What is said of a precision, compared with what the outputs themselves say."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""Plan of a board's build: Verilog, constraints, options of the tools, and a digest."""
+"""What is to be built for a board: Verilog, constraints, options of the tools, and a digest."""
 
 import hashlib
 import re
@@ -16,6 +16,7 @@ from matloom_rtl.convert import to_verilog
 from matloom_rtl.fpga.devices import DEVICES, Device
 from matloom_rtl.fpga.tools import find
 from matloom_rtl.link.settings import LinkSettings
+from matloom_rtl.netlist_digest import netlist_digest
 from matloom_rtl.soc.cpu import cpu_source
 from matloom_rtl.soc.settings import SocSettings, line_for
 
@@ -45,7 +46,7 @@ class Plan:
     soft_columns:
         Columns of the array that multiply in tables.
     soc:
-        The processor that is there instead of the host link.
+        The processor that is there in place of the host link.
     """
 
     board: Board
@@ -60,7 +61,7 @@ class Plan:
 
     @property
     def name(self) -> str:
-        """Base name of this plan's files."""
+        """What files of this plan are called."""
         return self.board.name if self.soc is None else f"{self.board.name}-soc"
 
     @property
@@ -83,6 +84,7 @@ class Plan:
             "device": self.device.name,
             "config": self.config.as_dict(),
             "config_digest": f"{self.config.digest:08x}",
+            "netlist_digest": netlist_digest(self.verilog),
             "memory": _told(board.memory),
             "link": {"baud": link.baud, "divisor": link.divisor},
             "options": list(self.device.options),
@@ -102,7 +104,7 @@ def board_verilog(
 ) -> str:
     """Return the Verilog of a board's top; the PLL in it is an instance of the family's cell.
 
-    With `soc` a processor is there instead of the host link, whose Verilog is not part of it.
+    With `soc` a processor is there in place of the host link, whose Verilog is not part of it.
 
     Memories begin with anything: nothing depends on it, and Yosys takes minutes to read as many
     zeros as external memory has words.

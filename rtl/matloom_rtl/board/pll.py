@@ -20,7 +20,7 @@ __all__ = [
 
 @dataclass(frozen=True, kw_only=True)
 class PllRules:
-    """Limits of a PLL's settings. Frequencies in Hz, both ends included.
+    """What a PLL may be set to. Frequencies in Hz, both ends included.
 
     Members
     -------
@@ -67,7 +67,7 @@ class Pll:
 
     @property
     def detector_hz(self) -> Fraction:
-        """Frequency at the phase detector."""
+        """What the phase detector compares."""
         return Fraction(self.input_hz, self.input_divider)
 
     @staticmethod

@@ -1,4 +1,4 @@
-"""Writing a bitstream to a board: a call of openFPGALoader."""
+"""How a bitstream gets into a board: a call of openFPGALoader."""
 
 import shutil
 from pathlib import Path

@@ -16,6 +16,7 @@ from matloom_rtl.fpga.progress import FlowError
 from matloom_rtl.fpga.tools import YOSYS, find
 from matloom_rtl.fpga.vivado import VIVADO_DEVICES, VivadoDevice
 from matloom_rtl.link.settings import LinkSettings
+from matloom_rtl.netlist_digest import netlist_digest
 
 __all__ = ["COUNTED", "Project", "check", "make_project"]
 
@@ -33,7 +34,7 @@ COUNTED = {
 
 _TCL = """\
 # Synthesis, placement, routing and bitstream of {title}:  vivado -mode batch -source build.tcl
-# Written by matloom; Vivado was not available to try it.
+# Written by matloom; Vivado was not at hand to try it.
 set here [file dirname [file normalize [info script]]]
 create_project -in_memory -part {part}
 read_verilog $here/{top}.v
@@ -54,7 +55,7 @@ write_bitstream -force $here/{name}.bit
 
 @dataclass(frozen=True, kw_only=True)
 class Project:
-    """Vivado project of a board: its engine and clock, and the files."""
+    """What Vivado makes a bitstream of: the board, its engine and clock, and the files."""
 
     board: Board
     device: VivadoDevice
@@ -129,6 +130,7 @@ def check(project: Project, folder: Path, say: Callable[[str], None] = print) ->
         "part": project.device.part,
         "config": project.config.as_dict(),
         "config_digest": f"{project.config.digest:08x}",
+        "netlist_digest": netlist_digest(project.files[f"{BOARD_TOP}.v"]),
         "memory": memory,
         "link": {"baud": project.link.baud, "divisor": project.link.divisor},
         "clock_asked_mhz": round(project.clock_mhz, 3),

@@ -29,6 +29,7 @@ from matloom_rtl.fpga.progress import FlowError
 from matloom_rtl.fpga.tools import YOSYS, find, run
 from matloom_rtl.fpga.units import area_by_unit, is_top, read_cells, total
 from matloom_rtl.generate import TOP_NAME, Chip
+from matloom_rtl.netlist_digest import netlist_digest
 
 __all__ = [
     "DEVICES",
@@ -95,7 +96,7 @@ def synthesise(
     except FlowError as error:
         if family != "ecp5" or not abc9 or not _ended_in_abc9(folder / f"{family}.log"):
             raise
-        say(f"{error}; tables by ABC instead of ABC9")
+        say(f"{error}; tables by ABC in place of ABC9")
         return synthesise(verilog, top, family, folder, say, soft_columns, abc9=False)
     cells = json.loads((folder / "stat.json").read_text())["design"]["num_cells_by_type"]
     found = {
@@ -156,7 +157,7 @@ def _place_products(top: str, family: str, folder: Path, soft_columns: int) -> l
 
 @dataclass(frozen=True, kw_only=True)
 class Effort:
-    """Effort of placement and routing.
+    """How a chip is placed and routed.
 
     Members
     -------
@@ -226,6 +227,7 @@ def _identity(chip: Chip, device: Device) -> dict:
         "device": device.name,
         "config": chip.config.as_dict(),
         "config_digest": chip.sidecar["config_digest"],
+        "netlist_digest": netlist_digest(chip.verilog),
         "versions": chip.sidecar["versions"] | tool_versions(device),
     }
 

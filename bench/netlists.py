@@ -1,0 +1,47 @@
+"""Digests of the netlists of today, for the reports that have one: python bench/netlists.py.
+
+Writes bitstreams/netlists.json, by which the pages' tables say which reports are of an earlier
+netlist. Generates the Verilog of each such report, which takes a minute or two for a large one.
+"""
+
+import json
+from pathlib import Path
+
+from matloom.arch.config import Config
+from matloom.arch.config_name import config_name
+from matloom.toolchain.soc_firmware import boot_rom
+from matloom_rtl.board.definition import load_board
+from matloom_rtl.board.plan import BOARD_TOP, make_plan
+from matloom_rtl.board.vivado import make_project
+from matloom_rtl.generate import generate
+from matloom_rtl.netlist_digest import netlist_digest
+
+ROOT = Path(__file__).resolve().parents[1]
+NETLISTS = ROOT / "bitstreams" / "netlists.json"
+
+
+def verilog_of(report: dict) -> str:
+    """Return the Verilog that is generated today for what was reported."""
+    config = Config(**{**report["config"], "mac_modes": tuple(report["config"]["mac_modes"])})
+    if "board" not in report:
+        return generate(config).verilog
+    board, clock = load_board(report["board"]), round(report["clock_asked_mhz"] * 1e6)
+    if "part" in report:
+        return make_project(board, config_name(config), clock).files[f"{BOARD_TOP}.v"]
+    rom = boot_rom() if "cpu" in report else None
+    cpu = report.get("cpu", "VexRiscv default").removeprefix("VexRiscv ")
+    return make_plan(board, config_name(config), clock, rom, cpu).verilog
+
+
+def digests(folder: Path) -> dict[str, str]:
+    """Return the digests of today for the reports of a folder that have one, by report."""
+    found = {}
+    for path in sorted(folder.rglob("*.json")):
+        report = json.loads(path.read_text())
+        if "netlist_digest" in report and not path.stem.endswith("_units"):
+            found[path.stem] = netlist_digest(verilog_of(report))
+    return found
+
+
+if __name__ == "__main__":
+    NETLISTS.write_text(json.dumps(digests(NETLISTS.parent / "reports"), indent=2) + "\n")
