@@ -92,7 +92,14 @@ def cut_file(content: bytes, attributes: Reference, package: str) -> Cut:
     ValueError
         The file is damaged.
     """
-    model = plain_model(content, package)
+    _schema(package)
+    return _cut(_File(content), attributes, package)
+
+
+@functools.lru_cache(maxsize=64)
+def _cut(file: _File, attributes: Reference, package: str) -> Cut:
+    """Return the file of a node's operators alone: asked for whenever they are to run."""
+    model = plain_model(file.content, package)
     subgraph = model.subgraphs[0]
     if attributes.positions:
         subgraph.operators = [subgraph.operators[at] for at in attributes.positions]
