@@ -71,7 +71,6 @@ class _Binder:
             outputs=outputs,
             segment=self._segment(staged, sources, results, constants, timestamps),
             constants=constants,
-            output_bytes=self.region_bytes[Region.OUTPUT],
             timestamps=timestamps,
         )
 

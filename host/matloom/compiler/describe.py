@@ -15,7 +15,14 @@ from matloom.ir.graph import Graph
 from matloom.ir.text import to_text
 from matloom.program.disassemble import disassemble
 from matloom.schedule import Scheduled
-from matloom.schedule.text import allocation_lines, order_lines, search_lines, tile_lines
+from matloom.schedule.text import (
+    allocation_lines,
+    buffer_lines,
+    load_lines,
+    order_lines,
+    search_lines,
+    tile_lines,
+)
 from matloom.select.partition import HostRun
 from matloom.select.text import run_lines
 
@@ -91,6 +98,8 @@ STOPS: dict[str, tuple[str, Callable[[Any], Iterable[str]]]] = {
     "search": ("schedule", _runs(search_lines)),
     "tile": ("schedule", _runs(tile_lines)),
     "order": ("schedule", _runs(order_lines)),
+    "assign_buffers": ("schedule", _runs(buffer_lines)),
+    "prefetch": ("schedule", _runs(load_lines)),
     "allocate": ("schedule", _runs(allocation_lines)),
     "emit": ("schedule", _instructions),
     "assemble": ("assemble", lambda compiled: [disassemble(compiled.program)]),

@@ -33,6 +33,7 @@ def schedule_runs(bound: Bound, job: Job) -> ScheduledNetwork | DoesNotFit:
         scheduled = _scheduled(bound, run, job, image)
         if isinstance(scheduled, DoesNotFit):
             return scheduled
+        image = scheduled.scheduled.image
         runs.append(scheduled)
         found |= _overwritten(bound.rewritten, scheduled.scheduled, job.config)
     return ScheduledNetwork(
@@ -41,21 +42,20 @@ def schedule_runs(bound: Bound, job: Job) -> ScheduledNetwork | DoesNotFit:
 
 
 def _scheduled(bound: Bound, run: BoundRun, job: Job, image: Image) -> ScheduledRun | DoesNotFit:
-    """Return the instructions of a run; its constants go into the image."""
+    """Return the instructions of a run; its constants follow those of the image."""
+    image = image.fork()
     constants = {
         name: Place(region=Region.PROGRAM, offset=image.add(values))
         for name, values in run.constants.items()
     }
-    segment = replace(run.segment, sources={**run.segment.sources, **constants})
-    found = schedule_segment(
-        segment,
-        job.config,
-        job.options,
-        image,
+    segment = replace(
+        run.segment,
+        sources={**run.segment.sources, **constants},
+        image=image,
         arena_start=bound.rewritten.state_bytes,
-        output_bytes=run.output_bytes,
-        may_pin=sum(not isinstance(other, HostRun) for other in bound.runs) == 1,
     )
+    alone = sum(not isinstance(other, HostRun) for other in bound.runs) == 1
+    found = schedule_segment(segment, job.options, may_pin=alone)
     if isinstance(found, DoesNotFit):
         return found
     commands = _packed(found.instructions, job.config)

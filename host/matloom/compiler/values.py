@@ -137,8 +137,6 @@ class BoundRun:
         What is scheduled.
     constants:
         Tensors of it that go into the image.
-    output_bytes:
-        The size of region OUTPUT up to this run.
     timestamps:
         For each operator its slot of the completion-time table, 0 for none.
     """
@@ -148,7 +146,6 @@ class BoundRun:
     outputs: tuple[Binding, ...]
     segment: Segment
     constants: Mapping[str, bytes] = field(repr=False)
-    output_bytes: int
     timestamps: tuple[int, ...]
 
 

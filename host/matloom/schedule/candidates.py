@@ -31,18 +31,20 @@ _PROLOGUES = ((128, 4, 32), (128, 4, 64), (128, 8, 32), (128, 8, 48), (80, 8, 32
 _LARGE_PROLOGUES = 2
 
 
-def is_large(segment: Segment, config: Config) -> bool:
+def is_large(segment: Segment) -> bool:
     """Return whether the weights of some stage cannot stay on chip while it runs."""
-    return any(weights_kept(stage, config) is not Weights.RESIDENT for stage in segment.stages)
+    return any(
+        weights_kept(stage, segment.config) is not Weights.RESIDENT for stage in segment.stages
+    )
 
 
-def candidates(segment: Segment, config: Config, *, effort: int = 1) -> tuple[Candidate, ...]:
+def candidates(segment: Segment, *, effort: int = 1) -> tuple[Candidate, ...]:
     """Return the choices between which prediction decides.
 
     What large stages load twice is tried where stages are few or `effort` is 2; in a long network,
     where a plan is dear and a stage alone decides little, it is estimated (`policies`).
     """
-    chosen = _of_weights(segment, config, effort)
+    chosen = _of_weights(segment, segment.config, effort)
     if not addends(segment):
         return chosen
     return (*chosen, *(replace(each, addends_by_tile=True) for each in chosen))
@@ -51,7 +53,7 @@ def candidates(segment: Segment, config: Config, *, effort: int = 1) -> tuple[Ca
 def _of_weights(segment: Segment, config: Config, effort: int) -> tuple[Candidate, ...]:
     """Return the choices whatever is added to sums."""
     prologues = _prologues(config) if _has_prologue(segment, config) else ()
-    if is_large(segment, config):
+    if is_large(segment):
         # Those of few weights, next to an input that stays.
         first = segment.stages[0]
         fits = (

@@ -21,7 +21,7 @@ from matloom.select.layout.dense import apart
 from matloom.select.requantisation import limb_fields
 from matloom.select.stage import ArrayStage, VectorStage
 
-__all__ = ["emit"]
+__all__ = ["emit_instructions"]
 
 
 class _Emitter:
@@ -234,10 +234,9 @@ def _moved(post: Fields, address: int) -> Fields:
     return {**post, **{name: address + post.get(name, 0) for name in addresses}}
 
 
-def emit(
+def emit_instructions(
     segment: Segment,
     plan: Plan,
-    config: Config,
     places: dict[str, Place],
     chunk_offsets: dict[tuple[int, int], int],
     dram_bytes: dict[Region, int],
@@ -253,7 +252,7 @@ def emit(
     dram_bytes:
         Sizes of the windows that STORE may write.
     """
-    emitter = _Emitter(segment, plan, config, places, chunk_offsets, dram_bytes)
+    emitter = _Emitter(segment, plan, segment.config, places, chunk_offsets, dram_bytes)
     loads = iter(plan.loads)
     load = next(loads, None)
     for number, slot in enumerate(plan.slots):

@@ -32,9 +32,9 @@ class Layout:
         [Sequence[Stage], Collection[str], Config], tuple[list[Stage], dict[str, int]]
     ]
 
-    def make(self, segment: Segment, config: Config) -> Segment | None:
+    def make(self, segment: Segment) -> Segment | None:
         """Return the segment with this layout wherever it can be; None where it cannot."""
-        stages, sizes = self.rewrite(segment.stages, _private(segment), config)
+        stages, sizes = self.rewrite(segment.stages, _private(segment), segment.config)
         if not sizes:
             return None
         return replace(

@@ -4,6 +4,7 @@ import enum
 from dataclasses import dataclass
 
 __all__ = [
+    "ORDINARY_START",
     "UNBOUNDED",
     "Candidate",
     "First",
@@ -163,3 +164,7 @@ class Candidate:
         text += ", addends by tile" if self.addends_by_tile else ""
         again = {None: "", True: ", weights again for each tile", False: ", weights once"}
         return text + again[self.streamed]
+
+
+#: The start of which nothing is special.
+ORDINARY_START = Candidate()

@@ -2,7 +2,8 @@
 
 import itertools
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from typing import Any
 
 from matloom.schedule.allocator import Allocator
 from matloom.schedule.live_ranges import Placed
@@ -11,7 +12,7 @@ from matloom.schedule.segment import Segment
 from matloom.schedule.tiles import ArrayTile
 from matloom.select.stage import VectorStage
 
-__all__ = ["place_others"]
+__all__ = ["place_others", "place_pinned", "place_tensors", "reserve"]
 
 #: Ticks for which the room of an input tile is left alone after its last, where there is more.
 _REST = 2
@@ -38,12 +39,63 @@ _Item = tuple[str, Buffer, Load | None]
 _Found = list[Placed | None]
 
 
+def place_tensors(plan: Plan, space: Allocator) -> list[OutOfScratchpad]:
+    """Give tensors addresses, the largest first; return the first that there is no room for."""
+    distinct = {id(tensor_buffer): tensor_buffer for tensor_buffer in plan.tensor_buffers.values()}
+    for buffer in sorted(distinct.values(), key=lambda item: (-item.size, item.first)):
+        address = space.place(
+            buffer.size,
+            buffer.first,
+            buffer.last,
+            high=False,
+            reads=buffer.reads,
+            boundary=buffer.boundary,
+        )
+        if address is None:
+            return [OutOfScratchpad.of(buffer, buffer.first, "tensor")]
+        buffer.address = address
+    return []
+
+
+def place_pinned(
+    plan: Plan, transient: Iterable[tuple[str, Buffer]], space: Allocator
+) -> OutOfScratchpad | None:
+    """Give weights that stay an address of their own, or leave them where they are already."""
+    last = len(plan.slots) - 1
+    for _kind, buffer in transient:
+        if buffer.pinned and plan.policy.pinned_at is None:
+            address = space.place(
+                buffer.size, 0, last, high=True, reads=buffer.reads, boundary=buffer.boundary
+            )
+            if address is None:
+                return OutOfScratchpad.of(buffer, buffer.first, "weights")
+            buffer.address = address
+    return None
+
+
+def reserve(plan: Plan, transient: Iterable[tuple[str, Buffer]], space: Allocator) -> None:
+    """Leave weights that are on chip already where they are."""
+    last = len(plan.slots) - 1
+    for _kind, buffer in transient:
+        if buffer.pinned:
+            space.reserve(buffer.address, buffer.size, 0, last, high=True, reads=buffer.reads)
+
+
 def place_others(
-    segment: Segment, plan: Plan, transient: Iterable[tuple[str, Buffer]], space: Allocator
+    segment: Segment,
+    plan: Plan,
+    transient: Iterable[tuple[str, Buffer]],
+    space: Allocator,
+    placements: dict[Hashable, Any],
 ) -> list[OutOfScratchpad]:
     """Place all buffers of tiles as their live ranges begin.
 
     Return the first failure of each stage; the stage's other buffers are left out then.
+
+    Parameters
+    ----------
+    placements:
+        Where groups of buffers lay in the plan before; afterwards, where they lie in this one.
     """
     by_buffer = {id(load.buffer): load for load in plan.loads if load.buffer.address < 0}
     waiting = [
@@ -52,15 +104,15 @@ def place_others(
     results_first = plan.policy.results_first
     # What a tile makes has its tick; what it reads may arrive later.
     waiting.sort(key=lambda item: item[1].first)
-    placing = _Placing(segment, space)
+    placing = _Placing(segment, space, placements)
     begins = list(_group_begins(plan))
     for items in _turns(waiting, results_first=results_first):
         for _number, group in itertools.groupby(
             items, lambda item: bisect_right(begins, item[1].first)
         ):
             placing.place(list(group))
-    segment.placements.clear()
-    segment.placements.update(placing.known)
+    placements.clear()
+    placements.update(placing.known)
     plan.peak = space.peak
     return list(placing.failures.values())
 
@@ -96,9 +148,9 @@ class _Placing:
         The first of each stage.
     """
 
-    def __init__(self, segment: Segment, space: Allocator):
-        self._segment, self._space = segment, space
-        self.known: dict[object, object] = {}
+    def __init__(self, segment: Segment, space: Allocator, before: Mapping[Hashable, Any]) -> None:
+        self._segment, self._space, self._before = segment, space, before
+        self.known: dict[Hashable, Any] = {}
         self.failures: dict[int, OutOfScratchpad] = {}
 
     def place(self, group: list[_Item]) -> None:
@@ -109,12 +161,12 @@ class _Placing:
         low = base + min([first for _size, first, *_others in wanted]) - _REST
         high = base + max([last for _size, _first, _use, last, *_others in wanted])
         alive = self._space.look_at(low, high)
-        key: object = None
+        key: Hashable = None
         found = None
         if not self._space.at_random:
             around = self._around(alive, base, range(low - _AROUND, high + _AROUND))
             key = (self._space.avoid_conflicts, tuple(wanted), around)
-            found = self.known.get(key) or self._segment.placements.get(key)
+            found = self.known.get(key) or self._before.get(key)
         if found is None:
             found = self._search(group, wanted, base)
         else:

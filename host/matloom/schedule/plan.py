@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from matloom.schedule.params import TilingParams
+from matloom.schedule.params import ORDINARY_START, Candidate, TilingParams
 from matloom.schedule.sequence import Sequence, Slot
 from matloom.schedule.tiling import InputRange, Tiling
 
@@ -79,7 +79,8 @@ class ScheduleParams:
     stored tile by tile before what LOADs bring, which may arrive later. `resident` gives all
     weights places that nothing else uses. `pinned_at` are the addresses of weights, by stage and
     chunk, that are there before the segment starts, and must be there when it ends; None for
-    none. `plain` runs one stage after another and gives each tensor bytes of its own.
+    none. `plain` runs one stage after another and gives each tensor bytes of its own. `start` is
+    what they came of: where they are tightened, some stages begin again with its limits.
     """
 
     spilled: frozenset[str] = frozenset()
@@ -91,6 +92,12 @@ class ScheduleParams:
     pinned_at: Mapping[tuple[int, int], int] | None = None
     seed: int | None = None
     plain: bool = False
+    start: Candidate = ORDINARY_START
+
+    @property
+    def keeps_weights(self) -> bool:
+        """Whether weights stay on chip between calls: then nothing is tightened."""
+        return self.resident or self.pinned_at is not None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -33,11 +33,11 @@ from matloom.select.stage import ArrayStage, Stage, VectorStage
 
 __all__ = [
     "addends",
-    "first_policy",
-    "plain_policy",
-    "random_policy",
-    "repeat_policies",
-    "resident_policies",
+    "first_params",
+    "plain_params",
+    "random_params",
+    "repeat_params",
+    "resident_params",
     "weights_fit",
     "weights_kept",
 ]
@@ -63,8 +63,9 @@ _RESULT_CYCLES = 24
 _STREAMED_BYTES = 1.4
 
 
-def first_policy(segment: Segment, config: Config, candidate: Candidate) -> ScheduleParams:
+def first_params(segment: Segment, candidate: Candidate) -> ScheduleParams:
     """Return the choices that are best where memory is plenty."""
+    config = segment.config
     limits: list[TilingParams] = []
     in_blocks = [by_blocks(segment, index, config) for index in range(len(segment.stages))]
     ending, pooled = ending_by_blocks(segment), before_pooling(segment)
@@ -100,7 +101,7 @@ def first_policy(segment: Segment, config: Config, candidate: Candidate) -> Sche
             )
         )
     spilled = addends(segment) if candidate.addends_by_tile else frozenset()
-    return ScheduleParams(limits=tuple(limits), spilled=spilled)
+    return ScheduleParams(limits=tuple(limits), spilled=spilled, start=candidate)
 
 
 def _first(segment: Segment, index: int, *, split: bool) -> First:
@@ -126,8 +127,9 @@ def addends(segment: Segment) -> frozenset[str]:
     return frozenset(name for name in added if name in segment.sources and name is not None)
 
 
-def plain_policy(segment: Segment, config: Config) -> ScheduleParams:
+def plain_params(segment: Segment) -> ScheduleParams:
     """Return the choices of a plain schedule: equal tiles, weights in chunks."""
+    config = segment.config
     size = min(_CHUNK_BYTES, config.spad_bytes // 8)
     limits = tuple(
         TilingParams(weights=weights_kept(stage, config), chunk_bytes=size)
@@ -136,8 +138,9 @@ def plain_policy(segment: Segment, config: Config) -> ScheduleParams:
     return ScheduleParams(limits=limits, plain=True)
 
 
-def random_policy(segment: Segment, config: Config, seed: int) -> ScheduleParams:
+def random_params(segment: Segment, seed: int) -> ScheduleParams:
     """Return arbitrary choices: what memory forces on large networks, for small ones too."""
+    config = segment.config
     draw, shape = random.Random(seed), random.Random(f"shapes of {seed}")
 
     def sometimes() -> bool:
@@ -171,9 +174,7 @@ def weights_fit(plan: Plan, config: Config) -> bool:
     return sum(sizes) <= config.spad_bytes
 
 
-def resident_policies(
-    segment: Segment, policy: ScheduleParams, config: Config
-) -> tuple[ScheduleParams, ...]:
+def resident_params(segment: Segment, policy: ScheduleParams) -> tuple[ScheduleParams, ...]:
     """Return the policies to try for weights that stay, the fastest first; none where some cannot.
 
     POST fetches parameters while EXEC reads weights, in a repetition in every cycle; to have them
@@ -182,7 +183,7 @@ def resident_policies(
     if any(limits.weights is Weights.STREAMED for limits in policy.limits):
         return ()
     apart = (
-        replace(limits, params_apart=_reads_weights_always(stage, config))
+        replace(limits, params_apart=_reads_weights_always(stage, segment.config))
         for stage, limits in zip(segment.stages, policy.limits, strict=True)
     )
     resident = replace(policy, resident=True)
@@ -195,7 +196,7 @@ def resident_policies(
     )
 
 
-def repeat_policies(segment: Segment, first: Plan, config: Config) -> tuple[ScheduleParams, ...]:
+def repeat_params(segment: Segment, first: Plan) -> tuple[ScheduleParams, ...]:
     """Return the policies to try for a plan whose weights are where the first left them."""
     pinned_at = replace(first.policy, resident=False, pinned_at=first.chunk_addresses)
     ramped_down = tuple(

@@ -1,9 +1,10 @@
 """What a search finds: instructions, how they came about, and every candidate that it tried."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from matloom.arch.instruction import Instruction
 from matloom.cost.predict import Prediction
+from matloom.schedule.constants import Image
 from matloom.schedule.plan import Plan
 from matloom.schedule.segment import Segment
 
@@ -54,6 +55,8 @@ class Scheduled:
         What was scheduled: the given stages, some of their tensors in 2 x 2 blocks.
     arena_end:
         First byte of the ARENA window that the segment does not use.
+    image:
+        The constants up to those of the segment.
     repeat:
         How to do it again without the transfers of weights; None where they do not stay.
     tried:
@@ -65,5 +68,6 @@ class Scheduled:
     plan: Plan
     prediction: Prediction
     arena_end: int
+    image: Image = field(repr=False)
     repeat: Repetition | None = None
     tried: tuple[Tried, ...] = ()

@@ -2,9 +2,10 @@
 
 from dataclasses import dataclass, field
 
+from matloom.arch.config import Config
 from matloom.arch.isa import Region
 from matloom.arch.machine import Machine
-from matloom.schedule.tiling import Tilings
+from matloom.schedule.constants import Image
 from matloom.select.stage import Stage
 
 __all__ = ["Place", "Segment"]
@@ -36,12 +37,10 @@ class Segment:
         Tensors that must not be kept in external memory.
     views:
         Results of which only some bytes (half open) are stored; they have a home on chip.
-    tilings:
-        What is known of stages that were cut, shared with segments of the same stages.
-    plans, failures:
-        The last plans, by their choices, and for which choices there are none, with the reasons.
-    placements:
-        Where groups of buffers lie in the last plan (`placing`).
+    image:
+        The constants before those of the segment come; a schedule has a copy that has grown.
+    arena_start:
+        First byte of region ARENA that is free for tensors.
     """
 
     stages: tuple[Stage, ...]
@@ -52,11 +51,10 @@ class Segment:
     timestamps: tuple[int, ...]
     on_chip: frozenset[str] = frozenset()
     views: dict[str, tuple[int, int]] = field(default_factory=dict)
-    tilings: Tilings = field(default_factory=Tilings, repr=False, compare=False)
-    plans: dict[object, object] = field(default_factory=dict, init=False, repr=False, compare=False)
-    failures: dict[object, object] = field(
-        default_factory=dict, init=False, repr=False, compare=False
-    )
-    placements: dict[object, object] = field(
-        default_factory=dict, init=False, repr=False, compare=False
-    )
+    image: Image = field(default_factory=Image, repr=False, compare=False)
+    arena_start: int = 0
+
+    @property
+    def config(self) -> Config:
+        """The engine's configuration."""
+        return self.machine.config

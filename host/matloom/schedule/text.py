@@ -7,7 +7,14 @@ from matloom.schedule.plan import Load
 from matloom.schedule.scheduled import Scheduled, Tried
 from matloom.schedule.tiles import ArrayTile, Tile
 
-__all__ = ["allocation_lines", "order_lines", "search_lines", "tile_lines"]
+__all__ = [
+    "allocation_lines",
+    "buffer_lines",
+    "load_lines",
+    "order_lines",
+    "search_lines",
+    "tile_lines",
+]
 
 
 def search_lines(scheduled: Scheduled) -> Iterator[str]:
@@ -52,6 +59,22 @@ def order_lines(scheduled: Scheduled) -> Iterator[str]:
         yield f"{number}: {stages[slot.stage].name} tile {slot.number}{last}"
 
 
+def buffer_lines(scheduled: Scheduled) -> Iterator[str]:
+    """Yield tensors in external memory, then buffers with their sizes and live ranges in slots."""
+    plan, stages = scheduled.plan, scheduled.segment.stages
+    for name in sorted(plan.policy.spilled):
+        yield f"tensor {name}: in external memory"
+    for kind, buffer in sorted(buffers_of(plan), key=lambda item: (item[1].first, item[1].address)):
+        live = f"slots {buffer.first}..{buffer.last}"
+        yield f"{kind} of {stages[buffer.stage].name}: {buffer.size} bytes, {live}"
+
+
+def load_lines(scheduled: Scheduled) -> Iterator[str]:
+    """Yield each LOAD with the slot before which it is issued, and the one that needs it."""
+    for load in scheduled.plan.loads:
+        yield f"before slot {load.slot}: LOAD {_source(load)}, used in slot {load.use}"
+
+
 def allocation_lines(scheduled: Scheduled) -> Iterator[str]:
     """Yield buffers with addresses and live ranges in slots, then LOADs with their slots."""
     plan, stages = scheduled.plan, scheduled.segment.stages
@@ -61,8 +84,7 @@ def allocation_lines(scheduled: Scheduled) -> Iterator[str]:
         end = buffer.address + buffer.size
         live = f"slots {buffer.first}..{buffer.last}"
         yield f"{buffer.address}..{end}: {kind} of {stages[buffer.stage].name}, {live}"
-    for load in plan.loads:
-        yield f"before slot {load.slot}: LOAD {_source(load)}, used in slot {load.use}"
+    yield from load_lines(scheduled)
 
 
 def _source(load: Load) -> str:

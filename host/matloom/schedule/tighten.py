@@ -3,9 +3,9 @@
 from dataclasses import replace
 
 from matloom.arch.config import Config
-from matloom.schedule.params import UNBOUNDED, Candidate, Last, TilingParams, Weights
+from matloom.schedule.params import UNBOUNDED, Last, TilingParams, Weights
 from matloom.schedule.plan import OutOfScratchpad, ScheduleParams
-from matloom.schedule.policies import first_policy, plain_policy
+from matloom.schedule.policies import first_params, plain_params
 from matloom.schedule.segment import Segment
 from matloom.select.stage import ArrayStage, VectorStage
 
@@ -18,8 +18,6 @@ def tightened(
     segment: Segment,
     policy: ScheduleParams,
     failures: tuple[OutOfScratchpad, ...],
-    config: Config,
-    candidate: Candidate,
 ) -> ScheduleParams | None:
     """Return the next policy to try: tighter for each stage that failed; None for none.
 
@@ -31,7 +29,7 @@ def tightened(
         if full.stage in settled:
             continue
         settled.update(_neighbours(segment, tighter, full.stage))
-        before, after = tighter, _tighten(segment, tighter, full, config, candidate)
+        before, after = tighter, _tighten(segment, tighter, full, segment.config)
         if after is None and full is failures[0]:
             return None
         tighter = after or before
@@ -45,7 +43,6 @@ def _tighten(
     policy: ScheduleParams,
     full: OutOfScratchpad,
     config: Config,
-    candidate: Candidate,
 ) -> ScheduleParams | None:
     """Return the next policy to try after a plan did not fit, or None."""
     if not (policy.in_place or policy.plain):
@@ -55,7 +52,7 @@ def _tighten(
     limits = policy.limits[full.stage]
     stage = segment.stages[full.stage]
     if full.kind == "tensor":
-        return _spill(segment, policy, full, config, candidate)
+        return _spill(segment, policy, full, config)
     block_bytes = 0
     if isinstance(stage, ArrayStage):
         block_bytes = stage.weights.shape[1] + stage.params.shape[1]
@@ -67,7 +64,7 @@ def _tighten(
     bounded = limits.tile_bytes < UNBOUNDED
     if bounded and limits.tile_bytes > config.spad_bytes // 16:
         return _limit(policy, full.stage, replace(limits, tile_bytes=limits.tile_bytes // 2))
-    spilled = _spill(segment, policy, full, config, candidate)
+    spilled = _spill(segment, policy, full, config)
     if spilled is not None:
         return spilled
     if full.kind == "output tile" and not policy.results_first:
@@ -113,12 +110,11 @@ def _spill(
     policy: ScheduleParams,
     full: OutOfScratchpad,
     config: Config,
-    candidate: Candidate,
 ) -> ScheduleParams | None:
     """Keep the largest live tensor in external memory, and all that never fit on chip."""
-    widest = plain_policy(segment, config)
+    widest = plain_params(segment)
     if not policy.plain:
-        widest = _in_place(segment, first_policy(segment, config, candidate))
+        widest = _in_place(segment, first_params(segment, policy.start))
     for name in _alive(segment, full.stage):
         if _may_leave(segment, policy, name):
             for each in {name, *_never_fitting(segment, config)}:

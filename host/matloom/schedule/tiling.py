@@ -218,14 +218,14 @@ class Tilings:
     """Remembers the last tilings of each stage."""
 
     def __init__(self) -> None:
-        self._known: dict[int, tuple[Stage, dict[_Key, Tiling]]] = {}
+        self._known: dict[Stage, dict[_Key, Tiling]] = {}
 
     def of(self, stage: Stage, limits: TilingParams, config: Config, seed: int | None) -> Tiling:
         """Return a stage cut under limits, at random where there is a seed.
 
         Limits that make the same tiles have the same tiling.
         """
-        _stage, known = self._known.setdefault(id(stage), (stage, {}))
+        known = self._known.setdefault(stage, {})
         key = (limits, config, seed)
         found = known.pop(key, None)
         if found is None:

@@ -112,7 +112,7 @@ class Region:
     post: dict[str, int]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class ArrayStage:
     """An operator that streams through the array: convolution, dense layer, pooling.
 
@@ -196,7 +196,7 @@ class ArrayStage:
         return self.grid.size
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class VectorStage:
     """An element-wise operator: some POSTs over the same flat range of bytes.
 

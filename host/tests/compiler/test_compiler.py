@@ -166,11 +166,11 @@ def test_what_cannot_fit_runs_on_the_host(monkeypatch):
 def test_what_does_not_fit_together_runs_stage_by_stage(monkeypatch):
     plain = []
 
-    def schedule(segment, config, options, *rest, **more):
+    def schedule(segment, options, **more):
         plain.append(options.plain)
         if len(segment.stages) > 1 and not options.plain:
             return DoesNotFit(reason="the stages need more than there is")
-        return schedule_segment(segment, config, options, *rest, **more)
+        return schedule_segment(segment, options, **more)
 
     monkeypatch.setattr(schedule_runs, "schedule_segment", schedule)
     graph = frontend.load(NETWORK)

@@ -82,10 +82,10 @@ def test_an_unknown_phase_is_refused_with_the_names_of_all():
 
 
 def test_tries_that_failed_are_told(monkeypatch):
-    def schedule(segment, config, options, *rest, **more):
+    def schedule(segment, options, **more):
         if len(segment.stages) > 1 and not options.plain:
             return DoesNotFit(reason="the stages need more than there is")
-        return schedule_segment(segment, config, options, *rest, **more)
+        return schedule_segment(segment, options, **more)
 
     monkeypatch.setattr(schedule_runs, "schedule_segment", schedule)
     (retry,) = compiled(frontend.load(NETWORK), **given()).retries

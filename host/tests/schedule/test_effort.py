@@ -1,6 +1,5 @@
 """The effort of a search, and the estimate that ends it early."""
 
-import sys
 from dataclasses import replace
 
 import numpy as np
@@ -11,11 +10,13 @@ from matloom.arch.config import PRESETS
 from matloom.arch.instruction import Instruction
 from matloom.arch.isa import Opcode, Region
 from matloom.arch.machine import Machine
-from matloom.compiler import CompileOptions, compile_network
+from matloom.compiler import CompileOptions, Job, compile_network, run_phases
 from matloom.cost.predict import predict
 from matloom.data.digits import NETWORK
 from matloom.kernels.interpreter import interpret
 from matloom.runtime import load
+from matloom.schedule import pipeline, search
+from matloom.schedule.cache import Cache
 from matloom.schedule.options import EFFORTS
 from matloom.schedule.params import TilingParams, Weights
 from matloom.schedule.plan import ScheduleParams
@@ -74,67 +75,58 @@ def _digits_on_nano(seed=5):
 
 
 def test_results_placed_before_what_is_loaded(monkeypatch):
-    module = sys.modules["matloom.schedule.fit"]
-    first_policy, placed = module.first_policy, []
+    first_params, placed = search.first_params, []
 
-    def tight(segment, config, candidate):
-        policy = first_policy(segment, config, candidate)
+    def tight(segment, candidate):
+        policy = first_params(segment, candidate)
         made = frozenset(stage.output for stage in segment.stages)
         inner = frozenset(made - segment.results.keys() - segment.on_chip)
         placed.append(inner)
         return replace(policy, spilled=inner, avoid_conflicts=False, results_first=True)
 
-    monkeypatch.setattr(module, "first_policy", tight)
+    monkeypatch.setattr(search, "first_params", tight)
     made, expected = _digits_on_nano()
     assert any(placed)
     assert np.array_equal(made, expected)
 
 
 def test_a_tile_that_cannot_fit_is_found_before_a_plan_is_made(monkeypatch):
-    planner = sys.modules["matloom.schedule.planner"]
     seen = []
-    too_large = planner._too_large
+    too_large = pipeline.too_large
 
-    def noted(segment, plan, config):
+    def noted(segment, plan):
         seen.append(segment)
-        return too_large(segment, plan, config)
+        return too_large(segment, plan)
 
-    monkeypatch.setattr(planner, "_MANY", 0)
-    monkeypatch.setattr(planner, "_too_large", noted)
+    monkeypatch.setattr(pipeline, "_MANY_SLOTS", 0)
+    monkeypatch.setattr(pipeline, "too_large", noted)
     made, expected = _digits_on_nano()
     assert seen
     assert np.array_equal(made, expected)
-    plan = planner.make_plan(seen[-1], ScheduleParams(limits=_limits(seen[-1])), PRESETS["nano"])
+    segment = seen[-1]
+    plan = pipeline.make_plan(segment, ScheduleParams(limits=_limits(segment)), Cache())
     tiny = replace(
         PRESETS["nano"],
         spad_bytes=max(tensor_buffer.size for tensor_buffer in plan.tensor_buffers.values()),
     )
-    full = too_large(seen[-1], plan, tiny)[0]
+    full = too_large(replace(segment, machine=replace(segment.machine, config=tiny)), plan)[0]
     assert (full.stage, full.kind) == (0, "weights")
 
 
-def test_choices_that_make_the_same_tiles_have_the_same_plan(monkeypatch):
-    planner = sys.modules["matloom.schedule.planner"]
-    planned, seen = planner._planned, []
-
-    def noted(segment, *rest):
-        seen.append(segment)
-        return planned(segment, *rest)
-
-    monkeypatch.setattr(planner, "_planned", noted)
-    _digits_on_nano()
-    segment, before = seen[-1], len(seen)
+def test_choices_that_make_the_same_tiles_have_the_same_plan():
+    job = Job(config=PRESETS["nano"], options=CompileOptions())
+    (run, _host) = run_phases(NETWORK, job, "bind").values["bind"].runs
+    segment, cache = run.segment, Cache()
 
     def plan(**limits):
         limit = TilingParams(weights=Weights.RESIDENT, **limits)
-        policy = ScheduleParams(limits=(limit,) * len(segment.stages))
-        return planner.make_plan(segment, policy, PRESETS["nano"])
+        params = ScheduleParams(limits=(limit,) * len(segment.stages))
+        return pipeline.make_plan(segment, params, cache)
 
     # So few bytes that two tiles at least, or three, are no matter.
     one, other, wide = plan(tiles=2, tile_bytes=200), plan(tiles=3, tile_bytes=200), plan(tiles=2)
     assert one is other
     assert [tiling.tiles for tiling in wide.tilings] != [tiling.tiles for tiling in one.tilings]
-    assert len(seen) == before + 2
 
 
 def _limits(segment):

@@ -1,20 +1,32 @@
 """The search for a schedule: every candidate is on record, and what does not fit is a value."""
 
 import gc
+import pickle
+import subprocess
+import sys
+from concurrent.futures import ProcessPoolExecutor
 from dataclasses import replace
+from multiprocessing import get_context
 
 import pytest
 
 from matloom.arch.config import PRESETS
 from matloom.compiler import CompileOptions, Job, run_phases
+from matloom.compiler.describe import STOPS
 from matloom.data.digits import NETWORK
 from matloom.data.matrix_products import product_graph
-from matloom.schedule import DoesNotFit, Scheduled, candidates, schedule_segment, search
-from matloom.schedule.constants import Image
-from matloom.schedule.fit import fit
+from matloom.schedule import (
+    DoesNotFit,
+    Scheduled,
+    candidates,
+    pipeline,
+    schedule_segment,
+    search,
+)
+from matloom.schedule.cache import Cache
 from matloom.schedule.params import Candidate, Weights
-from matloom.schedule.planner import different_plans, make_plan
-from matloom.schedule.policies import repeat_policies
+from matloom.schedule.pipeline import STEPS, evaluate, make_plan
+from matloom.schedule.policies import first_params, repeat_params
 
 
 @pytest.fixture
@@ -26,15 +38,16 @@ def segment():
 
 
 def scheduled(segment, config, options=None):
-    more = {"arena_start": 0, "output_bytes": 64}
-    return schedule_segment(segment, config, options or CompileOptions(), Image(), **more)
+    machine = replace(segment.machine, config=config)
+    segment = replace(segment, machine=machine)
+    return schedule_segment(segment, options or CompileOptions())
 
 
 def test_each_decision_has_one_candidate_chosen_and_a_reason_for_all_others(segment):
     found = scheduled(segment, PRESETS["small"], CompileOptions(effort=2))
     assert isinstance(found, Scheduled)
     starts = [each for each in found.tried if each.decision == "start"]
-    assert len(starts) == len(search.candidates(segment, PRESETS["small"], effort=2))
+    assert len(starts) == len(search.candidates(segment, effort=2))
     chosen = [each for each in starts if each.outcome == "chosen"]
     assert len(chosen) == 1
     assert chosen[0].cycles == min(each.cycles for each in starts if each.cycles is not None)
@@ -54,40 +67,77 @@ def test_what_does_not_fit_is_returned(segment):
 
 
 def test_a_candidate_that_does_not_fit_is_dropped_with_its_reason(segment, monkeypatch):
-    fit, reason = search.fit, "stage x needs 9 bytes"
+    evaluate, reason = search.evaluate, "stage x needs 9 bytes"
 
-    def some(segment, config, options, candidate):
-        if candidate.tiles == 2:
+    def some(segment, params, cache):
+        if params.start.tiles == 2 and len(segment.stages) == 3:
             return DoesNotFit(reason=reason)
-        return fit(segment, config, options, candidate)
+        return evaluate(segment, params, cache)
 
-    monkeypatch.setattr(search, "fit", some)
+    monkeypatch.setattr(search, "evaluate", some)
     found = scheduled(segment, PRESETS["small"])
     assert isinstance(found, Scheduled)
     (dropped,) = (each for each in found.tried if each.outcome == reason)
     assert (dropped.decision, dropped.cycles) == ("start, by 3 stages", None)
 
 
-def test_a_start_with_one_plan_is_chosen_without_its_cycles(segment, monkeypatch):
-    small, fit, predict, predicted = PRESETS["small"], search.fit, search.predict, []
+def test_starts_with_one_plan_are_emitted_once(segment, monkeypatch):
+    predict, predicted = pipeline.predict, []
 
-    def same(segment, config, options, _candidate):
-        return fit(segment, config, options, search.Candidate())
+    def same(segment, _candidate):
+        return first_params(segment, Candidate())
 
-    def noted(instructions, machine, **kwargs):
+    def noted(instructions, machine):
         predicted.append(instructions)
-        return predict(instructions, machine, **kwargs)
+        return predict(instructions, machine)
 
-    monkeypatch.setattr(search, "fit", same)
-    monkeypatch.setattr(search, "predict", noted)
-    found = scheduled(segment, small, CompileOptions(resident=False))
+    monkeypatch.setattr(search, "first_params", same)
+    monkeypatch.setattr(pipeline, "predict", noted)
+    found = scheduled(segment, PRESETS["small"], CompileOptions(resident=False))
     assert isinstance(found, Scheduled)
-    starts = [each for each in found.tried if each.decision == "start, by 3 stages"]
-    assert [each.outcome == "chosen" for each in starts] == [True] + [False] * (len(starts) - 1)
-    assert all(each.cycles is None for each in starts)
-    # The first that is predicted is all of the segment, of the same instructions as ever.
-    alone = scheduled(segment, small, CompileOptions(resident=False, effort=0))
-    assert predicted[0] == alone.instructions
+    starts = [each.outcome for each in found.tried if each.decision == "start, by 3 stages"]
+    assert starts[0] == "chosen"
+    assert set(starts[1:]) == {"the same plan as at least 4 tiles"}
+    # The second that is predicted is all of the segment, of the same instructions as ever.
+    alone = scheduled(segment, PRESETS["small"], CompileOptions(resident=False, effort=0))
+    assert predicted[1] == alone.instructions
+
+
+def test_other_processes_find_the_same(segment):
+    """A pool's `map` in place of the own one gives the same bytes, and the same reasons."""
+    options = CompileOptions(effort=2, resident=True)
+    here = scheduled(segment, PRESETS["small"], options)
+    with ProcessPoolExecutor(1, mp_context=get_context("forkserver")) as pool:
+        there = schedule_segment(segment, options, may_pin=True, run=pool.map)
+    assert here.repeat is not None
+    assert (here.instructions, here.tried) == (there.instructions, there.tried)
+    assert here.repeat.instructions == there.repeat.instructions
+    assert bytes(here.image) == bytes(there.image)
+
+
+def test_a_candidate_is_its_arguments_alone(segment):
+    """Pickled and evaluated in another process, with a cache or without: one result."""
+    params = first_params(segment, Candidate(tiles=3))
+    here = evaluate(segment, params)
+    task = pickle.dumps((segment, params))
+    script = (
+        "import pickle, sys; from matloom.schedule.pipeline import evaluate; "
+        "found = evaluate(*pickle.load(sys.stdin.buffer)); "
+        "pickle.dump((found.instructions, bytes(found.image)), sys.stdout.buffer)"
+    )
+    done = subprocess.run([sys.executable, "-c", script], input=task, capture_output=True)
+    assert done.returncode == 0, done.stderr.decode()
+    assert pickle.loads(done.stdout) == (here.instructions, bytes(here.image))
+    cache = Cache()
+    for _ in range(2):
+        assert evaluate(segment, params, cache).instructions == here.instructions
+    assert pickle.loads(pickle.dumps(cache)).plan(None) is None
+
+
+def test_steps_have_the_names_at_which_one_can_stop():
+    names = [step.__name__ for step in STEPS]
+    assert names == ["tile", "order", "assign_buffers", "prefetch", "allocate", "emit"]
+    assert [each for each in STOPS if each in names] == names
 
 
 def test_a_schedule_leaves_no_cycles_to_the_collector(segment):
@@ -111,18 +161,18 @@ def product_segment(rows, inner, outputs):
 
 def test_what_loads_fewer_bytes_comes_again(monkeypatch):
     # 100 KB of input, 18 KB of weights in five chunks or more: weights, for each of eight tiles.
-    segment, config = product_segment(1000, 100, 180)
-    plan = fit(segment, config, CompileOptions(), Candidate())
+    segment, _config = product_segment(1000, 100, 180)
+    plan = evaluate(segment, first_params(segment, Candidate())).plan
     assert plan.policy.limits[0].weights is Weights.STREAMED
     # A few rows: the input stays while all weights pass.
-    segment, config = product_segment(8, 100, 2000)
-    plan = fit(segment, config, CompileOptions(), Candidate())
+    segment, _config = product_segment(8, 100, 2000)
+    plan = evaluate(segment, first_params(segment, Candidate())).plan
     assert plan.policy.limits[0].weights is Weights.ONCE
     # Both are tried where stages are few, the estimate alone where they are many.
-    assert {each.streamed for each in candidates.candidates(segment, config)} == {False, True}
+    assert {each.streamed for each in candidates.candidates(segment)} == {False, True}
     monkeypatch.setattr(candidates, "_FEW_STAGES", 0)
-    assert {each.streamed for each in candidates.candidates(segment, config)} == {None}
-    tried = {each.streamed for each in candidates.candidates(segment, config, effort=2)}
+    assert {each.streamed for each in candidates.candidates(segment)} == {None}
+    tried = {each.streamed for each in candidates.candidates(segment, effort=2)}
     assert tried == {None, False, True}
 
 
@@ -133,7 +183,7 @@ def test_an_estimate_alone_would_be_wrong():
         job = Job(config=PRESETS["reference"], options=CompileOptions())
         (run,) = run_phases(product_graph(512, 512, 512), job, "bind").values["bind"].runs
         start = Candidate(streamed=streamed)
-        plan = fit(run.segment, job.config, CompileOptions(), start)
+        plan = evaluate(run.segment, first_params(run.segment, start)).plan
         weights.append(plan.policy.limits[0].weights)
     assert weights == [Weights.ONCE, Weights.STREAMED]
     found = scheduled(run.segment, PRESETS["reference"])
@@ -144,19 +194,21 @@ def test_policies_that_make_the_same_tiles_have_one_plan(monkeypatch):
     """Tiles of a product are the same in all three ways; of digits, in two of them."""
     asked = []
 
-    def noted(segment, first, config):
-        asked.append((segment, repeat_policies(segment, first, config), config))
+    def noted(segment, first):
+        asked.append((segment, repeat_params(segment, first)))
         return asked[-1][1]
 
-    monkeypatch.setattr(search, "repeat_policies", noted)
+    monkeypatch.setattr(search, "repeat_params", noted)
     job = Job(config=PRESETS["reference"], options=CompileOptions())
     (run, _host) = run_phases(NETWORK, job, "bind").values["bind"].runs
     for segment, config in (product_segment(8, 16, 4), (run.segment, job.config)):
         scheduled(segment, config, CompileOptions(resident=True))
     counts = []
-    for segment, policies, config in asked:
-        plans = [each.order.slots for each in different_plans(segment, policies, config)]
-        every = [make_plan(segment, each, config).order.slots for each in policies]
+    for segment, space in asked:
+        cache = Cache()
+        different = search._different(segment, space, cache)
+        plans = [make_plan(segment, each, cache).order.slots for each in different]
+        every = [make_plan(segment, each, cache).order.slots for each in space]
         assert [each for at, each in enumerate(every) if each not in every[:at]] == plans
-        counts.append((len(policies), len(plans)))
+        counts.append((len(space), len(plans)))
     assert counts == [(3, 1), (3, 2)]

@@ -84,7 +84,7 @@ def test_products_that_arrive_panel_by_panel(shape, prologue, monkeypatch, seed)
     """Exact, in whatever order the waits allow, and verified, the repetition too."""
     rows, blocks, steps = prologue
     candidate = Candidate(first=Prologue(rows=rows, blocks=blocks, steps=steps))
-    monkeypatch.setattr(search, "candidates", lambda _segment, _config, **_options: (candidate,))
+    monkeypatch.setattr(search, "candidates", lambda _segment, **_options: (candidate,))
     graph = product_graph(*shape)
     program = compile_network(graph, PRESETS["nano"], CompileOptions(resident=True))
     verify_program(program)

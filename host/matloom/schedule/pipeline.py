@@ -1,0 +1,270 @@
+"""From the choices of a candidate to its instructions: `STEPS`, one after another.
+
+`evaluate` is a function of its arguments alone: segment, choices and result can be pickled, so a
+search may evaluate candidates wherever it likes.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+from matloom.arch.isa import Region
+from matloom.cost.predict import predict
+from matloom.schedule.allocator import Allocator
+from matloom.schedule.buffers import Builder, tensor_buffers_of
+from matloom.schedule.cache import Cache
+from matloom.schedule.emit import emit_instructions
+from matloom.schedule.load_times import time_loads
+from matloom.schedule.outside import arena_places, chunk_offsets
+from matloom.schedule.params import ORDINARY_START
+from matloom.schedule.placement_checks import too_large
+from matloom.schedule.placing import place_others, place_pinned, place_tensors, reserve
+from matloom.schedule.plan import DoesNotFit, OutOfScratchpad, Plan, ScheduleParams
+from matloom.schedule.scheduled import Scheduled
+from matloom.schedule.segment import Segment
+from matloom.schedule.sequence import sequence
+from matloom.schedule.tighten import tightened
+from matloom.schedule.tiling import Tiling
+
+__all__ = ["STEPS", "Draft", "evaluate", "make_plan", "tilings_of"]
+
+#: Plans that are tried of a candidate, each with tighter choices than the one before.
+_ATTEMPTS = 400
+
+#: Slots from which on a plan takes so long that it is first checked whether each tile fits alone.
+_MANY_SLOTS = 8000
+
+#: Why a step found no room; empty where it did.
+Failures = tuple[OutOfScratchpad, ...]
+
+
+@dataclass(kw_only=True)
+class Draft:
+    """A candidate between two steps.
+
+    Members
+    -------
+    tilings:
+        After `tile`: how each stage is cut.
+    plan, allocator:
+        After `order`: slots, then buffers, LOADs and addresses; and what of the scratchpad is
+        taken.
+    transient:
+        After `assign_buffers`: the buffers of tiles and weights, each with what it is for.
+    tensors_placed:
+        Whether tensors have their addresses already.
+    scheduled:
+        After `emit`: the result.
+    """
+
+    segment: Segment
+    params: ScheduleParams
+    cache: Cache
+    tilings: list[Tiling] = field(default_factory=list)
+    plan: Plan | None = None
+    allocator: Allocator | None = None
+    builder: Builder | None = None
+    tensors_placed: bool = False
+    scheduled: Scheduled | None = None
+
+    @property
+    def planned(self) -> Plan:
+        """The plan, once there is one."""
+        assert self.plan is not None
+        return self.plan
+
+    @property
+    def space(self) -> Allocator:
+        """The scratchpad, once there is a plan."""
+        assert self.allocator is not None
+        return self.allocator
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What the plan depends on: what the choices say of tiles is in the tilings."""
+        rest = replace(self.params, limits=(), pinned_at=None, start=ORDINARY_START)
+        return tuple(self.tilings), rest
+
+
+def tile(draft: Draft) -> Failures:
+    """Cut each stage into tiles."""
+    draft.tilings = tilings_of(draft.segment, draft.params, draft.cache)
+    return ()
+
+
+def order(draft: Draft) -> Failures:
+    """Put the tiles of all stages into one order."""
+    segment, params = draft.segment, draft.params
+    slots = sequence(segment, draft.tilings, params.spilled, interleaved=not params.plain)
+    buffers = tensor_buffers_of(segment, params, slots, segment.config)
+    draft.plan = Plan(params, slots, buffers, draft.tilings)
+    draft.allocator = Allocator(
+        segment.config.spad_bytes,
+        segment.config,
+        avoid_conflicts=params.avoid_conflicts,
+        seed=params.seed if params.avoid_conflicts else None,
+    )
+    return ()
+
+
+def assign_buffers(draft: Draft) -> Failures:
+    """Find the buffers of all tiles, and the LOADs that fill them.
+
+    Tensors that do not wait for LOADs are placed first: where they do not fit, nothing else would.
+    """
+    segment, plan = draft.segment, draft.planned
+    if _tensors_are_there(segment, plan):
+        failures = place_tensors(plan, draft.space)
+        if not failures and len(plan.slots) > _MANY_SLOTS:
+            failures = too_large(segment, plan)
+        if failures:
+            return tuple(failures)
+        draft.tensors_placed = True
+    draft.builder = Builder(segment, plan, segment.config)
+    for number, slot in enumerate(plan.slots):
+        draft.builder.add(number, slot)
+    draft.builder.close()
+    return ()
+
+
+def prefetch(draft: Draft) -> Failures:
+    """Choose the slot before which each LOAD is issued."""
+    time_loads(draft.segment, draft.planned, draft.segment.config)
+    for load in draft.planned.loads:
+        load.buffer.first = min(load.buffer.first, load.slot)
+    return ()
+
+
+def allocate(draft: Draft) -> Failures:
+    """Give each buffer an address."""
+    plan, space, builder = draft.planned, draft.space, draft.builder
+    assert builder is not None
+    if not draft.tensors_placed:
+        if plan.policy.pinned_at is not None:
+            reserve(plan, builder.transient, space)
+        failures = place_tensors(plan, space)
+        if failures:
+            return tuple(failures)
+    full = place_pinned(plan, builder.transient, space)
+    if full is not None:
+        return (full,)
+    placements = draft.cache.placements
+    failures = place_others(draft.segment, plan, builder.transient, space, placements)
+    plan.loads.sort(key=lambda load: load.slot)
+    return tuple(failures)
+
+
+def emit(draft: Draft) -> Failures:
+    """Write the instructions, and predict how long they take."""
+    segment, plan = draft.segment, draft.planned
+    image = segment.image.fork()
+    places, arena_end = arena_places(segment, plan, segment.config, segment.arena_start)
+    ends = [
+        place.offset + segment.sizes[name]
+        for name, place in segment.results.items()
+        if place.region is Region.OUTPUT
+    ]
+    dram_bytes = {Region.OUTPUT: max([1, *ends]), Region.ARENA: max(1, arena_end)}
+    offsets = chunk_offsets(segment, plan, image, segment.config)
+    instructions = emit_instructions(segment, plan, places, offsets, dram_bytes)
+    draft.scheduled = Scheduled(
+        segment=segment,
+        instructions=instructions,
+        plan=plan,
+        prediction=predict(instructions, segment.machine),
+        arena_end=arena_end,
+        image=image,
+    )
+    return ()
+
+
+#: All steps of a candidate, in order, by the names that `--stop-after` has for them.
+STEPS: tuple[Callable[[Draft], Failures], ...] = (
+    tile,
+    order,
+    assign_buffers,
+    prefetch,
+    allocate,
+    emit,
+)
+
+
+def evaluate(
+    segment: Segment, params: ScheduleParams, cache: Cache | None = None
+) -> Scheduled | DoesNotFit:
+    """Return the schedule of a segment under some choices, or why there is none.
+
+    Choices that do not fit the scratchpad are tightened until they do, but those of weights that
+    stay on chip between calls.
+    """
+    cache = Cache() if cache is None else cache
+    for _ in range(_ATTEMPTS):
+        found = make_plan(segment, params, cache)
+        if isinstance(found, Plan):
+            return _emitted(segment, found, cache)
+        tighter = None if params.keeps_weights else tightened(segment, params, found)
+        if tighter is None:
+            return _refusal(segment, found[0])
+        params = tighter
+    return DoesNotFit(
+        reason=f"no plan in {_ATTEMPTS} attempts fits {segment.config.spad_bytes} bytes"
+    )
+
+
+def make_plan(segment: Segment, params: ScheduleParams, cache: Cache) -> Plan | Failures:
+    """Return the plan of a segment under some choices, or why there is none: one reason a stage.
+
+    Choices that make no difference, which a search often tries where memory is short, have the
+    same plan.
+    """
+    draft = Draft(segment=segment, params=params, cache=cache)
+    tile(draft)
+    # Addresses of weights are large, and used once.
+    key = draft.key if params.pinned_at is None else None
+    known = None if key is None else cache.plan(key)
+    if known is not None:
+        return known
+    found: Plan | Failures = ()
+    for step in STEPS[1:-1]:
+        found = step(draft)
+        if found:
+            break
+    found = found or draft.planned
+    if key is not None:
+        cache.keep(key, found)
+    return found
+
+
+def tilings_of(segment: Segment, params: ScheduleParams, cache: Cache) -> list[Tiling]:
+    """Return how each stage is cut."""
+    return [
+        cache.tilings.of(
+            stage, limits, segment.config, None if params.seed is None else params.seed + index
+        )
+        for index, (stage, limits) in enumerate(zip(segment.stages, params.limits, strict=True))
+    ]
+
+
+def _emitted(segment: Segment, plan: Plan, cache: Cache) -> Scheduled:
+    """Return the instructions of a plan."""
+    known = cache.scheduled(plan)
+    if known is not None:
+        return known
+    draft = Draft(segment=segment, params=plan.policy, cache=cache, plan=plan)
+    STEPS[-1](draft)
+    assert draft.scheduled is not None
+    cache.keep_scheduled(draft.scheduled)
+    return draft.scheduled
+
+
+def _refusal(segment: Segment, full: OutOfScratchpad) -> DoesNotFit:
+    return DoesNotFit(
+        reason=f"stage {segment.stages[full.stage].name} needs {full.size} bytes of "
+        f"scratchpad for {full.kind} next to its other buffers, more than the "
+        f"{segment.config.spad_bytes} bytes there are leave free"
+    )
+
+
+def _tensors_are_there(segment: Segment, plan: Plan) -> bool:
+    """Return whether tensors can be placed before it is known when LOADs bring them."""
+    brought = [buffer for name, buffer in plan.tensor_buffers.items() if name in segment.sources]
+    return plan.policy.pinned_at is None and all(buffer.first == 0 for buffer in brought)

@@ -1,0 +1,31 @@
+"""Whether tiles can fit at all, before a plan is made that would fail on them."""
+
+from matloom.schedule.plan import OutOfScratchpad, Plan
+from matloom.schedule.segment import Segment
+from matloom.select.stage import ArrayStage
+
+__all__ = ["too_large"]
+
+
+def too_large(segment: Segment, plan: Plan) -> list[OutOfScratchpad]:
+    """Return the stages with a tile whose buffers alone do not fit with the tensors on chip."""
+    spans, kinds = plan.order.spans, ("weights", "input tile", "output tile")
+    tensor_buffers = list({id(item): item for item in plan.tensor_buffers.values()}.values())
+    failures = []
+    for index, (stage, (begin, end)) in enumerate(zip(segment.stages, spans, strict=True)):
+        repeated = {stage.inputs[at] for at in getattr(stage, "repeated", ())}
+        # What an array stage adds to its sums is as large as its results, which count anyway.
+        streamed = stage.inputs[:1] if isinstance(stage, ArrayStage) else stage.inputs
+        apart = len(set(streamed) - plan.tensor_buffers.keys() - repeated)
+        staged = stage.output in plan.policy.spilled
+        others = sum(
+            tensor_buffer.size
+            for tensor_buffer in tensor_buffers
+            if tensor_buffer.first <= begin and end <= tensor_buffer.last
+        )
+        needs = plan.tilings[index].most_bytes(apart, staged=staged)
+        for kind, size in zip(kinds, needs, strict=True):
+            if others + size > segment.config.spad_bytes:
+                failures.append(OutOfScratchpad(slot=begin, stage=index, kind=kind, size=size))
+                break
+    return failures
