@@ -5,6 +5,7 @@ import random
 from bisect import bisect_left
 
 from matloom.arch.config import Config
+from matloom.schedule import tuning
 from matloom.schedule.live_ranges import LiveRanges, Placed, Window
 
 __all__ = ["Allocator"]
@@ -14,10 +15,6 @@ _SHORT = 32
 
 #: Buffers among which those of an interval are found one by one, rather than by their intervals.
 _FEW = 400
-
-#: How much worse it is to share a bank with an input, read in each cycle, than for weights, read
-#: one tile after another, to share it with weights.
-_INPUT_CONFLICT = 16
 
 
 def _cut(
@@ -260,7 +257,7 @@ class Allocator:
         for other in alive:
             # A tile is post-processed during the next.
             if other.reads[0] <= reads[1] + 1 and reads[0] <= other.reads[1] + 1:
-                conflict = 1 if high and other.high else _INPUT_CONFLICT
+                conflict = 1 if high and other.high else tuning.INPUT_CONFLICT
                 for bank in self._banks(other.start, other.end):
                     busy[bank] += conflict
         below = [0, *itertools.accumulate(busy)]

@@ -3,15 +3,13 @@
 from dataclasses import replace
 
 from matloom.arch.config import Config
+from matloom.schedule import tuning
 from matloom.schedule.params import Candidate, First, Prologue, Weights
 from matloom.schedule.policies import addends, weights_kept
 from matloom.schedule.segment import Segment
 from matloom.select.stage import ArrayStage, LoopNest
 
 __all__ = ["candidates", "is_large"]
-
-#: Stages among which a plan for each choice costs little.
-_FEW_STAGES = 8
 
 #: What is tried where all weights fit, and where some do not; of equals the first is taken.
 _RESIDENT_CANDIDATES = (
@@ -26,9 +24,6 @@ _RESIDENT_CANDIDATES = (
 
 #: Rows, output blocks, and bytes of a row of the input in a panel, of prologues that are tried.
 _PROLOGUES = ((128, 4, 32), (128, 4, 64), (128, 8, 32), (128, 8, 48), (80, 8, 32))
-
-#: How many of these are tried, from the first on, where weights do not stay.
-_LARGE_PROLOGUES = 2
 
 
 def is_large(segment: Segment) -> bool:
@@ -60,8 +55,8 @@ def _of_weights(segment: Segment, config: Config, effort: int) -> tuple[Candidat
             isinstance(first, ArrayStage)
             and _prologue_bytes(first, _PROLOGUES[0][1]) < config.spad_bytes
         )
-        starts = (Candidate(), *(prologues[:_LARGE_PROLOGUES] if fits else ()))
-        if effort <= 1 and len(segment.stages) > _FEW_STAGES:
+        starts = (Candidate(), *(prologues[: tuning.LARGE_PROLOGUES] if fits else ()))
+        if effort <= 1 and len(segment.stages) > tuning.FEW_STAGES:
             return starts
         once = tuple(replace(start, streamed=False) for start in starts)
         return (once[0], Candidate(streamed=True), *once[1:], *(starts if effort > 1 else ()))

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from matloom.arch.config import Config
 from matloom.arch.isa import Opcode, largest
+from matloom.schedule import tuning
 from matloom.schedule.first_tiles import first_parts, first_rows
 from matloom.schedule.params import First, Last, Order, TilingParams, Weights
 from matloom.schedule.prologue import GROUPS, panels, rectangles
@@ -15,10 +16,7 @@ from matloom.schedule.tiles import ArrayTile, Chunk, Tile, VectorTile
 from matloom.select.exec_steps import is_long, read_bytes
 from matloom.select.stage import ArrayStage, Region, VectorStage
 
-__all__ = ["BLOCK_ENTRIES", "chunks", "cut"]
-
-#: Accumulator entries that a tile of a few blocks has where it can: POST takes time for each.
-BLOCK_ENTRIES = 40
+__all__ = ["chunks", "cut"]
 
 #: Rows, or positions of a row, that EXEC and POST count.
 _LARGEST_FIELD = min(largest(Opcode.EXEC, "height"), largest(Opcode.POST, "width"))
@@ -96,7 +94,7 @@ class _Sizes:
         if limits.order is Order.BY_BLOCKS and self.width * height <= half:
             self.height = min(height, fit)
             positions = self.width * self.height
-            self.blocks = min(self.blocks, -(-BLOCK_ENTRIES // positions), half // positions)
+            self.blocks = min(self.blocks, -(-tuning.BLOCK_ENTRIES // positions), half // positions)
         if draw is not None:
             self.width = draw.randint(1, self.width)
             self.height = draw.randint(1, max(1, min(half // self.width, fit, height)))

@@ -6,12 +6,10 @@ parts, and it has as many rows as keep the array busy until then.
 
 import itertools
 
+from matloom.schedule import tuning
 from matloom.select.stage import ArrayStage
 
 __all__ = ["first_parts", "first_rows"]
-
-#: Cycles from the last vector of a small tile until its results can be read, about.
-_MAKING = 160
 
 #: Steps from the chunk (number) of weights that they are in, half open.
 _Steps = tuple[int, int, int]
@@ -56,6 +54,6 @@ def first_rows(
         return pieces
     (first, middle), (_middle, end), *others = pieces
     steps = stage.loop_nest.steps - max(1, turns // 3) * unit
-    if (middle - first) * width * steps >= _MAKING or end - first > most:
+    if (middle - first) * width * steps >= tuning.RESULT_LATENCY or end - first > most:
         return pieces
     return [(first, end), *others]

@@ -1,7 +1,7 @@
 """What the tiles of a stage owe to the stages before and after it."""
 
 from matloom.arch.config import Config
-from matloom.schedule.cutting import BLOCK_ENTRIES
+from matloom.schedule import tuning
 from matloom.schedule.segment import Segment
 from matloom.select.layout.space_to_depth import PolyphaseWindow
 from matloom.select.stage import ArrayStage, VectorStage
@@ -40,7 +40,7 @@ def by_blocks(segment: Segment, index: int, config: Config) -> bool:
             return False
         positions = stage.grid.rows * stage.grid.width
         half = stage.entries(config)
-        return positions <= half and positions * stage.grid.blocks > BLOCK_ENTRIES
+        return positions <= half and positions * stage.grid.blocks > tuning.BLOCK_ENTRIES
 
     def apart(number: int) -> bool:
         stage = segment.stages[number] if 0 <= number < len(segment.stages) else None

@@ -3,6 +3,8 @@
 import enum
 from dataclasses import dataclass
 
+from matloom.schedule import tuning
+
 __all__ = [
     "ORDINARY_START",
     "UNBOUNDED",
@@ -116,7 +118,7 @@ class TilingParams:
     weights: Weights
     chunk_bytes: int = UNBOUNDED
     tile_bytes: int = UNBOUNDED
-    tiles: int = 4
+    tiles: int = tuning.ORDINARY_TILES
     first: First | Prologue = First.WHOLE
     last: Last = Last.EVEN
     order: Order = Order.BY_ROWS
@@ -148,7 +150,7 @@ class Candidate:
         What tiles add to their sums is loaded tile by tile, not as a tensor that stays.
     """
 
-    tiles: int = 4
+    tiles: int = tuning.ORDINARY_TILES
     first: First | Prologue = First.WHOLE
     streamed: bool | None = None
     addends_by_tile: bool = False

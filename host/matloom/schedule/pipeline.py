@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from matloom.arch.isa import Region
 from matloom.cost.predict import predict
+from matloom.schedule import tuning
 from matloom.schedule.allocator import Allocator
 from matloom.schedule.buffers import Builder, tensor_buffers_of
 from matloom.schedule.cache import Cache
@@ -26,12 +27,6 @@ from matloom.schedule.tighten import tightened
 from matloom.schedule.tiling import Tiling
 
 __all__ = ["STEPS", "Draft", "evaluate", "make_plan", "tilings_of"]
-
-#: Plans that are tried of a candidate, each with tighter choices than the one before.
-_ATTEMPTS = 400
-
-#: Slots from which on a plan takes so long that it is first checked whether each tile fits alone.
-_MANY_SLOTS = 8000
 
 #: Why a step found no room; empty where it did.
 Failures = tuple[OutOfScratchpad, ...]
@@ -114,7 +109,7 @@ def assign_buffers(draft: Draft) -> Failures:
     segment, plan = draft.segment, draft.planned
     if _tensors_are_there(segment, plan):
         failures = place_tensors(plan, draft.space)
-        if not failures and len(plan.slots) > _MANY_SLOTS:
+        if not failures and len(plan.slots) > tuning.MANY_SLOTS:
             failures = too_large(segment, plan)
         if failures:
             return tuple(failures)
@@ -197,7 +192,7 @@ def evaluate(
     stay on chip between calls.
     """
     cache = Cache() if cache is None else cache
-    for _ in range(_ATTEMPTS):
+    for _ in range(tuning.ATTEMPTS):
         found = make_plan(segment, params, cache)
         if isinstance(found, Plan):
             return _emitted(segment, found, cache)
@@ -206,7 +201,7 @@ def evaluate(
             return _refusal(segment, found[0])
         params = tighter
     return DoesNotFit(
-        reason=f"no plan in {_ATTEMPTS} attempts fits {segment.config.spad_bytes} bytes"
+        reason=f"no plan in {tuning.ATTEMPTS} attempts fits {segment.config.spad_bytes} bytes"
     )
 
 

@@ -5,6 +5,7 @@ from bisect import bisect_right
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from typing import Any
 
+from matloom.schedule import tuning
 from matloom.schedule.allocator import Allocator
 from matloom.schedule.live_ranges import Placed
 from matloom.schedule.plan import Buffer, Load, OutOfScratchpad, Plan
@@ -13,9 +14,6 @@ from matloom.schedule.tiles import ArrayTile
 from matloom.select.stage import VectorStage
 
 __all__ = ["place_others", "place_pinned", "place_tensors", "reserve"]
-
-#: Ticks for which the room of an input tile is left alone after its last, where there is more.
-_REST = 2
 
 #: Ticks at least of a group that is placed as one was before: it can be cut into two, three or
 #: four equal turns.
@@ -158,7 +156,7 @@ class _Placing:
         _kind, buffer, _load = group[0]
         base, stage = buffer.first, buffer.stage
         wanted = [self._wanted(item, base, stage) for item in group]
-        low = base + min([first for _size, first, *_others in wanted]) - _REST
+        low = base + min([first for _size, first, *_others in wanted]) - tuning.REST_SLOTS
         high = base + max([last for _size, _first, _use, last, *_others in wanted])
         alive = self._space.look_at(low, high)
         key: Hashable = None
@@ -194,7 +192,7 @@ class _Placing:
             (first if load is None else load.use) - base,
             buffer.last - base,
             high,
-            min(_REST, first) if kind == "input tile" else 0,
+            min(tuning.REST_SLOTS, first) if kind == "input tile" else 0,
             buffer.boundary,
             buffer.stage - stage,
             buffer.stage in self.failures,

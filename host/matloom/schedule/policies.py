@@ -8,6 +8,7 @@ from operator import or_
 
 from matloom.arch.config import Config
 from matloom.arch.machine import Machine
+from matloom.schedule import tuning
 from matloom.schedule.neighbours import (
     before_pooling,
     by_blocks,
@@ -42,26 +43,6 @@ __all__ = [
     "weights_kept",
 ]
 
-#: Weights that arrive in one LOAD where they fit: enough to hide its latency.
-_CHUNK_BYTES = 24 * 1024
-
-#: The same for the first stage.
-_FIRST_CHUNK_BYTES = 2 * 1024
-
-#: Input and output of a tile of the first stage, whose first tile waits for them.
-_FIRST_TILE_BYTES = 24 * 1024
-
-#: Tiles of a stage of windows, each of which streams rows more than it makes, and of one step,
-#: whose results take as long as its arithmetic and POST some cycles more for each tile.
-_FEW_TILES = 2
-
-#: Cycles that POST takes for a block of one position.
-_RESULT_CYCLES = 24
-
-#: How many times the bytes may be loaded if weights come again, by an estimate that leaves out
-#: what inputs cost in addition to their bytes: halos, short rows, and transfers that nothing hides.
-_STREAMED_BYTES = 1.4
-
 
 def first_params(segment: Segment, candidate: Candidate) -> ScheduleParams:
     """Return the choices that are best where memory is plenty."""
@@ -75,13 +56,13 @@ def first_params(segment: Segment, candidate: Candidate) -> ScheduleParams:
         if weights is Weights.ONCE and (_streams(stage, config) if streamed is None else streamed):
             weights = Weights.STREAMED
         small = weights is Weights.RESIDENT
-        chunk_bytes = min(_CHUNK_BYTES, config.spad_bytes // 8)
+        chunk_bytes = min(tuning.CHUNK_BYTES, config.spad_bytes // 8)
         waits = _waits_for_weights(stage, segment.machine)
         first, last = stage is segment.stages[0], stage is segment.stages[-1]
         split = not first and splits(segment, index, in_blocks[index - 1])
         if first and small and not waits:
             # Nothing runs yet during which a long transfer could hide.
-            chunk_bytes = min(chunk_bytes, _FIRST_CHUNK_BYTES)
+            chunk_bytes = min(chunk_bytes, tuning.FIRST_CHUNK_BYTES)
             if isinstance(candidate.first, Prologue) and isinstance(stage, ArrayStage):
                 # After a prologue whole blocks can; sums in parts would wait for each other.
                 chunk_bytes = max(chunk_bytes, stage.weights.shape[1] + stage.params.shape[1])
@@ -89,7 +70,7 @@ def first_params(segment: Segment, candidate: Candidate) -> ScheduleParams:
             TilingParams(
                 weights=weights,
                 chunk_bytes=chunk_bytes,
-                tile_bytes=_FIRST_TILE_BYTES if first else UNBOUNDED,
+                tile_bytes=tuning.FIRST_TILE_BYTES if first else UNBOUNDED,
                 tiles=candidate.tiles if first else _tiles(stage),
                 first=candidate.first if first else _first(segment, index, split=split),
                 last=_any_of(
@@ -130,7 +111,7 @@ def addends(segment: Segment) -> frozenset[str]:
 def plain_params(segment: Segment) -> ScheduleParams:
     """Return the choices of a plain schedule: equal tiles, weights in chunks."""
     config = segment.config
-    size = min(_CHUNK_BYTES, config.spad_bytes // 8)
+    size = min(tuning.CHUNK_BYTES, config.spad_bytes // 8)
     limits = tuple(
         TilingParams(weights=weights_kept(stage, config), chunk_bytes=size)
         for stage in segment.stages
@@ -151,7 +132,7 @@ def random_params(segment: Segment, seed: int) -> ScheduleParams:
         limits.append(
             TilingParams(
                 weights=draw.choice(tuple(Weights)),
-                chunk_bytes=draw.randint(1, _CHUNK_BYTES),
+                chunk_bytes=draw.randint(1, tuning.CHUNK_BYTES),
                 tile_bytes=draw.choice((UNBOUNDED, draw.randint(1, config.spad_bytes // 2))),
                 first=shape.choice(tuple(First)),
                 last=_any_of(*((each, sometimes()) for each in Last)),
@@ -229,7 +210,7 @@ def _tiles(stage: Stage) -> int:
     if not isinstance(stage, ArrayStage):
         return TilingParams.tiles
     windows = isinstance(stage.loop_nest, SlidingWindow | PolyphaseWindow)
-    return _FEW_TILES if windows or stage.loop_nest.steps == 1 else TilingParams.tiles
+    return tuning.FEW_TILES if windows or stage.loop_nest.steps == 1 else TilingParams.tiles
 
 
 def _streams(stage: Stage, config: Config) -> bool:
@@ -247,9 +228,9 @@ def _streams(stage: Stage, config: Config) -> bool:
     if both <= most:
         return False
     weights, block_bytes = stage.weights.nbytes, stage.weights.shape[1] + stage.params.shape[1]
-    chunk_blocks = max(1, min(_CHUNK_BYTES, config.spad_bytes // 8) // block_bytes)
+    chunk_blocks = max(1, min(tuning.CHUNK_BYTES, config.spad_bytes // 8) // block_bytes)
     once = weights + inputs * -(-stage.grid.blocks // chunk_blocks)
-    return bool(weights * tiles + inputs < _STREAMED_BYTES * once)
+    return bool(weights * tiles + inputs < tuning.STREAMED_BYTES * once)
 
 
 def _waits_for_weights(stage: Stage, machine: Machine) -> bool:
@@ -279,4 +260,4 @@ def _hides_results(stage: Stage, machine: Machine) -> bool:
     if not _waits_for_weights(stage, machine):
         return False
     assert isinstance(stage, ArrayStage)
-    return stage.loop_nest.steps * machine.config.tile_load_cycles >= _RESULT_CYCLES
+    return stage.loop_nest.steps * machine.config.tile_load_cycles >= tuning.RESULT_CYCLES

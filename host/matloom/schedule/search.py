@@ -13,6 +13,7 @@ from typing import Any
 
 from matloom.arch.isa import Region
 from matloom.cost.predict import predict
+from matloom.schedule import tuning
 from matloom.schedule.cache import Cache
 from matloom.schedule.candidates import candidates, is_large
 from matloom.schedule.constants import Image
@@ -34,15 +35,6 @@ from matloom.schedule.segment import Place, Segment
 from matloom.schedule.tiling import Tiling
 
 __all__ = ["Run", "schedule_segment", "search"]
-
-#: By how much weights that stay may slow the first call down, and must speed later ones up.
-_SLOWER, _FASTER = 1.005, 0.98
-
-#: The same of an estimate, which does not know of tiles that fit a call without weights better.
-_GAINING = 0.984
-
-#: Stages by whose predicted cycles the start is chosen.
-_STAGES_TRIED = 3
 
 #: Applies a function to each of some values, in order, as `map` does: here, or in other processes.
 Run = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
@@ -202,7 +194,7 @@ class _Decisions:
             return True
         machine = scheduled.segment.machine
         without = predict(scheduled.instructions, machine, resident=True)
-        return without.cycles <= _GAINING * scheduled.prediction.cycles
+        return without.cycles <= tuning.ESTIMATE_FASTER * scheduled.prediction.cycles
 
     def _takes(self, scheduled: Scheduled, pinned: Scheduled | None, way: str) -> bool:
         """Return whether weights should stay this way."""
@@ -285,12 +277,15 @@ def _worth(scheduled: Scheduled, pinned: Scheduled) -> bool:
     """Return whether weights that stay cost the first call little, and save later ones more."""
     assert pinned.repeat is not None
     before, again = scheduled.prediction.cycles, pinned.repeat.prediction.cycles
-    return pinned.prediction.cycles <= _SLOWER * before and again <= _FASTER * before
+    return (
+        pinned.prediction.cycles <= tuning.FIRST_CALL_SLOWER * before
+        and again <= tuning.LATER_CALLS_FASTER * before
+    )
 
 
 def _start(segment: Segment) -> Segment:
     """Return the first stages, for choices that concern the start."""
-    stages = segment.stages[:_STAGES_TRIED]
+    stages = segment.stages[: tuning.STAGES_TRIED]
     if len(stages) == len(segment.stages):
         return segment
     made = stages[-1].output

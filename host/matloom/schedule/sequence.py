@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from matloom.schedule import tuning
 from matloom.schedule.segment import Segment
 from matloom.schedule.tiles import ArrayTile, Tile, VectorTile
 from matloom.schedule.tiling import Tiling
@@ -13,9 +14,6 @@ from matloom.select.stage import ArrayStage, Stage, VectorStage
 
 __all__ = ["Sequence", "Slot", "finished_bytes", "sequence"]
 
-
-#: Tiles within which one is stored and read again during the arithmetic of the others.
-_STORED_TILES = 2
 
 #: Orders that are remembered of a tiling.
 _REMEMBERED = 4
@@ -144,7 +142,7 @@ def sequence(
         distances: list[int] = []
         while interleaved and _can_interleave(segment, first + len(distances) + 1, produced):
             stored = segment.stages[first + len(distances)].output in spilled
-            distances.append(_STORED_TILES if stored else 0)
+            distances.append(tuning.STORED_TILES if stored else 0)
         group = _group(segment, first, tilings, tuple(distances))
         spans += [(len(slots) + begin, len(slots) + end) for begin, end in group.spans]
         slots += group.slots

@@ -3,6 +3,7 @@
 from dataclasses import replace
 
 from matloom.arch.config import Config
+from matloom.schedule import tuning
 from matloom.schedule.params import UNBOUNDED, Last, TilingParams, Weights
 from matloom.schedule.plan import OutOfScratchpad, ScheduleParams
 from matloom.schedule.policies import first_params, plain_params
@@ -11,7 +12,7 @@ from matloom.select.stage import ArrayStage, VectorStage
 
 __all__ = ["tightened"]
 
-_SMALLEST_TILE = 16
+tuning.SMALLEST_TILE_BYTES = 16
 
 
 def tightened(
@@ -84,7 +85,7 @@ def _smallest(
             smaller.append(replace(limits, weights=after))
     if block_bytes and limits.chunk_bytes > config.tile_bytes:
         smaller.append(replace(limits, chunk_bytes=limits.chunk_bytes // 2))
-    if limits.tile_bytes > _SMALLEST_TILE:
+    if limits.tile_bytes > tuning.SMALLEST_TILE_BYTES:
         smaller.append(replace(limits, tile_bytes=limits.tile_bytes // 2))
     if not smaller:
         return None

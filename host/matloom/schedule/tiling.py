@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from matloom.arch.config import Config
 from matloom.cost import exec_cycles, vector_cycles
+from matloom.schedule import tuning
 from matloom.schedule.cutting import chunks, cut
 from matloom.schedule.params import TilingParams, Weights
 from matloom.schedule.tiles import ArrayTile, Chunk, Tile, input_box
@@ -14,9 +15,6 @@ from matloom.select.exec_steps import Box
 from matloom.select.stage import ArrayStage, Stage, VectorStage
 
 __all__ = ["InputRange", "Tiling", "Tilings", "flat_input_range"]
-
-#: Bytes that a row of an input tile must save to be fetched apart from its neighbours.
-_NARROWER = 64
 
 #: Tilings of a stage that are remembered: those of a search, which changes few limits at a time.
 _MOST = 32
@@ -180,7 +178,7 @@ def _array_input_range(stage: ArrayStage, tile: ArrayTile, box: Box) -> InputRan
     pitch = stage.input_layout.row_bytes
     start = (tile.image * stage.input_layout.rows + box.low) * pitch
     rows, width = box.high - box.low, box.right - box.left
-    if rows > 1 and pitch - width <= _NARROWER:
+    if rows > 1 and pitch - width <= tuning.NARROWER_BYTES:
         return InputRange(start=start, rows=1, width=rows * pitch, pitch=0)
     return InputRange(start=start + box.left, rows=rows, width=width, pitch=pitch)
 

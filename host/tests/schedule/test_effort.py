@@ -15,7 +15,7 @@ from matloom.cost.predict import predict
 from matloom.data.digits import NETWORK
 from matloom.kernels.interpreter import interpret
 from matloom.runtime import load
-from matloom.schedule import pipeline, search
+from matloom.schedule import pipeline, search, tuning
 from matloom.schedule.cache import Cache
 from matloom.schedule.options import EFFORTS
 from matloom.schedule.params import TilingParams, Weights
@@ -98,7 +98,7 @@ def test_a_tile_that_cannot_fit_is_found_before_a_plan_is_made(monkeypatch):
         seen.append(segment)
         return too_large(segment, plan)
 
-    monkeypatch.setattr(pipeline, "_MANY_SLOTS", 0)
+    monkeypatch.setattr(tuning, "MANY_SLOTS", 0)
     monkeypatch.setattr(pipeline, "too_large", noted)
     made, expected = _digits_on_nano()
     assert seen

@@ -22,6 +22,7 @@ from matloom.schedule import (
     pipeline,
     schedule_segment,
     search,
+    tuning,
 )
 from matloom.schedule.cache import Cache
 from matloom.schedule.params import Candidate, Weights
@@ -170,7 +171,7 @@ def test_what_loads_fewer_bytes_comes_again(monkeypatch):
     assert plan.policy.limits[0].weights is Weights.ONCE
     # Both are tried where stages are few, the estimate alone where they are many.
     assert {each.streamed for each in candidates.candidates(segment)} == {False, True}
-    monkeypatch.setattr(candidates, "_FEW_STAGES", 0)
+    monkeypatch.setattr(tuning, "FEW_STAGES", 0)
     assert {each.streamed for each in candidates.candidates(segment)} == {None}
     tried = {each.streamed for each in candidates.candidates(segment, effort=2)}
     assert tried == {None, False, True}

@@ -1,0 +1,186 @@
+"""The constants that steer the search: what each is, why, and the measurement that chose it.
+
+None of them changes what a program computes, only how fast it is, or how fast it is found.
+`bench/sweep_tuning.py` halves and doubles one after another and compares predicted cycles; what it
+found is in `sensitivity`. Modules read the values here when they need them, so that a sweep, or a
+test, may set others.
+"""
+
+from dataclasses import dataclass
+
+__all__ = ["TABLE", "Constant"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Constant:
+    """What is known of a constant of this module.
+
+    Members
+    -------
+    unit:
+        Of its value.
+    reason:
+        What it decides, and why it is not much smaller or larger.
+    chosen:
+        What it was chosen by: a measurement, or the estimate that it was set by.
+    sensitivity:
+        By how much predicted cycles change with half and twice its value: the sum over the
+        networks of the sweep, at `nano` and `reference`, and the network that changes most.
+    """
+
+    unit: str
+    reason: str
+    chosen: str
+    sensitivity: str = ""
+
+
+#: Tiles.
+CHUNK_BYTES = 24 * 1024
+FIRST_CHUNK_BYTES = 2 * 1024
+FIRST_TILE_BYTES = 24 * 1024
+ORDINARY_TILES = 4
+FEW_TILES = 2
+BLOCK_ENTRIES = 40
+RESULT_CYCLES = 24
+RESULT_LATENCY = 160
+SMALLEST_TILE_BYTES = 16
+NARROWER_BYTES = 64
+
+#: Order and addresses.
+STORED_TILES = 2
+REST_SLOTS = 2
+INPUT_CONFLICT = 16
+
+#: What is tried, and taken.
+STREAMED_BYTES = 1.4
+FEW_STAGES = 8
+STAGES_TRIED = 3
+LARGE_PROLOGUES = 2
+FIRST_CALL_SLOWER = 1.005
+LATER_CALLS_FASTER = 0.98
+ESTIMATE_FASTER = 0.984
+
+#: Time of compilation.
+ATTEMPTS = 400
+MANY_SLOTS = 8000
+
+TABLE: dict[str, Constant] = {
+    "CHUNK_BYTES": Constant(
+        unit="bytes",
+        reason="Weights that arrive in one LOAD where they fit: enough to hide its latency.",
+        chosen="no measurement on record (commit bdc94ff); see its sensitivity",
+    ),
+    "FIRST_CHUNK_BYTES": Constant(
+        unit="bytes",
+        reason="The same for the first stage, during whose first LOAD nothing else runs.",
+        chosen="commit 178a22e, first and last tiles made small",
+    ),
+    "FIRST_TILE_BYTES": Constant(
+        unit="bytes",
+        reason="Input and output of a tile of the first stage, which waits for the first of them.",
+        chosen="commit 178a22e, first and last tiles made small",
+    ),
+    "ORDINARY_TILES": Constant(
+        unit="tiles",
+        reason="Tiles of a stage at least: the next one starts while the last is post-processed. "
+        "More tiles are more instructions, each of which costs some cycles.",
+        chosen="the search tries 2, 3, 8 and 16 for the first stage as well",
+    ),
+    "FEW_TILES": Constant(
+        unit="tiles",
+        reason="The same of windows, each of whose tiles streams rows more than it makes, and of "
+        "stages of one step, whose results take as long as their arithmetic.",
+        chosen="commit e86f8ea, few tiles of windows and of one step",
+    ),
+    "BLOCK_ENTRIES": Constant(
+        unit="accumulator entries",
+        reason="A tile of a few output blocks has so many where it can: POST takes time for each.",
+        chosen="commit 1544369, tiles of channels",
+    ),
+    "RESULT_CYCLES": Constant(
+        unit="cycles",
+        reason="POST of a block of one position: a weight tile that takes longer hides it.",
+        chosen="the latency of POST (`arch.machine`): 20 cycles, and an update of accumulators",
+    ),
+    "RESULT_LATENCY": Constant(
+        unit="cycles",
+        reason="From the last vector of a small tile until the next stage can read its results.",
+        chosen="decision 0021, kws 13,479 to 13,394 cycles with first tiles of two rows",
+    ),
+    "SMALLEST_TILE_BYTES": Constant(
+        unit="bytes",
+        reason="Tiles are not cut below it where memory is short; what does not fit then, never.",
+        chosen="no measurement on record (commit bdc94ff); a bound that few networks reach",
+    ),
+    "NARROWER_BYTES": Constant(
+        unit="bytes",
+        reason="What a row of an input tile must save to be fetched apart from its neighbours, for "
+        "each row is a burst of its own.",
+        chosen="no measurement on record (commit 7f76e97); see its sensitivity",
+    ),
+    "STORED_TILES": Constant(
+        unit="tiles",
+        reason="How far a stage stays behind one whose tiles it reads from external memory, so "
+        "that STORE and LOAD hide in the arithmetic of the tiles between.",
+        chosen="commit 115aa0c, what reads a stored tile stays behind it",
+    ),
+    "REST_SLOTS": Constant(
+        unit="slots",
+        reason="Before a freed input tile's bytes are used again, where there is more room: a LOAD "
+        "there would wait for the EXEC that reads them.",
+        chosen="commit 2c1f475, an input tile rather where nothing was just read",
+    ),
+    "INPUT_CONFLICT": Constant(
+        unit="times",
+        reason="How much worse it is to share a bank with an input, read in every cycle, than for "
+        "weights to share one with weights.",
+        chosen="commit 2ca6088, weights share banks with weights rather than with inputs",
+    ),
+    "STREAMED_BYTES": Constant(
+        unit="times",
+        reason="How many times the bytes may be loaded if weights come again for each tile: the "
+        "estimate leaves out halos, short rows, and transfers that nothing hides.",
+        chosen="commit 66bb992; prediction decides where stages are few (`FEW_STAGES`)",
+    ),
+    "FEW_STAGES": Constant(
+        unit="stages",
+        reason="Stages among which plans for both ways of `STREAMED_BYTES` cost little time.",
+        chosen="commit 2f06baa, few stages try weights once and streamed",
+    ),
+    "STAGES_TRIED": Constant(
+        unit="stages",
+        reason="By whose predicted cycles the start is chosen: later ones hardly depend on it.",
+        chosen="commit 1544369, the start chosen by prediction",
+    ),
+    "LARGE_PROLOGUES": Constant(
+        unit="candidates",
+        reason="Prologues that are tried where weights do not stay, each a plan of all stages.",
+        chosen="no measurement on record; a bound on the time of compilation",
+    ),
+    "FIRST_CALL_SLOWER": Constant(
+        unit="times",
+        reason="By how much weights that stay may slow the first call down.",
+        chosen="decision 0006",
+    ),
+    "LATER_CALLS_FASTER": Constant(
+        unit="times",
+        reason="Cycles of later calls, of those of a first one, from which on weights stay.",
+        chosen="decision 0006",
+    ),
+    "ESTIMATE_FASTER": Constant(
+        unit="times",
+        reason="The same of an estimate, which does not know of tiles that fit a call without "
+        "LOADs of weights better.",
+        chosen="decision 0021, 1.6 % by the estimate where plans gain 2 %",
+    ),
+    "ATTEMPTS": Constant(
+        unit="plans",
+        reason="Of a candidate, each with tighter choices: an end for a search that has none.",
+        chosen="no measurement on record; no network of the collections reaches it",
+    ),
+    "MANY_SLOTS": Constant(
+        unit="slots",
+        reason="From which on it is checked first whether each tile fits alone: a plan takes long.",
+        chosen="no measurement on record; a bound on the time of compilation",
+    ),
+}

@@ -1,0 +1,66 @@
+"""Each constant that steers the search is in one file, with unit, reason and measurement."""
+
+import ast
+from pathlib import Path
+
+import pytest
+
+from matloom.schedule import tuning
+
+FOLDER = Path(tuning.__file__).parent
+
+#: Numbers of other kinds: of files and formats, of what is remembered, and of names for numbers.
+OTHERS = {
+    *(
+        "allocator._SHORT",
+        "allocator._FEW",
+        "cache._PLANS",
+        "cache._FAILURES",
+        *("candidates._PROLOGUES", "constants._ALIGNMENT", "options.EFFORTS"),
+    ),
+    *("dependencies._NEVER", "dependencies._DRAM_LINE", "live_ranges._LEVEL_BITS"),
+    *("outside._ARENA_LIMIT", "params.UNBOUNDED", "placing._GROUP", "placing._AROUND"),
+    *("plan.PARAMS", "plan.TABLE", "prologue.GROUPS", "sequence._REMEMBERED", "stores._FEW"),
+    "tiling._MOST",
+}
+
+
+#: What an expression of numbers alone is made of.
+PARTS = (ast.Constant, ast.BinOp, ast.UnaryOp, ast.operator, ast.unaryop, ast.Tuple, ast.Load)
+
+
+def numbers(path):
+    """Yield the names that a module gives to numbers."""
+    for item in ast.parse(path.read_text()).body:
+        if not isinstance(item, ast.Assign):
+            continue
+        parts = list(ast.walk(item.value))
+        constants = [each.value for each in parts if isinstance(each, ast.Constant)]
+        alone = all(isinstance(each, PARTS) for each in parts)
+        if alone and constants and all(isinstance(each, int | float) for each in constants):
+            target = item.targets[0]
+            names = target.elts if isinstance(target, ast.Tuple) else [target]
+            yield from (name.id for name in names if isinstance(name, ast.Name))
+
+
+def test_all_numbers_have_a_row():
+    assert set(numbers(FOLDER / "tuning.py")) == set(tuning.TABLE)
+
+
+@pytest.mark.parametrize("name", sorted(tuning.TABLE))
+def test_a_row_says_what_and_why(name):
+    row = tuning.TABLE[name]
+    assert getattr(tuning, name) > 0
+    assert row.unit
+    assert row.chosen
+    assert row.reason.endswith(".")
+
+
+def test_no_other_module_has_numbers_of_its_own():
+    found = {
+        f"{path.stem}.{name}"
+        for path in FOLDER.glob("*.py")
+        if path.stem != "tuning"
+        for name in numbers(path)
+    }
+    assert found == OTHERS
