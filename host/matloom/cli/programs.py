@@ -45,7 +45,7 @@ def modes_by_layer(network: Path, how: Compilation) -> dict[str, str] | None:
     "stop",
     metavar="PHASE",
     help="Print what a phase makes, and write no program: read, formats, passes, select, rewrite, "
-    "bind, search, tile, order, allocate, emit or assemble.",
+    "bind, search, tile, order, assign_buffers, prefetch, allocate, emit or assemble.",
 )
 @click.option(
     "--emit",
