@@ -71,13 +71,15 @@ TABLE: dict[str, Constant] = {
         unit="bytes",
         reason="Weights that arrive in one LOAD where they fit: enough to hide its latency.",
         chosen="no measurement on record (commit bdc94ff); see its sensitivity",
-        sensitivity="half +0.01 %, micro_speech at reference -1.79 %; twice +0.02 %, micro_speech at reference +1.31 %",
+        sensitivity="half +0.01 %, micro_speech at reference -1.79 %; "
+        "twice +0.02 %, micro_speech at reference +1.31 %",
     ),
     "FIRST_CHUNK_BYTES": Constant(
         unit="bytes",
         reason="The same for the first stage, during whose first LOAD nothing else runs.",
         chosen="commit 178a22e, first and last tiles made small",
-        sensitivity="half -0.03 %, kws at reference +0.21 %; twice +0.11 %, kws at reference +1.59 %",
+        sensitivity="half -0.03 %, kws at reference +0.21 %; "
+        "twice +0.11 %, kws at reference +1.59 %",
     ),
     "FIRST_TILE_BYTES": Constant(
         unit="bytes",
@@ -102,7 +104,8 @@ TABLE: dict[str, Constant] = {
         unit="accumulator entries",
         reason="A tile of a few output blocks has so many where it can: POST takes time for each.",
         chosen="commit 1544369, tiles of channels",
-        sensitivity="half +0.01 %, str_ww at reference +1.07 %; twice -0.01 %, str_ww at reference -0.48 %",
+        sensitivity="half +0.01 %, str_ww at reference +1.07 %; "
+        "twice -0.01 %, str_ww at reference -0.48 %",
     ),
     "RESULT_CYCLES": Constant(
         unit="cycles",
