@@ -71,6 +71,8 @@ def from_a_signal(session, way):
     """Let a signal of the thread that runs end the call, or close the session from inside it."""
     got = []
     if way == "interrupt":
+        # A shell has what it runs in the background ignore the signal.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         threading.Timer(LATER, _thread.interrupt_main).start()
     else:
         signal.signal(signal.SIGALRM, lambda *_: session.close())
