@@ -37,6 +37,7 @@ def tensor_buffers_of(
             first[name] = min(first.get(name, begin), begin)
             last[name] = max(last.get(name, end), end)
     tensor_buffers: dict[str, Buffer] = {}
+    sharing = _Sharing(segment, spans)
     for index, stage in enumerate(segment.stages):
         for name in (*stage.inputs, stage.output):
             if name not in tensor_buffers and name not in policy.spilled:
@@ -50,7 +51,7 @@ def tensor_buffers_of(
                     boundary=config.weight_boundary if name in segment.on_chip else 1,
                 )
         if isinstance(stage, VectorStage) and stage.output in tensor_buffers and policy.in_place:
-            _reuse_in_place(segment, tensor_buffers, spans, index)
+            sharing.reuse(tensor_buffers, index)
     return tensor_buffers
 
 
@@ -65,28 +66,48 @@ def _reads_end(slots: list[Slot], array: list[int], number: int) -> int:
     return (array[place] if place < len(array) else len(slots)) - 1
 
 
-def _reuse_in_place(
-    segment: Segment, tensor_buffers: dict[str, Buffer], spans: list[tuple[int, int]], index: int
-) -> None:
-    """Let an element-wise stage write over an input that nobody reads afterwards."""
-    stage, (begin, _end) = segment.stages[index], spans[index]
-    assert isinstance(stage, VectorStage)
-    for name in stage.inputs:
-        whole = segment.sizes[name] == stage.size * stage.input_ratio
-        if name not in tensor_buffers or not whole or name in segment.results:
-            continue
-        readers = (
-            spans[number][1]
-            for number, other in enumerate(segment.stages)
-            if number != index
-            and any(tensor_buffers.get(at) is tensor_buffers[name] for at in other.inputs)
+class _Sharing:
+    """Which tensors share a buffer, as element-wise results take the place of inputs."""
+
+    def __init__(self, segment: Segment, spans: list[tuple[int, int]]) -> None:
+        self._segment, self._spans = segment, spans
+        self._readers: dict[str, list[int]] = {}
+        for number, stage in enumerate(segment.stages):
+            for name in stage.inputs:
+                self._readers.setdefault(name, []).append(number)
+        #: The tensors in the buffer of each that shares one.
+        self._together: dict[str, list[str]] = {}
+
+    def reuse(self, tensor_buffers: dict[str, Buffer], index: int) -> None:
+        """Let an element-wise stage write over an input that nobody reads afterwards."""
+        stage = self._segment.stages[index]
+        begin, _end = self._spans[index]
+        assert isinstance(stage, VectorStage)
+        for name in stage.inputs:
+            whole = self._segment.sizes[name] == stage.size * stage.input_ratio
+            if name not in tensor_buffers or not whole or name in self._segment.results:
+                continue
+            together = self._together.setdefault(name, [name])
+            if self._last_read(together, index) < begin and stage.inputs.count(name) == 1:
+                tensor_buffer, result = tensor_buffers[name], tensor_buffers[stage.output]
+                tensor_buffer.last = max(tensor_buffer.last, result.last)
+                tensor_buffer.last_read = max(tensor_buffer.reads[1], result.reads[1])
+                tensor_buffers[stage.output] = tensor_buffer
+                together.append(stage.output)
+                self._together[stage.output] = together
+                return
+
+    def _last_read(self, names: list[str], index: int) -> int:
+        """Return the last slot of the stages other than one that read some tensors."""
+        return max(
+            (
+                self._spans[number][1]
+                for name in names
+                for number in self._readers.get(name, ())
+                if number != index
+            ),
+            default=-1,
         )
-        if max(readers, default=-1) < begin and stage.inputs.count(name) == 1:
-            tensor_buffer, result = tensor_buffers[name], tensor_buffers[stage.output]
-            tensor_buffer.last = max(tensor_buffer.last, result.last)
-            tensor_buffer.last_read = max(tensor_buffer.reads[1], result.reads[1])
-            tensor_buffers[stage.output] = tensor_buffer
-            return
 
 
 class Builder:
