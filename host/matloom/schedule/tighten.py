@@ -116,7 +116,7 @@ def _spill(
     widest = plain_params(segment)
     if not policy.plain:
         widest = _in_place(segment, first_params(segment, policy.start))
-    for name in _alive(segment, full.stage):
+    for name in _alive(segment, _live_ranges(segment), full.stage):
         if _may_leave(segment, policy, name):
             for each in {name, *_never_fitting(segment, config)}:
                 if _may_leave(segment, policy, each):
@@ -161,30 +161,31 @@ def _limit(policy: ScheduleParams, index: int, limits: TilingParams) -> Schedule
     return replace(policy, limits=tuple(changed))
 
 
-def _alive(segment: Segment, index: int) -> list[str]:
+def _alive(segment: Segment, ranges: dict[str, range], index: int) -> list[str]:
     """Return the tensors that are needed at or across a stage, largest first."""
-    names = [
-        (size, name) for name, size in segment.sizes.items() if index in _live_range(segment, name)
-    ]
+    names = [(size, name) for name, size in segment.sizes.items() if index in ranges[name]]
     return [name for _, name in sorted(names, reverse=True)]
 
 
-def _live_range(segment: Segment, name: str) -> range:
-    """Return the stages at or across which a tensor is needed."""
-    uses = [
-        number
-        for number, stage in enumerate(segment.stages)
-        if name == stage.output or name in stage.inputs
-    ]
-    begin = -1 if name in segment.sources else min(uses, default=0)
-    return range(begin, max(uses, default=begin - 1) + 1)
+def _live_ranges(segment: Segment) -> dict[str, range]:
+    """Return the stages at or across which each tensor is needed."""
+    first: dict[str, int] = {}
+    last: dict[str, int] = {}
+    for number, stage in enumerate(segment.stages):
+        for name in (*stage.inputs, stage.output):
+            first.setdefault(name, number)
+            last[name] = number
+    ranges = {}
+    for name in segment.sizes:
+        begin = -1 if name in segment.sources else first.get(name, 0)
+        ranges[name] = range(begin, last.get(name, begin - 1) + 1)
+    return ranges
 
 
 def _neighbours(segment: Segment, policy: ScheduleParams, index: int) -> range:
     """Return the stages of which some buffers may live together with those of a stage."""
-    shared = [
-        _live_range(segment, name) for name in _alive(segment, index) if name not in policy.spilled
-    ]
+    ranges = _live_ranges(segment)
+    shared = [ranges[name] for name in _alive(segment, ranges, index) if name not in policy.spilled]
     first = min((stages.start for stages in shared), default=index)
     end = max((stages.stop for stages in shared), default=index + 1)
     return range(min(first, index) - 1, max(end, index + 1) + 1)
