@@ -10,7 +10,7 @@ from matloom.schedule.live_ranges import LiveRanges, Placed, Window
 
 __all__ = ["Allocator"]
 
-#: Ticks among which the first is tried first.
+#: Slots among which the first is tried first.
 _SHORT = 32
 
 #: Buffers among which those of an interval are found one by one, rather than by their intervals.

@@ -12,7 +12,7 @@ _LEVEL_BITS = 3
 
 
 class Placed(NamedTuple):
-    """Bytes that are taken, half open, and the ticks, inclusive, in which they are, and are read.
+    """Bytes that are taken, half open, and the slots, inclusive, in which they are, and are read.
 
     `high` is of buffers that prefer high addresses.
     """
@@ -26,9 +26,9 @@ class Placed(NamedTuple):
 
 
 class LiveRanges:
-    """Buffers by the interval of ticks in which they live, to find those of another interval.
+    """Buffers by the interval of slots in which they live, to find those of another interval.
 
-    A buffer that lives for at most ``2**level`` ticks is in the one or two buckets of so many ticks
+    A buffer that lives for at most ``2**level`` slots is in the one or two buckets of so many slots
     that its interval meets, so that neither its length nor the number of buffers that lived
     before matters to a search.
     """
@@ -54,12 +54,12 @@ class LiveRanges:
         self._by_last[last].append(placed)
 
     def ended(self, first: int, end: int) -> Iterator[Placed]:
-        """Yield the buffers whose last tick is in a range, half open, from the latest on."""
+        """Yield the buffers whose last slot is in a range, half open, from the latest on."""
         for last in range(end - 1, first - 1, -1):
             yield from self._by_last.get(last, ())
 
     def overlapping(self, first: int, last: int) -> list[Placed]:
-        """Return the buffers that live at one of the ticks, in no certain order."""
+        """Return the buffers that live at one of the slots, in no certain order."""
         found: list[Placed] = []
         for level, buckets in self._levels.items():
             low, high = first >> level, last >> level
@@ -80,16 +80,16 @@ class LiveRanges:
 
 
 class Window:
-    """What lives within some ticks, in order of address: for many questions about parts of them."""
+    """What lives within some slots, in order of address: for many questions about parts of them."""
 
     def __init__(self, first: int, last: int, placed: list[Placed]) -> None:
         self.first, self.last, self.placed = first, last, placed
 
     def add(self, placed: Placed) -> None:
-        """Note a buffer that was placed since, where it lives at one of the ticks."""
+        """Note a buffer that was placed since, where it lives at one of the slots."""
         if placed.first <= self.last and self.first <= placed.last:
             insort(self.placed, placed)
 
     def alive(self, first: int, last: int) -> list[Placed]:
-        """Return what lives at one of some of its ticks, in order of address."""
+        """Return what lives at one of some of its slots, in order of address."""
         return [placed for placed in self.placed if placed.first <= last and first <= placed.last]

@@ -11,7 +11,7 @@ __all__ = ["time_loads"]
 
 
 def time_loads(segment: Segment, plan: Plan, config: Config) -> None:
-    """Choose the tick before which each LOAD is issued: early enough, no earlier than needed.
+    """Choose the slot before which each LOAD is issued: early enough, no earlier than needed.
 
     A LOAD in a full queue blocks everything after it, so none is issued before the one a queue
     ahead of it has begun. A LOAD of a tensor must follow the STORE of its bytes.
@@ -46,7 +46,7 @@ def time_loads(segment: Segment, plan: Plan, config: Config) -> None:
 
 
 def _follow_stores(segment: Segment, plan: Plan) -> None:
-    """Move LOADs after the ticks that make their bytes, and keep them in order."""
+    """Move LOADs after the slots that make their bytes, and keep them in order."""
     written: dict[str, list[int]] = {}
     for number, slot in enumerate(plan.slots):
         written.setdefault(segment.stages[slot.stage].output, []).append(number)

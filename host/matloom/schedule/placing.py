@@ -1,4 +1,4 @@
-"""Gives the buffers of tiles addresses, tick by tick; what repeats is placed as it was before."""
+"""Gives the buffers of tiles addresses, slot by slot; what repeats is placed as it was before."""
 
 import itertools
 from bisect import bisect_right
@@ -15,17 +15,17 @@ from matloom.select.stage import VectorStage
 
 __all__ = ["place_others", "place_pinned", "place_tensors", "reserve"]
 
-#: Ticks at least of a group that is placed as one was before: it can be cut into two, three or
+#: Slots at least of a group that is placed as one was before: it can be cut into two, three or
 #: four equal turns.
 _GROUP = 12
 
-#: By how many ticks more than its own those of a group see others (`Allocator._quietest`).
+#: By how many slots more than its own those of a group see others (`Allocator._quietest`).
 _AROUND = 2
 
 
-#: What a buffer wants room for, in ticks from the beginning of its group, exactly: size; first tick
+#: What a buffer wants room for, in slots from the beginning of its group, exactly: size; first slot
 #: from which it may be taken, that by which it must be there, and its last; whether it prefers high
-#: addresses; ticks of rest before it; boundary; stage, from that of its group's first buffer; and
+#: addresses; slots of rest before it; boundary; stage, from that of its group's first buffer; and
 #: whether another buffer of its stage failed before. A plain tuple: there is one for each tile.
 _Wanted = tuple[int, int, int, int, bool, int, int, int, bool]
 
@@ -33,7 +33,7 @@ _Wanted = tuple[int, int, int, int, bool, int, int, int, bool]
 #: A buffer without an address: what it is for, and the LOAD that brings its bytes.
 _Item = tuple[str, Buffer, Load | None]
 
-#: Where the buffers of a group were placed, in its own ticks; None for none.
+#: Where the buffers of a group were placed, in its own slots; None for none.
 _Found = list[Placed | None]
 
 
@@ -100,7 +100,7 @@ def place_others(
         (kind, buffer, by_buffer.get(id(buffer))) for kind, buffer in transient if not buffer.pinned
     ]
     results_first = plan.policy.results_first
-    # What a tile makes has its tick; what it reads may arrive later.
+    # What a tile makes has its slot; what it reads may arrive later.
     waiting.sort(key=lambda item: item[1].first)
     placing = _Placing(segment, space, placements)
     begins = list(_group_begins(plan))
@@ -125,7 +125,7 @@ def _turns(waiting: list[_Item], *, results_first: bool) -> Iterator[list[_Item]
 
 
 def _group_begins(plan: Plan) -> Iterator[int]:
-    """Yield the ticks at which a stage begins, or new rows of it some ticks after others."""
+    """Yield the slots at which a stage begins, or new rows of it some slots after others."""
     begin, stage, row = 0, -1, -1
     for number, slot in enumerate(plan.slots):
         first = slot.tile.first_row if isinstance(slot.tile, ArrayTile) else number
@@ -199,9 +199,9 @@ class _Placing:
         )
 
     @staticmethod
-    def _around(alive: list[Placed], base: int, ticks: range) -> tuple[tuple[int, ...], ...]:
-        """Return what is alive at the ticks of a group, as far as the group sees it."""
-        least, most = ticks.start, ticks.stop
+    def _around(alive: list[Placed], base: int, slots: range) -> tuple[tuple[int, ...], ...]:
+        """Return what is alive at the slots of a group, as far as the group sees it."""
+        least, most = slots.start, slots.stop
         seen = []
         for start, end, first, last, (reads, until), above in alive:
             begin, stop = first if first > least else least, last if last < most else most
@@ -252,9 +252,9 @@ class _Placing:
             load.slot = buffer.first
 
 
-def _moved(placed: Placed, ticks: int) -> Placed:
-    """Return the same some ticks later."""
+def _moved(placed: Placed, slots: int) -> Placed:
+    """Return the same some slots later."""
     start, end, first, last, reads, high = placed
     return Placed(
-        start, end, first + ticks, last + ticks, (reads[0] + ticks, reads[1] + ticks), high
+        start, end, first + slots, last + slots, (reads[0] + slots, reads[1] + slots), high
     )

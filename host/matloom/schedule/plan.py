@@ -27,7 +27,7 @@ TABLE = -2
 
 @dataclass(eq=False)
 class Buffer:
-    """Bytes in the scratchpad that live from tick `first` to tick `last`, inclusive.
+    """Bytes in the scratchpad that live from slot `first` to slot `last`, inclusive.
 
     Their address is a multiple of `boundary`.
     """
@@ -45,14 +45,14 @@ class Buffer:
 
     @property
     def reads(self) -> tuple[int, int]:
-        """The first and the last tick at which it is read: those of its life where not known."""
+        """The first and the last slot at which it is read: those of its life where not known."""
         first = self.first if self.first_read is None else self.first_read
         return first, self.last if self.last_read is None else self.last_read
 
 
 @dataclass(eq=False)
 class Load:
-    """A transfer into `buffer`, needed at tick `use` and issued before tick `tick`.
+    """A transfer into `buffer`, needed at slot `use` and issued before slot `slot`.
 
     `what` names the source: ``("tensor", name, first byte)`` or ``("chunk", stage, chunk)``.
     It is `rows` rows of `size` bytes, `row_step` bytes apart at the source, and as far in the
@@ -124,7 +124,7 @@ class DoesNotFit:
 
 @dataclass
 class Plan:
-    """Ticks, how each stage is cut, and for each tick its buffers and the LOADs to issue before it.
+    """Slots, how each stage is cut, and for each slot its buffers and the LOADs to issue before it.
 
     `params` are the parameters of stages that have them apart from their weights, `tables` the
     tables of those that have one.

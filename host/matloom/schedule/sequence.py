@@ -47,7 +47,7 @@ class Sequence:
 
 
 def _stage_slots(stage: Stage, index: int, tiles: list[Tile]) -> Iterator[Slot]:
-    """Yield the ticks of a stage, with which sums they leave pending."""
+    """Yield the slots of a stage, with which sums they leave pending."""
     unfinished: set[tuple[int, ...]] = set()
     steps = stage.loop_nest.steps if isinstance(stage, ArrayStage) else 0
     in_parts = any(isinstance(tile, ArrayTile) and tile.end_step < steps for tile in tiles)
@@ -96,10 +96,10 @@ def _can_interleave(segment: Segment, index: int, finished: dict[str, int]) -> b
 def _interleaved(
     segment: Segment, index: int, slots: Iterable[Slot], tiles: list[Tile], distance: int
 ) -> Iterator[Slot]:
-    """Yield ticks, and of the stage after `index` the tiles that its tiles have made ready.
+    """Yield slots, and of the stage after `index` the tiles that its tiles have made ready.
 
-    What is finished counts `lag` tiles later. No tile comes between the parts of a reduction: it
-    would use the accumulators that hold the sums of the parts before.
+    What is finished counts `distance` tiles later. No tile comes between the parts of a reduction:
+    it would use the accumulators that hold the sums of the parts before.
     """
     stage, consumer = segment.stages[index : index + 2]
     assert isinstance(consumer, VectorStage)

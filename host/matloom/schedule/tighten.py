@@ -17,15 +17,15 @@ tuning.SMALLEST_TILE_BYTES = 16
 
 def tightened(
     segment: Segment,
-    policy: ScheduleParams,
+    params: ScheduleParams,
     failures: tuple[OutOfScratchpad, ...],
 ) -> ScheduleParams | None:
-    """Return the next policy to try: tighter for each stage that failed; None for none.
+    """Return the next choices to try: tighter for each stage that failed; None for none.
 
     What concerns all stages is tried by itself, and of stages that share tensors on chip only the
     first that failed: what it frees may be enough for the others.
     """
-    tighter, settled = policy, set[int]()
+    tighter, settled = params, set[int]()
     for full in failures:
         if full.stage in settled:
             continue
@@ -41,43 +41,43 @@ def tightened(
 
 def _tighten(
     segment: Segment,
-    policy: ScheduleParams,
+    params: ScheduleParams,
     full: OutOfScratchpad,
     config: Config,
 ) -> ScheduleParams | None:
-    """Return the next policy to try after a plan did not fit, or None."""
-    if not (policy.in_place or policy.plain):
-        return _in_place(segment, policy)
-    if policy.avoid_conflicts:
-        return replace(policy, avoid_conflicts=False)
-    limits = policy.limits[full.stage]
+    """Return the next choices to try after a plan did not fit, or None."""
+    if not (params.in_place or params.plain):
+        return _in_place(segment, params)
+    if params.avoid_conflicts:
+        return replace(params, avoid_conflicts=False)
+    limits = params.limits[full.stage]
     stage = segment.stages[full.stage]
     if full.kind == "tensor":
-        return _spill(segment, policy, full, config)
+        return _spill(segment, params, full, config)
     block_bytes = 0
     if isinstance(stage, ArrayStage):
         block_bytes = stage.weights.shape[1] + stage.params.shape[1]
     if full.kind == "weights":
         if limits.weights is Weights.RESIDENT:
-            return _limit(policy, full.stage, replace(limits, weights=Weights.ONCE))
+            return _limit(params, full.stage, replace(limits, weights=Weights.ONCE))
         if limits.chunk_bytes > max(block_bytes, config.spad_bytes // 16):
-            return _limit(policy, full.stage, replace(limits, chunk_bytes=limits.chunk_bytes // 2))
+            return _limit(params, full.stage, replace(limits, chunk_bytes=limits.chunk_bytes // 2))
     bounded = limits.tile_bytes < UNBOUNDED
     if bounded and limits.tile_bytes > config.spad_bytes // 16:
-        return _limit(policy, full.stage, replace(limits, tile_bytes=limits.tile_bytes // 2))
-    spilled = _spill(segment, policy, full, config)
+        return _limit(params, full.stage, replace(limits, tile_bytes=limits.tile_bytes // 2))
+    spilled = _spill(segment, params, full, config)
     if spilled is not None:
         return spilled
-    if full.kind == "output tile" and not policy.results_first:
-        return replace(policy, results_first=True)
-    return _smallest(policy, full, block_bytes, config)
+    if full.kind == "output tile" and not params.results_first:
+        return replace(params, results_first=True)
+    return _smallest(params, full, block_bytes, config)
 
 
 def _smallest(
-    policy: ScheduleParams, full: OutOfScratchpad, block_bytes: int, config: Config
+    params: ScheduleParams, full: OutOfScratchpad, block_bytes: int, config: Config
 ) -> ScheduleParams | None:
     """Return the next smaller bounds of a stage whatever they cost, or None."""
-    limits = policy.limits[full.stage]
+    limits = params.limits[full.stage]
     smaller = []
     if block_bytes and limits.weights is not Weights.STREAMED:
         after = Weights.STREAMED if limits.chunk_bytes <= block_bytes else Weights.ONCE
@@ -89,10 +89,10 @@ def _smallest(
         smaller.append(replace(limits, tile_bytes=limits.tile_bytes // 2))
     if not smaller:
         return None
-    return _limit(policy, full.stage, smaller[0 if full.kind == "weights" else -1])
+    return _limit(params, full.stage, smaller[0 if full.kind == "weights" else -1])
 
 
-def _in_place(segment: Segment, policy: ScheduleParams) -> ScheduleParams:
+def _in_place(segment: Segment, params: ScheduleParams) -> ScheduleParams:
     """Let element-wise results take their input's place, and end with small tiles.
 
     The next stage reads the bank that their last tile reads, and keeps it waiting.
@@ -101,33 +101,33 @@ def _in_place(segment: Segment, policy: ScheduleParams) -> ScheduleParams:
         replace(limit, last=limit.last | Last.ROWS)
         if any(isinstance(stage, VectorStage) for stage in segment.stages[index : index + 2])
         else limit
-        for index, limit in enumerate(policy.limits)
+        for index, limit in enumerate(params.limits)
     )
-    return replace(policy, in_place=True, limits=limits)
+    return replace(params, in_place=True, limits=limits)
 
 
 def _spill(
     segment: Segment,
-    policy: ScheduleParams,
+    params: ScheduleParams,
     full: OutOfScratchpad,
     config: Config,
 ) -> ScheduleParams | None:
     """Keep the largest live tensor in external memory, and all that never fit on chip."""
     widest = plain_params(segment)
-    if not policy.plain:
-        widest = _in_place(segment, first_params(segment, policy.start))
+    if not params.plain:
+        widest = _in_place(segment, first_params(segment, params.start))
     for name in _alive(segment, _live_ranges(segment), full.stage):
-        if _may_leave(segment, policy, name):
+        if _may_leave(segment, params, name):
             for each in {name, *_never_fitting(segment, config)}:
-                if _may_leave(segment, policy, each):
-                    policy = _without(segment, policy, each, widest, config)
-            return policy
+                if _may_leave(segment, params, each):
+                    params = _without(segment, params, each, widest, config)
+            return params
     return None
 
 
-def _may_leave(segment: Segment, policy: ScheduleParams, name: str) -> bool:
+def _may_leave(segment: Segment, params: ScheduleParams, name: str) -> bool:
     """Return whether a tensor is on chip and could be kept in external memory."""
-    return not (name in policy.spilled or name in segment.on_chip or name in segment.views)
+    return not (name in params.spilled or name in segment.on_chip or name in segment.views)
 
 
 def _never_fitting(segment: Segment, config: Config) -> list[str]:
@@ -140,10 +140,10 @@ def _never_fitting(segment: Segment, config: Config) -> list[str]:
 
 
 def _without(
-    segment: Segment, policy: ScheduleParams, name: str, widest: ScheduleParams, config: Config
+    segment: Segment, params: ScheduleParams, name: str, widest: ScheduleParams, config: Config
 ) -> ScheduleParams:
     """Spill a tensor; its users get the widest limits, with a bound on the size of their tiles."""
-    policy = replace(policy, spilled=policy.spilled | {name})
+    params = replace(params, spilled=params.spilled | {name})
     for index, stage in enumerate(segment.stages):
         if name == stage.output or name in stage.inputs:
             limits = widest.limits[index]
@@ -151,14 +151,14 @@ def _without(
             if limits.weights is Weights.STREAMED:
                 # Weights come again for each tile.
                 tile_bytes = config.spad_bytes // 2
-            policy = _limit(policy, index, replace(limits, tile_bytes=tile_bytes))
-    return policy
+            params = _limit(params, index, replace(limits, tile_bytes=tile_bytes))
+    return params
 
 
-def _limit(policy: ScheduleParams, index: int, limits: TilingParams) -> ScheduleParams:
-    changed = list(policy.limits)
+def _limit(params: ScheduleParams, index: int, limits: TilingParams) -> ScheduleParams:
+    changed = list(params.limits)
     changed[index] = limits
-    return replace(policy, limits=tuple(changed))
+    return replace(params, limits=tuple(changed))
 
 
 def _alive(segment: Segment, ranges: dict[str, range], index: int) -> list[str]:
@@ -182,15 +182,15 @@ def _live_ranges(segment: Segment) -> dict[str, range]:
     return ranges
 
 
-def _neighbours(segment: Segment, policy: ScheduleParams, index: int) -> range:
+def _neighbours(segment: Segment, params: ScheduleParams, index: int) -> range:
     """Return the stages of which some buffers may live together with those of a stage."""
     ranges = _live_ranges(segment)
-    shared = [ranges[name] for name in _alive(segment, ranges, index) if name not in policy.spilled]
+    shared = [ranges[name] for name in _alive(segment, ranges, index) if name not in params.spilled]
     first = min((stages.start for stages in shared), default=index)
     end = max((stages.stop for stages in shared), default=index + 1)
     return range(min(first, index) - 1, max(end, index + 1) + 1)
 
 
-def _apart_from_stages(policy: ScheduleParams) -> ScheduleParams:
-    """Return what of a policy concerns all stages."""
-    return replace(policy, limits=(), spilled=frozenset())
+def _apart_from_stages(params: ScheduleParams) -> ScheduleParams:
+    """Return what of the choices concerns all stages."""
+    return replace(params, limits=(), spilled=frozenset())
