@@ -24,7 +24,7 @@ PAIRED = {
     "channel:assume_stays": (1, BUS),
     "dma:_addresses": (1, "Bursts"),
     "dma:fetch": (1, BUS),
-    "dma:read_port": (1, BUS),
+    "dma:read_port": (2, f"{BUS}, Fetch"),
     "answers:_Answers._check_extents": (5, "Bounds"),
     "execute:execute": (9, "Walk, CreditQueue, UncheckedFIFO"),
     "extents:bounds": (2, ANY),
