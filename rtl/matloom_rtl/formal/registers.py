@@ -1,8 +1,11 @@
 """The register port: every request answered once, in time, and answers that wait unchanged."""
 
-from amaranth.hdl import Assert, Cover, Module, Signal
+from amaranth.hdl import Array, Assert, Cat, Cover, Module, Mux, Signal
 
-from matloom_rtl.control.csr import Registers
+from matloom.arch.csr import register
+from matloom.arch.isa import Region
+from matloom_rtl.control.csr import ASKERS, Registers
+from matloom_rtl.control.places import place_of
 from matloom_rtl.formal.channel import implies, stays
 from matloom_rtl.formal.inside import Inside, inputs_of
 from matloom_rtl.formal.proof import Claim, Proof
@@ -53,7 +56,40 @@ def registers(unit: Registers) -> Claim:
         implies(bus.r.valid, ~bus.r.payload.resp[0]),
         Cover(bus.b.valid & bus.r.valid & (bus.b.payload == 0) & (bus.r.payload.resp == 2)),
     ]
+    _bases_stay(m, unit, inside)
     return Claim(module=m, ports=inputs_of(unit))
+
+
+def _bases_stay(m: Module, unit: Registers, inside: Inside) -> None:
+    """Claim that the base of a region that is asked for stays while the engine runs.
+
+    From the second cycle on in which the engine runs and the region is asked for.
+    """
+    _read_at, store_at = inside.addresses("stored")
+    storing = inside.register(name="$signature__en")
+    known = inside.register(name="known")
+    places = [place_of(register(f"{each.name}_BASE").offset) for each in Region]
+    runs = Signal(2)
+    m.d.sync += runs.eq(Mux(unit.running, runs + ~runs.all(), 0))
+    stored = Cat(store_at == place for place in places).any()
+    m.d.comb += implies(unit.running & (runs != 0), ~(storing & stored))
+    for number in range(ASKERS):
+        region, base = unit.base_regions[number], unit.bases[number]
+        place = Array(places)[region]
+        found = Mux(known.bit_select(place, 1), inside.peek("stored", place), 0)
+        asked = Signal.like(region, name=f"asked_{number}")
+        was = Signal(32, name=f"was_{number}")
+        shown = Signal(32, name=f"shown_{number}")
+        steady = Signal(2, name=f"steady_{number}")
+        same = (region == asked) & unit.running & (runs != 0)
+        m.d.sync += [asked.eq(region), was.eq(found), shown.eq(base)]
+        m.d.sync += steady.eq(Mux(same, steady + ~steady.all(), 0))
+        m.d.comb += [
+            # Lemmas: what is stored of it stays, and after a turn of each is what is shown.
+            implies(same & (steady != 0), found == was),
+            implies(same & (steady == 3), base == found),
+            implies(same & (steady == 3) & (shown == was), base == shown),
+        ]
 
 
 def _inside(m: Module, request, answer) -> Signal:
@@ -82,7 +118,8 @@ def register_proofs(units: list) -> list[Proof]:
             kind="bus",
             unit="Registers",
             statement="B and R wait unchanged; every request is answered once, in two and three "
-            "cycles where no other access or counter is waited for, with OKAY or SLVERR",
+            "cycles where no other access or counter is waited for, with OKAY or SLVERR; the base of "
+            "a region stays while the engine runs",
             build=lambda unit=unit: registers(unit),
             depth=5,
             cover_depth=15,
