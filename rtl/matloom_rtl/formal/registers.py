@@ -118,8 +118,8 @@ def register_proofs(units: list) -> list[Proof]:
             kind="bus",
             unit="Registers",
             statement="B and R wait unchanged; every request is answered once, in two and three "
-            "cycles where no other access or counter is waited for, with OKAY or SLVERR; the base of "
-            "a region stays while the engine runs",
+            "cycles where no other access or counter is waited for, with OKAY or SLVERR; the base "
+            "of a region stays while the engine runs",
             build=lambda unit=unit: registers(unit),
             depth=5,
             cover_depth=15,
