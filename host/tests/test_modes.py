@@ -91,7 +91,7 @@ def tensor(name, shape, scale, zero):
     return Tensor(name=name, shape=shape, dtype="int8", quantisation=quantisation)
 
 
-@pytest.mark.parametrize("device", ["model", "fast", "rtl"])
+@pytest.mark.parametrize("device", ["model", "fast", pytest.param("rtl", marks=pytest.mark.slow)])
 def test_four_modes_in_one_program(device, seed):
     graph = network(seed)
     program = compile_network(graph, CONFIG)

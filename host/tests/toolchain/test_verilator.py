@@ -102,6 +102,7 @@ def test_what_chips_share_is_compiled_once_for_equal_flags(tmp_path, monkeypatch
     assert told == [shared, chip, chip, chip, shared, chip, shared, chip]
 
 
+@pytest.mark.slow
 def test_compiled_headers_are_what_a_build_includes(counter, tmp_path, monkeypatch):
     """Their text, which serves where what is compiled does not fit, is broken here."""
     apart = ("-MAKEFLAGS", "VM_PARALLEL_BUILDS=1")
