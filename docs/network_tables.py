@@ -1,5 +1,6 @@
 """Tables of whole networks: the collections, and what narrower numbers cost in accuracy."""
 
+from collections import Counter
 from typing import Any
 
 from peer_tables import times
@@ -37,6 +38,44 @@ def _exactness(row: dict[str, Any]) -> str:
     worst = max(row.get(kind, 0.0) for kind in kinds)
     verdict = "equal" if worst == 0 else f"within {worst:.0e}"
     return f"{row['samples'] + row.get('labelled', 0)} {verdict} ({whose})"
+
+
+#: Of ONNX's tests, what the report's names of places mean.
+_PLACES = {
+    "engine": "on the engine",
+    "engine and onnxruntime": "on the engine, in part on ONNX Runtime",
+    "host": "on kernels of the host",
+    "onnxruntime": "on ONNX Runtime",
+}
+
+
+def _onnx_nodes() -> str:
+    found = report("onnx_nodes.json")
+    refused = Counter(_refusal(line) for line in found["refused"].values())
+    rows = [(f"run {_PLACES[place]}", number) for place, number in found["run"].items()]
+    rows.append(("of these, different from ONNX Runtime", len(found["differ"])))
+    rows += [(f"refused: {reason}", number) for reason, number in refused.most_common()]
+    rows.append(("all", found["tests"]))
+    return table(
+        rows,
+        (
+            Column(f"tests of onnx {found['onnx']}", lambda row: row[0]),
+            Column(f"with onnxruntime {found['onnxruntime']}", lambda row: row[1], count),
+        ),
+    )
+
+
+def _refusal(sentence: str) -> str:
+    """Return the kind of a refusal."""
+    kinds = {
+        "onnxruntime refuses": "ONNX Runtime refuses the operator",
+        "which NumPy does not have": "a type that NumPy does not have",
+        "of a type that NumPy": "a type that NumPy does not have",
+        "must be a tensor": "a sequence or an optional value",
+        "inputs and outputs": "no inputs",
+        "which ONNX Runtime refuses": "ONNX Runtime refuses the operator",
+    }
+    return next((kind for part, kind in kinds.items() if part in sentence), sentence)
 
 
 def _floats() -> str:
@@ -80,4 +119,5 @@ BLOCKS = {
     "collection": _collection,
     "floats": _floats,
     "four bits": _four_bits,
+    "onnx nodes": _onnx_nodes,
 }

@@ -23,7 +23,7 @@ PAGES = (
     *(
         ROOT / "docs" / f"{name}.md"
         for name in (
-            *("how-a-conv2d-becomes-instructions", "numerics", "performance", "networks"),
+            *("how-a-conv2d-becomes-instructions", "numerics", "performance", "networks", "onnx"),
             *("verification", "proofs", "campaigns"),
             "firmware",
             "boards",

@@ -21,8 +21,9 @@ from matloom.session import Session
 
 __all__ = ["Session", "compile", "load"]
 
-#: New shapes of inputs, by name.
+#: New shapes of inputs, and sizes of dimensions, by name.
 Shapes = Mapping[str, Sequence[int]]
+Dims = Mapping[str, int]
 
 
 def compile(
@@ -33,8 +34,9 @@ def compile(
     check: str | None = None,
     memory: Memory | str | Path | None = None,
     shapes: Shapes | None = None,
+    dims: Dims | None = None,
 ) -> Program:
-    """Return the program of a TFLite file or graph for a configuration and a memory.
+    """Return the program of a model file or graph for a configuration and a memory.
 
     `memory` is what the bus leads to, by whose speed cycles are predicted and schedules made: a
     name of `matloom.arch.memory.MEMORIES` or of a board, a JSON file or a Memory; that of
@@ -51,20 +53,22 @@ def compile(
     `MATLOOM_CHECK` of the environment, else ``"sample"``.
 
     `shapes` are other shapes for inputs of a file, by name, as networks of unknown height and width
-    need: ``{"image": (1, 96, 96, 3)}``.
+    need: ``{"image": (1, 96, 96, 3)}``. `dims` are sizes of dimensions that an ONNX file has names
+    for: ``{"batch": 1}``.
 
     Errors
     ------
     ModelError
-        No TFLite file, one that is damaged, or one whose inputs cannot have these `shapes`.
+        No model file, one that is damaged, or one whose inputs cannot have these `shapes`.
     InterpreterError
         An operator that neither the engine, the host nor a reference interpreter runs.
     CompileError
         The operators of one command buffer fit the scratchpad alone, but not one after another.
     """
-    if isinstance(model, Graph) and shapes:
-        raise TypeError(f"shapes must go with a file, not the graph {model.name!r}")
-    graph = model if isinstance(model, Graph) else frontend.load(model, shapes)
+    if isinstance(model, Graph) and (shapes or dims):
+        what = "shapes" if shapes else "dims"
+        raise TypeError(f"{what} must go with a file, not the graph {model.name!r}")
+    graph = model if isinstance(model, Graph) else frontend.load(model, shapes, dims)
     if memory is not None:
         options = replace(options or CompileOptions(), memory=load_memory(memory))
     return compile_network(graph, load_config(config), options, precision, check)
@@ -79,6 +83,7 @@ def load(
     check: str | None = None,
     memory: Memory | str | Path | None = None,
     shapes: Shapes | None = None,
+    dims: Dims | None = None,
     **device_options: Any,
 ) -> "Session":
     """Compile a network, open a device, and return a session on it.
@@ -86,13 +91,13 @@ def load(
     Parameters
     ----------
     model:
-        A ``.tflite`` or ``.mloom`` file, its bytes, ``"digits"`` (the network that comes along), a
-        graph or a program.
+        A ``.tflite``, ``.onnx`` or ``.mloom`` file, its bytes, ``"digits"`` (the network that
+        comes along), a graph or a program.
     device:
         A device by its name, as `open_device` takes it, or a driver that is open.
     config:
         A preset, a JSON file or a Config; the program's own, or ``"reference"``, where None.
-    options, precision, check, shapes:
+    options, precision, check, shapes, dims:
         Of the compilation, as `compile` takes them; a program is compiled already.
     memory:
         Of the compilation, as `compile` takes it, and of a simulated device: of that alone where
@@ -106,12 +111,8 @@ def load(
         model = Program.from_bytes(model) if isinstance(model, bytes) else Program.load(model)
     if isinstance(model, Program):
         program = model
-        for name, given in (
-            ("options", options),
-            ("precision", precision),
-            ("check", check),
-            ("shapes", shapes),
-        ):
+        compiling = {"options": options, "precision": precision, "check": check}
+        for name, given in {**compiling, "shapes": shapes, "dims": dims}.items():
             if given is not None:
                 raise TypeError(f"{name} must go with a network, not the program {program.name!r}")
         if config is not None:
@@ -120,7 +121,7 @@ def load(
         chosen = "reference" if config is None else config
         if memory is None and (options is None or options.memory == REFERENCE_MEMORY):
             memory = device_memory(device)
-        program = compile(model, chosen, options, precision, check, memory, shapes)
+        program = compile(model, chosen, options, precision, check, memory, shapes, dims)
     if isinstance(device, Driver):
         if device_options:
             raise TypeError(f"a driver that is open must have no {', '.join(device_options)}")

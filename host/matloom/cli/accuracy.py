@@ -9,7 +9,8 @@ from typing import Any
 import click
 
 from matloom.cli.group import cli
-from matloom.cli.options import NETWORK, Compilation, compilation, console
+from matloom.cli.network_argument import NETWORK
+from matloom.cli.options import Compilation, compilation, console
 from matloom.cli.places import require_place
 from matloom.cli.programs import program_of
 
@@ -92,6 +93,7 @@ def evaluate(
         "matloom compare digits",
         "matloom compare net.tflite --input in.npz",
         "matloom compare net_int8.tflite --against net_float.tflite",
+        "matloom compare net.onnx --against onnxruntime",
     ),
 )
 @NETWORK
@@ -110,7 +112,8 @@ def evaluate(
     "--against",
     "parent",
     type=click.Path(path_type=Path),
-    help="Compare with this .tflite, such as the network of floats, not with an interpreter.",
+    help="Compare with this model file, such as the network of floats, not with an interpreter; or "
+    "tflite-micro or onnxruntime: the interpreter of NET's format.",
 )
 @click.option("--report", type=click.Path(path_type=Path), help="Write it as JSON.")
 def compare(
@@ -121,7 +124,7 @@ def compare(
     parent: Path | None,
     report: Path | None,
 ) -> None:
-    """Compare NET with TensorFlow Lite Micro, layer by layer.
+    """Compare NET with TensorFlow Lite Micro, layer by layer; an ONNX file with ONNX Runtime.
 
     Every tensor of some samples, of all in --input or of random ones; with LiteRT where
     TensorFlow Lite Micro refuses NET. Exit status 1 where they differ. With --against the errors
@@ -139,6 +142,7 @@ def compare(
 
     require_place("--report", report)
     given = None if source is None else read_arrays("--input", source)
+    parent = _network_against(network, parent)
     made: Any
     with progress(f"comparing {network.name}"):
         if parent is not None:
@@ -151,6 +155,22 @@ def compare(
     console().print(made.table())
     click.echo(str(made))
     sys.exit(0 if parent is not None or made.equal else 1)
+
+
+#: By the name of an interpreter, the format of its networks.
+_INTERPRETERS = {"tflite-micro": "TensorFlow Lite", "onnxruntime": "ONNX"}
+
+
+def _network_against(network: Path, against: Path | None) -> Path | None:
+    """Return the network that --against names; None where it names NET's own interpreter."""
+    from matloom import frontend
+
+    if against is None or str(against) not in _INTERPRETERS or against.exists():
+        return against
+    found, wanted = frontend.complete(network)[0], _INTERPRETERS[str(against)]
+    if found != wanted:
+        raise ValueError(f"--against {against} must go with a file of {wanted}, not of {found}")
+    return None
 
 
 def _progress() -> Callable[[int, int], None]:

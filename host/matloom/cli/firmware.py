@@ -5,7 +5,8 @@ from pathlib import Path
 import click
 
 from matloom.cli.group import cli
-from matloom.cli.options import CONFIG, MEMORY, Compilation, NetworkFile
+from matloom.cli.network_argument import NetworkFile
+from matloom.cli.options import CONFIG, MEMORY, Compilation
 from matloom.cli.places import require_folder
 from matloom.cli.programs import program_of
 

@@ -7,7 +7,7 @@ import click
 
 from matloom.cli.boards import build_in_cache, summary
 from matloom.cli.group import cli
-from matloom.cli.options import NetworkFile
+from matloom.cli.network_argument import NetworkFile
 from matloom.errors import UserError
 
 #: Names of resources, by what reports call them.

@@ -7,8 +7,8 @@ from typing import Any
 import click
 
 from matloom.cli.group import cli
+from matloom.cli.network_argument import NETWORK
 from matloom.cli.options import (
-    NETWORK,
     Compilation,
     Given,
     Target,

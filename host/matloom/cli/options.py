@@ -1,7 +1,6 @@
 """Options that several verbs share, and those that belong together as one argument."""
 
 import functools
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -13,7 +12,6 @@ __all__ = [
     "CONFIG",
     "DEVICE",
     "MEMORY",
-    "NETWORK",
     "Compilation",
     "Given",
     "Routing",
@@ -66,70 +64,6 @@ MEMORY = click.option(
     help="What the bus leads to (reference, on-chip, sdram-16, ..., or a board by name); "
     "that of a board on uart:, and the program's own for a .mloom.",
 )
-
-
-class NetworkFile(click.Path):
-    """A file, or the name of a network that comes along."""
-
-    def __init__(self) -> None:
-        super().__init__(path_type=Path)
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
-        """Return the path of the file."""
-        from matloom.frontend.source import network_path
-
-        return network_path(str(super().convert(value, param, ctx)))
-
-
-#: What NET is, for the help of verbs.
-NET_HELP = "NET is a .tflite file, a .mloom file, or digits, the network that comes along."
-_ARGUMENT = click.argument("network", metavar="NET", type=NetworkFile())
-_SHAPE = click.option(
-    "--shape",
-    "shapes",
-    multiple=True,
-    metavar="NAME=N,...",
-    help="Another shape for an input, as networks of unknown height and width need: x=1,96,96,3.",
-)
-
-
-def _network(verb: Callable[..., Any]) -> Any:
-    """Give a verb the argument NET and the option --shape: it gets the path of such a file."""
-
-    @functools.wraps(verb)
-    def called(*, network: Path, shapes: tuple[str, ...], **values: Any) -> Any:
-        return verb(network=_reshaped(network, shapes) if shapes else network, **values)
-
-    return _ARGUMENT(_SHAPE(called))
-
-
-NETWORK = _network
-
-
-def _reshaped(network: Path, shapes: tuple[str, ...]) -> Path:
-    """Return the path of a network whose inputs have other shapes; the verb's end removes it."""
-    from matloom import frontend
-    from matloom.frontend.source import is_program
-
-    if is_program(network):
-        raise ValueError(f"--shape must go with a network, not the program {str(network)!r}")
-    content = frontend.reshaped(network, dict(map(_shape, shapes)))
-    folder = click.get_current_context().with_resource(tempfile.TemporaryDirectory())
-    made = Path(folder) / network.name
-    made.write_bytes(content)
-    return made
-
-
-def _shape(given: str) -> tuple[str, list[int]]:
-    """Return an input's name and its shape, from NAME=N,N,..."""
-    name, _, sizes = given.rpartition("=")
-    try:
-        numbers = [int(size) for size in sizes.split(",")]
-    except ValueError:
-        numbers = []
-    if not name or not numbers:
-        raise ValueError(f"--shape must be NAME=N,N,... (x=1,96,96,3), not {given!r}")
-    return name, numbers
 
 
 @dataclass(frozen=True, kw_only=True)

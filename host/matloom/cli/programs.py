@@ -6,7 +6,8 @@ from typing import Any
 import click
 
 from matloom.cli.group import cli
-from matloom.cli.options import NETWORK, Compilation, compilation
+from matloom.cli.network_argument import NETWORK
+from matloom.cli.options import Compilation, compilation
 from matloom.cli.places import require_place
 from matloom.frontend.source import is_program
 

@@ -15,7 +15,8 @@ from dataclasses import dataclass, replace
 from pathlib import PurePath
 from typing import Any
 
-from matloom.frontend.protobuf import Message, message
+from matloom.frontend.onnx.recognise import is_onnx
+from matloom.frontend.protobuf import message
 
 __all__ = ["Kind", "folder_kind", "kind_of"]
 
@@ -38,8 +39,9 @@ class Kind:
 _CONVERT = "convert it to a quantised .tflite file"
 _KERAS = f"{_CONVERT} with tf.lite.TFLiteConverter.from_keras_model (docs/networks.md)"
 _SAVED_MODEL = f"{_CONVERT} with tf.lite.TFLiteConverter.from_saved_model (docs/networks.md)"
-_TORCH = f"{_CONVERT} with litert-torch or, by ONNX, with onnx2tf (docs/networks.md)"
-_ONNX = "there is no reader for ONNX yet: run onnx2tf -i FILE -oiqt (docs/networks.md)"
+_TORCH = f"export it with torch.onnx.export, or {_CONVERT} with litert-torch (docs/networks.md)"
+_ORT = "give the .onnx file that it was made from"
+_UNPACK_ONNX = "unpack it, and give the .onnx file in it"
 _ORIGINAL = "give the .tflite file of the network that it was made from"
 _AGAIN = "download or copy it again"
 _UNPACK = "unpack it, and give the .tflite file in it"
@@ -64,7 +66,7 @@ _BEGINNINGS = (
 
 #: Flatbuffers of others.
 _IDENTIFIERS = {
-    b"ORTM": Kind(what="a model of ONNX Runtime (.ort)", hint=_ONNX),
+    b"ORTM": Kind(what="a model of ONNX Runtime (.ort)", hint=_ORT),
     b"ET12": Kind(what="a program of ExecuTorch", hint=_TORCH),
     b"TFL1": Kind(what="a TensorFlow Lite file of 2017, version 1", hint=f"{_CONVERT} once more"),
     b"TFL2": Kind(what="a TensorFlow Lite file of 2017, version 2", hint=f"{_CONVERT} once more"),
@@ -123,7 +125,7 @@ def _recognised(content: bytes, name: str) -> Kind:
 def _by_suffix(suffix: str) -> Kind:
     """Return what the name of a file promises, where its content says nothing."""
     if suffix in (".onnx", ".ort"):
-        return Kind(what="an ONNX model", hint=_ONNX)
+        return Kind(what="a damaged ONNX model", hint=_AGAIN)
     if suffix in (".pt", ".pth", ".pt2", ".ckpt", ".bin"):
         return Kind(what="a file of weights, as PyTorch writes them", hint=_TORCH)
     if suffix in (".h5", ".keras", ".hdf5"):
@@ -192,7 +194,7 @@ def _of_members(names: list[str], archive: str) -> Kind:
     if any(name.endswith(".mlmodel") for name in last):
         return Kind(what="a Core ML model", hint=_ORIGINAL)
     if any(name.endswith(".onnx") for name in last):
-        return Kind(what=f"{archive} of an ONNX model", hint=_ONNX)
+        return Kind(what=f"{archive} of an ONNX model", hint=_UNPACK_ONNX)
     if names and all(name.endswith(".npy") for name in names):
         return Kind(what="an .npz file of arrays", hint="give it to --input, and a .tflite as NET")
     return Kind(what=archive, hint=_UNPACK)
@@ -253,25 +255,16 @@ def _json(content: bytes) -> str:
 
 def _protobuf(content: bytes) -> Kind | None:
     """Recognise ONNX, SavedModels and frozen graphs, which have no mark but their fields."""
+    if is_onnx(content):
+        return Kind(what="an ONNX model", hint=_UNPACK_ONNX)
     found = message(content)
     if found is None:
         return None
-    if _is_onnx(found):
-        return Kind(what="an ONNX model", hint=_ONNX)
     if set(found) == {1, 2} and found[1] == [1]:
         return Kind(what="the file saved_model.pb of a SavedModel", hint=f"{_SAVED_MODEL}, folder")
     if any(_is_node(node) for node in found.get(1, [])[:1]):
         return Kind(what="a frozen TensorFlow graph (GraphDef)", hint=_SAVED_MODEL)
     return None
-
-
-def _is_onnx(found: Message) -> bool:
-    """Return whether these are fields of ModelProto: a version, and a graph or operator sets."""
-    version = found.get(1, [None])[0]
-    known = {1, 2, 3, 4, 5, 6, 7, 8, 14, 20, 25, 26}
-    if not isinstance(version, int) or not 1 <= version <= 99 or not set(found) <= known:
-        return False
-    return isinstance(found.get(7, [None])[0], bytes) and isinstance(found.get(8, [b""])[0], bytes)
 
 
 def _is_node(value: object) -> bool:

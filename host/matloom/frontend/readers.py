@@ -1,18 +1,23 @@
 """The readers of model files, and which of them takes a file."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
+from matloom.frontend.errors import ModelError
+from matloom.frontend.onnx.arithmetic import onnx_macs
+from matloom.frontend.onnx.read import graph_of_onnx, resized_onnx
+from matloom.frontend.onnx.recognise import is_onnx
 from matloom.frontend.source import ModelFile, foreign_file, read_file
 from matloom.frontend.tflite.arithmetic import file_macs
 from matloom.frontend.tflite.read import graph_of_tflite, is_tflite, reshaped_tflite
 from matloom.frontend.tflite.write import write_tflite
 from matloom.ir.graph import Graph
 
-__all__ = ["READERS", "Reader", "load", "macs", "reshaped", "write"]
+__all__ = ["READERS", "Reader", "complete", "load", "macs", "reshaped", "write"]
 
 Shapes = Mapping[str, Sequence[int]]
+Dims = Mapping[str, int]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,28 +26,52 @@ class Reader:
 
     Members
     -------
+    format:
+        What messages call it.
     takes:
         Whether a file is of the format, by its content.
     graph:
         The graph of a file; raises `ModelError` for one that is damaged.
     reshaped:
-        The file with other shapes for its inputs, by name; raises `ModelError` where they do not
-        fit.
+        The file with other shapes for its inputs, by name, and sizes for dimensions that have a
+        name; raises `ModelError` where they do not fit.
     macs:
         Multiply-accumulates of operators of a file, by their names and positions (`Reference`).
     """
 
+    format: str
     takes: Callable[[bytes], bool]
     graph: Callable[[ModelFile], Graph]
-    reshaped: Callable[[ModelFile, Shapes], bytes]
+    reshaped: Callable[[ModelFile, Shapes, Dims], bytes]
     macs: Callable[[bytes, Sequence[str], Sequence[int]], list[int]]
 
 
-TFLITE = Reader(takes=is_tflite, graph=graph_of_tflite, reshaped=reshaped_tflite, macs=file_macs)
-READERS = (TFLITE,)
+def _reshaped_tflite(file: ModelFile, shapes: Shapes, dims: Dims) -> bytes:
+    if dims:
+        name = next(iter(dims))
+        raise ModelError(
+            f"{file.name} has no dimension {name!r}: those of TensorFlow Lite have no names",
+            hint="give the shape of an input",
+        )
+    return reshaped_tflite(file, shapes)
 
 
-def load(source: str | Path | bytes, shapes: Shapes | None = None) -> Graph:
+TFLITE = Reader(
+    format="TensorFlow Lite",
+    takes=is_tflite,
+    graph=graph_of_tflite,
+    reshaped=_reshaped_tflite,
+    macs=file_macs,
+)
+ONNX = Reader(
+    format="ONNX", takes=is_onnx, graph=graph_of_onnx, reshaped=resized_onnx, macs=onnx_macs
+)
+READERS = (TFLITE, ONNX)
+
+
+def load(
+    source: str | Path | bytes, shapes: Shapes | None = None, dims: Dims | None = None
+) -> Graph:
     """Return the graph of a model file: a path, its bytes or the name of a packaged network.
 
     Parameters
@@ -50,29 +79,29 @@ def load(source: str | Path | bytes, shapes: Shapes | None = None) -> Graph:
     shapes:
         Other shapes for inputs, by name, as networks of unknown height and width need:
         ``{"image": (1, 96, 96, 3)}``.
+    dims:
+        Sizes of dimensions that ONNX files have names for: ``{"batch": 1}``.
 
     Raises
     ------
     ModelError
-        The file is missing, damaged or of a format that no reader takes, or `shapes` do not fit.
+        The file is missing, damaged or of a format that no reader takes, or `shapes` and `dims` do
+        not fit.
     MissingPackageError
-        There are `shapes`, and the package that follows them is not installed.
+        A package that the format needs is not installed.
     """
     reader, file = _opened(source)
-    if shapes:
-        file = ModelFile(
-            name=file.name,
-            shown=file.shown,
-            content=reader.reshaped(file, shapes),
-            folder=file.folder,
-        )
+    if shapes or dims:
+        file = replace(file, content=reader.reshaped(file, shapes or {}, dims or {}))
     return reader.graph(file)
 
 
-def reshaped(source: str | Path | bytes, shapes: Shapes) -> bytes:
+def reshaped(
+    source: str | Path | bytes, shapes: Shapes | None = None, dims: Dims | None = None
+) -> bytes:
     """Return a model file whose inputs have other shapes; the errors are those of `load`."""
     reader, file = _opened(source)
-    return reader.reshaped(file, shapes)
+    return reader.reshaped(file, shapes or {}, dims or {})
 
 
 def macs(content: bytes, names: Sequence[str], positions: Sequence[int]) -> list[int]:
@@ -82,6 +111,13 @@ def macs(content: bytes, names: Sequence[str], positions: Sequence[int]) -> list
     """
     (reader,) = (each for each in READERS if each.takes(content))
     return reader.macs(content, names, positions)
+
+
+def complete(source: str | Path | bytes) -> tuple[str, bytes]:
+    """Return the format of a model file, and its bytes with all that lies in other files."""
+    reader, file = _opened(source)
+    content = file.content if reader is TFLITE else reader.reshaped(file, {}, {})
+    return reader.format, content
 
 
 def write(graph: Graph) -> tuple[str, bytes]:

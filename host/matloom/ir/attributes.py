@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 __all__ = [
     "INTERPRETERS",
+    "ONNX_INTERPRETERS",
     "Activation",
     "Arithmetic",
     "Attributes",
@@ -31,6 +32,8 @@ __all__ = [
 #: Packages of the reference interpreters: TensorFlow Lite Micro, then LiteRT's reference kernels.
 #: The second checks operators more strictly, and gives outputs the shapes that follow from inputs.
 INTERPRETERS: tuple[str, ...] = ("tflite-micro", "ai-edge-litert")
+#: The package of the one that runs operators of ONNX.
+ONNX_INTERPRETERS: tuple[str, ...] = ("onnxruntime",)
 
 
 class Activation(enum.StrEnum):
@@ -173,7 +176,8 @@ class Reference(Attributes):
     inputs, outputs:
         Tensors of the file that enter and leave, as the node's inputs and outputs do.
     interpreters:
-        Those that may run them, the preferred one first: of `INTERPRETERS`.
+        Those that may run them, the preferred one first: of `INTERPRETERS`, or
+        `ONNX_INTERPRETERS`.
     """
 
     operators: tuple[str, ...]

@@ -95,6 +95,8 @@ def _binary(*types: str) -> frozenset[str]:
     return frozenset(f"{name} {name} -> {name}" for name in types)
 
 
+#: Such layers with multipliers and shifts of their own (`scales.channel_multipliers`).
+_RESCALED = frozenset({"int8 int8 int32 int32 -> int8"})
 _WEIGHTED = frozenset(
     {
         *("int8 int8 int32 -> int8", "int8 int8 -> int8"),
@@ -168,12 +170,15 @@ OPERATORS = {
     ),
     Op.CONV_2D: Operator(
         attributes=Conv2D,
-        types=_WEIGHTED | _WORDS | _SHORT_SUMS | _SUMS | _HYBRID | LOWERED,
+        types=_WEIGHTED | _RESCALED | _WORDS | _SHORT_SUMS | _SUMS | _HYBRID | LOWERED,
         shape=convolution_shape,
         weight_axis=0,
     ),
     Op.DEPTHWISE_CONV_2D: Operator(
-        attributes=DepthwiseConv2D, types=_WEIGHTED | _WORDS, shape=depthwise_shape, weight_axis=3
+        attributes=DepthwiseConv2D,
+        types=_WEIGHTED | _RESCALED | _WORDS,
+        shape=depthwise_shape,
+        weight_axis=3,
     ),
     Op.DEQUANTIZE: Operator(
         types=frozenset(f"{name} -> float32" for name in ("float16", "int8", "int16", "uint8"))
@@ -181,7 +186,7 @@ OPERATORS = {
     Op.EXPAND_DIMS: _RESHAPE,
     Op.FULLY_CONNECTED: Operator(
         attributes=FullyConnected,
-        types=_WEIGHTED | _WORDS | _SHORT_SUMS | _HYBRID | LOWERED,
+        types=_WEIGHTED | _RESCALED | _WORDS | _SHORT_SUMS | _HYBRID | LOWERED,
         shape=dense_shape,
         weight_axis=0,
     ),

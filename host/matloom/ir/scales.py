@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from matloom.arch.numerics import quantize_multiplier, short_multiplier
+from matloom.arch.numerics import Rounding, quantize_multiplier, short_multiplier
 from matloom.ir.attributes import Activation, LeakyRelu, Reduce, Resize, Softmax
 from matloom.ir.graph import Array, Graph, Node, Op, Tensor
 
@@ -18,6 +18,7 @@ __all__ = [
     "addition",
     "channel_multipliers",
     "hard_swish_scales",
+    "layer_rounding",
     "leaky_scales",
     "nearest",
     "prelu_scales",
@@ -27,6 +28,7 @@ __all__ = [
     "round_half_away",
     "sigmoid_scale",
     "softmax_scale",
+    "states_multipliers",
     "sums_are_wide",
     "unary_multiplier",
 ]
@@ -69,13 +71,32 @@ def sums_are_wide(graph: Graph, node: Node) -> bool:
     return "int32" not in [graph.tensors[number].dtype for number in node.inputs[2:]]
 
 
+def states_multipliers(node: Node) -> bool:
+    """Return whether a layer with weights has multipliers and shifts as an input."""
+    return len(node.inputs) > 3
+
+
+def layer_rounding(node: Node) -> Rounding:
+    """Return how a layer of int8 with weights rounds its scaled sums."""
+    return Rounding.SINGLE if states_multipliers(node) else Rounding.DOUBLE
+
+
 def channel_multipliers(graph: Graph, node: Node) -> tuple[Array, Array]:
     """Return a multiplier and a shift for each output channel, as int64.
 
     For layers with weights: input scale times weight scale over output scale, in float64. LiteRT's
     kernels of uint8, which TensorFlow Lite Micro lacks, multiply the first two in float32, except
     that of dense layers.
+
+    A layer may state them itself, as constant input 3 (2, channels): its sums are then rounded
+    once (`layer_rounding`). Layers of ONNX do, whose runtime rounds products of float32.
     """
+    if states_multipliers(node):
+        stated = graph.tensors[node.inputs[3]].data
+        if stated is None:
+            raise ValueError("the multipliers must be constant")
+        multiplier, shift = stated.astype(np.int64)
+        return multiplier, shift
     given, weights = (graph.tensors[number] for number in node.inputs[:2])
     output = graph.tensors[node.output]
     assert weights.quantisation is not None

@@ -85,8 +85,13 @@ def ranks_fit(shapes: Sequence[Shape], *ranks: int) -> None:
 
 
 def bias_fits(shapes: Sequence[Shape], channels: int) -> None:
-    """Raise ValueError unless input 2, where there is one, has an element for each channel."""
-    if len(shapes) == 3 and math.prod(shapes[2]) != channels:
+    """Raise ValueError unless inputs 2 and 3, where they are there, fit the channels.
+
+    They are a bias, and the multipliers and shifts of a layer that states them.
+    """
+    if len(shapes) > 3 and shapes[3] != (2, channels):
+        raise ValueError(f"the multipliers must have the shape {(2, channels)}, not {shapes[3]}")
+    if len(shapes) > 2 and math.prod(shapes[2]) != channels:
         raise ValueError(f"the bias must have the shape {(channels,)}, not {shapes[2]}")
 
 

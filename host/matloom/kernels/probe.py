@@ -8,6 +8,7 @@ import sys
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from pathlib import Path
 
 from matloom.ir.graph import Array
 from matloom.kernels import interpreters
@@ -21,7 +22,8 @@ _known: OrderedDict[tuple[str, bytes], str] = OrderedDict()
 
 _CRASH = "the library crashes"
 #: Unlike a script's, a path that is run so adds no folder to those that modules are looked up in.
-_COMMAND = f"import runpy; runpy.run_path({interpreters.__file__!r}, run_name='__main__')"
+_PROGRAM = str(Path(interpreters.__file__).with_name("attempts.py"))
+_COMMAND = f"import runpy; runpy.run_path({_PROGRAM!r}, run_name='__main__')"
 
 
 def refusals(package: str, cuts: Sequence[Cut]) -> list[str]:
@@ -65,6 +67,23 @@ def tensor_shapes(
         raise ValueError(answer["refusal"])
     shapes = {number: tuple(shape) for number, shape in answer["shapes"].items()}
     return shapes, answer["values"]
+
+
+def output_shapes(package: str, cut: Cut) -> list[tuple[int, ...]]:
+    """Return the shapes of a network's outputs in a run on zeros.
+
+    Raises
+    ------
+    ValueError
+        The interpreter refuses the network, or the run: the message is its reason.
+    """
+    done = _run(("outputs", (package, asdict(cut))))
+    if done is None:
+        raise ValueError(_CRASH)
+    answer = pickle.loads(done)
+    if "refusal" in answer:
+        raise ValueError(answer["refusal"])
+    return [tuple(shape) for shape in answer["shapes"]]
 
 
 def _ask(package: str, attempts: Sequence[tuple[Cut, Sequence[Array] | None]]) -> list[str]:

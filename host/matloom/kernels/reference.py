@@ -1,7 +1,7 @@
 """Operators without a kernel here, run by an installed reference interpreter.
 
-TensorFlow Lite Micro comes first; LiteRT's reference kernels take what that refuses. Either is
-imported when a network needs it.
+Of TensorFlow Lite, TensorFlow Lite Micro comes first; LiteRT's reference kernels take what that
+refuses. Operators of ONNX run on ONNX Runtime. Each is imported when a network needs it.
 """
 
 from collections.abc import Sequence
@@ -10,10 +10,11 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from matloom.errors import UserError, install_command
-from matloom.ir.attributes import INTERPRETERS, Reference
+from matloom.ir.attributes import INTERPRETERS, ONNX_INTERPRETERS, Reference
 from matloom.ir.graph import Array, Graph, Node
 from matloom.kernels.cut import cut_file
 from matloom.kernels.interpreters import LIBRARIES, Cut
+from matloom.kernels.onnx_model import cut_model
 from matloom.kernels.probe import failure, refusals
 
 __all__ = ["Choice", "InterpreterError", "ReferenceRun", "as_declared", "choose"]
@@ -22,6 +23,7 @@ __all__ = ["Choice", "InterpreterError", "ReferenceRun", "as_declared", "choose"
 _NAMES = {
     "tflite-micro": "TensorFlow Lite Micro",
     "ai-edge-litert": "LiteRT's reference kernels",
+    "onnxruntime": "ONNX Runtime",
 }
 
 
@@ -56,7 +58,7 @@ class Choice:
             return "on a reference interpreter, of which none is installed here"
         because = [f"{other} refuses: {line}" for other, line in self.refusals.items()]
         because += [f"{other} is not installed" for other in self.missing]
-        if self.attributes.interpreters != INTERPRETERS:
+        if self.attributes.interpreters == INTERPRETERS[1:]:
             because.append("which checks operators")
         return f"on {_NAMES[self.package]}" + (f" ({'; '.join(because)})" if because else "")
 
@@ -82,7 +84,7 @@ def choose(graph: Graph, nodes: Sequence[Node]) -> list[Choice]:
         An interpreter is installed, but none runs the operators of some node.
     """
     choices = [Choice(attributes=node.attributes_as(Reference)) for node in nodes]
-    for package in INTERPRETERS:
+    for package in (*INTERPRETERS, *ONNX_INTERPRETERS):
         cuts = {}
         for at, node in enumerate(nodes):
             if not choices[at].package and package in choices[at].attributes.interpreters:
@@ -106,6 +108,8 @@ def _cut(graph: Graph, node: Node, package: str, choice: Choice) -> Cut | None:
     content = graph.tensors[node.inputs[-1]].data
     assert content is not None
     try:
+        if package in ONNX_INTERPRETERS:
+            return cut_model(content.tobytes(), choice.attributes)
         return cut_file(content.tobytes(), choice.attributes, package)
     except ImportError:
         choice.missing.append(package)

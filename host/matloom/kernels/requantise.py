@@ -13,7 +13,12 @@ from matloom.arch.numerics import (
 )
 from matloom.ir.attributes import Activation
 from matloom.ir.graph import Array, Graph, Node, Op, Tensor
-from matloom.ir.scales import activation_range, channel_multipliers, sums_are_wide
+from matloom.ir.scales import (
+    activation_range,
+    channel_multipliers,
+    layer_rounding,
+    sums_are_wide,
+)
 
 __all__ = ["converted", "finish", "limit", "requantise_sums", "scale"]
 
@@ -104,8 +109,9 @@ def requantise_sums(
         unscaled: Array = sums.astype(np.int32).reshape(output.shape)
         return unscaled
     multipliers, shifts = channel_multipliers(graph, node)
-    if output.dtype == "uint8" and node.op is Op.FULLY_CONNECTED:
-        # TensorFlow Lite Micro has no such kernel, and LiteRT's rounds once.
+    uint8_dense = output.dtype == "uint8" and node.op is Op.FULLY_CONNECTED
+    if uint8_dense or layer_rounding(node) is Rounding.SINGLE:
+        # Of uint8 TensorFlow Lite Micro has no such kernel, and LiteRT's rounds once.
         scaled = requantize(sums, multipliers, shifts, Rounding.SINGLE)
     else:
         scaled = _scaled(sums, multipliers, shifts)

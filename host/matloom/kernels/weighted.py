@@ -37,7 +37,7 @@ def _weights(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
 
 
 def _bias(inputs: Sequence[Array]) -> Array | None:
-    return inputs[2] if len(inputs) == 3 else None
+    return inputs[2] if len(inputs) > 2 else None
 
 
 def _largest(data: Array) -> int:

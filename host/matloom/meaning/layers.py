@@ -21,6 +21,7 @@ from matloom.ir.attributes import (
 from matloom.ir.scales import (
     activation_range,
     channel_multipliers,
+    layer_rounding,
     reduction_multiplier,
     sums_are_wide,
 )
@@ -102,7 +103,10 @@ def _layer(context: Context, sums: Integers, activation: Activation) -> list[Int
         return [np.stack([limb.reshape(-1) for limb in limbs(sums)])]
     multipliers, shifts = channel_multipliers(context.graph, context.node)
     if not sums_are_wide(context.graph, context.node):
-        return context.written(context.result(sums, multipliers, shifts, activation))
+        rounding = layer_rounding(context.node)
+        return context.written(
+            context.result(sums, multipliers, shifts, activation, rounding=rounding)
+        )
     short = short_multiplier(multipliers) << 16
     return context.written(
         context.result(sums, short, shifts, activation, rounding=Rounding.SINGLE)

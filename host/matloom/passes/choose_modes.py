@@ -6,6 +6,7 @@ from matloom.arch.modes import MODES as _MODES
 from matloom.errors import UserError, did_you_mean, unknown
 from matloom.ir.attributes import Conv2D, FullyConnected
 from matloom.ir.graph import Graph, Node, Op, short_name
+from matloom.ir.scales import states_multipliers
 
 __all__ = ["FLOAT32_MODES", "MODES", "Precision", "choose_modes", "is_float", "is_integer"]
 
@@ -40,7 +41,7 @@ def is_float(graph: Graph, node: Node) -> bool:
 
 def is_integer(graph: Graph, node: Node) -> bool:
     """Return whether a layer is of int8 with constant weights, and free to have any mode."""
-    if node.op not in _OPERATORS:
+    if node.op not in _OPERATORS or states_multipliers(node):
         return False
     assert isinstance(node.attributes, Conv2D | FullyConnected)
     given, weights, *bias = (graph.tensors[number] for number in node.inputs)

@@ -11,7 +11,12 @@ from matloom.arch.numerics import Rounding, short_multiplier
 from matloom.ir.attributes import Activation
 from matloom.ir.graph import Array, Graph, Node, Op, Tensor
 from matloom.ir.names import derived_name
-from matloom.ir.scales import activation_range, channel_multipliers, sums_are_wide
+from matloom.ir.scales import (
+    activation_range,
+    channel_multipliers,
+    layer_rounding,
+    sums_are_wide,
+)
 from matloom.select.requantisation import Requantisation
 
 __all__ = ["BROADCASTING", "SAME", "Context", "Unsupported", "constant", "source_name", "unchanged"]
@@ -144,7 +149,8 @@ class Context:
         """Return the requantisation by channel from a layer's sums to the output's integers."""
         multipliers, shifts = channel_multipliers(self.graph, self.node)
         if not sums_are_wide(self.graph, self.node):
-            return self.result(multipliers, shifts, activation)
+            scale = self.result(multipliers, shifts, activation)
+            return replace(scale, rounding=layer_rounding(self.node))
         # This is what a lane computes of `numerics.requantize_wide`.
         short = short_multiplier(multipliers) << 16
         return replace(self.result(short, shifts, activation), rounding=Rounding.SINGLE)

@@ -119,6 +119,7 @@ def examine() -> list[Finding]:
         *(_package(name, "sim") for name in ("cocotb", "cocotbext-axi")),
         *(_package(name, "reference") for name in ("tflite-micro", "ml-dtypes")),
         _package("ai-edge-litert", "litert"),
+        *(_package(name, "onnx") for name in ("onnx", "onnxruntime")),
         _package("pyserial", "uart"),
         _package("amaranth-boards", "boards"),
         _package("pythondata-cpu-vexriscv", "soc"),

@@ -8,9 +8,10 @@ import numpy as np
 
 from matloom.errors import MissingPackageError
 from matloom.ir.graph import Array, Graph
+from matloom.kernels.interpreters import onnx_session
 from matloom.kernels.reference import as_declared
 
-__all__ = ["LiteReference", "Reference", "open_reference"]
+__all__ = ["LiteReference", "OnnxReference", "Reference", "open_reference"]
 
 
 class Reference:
@@ -89,8 +90,51 @@ class LiteReference:
         }
 
 
-def open_reference(content: bytes, graph: Graph) -> Reference | LiteReference:
-    """Return TensorFlow Lite Micro, or LiteRT where that refuses the network.
+class OnnxReference:
+    """ONNX Runtime on the CPU, with all its optimisations; raises as `Reference` does."""
+
+    name = "ONNX Runtime"
+    caveat = ""
+
+    def __init__(self, content: bytes, graph: Graph) -> None:
+        onnx = _module("onnx", "onnx")
+        _module("onnxruntime", "onnxruntime")
+        model = onnx.ModelProto()
+        model.ParseFromString(content)
+        made = {name for node in model.graph.node for name in node.output}
+        model.graph.output.extend(
+            onnx.ValueInfoProto(name=graph.tensors[number].name)
+            for number in _made(graph)
+            if graph.tensors[number].name in made
+            and graph.tensors[number].name not in [value.name for value in model.graph.output]
+        )
+        try:
+            self.session = onnx_session(model.SerializeToString())
+        except RuntimeError as error:
+            raise ValueError(f"ONNX Runtime must take {graph.name}: {error}") from None
+        self.graph = graph
+
+    def run(self, inputs: Mapping[int, Array]) -> dict[int, Array]:
+        """Return what the file has a name for of the operators' outputs, for one sample."""
+        names = [value.name for value in self.session.get_inputs()]
+        given = {self.graph.tensors[number].name: array for number, array in inputs.items()}
+        arrays = self.session.run(None, {name: given[name] for name in names})
+        made = [value.name for value in self.session.get_outputs()]
+        found = dict(zip(made, arrays, strict=True))
+        numbers = {number: self.graph.tensors[number] for number in _made(self.graph)}
+        return {
+            number: as_declared(np.asarray(found[tensor.name]), tensor.shape)
+            for number, tensor in numbers.items()
+            if tensor.name in found
+        }
+
+
+def open_reference(
+    format: str, content: bytes, graph: Graph
+) -> Reference | LiteReference | OnnxReference:
+    """Return what runs a model file: TensorFlow Lite Micro, or LiteRT where that refuses it.
+
+    Of ONNX, ONNX Runtime.
 
     Raises
     ------
@@ -99,6 +143,8 @@ def open_reference(content: bytes, graph: Graph) -> Reference | LiteReference:
     ValueError
         Both refuse the network, or the first does and LiteRT is not installed.
     """
+    if format == "ONNX":
+        return OnnxReference(content, graph)
     try:
         return Reference(content, graph)
     except ValueError as refusal:

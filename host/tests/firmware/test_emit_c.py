@@ -15,7 +15,7 @@ from matloom.arch.config import PRESETS
 from matloom.compiler import compile_network
 from matloom.data.digits import NETWORK
 from matloom.device.rtl import build as build_simulator
-from matloom.frontend.tflite.opaque import file_tensor, whole
+from matloom.frontend.opaque import file_tensor, whole
 from matloom.frontend.tflite.write import write_tflite
 from matloom.ir.attributes import INTERPRETERS, Attributes, Axis, LeakyRelu, Softmax
 from matloom.ir.graph import Graph, Node, Op, Quantisation, Tensor

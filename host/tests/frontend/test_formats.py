@@ -86,25 +86,27 @@ TORCH = zipped("net/data.pkl", "net/byteorder", "net/data/0", "net/version")
 #: Content, name, what it is, and a part of the way out.
 FILES = {
     "torch zip": (TORCH, "net.pt", "a PyTorch file", "litert-torch"),
-    "torch script": (zipped("net/constants.pkl", "net/code/x.py"), "", "a PyTorch file", "onnx2tf"),
-    "torch export": (zipped("net/archive_format"), "net.pt2", "a PyTorch file", "onnx2tf"),
-    "torch old": (pickle.dumps({"a": 1}, 2), "net.pth", "a Python pickle", "onnx2tf"),
-    "pickle 5": (pickle.dumps([0] * 9, 5), "net.pkl", "a Python pickle", "onnx2tf"),
-    "onnx": (
-        ONNX,
-        "net.onnx",
-        "an ONNX model",
-        "no reader for ONNX yet: run onnx2tf -i net.onnx -oiqt",
+    "torch script": (
+        zipped("net/constants.pkl", "net/code/x.py"),
+        "",
+        "a PyTorch file",
+        "torch.onnx.export",
     ),
-    "onnx unnamed": (ONNX, "", "an ONNX model", "onnx2tf"),
-    "onnx no producer": (
-        field(1, 3) + field(7, b"\x0a\x00") + field(8, b"\x10\x11"),
-        "x",
-        "an ONNX",
-        "onnx2tf",
+    "torch export": (
+        zipped("net/archive_format"),
+        "net.pt2",
+        "a PyTorch file",
+        "torch.onnx.export",
     ),
-    "onnx cut": (ONNX[:-3], "net.onnx", "an ONNX model", "onnx2tf"),
-    "ort": (bytes(4) + b"ORTM" + bytes(20), "net.ort", "a model of ONNX Runtime", "onnx2tf"),
+    "torch old": (pickle.dumps({"a": 1}, 2), "net.pth", "a Python pickle", "torch.onnx.export"),
+    "pickle 5": (pickle.dumps([0] * 9, 5), "net.pkl", "a Python pickle", "torch.onnx.export"),
+    "onnx cut": (ONNX[:-3], "net.onnx", "a damaged ONNX model", "again"),
+    "ort": (
+        bytes(4) + b"ORTM" + bytes(20),
+        "net.ort",
+        "a model of ONNX Runtime",
+        "give the .onnx file",
+    ),
     "hdf5": (b"\x89HDF\r\n\x1a\n" + bytes(60), "net.h5", "an HDF5 file", "from_keras_model"),
     "keras": (
         zipped("metadata.json", "config.json", "model.weights.h5"),
@@ -125,14 +127,14 @@ FILES = {
     "bzip2": (bz2.compress(MODEL), "net.bz2", "which holds a .tflite file", "decompress it"),
     "xz": (lzma.compress(MODEL), "net.xz", "which holds a .tflite file", "decompress it"),
     "gzip cut": (gzip.compress(MODEL)[:3000], "net.gz", "which holds a .tflite", "decompress it"),
-    "gzip of onnx": (gzip.compress(ONNX), "n.gz", "by gzip: an ONNX model", "onnx2tf"),
+    "gzip of onnx": (gzip.compress(ONNX), "n.gz", "by gzip: an ONNX model", "unpack it"),
     "tar gz": (gzip.compress(tarred("a/b.tflite")), "a.tgz", "by gzip", "unpack it"),
     "zstd": (b"\x28\xb5\x2f\xfd" + bytes(20), "net.zst", "by Zstandard", "unpack it"),
     "zip": (zipped("labels.txt", "m/net.tflite"), "", "that holds m/net.tflite", "m/net.tflite"),
     "task": (zipped("net.tflite"), "net.task", "a ZIP archive that holds", "unpack it"),
     "zip of text": (zipped("readme"), "a.zip", "a ZIP archive", "unpack it"),
     "zip cut": (zipped("a.tflite")[:400], "a.zip", "a damaged ZIP archive", "download"),
-    "onnx zip": (zipped("net.onnx"), "net.zip", "of an ONNX model", "onnx2tf"),
+    "onnx zip": (zipped("net.onnx"), "net.zip", "of an ONNX model", "unpack it"),
     "tar": (tarred("net.tflite"), "a.tar", "a tar archive that holds net.tflite", "unpack it"),
     "c array": (
         array(MODEL[:64], attributes="alignas(16) const unsigned char g_model[]"),
@@ -166,7 +168,7 @@ FILES = {
     "empty": (b"", "net.tflite", "empty", "copy it again"),
     "short": (b"TFL3", "net.tflite", "a file of 4 bytes", "copy it again"),
     "noise": (bytes(range(200, 256)) * 4, "net.dat", "a file of another kind", "give a .tflite"),
-    "by name": (bytes(range(200, 256)), "net.pt", "as PyTorch writes them", "onnx2tf"),
+    "by name": (bytes(range(200, 256)), "net.pt", "as PyTorch writes them", "torch.onnx.export"),
 }
 
 

@@ -10,7 +10,7 @@ from matloom.compiler import CompileOptions, compile_network
 from matloom.data.digits import NETWORK
 from matloom.data.matrix_products import product_graph
 from matloom.data.streaming import streaming_network
-from matloom.frontend.tflite.opaque import file_tensor, whole
+from matloom.frontend.opaque import file_tensor, whole
 from matloom.frontend.tflite.write import write_tflite
 from matloom.ir.attributes import INTERPRETERS
 from matloom.ir.graph import Graph, Op

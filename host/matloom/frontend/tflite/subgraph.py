@@ -8,6 +8,14 @@ import tflite
 
 from matloom.frontend.ends import copied_outputs, separate_inputs
 from matloom.frontend.errors import Contradiction, ModelError, Unsupported, error_of
+from matloom.frontend.opaque import (
+    OpaqueOperator,
+    bind,
+    common_interpreters,
+    file_tensor,
+    interpreters_of,
+    whole,
+)
 from matloom.frontend.tflite.compiled import require_portable
 from matloom.frontend.tflite.flatbuffer import (
     enum_name,
@@ -17,16 +25,7 @@ from matloom.frontend.tflite.flatbuffer import (
     records,
     text,
 )
-from matloom.frontend.tflite.opaque import (
-    JOINED,
-    OpaqueOperator,
-    bind,
-    common_interpreters,
-    file_tensor,
-    interpreters_of,
-    sized_by_values,
-    whole,
-)
+from matloom.frontend.tflite.joined import JOINED, sized_by_values
 from matloom.frontend.tflite.options import READERS
 from matloom.frontend.tflite.order import require_provided, written_again
 from matloom.frontend.tflite.parameters import OPERANDS

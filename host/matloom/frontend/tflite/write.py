@@ -11,6 +11,7 @@ import tflite
 from matloom.frontend.tflite.write_options import OPTIONS, operands_of, parameter_quantisation
 from matloom.ir.graph import Array, Graph, Node, Quantisation, Tensor
 from matloom.ir.operators import OPERATORS
+from matloom.ir.scales import states_multipliers
 
 __all__ = ["write_tflite"]
 
@@ -27,12 +28,14 @@ def write_tflite(graph: Graph) -> bytes:
     Raises
     ------
     ValueError
-        A padding is neither SAME nor VALID: the format knows no other.
+        A padding is neither SAME nor VALID, or a layer states multipliers: the format has no other.
     """
     file = _File()
     filler = Tensor(name="", shape=(1,), dtype="int8")
     tensors = [graph.tensors.get(number, filler) for number in range(max(graph.tensors) + 1)]
     for node in graph.nodes:
+        if OPERATORS[node.op].weight_axis is not None and states_multipliers(node):
+            raise ValueError(f"{node} must have the multipliers that follow from its scales")
         weighted = OPERATORS[node.op].weight_axis is not None and len(node.inputs) == 3
         if weighted and graph.tensors[node.inputs[2]].dtype != "float32":
             tensors[node.inputs[2]] = _scaled_bias(graph, node)

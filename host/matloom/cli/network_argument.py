@@ -1,0 +1,94 @@
+"""The argument NET of verbs, and the options that size its inputs."""
+
+import functools
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+__all__ = ["NETWORK", "NetworkFile"]
+
+
+class NetworkFile(click.Path):
+    """A file, or the name of a network that comes along."""
+
+    def __init__(self) -> None:
+        super().__init__(path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Path:
+        """Return the path of the file."""
+        from matloom.frontend.source import network_path
+
+        return network_path(str(super().convert(value, param, ctx)))
+
+
+_ARGUMENT = click.argument("network", metavar="NET", type=NetworkFile())
+_SHAPE = click.option(
+    "--shape",
+    "shapes",
+    multiple=True,
+    metavar="NAME=N,...",
+    help="Another shape for an input, as networks of unknown height and width need: x=1,96,96,3.",
+)
+
+
+_DIM = click.option(
+    "--dim",
+    "dims",
+    multiple=True,
+    metavar="NAME=N",
+    help="The size of a dimension that an ONNX file has a name for: batch=1.",
+)
+
+
+def network_argument(verb: Callable[..., Any]) -> Any:
+    """Give a verb the argument NET and options of its inputs' sizes: it gets a file's path."""
+
+    @functools.wraps(verb)
+    def called(
+        *, network: Path, shapes: tuple[str, ...], dims: tuple[str, ...], **values: Any
+    ) -> Any:
+        sized = _reshaped(network, shapes, dims) if shapes or dims else network
+        return verb(network=sized, **values)
+
+    return _ARGUMENT(_SHAPE(_DIM(called)))
+
+
+NETWORK = network_argument
+
+
+def _reshaped(network: Path, shapes: tuple[str, ...], dims: tuple[str, ...]) -> Path:
+    """Return the path of a network whose inputs have other shapes; the verb's end removes it."""
+    from matloom import frontend
+    from matloom.frontend.source import is_program
+
+    if is_program(network):
+        option = "--shape" if shapes else "--dim"
+        raise ValueError(f"{option} must go with a network, not the program {str(network)!r}")
+    content = frontend.reshaped(network, dict(map(_shape, shapes)), dict(map(_dim, dims)))
+    folder = click.get_current_context().with_resource(tempfile.TemporaryDirectory())
+    made = Path(folder) / network.name
+    made.write_bytes(content)
+    return made
+
+
+def _shape(given: str) -> tuple[str, list[int]]:
+    """Return an input's name and its shape, from NAME=N,N,..."""
+    name, _, sizes = given.rpartition("=")
+    try:
+        numbers = [int(size) for size in sizes.split(",")]
+    except ValueError:
+        numbers = []
+    if not name or not numbers:
+        raise ValueError(f"--shape must be NAME=N,N,... (x=1,96,96,3), not {given!r}")
+    return name, numbers
+
+
+def _dim(given: str) -> tuple[str, int]:
+    """Return a dimension's name and its size, from NAME=N."""
+    name, _, size = given.rpartition("=")
+    if not name or not size.isdecimal():
+        raise ValueError(f"--dim must be NAME=N (batch=1), not {given!r}")
+    return name, int(size)

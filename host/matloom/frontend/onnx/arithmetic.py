@@ -1,0 +1,53 @@
+"""Multiply-accumulates of operators that ONNX Runtime runs, from the model."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from matloom.kernels.onnx_model import parsed
+
+__all__ = ["onnx_macs"]
+
+#: Where operators have their weights, and that they are a convolution's or a matrix.
+_CONVOLUTIONS = {"Conv": 1, "ConvInteger": 1, "QLinearConv": 3}
+_MATRICES = {"Gemm": (0, 1), "MatMul": (0, 1), "MatMulInteger": (0, 1)}
+_MATRICES |= {"QLinearMatMul": (0, 3), "QGemm": (0, 3)}
+
+Shape = tuple[int, ...]
+
+
+def onnx_macs(content: bytes, names: Sequence[str], positions: Sequence[int]) -> list[int]:
+    """Return the multiply-accumulates of operators of a model, 0 where none are known.
+
+    `names` are theirs, `positions` their places in the graph; none stands for all.
+    """
+    graph = parsed(content).graph
+    shapes = _shapes(graph)
+    places = positions or range(len(names))
+    return [_macs(graph.node[at], shapes) for at in places]
+
+
+def _shapes(graph: Any) -> dict[str, Shape]:
+    """Return the shapes of values by name; those that are unknown are left out."""
+    found = {
+        value.name: tuple(dim.dim_value for dim in value.type.tensor_type.shape.dim)
+        for value in (*graph.input, *graph.value_info, *graph.output)
+    }
+    found.update({each.name: tuple(each.dims) for each in graph.initializer})
+    return found
+
+
+def _macs(node: Any, shapes: dict[str, Shape]) -> int:
+    given = [shapes.get(name, ()) for name in node.input]
+    made = math.prod(shapes.get(node.output[0], (0,))) if node.output else 0
+    at = _CONVOLUTIONS.get(node.op_type)
+    if at is not None and at < len(given):
+        return made * math.prod(given[at][1:])
+    if node.op_type == "ConvTranspose" and len(given) > 1 and given[0]:
+        return math.prod(given[0]) * math.prod(given[1][1:])
+    pair = _MATRICES.get(node.op_type)
+    if pair is None or pair[1] >= len(given) or len(given[pair[0]]) < 1:
+        return 0
+    transposed = any(item.name == "transA" and item.i for item in node.attribute)
+    left = given[pair[0]]
+    return made * left[0 if transposed else -1]

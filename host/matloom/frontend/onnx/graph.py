@@ -1,0 +1,174 @@
+"""One ONNX model, read into a graph."""
+
+from typing import Any
+
+from matloom.errors import MissingPackageError
+from matloom.frontend.errors import ModelError, Unsupported
+from matloom.frontend.onnx.convert import Conversion, operator_name
+from matloom.frontend.onnx.model import DTYPES
+from matloom.frontend.onnx.order import in_pieces
+from matloom.frontend.onnx.shapes import inferred
+from matloom.frontend.onnx.sizes import inputs_of
+from matloom.frontend.onnx.values import FileValue, Values
+from matloom.frontend.opaque import bind, file_tensor
+from matloom.ir.attributes import ONNX_INTERPRETERS, Reference
+from matloom.ir.graph import Graph, Node, Op, Tensor
+from matloom.ir.verify import verify
+from matloom.kernels.onnx_model import cut_model, value_numbers
+from matloom.kernels.probe import output_shapes
+
+__all__ = ["GraphReader"]
+
+#: Why an operator is left to ONNX Runtime.
+_NO_KERNEL = "has no kernel here"
+
+Shape = tuple[int, ...]
+
+
+class GraphReader:
+    """A ModelProto whose inputs have sizes."""
+
+    def __init__(self, model: Any, name: str) -> None:
+        self.model, self.proto, self.name = model, model.graph, name
+        self.content: bytes = model.SerializeToString(deterministic=True)
+        self.numbers = value_numbers(self.proto)
+        self.inputs = inputs_of(self.proto)
+
+    def graph(self) -> Graph:
+        """Return the graph: of parts for the engine and parts for ONNX Runtime, or of one node."""
+        try:
+            graph = self._mixed()
+            verify(graph, self.name)
+        except (Unsupported, ValueError):
+            return self._whole()
+        return graph
+
+    def _mixed(self) -> Graph:
+        """Return a graph whose quantised layers are operators of the engine.
+
+        Raises `Unsupported` where there is none, or a tensor between the parts has no NumPy type.
+        """
+        model = in_pieces(self.model)
+        numbers = value_numbers(model.graph)
+        known = {
+            value.name: FileValue(shape, DTYPES[value.type.tensor_type.elem_type])
+            for value in (*self.inputs, *inferred(model).graph.value_info, *self.proto.output)
+            if value.type.WhichOneof("value") == "tensor_type"
+            and value.type.tensor_type.elem_type in DTYPES
+            and (shape := _known_shape(value)) is not None
+        }
+        ends = [[value.name for value in side] for side in (self.inputs, self.proto.output)]
+        if len({*ends[0], *ends[1]}) < len(ends[0]) + len(ends[1]) or not {*ends[1]} <= {*known}:
+            raise Unsupported("has an input among its outputs")
+        conversion = Conversion(model.graph, numbers, known)
+        outputs = conversion.run(*ends)
+        if not conversion.layers:
+            raise Unsupported("has no layer for the engine")
+        values = conversion.values
+        file = values.add(file_tensor(inferred(model).SerializeToString(deterministic=True)))
+        names = {number: name for name, number in numbers.items()}
+        nodes = bind(
+            values.items,
+            outputs,
+            file,
+            lambda number: names.get(number, "") not in conversion.model.constants,
+        )
+        return self._used([numbers[name] for name in ends[0]], outputs, values, nodes)
+
+    def _used(
+        self, entering: list[int], outputs: list[int], values: Values, nodes: list[Node]
+    ) -> Graph:
+        """Return the graph of what its outputs need."""
+        needed, kept = set(outputs), []
+        for node in reversed(nodes):
+            if needed & {*node.outputs}:
+                needed.update(node.inputs)
+                kept.append(node)
+        for number in {*needed, *entering}:
+            if number not in values.tensors:
+                raise Unsupported("has a tensor between its parts of a type that NumPy has not")
+        made = {number for node in kept for number in node.outputs}
+        return Graph(
+            name=self.name,
+            inputs=tuple(entering),
+            outputs=tuple(outputs),
+            tensors={n: values.tensors[n] for n in sorted({*needed, *entering, *made})},
+            nodes=tuple(reversed(kept)),
+        )
+
+    def _whole(self) -> Graph:
+        """Return a graph of one node that ONNX Runtime runs."""
+        if not self.inputs or not self.proto.output:
+            counts = f"{len(self.inputs)} and {len(self.proto.output)}"
+            raise ModelError(f"must have inputs and outputs, not {counts}")
+        tensors = {
+            self.numbers[value.name]: self._tensor(value, _shape(value)) for value in self.inputs
+        }
+        given = tuple(tensors)
+        made = []
+        for value, shape in zip(self.proto.output, self._output_shapes(), strict=True):
+            number = self.numbers.get(value.name, len(self.numbers))
+            # Each output is made by the node, even where it is an input or comes twice.
+            if number in tensors:
+                number = max(len(self.numbers), *tensors) + 1
+            tensors[number] = self._tensor(value, shape)
+            made.append(number)
+        file = max(len(self.numbers), *tensors) + 1
+        tensors[file] = file_tensor(self.content)
+        names = [operator_name(node) for node in self.proto.node]
+        attributes = Reference(
+            operators=tuple(names),
+            reasons=tuple(f"{name} {_NO_KERNEL}" for name in names),
+            interpreters=ONNX_INTERPRETERS,
+        )
+        node = Node(
+            op=Op.REFERENCE,
+            inputs=(*given, file),
+            outputs=tuple(made),
+            attributes=attributes,
+            index=0,
+        )
+        return Graph(
+            name=self.name, inputs=given, outputs=tuple(made), tensors=tensors, nodes=(node,)
+        )
+
+    def _tensor(self, value: Any, shape: Shape) -> Tensor:
+        kind = value.type.WhichOneof("value")
+        if kind != "tensor_type":
+            what = (kind or "nothing").removesuffix("_type").replace("_", " ")
+            raise ModelError(f"has the output {value.name!r}, which must be a tensor, not {what}")
+        dtype = DTYPES.get(value.type.tensor_type.elem_type)
+        if dtype is None:
+            raise ModelError(f"has the output {value.name!r} of a type that NumPy does not have")
+        return Tensor(name=value.name, shape=shape, dtype=dtype)
+
+    def _output_shapes(self) -> list[Shape]:
+        """Return the shapes of the outputs, from a run where they do not follow from the inputs."""
+        shapes = [_known_shape(value) for value in self.proto.output]
+        found = [shape for shape in shapes if shape is not None]
+        if len(found) == len(shapes):
+            return found
+        name = self.proto.output[shapes.index(None)].name
+        try:
+            attributes = Reference(operators=(), reasons=(), interpreters=ONNX_INTERPRETERS)
+            cut = cut_model(self.content, attributes)
+            return output_shapes(ONNX_INTERPRETERS[0], cut)
+        except ValueError as error:
+            if "No module named" in str(error):
+                package = ONNX_INTERPRETERS[0]
+                raise MissingPackageError(
+                    package, f"finding the shape of output {name!r}"
+                ) from None
+            sentence = f"has the output {name!r}, whose shape only a run tells"
+            raise ModelError(f"{sentence}, which ONNX Runtime refuses: {error}") from None
+
+
+def _shape(value: Any) -> Shape:
+    return tuple(dim.dim_value for dim in value.type.tensor_type.shape.dim)
+
+
+def _known_shape(value: Any) -> Shape | None:
+    """Return a value's shape; None where it has none, or a dimension without a size."""
+    tensor = value.type.tensor_type
+    sized = tensor.HasField("shape") and all(dim.HasField("dim_value") for dim in tensor.shape.dim)
+    return _shape(value) if sized else None

@@ -1,0 +1,50 @@
+"""ONNX files as messages in memory, with the weights that they keep in other files."""
+
+from typing import Any
+
+from matloom.errors import MissingPackageError
+from matloom.frontend.errors import ModelError
+from matloom.frontend.source import ModelFile
+
+__all__ = ["DTYPES", "open_model"]
+
+#: NumPy's names of `onnx.TensorProto.DataType`.
+DTYPES = {
+    **{1: "float32", 2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 6: "int32", 7: "int64"},
+    **{9: "bool", 10: "float16", 11: "float64", 12: "uint32", 13: "uint64"},
+}
+
+
+def open_model(file: ModelFile) -> Any:
+    """Return the ModelProto of a file, with everything in it.
+
+    Raises
+    ------
+    ModelError
+        The file is malformed, or files of weights that it names cannot be read.
+    MissingPackageError
+        The package onnx is not installed.
+    """
+    try:
+        import onnx
+        from google.protobuf.message import DecodeError
+        from onnx.external_data_helper import load_external_data_for_model, uses_external_data
+    except ImportError:
+        raise MissingPackageError("onnx", "reading ONNX files") from None
+    model = onnx.ModelProto()
+    try:
+        model.ParseFromString(file.content)
+    except DecodeError:
+        raise ModelError("is truncated or malformed: a message does not end in it") from None
+    outside = [each.name for each in model.graph.initializer if uses_external_data(each)]
+    if outside and file.folder is None:
+        raise ModelError(
+            f"keeps {outside[0]!r} in another file, which bytes cannot name",
+            hint="give the path of the .onnx file",
+        )
+    try:
+        load_external_data_for_model(model, str(file.folder or ""))
+    except Exception as error:
+        line = " ".join(str(error).split())
+        raise ModelError(f"keeps weights in other files, which cannot be read: {line}") from None
+    return model

@@ -1,0 +1,59 @@
+"""Operators of ONNX that move bytes, between operators on the engine."""
+
+from collections.abc import Callable
+from typing import Any
+
+from matloom.frontend.errors import Unsupported
+from matloom.frontend.onnx.quantised import attribute
+from matloom.frontend.onnx.values import LAST, Values, in_file_order
+from matloom.frontend.onnx.weighted import spatial_padding
+from matloom.ir.attributes import Activation, Pool2D
+from matloom.ir.graph import Op
+
+__all__ = ["MOVES"]
+
+
+def reshape(values: Values, node: Any, source: str, made: str) -> None:
+    """Reshape, Flatten, Squeeze, Unsqueeze, Identity: the file's order stays."""
+    given, wanted = values.known[source], values.known[made]
+    number = values.bytes_of(source, in_file_order(len(given.shape)))
+    made_number = values.made(Op.RESHAPE, [number], wanted.shape, given.quantisation, made)
+    values.hold(made, in_file_order(len(wanted.shape)), made_number)
+
+
+def transpose(values: Values, node: Any, source: str, made: str) -> None:
+    """Transpose: the same tensors, in other orders."""
+    given = values.known[source]
+    rank = len(given.shape)
+    permutation = list(attribute(node, "perm", list(reversed(range(rank)))))
+    if not given.held:
+        values.bytes_of(source, in_file_order(rank))
+    for order, number in given.held.items():
+        values.hold(made, tuple(permutation.index(axis) for axis in order), number)
+
+
+def max_pool(values: Values, node: Any, source: str, made: str) -> None:
+    """MaxPool of images."""
+    given, wanted = values.known[source], values.known[made]
+    window = tuple(attribute(node, "kernel_shape", []))
+    strides = tuple(attribute(node, "strides", [1] * len(window)))
+    dilations = tuple(attribute(node, "dilations", [1] * len(window)))
+    if len(window) != 2 or dilations != (1, 1) or len([name for name in node.output if name]) > 1:
+        raise Unsupported("has a window of other than two dimensions, or gaps in it, or indices")
+    if attribute(node, "ceil_mode", 0) or attribute(node, "storage_order", 0):
+        raise Unsupported("has an output whose size is rounded up")
+    image = list(given.shape[2:])
+    padding = spatial_padding(node, image, window, (strides, dilations), wanted.shape[2:])
+    number = values.bytes_of(source, LAST)
+    attributes = Pool2D(window=window, stride=strides, padding=padding, activation=Activation.NONE)
+    shape = tuple(wanted.shape[axis] for axis in LAST)
+    pooled = values.made(Op.MAX_POOL_2D, [number], shape, given.quantisation, made, attributes)
+    values.hold(made, LAST, pooled)
+
+
+#: By the operator's name: the names of input 0 and output 0 follow it.
+MOVES: dict[str, Callable[[Values, Any, str, str], None]] = {
+    **dict.fromkeys(("Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"), reshape),
+    "MaxPool": max_pool,
+    "Transpose": transpose,
+}

@@ -1,0 +1,130 @@
+"""Quantised layers in a model: QLinearConv, QLinearMatMul and QGemm of com.microsoft.
+
+Operators between DequantizeLinear and QuantizeLinear are none: which of them ONNX Runtime makes
+integer operators of depends on its version and on the processor, so it runs them itself.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from matloom.frontend.errors import Unsupported
+from matloom.ir.graph import Array, Quantisation
+
+__all__ = ["Layer", "Model", "attribute", "layer_of", "quantisation_of"]
+
+
+class Model:
+    """The constants of a GraphProto, as arrays."""
+
+    def __init__(self, graph: Any) -> None:
+        from onnx import numpy_helper
+
+        self._protos = {each.name: each for each in graph.initializer}
+        self._arrays: dict[str, Array] = {}
+        self._array = numpy_helper.to_array
+        self.constants = {*self._protos, *(each.values.name for each in graph.sparse_initializer)}
+
+    def constant(self, name: str) -> Array:
+        """Return a constant's array; raise `Unsupported` for what is computed."""
+        if name not in self._protos:
+            raise Unsupported(f"has {name!r} computed, which the engine must know")
+        if name not in self._arrays:
+            self._arrays[name] = self._array(self._protos[name])
+        return self._arrays[name]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Layer:
+    """A quantised layer.
+
+    Members
+    -------
+    node:
+        The operator, of whose attributes some matter.
+    data, output:
+        Names of the input and the output, whose quantisations follow.
+    weights, weight_scale:
+        Integers less their zero points, and a scale for each channel or one.
+    bias:
+        Integers in units of the product of the input's and the weights' scales; None for none.
+    """
+
+    node: Any
+    data: str
+    given: Quantisation
+    weights: Array
+    weight_scale: Array
+    bias: Array | None
+    output: str
+    made: Quantisation
+
+
+def attribute(node: Any, name: str, default: Any) -> Any:
+    """Return an attribute of an operator."""
+    import onnx
+
+    for item in node.attribute:
+        if item.name == name:
+            return onnx.helper.get_attribute_value(item)
+    return default
+
+
+def quantisation_of(model: Model, scale: str, zero: str) -> Quantisation:
+    """Return the scale and zero point of a value, which must be one."""
+    scales = model.constant(scale)
+    zeros = model.constant(zero) if zero else np.zeros(1, np.uint8)
+    if scales.size != 1 or zeros.size != 1:
+        raise Unsupported(f"has {scales.size} scales for one of its values")
+    if scales.dtype != np.float32 or zeros.dtype not in (np.int8, np.uint8):
+        raise Unsupported(f"has values of {zeros.dtype} with scales of {scales.dtype}")
+    return Quantisation(scale=(float(scales.item()),), zero_point=(int(zeros.item()),))
+
+
+def layer_of(model: Model, node: Any) -> Layer | None:
+    """Return the layer that an operator is the centre of; None where it is none.
+
+    Raises
+    ------
+    Unsupported
+        It is a quantised layer, and not of a kind that the engine takes.
+    """
+    names = list(node.input)
+    if node.op_type in ("QLinearConv", "QLinearMatMul") and len(names) >= 8:
+        bias = names[8] if node.op_type == "QLinearConv" and len(names) > 8 else ""
+        return _layer(model, node, names[:3], [*names[3:6], bias], names[6:8])
+    if node.op_type == "QGemm" and len(names) == 9:
+        return _layer(model, node, names[:3], [*names[3:6], names[6]], names[7:9])
+    return None
+
+
+def _layer(
+    model: Model, node: Any, data: Sequence[str], held: Sequence[str], made: Sequence[str]
+) -> Layer:
+    weights, scale = model.constant(held[0]), model.constant(held[1])
+    return Layer(
+        node=node,
+        data=data[0],
+        given=quantisation_of(model, data[1], data[2]),
+        weights=_centred(node, weights, model.constant(held[2])),
+        weight_scale=scale,
+        bias=model.constant(held[3]) if held[3] else None,
+        output=node.output[0],
+        made=quantisation_of(model, made[0], made[1]),
+    )
+
+
+def _centred(node: Any, weights: Array, zeros: Array) -> Array:
+    """Return weights less their zero points, which are one or one for each output channel."""
+    wide = zeros.astype(np.int64).reshape(-1)
+    along = 0 if "Conv" in node.op_type else -1
+    if "Gemm" in node.op_type and attribute(node, "transB", 0):
+        along = 0
+    shape = [1] * weights.ndim
+    shape[along] = wide.size
+    centred: Array = weights.astype(np.int64) - wide.reshape(shape)
+    if centred.min(initial=0) < -128 or centred.max(initial=0) > 127:
+        raise Unsupported("has weights that are no int8 without their zero point")
+    return centred.astype(np.int8)

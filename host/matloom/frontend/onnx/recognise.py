@@ -1,0 +1,19 @@
+"""Recognises ONNX files, which have no mark of their own."""
+
+from matloom.frontend.protobuf import message
+
+__all__ = ["is_onnx"]
+
+#: Fields of ModelProto.
+_FIELDS = frozenset({*range(1, 9), 14, 20, 25, 26})
+
+
+def is_onnx(content: bytes) -> bool:
+    """Return whether bytes have the fields of ModelProto: a version, and a graph."""
+    found = message(content)
+    if found is None or not set(found) <= _FIELDS:
+        return False
+    version = found.get(1, [None])[0]
+    if not isinstance(version, int) or not 1 <= version <= 99:
+        return False
+    return isinstance(found.get(7, [None])[0], bytes) and isinstance(found.get(8, [b""])[0], bytes)

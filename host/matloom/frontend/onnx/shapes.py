@@ -1,0 +1,60 @@
+"""Types and shapes of a model's values, those of ONNX Runtime's own operators included."""
+
+from collections.abc import Sequence
+from typing import Any
+
+__all__ = ["inferred"]
+
+#: Operators of com.microsoft whose outputs have the shape that an operator of ONNX gives, and the
+#: type of its input: that operator, and which inputs it has of theirs.
+_LIKE: dict[str, tuple[str, Sequence[int] | slice]] = {
+    "QGemm": ("Gemm", (0, 3)),
+    "QLinearAdd": ("Add", (0, 3)),
+    "QLinearAveragePool": ("AveragePool", (0,)),
+    "QLinearConcat": ("Concat", slice(2, None, 3)),
+    "QLinearGlobalAveragePool": ("GlobalAveragePool", (0,)),
+    "QLinearLeakyRelu": ("Identity", (0,)),
+    "QLinearMul": ("Mul", (0, 3)),
+    "QLinearSigmoid": ("Identity", (0,)),
+    "QLinearSoftmax": ("Identity", (0,)),
+}
+#: Attributes with which an operator gives another shape.
+_OTHERS = ("channels_last",)
+
+
+def inferred(model: Any) -> Any:
+    """Return a model with the types and shapes that follow for its values, as far as they do."""
+    import onnx
+
+    shadow = onnx.ModelProto()
+    shadow.CopyFrom(model)
+    for node in shadow.graph.node:
+        if node.domain == "com.microsoft" and node.op_type in _LIKE:
+            _disguise(node)
+    try:
+        found = onnx.shape_inference.infer_shapes(shadow, data_prop=True)
+    except Exception:
+        # Where operators contradict each other, ONNX Runtime says what is wrong.
+        return model
+    made = onnx.ModelProto()
+    made.CopyFrom(model)
+    for field in ("input", "output", "value_info"):
+        made.graph.ClearField(field)
+        getattr(made.graph, field).extend(getattr(found.graph, field))
+    return made
+
+
+def _disguise(node: Any) -> None:
+    """Make an operator the one of ONNX that gives the same shape."""
+    if any(item.name in _OTHERS and item.i for item in node.attribute):
+        return
+    if node.op_type == "QGemm" and len(node.input) < 9:
+        return
+    name, places = _LIKE[node.op_type]
+    given = list(node.input)
+    kept = given[places] if isinstance(places, slice) else [given[at] for at in places]
+    node.domain, node.op_type = "", name
+    node.ClearField("input")
+    node.input.extend(kept)
+    if name == "Identity":
+        node.ClearField("attribute")

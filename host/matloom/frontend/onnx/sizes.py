@@ -1,0 +1,135 @@
+"""Sizes of an ONNX model's inputs, whose dimensions may be names."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from matloom.errors import did_you_mean
+from matloom.frontend.errors import ModelError
+from matloom.frontend.onnx.model import DTYPES
+
+__all__ = ["inputs_of", "set_sizes"]
+
+Shape = tuple[int, ...]
+
+
+def inputs_of(graph: Any) -> list[Any]:
+    """Return the ValueInfos of a GraphProto's inputs, without those that are constants."""
+    constants = {each.name for each in graph.initializer}
+    constants.update(each.values.name for each in graph.sparse_initializer)
+    return [value for value in graph.input if value.name not in constants]
+
+
+def set_sizes(graph: Any, shapes: Mapping[str, Sequence[int]], dims: Mapping[str, int]) -> None:
+    """Give each dimension of the inputs its size, from shapes and dimensions by name.
+
+    Raises
+    ------
+    ModelError
+        A name is unknown, a shape does not fit, a dimension has no size or two, or an input is no
+        tensor of a type that NumPy has.
+    """
+    inputs = inputs_of(graph)
+    _require_known("input", shapes, [value.name for value in inputs])
+    sizes = dict(dims)
+    for value in inputs:
+        _require_array(value)
+        if value.name in shapes:
+            sizes.update(_bound(value, tuple(shapes[value.name]), sizes))
+    known = [dim.dim_param for value in inputs for dim in _dims(value) if dim.dim_param]
+    _require_known("dimension", dims, list(dict.fromkeys(known)))
+    for value in inputs:
+        if not value.type.tensor_type.HasField("shape"):
+            raise _open(value, "no shape", ("N", "N"))
+        for dim in _dims(value):
+            _set(value, dim, sizes)
+    for value in (*graph.output, *graph.value_info):
+        for dim in _dims(value):
+            if dim.dim_param in sizes:
+                dim.dim_value = sizes[dim.dim_param]
+
+
+def _require_known(what: str, given: Mapping[str, object], known: Sequence[str]) -> None:
+    for name in given:
+        if name not in known:
+            listed = ", ".join(map(repr, known)) or "none"
+            raise ModelError(
+                f"has no {what} {name!r}, but {listed}", hint=did_you_mean(name, known)
+            )
+
+
+def _require_array(value: Any) -> None:
+    kind = value.type.WhichOneof("value")
+    if kind != "tensor_type":
+        what = (kind or "nothing").removesuffix("_type").replace("_", " ")
+        raise ModelError(f"has the input {value.name!r}, which must be a tensor, not {what}")
+    number = value.type.tensor_type.elem_type
+    if number not in DTYPES:
+        raise ModelError(
+            f"has the input {value.name!r} of type {_type_name(number)}, which NumPy does not have"
+        )
+
+
+def _type_name(number: int) -> str:
+    import onnx
+
+    for name, value in onnx.TensorProto.DataType.items():
+        if value == number:
+            return str(name).lower()
+    return str(number)
+
+
+def _dims(value: Any) -> Iterator[Any]:
+    yield from value.type.tensor_type.shape.dim
+
+
+def _sized(dim: Any) -> bool:
+    """Return whether a dimension has a size; exporters write -1 for one without."""
+    return bool(dim.HasField("dim_value") and dim.dim_value >= 0)
+
+
+def _bound(value: Any, shape: Shape, sizes: Mapping[str, int]) -> dict[str, int]:
+    """Return the dimensions that an input's new shape sizes; unnamed ones are set at once."""
+    tensor = value.type.tensor_type
+    if not tensor.HasField("shape"):
+        tensor.shape.SetInParent()
+        for _length in shape:
+            tensor.shape.dim.add()
+    wanted = [dim.dim_value if _sized(dim) else dim.dim_param or "?" for dim in _dims(value)]
+    found: dict[str, int] = {}
+    fits = len(wanted) == len(shape) and min(shape, default=1) > 0
+    for have, size in zip(wanted, shape, strict=False):
+        fits = fits and (isinstance(have, str) or have == size)
+        if isinstance(have, str) and have != "?":
+            fits = fits and {**sizes, **found}.get(have, size) == size
+            found[have] = size
+    if not fits:
+        listed = ", ".join(map(str, wanted))
+        raise ModelError(f"must have an input {value.name!r} of shape ({listed}), not {shape}")
+    for dim, size in zip(_dims(value), shape, strict=True):
+        if not dim.dim_param:
+            dim.dim_value = size
+    return found
+
+
+def _set(value: Any, dim: Any, sizes: Mapping[str, int]) -> None:
+    if _sized(dim):
+        return
+    name = dim.dim_param
+    if not name:
+        shape = [str(each.dim_value) if _sized(each) else "N" for each in _dims(value)]
+        raise _open(value, "a dimension without name or size", shape)
+    if name not in sizes:
+        raise ModelError(
+            f"has the input {value.name!r} with the dimension {name!r}, whose size is not known",
+            hint=f"give it: --dim {name}=1, or dims={{{name!r}: 1}}",
+        )
+    if sizes[name] < 1:
+        raise ModelError(f"must have a size of 1 or more for {name!r}, not {sizes[name]}")
+    dim.dim_value = sizes[name]
+
+
+def _open(value: Any, what: str, shape: Sequence[str]) -> ModelError:
+    return ModelError(
+        f"has the input {value.name!r} with {what}",
+        hint=f"give its shape: --shape {value.name}={','.join(shape)}, numbers in place of N",
+    )

@@ -1,0 +1,194 @@
+"""Values of an ONNX model as tensors of a graph, in the orders of axes that operators want.
+
+A convolution of ONNX has its channels in front, one of the graph at the end. Each value may be
+there in several orders, which are made where an operator wants one: no order, no transpose.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from matloom.frontend.errors import Unsupported
+from matloom.frontend.opaque import OpaqueOperator
+from matloom.ir.attributes import Attributes, Transpose
+from matloom.ir.graph import Array, Node, Op, Quantisation, Tensor
+
+__all__ = ["LAST", "FileValue", "Values", "in_file_order"]
+
+#: Of an image: channels at the end.
+LAST = (0, 2, 3, 1)
+
+Order = tuple[int, ...]
+
+
+def in_file_order(rank: int) -> Order:
+    """Return the order in which a file has the axes of a value."""
+    return tuple(range(rank))
+
+
+class FileValue:
+    """One value: its shape and type in the file, and the int8 tensors that hold it, by order."""
+
+    def __init__(self, shape: tuple[int, ...], dtype: str) -> None:
+        self.shape, self.dtype = shape, dtype
+        self.quantisation: Quantisation | None = None
+        self.held: dict[Order, int] = {}
+
+
+class Values:
+    """The tensors and operators of a graph under construction.
+
+    Tensors of the file have its numbers; those that are made here follow.
+    """
+
+    def __init__(self, numbers: dict[str, int], known: dict[str, FileValue]) -> None:
+        self.numbers, self.known = numbers, known
+        self.tensors: dict[int, Tensor] = {}
+        self.items: list[Node | OpaqueOperator] = []
+        self._free = len(numbers)
+        self._there: set[str] = set()
+
+    def provided(self, name: str) -> int:
+        """Return the file's tensor of a value that an input or an opaque operator provides."""
+        self._there.add(name)
+        return self._file_tensor(name)
+
+    def made_outside(self, name: str) -> int:
+        """Return the number of a value that an opaque operator makes, whatever its type."""
+        if name in self.known:
+            return self.provided(name)
+        return self.numbers[name]
+
+    def wanted(self, name: str) -> int:
+        """Return the file's tensor of a value, made of what holds it where that is needed."""
+        if name not in self._there:
+            self._there.add(name)
+            value = self.known[name]
+            order = in_file_order(len(value.shape))
+            source = self.bytes_of(name, order)
+            number = self._file_tensor(name)
+            if value.dtype == "uint8":
+                self.tensors[number] = replace(
+                    self.tensors[number], quantisation=_as_unsigned(value.quantisation)
+                )
+                self.node(Op.QUANTIZE, [source], number)
+            else:
+                self.node(Op.RESHAPE, [source], number)
+        return self.numbers[name]
+
+    def bytes_of(self, name: str, order: Order, quantisation: Quantisation | None = None) -> int:
+        """Return an int8 tensor of a value whose axes are in an order.
+
+        `quantisation` is that of the value in the file, where nothing says it yet.
+        """
+        value = self.known[name]
+        if value.quantisation is None and quantisation is not None:
+            value.quantisation = _as_signed(quantisation, value.dtype)
+        if order not in value.held:
+            value.held[order] = self._moved(name, value, order)
+        return value.held[order]
+
+    def _moved(self, name: str, value: FileValue, order: Order) -> int:
+        """Make an int8 tensor in an order, of one in another, or of the file's."""
+        shape = tuple(value.shape[axis] for axis in order)
+        for have, source in value.held.items():
+            if _kept(have, value.shape) == _kept(order, value.shape):
+                return self.made(Op.RESHAPE, [source], shape, value.quantisation, name)
+        if value.held:
+            have, source = next(iter(value.held.items()))
+            permutation = tuple(have.index(axis) for axis in order)
+            attributes = Transpose(permutation=permutation)
+            return self.made(Op.TRANSPOSE, [source], shape, value.quantisation, name, attributes)
+        if name not in self._there:
+            raise Unsupported(f"reads {name!r}, which nothing provides")
+        plain = in_file_order(len(value.shape))
+        source = self._file_tensor(name)
+        if value.dtype == "uint8":
+            tensor = self.tensors[source]
+            if tensor.quantisation is None:
+                unsigned = _as_unsigned(value.quantisation)
+                self.tensors[source] = replace(tensor, quantisation=unsigned)
+            source = self.made(Op.QUANTIZE, [source], value.shape, value.quantisation, name)
+        else:
+            source = self.made(Op.RESHAPE, [source], value.shape, value.quantisation, name)
+        value.held[plain] = source
+        return source if order == plain else self._moved(name, value, order)
+
+    def hold(self, name: str, order: Order, number: int) -> None:
+        """Let an int8 tensor hold a value in an order; its quantisation becomes the value's."""
+        value = self.known[name]
+        value.quantisation = self.tensors[number].quantisation
+        value.held[order] = number
+
+    def made(
+        self,
+        op: Op,
+        inputs: Sequence[int],
+        shape: tuple[int, ...],
+        quantisation: Quantisation | None,
+        name: str,
+        attributes: Attributes | None = None,
+    ) -> int:
+        """Add an operator; return its output, an int8 tensor."""
+        # The file's own tensor has the plain name.
+        name = f"{name} in int8"
+        number = self.add(Tensor(name=name, shape=shape, dtype="int8", quantisation=quantisation))
+        self.node(op, inputs, number, attributes)
+        return number
+
+    def node(
+        self, op: Op, inputs: Sequence[int], output: int, attributes: Attributes | None = None
+    ) -> None:
+        """Add an operator that makes a tensor which is there."""
+        self.items.append(
+            Node(
+                op=op,
+                inputs=tuple(inputs),
+                outputs=(output,),
+                attributes=attributes or Attributes(),
+                index=len(self.items),
+            )
+        )
+
+    def constant(self, data: Array, name: str, quantisation: Quantisation | None = None) -> int:
+        """Add a constant."""
+        return self.add(
+            Tensor(
+                name=name,
+                shape=data.shape,
+                dtype=data.dtype.name,
+                quantisation=quantisation,
+                data=data,
+            )
+        )
+
+    def add(self, tensor: Tensor) -> int:
+        """Add a tensor; return its number, which is none of the file's."""
+        self.tensors[self._free] = tensor
+        self._free += 1
+        return self._free - 1
+
+    def _file_tensor(self, name: str) -> int:
+        number, value = self.numbers[name], self.known[name]
+        if number not in self.tensors:
+            self.tensors[number] = Tensor(name=name, shape=value.shape, dtype=value.dtype)
+        return number
+
+
+def _kept(order: Order, shape: tuple[int, ...]) -> list[int]:
+    """Return the axes of an order that decide where elements lie: those longer than one."""
+    return [axis for axis in order if shape[axis] != 1]
+
+
+def _as_signed(quantisation: Quantisation, dtype: str) -> Quantisation:
+    """Return the quantisation of the same bytes in int8."""
+    if dtype == "int8":
+        return quantisation
+    (zero,) = quantisation.zero_point
+    return replace(quantisation, zero_point=(zero - 128,))
+
+
+def _as_unsigned(quantisation: Quantisation | None) -> Quantisation | None:
+    if quantisation is None:
+        return None
+    (zero,) = quantisation.zero_point
+    return replace(quantisation, zero_point=(zero + 128,))

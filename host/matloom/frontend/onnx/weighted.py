@@ -1,0 +1,148 @@
+"""Quantised convolutions and products with constants, on the engine."""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from matloom.frontend.errors import Unsupported
+from matloom.frontend.onnx.quantised import Layer, attribute
+from matloom.frontend.onnx.steps import fit_multipliers
+from matloom.frontend.onnx.values import LAST, Values, in_file_order
+from matloom.ir.attributes import (
+    Activation,
+    Attributes,
+    Conv2D,
+    DepthwiseConv2D,
+    FullyConnected,
+    Padding,
+)
+from matloom.ir.graph import Array, Op, Quantisation
+
+__all__ = ["convert_layer", "spatial_padding"]
+
+#: int8's range.
+_LOW, _HIGH = -128, 127
+
+
+def convert_layer(values: Values, layer: Layer) -> None:
+    """Add a layer's operator, whose every result is proven to be ONNX Runtime's.
+
+    Raises
+    ------
+    Unsupported
+        The engine has no such operator, or rounds some sums otherwise.
+    """
+    dense = layer.node.op_type in ("QLinearMatMul", "QGemm")
+    op, weights, attributes, order = (_dense if dense else _convolution)(values, layer)
+    channels = len(weights) if op is not Op.DEPTHWISE_CONV_2D else weights.shape[3]
+    taps = np.moveaxis(weights, -1, 0) if op is Op.DEPTHWISE_CONV_2D else weights
+    bias = np.zeros(channels, np.int32) if layer.bias is None else layer.bias.reshape(-1)
+    if bias.shape != (channels,) or bias.dtype != np.int32:
+        raise Unsupported(f"has a bias of {bias.dtype} {bias.shape} for {channels} channels")
+    scale = _multipliers(layer, taps.reshape(channels, -1), bias.astype(np.int64), values)
+    given = values.bytes_of(layer.data, order, layer.given)
+    name = layer.output
+    shape = tuple(values.known[name].shape[axis] for axis in order)
+    inputs = [
+        given,
+        values.constant(weights, f"{name} weights", _unit_scale(layer)),
+        values.constant(bias, f"{name} bias"),
+        values.constant(scale, f"{name} multipliers"),
+    ]
+    signed = _signed(layer.made, values.known[name].dtype)
+    values.hold(name, order, values.made(op, inputs, shape, signed, name, attributes))
+
+
+def _unit_scale(layer: Layer) -> Quantisation:
+    """Return what weights stand for: of the first channel, as multipliers are stated."""
+    return Quantisation(scale=(float(layer.weight_scale.reshape(-1)[0]),), zero_point=(0,))
+
+
+def _signed(quantisation: Quantisation, dtype: str) -> Quantisation:
+    shift = 128 if dtype == "uint8" else 0
+    (zero,) = quantisation.zero_point
+    return Quantisation(scale=quantisation.scale, zero_point=(zero - shift,))
+
+
+def _multipliers(layer: Layer, weights: Array, bias: Array, values: Values) -> Array:
+    """Return the multipliers of weights (channels, taps), or raise `Unsupported`."""
+    (given,), (made,) = layer.given.scale, layer.made.scale
+    per_channel = layer.weight_scale.reshape(-1).astype(np.float32)
+    scale = np.float32(given) * per_channel / np.float32(made)
+    scale = np.broadcast_to(scale.astype(np.float32), len(weights))
+    wide = weights.astype(np.int64)
+    up, down = np.maximum(wide, 0).sum(axis=1), np.minimum(wide, 0).sum(axis=1)
+    zero = _signed(layer.given, values.known[layer.data].dtype).zero_point[0]
+    low, high = _LOW - zero, _HIGH - zero
+    reach = (up * low + down * high + bias, up * high + down * low + bias)
+    zero = _signed(layer.made, values.known[layer.output].dtype).zero_point[0]
+    found = fit_multipliers(scale, reach, (_LOW - zero, _HIGH - zero))
+    if found.unproven:
+        raise Unsupported(
+            f"has sums that the engine rounds otherwise than ONNX Runtime, in "
+            f"{len(found.unproven)} of {len(weights)} channels"
+        )
+    return found.data
+
+
+def _dense(values: Values, layer: Layer) -> tuple[Op, Array, Attributes, tuple[int, ...]]:
+    node, rank = layer.node, len(values.known[layer.data].shape)
+    if layer.weights.ndim != 2:
+        raise Unsupported(f"multiplies by a tensor of {layer.weights.ndim} dimensions")
+    if attribute(node, "transA", 0) or attribute(node, "alpha", 1.0) != 1.0:
+        raise Unsupported("multiplies a transposed or scaled matrix")
+    if layer.bias is not None and attribute(node, "beta", 1.0) != 1.0:
+        raise Unsupported("scales its bias")
+    transposed = "Gemm" in node.op_type and attribute(node, "transB", 0)
+    weights = layer.weights if transposed else layer.weights.T
+    attributes = FullyConnected(keep_num_dims=rank != 2, activation=Activation.NONE)
+    return Op.FULLY_CONNECTED, np.ascontiguousarray(weights), attributes, in_file_order(rank)
+
+
+def _convolution(values: Values, layer: Layer) -> tuple[Op, Array, Attributes, tuple[int, ...]]:
+    node, weights = layer.node, layer.weights
+    if weights.ndim != 4:
+        raise Unsupported(f"has a window of {weights.ndim - 2} dimensions")
+    _images, depth, *image = values.known[layer.data].shape
+    groups = int(attribute(node, "group", 1))
+    strides = tuple(attribute(node, "strides", [1, 1]))
+    dilations = tuple(attribute(node, "dilations", [1, 1]))
+    made = values.known[layer.output].shape[2:]
+    padding = spatial_padding(node, image, weights.shape[2:], (strides, dilations), made)
+    common: dict[str, Any] = {"stride": strides, "dilation": dilations, "padding": padding}
+    if groups == 1:
+        filters = np.ascontiguousarray(weights.transpose(0, 2, 3, 1))
+        return Op.CONV_2D, filters, Conv2D(**common, activation=Activation.NONE), LAST
+    if groups != depth or weights.shape[1] != 1:
+        raise Unsupported(f"has {groups} groups")
+    filters = np.ascontiguousarray(weights.transpose(1, 2, 3, 0))
+    attributes = DepthwiseConv2D(
+        **common, activation=Activation.NONE, depth_multiplier=len(weights) // depth
+    )
+    return Op.DEPTHWISE_CONV_2D, filters, attributes, LAST
+
+
+def spatial_padding(
+    node: Any,
+    image: list[int],
+    window: tuple[int, ...],
+    steps: tuple[tuple[int, ...], tuple[int, ...]],
+    made: tuple[int, ...],
+) -> Padding:
+    """Return the padding of a window; `steps` are strides and dilations, `made` its positions."""
+    pads = list(attribute(node, "pads", [0, 0, 0, 0]))
+    kind = attribute(node, "auto_pad", b"NOTSET").decode()
+    if kind in ("SAME_UPPER", "SAME_LOWER"):
+        total = [
+            max(0, (out - 1) * stride + (taps - 1) * apart + 1 - size)
+            for size, taps, stride, apart, out in zip(image, window, *steps, made, strict=True)
+        ]
+        less = [each // 2 for each in total]
+        more = [math.ceil(each / 2) for each in total]
+        pads = [*less, *more] if kind == "SAME_UPPER" else [*more, *less]
+    elif kind == "VALID":
+        pads = [0, 0, 0, 0]
+    if min(pads) < 0:
+        raise Unsupported(f"has padding of {pads}")
+    return Padding(top=pads[0], left=pads[1], bottom=pads[2], right=pads[3])

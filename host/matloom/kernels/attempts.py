@@ -1,0 +1,212 @@
+"""Program that tries networks on reference interpreters, each in a process of its own.
+
+The libraries write their reasons to stderr, and some networks that they do not take end the
+process. It imports nothing of Matloom but its neighbour, by path, so that it starts quickly.
+"""
+
+import ctypes
+import importlib
+import importlib.util
+import json
+import os
+import pickle
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+
+#: Seconds of a first run above which a network is not tried a second time.
+_LONG = 0.1
+#: Seconds that a damaged network may keep a library busy.
+_LONGEST = 300
+#: What fresh memory holds in two runs that are compared: no bit is the same in both.
+_FILLS = (0x55, 0xAA)
+#: glibc's number of the parameter that fills fresh memory (mallopt(3)).
+_M_PERTURB = -6
+
+
+def _libraries() -> Any:
+    """Return the module of the interpreters, loaded without the package that it belongs to."""
+    path = Path(__file__).with_name("interpreters.py")
+    spec = importlib.util.spec_from_file_location("interpreters", path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = sys.modules["interpreters"] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+_MODULE = _libraries()
+_LIBRARIES, _CUT = _MODULE.LIBRARIES, _MODULE.Cut
+
+
+_MODULES = {
+    "tflite-micro": "tflite_micro.python.tflite_micro.runtime",
+    "ai-edge-litert": "ai_edge_litert.interpreter",
+    "onnxruntime": "onnxruntime",
+}
+
+
+def _values(kinds: Sequence[tuple[tuple[int, ...], Any]], *, random: bool) -> list[Array]:
+    """Return zeros for inputs; or numbers over their types' ranges, ones for what may be a size."""
+    if not random:
+        return [np.zeros(shape, dtype) for shape, dtype in kinds]
+    draw = np.random.default_rng(0)
+    values = []
+    for shape, dtype in kinds:
+        kind = np.dtype(dtype)
+        if kind.kind == "f":
+            values.append(draw.standard_normal(shape).astype(kind))
+        elif kind.kind == "b" or kind.itemsize > 2:
+            values.append(np.ones(shape, kind))
+        else:
+            ends = np.iinfo(kind)
+            values.append(draw.integers(ends.min, ends.max, shape, kind, endpoint=True))
+    return values
+
+
+def _twins(package: str, cut: Any) -> list[Any]:
+    """Return a library twice, in memory that held other bytes before; LiteRT's once.
+
+    Some kernels of TensorFlow Lite Micro return without a word, and without a result, for types,
+    options or shapes that they do not know: comparisons of int16, PACK without options. Only glibc
+    can fill memory, so elsewhere nothing differs.
+    """
+    fill = getattr(ctypes.CDLL(None), "mallopt", None)
+    if package != "tflite-micro" or fill is None:
+        return [_LIBRARIES[package](cut)]
+    twins = []
+    for byte in _FILLS:
+        fill(_M_PERTURB, byte)
+        twins.append(_LIBRARIES[package](cut))
+    fill(_M_PERTURB, 0)
+    return twins
+
+
+def _attempt(package: str, cut: Any, given: Sequence[Array] | None) -> str:
+    """Return why a library does not run a network; nothing where it does on some inputs."""
+    try:
+        if given is not None:
+            _LIBRARIES[package](cut).run(given)
+            return ""
+        twins = _twins(package, cut)
+        kinds = twins[0].kinds()
+    # A damaged file is found out by whatever meets it: TypeError, IndexError, UnicodeDecodeError.
+    except Exception as error:
+        return str(error) or type(error).__name__
+    refusals = []
+    # What loads there is sound: inputs that are sizes or indices may fail for their values alone.
+    if package == "onnxruntime":
+        refusals.append("")
+    for random in (False, True):
+        inputs = _values(kinds, random=random)
+        begin = time.monotonic()
+        try:
+            runs = [[array.tobytes() for array in twin.run(inputs)] for twin in twins]
+            refusals.append("" if runs[0] == runs[-1] else "it does not write all of its outputs")
+        except (RuntimeError, ValueError) as error:
+            refusals.append(str(error) or type(error).__name__)
+        if not refusals[-1] and time.monotonic() - begin > _LONG:
+            break
+    return "" if "" in refusals else refusals[0]
+
+
+def _apart(package: str, cut: Any, given: Sequence[Array] | None) -> str:
+    """Return what `_attempt` does, of a process of its own; a library's own words come first."""
+    with tempfile.TemporaryFile() as words, tempfile.TemporaryFile() as answer:
+        child = os.fork()
+        if child == 0:
+            signal.alarm(_LONGEST)
+            os.dup2(words.fileno(), 2)
+            os.write(answer.fileno(), _attempt(package, cut, given).encode())
+            os._exit(0)
+        _, status = os.waitpid(child, 0)
+        if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGALRM:
+            return f"it does not end within {_LONGEST} s"
+        if status != 0:
+            return "the library crashes"
+        answer.seek(0)
+        refusal = answer.read().decode(errors="replace")
+        if not refusal:
+            return ""
+        words.seek(0)
+        lines = [*words.read().decode(errors="replace").splitlines(), *refusal.splitlines()]
+        return next((line.strip() for line in lines if line.strip()), "it gives no reason")
+
+
+def _shapes(
+    content: bytes, given: dict[int, tuple[int, ...]], wanted: Sequence[int]
+) -> dict[str, Any]:
+    """Return the tensors' shapes where inputs have these, and the values of some tensors."""
+    from ai_edge_litert.interpreter import Interpreter, OpResolverType
+
+    # Optimised kernels: shapes do not depend on how values are computed.
+    interpreter = Interpreter(
+        model_content=content,
+        experimental_op_resolver_type=OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES,
+        experimental_preserve_all_tensors=True,
+    )
+    for number, shape in given.items():
+        interpreter.resize_tensor_input(number, shape)
+    interpreter.allocate_tensors()
+    if wanted:
+        for detail in interpreter.get_input_details():
+            interpreter.set_tensor(detail["index"], np.zeros(detail["shape"], detail["dtype"]))
+        interpreter.invoke()
+    return {
+        "shapes": {
+            detail["index"]: detail["shape"].tolist() for detail in interpreter.get_tensor_details()
+        },
+        "values": {number: interpreter.get_tensor(number) for number in wanted},
+    }
+
+
+def _output_shapes(package: str, cut: dict[str, Any]) -> list[tuple[int, ...]]:
+    """Return the shapes of outputs in a run on zeros, or on ones where that fails."""
+    library = _LIBRARIES[package](_CUT(**cut))
+    kinds = library.kinds()
+    try:
+        made = library.run([np.zeros(shape, dtype) for shape, dtype in kinds])
+    except Exception:
+        made = library.run([np.ones(shape, dtype) for shape, dtype in kinds])
+    return [array.shape for array in made]
+
+
+def _resize(content: bytes, given: dict[int, tuple[int, ...]], wanted: Sequence[int]) -> None:
+    """Write what `_shapes` returns, or the library's refusal, to standard output."""
+    _answer(lambda: _shapes(content, given, wanted))
+
+
+def _answer(question: Callable[[], dict[str, Any]]) -> None:
+    """Write an answer, or the library's refusal, to standard output."""
+    try:
+        answer = question()
+    # Of a damaged file, as in `_attempt`.
+    except Exception as error:
+        answer = {"refusal": next(iter(str(error).strip().splitlines()), type(error).__name__)}
+    sys.stdout.buffer.write(pickle.dumps(answer))
+
+
+def _main() -> None:
+    package, attempts = pickle.load(sys.stdin.buffer)
+    if package == "shapes":
+        _resize(*attempts)
+        return
+    if package == "outputs":
+        _answer(lambda: {"shapes": _output_shapes(*attempts)})
+        return
+    # Once, for all processes that follow.
+    importlib.import_module(_MODULES[package])
+    print(json.dumps([_apart(package, _CUT(**cut), given) for cut, given in attempts]))
+
+
+if __name__ == "__main__":
+    _main()

@@ -1,0 +1,125 @@
+"""ONNX models by the numbers of their values, and models of some operators of another."""
+
+import functools
+import hashlib
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from matloom.ir.attributes import Reference
+from matloom.kernels.interpreters import Cut
+
+__all__ = ["captured", "cut_model", "parsed", "value_numbers"]
+
+
+class _Bytes:
+    """A model file, equal to another of the same digest."""
+
+    def __init__(self, content: bytes) -> None:
+        self.content = content
+        self.digest = hashlib.sha256(content).digest()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Bytes) and self.digest == other.digest
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+
+@functools.lru_cache(maxsize=2)
+def _parsed(file: _Bytes) -> Any:
+    import onnx
+
+    model = onnx.ModelProto()
+    model.ParseFromString(file.content)
+    return model
+
+
+def parsed(content: bytes) -> Any:
+    """Return the ModelProto of a file's bytes, which nobody may change.
+
+    Raises
+    ------
+    ImportError
+        The package onnx is not installed.
+    google.protobuf.message.DecodeError
+        The bytes are no message.
+    """
+    return _parsed(_Bytes(content))
+
+
+def value_numbers(graph: Any) -> dict[str, int]:
+    """Return the numbers of a GraphProto's values by name: in order of their first appearance.
+
+    Inputs come first, then constants, then what operators make. Every copy of a model that has the
+    same inputs, constants and operators has the same numbers.
+    """
+    names = [value.name for value in graph.input]
+    names += [constant.name for constant in graph.initializer]
+    names += [constant.values.name for constant in graph.sparse_initializer]
+    names += [name for node in graph.node for name in node.output if name]
+    return {name: at for at, name in enumerate(dict.fromkeys(names))}
+
+
+def captured(node: Any) -> list[str]:
+    """Return the names of all values that a NodeProto reads, its branches' and bodies' too."""
+    names = [name for name in node.input if name]
+    for graph in _subgraphs(node):
+        made = {value.name for value in graph.input}
+        made.update(constant.name for constant in graph.initializer)
+        for inner in graph.node:
+            names += [name for name in captured(inner) if name not in made]
+            made.update(inner.output)
+        names += [value.name for value in graph.output if value.name not in made]
+    return list(dict.fromkeys(names))
+
+
+def _subgraphs(node: Any) -> Iterator[Any]:
+    for attribute in node.attribute:
+        if attribute.HasField("g"):
+            yield attribute.g
+        yield from attribute.graphs
+
+
+def cut_model(content: bytes, attributes: Reference) -> Cut:
+    """Return the model of a node's operators alone.
+
+    Raises
+    ------
+    ImportError
+        The package onnx is not installed.
+    """
+    model = parsed(content)
+    if not attributes.positions:
+        given = len({value.name for value in model.graph.input} - _constants(model.graph))
+        return Cut(content=content, arena=0, inputs=given, outputs=len(model.graph.output))
+    import onnx
+
+    cut = onnx.ModelProto()
+    cut.CopyFrom(model)
+    graph = cut.graph
+    names = list(value_numbers(model.graph))
+    nodes = [model.graph.node[at] for at in attributes.positions]
+    used = {name for node in nodes for name in captured(node)}
+    known = {value.name: value for value in (*model.graph.input, *model.graph.value_info)}
+    known.update({value.name: value for value in model.graph.output})
+    for field in ("node", "input", "output", "value_info", "initializer", "sparse_initializer"):
+        graph.ClearField(field)
+    graph.node.extend(nodes)
+    graph.input.extend(known[names[number]] for number in attributes.inputs)
+    graph.output.extend(known[names[number]] for number in attributes.outputs)
+    kept = [each for each in model.graph.initializer if each.name in used]
+    graph.initializer.extend(kept)
+    graph.sparse_initializer.extend(
+        each for each in model.graph.sparse_initializer if each.values.name in used
+    )
+    return Cut(
+        content=cut.SerializeToString(deterministic=True),
+        arena=0,
+        inputs=len(attributes.inputs),
+        outputs=len(attributes.outputs),
+    )
+
+
+def _constants(graph: Any) -> set[str]:
+    constants: Sequence[str] = [each.name for each in graph.initializer]
+    return {*constants, *(each.values.name for each in graph.sparse_initializer)}

@@ -1,0 +1,235 @@
+"""ONNX files: what is read from them, what runs them, and the sentence that each defect earns.
+
+Expected numbers are ONNX Runtime's.
+"""
+
+import random
+
+import numpy as np
+import pytest
+
+import matloom
+from matloom import frontend
+from matloom.errors import UserError
+from matloom.frontend.errors import ModelError
+from matloom.ir.attributes import Reference
+from matloom.kernels.interpreter import interpret
+from matloom.kernels.reference import InterpreterError
+
+onnx = pytest.importorskip("onnx", reason="onnx is not installed")
+onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+FLOAT, INT64, STRING = onnx.TensorProto.FLOAT, onnx.TensorProto.INT64, onnx.TensorProto.STRING
+helper = onnx.helper
+
+
+def value(name, shape, kind=FLOAT):
+    return helper.make_tensor_value_info(name, kind, shape)
+
+
+def model(nodes, inputs, outputs, constants=(), opset=17):
+    """Return the file of a graph; constants are arrays by name."""
+    tensors = [onnx.numpy_helper.from_array(array, name) for name, array in dict(constants).items()]
+    graph = helper.make_graph(nodes, "net", inputs, outputs, tensors)
+    imports = [helper.make_opsetid("", opset)]
+    return helper.make_model(graph, opset_imports=imports, ir_version=8)
+
+
+def convolution(batch="batch"):
+    """Return a convolution and a RELU whose batch has a name."""
+    weights = np.random.default_rng(0).standard_normal((3, 2, 3, 3)).astype(np.float32)
+    nodes = [
+        helper.make_node("Conv", ["x", "w"], ["c"], pads=[1, 1, 1, 1]),
+        helper.make_node("Relu", ["c"], ["y"]),
+    ]
+    inputs, outputs = [value("x", [batch, 2, 5, 4])], [value("y", [batch, 3, 5, 4])]
+    return model(nodes, inputs, outputs, {"w": weights})
+
+
+def runtime(content, given):
+    """Return what ONNX Runtime makes of a file."""
+    session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
+    return session.run(None, given)
+
+
+def numbers(shape):
+    return np.random.default_rng(1).standard_normal(shape).astype(np.float32)
+
+
+def test_a_network_of_floats_is_onnx_runtimes():
+    content = convolution().SerializeToString()
+    x = numbers((2, 2, 5, 4))
+    with matloom.load(content, device="model", config="nano", dims={"batch": 2}) as session:
+        found = session.run(x)
+    np.testing.assert_array_equal(found, runtime(content, {"x": x})[0])
+    layers = session.program.layers
+    assert [(layer.operator, layer.where) for layer in layers] == [
+        ("Conv", "host"),
+        ("Relu", "host"),
+    ]
+    assert "on ONNX Runtime" in layers[0].reason
+    assert layers[0].macs == 2 * 3 * 5 * 4 * 2 * 3 * 3
+
+
+@pytest.mark.parametrize(
+    ("shapes", "dims", "message", "hint"),
+    [
+        (
+            None,
+            None,
+            "input 'x' with the dimension 'batch', whose size is not known",
+            "--dim batch=1",
+        ),
+        (None, {"batc": 1}, "has no dimension 'batc', but 'batch'", "did you mean 'batch'"),
+        ({"z": (1,)}, None, "has no input 'z', but 'x'", ""),
+        ({"x": (1, 2, 5)}, None, r"input 'x' of shape \(batch, 2, 5, 4\), not \(1, 2, 5\)", ""),
+        ({"x": (1, 2, 6, 4)}, None, r"of shape \(batch, 2, 5, 4\), not \(1, 2, 6, 4\)", ""),
+        ({"x": (1, 2, 5, 4)}, {"batch": 2}, r"not \(1, 2, 5, 4\)", ""),
+        (None, {"batch": 0}, "size of 1 or more for 'batch', not 0", ""),
+    ],
+)
+def test_sizes_that_are_missing_or_do_not_fit(shapes, dims, message, hint):
+    with pytest.raises(ModelError, match=message) as caught:
+        frontend.load(convolution().SerializeToString(), shapes, dims)
+    assert hint in caught.value.hint
+
+
+def test_shapes_size_what_has_no_name():
+    content = convolution(None).SerializeToString()
+    with pytest.raises(ModelError, match="a dimension without name or size") as caught:
+        frontend.load(content)
+    assert "--shape x=N,2,5,4" in caught.value.hint
+    assert frontend.load(content, {"x": (3, 2, 5, 4)}).tensors[0].shape == (3, 2, 5, 4)
+
+
+def test_weights_in_another_file(tmp_path):
+    path = tmp_path / "net.onnx"
+    onnx.save(
+        convolution(1), path, save_as_external_data=True, location="net.data", size_threshold=0
+    )
+    x = numbers((1, 2, 5, 4))
+    graph = frontend.load(path)
+    found = interpret(graph, {graph.inputs[0]: x})[graph.outputs[0]]
+    np.testing.assert_array_equal(found, runtime(str(path), {"x": x})[0])
+    with pytest.raises(ModelError, match="keeps 'w' in another file, which bytes cannot name"):
+        frontend.load(path.read_bytes())
+    (tmp_path / "net.data").unlink()
+    with pytest.raises(ModelError, match="net keeps weights in other files, which cannot be read"):
+        frontend.load(path)
+
+
+def test_what_is_no_array():
+    text = model(
+        [helper.make_node("Identity", ["x"], ["y"])],
+        [value("x", [1], STRING)],
+        [value("y", [1], STRING)],
+    )
+    with pytest.raises(ModelError, match="input 'x' of type string, which NumPy does not have"):
+        frontend.load(text.SerializeToString())
+    several = helper.make_tensor_sequence_value_info("x", FLOAT, [1])
+    sequence = model(
+        [helper.make_node("SequenceLength", ["x"], ["y"])], [several], [value("y", [], INT64)]
+    )
+    with pytest.raises(ModelError, match="input 'x', which must be a tensor, not sequence"):
+        frontend.load(sequence.SerializeToString())
+
+
+def test_a_shape_that_only_a_run_tells():
+    nodes = [helper.make_node("NonZero", ["x"], ["places"])]
+    content = model(nodes, [value("x", [2, 3])], [value("places", [2, None], INT64)])
+    graph = frontend.load(content.SerializeToString())
+    x = np.array([[0, 1, 0], [2, 0, 3]], np.float32)
+    (found,) = (interpret(graph, {0: x})[number] for number in graph.outputs)
+    np.testing.assert_array_equal(found, np.nonzero(x))
+
+
+def test_an_input_put_out_again_and_an_output_twice():
+    nodes = [helper.make_node("Neg", ["x"], ["y"])]
+    content = model(
+        nodes, [value("x", [3])], [value("y", [3]), value("x", [3])]
+    ).SerializeToString()
+    x = numbers(3)
+    with matloom.load(content, device="model", config="nano") as session:
+        found = session.run({"x": x})
+    for name, array in zip(("y", "x"), runtime(content, {"x": x}), strict=True):
+        np.testing.assert_array_equal(found[name], array)
+
+
+def test_constants_among_the_inputs_are_no_inputs():
+    nodes = [helper.make_node("Add", ["x", "b"], ["y"])]
+    inputs = [value("x", [2]), value("b", [2])]
+    content = model(nodes, inputs, [value("y", [2])], {"b": np.ones(2, np.float32)})
+    graph = frontend.load(content.SerializeToString())
+    assert [graph.tensors[number].name for number in graph.inputs] == ["x"]
+
+
+def test_branches_see_what_is_outside():
+    branches = {
+        f"{name}_branch": helper.make_graph(
+            [helper.make_node(op, ["x"], ["r"])], name, [], [value("r", [2])]
+        )
+        for name, op in (("then", "Neg"), ("else", "Abs"))
+    }
+    nodes = [
+        helper.make_node("ReduceSum", ["x"], ["s"], keepdims=0),
+        helper.make_node("Greater", ["s", "zero"], ["c"]),
+        helper.make_node("If", ["c"], ["y"], **branches),
+    ]
+    content = model(
+        nodes, [value("x", [2])], [value("y", [2])], {"zero": np.float32(0).reshape(())}
+    )
+    graph = frontend.load(content.SerializeToString())
+    for x in ([1.0, 2.0], [-1.0, -2.0]):
+        array = np.array(x, np.float32)
+        found = interpret(graph, {graph.inputs[0]: array})[graph.outputs[0]]
+        np.testing.assert_array_equal(found, runtime(content.SerializeToString(), {"x": array})[0])
+
+
+def test_what_onnx_runtime_refuses_is_one_sentence():
+    content = model(
+        [helper.make_node("Unheard", ["x"], ["y"])], [value("x", [1])], [value("y", [1])]
+    )
+    with pytest.raises(
+        InterpreterError, match="Unheard must run on a reference interpreter"
+    ) as caught:
+        matloom.compile(content.SerializeToString(), "nano")
+    assert "\n" not in str(caught.value)
+    assert "[ONNXRuntimeError]" not in str(caught.value)
+
+
+def damaged(content, draw):
+    """Return a file with a few bytes that differ, or that ends early."""
+    data = bytearray(content)
+    if draw.random() < 0.2:
+        return bytes(data[: draw.randrange(len(data))])
+    for _ in range(draw.choice((1, 1, 2, 8))):
+        data[draw.randrange(len(data))] = draw.randrange(256)
+    return bytes(data)
+
+
+def read(content):
+    """Return the message of a file's refusal; None where it is read."""
+    try:
+        frontend.load(content)
+    except UserError as error:
+        return str(error)
+    return None
+
+
+@pytest.mark.parametrize(
+    "count", [300, pytest.param(20_000, marks=pytest.mark.slow)], ids=["few", "many"]
+)
+def test_damaged_files_earn_one_sentence(count):
+    content = convolution(1).SerializeToString()
+    draw = random.Random(0)
+    messages = [read(damaged(content, draw)) for _ in range(count)]
+    refused = [message for message in messages if message is not None]
+    assert len(refused) > count // 10
+    assert all("\n" not in message and len(message) < 400 for message in refused)
+
+
+def test_an_operator_that_only_onnx_runtime_has_is_a_reference():
+    graph = frontend.load(convolution(1).SerializeToString())
+    (node,) = graph.nodes
+    attributes = node.attributes_as(Reference)
+    assert attributes.operators == ("Conv", "Relu")
+    assert attributes.interpreters == ("onnxruntime",)

@@ -1,0 +1,58 @@
+"""Multipliers whose steps are ONNX Runtime's: sum by sum, and against the runtime itself."""
+
+import numpy as np
+import pytest
+
+from matloom.arch.numerics import Rounding, requantize
+from matloom.frontend.onnx.steps import fit_multipliers, requantised
+
+
+def results(sums, multiplier, shift):
+    return np.clip(requantize(sums, int(multiplier), int(shift), Rounding.SINGLE), -128, 127)
+
+
+def draw(seed, channels):
+    generator = np.random.default_rng(seed)
+    scale = np.exp(generator.uniform(np.log(1e-4), np.log(0.3), channels)).astype(np.float32)
+    reach = -generator.integers(2000, 60000, channels), generator.integers(2000, 60000, channels)
+    return scale, reach
+
+
+def test_every_sum_that_is_reached_is_rounded_as_there():
+    scale, reach = draw(0, 60)
+    found = fit_multipliers(scale, reach, (-128, 127))
+    proven = [at for at in range(60) if at not in found.unproven]
+    assert len(proven) > 50
+    for at in proven:
+        sums = np.arange(reach[0][at], reach[1][at] + 1)
+        wanted = np.clip(requantised(sums, scale[at]), -128, 127)
+        np.testing.assert_array_equal(results(sums, *found.data[:, at]), wanted)
+
+
+def test_another_multiplier_moves_a_step():
+    """The proof notices a multiplier that is too large by what moves one reachable sum."""
+    scale, reach = draw(1, 1)
+    (multiplier,), (shift,) = fit_multipliers(scale, reach, (-128, 127)).data
+    sums = np.arange(reach[0][0], reach[1][0] + 1)
+    wanted = np.clip(requantised(sums, scale[0]), -128, 127)
+    assert (results(sums, multiplier, shift) == wanted).all()
+    assert (results(sums, multiplier + 2**22, shift) != wanted).any()
+
+
+def test_halves_of_both_parities_cannot_be_proven():
+    """Half to even and half up differ in every second half."""
+    scale, reach = np.array([0.5], np.float32), (np.array([-100]), np.array([100]))
+    assert fit_multipliers(scale, reach, (-128, 127)).unproven == (0,)
+
+
+def test_halves_that_are_not_reached_do_not_matter():
+    scale, reach = np.array([0.5], np.float32), (np.array([0]), np.array([1]))
+    found = fit_multipliers(scale, reach, (-128, 127))
+    assert found.unproven == ()
+    np.testing.assert_array_equal(results(np.array([0, 1]), *found.data[:, 0]), [0, 0])
+
+
+@pytest.mark.parametrize("scale", [1.5, 1e-12])
+def test_scales_beyond_the_shifts(scale):
+    reach = np.array([-1000]), np.array([1000])
+    assert fit_multipliers(np.array([scale], np.float32), reach, (-128, 127)).unproven == (0,)
