@@ -74,6 +74,7 @@ def _refusal(sentence: str) -> str:
         "must be a tensor": "a sequence or an optional value",
         "inputs and outputs": "no inputs",
         "which ONNX Runtime refuses": "ONNX Runtime refuses the operator",
+        "failed in onnxruntime": "ONNX Runtime fails on the inputs",
     }
     return next((kind for part, kind in kinds.items() if part in sentence), sentence)
 
