@@ -40,7 +40,7 @@ from matloom.selfcheck.tile_commands import (
 __all__ = ["Tiles"]
 
 #: Layers of a command buffer of which a tile is run.
-_LAYERS = 8
+_LAYERS = 24
 
 #: Multiply-accumulates of the definitions that are computed, of all tiles together.
 _MOST_MACS = 150_000_000

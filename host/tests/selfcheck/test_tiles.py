@@ -16,7 +16,7 @@ from matloom.program.instruction_table import unpack_all
 from matloom.program.verdict import sentence
 from matloom.selfcheck import CheckError, check
 from matloom.selfcheck.tile_commands import chain, is_plain
-from matloom.testing.mobilenet import mobilenet
+from support.mobilenet import mobilenet
 
 
 @pytest.fixture(scope="module", params=["nano", "reference"])
