@@ -1,4 +1,4 @@
-"""How long networks take to compile: MobileNetV2's blocks, 10 to 160 layers, 48x48 to 224x224.
+"""Measures the time to compile MobileNetV2's blocks, 10 to 160 layers, 48x48 to 224x224.
 
     python bench/compile_time.py                   # all, into docs/results/compile_time.json
     python bench/compile_time.py --presets nano    # adds to the report, or replaces in it

@@ -1,4 +1,4 @@
-"""What notices defects of the compiler: mutants of the scheduler, made by rule, one at a time.
+"""Tries the compiler's checks on mutants of the scheduler, made by rule, one at a time.
 
     python bench/compiler_mutants.py                # into docs/results/compiler_mutants.json
     python bench/compiler_mutants.py --of-each 100  # all of them

@@ -1,4 +1,4 @@
-"""What each field of a configuration costs: `nano` synthesised with one field changed at a time.
+"""Measures the cost of each field of a configuration: `nano` with one field changed at a time.
 
     python bench/knobs.py                      # all, into docs/results/knobs.json
     python bench/knobs.py --only windows=0     # keeps the others of the report

@@ -2,7 +2,7 @@
 
     python bench/memories.py [--config nano] [--quick]
 
-Networks of the model collection, and the digits that come along, each compiled for the memory that
+Networks of the model collection, and the digits, each compiled for the memory that
 the simulator then has; first call and, where weights stay on chip, a later one. What other
 configurations measured stays in docs/results/memories.json.
 """

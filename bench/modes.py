@@ -1,4 +1,4 @@
-"""What each mode costs: an 8x8 array and its accumulators, placed and routed on an ECP5.
+"""Measures the cost of each mode: an 8x8 array with accumulators, routed on an ECP5.
 
     python bench/modes.py                            # all, into docs/results/modes.json
     python bench/modes.py --only i8xi8 i8xi8+bf16    # keeps the others of the report

@@ -36,7 +36,7 @@ class Campaign:
 
     @property
     def verdicts(self) -> dict[str, Any]:
-        """What is known of each mutant."""
+        """Record of a mutant."""
         mutants: dict[str, Any] = self.report["mutants"]
         return mutants
 

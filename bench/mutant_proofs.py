@@ -1,6 +1,6 @@
 """Tries the claims of `matloom_rtl.formal` on mutants of the chip's netlist.
 
-A claim holds a unit of the chip, elaborated anew, with some registers as ports more. Its Verilog is
+A claim elaborates a unit of the chip again, with some registers as further ports. Its Verilog is
 that of the chip but for numbers of names, so lines of one are found in the other, and of these the
 cell that a mutant changes: the one of the same type, lines and parameters. Where there is none, or
 not as many, a claim is not tried. Claims are prepared once for a chip.

@@ -12,7 +12,7 @@ bus rules and timestamps checked. Each has a process of its own with a limit: so
 loops that no simulator settles. Survivors are compared with the module as it was by Yosys'
 equivalence check (`equiv_induct`): what no input tells apart is no mutant. The others are put
 to the claims of `matloom_rtl.formal` about their unit, then to more streams. A report of another
-netlist is begun anew.
+netlist is begun again.
 """
 
 import argparse

@@ -1,10 +1,10 @@
-"""What networks lose in bf16, fp16 and i8xi4: how far they move, and the labelled accuracy.
+"""Measures the loss of networks in bf16, fp16 and i8xi4: differences, and labelled accuracy.
 
     python bench/precision.py                 # into docs/results/precision.json
     python bench/precision.py --only i8xi4    # or float; keeps the others of the report
 
 Float networks: weights that a file keeps in int8 are the numbers they stand for, in float32 too.
-Their labelled samples are those of the quantised network next to each, likewise.
+Their labelled samples are also those of the quantised network next to each.
 Everything runs on the functional model, which gives what the chip gives, bit for bit; cycles of
 the quantised networks are those of the chip's counters.
 """

@@ -1,4 +1,4 @@
-"""How cost grows: cycles against matrix size, bus width, memory latency and array size.
+"""Sweeps cycles over matrix size, bus width, memory latency and array size.
 
     python bench/sweeps.py                       # all, into docs/results/sweeps.json
     python bench/sweeps.py --only size latency   # without building other chips
@@ -34,7 +34,7 @@ ARRAYS = (4, 8, 16, 32)
 
 @dataclass(frozen=True, kw_only=True)
 class Point:
-    """What to measure: a network on a chip, with a memory of some latency."""
+    """Point of a sweep: a network on a chip, with a memory of some latency."""
 
     sweep: str
     value: int

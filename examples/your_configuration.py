@@ -1,4 +1,4 @@
-"""Describes an engine of one's own, runs the digits on it, and generates it.
+"""Describes an engine of your own, runs the digits on it, and generates it.
 
 python examples/your_configuration.py --output chip
 """

@@ -21,7 +21,7 @@ __all__ = ["Outcome", "run_tests"]
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What the tests made of a mutant.
+    """Outcome of a mutant under the tests.
 
     `verdict` is "killed", "survived", "timeout" (killed: its tests took too long) or "invalid": it
     cannot be turned into hardware, whatever the tests say. `by` is the test that failed, `reason`

@@ -1,4 +1,4 @@
-"""What operators are drawn from: tensors, scales at all ends of what a file may hold, arrays."""
+"""Tensors and arrays to draw operators from, with scales at all ends of what a file may hold."""
 
 import random
 from collections.abc import Sequence
@@ -145,7 +145,7 @@ def _random(
 def input_arrays(network: FileNetwork, seed: int, calls: int = 3) -> list[list[NDArray[Any]]]:
     """Return arrays for each call, in the order of the file's inputs.
 
-    The second call has the ends of the type and the zero point in place of most values.
+    The second call has the ends of the type and the zero point instead of most values.
     """
     noise = np.random.default_rng([seed, 2])
     found = []

@@ -33,7 +33,7 @@ class Case:
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """What became of a case: ``equal``, ``refused`` as by both interpreters, or a failure.
+    """Outcome of a case: ``equal``, ``refused`` as by both interpreters, or a failure.
 
     ``alone`` is what only Matloom runs: there is nothing to compare with.
 

@@ -1,4 +1,4 @@
-"""What tools write differently: each function changes one thing about a file, if it can."""
+"""Oddities of tools: each function changes one thing about a file, if it can."""
 
 import random
 from collections.abc import Callable

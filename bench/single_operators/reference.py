@@ -31,7 +31,7 @@ _Arrays = list[NDArray[Any]]
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """What a runtime made of a file: outputs of each call in order, or why there are none.
+    """Outcome of a file on a runtime: outputs of each call in order, or why there are none.
 
     `raw` says that it ended by an exception of no kind that is meant for users, or by a crash.
     """

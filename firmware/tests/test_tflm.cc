@@ -179,7 +179,7 @@ void TestRefusals() {
   EQUAL(Prepare(&one), kTfLiteError);
 }
 
-/* Variables stay from call to call, begin anew with Reset, and want the engine for themselves. */
+/* Variables stay from call to call, begin again with Reset, and want the engine for themselves. */
 void TestVariables() {
   static Interpreter one, other;
   matloom_program program;

@@ -1,4 +1,4 @@
-"""What running a network cost: cycles, utilisation, layers, stalls, host steps."""
+"""Cost of running a network: cycles, utilisation, layers, stalls, host steps."""
 
 import dataclasses
 import json

@@ -91,8 +91,8 @@ def load(
     Parameters
     ----------
     model:
-        A ``.tflite``, ``.onnx`` or ``.mloom`` file, its bytes, ``"digits"`` (the network that
-        comes along), a graph or a program.
+        A ``.tflite``, ``.onnx`` or ``.mloom`` file, its bytes, ``"digits"`` (comes with
+        Matloom), a graph or a program.
     device:
         A device by its name, as `open_device` takes it, or a driver that is open.
     config:

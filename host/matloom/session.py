@@ -107,7 +107,7 @@ class Session(RealNumbers):
             Names of tensors of the model file, or ``"all"`` for everything that an operator makes;
             the result is then a mapping of them. Device ``fast`` computes them by the operators'
             kernels. Other devices have a program compiled that stores them, once for each set of
-            names, which takes as long as the first compilation, and puts it into memory in place
+            names, which takes as long as the first compilation, and puts it into memory instead
             of the other; its cycles are then the report's.
 
         Errors
@@ -261,7 +261,7 @@ class Session(RealNumbers):
 
     @property
     def state(self) -> dict[str, Array]:
-        """What the network's variables hold, by name: a copy.
+        """The network's variables, by name: a copy.
 
         What opaque operators remember is not among them.
 

@@ -1,4 +1,4 @@
-"""What a session's variables hold: on the host, or in external memory next to its program."""
+"""A session's variables: on the host, or in external memory next to its program."""
 
 from collections.abc import Mapping
 

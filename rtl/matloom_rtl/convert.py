@@ -8,7 +8,7 @@ from amaranth.hdl import Fragment, Value
 from amaranth.hdl._ir import PortDirection
 from amaranth.lib.wiring import Component, In
 
-from matloom.arch.garbage import no_cycle_search
+from matloom.arch.garbage import gc_paused
 from matloom_rtl.reserved import rename_reserved
 
 __all__ = ["to_rtlil", "to_verilog", "units_of"]
@@ -22,7 +22,7 @@ def to_verilog(hardware: Component, name: str) -> tuple[str, dict[str, type]]:
 
     The top module has this name; no signal is called as a keyword.
     """
-    with no_cycle_search():
+    with gc_paused():
         fragment = Fragment.get(hardware, None)
         rename_reserved(fragment)
         text = verilog.convert(
@@ -54,5 +54,5 @@ def to_rtlil(hardware: Any, name: str, ports: Any = None) -> str:
 
     `ports` are a fragment's; a component has its own.
     """
-    with no_cycle_search():
+    with gc_paused():
         return rtlil.convert(hardware, name=name, ports=ports, emit_src=False)

@@ -8,7 +8,7 @@ __all__ = ["Interface", "Kind", "interfaces_of"]
 
 
 class Kind(enum.StrEnum):
-    """What an interface is; the values are those of the sidecar."""
+    """Kind of an interface; the values are those of the sidecar."""
 
     CLOCK = "clock"
     RESET = "reset"

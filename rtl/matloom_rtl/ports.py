@@ -158,7 +158,7 @@ def body_layout(opcode: Opcode, config: Config) -> data.StructLayout:
 
 
 class CommandSignature(wiring.Signature):
-    """What a unit shows the dispatcher, from the dispatcher's view.
+    """Status of a unit, as the dispatcher sees it.
 
     Members
     -------

@@ -1,4 +1,4 @@
-"""What surrounds the modules of the generated Verilog: for its readers, Vivado and Verilator."""
+"""Text around the modules of the generated Verilog: for readers, Vivado and Verilator."""
 
 import inspect
 import re

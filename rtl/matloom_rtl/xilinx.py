@@ -1,4 +1,4 @@
-"""What Vivado calls interfaces: for attributes in the Verilog and for IP-XACT."""
+"""Vivado's names of interfaces: for attributes in the Verilog and for IP-XACT."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field

@@ -165,7 +165,7 @@ TfLiteStatus Invoke(TfLiteContext* context, TfLiteNode* node) {
   return Fail("a run", result);
 }
 
-/* `MicroInterpreter::Reset`: variables begin anew with the next call. */
+/* `MicroInterpreter::Reset`: variables begin again with the next call. */
 void Reset(TfLiteContext*, void* buffer) {
   if (shared.attached == buffer) shared.attached = nullptr;
 }

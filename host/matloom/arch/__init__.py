@@ -1,1 +1,1 @@
-"""What hardware and software share: configuration, numbers, instructions, registers, bus rules."""
+"""Facts that hardware and software share: configuration, numbers, instructions, registers, bus."""

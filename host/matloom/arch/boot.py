@@ -14,7 +14,7 @@ BOOT_REPLY = b"MLB"
 
 
 class BootStatus(enum.IntEnum):
-    """What became of an image: last byte of an answer, a letter."""
+    """Result of sending an image: last byte of an answer, a letter."""
 
     READY = ord("R")
     OKAY = ord("K")

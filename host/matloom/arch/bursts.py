@@ -1,4 +1,4 @@
-"""How long the bursts of a transfer take: one after another, and so many on their way at a time."""
+"""Duration of a transfer's bursts: one after another, with a limited number on their way."""
 
 import itertools
 from collections.abc import Iterator

@@ -69,7 +69,7 @@ class Config:
     mac_modes:
         Number formats, ``<activation>x<weight>``; each instruction picks one.
     float_rows:
-        Reduction elements that a floating-point mode takes each cycle; of no account without one.
+        Reduction elements that a floating-point mode takes each cycle; irrelevant without one.
     weight_rows:
         Rows of weights written to the shadow registers each cycle.
     spad_bytes, spad_banks:
@@ -84,7 +84,7 @@ class Config:
         table lies in block RAM, two lanes in each, and takes 256 cycles to fill; 0: POST has none,
         and such operators run on the host.
     products:
-        1: POST multiplies bytes by accumulators, which is MUL of two tensors; 0 likewise.
+        1: POST multiplies bytes by accumulators, which is MUL of two tensors; 0: it does not.
     windows:
         1: EXEC slides windows of 3 x 3 taps, where rows and columns let it; 0: it does not, and
         depthwise layers take a step for each tap.
@@ -298,7 +298,7 @@ class Config:
 
     @property
     def weight_boundary(self) -> int:
-        """What an address of the wide port is a multiple of: its bytes, where a power of two."""
+        """Alignment of addresses at the wide port: its bytes, where a power of two."""
         return self.weight_bytes & -self.weight_bytes
 
     @property

@@ -1,4 +1,4 @@
-"""Names of configurations, for people: what `--config` takes, in place of a digest."""
+"""Names of configurations, for people: what `--config` takes, instead of a digest."""
 
 import dataclasses
 

@@ -34,7 +34,7 @@ TIMESTAMPS_OFFSET = 0x400
 
 
 class Access(enum.Enum):
-    """How software may use a register; `W1C` bits clear where a one is written."""
+    """Access rights of a register; `W1C` bits clear where a one is written."""
 
     R = "r"
     RW = "rw"

@@ -1,4 +1,4 @@
-"""Where extents end, as functions made of their terms."""
+"""Ends of extents, as functions made of their terms."""
 
 from collections.abc import Callable
 from functools import cache

@@ -42,7 +42,7 @@ class FloatFormat:
 
     @property
     def bias(self) -> int:
-        """What the exponent of 1.0 is stored as."""
+        """Bias of the exponent: the stored exponent of 1.0."""
         return (1 << (self.exponent_bits - 1)) - 1
 
     @property

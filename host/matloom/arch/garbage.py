@@ -4,11 +4,11 @@ import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-__all__ = ["no_cycle_search"]
+__all__ = ["gc_paused"]
 
 
 @contextmanager
-def no_cycle_search() -> Iterator[None]:
+def gc_paused() -> Iterator[None]:
     """Leave garbage to the counts of references; afterwards all is as it was.
 
     A large network has a million of live objects, over which the collector goes again and again;

@@ -56,7 +56,7 @@ class Instruction:
 
 
 class _Bits(NamedTuple):
-    """Where a field lies in the word of its instruction, and the values that its bits hold."""
+    """Position of a field in the word of its instruction, and the values that its bits hold."""
 
     position: int
     mask: int
@@ -121,7 +121,7 @@ def unpack(data: bytes, offset: int = 0) -> tuple[Instruction, int]:
 
 
 class _Legal(NamedTuple):
-    """What a field may hold in a configuration."""
+    """Values that a field may hold in a configuration."""
 
     item: Field
     exists: bool

@@ -85,14 +85,14 @@ WRITABLE_REGIONS = (Region.OUTPUT, Region.ARENA)
 
 
 class Source(enum.IntEnum):
-    """Where POST takes its values: accumulators, or int8 bytes of the scratchpad."""
+    """Source of POST's values: accumulators, or int8 bytes of the scratchpad."""
 
     ACC = 0
     SPAD = 1
 
 
 class Destination(enum.IntEnum):
-    """Where POST puts its results: int8 bytes, or 32-bit sums set or added to."""
+    """Destination of POST's results: int8 bytes, or 32-bit sums set or added to."""
 
     SPAD = 0
     ACC_SET = 1
@@ -100,7 +100,7 @@ class Destination(enum.IntEnum):
 
 
 class Table(enum.IntEnum):
-    """What POST does with the table: nothing, replace each byte by its entry, or fill it."""
+    """Use of the table by POST: none, replace each byte by its entry, or fill it."""
 
     NONE = 0
     LOOK_UP = 1
@@ -108,7 +108,7 @@ class Table(enum.IntEnum):
 
 
 class AddressSpace(enum.IntEnum):
-    """What an `Extent` lies in; capacities are in bytes, for ACC in entries."""
+    """Memory of an `Extent`; capacities are in bytes, for ACC in entries."""
 
     SPAD = 0
     ACC = 1
@@ -351,7 +351,7 @@ _EXEC = (
         bits=20,
         span="spad_size_bits",
         low=1,
-        doc="bytes of an input row; others likewise",
+        doc="bytes of an input row; other rows are equally long",
     ),
     Field(name="first_row", bits=14, signed=True, doc="input row of output (0, 0), tap (0, 0)"),
     Field(
@@ -419,7 +419,7 @@ _EXEC = (
         bits=1,
         doc="1: the vectors of a window are blocks of 2 x 2 positions, `4 * columns` bytes; one "
         "that is not in its row as a whole is padding; all addresses and steps of the input are "
-        "multiples of `weight_boundary`, and `blocks` is 1; of no account without `window`",
+        "multiples of `weight_boundary`, and `blocks` is 1; irrelevant without `window`",
         plain=True,
         needs="has_paired_windows",
     ),
@@ -488,7 +488,7 @@ _POST = (
     ),
     Field(name="rounding", bits=3, doc="the rounding rule", choices="roundings"),
     Field(name="channel_bias", bits=1, doc="1: `bias` for each channel from the parameters"),
-    Field(name="channel_scale", bits=1, doc="1: `multiplier` and `shift` likewise"),
+    Field(name="channel_scale", bits=1, doc="1: `multiplier` and `shift`, too"),
     Field(
         name="pre_shift",
         bits=5,
@@ -502,7 +502,7 @@ _POST = (
         doc="added first, for all channels; under FLOAT an fp32 pattern",
     ),
     Field(name="multiplier", bits=32, low=0, high=2**31 - 1, doc="Q0.31, for all channels"),
-    Field(name="shift", bits=8, signed=True, low=-31, high=30, doc="power of two, likewise"),
+    Field(name="shift", bits=8, signed=True, low=-31, high=30, doc="power of two of the scale"),
     Field(name="output_zero", bits=8, signed=True, doc="zero point added to byte results"),
     Field(
         name="clamp_low",
@@ -510,7 +510,7 @@ _POST = (
         signed=True,
         doc="smallest byte result; under FLOAT the pattern of the smallest result in fp8_e5m2",
     ),
-    Field(name="clamp_high", bits=8, signed=True, doc="largest result, likewise"),
+    Field(name="clamp_high", bits=8, signed=True, doc="largest result"),
     Field(name="width", bits=12, low=1, doc="positions in a row"),
     Field(name="height", bits=12, low=1, doc="rows"),
     Field(name="oc_blocks", bits=12, low=1, doc="blocks of `columns` channels"),
@@ -582,7 +582,7 @@ _POST = (
     Field(
         name="high_byte",
         bits=8,
-        doc="of words, the lower byte of the largest result, likewise",
+        doc="of words, the lower byte of the largest result",
         needs="has_words",
     ),
 )

@@ -62,7 +62,7 @@ CRC_RESIDUE = 0xDEBB_20E3
 
 
 class Request(enum.IntEnum):
-    """What a request asks for: low four bits of its first byte. The high four count attempts."""
+    """Kind of a request: low four bits of its first byte. The high four count attempts."""
 
     READ_REGISTERS = 0
     WRITE_REGISTERS = 1
@@ -73,7 +73,7 @@ class Request(enum.IntEnum):
 
 
 class Status(enum.IntEnum):
-    """What became of a request."""
+    """Result of a request."""
 
     OKAY = 0
     BAD_FRAME = 1

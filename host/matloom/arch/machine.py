@@ -243,7 +243,7 @@ class Machine:
         return self._transfer(values, self._reads)
 
     def store_cycles(self, values: dict[str, int]) -> tuple[int, int]:
-        """Return the cycles of a STORE's beats, likewise."""
+        """Return the cycles that a STORE's beats take on the bus."""
         return self._transfer(values, self._writes)
 
     @cached_property

@@ -35,7 +35,7 @@ __all__ = [
 
 
 class Rounding(enum.IntEnum):
-    """How a product of accumulator and multiplier becomes an integer again.
+    """Rule by which a product of accumulator and multiplier becomes an integer again.
 
     ``DOUBLE``
         gemmlowp's saturating rounding doubling high multiply, then a rounding divide by a power

@@ -236,7 +236,7 @@ SECTIONS = (
     Section(
         tag=6,
         name="floats",
-        doc="Values of lists of numbers, likewise.",
+        doc="Values of lists of floating-point numbers.",
         fields=(Field(name="value", type="f64", doc="a number"),),
     ),
     Section(
@@ -248,7 +248,7 @@ SECTIONS = (
             _u32("dtype", "type of its elements", choices=DTYPES),
             _range("shape", "lengths of its axes", "integers", _MOST_AXES),
             _f64("scale", "of its integers, where `quantised`", 0.0, 3.5e38),
-            _i32("zero_point", "likewise", -(1 << 16), 1 << 16),
+            _i32("zero_point", "of its integers, where `quantised`", -(1 << 16), 1 << 16),
             _u32("quantised", "1: it has one scale and zero point", high=1),
         ),
     ),
@@ -395,7 +395,7 @@ SECTIONS = (
         most=1,
         fields=(
             _u32("bytes_numerator", "of the bytes a cycle", 1, 1 << 13),
-            _u32("bytes_denominator", "likewise", 1, 1 << 8),
+            _u32("bytes_denominator", "of the bytes a cycle", 1, 1 << 8),
             _u32("read_latency", "cycles from an address to its first beat", 1, 1 << 12),
             _u32("write_latency", "cycles from a last beat to its response", 1, 1 << 12),
             _u32("outstanding", "bursts on their way, each direction", 1, 64),
@@ -427,14 +427,14 @@ SECTIONS = (
         least=1,
         fields=(
             _u32("tensor", "its number"),
-            _text("name", "what users see in place of the tensor's"),
+            _text("name", "what users see instead of the tensor's"),
         ),
     ),
 )
 
 
 class Kind(enum.IntEnum):
-    """How the values of an attribute are kept."""
+    """Encoding of an attribute's values."""
 
     NONE = 0
     BOOLEAN = 1

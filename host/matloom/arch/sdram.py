@@ -1,6 +1,6 @@
 """SDRAM chips of boards: geometry and timing, and the cycles they take at a clock.
 
-Of most parts the data sheet was not at hand: `source` says what each figure comes from.
+The data sheets of most parts were not available: `source` says what each figure comes from.
 """
 
 import dataclasses

@@ -22,7 +22,7 @@ class Delay:
 
 @dataclass(frozen=True, kw_only=True)
 class SdramTiming:
-    """What an SDRAM demands at one clock, in cycles; from command to command unless said.
+    """Timing of an SDRAM at one clock, in cycles; from command to command unless said.
 
     `read_precharge` and `write_precharge` count from the last column of a burst on: a READ of n
     columns may be followed by PRECHARGE of its bank after n - 1 + `read_precharge` cycles.

@@ -67,7 +67,7 @@ def evaluate(
     """Measure the accuracy of NET on labelled samples.
 
     The metric with its 95 % interval, a table of classes, and cycles a sample. Device fast takes
-    the operators' kernels in place of the program, and predicted cycles.
+    the operators' kernels instead of the program, and predicted cycles.
     """
     from matloom.tools.arrays import read_arrays, read_single
     from matloom.tools.evaluate import evaluate as measure

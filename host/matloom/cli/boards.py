@@ -13,7 +13,7 @@ from matloom.errors import UserError
 
 
 def _list_boards(context: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
-    """Print the boards that come along, and end."""
+    """Print the boards that come with Matloom, and exit."""
     if not wanted or context.resilient_parsing:
         return
     from matloom_rtl.board.definition import board_names, load_board
@@ -27,7 +27,7 @@ def _list_boards(context: click.Context, _parameter: click.Parameter, wanted: bo
 
 
 _SOC = click.option(
-    "--soc", is_flag=True, help="A processor in place of the host link (docs/soc.md)."
+    "--soc", is_flag=True, help="A processor instead of the host link (docs/soc.md)."
 )
 _CPU = click.option(
     "--cpu", metavar="NAME", help="The processor of --soc: default, or the smaller lite."

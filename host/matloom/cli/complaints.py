@@ -1,4 +1,4 @@
-"""How an error is told on the command line: what happened, then what to do."""
+"""Errors on the command line: what happened, then what to do."""
 
 import errno
 import warnings
@@ -35,7 +35,7 @@ def show_warning(
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
-    """Tell a warning as an error is told, in place of `warnings.showwarning`.
+    """Print a warning like an error, instead of `warnings.showwarning`.
 
     One of a library's keeps the form that Python has for it, with the place.
     """

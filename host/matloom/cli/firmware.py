@@ -28,7 +28,7 @@ from matloom.cli.programs import program_of
     help="Folder; made where there is none.",
 )
 @click.option("--name", help="Of the network in C; else made of the file's.")
-@click.option("--board", help="The engine of a board of `matloom build`, in place of --config.")
+@click.option("--board", help="The engine of a board of `matloom build`, instead of --config.")
 @CONFIG
 @MEMORY
 def firmware(
@@ -44,7 +44,7 @@ def firmware(
     The folder is a library for CMake, ESP-IDF, the Pico SDK, Arduino, PlatformIO and Zephyr; its
     README says how. With NET it has a host test and a sketch, too. Call it again for another
     network in the same folder. Without NET it is the driver alone. NET is a .tflite file, a
-    .mloom file, or digits, the network that comes along.
+    .mloom file, or digits, the network that comes with Matloom.
     """
     from matloom.tools.c_names import network_name, require_network_name
     from matloom.tools.firmware_project import network_files, project_files, write_files

@@ -46,7 +46,7 @@ _REPORT = click.option(
     "tensors",
     multiple=True,
     metavar="NAME|all",
-    help="A tensor inside the network in place of its outputs; again for others, all for every "
+    help="A tensor inside the network instead of its outputs; again for others, all for every "
     "one. Devices but fast compile a program that stores them.",
 )
 @target

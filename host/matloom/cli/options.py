@@ -68,7 +68,7 @@ MEMORY = click.option(
 
 @dataclass(frozen=True, kw_only=True)
 class Compilation:
-    """How a network is compiled, as the options of that name say."""
+    """Options of a compilation, named as on the command line."""
 
     config: str = "reference"
     precision: tuple[str, ...] = ()
@@ -80,7 +80,7 @@ class Compilation:
 
 @dataclass(frozen=True, kw_only=True)
 class Target:
-    """What a network runs on, and how it is watched."""
+    """Device that a network runs on, and how it is watched."""
 
     device: str
     waves: Path | None
@@ -91,7 +91,7 @@ class Target:
 
 @dataclass(frozen=True, kw_only=True)
 class Given:
-    """What a network is run on: an .npz file, or random arrays of a seed."""
+    """Inputs of a run: an .npz file, or random arrays of a seed."""
 
     source: str
     seed: int
@@ -111,7 +111,7 @@ class Given:
 
 @dataclass(frozen=True, kw_only=True)
 class Routing:
-    """How a chip is placed and routed, as the options of that name say."""
+    """Options of placement and routing, named as on the command line."""
 
     freq: float | None
     seed: int
@@ -218,7 +218,7 @@ def given(*, default: str | None = None, required: bool = False) -> Callable[[An
 #: A decorator for the options of a `Target`, the argument `target`.
 target = _together("target", Target, tuple(item.name for item in fields(Target)))
 
-#: Likewise of a `Routing`.
+#: The same for a `Routing`.
 routing = _together("routing", Routing, tuple(item.name for item in fields(Routing)))
 
 

@@ -1,4 +1,4 @@
-"""Where verbs write: checked before they work, not after."""
+"""Output paths of verbs: checked before the work, not after it."""
 
 import os
 from pathlib import Path

@@ -24,7 +24,7 @@ from matloom.program import (
     VariableInfo,
 )
 from matloom.select.partition import HostRun
-from matloom.select.stage import ArrayStage, Stage
+from matloom.select.stage import Stage
 
 __all__ = ["assemble"]
 
@@ -73,12 +73,12 @@ def _spent(timestamps: tuple[int, ...], completions: dict[int, int]) -> list[int
 
 def _mode(stages: tuple[Stage, ...]) -> str:
     """Return the mode of the products of an operator."""
-    modes = {stage.mode for stage in stages if isinstance(stage, ArrayStage) and stage.macs}
+    modes = {mode for stage in stages for mode in stage.used_modes}
     return ", ".join(sorted(modes))
 
 
 class _Assembly:
-    """What grows while steps are added, one after another."""
+    """State of the assembly while steps are added, one after another."""
 
     def __init__(self, scheduled: ScheduledNetwork, job: Job):
         self.scheduled, self.job = scheduled, job

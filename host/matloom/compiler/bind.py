@@ -43,7 +43,7 @@ def binding(rewritten: Rewritten, number: int, place: Place) -> Binding:
 
 @dataclass
 class _Binder:
-    """What grows from run to run: the regions, and the number of operators with a timestamp."""
+    """State from run to run: the regions, and the number of operators with a timestamp."""
 
     rewritten: Rewritten
     job: Job

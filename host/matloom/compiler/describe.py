@@ -1,4 +1,4 @@
-"""What the phases make, as text: what `matloom compile NET --stop-after PHASE` prints.
+"""Text of what phases make, as `matloom compile NET --stop-after PHASE` prints it.
 
 `schedule` is one phase: a candidate of its search goes through all its steps before it is compared.
 The steps of the candidate that was chosen can be looked at one by one.

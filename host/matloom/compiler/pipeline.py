@@ -22,7 +22,7 @@ from typing import Any
 
 from matloom import frontend
 from matloom.arch.config import Config
-from matloom.arch.garbage import no_cycle_search
+from matloom.arch.garbage import gc_paused
 from matloom.compiler.assemble import assemble
 from matloom.compiler.bind import bind
 from matloom.compiler.formats import choose_formats, left_to_the_host, of_engine_alone
@@ -123,7 +123,7 @@ def run_phases(source: str | Path | Graph, job: Job, last: str = PHASES[-1].name
     CompileError
         Where nothing is left to try.
     """
-    with no_cycle_search():
+    with gc_paused():
         return _run_phases(source, job, last)
 
 

@@ -1,4 +1,4 @@
-"""What is tried next where a network does not fit the engine."""
+"""Next attempts where a network does not fit the engine."""
 
 from collections.abc import Iterator
 from dataclasses import replace

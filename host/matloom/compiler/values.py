@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 from matloom.arch.config import Config
-from matloom.arch.garbage import no_cycle_search
+from matloom.arch.garbage import gc_paused
 from matloom.arch.machine import Machine
 from matloom.ir.graph import Graph
 from matloom.meaning import MeaningError, check_meaning
@@ -31,7 +31,7 @@ __all__ = [
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """What a compilation is asked for, and what it has learnt from tries that failed.
+    """Request of a compilation, and what failed attempts have taught.
 
     Members
     -------
@@ -215,7 +215,7 @@ class Compiled:
 
         Raises `CheckError` where one of them fails.
         """
-        with no_cycle_search():
+        with gc_paused():
             verdict = check_program(self.program, self.graph, self.numbers, mode=mode, seed=seed)
             if mode == "none":
                 return verdict

@@ -20,7 +20,7 @@ _FORMAT = 1
 
 
 class Coverage:
-    """How often each declared point of a configuration was reached.
+    """Counts of how often each declared point of a configuration was reached.
 
     Members
     -------

@@ -13,7 +13,7 @@ __all__ = ["Event", "Flight", "follow"]
 
 @dataclass(frozen=True, kw_only=True)
 class Event:
-    """What the control unit did in a cycle: one bit for each of `UNITS`."""
+    """Events of the control unit in a cycle: one bit for each of `UNITS`."""
 
     cycle: int
     done: int = 0
@@ -22,7 +22,7 @@ class Event:
 
 @dataclass(frozen=True, kw_only=True)
 class Flight:
-    """What came of a command buffer.
+    """Outcome of a command buffer.
 
     Members
     -------

@@ -167,7 +167,7 @@ def _no_account(variant: Variant, name: str) -> str | None:
     for other, (low, high) in account(variant.opcode, name).items():
         value = variant.fixed.get(other)
         if value is not None and not (low <= value and (high is None or value <= high)):
-            return f"of no account where {other} is {value}"
+            return f"irrelevant where {other} is {value}"
     return None
 
 
@@ -176,7 +176,7 @@ def _needed(variant: Variant, name: str) -> dict[str, int]:
 
 
 def _least_with(variant: Variant, name: str, config: Config) -> dict[str, int]:
-    """Return the smallest instruction in which a field is of account."""
+    """Return the smallest instruction in which a field matters."""
     return {**least(variant, config), **_needed(variant, name)}
 
 
@@ -235,7 +235,7 @@ def _declare_bases(
     for base in bases(variant.opcode):
         subject = f"{variant.name}: {base}"
         if base not in found:
-            excluded[subject] = "of no account in this mode"
+            excluded[subject] = "irrelevant in this mode"
             continue
         memory, flags = found[base]
         fixed = {**variant.fixed, **flags}

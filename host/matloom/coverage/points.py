@@ -78,7 +78,7 @@ def fields_reached(
 
 
 def _counts(opcode: Opcode, name: str, values: Mapping[str, int]) -> bool:
-    """Return whether a field is of account in an instruction."""
+    """Return whether a field matters in an instruction."""
     return all(
         low <= values.get(other, 0) and (high is None or values.get(other, 0) <= high)
         for other, (low, high) in account(opcode, name).items()

@@ -1,4 +1,4 @@
-"""How much of each memory an instruction touches from its base addresses on."""
+"""Bytes of each memory that an instruction touches from its base addresses on."""
 
 import functools
 from collections.abc import Callable, Mapping

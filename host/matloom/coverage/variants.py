@@ -1,4 +1,4 @@
-"""The modes of each opcode, and which fields are of account in an instruction."""
+"""The modes of each opcode, and which fields matter in an instruction."""
 
 import functools
 from collections.abc import Mapping
@@ -37,7 +37,7 @@ __all__ = [
 _Range = tuple[int, int | None]
 _SET, _UNSET, _SEVERAL = (1, 1), (0, 0), (2, None)
 
-#: Where a field is of account: the values that other fields have then.
+#: Where a field matters: the values that other fields have then.
 _ACCOUNT: dict[Opcode, dict[str, dict[str, _Range]]] = {
     Opcode.LOAD: {
         "fill_value": {"fill": _SET},
@@ -75,7 +75,7 @@ _ACCOUNT: dict[Opcode, dict[str, dict[str, _Range]]] = {
 }
 
 
-#: What is of account with fields that must be 0 under FLOAT.
+#: What matters with fields that must be 0 under FLOAT.
 _OF_BYTES = ("low_byte", "high_byte", "factor_zero")
 
 
@@ -109,7 +109,7 @@ def bases(opcode: Opcode) -> tuple[str, ...]:
 
 
 def account(opcode: Opcode, name: str) -> Mapping[str, _Range]:
-    """Return the ranges that other fields have where a field is of account."""
+    """Return the ranges that other fields have where a field matters."""
     return _ACCOUNT[opcode].get(name, {})
 
 
@@ -124,7 +124,7 @@ def _load(values: Mapping[str, int], config: Config) -> str:
 
 
 def _exec(values: Mapping[str, int]) -> str:
-    """Return the mode of an EXEC; `paired` is of no account without a window."""
+    """Return the mode of an EXEC; `paired` is irrelevant without a window."""
     paired = _flags(values, "paired") if values.get("window") else ""
     return MAC_MODES[values.get("mode", 0)] + _flags(values, "maximum", "window") + paired
 
@@ -255,6 +255,6 @@ def one_value(variant: Variant, item: Field, config: Config) -> str | None:
     if fixed.get("rounding") == Rounding.FLOAT and item.name in ("words", *BYTES_ONLY):
         return "must be 0 under FLOAT"
     if fixed.get("rounding") == Rounding.FLOAT and item.name in _OF_BYTES:
-        return "of no account under FLOAT"
+        return "irrelevant under FLOAT"
     low, high = item.limits(config)
     return f"has one legal value, {low}" if low == high else None

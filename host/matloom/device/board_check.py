@@ -20,7 +20,7 @@ _PIECES = 512
 
 @dataclass(frozen=True, kw_only=True)
 class MemoryCheck:
-    """What was written and read back.
+    """Result of writing memory and reading it back.
 
     Members
     -------
@@ -43,7 +43,7 @@ class MemoryCheck:
 
     @property
     def summary(self) -> str:
-        """What was done, as a line."""
+        """The result as a line of text."""
         verdict = "right" if self.right else "wrong"
         return (
             f"memory: {self.tested} bytes written and read twice, {verdict}, {self.seconds:.1f} s"

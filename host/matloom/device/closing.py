@@ -31,7 +31,7 @@ class _Stop:
 
 
 class Closing:
-    """What is called by one thread at a time, and closed by any of them at any time.
+    """Object that one thread at a time calls, and any thread may close at any time.
 
     Closing never waits for more than a call needs to notice it: transports that are `Stoppable`
     look several times a second. The resource is closed when no call uses it, by the thread that

@@ -24,7 +24,7 @@ _BUSY, _DONE, _FAULT, _RESETTING = 1, 2, 4, 8
 
 @dataclass(frozen=True, kw_only=True)
 class Counters:
-    """What one run cost: counters by name, and the completion cycle of each timestamp used."""
+    """Cost of a run: counters by name, and the completion cycle of each timestamp used."""
 
     values: dict[str, int]
     timestamps: dict[int, int]
@@ -36,7 +36,7 @@ class Counters:
 
 
 class Owner(Protocol):
-    """Who has regions in external memory."""
+    """Owner of regions in external memory."""
 
     def leave(self) -> None:
         """Take out what must not be lost: other regions are about to be there."""

@@ -1,4 +1,4 @@
-"""What can go wrong on a device."""
+"""Errors of devices."""
 
 from matloom.arch.bus_rules import broken_rule
 from matloom.arch.csr import Fault

@@ -26,7 +26,7 @@ _ATTEMPTS = 16
 
 @dataclass(frozen=True, kw_only=True)
 class Hello:
-    """Who is at the other end; the members are those of `matloom.arch.link.HELLO`."""
+    """Identity of the other end; the members are those of `matloom.arch.link.HELLO`."""
 
     identity: int
     clock_hz: int

@@ -1,4 +1,4 @@
-"""What calls over a host link cost on its line."""
+"""Cost of calls over a host link on its line."""
 
 from dataclasses import dataclass, replace
 
@@ -44,7 +44,7 @@ class LineCost:
 
     @property
     def line_seconds(self) -> float:
-        """What the line is busy for at least: it carries both ways at a time."""
+        """Least time for which the line is busy: it carries both ways at a time."""
         return max(self.sent, self.received) * _BITS / self.baud
 
     def __str__(self) -> str:

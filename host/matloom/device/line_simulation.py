@@ -38,7 +38,7 @@ _NAMED_BAUD = 115_200
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """What a simulator is built from.
+    """Sources and options of a simulator.
 
     Members
     -------
@@ -55,7 +55,7 @@ class Source:
     options:
         For Verilator.
     initialised:
-        Registers begin as the text says; else with anything, after the text is written anew.
+        Registers begin as the text says; else with anything, after the text is written again.
     """
 
     top: str

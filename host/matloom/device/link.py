@@ -157,7 +157,7 @@ class Link:
         return answers
 
     def _resume(self) -> None:
-        """Begin a session anew after an error, with the same device in the same state."""
+        """Begin a session again after an error, with the same device in the same state."""
         if not self._session and not self._restarted:
             self._restarted = bool(self.hello().fresh)
         if self._restarted:

@@ -57,7 +57,7 @@ class LinkTransport:
 
     @property
     def line_cost(self) -> LineCost:
-        """What all calls have cost on the line, the first hello, too."""
+        """Cost of all calls on the line so far, the first hello included."""
         return self._link.cost
 
     def read32(self, address: int) -> int:

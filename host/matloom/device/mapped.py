@@ -73,7 +73,7 @@ class MappedTransport:
     root:
         Where ``dev`` and ``sys`` are.
     interrupt:
-        In place of that of the registers' device.
+        Instead of that of the registers' device.
 
     Errors
     ------

@@ -96,7 +96,7 @@ class SimulatedBoard(LineSimulation):
     optimise, on_line:
         As those of `matloom.device.linked.LinkedChip`.
     cpu:
-        A processor in place of the host link, one of `matloom_rtl.soc.cpu.CPUS`: its boot ROM
+        A processor instead of the host link, one of `matloom_rtl.soc.cpu.CPUS`: its boot ROM
         waits for an image.
     sdram:
         Cycles of the SDRAM's rules other than those of its part, by the names of `SdramTiming`.
@@ -148,16 +148,16 @@ class SimulatedBoard(LineSimulation):
         return function(ctypes.c_void_p(self._handle), *arguments)
 
     def restart_after(self, cycles: int) -> None:
-        """Let the board start anew after so many cycles, 1 or more, with a byte on the line.
+        """Let the board start again after so many cycles, 1 or more, with a byte on the line.
 
-        The FPGA is configured anew and its SDRAM forgets; what is on the line stays there, as
+        The FPGA is configured again and its SDRAM forgets; what is on the line stays there, as
         where a bridge on USB has its own power.
         """
         self._call("restart_after", None, ctypes.c_uint32(cycles))
 
     @property
     def starts(self) -> int:
-        """How often the board has started."""
+        """Number of times that the board has started."""
         return int(self._call("starts", ctypes.c_uint32))
 
     @property

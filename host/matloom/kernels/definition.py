@@ -1,4 +1,4 @@
-"""What a graph means, tensor by tensor, from the operators' NumPy definitions alone."""
+"""Definition of a graph, tensor by tensor, from the operators' NumPy kernels alone."""
 
 from collections.abc import Mapping, Sequence
 

@@ -50,7 +50,7 @@ def carried(graph: Graph, results: Mapping[int, Array]) -> dict[int, Array]:
 
 
 def interpret(graph: Graph, inputs: Mapping[int, Array], *, keep: bool = False) -> dict[int, Array]:
-    """Return all that leaves the graph, by tensor number, for its inputs, likewise.
+    """Return the outputs of the graph for its inputs, both by tensor number.
 
     It has no memory: variables enter among the inputs and leave among the results (`carried`).
 

@@ -76,7 +76,7 @@ def _by_name(
 
 
 class RealNumbers:
-    """What a session does with real numbers; it has a program, and holds a device."""
+    """Real-number methods of a session; it has a program, and holds a device."""
 
     program: Program
 

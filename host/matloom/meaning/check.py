@@ -25,7 +25,7 @@ __all__ = ["Observer", "check_meaning"]
 
 
 class Observer(Protocol):
-    """What follows a proof, command buffer by command buffer (`selfcheck.tiles`)."""
+    """Follower of a proof, command buffer by command buffer (`selfcheck.tiles`)."""
 
     def begin(self, bytes_of: Mapping[int, Integers | None]) -> None:
         """Hear that the proof begins, again or for the first time; what stands for each tensor."""

@@ -1,4 +1,4 @@
-"""What the definition of an operator over probes is told, and how it reads and writes elements."""
+"""Context of an operator's definition over probes: attributes, elements to read and write."""
 
 from dataclasses import dataclass
 from typing import Any

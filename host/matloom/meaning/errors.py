@@ -1,4 +1,4 @@
-"""What the check of meaning raises."""
+"""Errors of the check of meaning."""
 
 __all__ = ["MeaningError"]
 

@@ -1,4 +1,4 @@
-"""What each tensor of a network must hold: the operators' definitions over probes."""
+"""Expected contents of each tensor of a network: the operators' definitions over probes."""
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field

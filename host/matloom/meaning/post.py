@@ -145,7 +145,7 @@ def _fill(state: State, fields: _Fields, results: Integers) -> None:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Parameters:
-    """What differs by channel, (channels,); None where one number is for all."""
+    """Parameters that differ by channel, (channels,); None where one number is for all."""
 
     bias: Integers | None = None
     multiplier: Integers | None = None

@@ -1,4 +1,4 @@
-"""What the engine's memories hold while a program's meaning is checked."""
+"""Contents of the engine's memories while a program's meaning is checked."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

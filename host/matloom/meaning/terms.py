@@ -148,7 +148,7 @@ class Scale:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Requantisation:
-    """What `scale` makes of sums and a bias: of kind ``"byte"``, ``"word"`` or ``"sum"``.
+    """Term for `scale` applied to sums and a bias: of kind ``"byte"``, ``"word"`` or ``"sum"``.
 
     Where nothing is rounded a sum stays what it is, and so do bytes and words that are not
     limited; the rest is a probe of the sum and of every parameter. Made once for many sums: its
@@ -182,7 +182,7 @@ class Requantisation:
 
     @cached_property
     def _away(self) -> Any:
-        """What is added after rounding: the bias of an average, else nothing."""
+        """Number added after rounding: the bias of an average, else nothing."""
         return self.bias if self.scale.rounding == Rounding.AVERAGE else 0
 
     @cached_property

@@ -36,7 +36,7 @@ _NOTHING = np.float32(-0.0)
 
 @dataclass(frozen=True, kw_only=True)
 class Epilogue:
-    """What becomes of the sums: ``limit((sums + residual) + bias, low, high)``, then `output`.
+    """Output stage of the sums: ``limit((sums + residual) + bias, low, high)``, then `output`.
 
     Members
     -------

@@ -1,4 +1,4 @@
-"""What an instruction reads and writes: memories, addresses, lines."""
+"""Memory accesses of an instruction: memories, addresses, lines."""
 
 from collections.abc import Iterator
 from typing import NamedTuple, TypeVar

@@ -175,7 +175,7 @@ class InstructionTable:
 
 
 class _Rules:
-    """What the fields of an opcode may hold in a configuration, each by itself."""
+    """Values that the fields of an opcode may hold in a configuration, each by itself."""
 
     def __init__(self, opcode: Opcode, config: Config) -> None:
         fields = FORMATS[opcode].all_fields[1:]

@@ -1,4 +1,4 @@
-"""What a program was compiled from, for those who ask for more than it computes."""
+"""Origin of a program, for those who ask for more than it computes."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""What a Program consists of: tensors, bindings, constants, steps, layers, variables, verdict."""
+"""Parts of a Program: tensors, bindings, constants, steps, layers, variables, verdict."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -169,7 +169,7 @@ class LayerInfo:
 
 @dataclass(frozen=True, kw_only=True)
 class VariableInfo:
-    """What a network remembers from one call to the next.
+    """Variable that a network keeps from one call to the next.
 
     Members
     -------
@@ -192,7 +192,7 @@ class VariableInfo:
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """What was checked when a program was compiled; one that fails is never returned.
+    """Record of the check at the end of compilation; a program that fails is never returned.
 
     Members
     -------

@@ -1,4 +1,4 @@
-"""What a run is given: as many samples of each input as of the others."""
+"""Samples given to a run: the same number for every input."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any

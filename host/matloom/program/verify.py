@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from weakref import WeakValueDictionary
 
 from matloom.arch.config import Config
-from matloom.arch.garbage import no_cycle_search
+from matloom.arch.garbage import gc_paused
 from matloom.arch.instruction import Instruction, IsaError, illegal_field, unpack
 from matloom.arch.isa import (
     INSTRUCTION_WORD_BYTES,
@@ -35,7 +35,7 @@ _WAITS = tuple(f"wait_{unit.name.lower()}" for unit in UNITS)
 def verify_program(program: Program) -> None:
     """Verify every command buffer of a program, once; raise `VerifyError`."""
     if _VERIFIED.get(id(program)) is not program:
-        with no_cycle_search():
+        with gc_paused():
             _verify_steps(program)
         _VERIFIED[id(program)] = program
 

@@ -7,9 +7,7 @@ from matloom.schedule.params import Weights
 from matloom.schedule.plan import PARAMS, TABLE, Buffer, Load, Plan, ScheduleParams
 from matloom.schedule.segment import Segment
 from matloom.schedule.sequence import Sequence, Slot
-from matloom.schedule.tiles import ArrayTile, input_box
-from matloom.schedule.tiling import InputRange, flat_input_range
-from matloom.select.stage import ArrayStage, VectorStage
+from matloom.schedule.tile_reads import InputRange, Panel
 
 __all__ = ["Builder", "tensor_buffers_of"]
 
@@ -27,9 +25,13 @@ def tensor_buffers_of(
     last_read: dict[str, int] = {}
     last: dict[str, int] = {}
     spans = order.spans
-    array = [number for number, slot in enumerate(order.slots) if isinstance(slot.tile, ArrayTile)]
+    array = [
+        number
+        for number, slot in enumerate(order.slots)
+        if not segment.stages[slot.stage].elementwise
+    ]
     for stage, (begin, end) in zip(segment.stages, spans, strict=True):
-        until = _reads_end(order.slots, array, end)
+        until = _reads_end(len(order.slots), array, end)
         for name in stage.inputs:
             first_read[name] = min(first_read.get(name, begin), begin)
             last_read[name] = max(last_read.get(name, 0), until)
@@ -50,20 +52,19 @@ def tensor_buffers_of(
                     last_read=last_read.get(name, last[name]),
                     boundary=config.weight_boundary if name in segment.on_chip else 1,
                 )
-        if isinstance(stage, VectorStage) and stage.output in tensor_buffers and policy.in_place:
+        if stage.elementwise and stage.output in tensor_buffers and policy.in_place:
             sharing.reuse(tensor_buffers, index)
     return tensor_buffers
 
 
-def _reads_end(slots: list[Slot], array: list[int], number: int) -> int:
-    """Return the slot that ends the reads of one: element-wise tiles after others queue.
+def _reads_end(slots: int, array: list[int], number: int) -> int:
+    """Return the slot that ends the reads of one of `slots`: element-wise tiles after others queue.
 
     `array` are the slots of the others.
     """
     place = bisect_left(array, number)
-    if not place or isinstance(slots[number].tile, ArrayTile):
-        return number
-    return (array[place] if place < len(array) else len(slots)) - 1
+    following = array[place] if place < len(array) else slots
+    return number if not place or following == number else following - 1
 
 
 class _Sharing:
@@ -82,9 +83,8 @@ class _Sharing:
         """Let an element-wise stage write over an input that nobody reads afterwards."""
         stage = self._segment.stages[index]
         begin, _end = self._spans[index]
-        assert isinstance(stage, VectorStage)
         for name in stage.inputs:
-            whole = self._segment.sizes[name] == stage.size * stage.input_ratio
+            whole = self._segment.sizes[name] == stage.input_layout.row_bytes
             if name not in tensor_buffers or not whole or name in self._segment.results:
                 continue
             together = self._together.setdefault(name, [name])
@@ -125,38 +125,20 @@ class Builder:
 
     def add(self, number: int, slot: Slot) -> None:
         """Note what a slot needs."""
-        stage, tile = self.segment.stages[slot.stage], slot.tile
-        cut = self.plan.tilings[slot.stage]
-        input_range, complete = cut.input_ranges[slot.number], True
-        if isinstance(tile, ArrayTile):
-            assert isinstance(stage, ArrayStage)
-            self._add_weights(number, slot.stage, stage, tile)
-            complete = tile.end_step == stage.loop_nest.steps
+        stage, cut = self.segment.stages[slot.stage], self.plan.tilings[slot.stage]
+        self._add_weights(number, slot)
+        complete = cut.completes[slot.number]
         if stage.table is not None and complete:
             size_bytes = stage.table.nbytes
             self.plan.tables[slot.stage] = self._constants(number, slot.stage, TABLE, size_bytes)
-        repeated: set[str] = set()
-        if isinstance(stage, VectorStage):
-            repeated = {stage.inputs[at] for at in stage.repeated}
-        addend = stage.addend if isinstance(stage, ArrayStage) else None
-        for name in dict.fromkeys(stage.inputs):
-            if name in repeated:
-                assert isinstance(stage, VectorStage)
-                self._add_input(number, slot.stage, name, flat_input_range(stage, 0, stage.period))
-            elif (
-                isinstance(tile, ArrayTile)
-                and tile.prologue_sums
-                and name in self.plan.tensor_buffers
-            ):
-                assert isinstance(stage, ArrayStage)
-                self._add_prologue(number, name, stage, tile)
-            elif name != addend:
+        for name, input_range in cut.reads(slot.number):
+            panel = cut.panels[slot.number] if name != stage.addend else None
+            if panel is not None and name in self.plan.tensor_buffers:
+                self._add_prologue(number, name, slot, panel)
+            else:
                 self._add_input(number, slot.stage, name, input_range)
         if complete:
-            if addend is not None:
-                # After what EXEC waits for: it is wanted when that has ended.
-                self._add_input(number, slot.stage, addend, cut.addend_ranges[slot.number])
-            self._add_output(number, slot, addend)
+            self._add_output(number, slot, stage.addend)
 
     def _add_output(self, number: int, slot: Slot, addend: str | None) -> None:
         """Note where results lie that leave for external memory tile by tile."""
@@ -172,18 +154,20 @@ class Builder:
         self.plan.stagings[number] = staging
         self.transient.append(("output tile", staging))
 
-    def _add_weights(self, number: int, index: int, stage: ArrayStage, tile: ArrayTile) -> None:
+    def _add_weights(self, number: int, slot: Slot) -> None:
+        """Note which weights a tile uses, and its parameters where they are apart."""
+        index, cut = slot.stage, self.plan.tilings[slot.stage]
+        chunk = cut.used_chunks[slot.number]
+        if chunk is None:
+            return
         limits = self.plan.policy.limits[index]
-        again = limits.weights is Weights.STREAMED and self._latest.get(index) != tile.chunk
-        self._latest[index] = tile.chunk
-        size = self.plan.tilings[index].chunk_bytes[tile.chunk]
-        part = size
-        if tile.prologue_sums and tile.end_step < stage.loop_nest.steps:
-            part = (tile.end_step - tile.first_step) * self.config.tile_bytes * tile.end_block
-        buffer = self._constants(number, index, tile.chunk, size, again=again, part=part)
+        again = limits.weights is Weights.STREAMED and self._latest.get(index) != chunk
+        self._latest[index] = chunk
+        size, part = cut.chunk_bytes[chunk], cut.first_bytes(slot.number)
+        buffer = self._constants(number, index, chunk, size, again=again, part=part)
         self.plan.weights[number] = buffer
-        if limits.params_apart and tile.end_step == stage.loop_nest.steps:
-            self.plan.params[index] = self._constants(number, index, PARAMS, stage.params.nbytes)
+        if limits.params_apart and cut.completes[slot.number]:
+            self.plan.params[index] = self._constants(number, index, PARAMS, cut.param_bytes)
 
     def _constants(
         self,
@@ -220,37 +204,32 @@ class Builder:
 
     def close(self) -> None:
         """Keep the buffers of a prologue apart, so that no LOAD in it waits for an EXEC."""
-        slots = [
-            number
-            for number, slot in enumerate(self.plan.slots)
-            if isinstance(slot.tile, ArrayTile) and slot.tile.prologue_sums
-        ]
+        slots = [number for number, slot in enumerate(self.plan.slots) if slot.tile.prologue_sums]
         for buffer in {id(item): item for item in map(self.plan.weights.get, slots)}.values():
             assert buffer is not None
             buffer.last = max(buffer.last, slots[-1])
 
-    def _add_prologue(self, number: int, name: str, stage: ArrayStage, tile: ArrayTile) -> None:
+    def _add_prologue(self, number: int, name: str, slot: Slot, panel: Panel) -> None:
         """Bring the bytes of a tile's rows that its panel adds to those of the panels before."""
-        done = self._prologue_loaded.get((name, tile.first_step), 0)
-        if name not in self._loaded or tile.end_row <= done:
+        cut = self.plan.tilings[slot.stage]
+        done = self._prologue_loaded.get((name, panel.first_step), 0)
+        if name not in self._loaded or panel.end_row <= done:
             return
-        self._prologue_loaded[name, tile.first_step] = tile.end_row
-        box = input_box(stage, tile._replace(first_row=done), self.config)
-        width = stage.input_layout.row_bytes
-        start = box.low * width + box.left
+        self._prologue_loaded[name, panel.first_step] = panel.end_row
+        part = cut.panel_rows(slot.number, done)
         load = Load(
             self.plan.tensor_buffers[name],
-            ("tensor", name, start),
-            start,
-            box.right - box.left,
+            ("tensor", name, part.start),
+            part.start,
+            part.width,
             number,
-            rows=box.high - box.low,
-            row_step=width,
+            rows=part.rows,
+            row_step=part.pitch,
             apart=True,
         )
         self.plan.loads.append(load)
-        if tile.end_step == stage.loop_nest.steps:
-            self._loaded[name] = box.high * width
+        if cut.completes[slot.number]:
+            self._loaded[name] = (part.start // part.pitch + part.rows) * part.pitch
 
     def _add_input(self, number: int, index: int, name: str, input_range: InputRange) -> None:
         if name in self.plan.tensor_buffers:

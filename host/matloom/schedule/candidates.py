@@ -7,7 +7,8 @@ from matloom.schedule import tuning
 from matloom.schedule.params import Candidate, First, Prologue, Weights
 from matloom.schedule.policies import addends, weights_kept
 from matloom.schedule.segment import Segment
-from matloom.select.stage import ArrayStage, LoopNest
+from matloom.select.loop_nest import LoopNest
+from matloom.select.stage import ArrayStage, Stage
 
 __all__ = ["candidates", "is_large"]
 
@@ -51,10 +52,7 @@ def _of_weights(segment: Segment, config: Config, effort: int) -> tuple[Candidat
     if is_large(segment):
         # Those of few weights, next to an input that stays.
         first = segment.stages[0]
-        fits = (
-            isinstance(first, ArrayStage)
-            and _prologue_bytes(first, _PROLOGUES[0][1]) < config.spad_bytes
-        )
+        fits = bool(prologues) and _prologue_bytes(first, _PROLOGUES[0][1]) < config.spad_bytes
         starts = (Candidate(), *(prologues[: tuning.LARGE_PROLOGUES] if fits else ()))
         if effort <= 1 and len(segment.stages) > tuning.FEW_STAGES:
             return starts
@@ -65,9 +63,9 @@ def _of_weights(segment: Segment, config: Config, effort: int) -> tuple[Candidat
     return (*(Candidate(tiles=tiles) for tiles in (4, 3, 8, 16)), *prologues)
 
 
-def _prologue_bytes(stage: ArrayStage, blocks: int) -> int:
+def _prologue_bytes(stage: Stage, blocks: int) -> int:
     """Return the bytes of a stage's input and of some output blocks' weights."""
-    weights = blocks * int(stage.weights.shape[1])
+    weights = blocks * stage.weight_block_bytes
     return stage.grid.images * stage.input_layout.rows * stage.input_layout.row_bytes + weights
 
 

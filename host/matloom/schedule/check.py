@@ -1,7 +1,8 @@
 """Whether a schedule is right, step by step: its tiles, their order, and addresses on chip."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import numpy as np
 
@@ -31,10 +32,11 @@ def check_plan(plan: Plan, config: Config) -> None:
 
 def check_tiles(stage: Stage, tiles: Iterable[Tile]) -> None:
     """Check that tiles make each output exactly once, of all steps of the reduction in order."""
-    if isinstance(stage, ArrayStage):
-        _check_array(stage, [tile for tile in tiles if isinstance(tile, ArrayTile)])
-    else:
-        _check_vector(stage, [tile for tile in tiles if isinstance(tile, VectorTile)])
+    checks: dict[type[Stage], Callable[[Any, list[Any]], None]] = {
+        ArrayStage: _check_array,
+        VectorStage: _check_vector,
+    }
+    checks[type(stage)](stage, list(tiles))
 
 
 def _check_array(stage: ArrayStage, tiles: list[ArrayTile]) -> None:

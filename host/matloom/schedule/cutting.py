@@ -12,11 +12,11 @@ from matloom.schedule.params import First, Last, Order, TilingParams, Weights
 from matloom.schedule.prologue import GROUPS, panels, rectangles
 from matloom.schedule.ramps import ramped_down, ramped_up, split_evenly
 from matloom.schedule.split_k import long_rows, shortest, step_parts
-from matloom.schedule.tiles import ArrayTile, Chunk, Tile, VectorTile
-from matloom.select.exec_steps import is_long, read_bytes
+from matloom.schedule.tiles import ArrayTile, Chunk, VectorTile
+from matloom.select.exec_steps import read_bytes
 from matloom.select.stage import ArrayStage, Region, VectorStage
 
-__all__ = ["chunks", "cut"]
+__all__ = ["chunks", "cut_array", "cut_vector"]
 
 #: Rows, or positions of a row, that EXEC and POST count.
 _LARGEST_FIELD = min(largest(Opcode.EXEC, "height"), largest(Opcode.POST, "width"))
@@ -29,7 +29,7 @@ def chunks(stage: ArrayStage, limits: TilingParams, config: Config) -> list[Chun
         return [Chunk(first_block=0, end_block=stage.grid.blocks, first_step=0, end_step=steps)]
     block_bytes = stage.weights.shape[1] + stage.params.shape[1]
     blocks = max(1, min(limits.chunk_bytes // max(1, block_bytes), stage.grid.blocks))
-    if is_long(stage):
+    if stage.loop_nest.is_long:
         blocks = 1
     end, tail = stage.grid.blocks, [stage.grid.blocks]
     size = 1
@@ -83,7 +83,7 @@ class _Sizes:
         self.blocks = 1 if single else max(1, min(blocks, half // self.width))
         most = max(1, min(half // (self.width * self.blocks), _LARGEST_FIELD))
         fit = max(1, (limits.tile_bytes - halo) // row_bytes)
-        if is_long(stage):
+        if stage.loop_nest.is_long:
             fit = max(fit, long_rows(stage, config))
         self.shortest = -(-shortest(config) // self.width)
         passes = config.columns // config.lanes
@@ -208,10 +208,14 @@ def _tile(
     )
 
 
-def _cut_array(
-    stage: ArrayStage, limits: TilingParams, config: Config, draw: random.Random | None
+def cut_array(
+    stage: ArrayStage, limits: TilingParams, config: Config, seed: int | None
 ) -> list[ArrayTile]:
-    """Cut into tiles; those of the same outputs follow each other, their steps in order."""
+    """Return the tiles of a stage in the order in which they run, at random where there is a seed.
+
+    Those of the same outputs follow each other, their steps in order.
+    """
+    draw = None if seed is None else random.Random(seed)
     loaded = list(enumerate(chunks(stage, limits, config)))
     groups = [list(group) for _, group in itertools.groupby(loaded, lambda c: c[1].first_block)]
     inner = step_parts(stage, limits, config) if stage.loop_nest.weights_fixed else None
@@ -241,10 +245,14 @@ def _cut_array(
     return tiles
 
 
-def _cut_vector(
-    stage: VectorStage, limits: TilingParams, config: Config, draw: random.Random | None
+def cut_vector(
+    stage: VectorStage, limits: TilingParams, config: Config, seed: int | None
 ) -> list[VectorTile]:
-    """Cut into tiles: of whole repetitions, each a row, or else each inside of one."""
+    """Return the tiles of a stage in the order in which they run, at random where there is a seed.
+
+    They are of whole repetitions, each a row, or else each inside of one.
+    """
+    draw = None if seed is None else random.Random(seed)
     half, least = config.acc_entries // 2, config.columns * stage.element_bytes
     most = min(half, _LARGEST_FIELD) * least
     rows = min(half // -(-stage.period // least), _LARGEST_FIELD) if stage.period else 0
@@ -269,13 +277,3 @@ def _cut_vector(
         ends = [(start // unit, end // unit) for start, end in runs[-1]]
         runs[-1] = [(start * unit, end * unit) for start, end in ramped_down(ends, 1)]
     return [VectorTile(start=start, end=end) for run in runs for start, end in run]
-
-
-def cut(
-    stage: ArrayStage | VectorStage, limits: TilingParams, config: Config, seed: int | None
-) -> list[Tile]:
-    """Return the tiles of a stage in the order in which they run."""
-    draw = None if seed is None else random.Random(seed)
-    if isinstance(stage, ArrayStage):
-        return list(_cut_array(stage, limits, config, draw))
-    return list(_cut_vector(stage, limits, config, draw))

@@ -1,6 +1,7 @@
 """Instructions of a planned segment, in program order."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 from matloom.arch.config import Config
 from matloom.arch.instruction import Instruction
@@ -19,13 +20,13 @@ from matloom.schedule.vector_posts import VectorPosts
 from matloom.select.layout.base import Fields, Write
 from matloom.select.layout.dense import apart
 from matloom.select.requantisation import limb_fields
-from matloom.select.stage import ArrayStage, VectorStage
+from matloom.select.stage import ArrayStage, Stage, VectorStage
 
 __all__ = ["emit_instructions"]
 
 
 class _Emitter:
-    """Turns ticks into instructions; DRAM places of tensors and chunks are given."""
+    """Turns slots into instructions; DRAM places of tensors and chunks are given."""
 
     def __init__(
         self,
@@ -47,17 +48,16 @@ class _Emitter:
         self.bordered: set[str] = set()
 
     def slot(self, number: int, slot: Slot) -> None:
-        """Issue the tile of a tick, and the STOREs of what it finishes."""
-        stage, tile = self.segment.stages[slot.stage], slot.tile
+        """Issue the tile of a slot, and the STOREs of what it finishes."""
+        stage = self.segment.stages[slot.stage]
         timestamp = self.segment.timestamps[slot.stage] if slot.last else 0
         stores = self.stores.needed(number, slot)
         post_mark = 0 if stores else timestamp
-        if isinstance(tile, ArrayTile):
-            assert isinstance(stage, ArrayStage)
-            self._array(number, stage, tile, post_mark)
-        else:
-            assert isinstance(stage, VectorStage)
-            self.vectors.append(number, stage, tile, post_mark)
+        issue: dict[type[Stage], Callable[[int, Any, Any, int], None]] = {
+            ArrayStage: self._array,
+            VectorStage: self.vectors.append,
+        }
+        issue[type(stage)](number, stage, slot.tile, post_mark)
         if stores:
             self.stores.append(number, slot, timestamp)
 

@@ -3,8 +3,6 @@
 from matloom.arch.config import Config
 from matloom.schedule import tuning
 from matloom.schedule.segment import Segment
-from matloom.select.layout.space_to_depth import PolyphaseWindow
-from matloom.select.stage import ArrayStage, VectorStage
 
 __all__ = ["before_pooling", "by_blocks", "ending_by_blocks", "followed", "splits"]
 
@@ -15,9 +13,9 @@ def _widens(segment: Segment, index: int) -> bool:
     That has work with the first channels while the last are made.
     """
     stage, after = segment.stages[index], segment.stages[min(index + 1, len(segment.stages) - 1)]
-    if not isinstance(stage, ArrayStage) or not isinstance(after, ArrayStage):
+    if stage.elementwise or after.elementwise or not stage.input_layout.plane_bytes:
         return False
-    return isinstance(stage.loop_nest, PolyphaseWindow) and after.grid.blocks >= stage.grid.blocks
+    return after.grid.blocks >= stage.grid.blocks
 
 
 def ending_by_blocks(segment: Segment) -> set[int]:
@@ -36,7 +34,7 @@ def by_blocks(segment: Segment, index: int, config: Config) -> bool:
 
     def small(number: int) -> bool:
         stage = segment.stages[number] if 0 <= number < len(segment.stages) else None
-        if not isinstance(stage, ArrayStage) or stage.grid.blocks == 1:
+        if stage is None or stage.grid.blocks == 1:
             return False
         positions = stage.grid.rows * stage.grid.width
         half = stage.entries(config)
@@ -44,7 +42,7 @@ def by_blocks(segment: Segment, index: int, config: Config) -> bool:
 
     def apart(number: int) -> bool:
         stage = segment.stages[number] if 0 <= number < len(segment.stages) else None
-        return isinstance(stage, ArrayStage) and stage.depthwise
+        return stage is not None and stage.depthwise
 
     if not small(index):
         return False
@@ -56,9 +54,9 @@ def by_blocks(segment: Segment, index: int, config: Config) -> bool:
 def splits(segment: Segment, index: int, after_blocks: bool) -> bool:
     """Return whether a stage's first tile reads the last tile of the stage before."""
     stage, before = segment.stages[index], segment.stages[index - 1]
-    if not isinstance(stage, ArrayStage) or stage.depthwise or before.output not in stage.inputs:
+    if stage.elementwise or stage.depthwise or before.output not in stage.inputs:
         return False
-    return after_blocks or stage.loop_nest.weights_fixed
+    return after_blocks or stage.pools
 
 
 def before_pooling(segment: Segment) -> set[int]:
@@ -68,9 +66,8 @@ def before_pooling(segment: Segment) -> set[int]:
     """
     stages, found = segment.stages, set[int]()
     for index, stage in enumerate(stages[2:], 2):
-        pools = isinstance(stage, ArrayStage) and stage.loop_nest.weights_fixed
         before = stages[index - 1]
-        if pools and isinstance(before, VectorStage) and before.output in stage.inputs:
+        if stage.pools and before.elementwise and before.output in stage.inputs:
             found |= {index - 2, index - 1}
     return found
 
@@ -81,4 +78,4 @@ def followed(segment: Segment, index: int) -> bool:
     Its POSTs come between theirs, and those of a long tile keep the next EXEC from its queue.
     """
     after = segment.stages[min(index + 1, len(segment.stages) - 1)]
-    return isinstance(after, VectorStage) and segment.stages[index].output in after.inputs
+    return after.elementwise and segment.stages[index].output in after.inputs

@@ -15,8 +15,7 @@ def too_large(segment: Segment, plan: Plan) -> list[OutOfScratchpad]:
     for index, (stage, (begin, end)) in enumerate(zip(segment.stages, spans, strict=True)):
         repeated = {stage.inputs[at] for at in getattr(stage, "repeated", ())}
         # What an array stage adds to its sums is as large as its results, which count anyway.
-        streamed = stage.inputs[:1] if isinstance(stage, ArrayStage) else stage.inputs
-        apart = len(set(streamed) - plan.tensor_buffers.keys() - repeated)
+        apart = len(set(stage.streamed_inputs) - plan.tensor_buffers.keys() - repeated)
         staged = stage.output in plan.policy.spilled
         others = sum(
             tensor_buffer.size

@@ -10,8 +10,6 @@ from matloom.schedule.allocator import Allocator
 from matloom.schedule.live_ranges import Placed
 from matloom.schedule.plan import Buffer, Load, OutOfScratchpad, Plan
 from matloom.schedule.segment import Segment
-from matloom.schedule.tiles import ArrayTile
-from matloom.select.stage import VectorStage
 
 __all__ = ["place_others", "place_pinned", "place_tensors", "reserve"]
 
@@ -128,7 +126,7 @@ def _group_begins(plan: Plan) -> Iterator[int]:
     """Yield the slots at which a stage begins, or new rows of it some slots after others."""
     begin, stage, row = 0, -1, -1
     for number, slot in enumerate(plan.slots):
-        first = slot.tile.first_row if isinstance(slot.tile, ArrayTile) else number
+        first = slot.tile.first_row
         if slot.stage != stage or (first != row and number - begin >= _GROUP):
             yield number
             begin = number
@@ -183,7 +181,7 @@ class _Placing:
         kind, buffer, load = item
         high = buffer.high
         if not (high or self._space.avoid_conflicts):
-            vectors = isinstance(self._segment.stages[buffer.stage], VectorStage)
+            vectors = self._segment.stages[buffer.stage].elementwise
             high = kind == "output tile" or vectors
         first = buffer.first
         return (

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 
 from matloom.schedule.params import ORDINARY_START, Candidate, TilingParams
 from matloom.schedule.sequence import Sequence, Slot
-from matloom.schedule.tiling import InputRange, Tiling
+from matloom.schedule.tile_reads import InputRange
+from matloom.schedule.tiling import Tiling
 
 __all__ = [
     "PARAMS",

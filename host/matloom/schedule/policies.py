@@ -28,9 +28,7 @@ from matloom.schedule.params import (
 )
 from matloom.schedule.plan import Plan, ScheduleParams
 from matloom.schedule.segment import Segment
-from matloom.select.layout.space_to_depth import PolyphaseWindow
-from matloom.select.sliding import SlidingWindow
-from matloom.select.stage import ArrayStage, Stage, VectorStage
+from matloom.select.stage import Stage
 
 __all__ = [
     "addends",
@@ -63,9 +61,9 @@ def first_params(segment: Segment, candidate: Candidate) -> ScheduleParams:
         if first and small and not waits:
             # Nothing runs yet during which a long transfer could hide.
             chunk_bytes = min(chunk_bytes, tuning.FIRST_CHUNK_BYTES)
-            if isinstance(candidate.first, Prologue) and isinstance(stage, ArrayStage):
+            if isinstance(candidate.first, Prologue):
                 # After a prologue whole blocks can; sums in parts would wait for each other.
-                chunk_bytes = max(chunk_bytes, stage.weights.shape[1] + stage.params.shape[1])
+                chunk_bytes = max(chunk_bytes, stage.block_bytes)
         limits.append(
             TilingParams(
                 weights=weights,
@@ -104,7 +102,7 @@ def _with_blocks(last: Last, wanted: bool) -> Last:
 
 def addends(segment: Segment) -> frozenset[str]:
     """Return the tensors in external memory that tiles add to their sums, each byte once."""
-    added = {stage.addend for stage in segment.stages if isinstance(stage, ArrayStage)}
+    added = {stage.addend for stage in segment.stages}
     return frozenset(name for name in added if name in segment.sources and name is not None)
 
 
@@ -137,7 +135,7 @@ def random_params(segment: Segment, seed: int) -> ScheduleParams:
                 first=shape.choice(tuple(First)),
                 last=_any_of(*((each, sometimes()) for each in Last)),
                 order=Order.BY_BLOCKS if sometimes() else Order.BY_ROWS,
-                params_apart=_has_params(stage) and sometimes(),
+                params_apart=stage.has_params and sometimes(),
             )
         )
     drawn = frozenset(name for name in segment.sizes if draw.random() < 0.4)
@@ -149,9 +147,7 @@ def weights_fit(plan: Plan, config: Config) -> bool:
     """Return whether all weights fit the scratchpad at once, whatever lies next to them."""
     if any(limits.weights is Weights.STREAMED for limits in plan.policy.limits):
         return False
-    sizes = (
-        sum(tiling.chunk_bytes) for tiling in plan.tilings if isinstance(tiling.stage, ArrayStage)
-    )
+    sizes = (sum(tiling.chunk_bytes) for tiling in plan.tilings)
     return sum(sizes) <= config.spad_bytes
 
 
@@ -197,20 +193,14 @@ def repeat_params(segment: Segment, first: Plan) -> tuple[ScheduleParams, ...]:
 
 def weights_kept(stage: Stage, config: Config) -> Weights:
     """Return how long weights can stay on chip: all of them, some output blocks, or neither."""
-    if isinstance(stage, VectorStage) or stage.loop_nest.weights_fixed:
+    if not stage.loads_weights or stage.weight_bytes <= config.spad_bytes // 2:
         return Weights.RESIDENT
-    if stage.weights.nbytes <= config.spad_bytes // 2:
-        return Weights.RESIDENT
-    block_bytes = stage.weights.shape[1]
-    return Weights.ONCE if block_bytes <= config.spad_bytes // 4 else Weights.STREAMED
+    return Weights.ONCE if stage.weight_block_bytes <= config.spad_bytes // 4 else Weights.STREAMED
 
 
 def _tiles(stage: Stage) -> int:
     """Return how many tiles a stage after the first has at least."""
-    if not isinstance(stage, ArrayStage):
-        return TilingParams.tiles
-    windows = isinstance(stage.loop_nest, SlidingWindow | PolyphaseWindow)
-    return tuning.FEW_TILES if windows or stage.loop_nest.steps == 1 else TilingParams.tiles
+    return tuning.FEW_TILES if stage.has_costly_tiles else TilingParams.tiles
 
 
 def _streams(stage: Stage, config: Config) -> bool:
@@ -219,7 +209,7 @@ def _streams(stage: Stage, config: Config) -> bool:
     Otherwise an input that is too large to stay comes again for each chunk of weights. Estimated
     of tiles and chunks as large as may be.
     """
-    if isinstance(stage, VectorStage):
+    if not stage.loads_weights:
         return False
     positions = stage.grid.images * stage.grid.rows * stage.grid.width
     inputs = stage.grid.images * stage.input_layout.rows * stage.input_layout.row_bytes
@@ -227,7 +217,7 @@ def _streams(stage: Stage, config: Config) -> bool:
     tiles = max(-(-positions // stage.entries(config)), -(-both // most))
     if both <= most:
         return False
-    weights, block_bytes = stage.weights.nbytes, stage.weights.shape[1] + stage.params.shape[1]
+    weights, block_bytes = stage.weight_bytes, stage.block_bytes
     chunk_blocks = max(1, min(tuning.CHUNK_BYTES, config.spad_bytes // 8) // block_bytes)
     once = weights + inputs * -(-stage.grid.blocks // chunk_blocks)
     return bool(weights * tiles + inputs < tuning.STREAMED_BYTES * once)
@@ -235,20 +225,15 @@ def _streams(stage: Stage, config: Config) -> bool:
 
 def _waits_for_weights(stage: Stage, machine: Machine) -> bool:
     """Return whether a weight tile takes longer to arrive than to use."""
-    if isinstance(stage, VectorStage) or stage.loop_nest.weights_fixed:
+    if not stage.loads_weights:
         return False
     positions = stage.grid.images * stage.grid.rows * stage.grid.width
     return positions < machine.transfer_cycles(machine.config.tile_bytes)
 
 
-def _has_params(stage: Stage) -> bool:
-    """Return whether there are parameters to load."""
-    return isinstance(stage, ArrayStage) and stage.params.size > 0
-
-
 def _reads_weights_always(stage: Stage, config: Config) -> bool:
     """Return whether the bank of the weights is read in most cycles."""
-    if not isinstance(stage, ArrayStage) or stage.loop_nest.weights_fixed or not _has_params(stage):
+    if not stage.loads_weights or not stage.has_params:
         return False
     return (
         stage.grid.blocks > 1 and stage.grid.rows * stage.grid.width < 2 * config.tile_load_cycles
@@ -259,5 +244,4 @@ def _hides_results(stage: Stage, machine: Machine) -> bool:
     """Return whether a weight tile takes so long that fewer blocks to a tile cost nothing."""
     if not _waits_for_weights(stage, machine):
         return False
-    assert isinstance(stage, ArrayStage)
-    return stage.loop_nest.steps * machine.config.tile_load_cycles >= tuning.RESULT_CYCLES
+    return stage.steps * machine.config.tile_load_cycles >= tuning.RESULT_CYCLES

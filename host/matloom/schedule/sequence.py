@@ -8,11 +8,10 @@ from typing import NamedTuple
 
 from matloom.schedule import tuning
 from matloom.schedule.segment import Segment
-from matloom.schedule.tiles import ArrayTile, Tile, VectorTile
+from matloom.schedule.tiles import Tile
 from matloom.schedule.tiling import Tiling
-from matloom.select.stage import ArrayStage, Stage, VectorStage
 
-__all__ = ["Sequence", "Slot", "finished_bytes", "sequence"]
+__all__ = ["Sequence", "Slot", "sequence"]
 
 
 #: Orders that are remembered of a tiling.
@@ -46,36 +45,12 @@ class Sequence:
     finished: dict[str, int]
 
 
-def _stage_slots(stage: Stage, index: int, tiles: list[Tile]) -> Iterator[Slot]:
-    """Yield the slots of a stage, with which sums they leave pending."""
-    unfinished: set[tuple[int, ...]] = set()
-    steps = stage.loop_nest.steps if isinstance(stage, ArrayStage) else 0
-    in_parts = any(isinstance(tile, ArrayTile) and tile.end_step < steps for tile in tiles)
-    for number, tile in enumerate(tiles):
-        if in_parts and isinstance(tile, ArrayTile):
-            # Parts of a reduction may have different blocks, but not different rows or positions.
-            outputs = {
-                (tile.image, tile.first_row, tile.first_x, block)
-                for block in range(tile.first_block, tile.end_block)
-            }
-            if tile.end_step < steps:
-                unfinished |= outputs
-            else:
-                unfinished -= outputs
+def _stage_slots(tiling: Tiling, index: int) -> Iterator[Slot]:
+    """Yield the slots of a stage."""
+    tiles: list[Tile] = [*tiling.tiles]
+    for number, (tile, pending) in enumerate(zip(tiles, tiling.pending, strict=True)):
         last = number + 1 == len(tiles)
-        yield Slot(stage=index, number=number, tile=tile, last=last, pending=bool(unfinished))
-
-
-def finished_bytes(stage: Stage, tile: Tile) -> int:
-    """Return how many leading bytes of the output are complete when this tile is."""
-    if isinstance(tile, VectorTile):
-        return tile.end
-    assert isinstance(stage, ArrayStage)
-    if tile.end_block < stage.grid.blocks or tile.end_x < stage.grid.width:
-        return 0
-    if tile.end_step < stage.loop_nest.steps:
-        return 0
-    return stage.output_layout.finished(tile)
+        yield Slot(stage=index, number=number, tile=tile, last=last, pending=pending)
 
 
 def _can_interleave(segment: Segment, index: int, finished: dict[str, int]) -> bool:
@@ -83,9 +58,9 @@ def _can_interleave(segment: Segment, index: int, finished: dict[str, int]) -> b
     if index == len(segment.stages):
         return False
     consumer, output = segment.stages[index], segment.stages[index - 1].output
-    if not isinstance(consumer, VectorStage) or output not in consumer.inputs:
+    if not consumer.elementwise or output not in consumer.inputs:
         return False
-    if any(consumer.inputs[at] == output for at in consumer.repeated):
+    if output in consumer.repeated_inputs:
         return False
     return all(
         name == output or finished.get(name, segment.sizes[name]) >= segment.sizes[name]
@@ -94,18 +69,15 @@ def _can_interleave(segment: Segment, index: int, finished: dict[str, int]) -> b
 
 
 def _interleaved(
-    segment: Segment, index: int, slots: Iterable[Slot], tiles: list[Tile], distance: int
+    index: int, slots: Iterable[Slot], maker: Tiling, reader: Tiling, distance: int
 ) -> Iterator[Slot]:
     """Yield slots, and of the stage after `index` the tiles that its tiles have made ready.
 
     What is finished counts `distance` tiles later. No tile comes between the parts of a reduction:
     it would use the accumulators that hold the sums of the parts before.
     """
-    stage, consumer = segment.stages[index : index + 2]
-    assert isinstance(consumer, VectorStage)
-    waiting = deque(
-        (number, tile) for number, tile in enumerate(tiles) if isinstance(tile, VectorTile)
-    )
+    tiles: list[Tile] = [*reader.tiles]
+    waiting = deque(enumerate(zip(tiles, reader.input_ranges, strict=True)))
     finished = deque([0] * (distance + 1), maxlen=distance + 1)
     made = 0
     for slot in itertools.chain(slots, itertools.repeat(None, distance)):
@@ -113,12 +85,12 @@ def _interleaved(
             yield slot
             if slot.stage != index:
                 continue
-            made = max(made, finished_bytes(stage, slot.tile))
+            made = max(made, maker.finished[slot.number])
             if slot.pending:
                 continue
         finished.append(made)
-        while waiting and waiting[0][1].end * consumer.input_ratio <= finished[0]:
-            number, tile = waiting.popleft()
+        while waiting and waiting[0][1][1].end <= finished[0]:
+            number, (tile, _range) = waiting.popleft()
             yield Slot(stage=index + 1, number=number, tile=tile, last=not waiting)
 
 
@@ -163,25 +135,26 @@ def _group(
     known = tilings[first].groups
     key = (first, distances, *tilings[first + 1 : end])
     if key not in known:
-        made: Iterable[Slot] = _stage_slots(segment.stages[first], first, tilings[first].tiles)
+        made: Iterable[Slot] = _stage_slots(tilings[first], first)
         for index, distance in enumerate(distances, first):
-            made = _interleaved(segment, index, made, tilings[index + 1].tiles, distance)
+            maker, reader = tilings[index : index + 2]
+            made = _interleaved(index, made, maker, reader, distance)
         while len(known) >= _REMEMBERED:
             del known[next(iter(known))]
-        known[key] = _spanned(segment, first, end, list(made))
+        known[key] = _spanned(segment, first, tilings[first:end], list(made))
     found = known[key]
     assert isinstance(found, Sequence)
     return found
 
 
-def _spanned(segment: Segment, first: int, end: int, slots: list[Slot]) -> Sequence:
-    """Return slots of stages `first` to `end`, exclusive, with what is known of them."""
-    begins, ends = [-1] * (end - first), [-1] * (end - first)
-    finished = {segment.stages[index].output: 0 for index in range(first, end)}
+def _spanned(segment: Segment, first: int, tilings: list[Tiling], slots: list[Slot]) -> Sequence:
+    """Return slots of stages from `first` on, with what is known of them."""
+    begins, ends = [-1] * len(tilings), [-1] * len(tilings)
+    finished = {segment.stages[first + index].output: 0 for index in range(len(tilings))}
     for number, slot in enumerate(slots):
-        stage, index = segment.stages[slot.stage], slot.stage - first
+        output, index = segment.stages[slot.stage].output, slot.stage - first
         if begins[index] < 0:
             begins[index] = number
         ends[index] = number
-        finished[stage.output] = max(finished[stage.output], finished_bytes(stage, slot.tile))
+        finished[output] = max(finished[output], tilings[index].finished[slot.number])
     return Sequence(slots=slots, spans=list(zip(begins, ends, strict=True)), finished=finished)

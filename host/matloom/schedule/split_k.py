@@ -2,7 +2,8 @@
 
 from matloom.arch.config import Config
 from matloom.schedule.params import TilingParams
-from matloom.select.exec_steps import MAX_TAPS, is_long, parts
+from matloom.select.exec_steps import parts
+from matloom.select.loop_nest import MAX_TAPS
 from matloom.select.stage import ArrayStage
 
 __all__ = ["long_rows", "shortest", "step_parts"]
@@ -14,7 +15,7 @@ def step_parts(stage: ArrayStage, limits: TilingParams, config: Config) -> list[
     if not stage.loop_nest.weights_fixed:
         most = limits.chunk_bytes // config.tile_bytes
     input_bytes = limits.tile_bytes
-    if is_long(stage):
+    if stage.loop_nest.is_long:
         most, input_bytes = min(most, MAX_TAPS), input_bytes // long_rows(stage, config)
     return parts(stage, most_steps=most, input_bytes=input_bytes, array_rows=config.rows)
 

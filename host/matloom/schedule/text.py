@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from matloom.schedule.check import buffers_of
 from matloom.schedule.plan import Load
 from matloom.schedule.scheduled import Scheduled, Tried
-from matloom.schedule.tiles import ArrayTile, Tile
+from matloom.schedule.tiles import Tile
 
 __all__ = [
     "allocation_lines",
@@ -30,25 +30,15 @@ def _tried(each: Tried) -> str:
     return f"{each.decision}: {each.candidate}{cycles}: {each.outcome}"
 
 
-def _tile(tile: Tile) -> str:
-    """Return the outputs of a tile; ends are half open."""
-    if not isinstance(tile, ArrayTile):
-        return f"bytes {tile.start}..{tile.end}"
-    return (
-        f"image {tile.image} rows {tile.first_row}..{tile.end_row} "
-        f"x {tile.first_x}..{tile.end_x} blocks {tile.first_block}..{tile.end_block} "
-        f"steps {tile.first_step}..{tile.end_step} chunk {tile.chunk}"
-    )
-
-
 def tile_lines(scheduled: Scheduled) -> Iterator[str]:
     """Yield for each stage its weights' way on chip, and its tiles."""
     plan = scheduled.plan
     for tiling, params in zip(plan.tilings, plan.policy.limits, strict=True):
         count = f"{len(tiling.tiles)} tiles, {len(tiling.chunks)} chunks of weights"
         yield f"{tiling.stage.name}: {count}, {params.weights.name}"
-        for number, tile in enumerate(tiling.tiles):
-            yield f"  {number}: {_tile(tile)}; {tiling.cycles[number]} cycles"
+        tiles: list[Tile] = [*tiling.tiles]
+        for number, tile in enumerate(tiles):
+            yield f"  {number}: {tile.text}; {tiling.cycles[number]} cycles"
 
 
 def order_lines(scheduled: Scheduled) -> Iterator[str]:

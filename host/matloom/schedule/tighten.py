@@ -8,7 +8,6 @@ from matloom.schedule.params import UNBOUNDED, Last, TilingParams, Weights
 from matloom.schedule.plan import OutOfScratchpad, ScheduleParams
 from matloom.schedule.policies import first_params, plain_params
 from matloom.schedule.segment import Segment
-from matloom.select.stage import ArrayStage, VectorStage
 
 __all__ = ["tightened"]
 
@@ -54,9 +53,7 @@ def _tighten(
     stage = segment.stages[full.stage]
     if full.kind == "tensor":
         return _spill(segment, params, full, config)
-    block_bytes = 0
-    if isinstance(stage, ArrayStage):
-        block_bytes = stage.weights.shape[1] + stage.params.shape[1]
+    block_bytes = stage.block_bytes
     if full.kind == "weights":
         if limits.weights is Weights.RESIDENT:
             return _limit(params, full.stage, replace(limits, weights=Weights.ONCE))
@@ -99,7 +96,7 @@ def _in_place(segment: Segment, params: ScheduleParams) -> ScheduleParams:
     """
     limits = tuple(
         replace(limit, last=limit.last | Last.ROWS)
-        if any(isinstance(stage, VectorStage) for stage in segment.stages[index : index + 2])
+        if any(stage.elementwise for stage in segment.stages[index : index + 2])
         else limit
         for index, limit in enumerate(params.limits)
     )

@@ -63,12 +63,36 @@ class ArrayTile(NamedTuple):
         """Accumulator entries."""
         return self.positions * (self.end_block - self.first_block)
 
+    @property
+    def text(self) -> str:
+        """Its outputs, for people; ends are half open."""
+        return (
+            f"image {self.image} rows {self.first_row}..{self.end_row} "
+            f"x {self.first_x}..{self.end_x} blocks {self.first_block}..{self.end_block} "
+            f"steps {self.first_step}..{self.end_step} chunk {self.chunk}"
+        )
+
 
 class VectorTile(NamedTuple):
     """A range of bytes (half open) of a flat output."""
 
     start: int
     end: int
+
+    @property
+    def first_row(self) -> int:
+        """What tells it from its neighbours."""
+        return self.start
+
+    @property
+    def prologue_sums(self) -> None:
+        """It is part of no prologue."""
+        return None
+
+    @property
+    def text(self) -> str:
+        """Its bytes, for people; the end is half open."""
+        return f"bytes {self.start}..{self.end}"
 
 
 Tile = ArrayTile | VectorTile

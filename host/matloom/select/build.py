@@ -11,9 +11,10 @@ from matloom.arch.modes import NARROW_MODES
 from matloom.cost import step_cycles
 from matloom.select.layout.base import Grid, OutputLayout
 from matloom.select.layout.dense import Dense, DenseInput
+from matloom.select.loop_nest import LoopNest, Walk
 from matloom.select.requantisation import Requantisation
 from matloom.select.sliding import LONGEST_LINE, LONGEST_SKIP, SlidingWindow, sliding_tiles
-from matloom.select.stage import ArrayStage, LoopNest, Walk
+from matloom.select.stage import ArrayStage
 from matloom.select.weights import (
     block_diagonal,
     depthwise_as_dense,

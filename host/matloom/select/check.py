@@ -7,7 +7,7 @@ import numpy as np
 from matloom.arch.config import Config
 from matloom.arch.isa import Opcode, largest
 from matloom.select.errors import PhaseError
-from matloom.select.exec_steps import MAX_TAPS, is_long
+from matloom.select.loop_nest import MAX_TAPS
 from matloom.select.rewrites.staged_run import StagedRun
 from matloom.select.stage import ArrayStage, Stage, VectorStage
 
@@ -103,7 +103,7 @@ def _check_array(stage: ArrayStage, config: Config, phase: str) -> None:
     once = bool((covered == 1).all())
     _require(once, phase, name, "have each output in one region", stage.regions)
     fields = nest.fields((0, 1), (0, 1), 0)
-    if is_long(stage):
+    if stage.loop_nest.is_long:
         fields["kernel_cols"] = MAX_TAPS
     for field in (*_LOOPS, *_STEPS):
         limit, value = largest(Opcode.EXEC, field), fields.get(field, 0)

@@ -10,7 +10,8 @@ from matloom.arch.isa import Opcode, largest
 from matloom.select.context import Unsupported, unchanged
 from matloom.select.layout.base import Grid, OutputLayout
 from matloom.select.layout.dense import Dense, DenseInput
-from matloom.select.stage import ArrayStage, LoopNest, Region
+from matloom.select.loop_nest import LoopNest
+from matloom.select.stage import ArrayStage, Region
 from matloom.select.weights import identity_tile
 
 __all__ = ["Axis", "Copy", "copy_stage", "lines", "planes", "whole"]

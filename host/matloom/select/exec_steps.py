@@ -2,26 +2,11 @@
 
 from typing import NamedTuple
 
-from matloom.arch.isa import Opcode, largest
-from matloom.select.stage import ArrayStage, LoopNest
+from matloom.select.stage import ArrayStage
 
-__all__ = ["MAX_TAPS", "Box", "box", "is_long", "narrowed", "parts", "read_bytes"]
+__all__ = ["Box", "box", "narrowed", "parts", "read_bytes"]
 
 _LOOPS = ("kernel_rows", "kernel_cols", "blocks")
-
-#: Taps of a kernel row that one EXEC counts.
-MAX_TAPS = largest(Opcode.EXEC, "kernel_cols")
-
-
-def is_long(stage: ArrayStage) -> bool:
-    """Return whether a stage has one kernel row, of more taps than one EXEC counts.
-
-    Its reduction always runs in parts.
-    """
-    nest = stage.loop_nest
-    if not isinstance(nest, LoopNest):
-        return False
-    return nest.kernel_rows == nest.blocks == 1 and nest.kernel_cols > MAX_TAPS
 
 
 class Box(NamedTuple):

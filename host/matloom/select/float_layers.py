@@ -12,7 +12,8 @@ from matloom.select.context import Context, Unsupported
 from matloom.select.float_posts import LIMITS, NOTHING, addend_post, float_post, result_post
 from matloom.select.layout.base import Grid
 from matloom.select.layout.dense import Dense, DenseInput
-from matloom.select.stage import ArrayStage, LoopNest
+from matloom.select.loop_nest import LoopNest
+from matloom.select.stage import ArrayStage
 from matloom.select.weights import parameter_blocks
 from matloom.select.window import Window, dense_window, whole
 

@@ -35,5 +35,5 @@ def table_stage(context: Context) -> VectorStage:
         tile_unit=context.tile_unit,
         posts=requantise_posts(0, same),
         table=table_of(context.graph, context.node),
-        passes_on=True,
+        is_lookup_only=True,
     )

@@ -17,7 +17,7 @@ from matloom.select.elementwise import (
     relu6,
     subtract,
 )
-from matloom.select.exec_steps import is_long, narrowed, read_bytes
+from matloom.select.exec_steps import narrowed, read_bytes
 from matloom.select.float_elementwise import float_add, float_quantize, float_relu
 from matloom.select.float_layers import matrix_product
 from matloom.select.layers import convolution, dense, depthwise, pooling
@@ -125,7 +125,7 @@ def _check(stage: Stage, config: Config) -> None:
     values = {
         "kernel rows": fields["kernel_rows"],
         "kernel row step": fields["kernel_row_step"],
-        "kernel columns": 1 if is_long(stage) else fields["kernel_cols"],
+        "kernel columns": 1 if stage.loop_nest.is_long else fields["kernel_cols"],
         "row stride": fields["y_step"],
         "blocks of the reduction": fields["blocks"],
         "output blocks": grid.blocks,

@@ -8,8 +8,9 @@ from matloom.arch.numerics import Rounding, reciprocal
 from matloom.select.context import Context, Unsupported
 from matloom.select.layout.base import Grid
 from matloom.select.layout.dense import Dense, DenseInput
+from matloom.select.loop_nest import LoopNest
 from matloom.select.requantisation import Requantisation
-from matloom.select.stage import ArrayStage, LoopNest, Region
+from matloom.select.stage import ArrayStage, Region
 from matloom.select.weights import identity_tile
 from matloom.select.window import Window, tap_loop_nest, whole
 

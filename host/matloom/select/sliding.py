@@ -5,6 +5,7 @@ kernels take several steps. Taps that pad a step to nine come first, with zero w
 """
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -49,6 +50,9 @@ class SlidingWindow:
     oc_step: int
     kernel_row_step: int = 1
     weights_fixed: bool = False
+
+    slides: ClassVar[bool] = True
+    is_long: ClassVar[bool] = False
 
     @property
     def _row_steps(self) -> int:

@@ -1,7 +1,7 @@
 """Stages: operators in the terms of the engine, before they are cut into tiles."""
 
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import ClassVar
 
 import numpy as np
 
@@ -9,96 +9,12 @@ from matloom.arch.config import Config
 from matloom.arch.modes import NARROW_MODES
 from matloom.select.layout.base import Grid, InputLayout, OutputLayout
 from matloom.select.layout.dense import Dense, DenseInput
+from matloom.select.loop_nest import Walk
 
-__all__ = ["ArrayStage", "LoopNest", "Posts", "Region", "Stage", "VectorStage", "Walk"]
+__all__ = ["ArrayStage", "Posts", "Region", "Stage", "VectorStage"]
 
 #: For each POST the number of its stage's input (None where it reads accumulators), its fields.
 Posts = tuple[tuple[int | None, dict[str, int]], ...]
-
-
-class Walk(Protocol):
-    """How EXEC walks over the input of a stage: taps one by one, or as a sliding window."""
-
-    @property
-    def steps(self) -> int:
-        """Reduction steps of one output block."""
-
-    @property
-    def kernel_rows(self) -> int:
-        """Input rows that an output row reads."""
-
-    @property
-    def kernel_row_step(self) -> int:
-        """Input rows from one of them to the next."""
-
-    @property
-    def y_step(self) -> int:
-        """Input rows from output row to output row."""
-
-    @property
-    def oc_step(self) -> int:
-        """Bytes of the input from output block to output block; 0 where all read the same."""
-
-    @property
-    def weights_fixed(self) -> bool:
-        """Whether one weight tile serves all steps and blocks."""
-
-    def vectors(self, height: int, width: int) -> int:
-        """Return about how many vectors a step streams for `height` rows of `width` outputs."""
-
-    def fields(self, rows: tuple[int, int], columns: tuple[int, int], block: int) -> dict[str, int]:
-        """Return fields of EXEC for outputs (half open) from an output block on."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class LoopNest:
-    """How EXEC walks over the input: its fields that do not depend on the tile."""
-
-    kernel_rows: int
-    kernel_row_step: int
-    kernel_cols: int
-    kernel_col_step: int
-    blocks: int
-    oc_step: int
-    x_step: int
-    y_step: int
-    pad_top: int
-    pad_left_bytes: int
-    pad_value: int
-    maximum: bool = False
-    weights_fixed: bool = False
-
-    @property
-    def steps(self) -> int:
-        """Reduction steps of one output block."""
-        return self.kernel_rows * self.kernel_cols * self.blocks
-
-    def vectors(self, height: int, width: int) -> int:
-        """Return the vectors that a step streams for `height` rows of `width` outputs."""
-        return height * width
-
-    def fields(self, rows: tuple[int, int], columns: tuple[int, int], block: int) -> dict[str, int]:
-        """Return fields of EXEC for outputs (half open) from an output block on.
-
-        `first_row` counts from the first row of the image.
-        """
-        return {
-            "maximum": int(self.maximum),
-            "weights_fixed": int(self.weights_fixed),
-            "first_row": rows[0] * self.y_step - self.pad_top,
-            "first_byte": columns[0] * self.x_step - self.pad_left_bytes + block * self.oc_step,
-            "pad_value": self.pad_value,
-            "width": columns[1] - columns[0],
-            "height": rows[1] - rows[0],
-            "x_step": self.x_step,
-            "y_step": self.y_step,
-            "kernel_rows": self.kernel_rows,
-            "kernel_row_step": self.kernel_row_step,
-            "kernel_cols": self.kernel_cols,
-            "kernel_col_step": self.kernel_col_step,
-            "blocks": self.blocks,
-            "oc_step": self.oc_step,
-        }
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,6 +75,69 @@ class ArrayStage:
     table: np.ndarray | None = field(default=None, repr=False)
     addend_post: dict[str, int] | None = None
 
+    #: Whether it computes elements of flat tensors, whatever their shapes.
+    elementwise: ClassVar[bool] = False
+
+    #: Whether it does nothing but look up.
+    is_lookup_only: ClassVar[bool] = False
+
+    #: Inputs that are read again and again.
+    repeated_inputs: ClassVar[frozenset[str]] = frozenset()
+
+    @property
+    def steps(self) -> int:
+        """Reduction steps of an output block."""
+        return self.loop_nest.steps
+
+    @property
+    def has_costly_tiles(self) -> bool:
+        """Whether each tile takes some cycles more.
+
+        Windows stream rows more than they make; after a single step, results take as long as the
+        arithmetic, and POST some cycles more.
+        """
+        return self.loop_nest.slides or self.steps == 1
+
+    @property
+    def streamed_inputs(self) -> tuple[str, ...]:
+        """The input that tiles stream through the array, not what is added to their sums."""
+        return self.inputs[:1]
+
+    @property
+    def loads_weights(self) -> bool:
+        """Whether each output block has weights of its own."""
+        return not self.loop_nest.weights_fixed
+
+    @property
+    def pools(self) -> bool:
+        """Whether one weight tile serves all taps and channels, as in pooling and copies."""
+        return self.loop_nest.weights_fixed
+
+    @property
+    def weight_bytes(self) -> int:
+        """Bytes of all weights."""
+        return self.weights.nbytes
+
+    @property
+    def weight_block_bytes(self) -> int:
+        """Bytes of the weights of an output block."""
+        return int(self.weights.shape[1])
+
+    @property
+    def block_bytes(self) -> int:
+        """Bytes of the weights and parameters of an output block."""
+        return self.weight_block_bytes + int(self.params.shape[1])
+
+    @property
+    def has_params(self) -> bool:
+        """Whether there are parameters to load."""
+        return self.params.size > 0
+
+    @property
+    def used_modes(self) -> frozenset[str]:
+        """Number formats in which it multiplies."""
+        return frozenset({self.mode}) if self.macs else frozenset()
+
     @property
     def addend(self) -> str | None:
         """The tensor that is added to the sums, if there is one."""
@@ -175,6 +154,19 @@ class ArrayStage:
         layout = self.output_layout
         single = layout.limbs == self.accumulators_per_block == self.element_bytes == 1
         return layout.contiguous and single and self.addend_post is None
+
+    @property
+    def text(self) -> str:
+        """How it uses the array, for people."""
+        grid = self.grid
+        text = (
+            f"{type(self.loop_nest).__name__} of {self.steps} steps, {grid.blocks} output blocks, "
+            f"{grid.images} x {grid.rows} x {grid.width} x {grid.position_bytes} bytes, "
+            f"{self.mode}, {self.weight_bytes} bytes of weights"
+        )
+        for verb, layout in (("makes", self.output_layout), ("reads", self.input_layout)):
+            text += f", {verb} {layout.text}" if layout.text else ""
+        return text
 
     @property
     def accumulators_per_block(self) -> int:
@@ -218,7 +210,7 @@ class VectorStage:
         input repeats.
     table:
         As that of an `ArrayStage`.
-    passes_on:
+    is_lookup_only:
         The POST changes nothing before the table: the stage is a lookup alone.
     """
 
@@ -235,7 +227,46 @@ class VectorStage:
     period: int = 0
     repeated: tuple[int, ...] = ()
     table: np.ndarray | None = field(default=None, repr=False)
-    passes_on: bool = False
+    is_lookup_only: bool = False
+
+    elementwise: ClassVar[bool] = True
+
+    #: It has no weights, no parameters and no products.
+    loads_weights: ClassVar[bool] = False
+    pools: ClassVar[bool] = False
+    depthwise: ClassVar[bool] = False
+    has_params: ClassVar[bool] = False
+    has_costly_tiles: ClassVar[bool] = False
+    steps: ClassVar[int] = 0
+    weight_bytes: ClassVar[int] = 0
+    weight_block_bytes: ClassVar[int] = 0
+    block_bytes: ClassVar[int] = 0
+    used_modes: ClassVar[frozenset[str]] = frozenset()
+    addend: ClassVar[str | None] = None
+
+    @property
+    def text(self) -> str:
+        """How it uses post-processing, for people."""
+        return f"{len(self.posts)} POSTs over {self.size} bytes"
+
+    def entries(self, config: Config) -> int:
+        """Return how many accumulator entries are in a half."""
+        return config.acc_entries // 2
+
+    @property
+    def repeated_inputs(self) -> frozenset[str]:
+        """Inputs that are read again and again."""
+        return frozenset(self.inputs[at] for at in self.repeated)
+
+    @property
+    def streamed_inputs(self) -> tuple[str, ...]:
+        """All inputs."""
+        return self.inputs
+
+    @property
+    def grid(self) -> Grid:
+        """Its output, as one position of one block."""
+        return self.output_layout.grid
 
     @property
     def input_layout(self) -> InputLayout:

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 
 from matloom.select.partition import EngineRun, HostRun
-from matloom.select.stage import ArrayStage, Stage
+from matloom.select.stage import Stage
 
 __all__ = ["run_lines", "stage_line"]
 
@@ -11,28 +11,8 @@ __all__ = ["run_lines", "stage_line"]
 def stage_line(stage: Stage) -> str:
     """Return a line on a stage: what it reads and makes, and how."""
     flow = f"{stage.name}: {stage.output} = {', '.join(stage.inputs)}"
-    if isinstance(stage, ArrayStage):
-        return f"{flow}; {_array(stage)}"
-    posts = f"{len(stage.posts)} POSTs over {stage.size} bytes"
-    return f"{flow}; {posts}{_table(stage)}"
-
-
-def _array(stage: ArrayStage) -> str:
-    """Return how a stage uses the array."""
-    kind = type(stage.loop_nest).__name__
-    grid = stage.grid
-    shape = f"{grid.images} x {grid.rows} x {grid.width} x {grid.position_bytes} bytes"
-    text = (
-        f"{kind} of {stage.loop_nest.steps} steps, {grid.blocks} output blocks, "
-        f"{shape}, {stage.mode}, {stage.weights.nbytes} bytes of weights"
-    )
-    for verb, layout in (("makes", stage.output_layout), ("reads", stage.input_layout)):
-        text += f", {verb} {layout.text}" if layout.text else ""
-    return text + _table(stage)
-
-
-def _table(stage: Stage) -> str:
-    return "" if stage.table is None else ", looked up in a table"
+    looks_up = "" if stage.table is None else ", looked up in a table"
+    return f"{flow}; {stage.text}{looks_up}"
 
 
 def run_lines(run: EngineRun | HostRun, names: Mapping[int, str]) -> Iterable[str]:

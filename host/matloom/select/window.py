@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from matloom.select.stage import LoopNest, Region
+from matloom.select.loop_nest import LoopNest
+from matloom.select.stage import Region
 
 __all__ = ["Window", "dense_window", "tap_loop_nest", "whole"]
 

@@ -1,4 +1,4 @@
-"""What a check of a compiled program raises, and what a user is told."""
+"""Errors of the check of a compiled program, and their sentences."""
 
 from matloom.errors import HintedWarning
 

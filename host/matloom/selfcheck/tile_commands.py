@@ -70,7 +70,7 @@ class TileRun:
 
     @property
     def operands(self) -> Numbers:
-        """What stands for the bytes that are read but the constants."""
+        """Probes of the bytes that are read, constants left out."""
         every = [contents for ranges in self.reads for _start, contents in ranges]
         joined = np.concatenate(every) if every else np.zeros(0)
         return joined[~is_known(joined)]

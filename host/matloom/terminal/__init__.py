@@ -1,1 +1,1 @@
-"""What a terminal shows: tables and progress."""
+"""Terminal output: tables and progress."""

@@ -165,7 +165,7 @@ def entry(name: str, make: Callable[[Path], None]) -> Path:
 
     It appears complete or not at all, whoever is interrupted and however many ask at once. What
     was cut, replaced or lost since, by a full disk or by power that failed, is found by its digest
-    and made anew.
+    and made again.
 
     Parameters
     ----------

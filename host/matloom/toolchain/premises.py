@@ -1,4 +1,4 @@
-"""What the rewriting of Verilog for simulation relies on, checked in every generated text."""
+"""Preconditions of rewriting Verilog for simulation, checked in every generated text."""
 
 import re
 from collections import defaultdict

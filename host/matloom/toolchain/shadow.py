@@ -52,7 +52,7 @@ def _populate(root: Path, wheel: Path) -> None:
 
 
 def shadow_root() -> Path:
-    """The shadow root of the installed wheel, made on first use, and anew where it was damaged.
+    """The shadow root of the installed wheel, made on first use, and again where it was damaged.
 
     Raises ToolError when the wheel is not installed.
     """

@@ -1,4 +1,4 @@
-"""Verilog written anew for simulation: the same values from fewer operations."""
+"""Verilog written again for simulation: the same values from fewer operations."""
 
 import re
 

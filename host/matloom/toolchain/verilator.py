@@ -41,7 +41,7 @@ def build_arguments(top: str, *, jobs: int = 2) -> list[str]:
         *("--top-module", top, "--prefix", f"V{top}"),
         *("-O3", "--x-assign", "fast", "--x-initial", "unique", "--no-assert", "-Wno-fatal"),
         *("-CFLAGS", "-fPIC", "-LDFLAGS", "-shared"),
-        # With -O2 the build of an 8x16 takes 12 s longer, of 29, and `ic` 0.31 s in place of 0.33;
+        # With -O2 the build of an 8x16 takes 12 s longer, of 29, and `ic` 0.31 s instead of 0.33;
         # with -O3 the build takes a quarter longer still, and the simulation is no faster.
         *("-MAKEFLAGS", "OPT_FAST=-O1"),
     ]
@@ -127,7 +127,7 @@ def _pairs(flags: Sequence[str]) -> list[tuple[str, ...]]:
 
 
 def _ours(flag: tuple[str, ...]) -> bool:
-    """Whether a flag is of no account to Verilator's own files: ours, or about a chip's ports."""
+    """Whether a flag is irrelevant to Verilator's own files: ours, or about a chip's ports."""
     return flag[-1].startswith(("-DMATLOOM_", "-I", "--pins-"))
 
 

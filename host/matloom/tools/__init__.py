@@ -1,1 +1,1 @@
-"""What the command line offers and is no device or compiler: benchmarks, comparisons, reports."""
+"""Tools of the command line: benchmarks, comparisons, reports."""

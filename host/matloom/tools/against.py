@@ -20,7 +20,7 @@ __all__ = ["Agreement", "compare_with_parent"]
 
 @dataclass(frozen=True, kw_only=True)
 class Agreement:
-    """How near a network is to another, in the numbers that its integers stand for.
+    """Distance between two networks, in the real numbers that their integers stand for.
 
     Members
     -------

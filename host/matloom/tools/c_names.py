@@ -7,7 +7,7 @@ from matloom.program import Program
 
 __all__ = ["buffer_names", "network_name", "require_network_name"]
 
-#: A header of one of these names would be found in place of the C library's.
+#: A header of one of these names would be found instead of the C library's.
 _LIBRARY_HEADERS = frozenset(
     (
         *("assert", "complex", "ctype", "errno", "fenv", "float", "inttypes", "iso646", "limits"),

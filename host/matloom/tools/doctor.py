@@ -26,7 +26,7 @@ BASE = "base"
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """What was found of one tool. `remedy` is empty exactly when the tool works."""
+    """Finding about one tool. `remedy` is empty exactly when the tool works."""
 
     tool: str
     need: str
@@ -85,7 +85,7 @@ def _cache() -> str:
 
 
 def _cache_folder() -> Finding:
-    """Look at the cache; one that serves in place of the chosen folder works, but is not kept."""
+    """Look at the cache; one that serves instead of the chosen folder works, but is not kept."""
     remedy = "set MATLOOM_CACHE to a folder that can be written"
     with warnings.catch_warnings():
         # The finding says it.

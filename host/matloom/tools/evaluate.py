@@ -44,7 +44,7 @@ def evaluate(
     Parameters
     ----------
     model, device, options:
-        As `matloom.load` takes them. Device ``"fast"`` takes the operators' kernels in place of
+        As `matloom.load` takes them. Device ``"fast"`` takes the operators' kernels instead of
         the program, and predicted cycles.
     inputs:
         An array for each input by name, with samples along a leading axis of their own, or along

@@ -93,7 +93,7 @@ class Part:
 
 @dataclass(frozen=True, kw_only=True)
 class Use:
-    """How much of a resource a whole board takes, and how much of it can be filled."""
+    """Share of a resource that a whole board takes, and that can be filled."""
 
     used: float
     room: float
@@ -101,7 +101,7 @@ class Use:
 
     @property
     def beyond(self) -> float:
-        """What it takes too much of, as a part of the room; negative where it fits."""
+        """Share of the room by which it is exceeded; negative where it fits."""
         return self.used / self.room - 1
 
 
@@ -158,7 +158,7 @@ class Candidate:
 
     @property
     def size(self) -> tuple[int, ...]:
-        """What makes one engine larger than another, most important first."""
+        """Sort key of engines by size, most important first."""
         config = self.config
         whole = (config.checks, config.counters, -self.soft_columns)
         memory = (config.spad_bytes, config.acc_bytes)
@@ -173,7 +173,10 @@ class Candidate:
 
 @dataclass(kw_only=True)
 class Fit:
-    """What fits a part: `search` fills `found`, the best first, and `next`, which does not fit."""
+    """Search for engines that fit a part.
+
+    `search` fills `found`, best first, and `next`, the next larger one, which does not fit.
+    """
 
     part: Part
     model: AreaModel = field(default_factory=load_model)

@@ -1,4 +1,4 @@
-"""What a program is given and gives: its inputs and outputs as a table, and random inputs."""
+"""Inputs and outputs of a program: as a table, and random inputs."""
 
 from typing import Any
 

@@ -15,7 +15,7 @@ __all__ = ["Layer", "layer_errors", "real_numbers"]
 
 @dataclass(frozen=True, kw_only=True)
 class Layer:
-    """What was compared of one operator's outputs, over all samples.
+    """Errors of one operator's outputs, over all samples.
 
     Members
     -------

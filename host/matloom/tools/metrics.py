@@ -1,4 +1,4 @@
-"""How right outputs are: accuracy, area under the curve, errors, each with its interval."""
+"""Metrics of outputs: accuracy, area under the curve, errors, each with its interval."""
 
 import math
 import re

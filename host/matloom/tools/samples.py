@@ -1,4 +1,4 @@
-"""What people give as inputs, sample by sample, in the dtypes that a network takes."""
+"""Samples as people give them, converted to the dtypes that a network takes."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

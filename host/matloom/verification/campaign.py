@@ -47,7 +47,7 @@ Linter = Callable[[Config, Path], tuple[str, Sequence[object]]]
 
 @dataclass(kw_only=True)
 class _Run:
-    """What the steps share.
+    """State that the steps of a verification share.
 
     Members
     -------

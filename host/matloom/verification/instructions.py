@@ -38,7 +38,7 @@ _FETCHED = ("weight_addr", "param_addr")
 
 @dataclass(frozen=True, kw_only=True)
 class Space:
-    """Where instructions may have their data.
+    """Address ranges for the data of random instructions.
 
     Members
     -------

@@ -1,4 +1,4 @@
-"""What a verification can do here, how long that should take, and in which order it goes."""
+"""Plan of a verification: the steps possible here, their estimated time, and their order."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -22,7 +22,7 @@ _KEPT_LINES = 40
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What came of the regression; `passed` is None where the time was over before its end.
+    """Outcome of the regression; `passed` is None where time ran out before its end.
 
     `done` of `testbenches` came to their end.
     """

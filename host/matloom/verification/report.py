@@ -26,7 +26,7 @@ def to_html(verification: Verification) -> str:
     started = f"{verification.started:%-d %B %Y, %H:%M} UTC"
     took = f"{verification.seconds / 60:.1f} of {verification.minutes:g} minutes"
     lacking = ", ".join(verification.not_run)
-    without = f"<p><b>Not run, so nothing is said of it: {lacking}.</b></p>" if lacking else ""
+    without = f"<p><b>Not run, so not covered: {lacking}.</b></p>" if lacking else ""
     versions = ", ".join(
         f"{escape(each)} {version}" for each, version in verification.versions.items()
     )

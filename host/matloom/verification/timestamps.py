@@ -1,4 +1,4 @@
-"""What the completion-time table must hold after a run, from its instructions and their waits."""
+"""Expected completion-time table of a run, from its instructions and their waits."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence

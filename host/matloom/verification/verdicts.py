@@ -1,4 +1,4 @@
-"""What a verification of a chip comes to: its steps, their verdicts, and the worst of them."""
+"""Verdicts of a verification of a chip: its steps, and the worst of them."""
 
 import contextlib
 import math
@@ -27,7 +27,7 @@ _PACKAGES = (
 
 @dataclass(kw_only=True)
 class Step:
-    """What came of a step.
+    """Outcome of a step.
 
     Members
     -------
@@ -134,7 +134,7 @@ class Verification:
 
     @property
     def seconds(self) -> float:
-        """How long all steps took."""
+        """Seconds that all steps took."""
         return round(sum(step.seconds for step in self.steps), 1)
 
     @property

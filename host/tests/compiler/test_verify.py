@@ -102,7 +102,7 @@ def stages(values):
 
 
 def misshapen(stage):
-    """Return a convolution in ways that are no stage, and what is said of each."""
+    """Return a convolution in ways that are no stage, and the sentence about each."""
     region = stage.regions[0]
     nest = stage.loop_nest
     more = replace(stage.grid, position_bytes=stage.grid.position_bytes + stage.grid.block_bytes)
@@ -111,7 +111,7 @@ def misshapen(stage):
         (replace(stage, params=stage.params[:-1]), "have parameters for each block"),
         (replace(stage, regions=(region, region)), "have each output in one region"),
         (replace(stage, regions=(replace(region, end_row=region.end_row - 1),)), "in one region"),
-        (replace(stage, output_layout=Dense(grid=more)), "have parameters for each block"),
+        (replace(stage, output_layout=Dense(grid=more)), r"have weights of shape \(3, "),
         (replace(stage, mode="bf16"), "have a mode of the engine"),
         (replace(stage, inputs=("nothing",)), "read a tensor that is made before"),
         (replace(stage, table=np.zeros(256, np.uint8)), "have no table in this configuration"),

@@ -33,14 +33,14 @@ def test_points_follow_from_the_configuration():
     floats = declare(load_config("nano+rows=8+weight_rows=2+float_rows=2+bf16"))
     assert "EXEC bf16: width last slow" in floats.every
     assert "POST SPAD to SPAD FLOAT: pre_shift 8 steady" in floats.every
-    assert floats.excluded["EXEC bf16: line"] == "of no account where window is 0"
+    assert floats.excluded["EXEC bf16: line"] == "irrelevant where window is 0"
 
 
 def test_what_cannot_be_had_has_a_reason():
     nano = declare(NANO)
     # 256 entries of four sums, a scratchpad of 32 KiB.
     assert nano.excluded["EXEC i8xi8: width 4095"] == "no more than 256 fits in the memories"
-    assert nano.excluded["LOAD fill spread 0: dram_offset"] == "of no account in this mode"
+    assert nano.excluded["LOAD fill spread 0: dram_offset"] == "irrelevant in this mode"
     one_bank = declare(load_config("nano+spad_banks=1"))
     assert one_bank.excluded["EXEC i8xi8: input_addr crossing"] == "the memory is one bank"
     assert "cause" in declare(load_config("nano+counters=1")).excluded

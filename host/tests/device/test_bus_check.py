@@ -73,7 +73,7 @@ def test_a_broken_rule_stops_the_simulation():
             use()
         assert (broken.value.rule, broken.value.channel) == ("burst_length", "m_axi_ar")
         assert 0 < broken.value.cycle < transport.elapsed
-    # A reset of everything begins anew.
+    # A reset of everything begins again.
     transport.reset()
     allow_bursts_of(transport, CONFIG.burst_beats)
     assert transport.read32(register("STATUS").offset) == 0

@@ -109,7 +109,7 @@ def test_what_nobody_wrote_is_undefined(chip):
 
 
 class Mutant(FourStateTransport):
-    """A chip without one of its resets, whose runs come to an end."""
+    """A chip without one of its resets, whose runs finish."""
 
     def wait_interrupt(self, cycles):
         """Let it run until its interrupt rises or an output is undefined, LIMIT cycles at most."""

@@ -196,7 +196,7 @@ def test_sketch_says_that_there_is_no_engine(written, tmp_path):
 
 
 def test_sketch_runs_the_network(written, tmp_path):
-    """On an engine of registers alone, in place of the port that the sketch sets up."""
+    """On an engine of registers alone, instead of the port that the sketch sets up."""
     (digest,) = re.findall(r"configuration (0x\w+)", (written / "src" / "digits.h").read_text())
     board = (
         '#include <string.h>\n#include "matloom.h"\n#include "fake_bus.h"\n'

@@ -6,7 +6,7 @@ from matloom.schedule.params import TilingParams, Weights
 from matloom.schedule.segment import Segment
 from matloom.schedule.sequence import sequence
 from matloom.schedule.tiles import VectorTile
-from matloom.schedule.tiling import Tiling
+from matloom.schedule.vector_tiling import VectorTiling
 from matloom.select.stage import VectorStage
 
 
@@ -27,7 +27,7 @@ def _stage(inputs, output, *, ratio=1, repeated=()):
 
 def _tiling(stage, tiles):
     limits = TilingParams(weights=Weights.RESIDENT)
-    return Tiling(stage=stage, limits=limits, config=PRESETS["nano"], tiles=tiles, chunks=[])
+    return VectorTiling(stage=stage, limits=limits, config=PRESETS["nano"], tiles=tiles, chunks=[])
 
 
 def _order(*stages, spilled=()):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from matloom.arch.config import PRESETS
-from matloom.schedule.cutting import chunks, cut
+from matloom.schedule.cutting import chunks, cut_array, cut_vector
 from matloom.schedule.params import First, Last, Prologue, TilingParams, Weights
 from matloom.schedule.tiles import exec_fields, input_box
 from matloom.select.exec_steps import narrowed, parts
@@ -36,7 +36,7 @@ def test_tiles_cover_each_output_once(seed, weights, chunk_bytes):
     limits = TilingParams(weights=weights, chunk_bytes=chunk_bytes, tile_bytes=400)
     made = np.zeros((2, stage.grid.rows, stage.grid.width, stage.grid.blocks), int)
     before = None
-    for tile in cut(stage, limits, CONFIG, seed):
+    for tile in cut_array(stage, limits, CONFIG, seed):
         assert tile.entries <= CONFIG.acc_entries // 2
         if tile.first_step:
             outputs = tile._replace(first_step=0, end_step=0, chunk=0)
@@ -56,14 +56,14 @@ def test_tiles_cover_each_output_once(seed, weights, chunk_bytes):
 def test_a_stage_is_cut_so_that_the_next_can_start_before_it_ends():
     rows = [
         tile.end_row - tile.first_row
-        for tile in cut(_stage(), TilingParams(weights=Weights.RESIDENT), CONFIG, None)
+        for tile in cut_array(_stage(), TilingParams(weights=Weights.RESIDENT), CONFIG, None)
     ]
     assert len(rows) >= 4
     assert max(rows) <= 4
 
 
 def test_a_tile_reads_the_rows_under_its_kernel():
-    tiles = cut(_stage(), TilingParams(weights=Weights.RESIDENT), CONFIG, None)
+    tiles = cut_array(_stage(), TilingParams(weights=Weights.RESIDENT), CONFIG, None)
     first = tiles[0]
     box = input_box(_stage(), first, CONFIG)
     assert (box.low, box.high) == (0, first.end_row + 1)
@@ -120,7 +120,9 @@ def test_a_split_tile_meets_each_byte_under_its_kernel_once(depth, kernel, dilat
         dilation_y=dilation,
         dilation_x=dilation,
     )
-    tiles = cut(stage, TilingParams(weights=Weights.RESIDENT, first=First.SPLIT), CONFIG, None)
+    tiles = cut_array(
+        stage, TilingParams(weights=Weights.RESIDENT, first=First.SPLIT), CONFIG, None
+    )
     assert len(tiles) > stage.grid.blocks or stage.loop_nest.steps == 1, "the first is split"
     for block in range(stage.grid.blocks):
         met = np.zeros((height, width * depth + 2 * CONFIG.rows), int)
@@ -160,7 +162,7 @@ def test_an_opening_covers_each_step_of_each_output_once(prologue):
     made = np.zeros((stage.grid.rows, stage.grid.blocks, stage.loop_nest.steps), int)
     pinned_at = np.full((2, CONFIG.acc_entries // 2), -1)
     loaded = chunks(stage, limits, CONFIG)
-    for tile in cut(stage, limits, CONFIG, None):
+    for tile in cut_array(stage, limits, CONFIG, None):
         chunk = loaded[tile.chunk]
         assert chunk.first_block <= tile.first_block < tile.end_block <= chunk.end_block
         part = made[tile.first_row : tile.end_row, tile.first_block : tile.end_block]
@@ -195,7 +197,7 @@ def test_ranges_of_bytes_follow_each_other(ramp_down):
     )
     limits = TilingParams(weights=Weights.RESIDENT, last=Last.ROWS if ramp_down else Last.EVEN)
     ends = [0]
-    for tile in cut(stage, limits, CONFIG, None):
+    for tile in cut_vector(stage, limits, CONFIG, None):
         assert tile.start == ends[-1]
         assert tile.end % row_bytes == 0
         ends.append(tile.end)
@@ -205,7 +207,7 @@ def test_ranges_of_bytes_follow_each_other(ramp_down):
 
 def test_the_last_positions_end_with_a_single_block():
     """After the last arithmetic POST has a block to do, and fetches its parameters only."""
-    *others, final = cut(
+    *others, final = cut_array(
         _stage(channels=60),
         TilingParams(weights=Weights.RESIDENT, last=Last.ROWS),
         CONFIG,

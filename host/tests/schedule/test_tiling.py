@@ -1,7 +1,7 @@
 import pytest
 
 from matloom.arch.config import PRESETS
-from matloom.schedule.cutting import chunks, cut
+from matloom.schedule.cutting import chunks, cut_array
 from matloom.schedule.params import TilingParams, Weights
 from matloom.schedule.tiling import Tilings
 from support.stages import stage_of
@@ -21,7 +21,7 @@ def test_a_tiling_is_remembered_for_equal_limits_of_the_same_stage(stage):
         tilings.of(stage, TilingParams(weights=Weights.ONCE, chunk_bytes=700), CONFIG, None)
         is known
     )
-    assert known.tiles == cut(stage, known.limits, CONFIG, None)
+    assert known.tiles == cut_array(stage, known.limits, CONFIG, None)
     for other in (
         TilingParams(weights=Weights.ONCE, chunk_bytes=1600),
         TilingParams(weights=Weights.STREAMED, chunk_bytes=700),
@@ -39,7 +39,7 @@ def test_limits_that_make_the_same_tiles_have_the_same_tiling(stage):
     )
     assert other is known
     assert chunks(stage, known.limits, CONFIG) == known.chunks
-    assert cut(stage, TilingParams(weights=Weights.ONCE, chunk_bytes=800), CONFIG, None) == (
+    assert cut_array(stage, TilingParams(weights=Weights.ONCE, chunk_bytes=800), CONFIG, None) == (
         known.tiles
     )
 

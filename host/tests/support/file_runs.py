@@ -1,4 +1,4 @@
-"""What becomes of a file: one sentence, or a run that stays within its regions."""
+"""Outcome of a file: one sentence, or a run that stays within its regions."""
 
 import warnings
 

@@ -23,7 +23,7 @@ NOISES: dict[str, dict[str, float]] = {
 
 
 class Device(Protocol):
-    """What is at the end of a line."""
+    """Device at the end of a line."""
 
     def feed(self, data: bytes) -> bytes:
         """Take bytes from the line; return those that answer them."""

@@ -33,20 +33,24 @@ FUNCTIONS = {
     "matloom.schedule.tiles": ("exec_fields",),
     "matloom.schedule.cutting": (
         *("chunks", "_Sizes.__init__", "_positions", "_strided"),
-        *("_cut_array", "_tile", "_cut_vector"),
+        *("cut_array", "_tile", "cut_vector"),
     ),
     "matloom.schedule.first_tiles": ("_turns", "first_parts", "first_rows"),
     "matloom.select.exec_steps": ("narrowed", "_ranges", "box", "_cut"),
-    "matloom.schedule.tiling": ("flat_input_range", "_array_input_range"),
+    "matloom.schedule.array_tiling": (
+        *("_array_input_range", "_addend_range"),
+        *("ArrayTiling.first_bytes", "ArrayTiling.panel_rows"),
+    ),
+    "matloom.schedule.vector_tiling": ("VectorTiling._range",),
     "matloom.schedule.buffers": (
         *("tensor_buffers_of", "_reads_end", "_reuse_in_place", "Builder.add"),
-        *("Builder._add_weights", "Builder._constants", "Builder._add_input"),
+        *("Builder._add_prologue", "Builder._constants", "Builder._add_input"),
     ),
     "matloom.schedule.load_times": ("_follow_stores",),
     "matloom.schedule.placing": ("_Placing._wanted", "_Placing._around", "_moved"),
     "matloom.schedule.allocator": ("Allocator._gaps", "Allocator._candidates"),
     "matloom.schedule.live_ranges": ("LiveRanges.add", "LiveRanges.overlapping"),
-    "matloom.schedule.sequence": ("finished_bytes", "_can_interleave", "_interleaved"),
+    "matloom.schedule.sequence": ("_can_interleave", "_interleaved"),
     "matloom.schedule.emit": (
         *("_Emitter._input", "_Emitter._array", "_Emitter._write"),
         *("_Emitter._post", "_Emitter._chunk_addresses"),
@@ -57,7 +61,7 @@ FUNCTIONS = {
     "matloom.schedule.vector_posts": (
         *("VectorPosts._source", "VectorPosts.append", "VectorPosts._vectors"),
     ),
-    "matloom.schedule.stores": ("Stores._home", "Stores._linear", "Stores._limb"),
+    "matloom.schedule.stores": ("Stores._home", "Stores._linear", "Stores._part"),
     "matloom.select.layout.base": ("Grid.bytes_in",),
     "matloom.select.layout.dense": ("DenseInput.loads", "Dense.byte", "Dense.writes", "apart"),
     "matloom.select.layout.placed": ("Placed.byte", "Placed.finished", "Placed.taken"),

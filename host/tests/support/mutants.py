@@ -84,7 +84,7 @@ class Case:
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """What became of a mutant.
+    """Outcome of a mutant.
 
     Members
     -------

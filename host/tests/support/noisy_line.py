@@ -8,7 +8,7 @@ __all__ = ["Noise"]
 
 @dataclass(kw_only=True)
 class Noise:
-    """What a line does to each byte, with these probabilities, one after the other.
+    """Faults of a line by their probability for each byte, applied one after the other.
 
     Members
     -------

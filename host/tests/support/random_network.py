@@ -42,7 +42,7 @@ _VALID = Padding(top=0, bottom=0, left=0, right=0)
 
 @dataclass(frozen=True, kw_only=True)
 class Size:
-    """How large a network becomes: operators, and bounds on tensors and on all arithmetic."""
+    """Bounds on a random network: operators, sizes of tensors, and all arithmetic."""
 
     operators: int
     tensor_bytes: int

@@ -111,7 +111,7 @@ def test_compiled_headers_are_what_a_build_includes(counter, tmp_path, monkeypat
     (folder,) = (tmp_path / "runtimes").glob("*/")
     compiled = sorted(path.name for path in folder.glob("*.gch"))
     assert compiled == ["headers.h.fast.gch", "headers.h.slow.gch"]
-    # What is damaged is found by its digest and made anew, but not by this one.
+    # What is damaged is found by its digest and made again, but not by this one.
     monkeypatch.setattr(verilator, "entry", lambda name, _make: tmp_path / name)
     for kind in ("fast", "slow"):
         write(folder / f"headers.h.{kind}", "int broken = nonsense;\n")

@@ -1,4 +1,4 @@
-"""What is said of each operator, on the engine and on the host."""
+"""Sentences about each operator, on the engine and on the host."""
 
 from dataclasses import replace
 
@@ -101,7 +101,7 @@ def test_names_are_no_markup():
 
 
 def remembering(after_of, outputs_of):
-    """Return what is said of a network with a variable, and of what its input and it sum to."""
+    """Return the sentences about a network with a variable, and about the sum that it keeps."""
     growth = Growth((1,))
     given = growth.input((1, 4, 4, 3), "int8")
     before = growth.variable((1, 4, 4, 3), "int8", growth.tensors[given].quantisation)

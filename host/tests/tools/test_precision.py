@@ -1,4 +1,4 @@
-"""What is said of a precision, compared with what the outputs themselves say."""
+"""The report on a precision, compared with the outputs themselves."""
 
 import json
 

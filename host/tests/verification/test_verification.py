@@ -1,4 +1,4 @@
-"""The verb verify: what steps come to, what is said of them, and what is refused."""
+"""The verb verify: results of steps, their report, and refusals."""
 
 import hashlib
 import json
@@ -78,7 +78,7 @@ def test_the_verdict_is_the_worst_of_what_ran(verdicts, verdict):
 def test_the_page_names_what_did_not_run():
     found = verified(PASSED, NOT_RUN, INCOMPLETE, NOT_RUN)
     assert found.as_dict()["not_run"] == ["step 1", "step 3"]
-    assert "Not run, so nothing is said of it: step 1, step 3." in to_html(found)
+    assert "Not run, so not covered: step 1, step 3." in to_html(found)
     assert "Not run" not in to_html(verified(PASSED))
 
 

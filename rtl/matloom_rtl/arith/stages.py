@@ -1,4 +1,4 @@
-"""What the arithmetic units are made of: registers in a row, shifts, leading zeros."""
+"""Building blocks of the arithmetic units: registers in a row, shifts, leading zeros."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data

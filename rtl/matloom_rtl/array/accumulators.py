@@ -70,7 +70,7 @@ class Accumulators(wiring.Component):
         `sum_entry` is that of a pair, and the sums of the pair's second entry, in time with the
         above; where narrow modes are built.
     sum_floating: in
-        The sums are fp32 numbers, likewise; where such modes are built.
+        The sums are fp32 numbers; where such modes are built.
     update: AccUpdateSignature, in
     read: AccReadSignature, in
     wrong: out

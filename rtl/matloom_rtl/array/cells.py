@@ -1,4 +1,4 @@
-"""What the modes make of operands and weights: products, trees, and the sums of a column."""
+"""Arithmetic of operands and weights in each mode: products, trees, and the sums of a column."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import data
@@ -95,7 +95,7 @@ class Cells:
 
     @property
     def second_bits(self) -> int:
-        """Likewise of the second sum of a narrow mode."""
+        """The same for the second sum of a narrow mode."""
         return _APART + self.tree_levels
 
     @property

@@ -95,9 +95,9 @@ class Execute(wiring.Component):
     sums: out
         Of what was announced, 32 bits a column.
     sum_narrow, seconds: out
-        Likewise, whether there are second sums, and those; where narrow modes are built.
+        Whether there are second sums, and those; where narrow modes are built.
     sum_floating: out
-        Likewise, they are fp32 numbers; where such modes are built.
+        Whether they are fp32 numbers; where such modes are built.
     """
 
     def __init__(self, config: Config):

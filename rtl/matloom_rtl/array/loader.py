@@ -45,7 +45,7 @@ class Loader(wiring.Component):
         A block of a paired window takes the port of the scratchpad in this cycle; where such
         windows are built.
     blank, pad: in
-        Likewise, the block that arrives is padding, and what that reads as.
+        Whether the block that arrives is padding, and what that reads as.
     weight_writes, weight_data: out
         Rows to the array: a bit for each group of rows, and the bytes of the one that is set;
         without one, of a block.
@@ -171,7 +171,7 @@ class Loader(wiring.Component):
         m.d.comb += port.eq(delivered)
 
     def _count_groups(self, m: Module, when):
-        """Count the groups of rows of a tile; return the group at hand, and if it is the last."""
+        """Count the groups of rows of a tile; return the current group, and if it is the last."""
         cycles = self._config.tile_load_cycles
         group = Signal(range(cycles))
         last = Signal(init=cycles == 1)

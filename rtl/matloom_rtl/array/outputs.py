@@ -40,7 +40,7 @@ class Outputs(wiring.Component):
 
     Stage 1 counts the vectors of a line and those before the first output. Stage 2 walks the grid
     of outputs, in lines of the same length that begin there. Stage 3 counts entries. Each state is
-    what the next vector of the same step is to see; a flag says that a vector begins anew.
+    what the next vector of the same step is to see; a flag says that a vector begins again.
     Dense vectors are outputs all; without windows the first two stages are not built.
 
     Members
@@ -109,7 +109,7 @@ class Outputs(wiring.Component):
     def _grid(self, m: Module, grid, counted):
         """Tell outputs: those that neither axis skips, nor has ended before."""
         enable = self.valid[1]
-        # All vectors before the first output begin the first line anew, and so do not end it.
+        # All vectors before the first output begin the first line again, and so do not end it.
         after_end = Signal()
         new_line = Signal()
         m.d.comb += new_line.eq(grid.first | after_end)
@@ -137,7 +137,7 @@ class Outputs(wiring.Component):
 
 
 def _count(m: Module, name: str, enable, restart, penultimate):
-    """Return the position in a line of the vector at hand, and whether it is the last."""
+    """Return the position in a line of the current vector, and whether it is the last."""
     following = Signal(LINE_BITS, name=f"{name}_following")
     at_end = Signal(name=f"{name}_at_end")
     position = Signal(LINE_BITS, name=f"{name}_position")
@@ -150,9 +150,9 @@ def _count(m: Module, name: str, enable, restart, penultimate):
 
 
 def _axis(m: Module, name: str, enable, move, restart, outputs, skip):
-    """Return whether the place at hand has outputs; `move` goes on to the next place.
+    """Return whether the current place has outputs; `move` goes on to the next place.
 
-    The state is what a vector sees that does not begin anew: places to skip, outputs left.
+    The state is what a vector sees that does not begin again: places to skip, outputs left.
     """
     skips = Signal.like(skip, name=f"{name}_skips")
     left = Signal.like(outputs, name=f"{name}_left")

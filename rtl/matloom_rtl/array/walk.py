@@ -57,7 +57,7 @@ def vector_layout(config: Config) -> data.StructLayout:
     0, are `pad`. `first` begins a step; with `window`, `position` and `first_line` tell the place
     in the lines. `switch`: it is the first with its weights; `last_tile`, with that: its
     instruction has no further ones. Only the sums of an `output` are kept; dense vectors are all
-    outputs. `flags` are those of the mode, where several are built. `paired`, likewise: the vector
+    outputs. `flags` are those of the mode, where several are built. `paired`: the vector
     is a block, of which `row_valid` tells all, and its elements are `pad`.
     """
     window = {"window": 1, "first_line": 1, "position": LINE_BITS} if config.has_windows else {}
@@ -334,7 +334,7 @@ class Walk(wiring.Component):
     def _ends(self, names, incoming, single, nearly, at_last, reload) -> dict:
         """Return for some loops whether the next vector ends it and all loops inside.
 
-        It does if it is the only one; and if the vector at hand is one from the end of some loop,
+        It does if it is the only one; and if the current vector is one from the end of some loop,
         all loops inside of that pass but once, and all outside are at their end.
         """
         only = {name: incoming[name] == 1 for name in names}
@@ -406,7 +406,7 @@ class Walk(wiring.Component):
         self._bounds(m, busy, s1, s1_valid, s1_byte, s1_row, fixed, outputs)
 
     def _positions(self, m: Module, command, incoming, step):
-        """Keep byte-in-row and row of the vector at hand.
+        """Keep byte-in-row and row of the current vector.
 
         Where the next step begins is worked out while this one streams, in two registers one after
         the other: no step is shorter than `acc_update_latency` cycles.

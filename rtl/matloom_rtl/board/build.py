@@ -32,7 +32,7 @@ class TimingError(FlowError):
 
 @dataclass(frozen=True, kw_only=True)
 class Bitstream:
-    """What came of a build: the file of the bitstream, and a report of it."""
+    """Result of a build: the bitstream's file, and a report."""
 
     path: Path
     report: dict[str, Any]

@@ -203,7 +203,7 @@ class Clocking(wiring.Component):
 class Reset(wiring.Component):
     """Hold a reset until a PLL has locked, and `LENGTH` cycles more.
 
-    Where the lock is lost the reset begins within four cycles of the clock, if there are any.
+    Where the lock is lost the reset begins within four cycles of the clock, if it still runs.
 
     Members
     -------

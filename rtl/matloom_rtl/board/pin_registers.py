@@ -15,7 +15,7 @@ LEAST_GEARED_HZ = 60_000_000
 
 @dataclass(frozen=True, kw_only=True)
 class PinRegisters:
-    """How a family's pins are driven and read, with so many words a cycle.
+    """Pin drivers and receivers of a family, with several words a cycle.
 
     Members
     -------

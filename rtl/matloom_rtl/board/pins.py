@@ -1,4 +1,4 @@
-"""Where the ports of a board's top lie, and how each family's tools are told."""
+"""Pins of a board's top, and their constraints in each family's format."""
 
 import importlib
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What is to be built for a board: Verilog, constraints, options of the tools, and a digest."""
+"""Plan of a board's build: Verilog, constraints, options of the tools, and a digest."""
 
 import hashlib
 import re
@@ -46,7 +46,7 @@ class Plan:
     soft_columns:
         Columns of the array that multiply in tables.
     soc:
-        The processor that is there in place of the host link.
+        The processor that is there instead of the host link.
     """
 
     board: Board
@@ -61,7 +61,7 @@ class Plan:
 
     @property
     def name(self) -> str:
-        """What files of this plan are called."""
+        """Base name of this plan's files."""
         return self.board.name if self.soc is None else f"{self.board.name}-soc"
 
     @property
@@ -104,7 +104,7 @@ def board_verilog(
 ) -> str:
     """Return the Verilog of a board's top; the PLL in it is an instance of the family's cell.
 
-    With `soc` a processor is there in place of the host link, whose Verilog is not part of it.
+    With `soc` a processor is there instead of the host link, whose Verilog is not part of it.
 
     Memories begin with anything: nothing depends on it, and Yosys takes minutes to read as many
     zeros as external memory has words.

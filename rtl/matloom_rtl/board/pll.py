@@ -20,7 +20,7 @@ __all__ = [
 
 @dataclass(frozen=True, kw_only=True)
 class PllRules:
-    """What a PLL may be set to. Frequencies in Hz, both ends included.
+    """Limits of a PLL's settings. Frequencies in Hz, both ends included.
 
     Members
     -------
@@ -67,7 +67,7 @@ class Pll:
 
     @property
     def detector_hz(self) -> Fraction:
-        """What the phase detector compares."""
+        """Frequency at the phase detector."""
         return Fraction(self.input_hz, self.input_divider)
 
     @staticmethod

@@ -1,4 +1,4 @@
-"""How a bitstream gets into a board: a call of openFPGALoader."""
+"""Writing a bitstream to a board: a call of openFPGALoader."""
 
 import shutil
 from pathlib import Path

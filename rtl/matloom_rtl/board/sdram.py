@@ -4,7 +4,7 @@ The SDRAM's clock leaves by a DDR register, from an output of the PLL that is ea
 eighth of a cycle. Command and data pins have the same way from their registers as the clock, so
 they change after the SDRAM's edge by the time that the clock is early (hold), and a word comes
 back tAC after that edge, in the cycle in which its register takes it. Registers in the pins rather
-than next to the controller, because nextpnr knows no time to a pin: their wires are of no account.
+than next to the controller, because nextpnr knows no time to a pin: their wires do not matter.
 
 With a gear of two the pins have DDR registers, the SDRAM's clock is twice that of all else and
 comes half of its own cycle late, so in the middle of each word; nothing in the fabric is as fast.
@@ -45,7 +45,7 @@ def port_widths(part: str, wired: Collection[str] = ()) -> dict[str, int]:
 
 @dataclass(frozen=True, kw_only=True)
 class _DataPin:
-    """What the controller has for a data pin: output words, whether it drives, input words."""
+    """Signals of the controller for a data pin: output words, output enable, input words."""
 
     o: Any
     oe: Any
@@ -56,7 +56,7 @@ class BoardSdram(wiring.Component):
     """Serve bursts from the SDRAM of a board, at the clock of `sync`, that of the bus.
 
     The ports ``sdram_`` and a name of `port_widths` belong to the top. A reset initialises the
-    SDRAM anew, so that its contents are lost.
+    SDRAM again, so that its contents are lost.
 
     Parameters
     ----------

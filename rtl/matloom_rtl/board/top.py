@@ -62,7 +62,7 @@ class BoardTop(wiring.Component):
     Parameters
     ----------
     soc:
-        With it a processor is there in place of the host link.
+        With it a processor is there instead of the host link.
 
     Where the board has an SDRAM, its pins are ports, too (`matloom_rtl.board.sdram`).
     """

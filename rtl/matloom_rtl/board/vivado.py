@@ -34,7 +34,7 @@ COUNTED = {
 
 _TCL = """\
 # Synthesis, placement, routing and bitstream of {title}:  vivado -mode batch -source build.tcl
-# Written by matloom; Vivado was not at hand to try it.
+# Written by matloom; Vivado was not available to try it.
 set here [file dirname [file normalize [info script]]]
 create_project -in_memory -part {part}
 read_verilog $here/{top}.v
@@ -55,7 +55,7 @@ write_bitstream -force $here/{name}.bit
 
 @dataclass(frozen=True, kw_only=True)
 class Project:
-    """What Vivado makes a bitstream of: the board, its engine and clock, and the files."""
+    """Vivado project of a board: its engine and clock, and the files."""
 
     board: Board
     device: VivadoDevice

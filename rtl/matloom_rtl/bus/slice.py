@@ -21,7 +21,7 @@ class BusSlice(wiring.Component):
     -------
     bus_read, bus_write: AxiReadSignature(bus_bits), AxiWriteSignature(bus_bits), in
         The initiator's side.
-    axi_read, axi_write: likewise, out
+    axi_read, axi_write: the same, out
         External memory.
     """
 

@@ -51,7 +51,7 @@ class AxiMemory:
     broken:
         Bus addresses of bursts that answer with SLVERR.
     broken_beats:
-        Likewise, of single beats of reads.
+        The same for single beats of reads.
     """
 
     def __init__(

@@ -56,7 +56,7 @@ class Dispatch(wiring.Component):
     issued: out
         Instructions issued to each unit, `count_bits` each.
     index: out
-        Number of the instruction at hand.
+        Number of the current instruction.
     dispatched: out
         An instruction was issued, or END was taken up, in this cycle.
     finished: out

@@ -1,4 +1,4 @@
-"""Where the fields of an instruction lie in its instruction words."""
+"""Layout of the fields of an instruction in its instruction words."""
 
 from amaranth.hdl import Cat, Const, Value
 from amaranth.lib import data

@@ -1,4 +1,4 @@
-"""Where registers of 32 bits lie in the memory of the register block."""
+"""Positions of 32-bit registers in the memory of the register block."""
 
 from amaranth.hdl import Cat, Mux
 

@@ -19,7 +19,7 @@ def beat_address_bits(config: Config) -> int:
 
 
 def _companion(config: Config) -> dict:
-    """What the two sides of a transfer have to know of its instruction."""
+    """Facts about an instruction that both sides of a transfer need."""
     return {
         "last": 1,
         "timestamp": mark_bits(config),

@@ -135,7 +135,7 @@ class _Design:
         return gone
 
     def _choose(self, name: str, select: int, functions: list[Table], cells: list[str]) -> None:
-        """Put a PFUMX of two functions in place of some cells, under the name of the last one."""
+        """Put a PFUMX of two functions instead of some cells, under the name of the last one."""
         made = self._made(name)
         gone = [part for each in cells for part in dict.fromkeys((each, *self._tables(each)))]
         free = [wire for wire in map(self._made, gone) if wire != made]

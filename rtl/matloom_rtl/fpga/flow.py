@@ -96,7 +96,7 @@ def synthesise(
     except FlowError as error:
         if family != "ecp5" or not abc9 or not _ended_in_abc9(folder / f"{family}.log"):
             raise
-        say(f"{error}; tables by ABC in place of ABC9")
+        say(f"{error}; tables by ABC instead of ABC9")
         return synthesise(verilog, top, family, folder, say, soft_columns, abc9=False)
     cells = json.loads((folder / "stat.json").read_text())["design"]["num_cells_by_type"]
     found = {
@@ -157,7 +157,7 @@ def _place_products(top: str, family: str, folder: Path, soft_columns: int) -> l
 
 @dataclass(frozen=True, kw_only=True)
 class Effort:
-    """How a chip is placed and routed.
+    """Effort of placement and routing.
 
     Members
     -------

@@ -28,7 +28,7 @@ _SLOWER = 0.95
 
 @dataclass(frozen=True, kw_only=True)
 class Netlist:
-    """What Yosys made for a device: a file of the folder that the work is done in.
+    """Netlist from Yosys for a device: a file in the folder of the work.
 
     With `checkpoints` the placement is kept and read back to be routed, where nextpnr can. A clock
     that connections are too late for is asked for again so many times, `slower` by 5 % each.

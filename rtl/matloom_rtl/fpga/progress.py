@@ -23,11 +23,11 @@ _PHASES = {
 #: that come too late for the clock, where it routes these again.
 _ROUND = re.compile(r"iter=(\d+) wires=\d+ overused=(\d+)(?:.* tmgfail=(\d+))?")
 
-#: Rounds without less to mend than ever before after which a routing will not come to an end.
+#: Rounds without less to mend than ever before after which a routing will never finish.
 #: Those that did, in 20 to 250 rounds, had less at least every 90.
 _PATIENCE = 100
 
-#: Every so many rounds are told.
+#: Rounds between two lines of progress.
 _TOLD_ROUNDS = 10
 
 
@@ -36,7 +36,7 @@ class FlowError(HintedError, RuntimeError):
 
 
 class UnroutedError(FlowError):
-    """A routing does not come to an end; `late` where a slower clock would mend most of it."""
+    """A routing that does not finish; `late` where a slower clock would mend most of it."""
 
     def __init__(self, message: str, *, late: bool):
         slower = ", or a slower clock (--freq)" if late else ""

@@ -45,7 +45,7 @@ class Register:
 
 @dataclass(frozen=True, kw_only=True)
 class WritePort:
-    """What enables each bit of a memory's word: equal where one condition does."""
+    """Write enables of each bit of a memory's word: equal where one condition drives both."""
 
     enables: tuple[Any, ...]
 

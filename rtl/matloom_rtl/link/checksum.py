@@ -21,7 +21,7 @@ class Checksum(wiring.Component):
     Members
     -------
     clear: in
-        Begin anew; a byte of the same cycle is lost.
+        Begin again; a byte of the same cycle is lost.
     data, valid: in
         A byte, for one cycle, when `busy` is low.
     busy: out

@@ -1,4 +1,4 @@
-"""What a board tells its link: clock, rate of the line, memory, name."""
+"""Settings of a board's link: clock, rate of the line, memory, name."""
 
 from dataclasses import dataclass
 

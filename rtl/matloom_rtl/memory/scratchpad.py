@@ -233,7 +233,7 @@ class Scratchpad(wiring.Component):
 
 @dataclass(frozen=True, kw_only=True)
 class _Place:
-    """Where an access lies.
+    """Position of an access.
 
     An access that starts in the odd word of a line (`carry`) has its even word in the next line;
     from the last line of a bank it `crosses` into the next bank.

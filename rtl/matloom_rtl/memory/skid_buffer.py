@@ -55,7 +55,7 @@ class SkidBuffer(wiring.Component):
         return m
 
     def _store(self, m: Module):
-        """Keep the fields that are not at hand, in two places in turn."""
+        """Keep the fields that are not in the output register, in two places in turn."""
         fields = {name: field.shape for name, field in self._payload if name not in self._at_hand}
         if not fields:
             return

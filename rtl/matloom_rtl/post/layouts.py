@@ -1,4 +1,4 @@
-"""What passes between the parts of post-processing."""
+"""Layouts of the streams between the parts of post-processing."""
 
 from amaranth.hdl import signed
 from amaranth.lib import data, stream, wiring
@@ -39,14 +39,14 @@ def table_row_signature(config: Config) -> wiring.Signature:
 
 
 class ParametersSignature(wiring.Signature):
-    """Bias, multiplier and shift for each lane, of the block at hand.
+    """Bias, multiplier and shift for each lane, of the current block.
 
     Members
     -------
     ready: in
         Those of a block can be read, from the next cycle on.
     release: out
-        The block at hand is done with; its last multipliers are still there when they are due.
+        The current block is done with; its last multipliers are still there when they are due.
     beats: out
         The beat that enters each lane in this cycle; those of a block's first vector in order.
     biases, shifts: in

@@ -1,4 +1,4 @@
-"""What a POST command says of its numbers: how large they are, and by which rule they go."""
+"""Number formats of a POST command: element size, limits, and rounding rule."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal, signed
 from amaranth.lib import data, wiring
@@ -113,7 +113,7 @@ class Numbers(wiring.Component):
 def count_parts(m: Module, size, taken, name: str):
     """Count the reads or writes of a vector, of which there are two to the power of `size`.
 
-    Returns the one at hand, and whether it is the last.
+    Returns the current one, and whether it is the last.
     """
     part = Signal(len(size), name=f"part_{name}")
     last = Signal(name=f"last_part_{name}")

@@ -1,4 +1,4 @@
-"""Bias, multiplier and shift of each channel: of the output block at hand, and of the next."""
+"""Bias, multiplier and shift of each channel: of the current output block, and of the next."""
 
 from math import lcm
 
@@ -20,7 +20,7 @@ __all__ = ["Parameters", "task_layout"]
 #: Reads of `columns` bytes: four bytes of bias a channel, four of multiplier, one of shift.
 _BIAS_READS, _SCALE_READS = 4, 5
 
-#: Blocks in the memories: the one at hand, the next, and those whose last multipliers are read.
+#: Blocks in the memories: the current one, the next, and those whose last multipliers are read.
 _BLOCKS = 4
 
 
@@ -36,7 +36,7 @@ def task_layout(config: Config) -> data.StructLayout:
 class Parameters(wiring.Component):
     """Fetch parameter blocks, or repeat the instruction's own values for every channel.
 
-    The next block waits in memory next to the one at hand, be it of the same instruction or of the
+    The next block waits in memory next to the current one, be it of the same instruction or of the
     one that follows. Biases and multipliers lie in memories of 16 entries, one for each lane or
     for each word of a read, whichever are more: channel c in that of its remainder, at its
     quotient (its row). Shifts lie in registers.

@@ -31,7 +31,7 @@ class Positions(wiring.Component):
     size: in
         Logarithm of the bytes of an element; where there are others than bytes.
     position: out
-        The vector at hand (`position_layout`).
+        The current vector (`position_layout`).
     """
 
     def __init__(self, config: Config):

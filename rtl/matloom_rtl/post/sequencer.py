@@ -25,7 +25,7 @@ class Sequencer(wiring.Component):
     fetched: in
         Parameters of the command at the head are being fetched: it may be taken.
     command: out
-        The one at hand, from `start` until `done`.
+        The current one, from `start` until `done`.
     start: out
         High for its first cycle.
     streaming: out

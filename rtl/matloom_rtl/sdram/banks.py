@@ -1,4 +1,4 @@
-"""What each bank allows: which row is open, and how long it has to wait for which command."""
+"""State of each bank: the open row, and how long it must wait for which command."""
 
 from amaranth.hdl import Array, Module, Mux, Signal
 from amaranth.lib import wiring

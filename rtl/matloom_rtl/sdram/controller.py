@@ -30,7 +30,7 @@ class SdramController(wiring.Component):
 
     Bursts of any length and aligned start, as `bus.axi` has them. A bus address is row, bank,
     column, byte from its highest bit on; bits above the SDRAM's size do not count. Every burst is
-    answered with OKAY. Reads return in the order of their addresses, responses likewise; a read
+    answered with OKAY. Reads return in the order of their addresses, and so do responses; a read
     sees each write whose response came before its address, and its order with others is not said.
 
     Latency: a read of an open row has its first beat 10 + CAS latency + columns of a beat +
@@ -54,7 +54,7 @@ class SdramController(wiring.Component):
         Registers at the pins that the board adds, outward and inward together, and whole cycles of
         skew of the SDRAM's clock: 0 where the first edge after a command's is the SDRAM's.
     timing:
-        In place of what `part` demands at `clock_hz`, in cycles of the SDRAM.
+        Instead of what `part` demands at `clock_hz`, in cycles of the SDRAM.
     gear:
         Cycles of the SDRAM in each of `sync`: with 2, `dq` and `dqm` have two words, the SDRAM's
         clock is twice `clock_hz`, its CAS latency 3, and all of its commands are given in the first
@@ -118,7 +118,7 @@ class SdramController(wiring.Component):
         return m
 
     def _rows(self, m: Module, opener, columns, banks, sequence):
-        """Who may give a command in this cycle; the banks hear of it."""
+        """Grant the command of this cycle, to a row or to columns, and show it to the banks."""
         wants_row = opener.want_activate | opener.want_precharge
         if self.plan.burst == 1:
             # Columns want every cycle: a row has to go between them.

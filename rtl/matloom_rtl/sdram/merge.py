@@ -47,7 +47,7 @@ class Merge(wiring.Component):
     reads in the order of their addresses, and answer writes in their order: our controller does.
 
     **No deadlock.** This unit takes every beat and response of memory at once: reads of the
-    initiator's go to memory when all of their beats have a place here, its own likewise, and a
+    initiator's go to memory when all of their beats have a place here, and so do its own, and a
     burst of writes begins when its response has one. So a beat's read comes back whatever the
     initiator does with its own reads and responses, and older writes are answered. Reads of both
     take turns where both are asked for, so none waits for ever.

@@ -1,4 +1,4 @@
-"""What the controller's units say to each other, and the pins of an SDRAM."""
+"""Signals between the controller's units, and the pins of an SDRAM."""
 
 from dataclasses import dataclass
 from functools import cached_property

@@ -15,7 +15,7 @@ class Unanswered(wiring.Component):
 
     A beat of the newest burst is looked for in the older ones: within a burst no beat comes twice.
     Of beats' numbers the lowest `PLACE_BITS` alone count, so a beat may seem to be in a burst that
-    does not have it, which costs time, but never the other way round.
+    does not have it, which costs time, but never the reverse.
 
     Latency: `held` belongs to `place` of the same cycle, and to bursts up to the cycle before.
 

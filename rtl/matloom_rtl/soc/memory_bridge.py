@@ -28,7 +28,7 @@ class MemoryBridge(wiring.Component):
     Members
     -------
     wishbone: WishboneSignature, in
-        `err` for one cycle in place of `ack`: AXI answered with an error.
+        `err` for one cycle instead of `ack`: AXI answered with an error.
     axi_read, axi_write: AxiReadSignature, AxiWriteSignature, out
     """
 

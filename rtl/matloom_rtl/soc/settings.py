@@ -1,4 +1,4 @@
-"""What a system on chip is built from, next to the engine's configuration."""
+"""Settings of a system on chip, next to the engine's configuration."""
 
 from dataclasses import dataclass, replace
 

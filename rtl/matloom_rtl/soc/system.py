@@ -1,4 +1,4 @@
-"""What a system on chip tells of itself, and of accesses that failed."""
+"""Registers of a system on chip about itself, and about accesses that failed."""
 
 from amaranth.hdl import Cat, Const, Module, Signal
 from amaranth.lib import wiring

@@ -13,7 +13,7 @@ class Timer(wiring.Component):
     """Count cycles in 64 bits, and ask for an interrupt from a count on.
 
     Latency: `irq` follows COUNT >= COMPARE, and what is written, by two cycles. A reset begins
-    anew at 0, without an interrupt.
+    again at 0, without an interrupt.
 
     Members
     -------

@@ -54,7 +54,7 @@ class RegisterBridge(wiring.Component):
     Members
     -------
     wishbone: WishboneSignature, in
-        The processor; its address within the window of 4 KiB. `err` for one cycle in place of
+        The processor; its address within the window of 4 KiB. `err` for one cycle instead of
         `ack`: AXI answered with an error.
     axi_lite: AxiLiteSignature, out
     """

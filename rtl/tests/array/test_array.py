@@ -65,7 +65,7 @@ class Oracle:
                 operands[3 * tap_y + tap_x] = self.past[index][:columns] if index >= 0 else pad
 
     def _slide_blocks(self, operands, number, line, pad):
-        """Likewise where blocks of 2 x 2 positions, (x, y, column), slide."""
+        """The same where blocks of 2 x 2 positions, (x, y, column), slide."""
         columns = self.config.columns
         corners = (number - line - 1, number - line, number - 1, number)
         blocks = [

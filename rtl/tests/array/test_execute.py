@@ -208,7 +208,7 @@ def operands_of_blocks(command, vectors, number, config):
 
 
 def operands_of(command, vectors, number, config):
-    """Return (rows, columns): what the cells multiply with a vector of a step, likewise."""
+    """Return (rows, columns): what the cells multiply with a vector of a step."""
     if is_paired(command):
         return operands_of_blocks(command, vectors, number, config)
     operands = np.repeat(np.array(vectors[number], np.int64)[:, np.newaxis], config.columns, axis=1)
@@ -486,7 +486,7 @@ def test_windows_at_random(seed, name, refuse):
     for timestamp in range(8):
         command = random_window(generator) if generator.random() < 0.75 else PLAIN
         if config.has_paired_windows and generator.random() < 0.7:
-            # Of no account in PLAIN.
+            # Irrelevant in PLAIN.
             command = command | {"paired": 1, "x_step": generator.choice((32, 32, 64))}
             command |= {"input_row_bytes": 160, "first_byte": generator.choice((0, -32, 32))}
             command |= {"input_addr": 992, "input_pitch": 160, "oc_step": 32}

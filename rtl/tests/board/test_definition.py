@@ -1,4 +1,4 @@
-"""Board files: all that come along are sound, and mistakes in one are told by name."""
+"""Board files: all that come with Matloom are sound, and mistakes in one are told by name."""
 
 import json
 import subprocess

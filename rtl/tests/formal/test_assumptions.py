@@ -1,4 +1,4 @@
-"""Every assumption of a proof is paired with what makes it true; one without a pair fails."""
+"""Every assumption of a proof is paired with its justification; one without a pair fails."""
 
 import ast
 from collections import Counter

@@ -249,7 +249,7 @@ def test_what_abc9_cannot_take_is_made_by_abc(tmp_path, pretended):
     said = []
     found = build("large", ECP5, said.append, Effort(seeds=(1,), folder=tmp_path / "work"))
     assert found["mapper"] == "abc"
-    assert any("tables by ABC in place of ABC9" in line for line in said)
+    assert any("tables by ABC instead of ABC9" in line for line in said)
     assert build("small", ECP5, quiet, Effort(seeds=(1,)))["mapper"] == "abc9"
 
 

@@ -1,4 +1,4 @@
-"""Which tool is taken; tools that fail, that are missing, and that never come to an end."""
+"""Which tool is taken; tools that fail, that are missing, and that never finish."""
 
 import os
 import sys

@@ -192,7 +192,7 @@ def test_random_strobes(bus_bits, stall, memory_stall, latency, seed):
 
 
 def test_rows_that_share_beats(seed):
-    """Each begins in the beat in which the one before ends, or in that of one further back."""
+    """Each begins in the beat in which the one before ends, or in the beat of an earlier one."""
     rows, place = [], 3
     for size in (1, 2, 5, 9, 3, 14, 1, 1, 6, 30, 7):
         rows.append((place, size))

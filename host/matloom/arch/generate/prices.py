@@ -1,4 +1,4 @@
-"""What the fields of a configuration cost, from the report that bench/knobs.py writes."""
+"""Cost of each field of a configuration, from the report that bench/knobs.py writes."""
 
 import json
 from pathlib import Path
@@ -14,7 +14,7 @@ _NOTE = """\
 `{preset}` ({base[total][COMB]:,} tables, {base[total][FF]:,} flip-flops, digest
 `{base[config_digest]}`) with one field changed, as Yosys {yosys} makes it for an ECP5, before
 placement: tables of four inputs, each carry of two bits and each table memory counted as nextpnr
-does (2 and 4). `python bench/knobs.py` measures anew, with `--only` some of them; the others are
+does (2 and 4). `python bench/knobs.py` measures again, with `--only` some of them; the others are
 compared with `{preset}` as it was when they were measured. Clocks are not told: those of a chip
 swing by more from seed to seed than most of these fields move them.
 """

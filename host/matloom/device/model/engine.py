@@ -54,7 +54,7 @@ _RANGE_FAULTS = {
 
 
 class EngineFaultError(Exception):
-    """What the chip would put into its fault record."""
+    """Fault of the model, with the fields of the chip's fault record."""
 
     def __init__(self, cause: Fault, index: int, opcode: int, address: int = 0):
         super().__init__(f"{cause.name} at instruction {index}")

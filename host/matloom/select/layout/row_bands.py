@@ -11,8 +11,9 @@ from matloom.arch.isa import Destination, Source
 from matloom.select.context import constant, unchanged
 from matloom.select.layout.base import Fields, OnChipLayout, Outputs, Write
 from matloom.select.layout.dense import Dense, DenseInput
+from matloom.select.loop_nest import LoopNest
 from matloom.select.sliding import SlidingWindow
-from matloom.select.stage import ArrayStage, LoopNest, Region, Stage
+from matloom.select.stage import ArrayStage, Region, Stage
 from matloom.select.weights import repeated_columns, repeated_parameters
 
 __all__ = ["BandedLoopNest", "BandedWindow", "RowBands", "in_bands"]

@@ -11,8 +11,9 @@ from matloom.arch.config import WINDOW_TAPS, Config
 from matloom.arch.isa import Destination, Opcode, Source, largest
 from matloom.select.context import constant
 from matloom.select.layout.base import Fields, OnChipLayout, Outputs, Write
+from matloom.select.loop_nest import LoopNest
 from matloom.select.sliding import LONGEST_LINE, SlidingWindow
-from matloom.select.stage import ArrayStage, LoopNest, Stage
+from matloom.select.stage import ArrayStage, Stage
 
 __all__ = ["PolyphaseWindow", "SpaceToDepth", "in_blocks"]
 
@@ -145,7 +146,8 @@ class PolyphaseWindow:
     pad_value: int
 
     #: As tiles ask of every loop nest: an output row reads its own row of blocks and the next.
-    weights_fixed = False
+    weights_fixed = is_long = False
+    slides = True
     steps = kernel_row_step = y_step = 1
     kernel_rows = 2
 

@@ -4,7 +4,7 @@ from collections import Counter
 from dataclasses import replace
 
 from matloom.select.rewrites.staged_run import StagedRun
-from matloom.select.stage import Stage, VectorStage
+from matloom.select.stage import Stage
 
 __all__ = ["fuse_tables"]
 
@@ -40,7 +40,7 @@ def fuse_tables(staged: StagedRun) -> StagedRun:
 
 def _only_looks_up(stage: Stage) -> bool:
     """Return whether a stage is a table and nothing else."""
-    return isinstance(stage, VectorStage) and stage.table is not None and stage.passes_on
+    return stage.table is not None and stage.is_lookup_only
 
 
 def _with_table(producer: Stage, stage: Stage) -> Stage:

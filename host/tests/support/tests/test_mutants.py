@@ -2,7 +2,7 @@
 
 import pytest
 
-from matloom.schedule import tiles, tiling
+from matloom.schedule import array_tiling, tiles
 from matloom.select import exec_steps
 from support import mutants as module
 from support.mutant_cases import FUNCTIONS, HISTORICAL, cases, chosen
@@ -69,9 +69,9 @@ def test_a_mutant_is_wherever_its_function_was_imported():
     with applied(mutant):
         assert exec_steps.narrowed is tiles.narrowed is not right
     assert exec_steps.narrowed is tiles.narrowed is right
-    input_range = tiling._array_input_range
-    with applied(next(iter(mutants("matloom.schedule.tiling", ["_array_input_range"])))):
-        assert tiling._array_input_range is not input_range
+    input_range = array_tiling._array_input_range
+    with applied(next(iter(mutants("matloom.schedule.array_tiling", ["_array_input_range"])))):
+        assert array_tiling._array_input_range is not input_range
 
 
 def test_there_are_mutants_of_every_function():

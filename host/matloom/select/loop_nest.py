@@ -1,0 +1,114 @@
+"""How EXEC walks over the input of a stage, and the walk that takes taps one by one."""
+
+from dataclasses import dataclass
+from typing import ClassVar, Protocol
+
+from matloom.arch.isa import Opcode, largest
+
+__all__ = ["MAX_TAPS", "LoopNest", "Walk"]
+
+#: Taps of a kernel row that one EXEC counts.
+MAX_TAPS = largest(Opcode.EXEC, "kernel_cols")
+
+
+class Walk(Protocol):
+    """How EXEC walks over the input of a stage: taps one by one, or as a sliding window."""
+
+    @property
+    def steps(self) -> int:
+        """Reduction steps of one output block."""
+
+    @property
+    def kernel_rows(self) -> int:
+        """Input rows that an output row reads."""
+
+    @property
+    def kernel_row_step(self) -> int:
+        """Input rows from one of them to the next."""
+
+    @property
+    def y_step(self) -> int:
+        """Input rows from output row to output row."""
+
+    @property
+    def oc_step(self) -> int:
+        """Bytes of the input from output block to output block; 0 where all read the same."""
+
+    @property
+    def weights_fixed(self) -> bool:
+        """Whether one weight tile serves all steps and blocks."""
+
+    @property
+    def slides(self) -> bool:
+        """Whether windows slide: each tile streams rows more than it makes."""
+
+    @property
+    def is_long(self) -> bool:
+        """Whether it has one kernel row, of more taps than one EXEC counts.
+
+        The reduction then always runs in parts.
+        """
+
+    def vectors(self, height: int, width: int) -> int:
+        """Return about how many vectors a step streams for `height` rows of `width` outputs."""
+
+    def fields(self, rows: tuple[int, int], columns: tuple[int, int], block: int) -> dict[str, int]:
+        """Return fields of EXEC for outputs (half open) from an output block on."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoopNest:
+    """How EXEC walks over the input: its fields that do not depend on the tile."""
+
+    kernel_rows: int
+    kernel_row_step: int
+    kernel_cols: int
+    kernel_col_step: int
+    blocks: int
+    oc_step: int
+    x_step: int
+    y_step: int
+    pad_top: int
+    pad_left_bytes: int
+    pad_value: int
+    maximum: bool = False
+    weights_fixed: bool = False
+
+    slides: ClassVar[bool] = False
+
+    @property
+    def steps(self) -> int:
+        """Reduction steps of one output block."""
+        return self.kernel_rows * self.kernel_cols * self.blocks
+
+    @property
+    def is_long(self) -> bool:
+        """Whether it has one kernel row, of more taps than one EXEC counts."""
+        return self.kernel_rows == self.blocks == 1 and self.kernel_cols > MAX_TAPS
+
+    def vectors(self, height: int, width: int) -> int:
+        """Return the vectors that a step streams for `height` rows of `width` outputs."""
+        return height * width
+
+    def fields(self, rows: tuple[int, int], columns: tuple[int, int], block: int) -> dict[str, int]:
+        """Return fields of EXEC for outputs (half open) from an output block on.
+
+        `first_row` counts from the first row of the image.
+        """
+        return {
+            "maximum": int(self.maximum),
+            "weights_fixed": int(self.weights_fixed),
+            "first_row": rows[0] * self.y_step - self.pad_top,
+            "first_byte": columns[0] * self.x_step - self.pad_left_bytes + block * self.oc_step,
+            "pad_value": self.pad_value,
+            "width": columns[1] - columns[0],
+            "height": rows[1] - rows[0],
+            "x_step": self.x_step,
+            "y_step": self.y_step,
+            "kernel_rows": self.kernel_rows,
+            "kernel_row_step": self.kernel_row_step,
+            "kernel_cols": self.kernel_cols,
+            "kernel_col_step": self.kernel_col_step,
+            "blocks": self.blocks,
+            "oc_step": self.oc_step,
+        }

@@ -1,0 +1,118 @@
+"""Words that must not come back: in names, docstrings, comments, messages and pages."""
+
+import ast
+import functools
+import re
+import subprocess
+import tomllib
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+WORDS = tomllib.loads(Path(__file__).with_name("words.toml").read_text())
+EXCEPTIONS = WORDS["exceptions"]
+
+#: Written once, and kept as they were: decisions are dated.
+KEPT = ("docs/decisions/", "docs/results/", "host/tests/words.toml", "host/tests/test_words.py")
+#: Generated from the reports of proofs, whose texts are in `matloom_rtl.formal`.
+OF_PROOFS = "docs/proofs.md"
+KINDS = (".py", ".md", ".c", ".h", ".cc", ".toml")
+
+
+@functools.cache
+def texts():
+    """Return the text files of the repository by path, of every kind that people read."""
+    listed = subprocess.run(
+        ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True
+    ).stdout.split("\0")
+    paths = [
+        path for path in listed if path.endswith(KINDS) and not path.startswith((*KEPT, OF_PROOFS))
+    ]
+    return {path: (ROOT / path).read_text() for path in paths if (ROOT / path).is_file()}
+
+
+def in_one_line(text):
+    """Return a text whose lines are joined, so that phrases across lines are found."""
+    return re.sub(r"\s*\n\s*(?:#:?|//|\*)?\s*", " ", text)
+
+
+def phrases_in(text):
+    listed = "|".join(map(re.escape, WORDS["phrases"]))
+    return [found[0] for found in re.finditer(rf"\b(?:{listed})\b", in_one_line(text), re.I)]
+
+
+def openings_in(text):
+    """Return docstrings that open with a word of the list."""
+    kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    docs = [
+        ast.get_docstring(node) for node in ast.walk(ast.parse(text)) if isinstance(node, kinds)
+    ]
+    listed = "|".join(WORDS["openings"])
+    return [doc.splitlines()[0] for doc in docs if doc and re.match(rf"(?:{listed})\b", doc)]
+
+
+def names_in(text):
+    return [name for name in WORDS["names"] if re.search(rf"\b{name}\b", text)]
+
+
+def faults(look, paths):
+    return [f"{path}: {found}" for path in paths for found in look(texts()[path])]
+
+
+def apart(kind, suffixes=KINDS):
+    """Return the paths of files to look at, and those in folders that are excepted, by folder."""
+    excepted = {folder: [] for folder in EXCEPTIONS[kind]}
+    rest = []
+    for path in texts():
+        if path.endswith(suffixes):
+            folders = [folder for folder in excepted if path.startswith(f"{folder}/")]
+            (excepted[folders[0]] if folders else rest).append(path)
+    return rest, excepted
+
+
+def product(paths):
+    """Return those that are no tests, whose docstrings say what holds."""
+    return [path for path in paths if "/tests/" not in path and not path.startswith("sim_tests/")]
+
+
+def test_no_phrase_comes_back():
+    found = faults(phrases_in, apart("phrases")[0])
+    assert not found, "words.toml says what to write:\n" + "\n".join(found)
+
+
+def test_docstrings_open_with_a_noun_or_a_verb():
+    found = faults(openings_in, product(apart("openings", (".py",))[0]))
+    assert not found, "words.toml says what to write:\n" + "\n".join(found)
+
+
+def test_no_name_comes_back():
+    paths = [path for path in texts() if path != "CHANGELOG.md"]
+    assert not faults(names_in, paths)
+
+
+@pytest.mark.parametrize(("kind", "look"), [("phrases", phrases_in), ("openings", openings_in)])
+def test_exceptions_are_needed(kind, look):
+    """A folder without a fault goes from the list."""
+    suffixes = KINDS if kind == "phrases" else (".py",)
+    for folder, paths in apart(kind, suffixes)[1].items():
+        assert faults(look, paths), f"words.toml: {folder} has no more {kind} of the list"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a value\n    # of no\n    # account here",
+        'raise ValueError("made anew")',
+        "The vector at hand.",
+        "Likewise, the second.",
+    ],
+)
+def test_a_phrase_is_found_across_lines(text):
+    assert phrases_in(text)
+
+
+def test_other_words_are_not():
+    assert not phrases_in("accountable, handy, a newer one, replace it in its place")
+    assert openings_in('def f():\n    """What it is."""') == ["What it is."]
+    assert not openings_in('def f():\n    """Whether it is."""\nclass A:\n    x = "What"')
