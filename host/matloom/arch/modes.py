@@ -1,6 +1,10 @@
 """The number formats that the array multiplies, in one table."""
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from matloom.arch.config import Config
 
 __all__ = ["FLOAT_MODES", "FP32_FORMAT", "MAC_MODES", "MODES", "NARROW_MODES", "STORAGE", "Mode"]
 
@@ -42,6 +46,10 @@ class Mode:
     def narrow(self) -> bool:
         """Whether a byte holds two weights; EXEC then updates two accumulator entries at a time."""
         return self.weight_bits == 4
+
+    def weight_tile_bytes(self, config: "Config") -> int:
+        """Return the bytes of a weight tile: a byte for each cell, in all modes that there are."""
+        return config.tile_bytes
 
     @property
     def macs_of_two_cells(self) -> int:

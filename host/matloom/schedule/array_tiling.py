@@ -124,13 +124,31 @@ class ArrayTiling(BaseTiling[ArrayStage, ArrayTile]):
         sizes = []
         for chunk in self.chunks:
             blocks = chunk.end_block - chunk.first_block
-            size = (chunk.end_step - chunk.first_step) * blocks * self.config.tile_bytes
+            size = (chunk.end_step - chunk.first_step) * blocks * stage.weight_tile_bytes
             if stage.loop_nest.weights_fixed:
-                size = self.config.tile_bytes
+                size = stage.weight_tile_bytes
             last = chunk.end_step == stage.loop_nest.steps
             params = blocks * int(stage.params.shape[1])
             sizes.append(size + (params if last and not self.limits.params_apart else 0))
         return sizes
+
+    def chunk_data(self, number: int) -> bytes:
+        """Return the bytes of a chunk: weights, block by block, then the parameters of its blocks.
+
+        Parameters belong to the last steps, if they are not apart.
+        """
+        stage, chunk = self.stage, self.chunks[number]
+        first, end = chunk.first_block, chunk.end_block
+        last = first + 1 if stage.loop_nest.weights_fixed else end
+        steps = slice(chunk.first_step, chunk.end_step)
+        weights = stage.weights.chunk(slice(first, last), steps)
+        if self.limits.params_apart or chunk.end_step < stage.steps:
+            return weights
+        return weights + stage.params[first:end].tobytes()
+
+    def params_data(self) -> bytes:
+        """Return the parameters of all output blocks."""
+        return self.stage.params.tobytes()
 
     @cached_property
     def used_chunks(self) -> list[int | None]:
@@ -161,7 +179,8 @@ class ArrayTiling(BaseTiling[ArrayStage, ArrayTile]):
         """Return the bytes of its chunk that a tile waits for: in a prologue, those it uses."""
         tile = self.tiles[number]
         if tile.prologue_sums and not self.completes[number]:
-            return (tile.end_step - tile.first_step) * self.config.tile_bytes * tile.end_block
+            steps = tile.end_step - tile.first_step
+            return steps * self.stage.weight_tile_bytes * tile.end_block
         return self.chunk_bytes[tile.chunk]
 
     @cached_property

@@ -98,6 +98,14 @@ class BaseTiling(ABC, Generic[_Stage, _Tile]):
         """Return the bytes of its chunk of weights that a tile waits for."""
         return 0
 
+    def chunk_data(self, number: int) -> bytes:
+        """Return the bytes of a chunk: weights, and parameters where they belong to it."""
+        raise NotImplementedError(f"{self.stage.name} has no weights")
+
+    def params_data(self) -> bytes:
+        """Return the parameters of all output blocks."""
+        return b""
+
     def panel_rows(self, number: int, first_row: int) -> InputRange:
         """Return what a tile of a prologue reads for its rows from `first_row` on."""
         raise NotImplementedError(f"{self.stage.name} has no prologue")

@@ -27,7 +27,7 @@ def chunks(stage: ArrayStage, limits: TilingParams, config: Config) -> list[Chun
     steps = stage.loop_nest.steps
     if stage.loop_nest.weights_fixed:
         return [Chunk(first_block=0, end_block=stage.grid.blocks, first_step=0, end_step=steps)]
-    block_bytes = stage.weights.shape[1] + stage.params.shape[1]
+    block_bytes = stage.block_bytes
     blocks = max(1, min(limits.chunk_bytes // max(1, block_bytes), stage.grid.blocks))
     if stage.loop_nest.is_long:
         blocks = 1

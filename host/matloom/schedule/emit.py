@@ -203,7 +203,7 @@ class _Emitter:
             yield {
                 **fields,
                 "oc_blocks": 1,
-                "weight_addr": fields["weight_addr"] + plane * self.config.tile_bytes,
+                "weight_addr": fields["weight_addr"] + plane * stage.weight_tile_bytes,
                 "acc_addr": fields["acc_addr"] + plane * tile.positions,
                 "input_addr": fields["input_addr"] + plane * apart,
             }
@@ -213,7 +213,7 @@ class _Emitter:
         index = self.plan.slots[number].stage
         chunk = self.plan.tilings[index].chunks[tile.chunk]
         base = self.plan.weights[number].address
-        tile_bytes, param_bytes = self.config.tile_bytes, stage.params.shape[1]
+        tile_bytes, param_bytes = stage.weight_tile_bytes, stage.params.shape[1]
         offset = tile.first_block - chunk.first_block
         size = (chunk.end_step - chunk.first_step) * tile_bytes
         weights = base + offset * size + (tile.first_step - chunk.first_step) * tile_bytes

@@ -4,11 +4,8 @@ from matloom.arch.config import Config
 from matloom.arch.isa import Region
 from matloom.schedule.allocator import Allocator
 from matloom.schedule.constants import Image
-from matloom.schedule.params import TilingParams
 from matloom.schedule.plan import PARAMS, TABLE, Plan
 from matloom.schedule.segment import Place, Segment
-from matloom.schedule.tiles import Chunk
-from matloom.select.stage import ArrayStage
 
 __all__ = ["arena_places", "chunk_offsets"]
 
@@ -46,32 +43,15 @@ def _slots_of(segment: Segment, plan: Plan) -> dict[str, tuple[int, int]]:
     return uses
 
 
-def chunk_offsets(
-    segment: Segment, plan: Plan, image: Image, config: Config
-) -> dict[tuple[int, int], int]:
+def chunk_offsets(segment: Segment, plan: Plan, image: Image) -> dict[tuple[int, int], int]:
     """Put weights, parameters and tables into an image; return the offset of each chunk there."""
     offsets = {}
     for index, stage in enumerate(segment.stages):
         if stage.table is not None:
             offsets[index, TABLE] = image.add(stage.table.tobytes())
-        if not isinstance(stage, ArrayStage):
-            continue
-        for number, chunk in enumerate(plan.tilings[index].chunks):
-            limits = plan.policy.limits[index]
-            offsets[index, number] = image.add(_chunk_data(stage, chunk, limits, config))
+        tiling = plan.tilings[index]
+        for number in range(len(tiling.chunks)):
+            offsets[index, number] = image.add(tiling.chunk_data(number))
         if index in plan.params:
-            offsets[index, PARAMS] = image.add(stage.params.tobytes())
+            offsets[index, PARAMS] = image.add(tiling.params_data())
     return offsets
-
-
-def _chunk_data(stage: ArrayStage, chunk: Chunk, limits: TilingParams, config: Config) -> bytes:
-    """Return weights, block by block, and the parameters where they belong to the last steps."""
-    blocks, last = slice(chunk.first_block, chunk.end_block), chunk.end_block
-    if stage.loop_nest.weights_fixed:
-        last = chunk.first_block + 1
-    size = config.tile_bytes
-    steps = slice(chunk.first_step * size, chunk.end_step * size)
-    weights = stage.weights[chunk.first_block : last, steps].tobytes()
-    if limits.params_apart or chunk.end_step < stage.loop_nest.steps:
-        return weights
-    return weights + stage.params[blocks].tobytes()

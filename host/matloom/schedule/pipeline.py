@@ -159,7 +159,7 @@ def emit(draft: Draft) -> Failures:
         if place.region is Region.OUTPUT
     ]
     dram_bytes = {Region.OUTPUT: max([1, *ends]), Region.ARENA: max(1, arena_end)}
-    offsets = chunk_offsets(segment, plan, image, segment.config)
+    offsets = chunk_offsets(segment, plan, image)
     instructions = emit_instructions(segment, plan, places, offsets, dram_bytes)
     draft.scheduled = Scheduled(
         segment=segment,

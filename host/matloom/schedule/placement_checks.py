@@ -13,9 +13,8 @@ def too_large(segment: Segment, plan: Plan) -> list[OutOfScratchpad]:
     tensor_buffers = list({id(item): item for item in plan.tensor_buffers.values()}.values())
     failures = []
     for index, (stage, (begin, end)) in enumerate(zip(segment.stages, spans, strict=True)):
-        repeated = {stage.inputs[at] for at in getattr(stage, "repeated", ())}
         # What an array stage adds to its sums is as large as its results, which count anyway.
-        apart = len(set(stage.streamed_inputs) - plan.tensor_buffers.keys() - repeated)
+        apart = len(set(stage.streamed_inputs) - plan.tensor_buffers.keys() - stage.repeated_inputs)
         staged = stage.output in plan.policy.spilled
         others = sum(
             tensor_buffer.size

@@ -228,7 +228,7 @@ def _waits_for_weights(stage: Stage, machine: Machine) -> bool:
     if not stage.loads_weights:
         return False
     positions = stage.grid.images * stage.grid.rows * stage.grid.width
-    return positions < machine.transfer_cycles(machine.config.tile_bytes)
+    return positions < machine.transfer_cycles(stage.weight_tile_bytes)
 
 
 def _reads_weights_always(stage: Stage, config: Config) -> bool:

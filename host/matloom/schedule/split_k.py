@@ -13,7 +13,7 @@ def step_parts(stage: ArrayStage, limits: TilingParams, config: Config) -> list[
     """Return the ranges of steps that a tile and its weights may have."""
     most = stage.loop_nest.steps
     if not stage.loop_nest.weights_fixed:
-        most = limits.chunk_bytes // config.tile_bytes
+        most = limits.chunk_bytes // stage.weight_tile_bytes
     input_bytes = limits.tile_bytes
     if stage.loop_nest.is_long:
         most, input_bytes = min(most, MAX_TAPS), input_bytes // long_rows(stage, config)

@@ -8,6 +8,7 @@ from matloom.schedule.params import UNBOUNDED, Last, TilingParams, Weights
 from matloom.schedule.plan import OutOfScratchpad, ScheduleParams
 from matloom.schedule.policies import first_params, plain_params
 from matloom.schedule.segment import Segment
+from matloom.select.stage import Stage
 
 __all__ = ["tightened"]
 
@@ -67,20 +68,18 @@ def _tighten(
         return spilled
     if full.kind == "output tile" and not params.results_first:
         return replace(params, results_first=True)
-    return _smallest(params, full, block_bytes, config)
+    return _smallest(params, full, stage)
 
 
-def _smallest(
-    params: ScheduleParams, full: OutOfScratchpad, block_bytes: int, config: Config
-) -> ScheduleParams | None:
+def _smallest(params: ScheduleParams, full: OutOfScratchpad, stage: Stage) -> ScheduleParams | None:
     """Return the next smaller bounds of a stage whatever they cost, or None."""
-    limits = params.limits[full.stage]
+    limits, block_bytes = params.limits[full.stage], stage.block_bytes
     smaller = []
     if block_bytes and limits.weights is not Weights.STREAMED:
         after = Weights.STREAMED if limits.chunk_bytes <= block_bytes else Weights.ONCE
         if after is not limits.weights:
             smaller.append(replace(limits, weights=after))
-    if block_bytes and limits.chunk_bytes > config.tile_bytes:
+    if block_bytes and limits.chunk_bytes > stage.weight_tile_bytes:
         smaller.append(replace(limits, chunk_bytes=limits.chunk_bytes // 2))
     if limits.tile_bytes > tuning.SMALLEST_TILE_BYTES:
         smaller.append(replace(limits, tile_bytes=limits.tile_bytes // 2))

@@ -12,6 +12,7 @@ from matloom.cost import step_cycles
 from matloom.select.layout.base import Grid, OutputLayout
 from matloom.select.layout.dense import Dense, DenseInput
 from matloom.select.loop_nest import LoopNest, Walk
+from matloom.select.operand import constant_weights
 from matloom.select.requantisation import Requantisation
 from matloom.select.sliding import LONGEST_LINE, LONGEST_SKIP, SlidingWindow, sliding_tiles
 from matloom.select.stage import ArrayStage
@@ -170,7 +171,9 @@ def convolution_stage(layer: Convolution) -> ArrayStage:
         pack,
         block,
         loop_nest=loop_nest,
-        weights=weight_tiles(matrices, config, narrow=accumulators > 1),
+        weights=constant_weights(
+            weight_tiles(matrices, config, narrow=accumulators > 1), layer.mode, config
+        ),
         params=layer.params(sums, channels, pack, accumulators),
     )
 
@@ -210,7 +213,7 @@ def depthwise_stage(layer: Convolution) -> ArrayStage:
         1,
         config.columns,
         loop_nest=loop_nest,
-        weights=weights,
+        weights=constant_weights(weights, layer.mode, config),
         params=layer.params(sums, channels, 1, 1),
     )
 

@@ -6,8 +6,10 @@ import numpy as np
 
 from matloom.arch.config import Config
 from matloom.arch.isa import Opcode, largest
+from matloom.arch.modes import MODES
 from matloom.select.errors import PhaseError
 from matloom.select.loop_nest import MAX_TAPS
+from matloom.select.operand import Constant
 from matloom.select.rewrites.staged_run import StagedRun
 from matloom.select.stage import ArrayStage, Stage, VectorStage
 
@@ -92,9 +94,10 @@ def _check_array(stage: ArrayStage, config: Config, phase: str) -> None:
     name, nest = stage.name, stage.loop_nest
     _require(stage.mode in config.mac_modes, phase, name, "have a mode of the engine", stage.mode)
     steps = 1 if nest.weights_fixed else nest.steps
-    expected = (stage.grid.blocks, steps * config.tile_bytes)
-    shape = stage.weights.shape
-    _require(shape == expected, phase, name, f"have weights of shape {expected}", shape)
+    expected = (stage.grid.blocks, steps, MODES[stage.mode].weight_tile_bytes(config))
+    if isinstance(stage.weights, Constant):
+        shape = stage.weights.tiles.shape
+        _require(shape == expected, phase, name, f"have weights of shape {expected}", shape)
     blocks = stage.params.shape[0]
     _require(blocks == stage.grid.blocks, phase, name, "have parameters for each block", blocks)
     covered = np.zeros((stage.grid.rows, stage.grid.width), np.uint8)

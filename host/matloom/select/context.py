@@ -113,6 +113,11 @@ class Context:
             raise Unsupported(f"its input {index} is not constant")
         return data
 
+    @property
+    def filters(self) -> Array:
+        """The data of a layer's filters, its second input; raise `Unsupported` if computed."""
+        return self.constant(1)
+
     def check_words(self) -> None:
         """Raise `Unsupported` where the engine has no int16 elements, or they have zero points."""
         tensors = (*self.inputs, self.output)

@@ -11,6 +11,7 @@ from matloom.select.context import Unsupported, unchanged
 from matloom.select.layout.base import Grid, OutputLayout
 from matloom.select.layout.dense import Dense, DenseInput
 from matloom.select.loop_nest import LoopNest
+from matloom.select.operand import same_weights
 from matloom.select.stage import ArrayStage, Region
 from matloom.select.weights import identity_tile
 
@@ -222,7 +223,7 @@ def copy_stage(
         output_layout=place(grid=grid),
         loop_nest=_loop_nest(copy, block),
         regions=(region,),
-        weights=np.broadcast_to(tile, (grid.blocks, tile.size)),
+        weights=same_weights(tile, grid.blocks),
         params=np.zeros((grid.blocks, 0), np.uint8),
         macs=0,
     )

@@ -13,6 +13,7 @@ from matloom.select.float_posts import LIMITS, NOTHING, addend_post, float_post,
 from matloom.select.layout.base import Grid
 from matloom.select.layout.dense import Dense, DenseInput
 from matloom.select.loop_nest import LoopNest
+from matloom.select.operand import constant_weights
 from matloom.select.stage import ArrayStage
 from matloom.select.weights import parameter_blocks
 from matloom.select.window import Window, dense_window, whole
@@ -105,7 +106,7 @@ def matrix_product(context: Context) -> ArrayStage:
     if result in FLOAT_FORMATS:
         _require_mode(result, context.config)
     window = dense_window(1, (rows, 1), inner)
-    patterns = context.constant(1).astype(np.int64)[:, None]
+    patterns = context.filters.astype(np.int64)[:, None]
     biases = context.constant(2).view(np.int32)
     bias = {"bias": NOTHING} if (biases == NOTHING).all() else {"channel_bias": 1}
     post = {**bias, **result_post(result, (attributes.low, attributes.high))}
@@ -145,7 +146,7 @@ def _stage(
         output_layout=Dense(grid=grid),
         loop_nest=_loop_nest(window, taps, mode, config),
         regions=whole(window, window.out_width, post),
-        weights=_tiles(patterns, taps, config),
+        weights=constant_weights(_tiles(patterns, taps, config), mode, config),
         params=params,
         macs=window.images * window.out_height * window.out_width * patterns.size,
         mode=mode,

@@ -70,12 +70,12 @@ def convolution(context: Context) -> Stage:
     weights = context.inputs[1]
     window = _window(context, attributes, (weights.shape[1], weights.shape[2]))
     if attributes.mode in FLOAT_MODES:
-        filters = context.constant(1)
+        filters = context.filters
         return float_stage(context, window, filters, attributes.activation, attributes.mode)
     if context.inputs[0].dtype == "int16":
-        return _int16_convolution(context, window, context.constant(1), attributes.activation)
+        return _int16_convolution(context, window, context.filters, attributes.activation)
     return _dense_convolution(
-        context, window, context.constant(1), attributes.activation, attributes.mode
+        context, window, context.filters, attributes.activation, attributes.mode
     )
 
 
@@ -197,7 +197,7 @@ def depthwise(context: Context) -> Stage:
     attributes = context.node.attributes_as(DepthwiseConv2D)
     data, weights = context.inputs[:2]
     window = _window(context, attributes, (weights.shape[1], weights.shape[2]))
-    filters, mode = context.constant(1)[0], "i8xi8"
+    filters, mode = context.filters[0], "i8xi8"
     if data.dtype == "int16":
         mode = "i16xi8"
         _check_int16(context, filters.transpose(2, 0, 1), attributes.activation)
@@ -229,7 +229,7 @@ def dense(context: Context) -> Stage:
     # Samples are positions of a row where few channels leave columns idle, else rows.
     wide = 2 * channels <= context.config.columns
     height, width = (1, batch) if wide else (batch, 1)
-    filters = context.constant(1).reshape(channels, 1, 1, depth)
+    filters = context.filters.reshape(channels, 1, 1, depth)
     if attributes.mode in FLOAT_MODES:
         window = dense_window(1, (batch, 1), depth)
         return float_stage(context, window, filters, attributes.activation, attributes.mode)

@@ -9,6 +9,7 @@ from matloom.select.context import Context, Unsupported
 from matloom.select.layout.base import Grid
 from matloom.select.layout.dense import Dense, DenseInput
 from matloom.select.loop_nest import LoopNest
+from matloom.select.operand import same_weights
 from matloom.select.requantisation import Requantisation
 from matloom.select.stage import ArrayStage, Region
 from matloom.select.weights import identity_tile
@@ -52,7 +53,7 @@ def _pooling_stage(
         output_layout=Dense(grid=grid),
         loop_nest=nest,
         regions=regions,
-        weights=np.broadcast_to(tile, (grid.blocks, tile.size)),
+        weights=same_weights(tile, grid.blocks),
         params=np.zeros((grid.blocks, 0), np.uint8),
         macs=0,
         mode=context.mode,

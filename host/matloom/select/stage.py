@@ -10,6 +10,7 @@ from matloom.arch.modes import NARROW_MODES
 from matloom.select.layout.base import Grid, InputLayout, OutputLayout
 from matloom.select.layout.dense import Dense, DenseInput
 from matloom.select.loop_nest import Walk
+from matloom.select.operand import Operand
 
 __all__ = ["ArrayStage", "Posts", "Region", "Stage", "VectorStage"]
 
@@ -44,9 +45,10 @@ class ArrayStage:
         How EXEC walks over the input.
     regions:
         Rectangles of the outputs, which cover each position once.
-    weights, params:
-        uint8 arrays (output blocks, bytes): weight tiles in the order of the loops, and parameter
-        blocks. With `weights_fixed` all rows of `weights` are the same.
+    weights:
+        What the input is multiplied with. With `weights_fixed` all blocks are the same tile.
+    params:
+        Parameter blocks, uint8 (output blocks, bytes).
     mode:
         The number format of its products, one of `MAC_MODES`.
     element_bytes:
@@ -67,7 +69,7 @@ class ArrayStage:
     output_layout: OutputLayout
     loop_nest: Walk
     regions: tuple[Region, ...]
-    weights: np.ndarray = field(repr=False)
+    weights: Operand
     params: np.ndarray = field(repr=False)
     macs: int
     mode: str = "i8xi8"
@@ -119,9 +121,14 @@ class ArrayStage:
         return self.weights.nbytes
 
     @property
+    def weight_tile_bytes(self) -> int:
+        """Bytes of a weight tile."""
+        return self.weights.tile_bytes
+
+    @property
     def weight_block_bytes(self) -> int:
         """Bytes of the weights of an output block."""
-        return int(self.weights.shape[1])
+        return self.weights.block_bytes
 
     @property
     def block_bytes(self) -> int:
@@ -239,6 +246,7 @@ class VectorStage:
     has_costly_tiles: ClassVar[bool] = False
     steps: ClassVar[int] = 0
     weight_bytes: ClassVar[int] = 0
+    weight_tile_bytes: ClassVar[int] = 0
     weight_block_bytes: ClassVar[int] = 0
     block_bytes: ClassVar[int] = 0
     used_modes: ClassVar[frozenset[str]] = frozenset()

@@ -43,7 +43,7 @@ def _phases(
 def transposed_convolution(context: Context) -> tuple[Stage, ...]:
     """Return TRANSPOSE_CONV: for each phase of the strides a convolution with its taps."""
     attributes = context.node.attributes_as(TransposeConv)
-    filters = context.constant(1)
+    filters = context.filters
     images, in_height, in_width, depth = context.inputs[0].shape
     (height, width), outputs = attributes.size, filters.shape[0]
     rows = _phases(height, filters.shape[1], attributes.stride[0], attributes.padding.top)
@@ -108,7 +108,7 @@ def _phase_stage(
             input_zero=context.inputs[0].zero_point,
             scale=context.by_channel(attributes.activation),
             config=context.config,
-            mode=layer_mode(context, context.constant(1), None),
+            mode=layer_mode(context, context.filters, None),
             place=place,
         )
     )

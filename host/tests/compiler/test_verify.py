@@ -20,6 +20,7 @@ from matloom.schedule.check import buffers_of, check_addresses, check_order, che
 from matloom.schedule.plan import Buffer
 from matloom.select.check import check_stages
 from matloom.select.layout.dense import Dense
+from matloom.select.operand import Constant
 from matloom.select.stage import ArrayStage, VectorStage
 from matloom.verification.random_layers import random_layer
 from matloom.verification.random_operators import KINDS, Instances
@@ -104,10 +105,10 @@ def stages(values):
 def misshapen(stage):
     """Return a convolution in ways that are no stage, and the sentence about each."""
     region = stage.regions[0]
-    nest = stage.loop_nest
+    nest, tiles = stage.loop_nest, stage.weights.tiles
     more = replace(stage.grid, position_bytes=stage.grid.position_bytes + stage.grid.block_bytes)
     return (
-        (replace(stage, weights=stage.weights[:, :-1]), "have weights of shape"),
+        (replace(stage, weights=Constant(tiles=tiles[:, :-1])), "have weights of shape"),
         (replace(stage, params=stage.params[:-1]), "have parameters for each block"),
         (replace(stage, regions=(region, region)), "have each output in one region"),
         (replace(stage, regions=(replace(region, end_row=region.end_row - 1),)), "in one region"),

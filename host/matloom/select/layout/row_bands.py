@@ -12,6 +12,7 @@ from matloom.select.context import constant, unchanged
 from matloom.select.layout.base import Fields, OnChipLayout, Outputs, Write
 from matloom.select.layout.dense import Dense, DenseInput
 from matloom.select.loop_nest import LoopNest
+from matloom.select.operand import Constant
 from matloom.select.sliding import SlidingWindow
 from matloom.select.stage import ArrayStage, Region, Stage
 from matloom.select.weights import repeated_columns, repeated_parameters
@@ -250,11 +251,13 @@ def _takes_bands(reader: ArrayStage, layout: RowBands, config: Config) -> bool:
     single = nest.steps == nest.y_step == reader.grid.images == len(reader.regions) == 1
     dense = nest.x_step == layout.channels and nest.oc_step == nest.pad_top == 0
     rows = reader.input_layout.rows == reader.grid.rows == layout.grid.rows
-    bytes_alone = reader.addend_post is None and reader.weights.shape[1] == config.tile_bytes
+    bytes_alone = reader.addend_post is None and reader.weights.steps == 1
     if not (single and dense and rows and bytes_alone) or nest.pad_left_bytes:
         return False
+    if not isinstance(reader.weights, Constant):
+        return False
     # The next position is not there: a run of several taps has weights for it.
-    tiles = reader.weights.reshape(len(reader.weights), config.rows, config.columns)
+    tiles = reader.weights.tiles.reshape(-1, config.rows, config.columns)
     return not tiles[:, layout.channels :].any()
 
 
@@ -267,7 +270,8 @@ def _halves(regions: tuple[Region, ...], half: int) -> tuple[Region, ...]:
 def _layer(layer: ArrayStage, layout: RowBands, config: Config) -> ArrayStage:
     """Return the depthwise layer of both bands: each channel's weights and scale serve twice."""
     assert isinstance(layer.loop_nest, SlidingWindow)
-    (region,) = layer.regions
+    assert isinstance(layer.weights, Constant)
+    (region,), tiles = layer.regions, layer.weights.tiles
     # What lies above and below each band is stored.
     stored = {"pad_top": 0, "depth": layout.position_bytes}
     grid = replace(layer.grid, rows=layout.half, position_bytes=2 * layout.channels)
@@ -277,7 +281,7 @@ def _layer(layer: ArrayStage, layout: RowBands, config: Config) -> ArrayStage:
         output_layout=Dense(grid=grid),
         loop_nest=BandedWindow(**{**vars(layer.loop_nest), **stored}),
         regions=(replace(region, end_row=layout.half),),
-        weights=repeated_columns(layer.weights, layout.channels, config.columns),
+        weights=Constant(tiles=repeated_columns(tiles, layout.channels, config.columns)),
         params=repeated_parameters(layer.params, layout.channels, config.columns),
     )
 

@@ -1,0 +1,101 @@
+"""What the array multiplies its input with: known weights, or a tensor that is computed."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from matloom.arch.config import Config
+from matloom.arch.modes import MODES
+from matloom.select.layout.base import OutputLayout
+
+__all__ = ["Computed", "Constant", "Operand", "constant_weights", "same_weights"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Constant:
+    """Weights that are known when a network is compiled; LOAD brings them from its image.
+
+    Members
+    -------
+    tiles:
+        uint8 (output blocks, steps, bytes of a tile), in the order of the loops.
+    """
+
+    tiles: np.ndarray = field(repr=False)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all tiles."""
+        return self.tiles.nbytes
+
+    @property
+    def steps(self) -> int:
+        """Steps of an output block that have tiles of their own."""
+        return int(self.tiles.shape[1])
+
+    @property
+    def tile_bytes(self) -> int:
+        """Bytes of a tile."""
+        return int(self.tiles.shape[2])
+
+    @property
+    def block_bytes(self) -> int:
+        """Bytes of the tiles of an output block."""
+        return self.steps * self.tile_bytes
+
+    def tile(self, block: int, step: int) -> bytes:
+        """Return the tile of an output block and a step."""
+        return bytes(self.tiles[block, step])
+
+    def chunk(self, blocks: slice, steps: slice) -> bytes:
+        """Return the tiles of some blocks and steps, block by block."""
+        return self.tiles[blocks, steps].tobytes()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Computed:
+    """Weights that another stage writes to the scratchpad. No instruction waits for them yet.
+
+    Members
+    -------
+    tensor, layout:
+        The tensor, and how it lies there.
+    steps, tile_bytes:
+        As those of a `Constant`.
+    """
+
+    tensor: str
+    layout: OutputLayout
+    steps: int
+    tile_bytes: int
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the tensor."""
+        return self.layout.size
+
+    @property
+    def block_bytes(self) -> int:
+        """Bytes of the tiles of an output block."""
+        return self.steps * self.tile_bytes
+
+    def tile(self, block: int, step: int) -> bytes:
+        """Refuse: its bytes are not known before the network runs."""
+        raise NotImplementedError(f"tile {step} of block {block} of {self.tensor} is computed")
+
+    def chunk(self, blocks: slice, steps: slice) -> bytes:
+        """Refuse: its bytes are not known before the network runs."""
+        raise NotImplementedError(f"the tiles of {self.tensor} are computed")
+
+
+Operand = Constant | Computed
+
+
+def same_weights(tile: np.ndarray, blocks: int) -> Constant:
+    """Return weights of one tile, uint8 (bytes,), for all steps of so many output blocks."""
+    return Constant(tiles=np.broadcast_to(tile, (blocks, 1, tile.size)))
+
+
+def constant_weights(blocks: np.ndarray, mode: str, config: Config) -> Constant:
+    """Return weights of a mode, given as uint8 (output blocks, bytes of all steps)."""
+    return Constant(tiles=blocks.reshape(len(blocks), -1, MODES[mode].weight_tile_bytes(config)))
