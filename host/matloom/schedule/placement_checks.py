@@ -2,7 +2,6 @@
 
 from matloom.schedule.plan import OutOfScratchpad, Plan
 from matloom.schedule.segment import Segment
-from matloom.select.stage import ArrayStage
 
 __all__ = ["too_large"]
 
