@@ -11,8 +11,8 @@ is generated, but for `sdram_dq`, which comes declared an input; what its softwa
 initialise the SDRAM is done over its Wishbone port, in the order that the SDRAM's rules want, which
 the sequence of its header does not keep. Its SDRAM's clock is late by part of a cycle, as its PHY
 counts on: words come a cycle earlier than with ours in phase. Prints columns for each cycle between
-the first and the last; data are compared, and a rule of the SDRAM that was broken is printed in
-place of a figure.
+the first and the last; data are compared. A rule of the SDRAM that was broken is printed
+instead of a figure.
 """
 
 import argparse

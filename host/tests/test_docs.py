@@ -159,6 +159,29 @@ def test_files_that_are_named_exist():
             assert (ROOT / path).exists(), f"{name}: {path}"
 
 
+def test_questions_of_the_tour_lead_to_their_answers():
+    """Each is answered within two files, which have the names that it gives of them."""
+    table = (ROOT / "docs" / "tour.md").read_text().split("## Questions")[1]
+    rows = [line.split(" | ") for line in table.splitlines() if line.endswith("|")][2:]
+    assert len(rows) == 16
+    for question, *answers in rows:
+        assert question.endswith("?")
+        for answer in answers:
+            for item in answer.split("; "):
+                path, _, words = item.partition("`: ")
+                found = re.match(r"`([\w/]+\.py)", path.strip())
+                if found is None:
+                    continue
+                (source,) = [
+                    place
+                    for place in (ROOT / "host/matloom", ROOT / "rtl/matloom_rtl")
+                    if (place / found[1]).is_file()
+                ]
+                text = (source / found[1]).read_text()
+                for name in re.findall(r"`(\w+)`", words):
+                    assert re.search(rf"\b{name}\b", text), f"{question} {found[1]}: {name}"
+
+
 def test_each_cause_has_advice():
     text = (ROOT / "docs" / "getting-started.md").read_text()
     named = re.findall(r"^\| `(exec_\w+)` \|", text, re.MULTILINE)

@@ -80,7 +80,7 @@ class CoveredTransport(RtlTransport):
         self.count()
         self._registers[address] = value
         if address == register("CONTROL").offset and value & 1:
-            self._instructions = self._commands()
+            self._instructions = self._instructions_to_run()
             self._take_events()
         super().write32(address, value)
 
@@ -110,7 +110,7 @@ class CoveredTransport(RtlTransport):
     def _value(self, name: str) -> int:
         return self._registers.get(register(name).offset, 0)
 
-    def _commands(self) -> list[Instruction]:
+    def _instructions_to_run(self) -> list[Instruction]:
         """Return the instructions that are about to start, as far as there are any."""
         start = self._value("PROGRAM_BASE") + self._value("COMMAND_OFFSET") - self.memory_base
         commands = self.memory[max(start, 0) : max(start, 0) + self._value("COMMAND_BYTES")]

@@ -10,7 +10,7 @@ _BITS = 10
 
 @dataclass(frozen=True, kw_only=True)
 class LineCost:
-    """Bytes, requests and time on a line, of some calls.
+    """Bytes, requests and seconds that calls take on a line.
 
     Members
     -------

@@ -82,7 +82,7 @@ def split_shapes(shapes: Sequence[Shape], attributes: Attributes) -> list[Shape]
 
 
 def pad_shape(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
-    """Return the input's shape with what is added on each axis."""
+    """Return the shape of the padded input."""
     assert isinstance(attributes, Pad)
     before, after = attributes.before, attributes.after
     for values in (before, after):

@@ -134,7 +134,7 @@ def _group_begins(plan: Plan) -> Iterator[int]:
 
 
 class _Placing:
-    """Places groups of buffers; those that want the same, among the same, lie as these did.
+    """Gives groups of buffers addresses; a group that repeats an earlier one is placed as that was.
 
     Members
     -------

@@ -152,7 +152,7 @@ class ArrayStage:
 
     @property
     def grid(self) -> Grid:
-        """Its outputs: images, rows, positions, blocks."""
+        """Extent of its outputs: images, rows, positions, blocks."""
         return self.output_layout.grid
 
     @property

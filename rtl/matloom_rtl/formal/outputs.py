@@ -208,7 +208,7 @@ def _axis(m: Module, inside: Inside, name: str, counts, grids: _Grids, begun) ->
 
 
 def _entries(m: Module, inside: Inside, grids: _Grids, is_output) -> None:
-    """Claim that the entries of a block's outputs follow each other, in every step the same."""
+    """Claim that a block's outputs have consecutive entries, the same ones in every step."""
     unit, there, grid = inside.unit, grids.valid[3], grids.at[3]
     following = Signal.like(unit.entry)
     of_block = Signal.like(unit.entry)

@@ -1,4 +1,4 @@
-"""The SDRAM controller: the rules of its pins, and chunks of which each beat goes out once."""
+"""Proofs of the SDRAM controller: its pins obey the rules, and each beat goes out once."""
 
 from collections.abc import Callable
 from dataclasses import replace

@@ -30,7 +30,7 @@ def lemmas(m: Module, inside: Inside, walk: WalkNest) -> None:
 
 
 def _commands(m: Module, inside: Inside, walk: WalkNest) -> None:
-    """Say that an instruction stays at `i` until its loops have begun, and where its fields are."""
+    """Claim that `i` holds an instruction until its loops start, and where its fields go."""
     unit, fields, running = inside.unit, walk.fields, walk.running
     waiting, begun = inside.register(name="waiting"), inside.register(name="begun")
     loops = data.View(loops_layout(walk.config), inside.register(name="command"))

@@ -268,7 +268,7 @@ def _netlist(
     work: Path,
     soft_columns: int,
 ) -> dict[str, Any]:
-    """Return what `synthesise` returned, perhaps earlier.
+    """Return the netlist of `synthesise`, from an earlier call where one is kept.
 
     The folder of the netlist is named by all that its results depend on.
     """

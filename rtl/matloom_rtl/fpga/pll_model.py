@@ -5,7 +5,7 @@ __all__ = ["PLL"]
 _OUTPUTS = ("OP", "OS", "OS2", "OS3")
 
 
-def _each(text: str, separator: str = "\n") -> str:
+def _for_each_output(text: str, separator: str = "\n") -> str:
     """Return a text for each output, whose name and number are put into it."""
     return separator.join(
         text.replace("@", name).replace("#N", str(number)) for number, name in enumerate(_OUTPUTS)
@@ -26,7 +26,7 @@ def _each(text: str, separator: str = "\n") -> str:
 PLL = f"""\
 module EHXPLLL #(
   parameter CLKI_DIV = 1, CLKFB_DIV = 1, FEEDBK_PATH = "CLKOP",
-{_each("  parameter CLK@_DIV = 8, CLK@_CPHASE = 0, CLK@_FPHASE = 0,")}
+{_for_each_output("  parameter CLK@_DIV = 8, CLK@_CPHASE = 0, CLK@_FPHASE = 0,")}
   parameter CLKOP_ENABLE = "ENABLED", CLKOS_ENABLE = "DISABLED",
   parameter CLKOS2_ENABLE = "DISABLED", CLKOS3_ENABLE = "DISABLED",
   parameter OUTDIVIDER_MUXA = "DIVA", OUTDIVIDER_MUXB = "DIVB",
@@ -47,9 +47,9 @@ module EHXPLLL #(
                    : FEEDBK_PATH == "CLKOS" || FEEDBK_PATH == "INT_OS" ? 1
                    : FEEDBK_PATH == "CLKOS2" || FEEDBK_PATH == "INT_OS2" ? 2
                    : FEEDBK_PATH == "CLKOS3" || FEEDBK_PATH == "INT_OS3" ? 3 : 4;
-  localparam integer DIV [0:3] = '{{{_each("CLK@_DIV", ", ")}}};
+  localparam integer DIV [0:3] = '{{{_for_each_output("CLK@_DIV", ", ")}}};
   localparam integer LATE [0:3] = '{{
-{_each("    8 * CLK@_CPHASE + CLK@_FPHASE", ",%").replace("%", chr(10))}
+{_for_each_output("    8 * CLK@_CPHASE + CLK@_FPHASE", ",%").replace("%", chr(10))}
   }};
   // Eighths of the oscillator's period in a period of the detector.
   localparam integer EIGHTHS = 8 * CLKFB_DIV * DIV[FED % 4];

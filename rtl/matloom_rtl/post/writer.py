@@ -197,5 +197,5 @@ class Writer(wiring.Component):
 
 
 def _narrowed(words, bits: int, count: int):
-    """Return the low bits of the first words of 32 bits, side by side."""
+    """Return the low `bits` of each of the first `count` 32-bit words, concatenated."""
     return Cat(words.word_select(index, 32)[:bits] for index in range(count))

@@ -45,11 +45,11 @@ class Outputs(Protocol):
 
     @property
     def first_block(self) -> int:
-        """Their first block of channels."""
+        """Start of their range of channel blocks."""
 
     @property
     def end_block(self) -> int:
-        """The block after their last."""
+        """End of their range of channel blocks."""
 
     @property
     def positions(self) -> int:

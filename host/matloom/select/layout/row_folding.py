@@ -47,7 +47,7 @@ class _Box:
 
 @dataclass(frozen=True, kw_only=True)
 class RowFolding:
-    """A dense tensor that LOADs make of a one-channel image: its channels are rows of the image.
+    """A dense tensor whose channels are neighbouring rows of a one-channel image; LOADs make it.
 
     Channel c of position x of row t is byte x of row ``first_row + t * row_step + c`` of the tensor
     `source`, and `fill_value` where there is no such row. `channels` is a power of two.
