@@ -24,6 +24,9 @@ _WIDEST = 32
 #: Greatest denominator of the bytes a cycle.
 _FINEST = 256
 
+#: The shortest open row of an SDRAM, in bytes.
+_LEAST_ROW_BYTES = 64
+
 #: Most cycles of a latency or of a row miss.
 _SLOWEST = 4096
 
@@ -83,9 +86,12 @@ class Memory:
                 raise InvalidMemoryError(f"{name} must be an integer, not {value!r}")
             if not low <= value <= high:
                 raise InvalidMemoryError(f"{name} must be {low} to {high}, not {value}")
-        if self.row_bytes and (self.row_bytes < 64 or self.row_bytes & (self.row_bytes - 1)):
+        if self.row_bytes and (
+            self.row_bytes < _LEAST_ROW_BYTES or self.row_bytes & (self.row_bytes - 1)
+        ):
             raise InvalidMemoryError(
-                f"row_bytes must be 0 or a power of two from 64 on, not {self.row_bytes}"
+                f"row_bytes must be 0 or a power of two from {_LEAST_ROW_BYTES} on, "
+                f"not {self.row_bytes}"
             )
         if self.row_miss_cycles and not self.row_bytes:
             raise InvalidMemoryError(

@@ -8,6 +8,9 @@ if TYPE_CHECKING:
 
 __all__ = ["FLOAT_MODES", "FP32_FORMAT", "MAC_MODES", "MODES", "NARROW_MODES", "STORAGE", "Mode"]
 
+#: Bits of a weight where a byte holds two, and of an activation of two bytes.
+_NARROW_BITS, _WORD_BITS = 4, 16
+
 
 @dataclass(frozen=True, kw_only=True)
 class Mode:
@@ -45,7 +48,7 @@ class Mode:
     @property
     def narrow(self) -> bool:
         """Whether a byte holds two weights; EXEC then updates two accumulator entries at a time."""
-        return self.weight_bits == 4
+        return self.weight_bits == _NARROW_BITS
 
     def weight_tile_bytes(self, config: "Config") -> int:
         """Return the bytes of a weight tile: a byte for each cell, in all modes that there are."""
@@ -56,7 +59,7 @@ class Mode:
         """Multiply-accumulates a cycle of two cells of a column; integers only."""
         if self.narrow:
             return 4
-        return 1 if self.activation_bits == 16 else 2
+        return 1 if self.activation_bits == _WORD_BITS else 2
 
 
 def _integer(activation_bits: int, weight_bits: int, lowers: str | None = None) -> Mode:

@@ -118,6 +118,9 @@ LIMBS = ((24, -23), (17, -24), (10, -24), (3, -24))
 #: Sums whose limbs are exact are smaller than this.
 LARGEST_LIMBS = 2**28
 
+#: Shifts that the reference kernels take; smaller ratios are zero.
+_LEAST_SHIFT, _MOST_SHIFT = -31, 30
+
 
 def from_limbs(limbs: Any) -> Any:
     """Return the sum of the four limbs that a lane makes of it, the lowest first.
@@ -224,9 +227,9 @@ def quantize_multiplier(real: float) -> tuple[int, int]:
     if multiplier == 2**31:
         multiplier //= 2
         shift += 1
-    if shift < -31:
+    if shift < _LEAST_SHIFT:
         return 0, 0
-    if shift > 30:
+    if shift > _MOST_SHIFT:
         raise ValueError(f"a scale ratio must be below 2**30, not {real!r}")
     return multiplier, shift
 

@@ -16,6 +16,12 @@ __all__ = ["SDRAMS", "InvalidSdramError", "SdramPart", "load_sdram"]
 #: Of MODE, where the data sheet has no time for it.
 _MODE_DELAY = Delay(cycles=2)
 
+#: Rows and columns of parts; A10 of a column address asks for a precharge.
+_LEAST_SIDE, _MOST_COLUMNS = 256, 1024
+
+#: Cycles of the SDRAM in one of the engine, where its clock is doubled.
+_DOUBLED = 2
+
 
 class InvalidSdramError(ValueError):
     """An SDRAM part, or a clock for it, that cannot be."""
@@ -57,11 +63,13 @@ class SdramPart:
                 raise InvalidSdramError(f"{name} must be {allowed}, not {value}")
         for name in ("rows", "columns"):
             value = getattr(self, name)
-            if value < 256 or value & (value - 1):
-                raise InvalidSdramError(f"{name} must be a power of two from 256 on, not {value}")
-        if self.columns > 1024:
+            if value < _LEAST_SIDE or value & (value - 1):
+                raise InvalidSdramError(
+                    f"{name} must be a power of two from {_LEAST_SIDE} on, not {value}"
+                )
+        if self.columns > _MOST_COLUMNS:
             raise InvalidSdramError(
-                f"columns must be at most 1024 (A10 is no column), not {self.columns}"
+                f"columns must be at most {_MOST_COLUMNS} (A10 is no column), not {self.columns}"
             )
 
     @property
@@ -108,7 +116,7 @@ class SdramPart:
 
         With a gear of 2 the CAS latency is 3: words come in pairs, and this is that of fast clocks.
         """
-        return self.timing(gear * clock_hz, 3 if gear == 2 else None)
+        return self.timing(gear * clock_hz, 3 if gear == _DOUBLED else None)
 
 
 _MHZ = 10**6

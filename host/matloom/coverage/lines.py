@@ -95,7 +95,7 @@ def by_unit(counts: Mapping[str, int], verilog: str) -> dict[str, UnitFigures]:
 def _unit(module: str) -> str:
     """Return the unit of a module: `post` of `matloom.core.post.lanes`."""
     parts = module.split("$")[0].split(".")
-    return parts[2] if len(parts) > 2 else parts[-1]
+    return parts[:3][-1]
 
 
 def _text(verilog: str) -> _Text:

@@ -40,6 +40,9 @@ FIRST, LAST, CROSSING = "first", "last", "crossing"
 #: a beat in more than a cycle, or more for another row.
 STALLS = ("steady", "withheld", "slow")
 
+#: `Config.counters` of an engine that counts cycles by cause.
+_WITH_CAUSES = 2
+
 #: Causes of waits that no configuration has.
 _NEVER = {"exec_wait_bank": "reads of EXEC go before all others in every bank"}
 
@@ -106,7 +109,7 @@ def declare(config: Config) -> Model:
             _declare_bases(variant, config, wishes, excluded)
     causes = [f"cause {name}" for name, _doc in EXEC_CAUSES if name not in _NEVER]
     excluded |= {f"cause {name}": reason for name, reason in _NEVER.items()}
-    if config.counters < 2:
+    if config.counters < _WITH_CAUSES:
         excluded["cause"] = "no counters of causes are built"
         causes = []
     points = {

@@ -25,6 +25,9 @@ _SLICE = 0.5
 #: Alignment of regions, so of memory.
 _ALIGNMENT = 64
 
+#: Bytes of the number of interrupts, as UIO gives it.
+_COUNT_BYTES = 4
+
 
 def parse_mapped(device: str) -> tuple[str, str]:
     """Return the two devices of ``uio:[UIO[,DMABUF]]``: uio0 and udmabuf0 by default.
@@ -55,7 +58,7 @@ class Interrupt:
         """
         os.write(self._file, (1).to_bytes(4, "little"))
         ready, _, _ = select.select([self._file], [], [], seconds)
-        return bool(ready) and len(os.read(self._file, 4)) == 4
+        return bool(ready) and len(os.read(self._file, _COUNT_BYTES)) == _COUNT_BYTES
 
 
 class MappedTransport:
