@@ -140,7 +140,12 @@ def _scale_of_zero(network: FileNetwork, draw: random.Random) -> FileNetwork:
 
 def _computed_parameters(network: FileNetwork, draw: random.Random) -> FileNetwork:
     """A constant that is an input instead."""
-    constants = [at for at, tensor in enumerate(network.tensors) if tensor.data is not None]
+    constants = [
+        at
+        for at, tensor in enumerate(network.tensors)
+        # NumPy has no arrays of int4 to give.
+        if tensor.data is not None and tensor.dtype != "int4"
+    ]
     if not constants:
         return network
     number = draw.choice(constants)

@@ -7,7 +7,7 @@ from enum import Enum, auto
 
 from matloom.ir.attributes import Activation
 from matloom.ir.graph import Graph, Node, Op, Tensor
-from matloom.ir.moves import reduced_shape
+from matloom.ir.moves import reduced_shape, slice_shape
 from matloom.ir.operators import OPERATORS, Operator
 from matloom.ir.scales import (
     activation_range,
@@ -39,7 +39,7 @@ FIXED_OUTPUTS = {
 
 #: Rules of operators that write their output's elements in order, whatever its axes; others find
 #: places by the lengths of axes, and read beyond a shape that has fewer.
-_FLAT = (same_shape, reduced_shape)
+_FLAT = (same_shape, reduced_shape, slice_shape)
 
 #: Operators that are a limit, and whether on their input (0) or output (1): RELU6 keeps its scale.
 LIMITS = {Op.RELU: (Activation.RELU, 1), Op.RELU6: (Activation.RELU6, 0)}

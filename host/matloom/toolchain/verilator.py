@@ -69,7 +69,10 @@ def compile_library(
             shutil.copy(compiled, made)
             # Make would have it newer than what Verilator is going to write.
             arguments += ["-MAKEFLAGS", f"--assume-old={compiled.name}"]
-        files = [work.file(path) for path in (*sources, *harness)]
+        files = [*map(work.file, sources), *_copied(harness, work)]
+        arguments += [
+            word for path in harness for word in ("-CFLAGS", f"-I{work.folder(path.parent)}")
+        ]
         compiled_files = 0
 
         def tell(line: str) -> None:
@@ -86,6 +89,16 @@ def compile_library(
         with tempfile.TemporaryDirectory(prefix=f"{output.stem}-", dir=output.parent) as scratch:
             shutil.copy(made / output.name, scratch)
             (Path(scratch) / output.name).replace(output)
+
+
+def _copied(harness: Sequence[Path], work: Workspace) -> list[Path]:
+    """Return copies: Verilator writes the real path of C++ files into the makefile.
+
+    What one includes next to it must be looked up in its folder.
+    """
+    folder = work.path / "harness"
+    folder.mkdir()
+    return [Path(shutil.copy(path, folder)) for path in harness]
 
 
 def _generated_files(folder: Path) -> int:

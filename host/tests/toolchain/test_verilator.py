@@ -135,6 +135,7 @@ FOLDERS = {
     "printable": PRINTABLE,
     "accents": "jos\N{LATIN SMALL LETTER E WITH ACUTE} \N{CJK UNIFIED IDEOGRAPH-65E5}",
     "bytes": os.fsdecode(b"\xff\xfe\x80"),
+    "control": "tab\tnewline\nbell\a escape\x1b delete\x7f",
     "long": "/".join(["n" * 255] * 3),
     "dash": "-O3 --help",
 }
