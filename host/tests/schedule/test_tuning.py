@@ -20,7 +20,7 @@ OTHERS = {
     ),
     *("dependencies._NEVER", "dependencies._DRAM_LINE", "live_ranges._LEVEL_BITS"),
     *("outside._ARENA_LIMIT", "params.UNBOUNDED", "placing._GROUP", "placing._AROUND"),
-    *("plan.PARAMS", "plan.TABLE", "prologue.GROUPS", "sequence._REMEMBERED", "stores._FEW"),
+    *("plan.PARAMS", "plan.TABLE", "prologue.GROUPS", "sequence._REMEMBERED", "array_tiling._FEW"),
     "tiling._MOST",
 }
 
