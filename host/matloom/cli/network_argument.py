@@ -12,7 +12,7 @@ __all__ = ["NETWORK", "NetworkFile"]
 
 
 class NetworkFile(click.Path):
-    """A file, or the name of a network that comes along."""
+    """A file, or the name of a network that comes with Matloom."""
 
     def __init__(self) -> None:
         super().__init__(path_type=Path)
