@@ -161,7 +161,7 @@ def words_chain(seed):
     return Graph(name="words", inputs=(0,), outputs=(9,), tensors=tensors, nodes=tuple(nodes))
 
 
-@pytest.mark.parametrize("device", ["model", "fast", "rtl"])
+@pytest.mark.parametrize("device", ["model", "fast", pytest.param("rtl", marks=pytest.mark.slow)])
 def test_words_from_layer_to_layer(device, seed):
     pytest.importorskip("tflite_micro", reason="tflite-micro is not installed")
     graph = words_chain(seed)

@@ -13,7 +13,11 @@ from matloom.verification.random_layers import random_layer
 CHOSEN = 5
 
 
-@pytest.mark.parametrize("pair", ["nano", "8x16", "reference", "narrow"], indirect=True)
+@pytest.mark.parametrize(
+    "pair",
+    ["nano", "8x16", "reference", pytest.param("narrow", marks=pytest.mark.slow)],
+    indirect=True,
+)
 @pytest.mark.parametrize(
     "numbers",
     [range(100), pytest.param(range(100, 1000), marks=pytest.mark.slow)],

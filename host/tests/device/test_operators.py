@@ -60,6 +60,7 @@ def test_operators(pair, numbers, seed):
         check(pair, Instances([seed, number], engine=True).make(op), number, seed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pair", ["narrow"], indirect=True)
 def test_operators_of_words(pair, seed):
     """Data of int16 between int8 weights, of 64-bit sums and of 32-bit ones."""
@@ -87,6 +88,7 @@ def test_wide_operators(pair, numbers, seed):
         check(pair, WideOperators([seed, number]).make(op), number, seed)
 
 
+@pytest.mark.slow
 @pytest.mark.slow
 @pytest.mark.parametrize("pair", ["narrow"], indirect=True)
 def test_wide_operators_of_words(pair, seed):

@@ -36,6 +36,7 @@ def board():
         yield running
 
 
+@pytest.mark.slow
 def test_the_hello_and_the_whole_memory(board):
     driver = open_device(board.device, LEAST)
     transport = driver.transport
@@ -49,6 +50,7 @@ def test_the_hello_and_the_whole_memory(board):
     driver.close()
 
 
+@pytest.mark.slow
 def test_its_memory_is_right(board):
     """By the command line; an SDRAM that keeps its rules returns all that was written."""
     done = subprocess.run(
@@ -59,6 +61,7 @@ def test_its_memory_is_right(board):
     assert "memory: 65536 bytes written and read twice, right" in done.stdout
 
 
+@pytest.mark.slow
 def test_a_network_runs(board, small_product, small_inputs):
     with load(small_product, device="model", config=LEAST) as session:
         expected = session.run(small_inputs)
@@ -69,6 +72,7 @@ def test_a_network_runs(board, small_product, small_inputs):
     assert all((outputs[name] == expected[name]).all() for name in expected)
 
 
+@pytest.mark.slow
 def test_a_broken_rule_ends_the_simulation(board):
     """An SDRAM that wants more than its part: a sentence names the rule, and the line is gone."""
     del board  # Its simulator is built.

@@ -7,7 +7,9 @@ from matloom.verification.checks import check_corrupted, check_streams
 from matloom.verification.random_programs import clear_state, random_stream, read_state, run_stream
 
 every_config = pytest.mark.parametrize(
-    "pair", ["nano", "8x16", "reference", "narrow", "float"], indirect=True
+    "pair",
+    ["nano", "8x16", "reference", pytest.param("narrow", marks=pytest.mark.slow), "float"],
+    indirect=True,
 )
 a_tenth_of = pytest.mark.parametrize(
     "numbers",
@@ -48,7 +50,13 @@ def test_state_is_what_the_model_holds(pair, seed):
 
 @pytest.mark.parametrize(
     "pair",
-    ["nano", "8x16", "narrow", "float", pytest.param("reference", marks=pytest.mark.slow)],
+    [
+        "nano",
+        "8x16",
+        pytest.param("narrow", marks=pytest.mark.slow),
+        "float",
+        pytest.param("reference", marks=pytest.mark.slow),
+    ],
     indirect=True,
 )
 @pytest.mark.parametrize(

@@ -329,6 +329,7 @@ def test_the_verilog_is_that_of_generate(tmp_path):
     assert hashlib.sha256(text.encode()).hexdigest() in sentence
 
 
+@pytest.mark.slow
 def test_a_warning_that_nobody_waived_is_told(tmp_path, monkeypatch):
     waived = {kind: why for kind, why in WAIVERS.items() if kind != "UNUSEDSIGNAL"}
     monkeypatch.setattr("matloom_rtl.lint.WAIVERS", waived)

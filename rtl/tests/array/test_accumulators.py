@@ -376,7 +376,9 @@ USES = {
 
 
 @pytest.mark.parametrize("use", USES)
-@pytest.mark.parametrize("name", ["few+parity", "narrow+parity", "float+parity"])
+@pytest.mark.parametrize(
+    "name", ["few+parity", "narrow+parity", pytest.param("float+parity", marks=pytest.mark.slow)]
+)
 def test_each_flipped_bit_that_is_used_is_told(name, use):
     """Four cycles after the grant, for one cycle; in each bank, and for every bit of an entry."""
     configs = {**CONFIGS, "float+parity": dataclasses.replace(FLOAT, parity=1, acc_bytes=16 * 16)}

@@ -74,6 +74,7 @@ def assert_early(text, clock, early):
     assert 1 <= lead <= max(1, setting[f"{clock}_DIV"] / 8)
 
 
+@pytest.mark.slow
 def test_an_sdram_has_a_register_at_each_pin():
     """Two registers and a buffer a data pin, and a clock that is early by a step of the PLL."""
     pytest.importorskip("amaranth_boards", reason="amaranth-boards is absent: extra boards")
@@ -83,11 +84,13 @@ def test_an_sdram_has_a_register_at_each_pin():
     assert_early(text, "CLKOP", "CLKOS")
 
 
+@pytest.mark.slow
 def test_an_early_clock_beside_one_that_is_not_fed_back():
     pytest.importorskip("amaranth_boards", reason="amaranth-boards is absent: extra boards")
     assert_early(make_plan(load_board("ulx3s-25f"), LEAST, 72_500_000).verilog, "CLKOS", "CLKOS2")
 
 
+@pytest.mark.slow
 def test_an_sdram_twice_as_fast_has_double_registers(sdram_plan):
     """All of them have the engine's clock but that of the clock's pin, half a cycle later."""
     text = sdram_plan.verilog
@@ -136,6 +139,7 @@ def test_digest_tells_plans_apart(plan):
     assert slower.link.divisor == 48
 
 
+@pytest.mark.slow
 def test_gowin_has_its_own_cell():
     board = load_board("tang-nano-20k")
     text = board_verilog(board, load_config(LEAST), *settings_for(board))

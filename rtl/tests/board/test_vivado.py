@@ -25,6 +25,7 @@ def project():
     return make_project(load_board("arty-a7-35t"), LEAST)
 
 
+@pytest.mark.slow
 def test_pins_by_the_schematics(project):
     """Oscillator, and the two wires of the FT2232H: A9 comes from it."""
     text = project.files["pins.xdc"]

@@ -115,9 +115,9 @@ def test_without_checks_external_memory_alone_counts():
 
 def test_random_extents():
     chance = random.Random(1)
-    instructions = [random_instruction(chance) for _ in range(3000)]
+    instructions = [random_instruction(chance) for _ in range(1200)]
     causes = [verdict(instruction)[0] for instruction in instructions]
-    assert all(causes.count(cause) > 50 for cause in (0, *map(int, CAUSES.values())))
+    assert all(causes.count(cause) > 20 for cause in (0, *map(int, CAUSES.values())))
     check(instructions)
 
 

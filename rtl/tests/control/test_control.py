@@ -183,7 +183,15 @@ class Bench:
         return simulate(self.dut, *benches, cycles=cycles, background=background)
 
 
-@pytest.mark.parametrize(("stall", "longest"), [(0.0, 0), (0.5, 3), (0.0, 60), (0.7, 200)])
+@pytest.mark.parametrize(
+    ("stall", "longest"),
+    [
+        pytest.param(0.0, 0, marks=pytest.mark.slow),
+        (0.5, 3),
+        pytest.param(0.0, 60, marks=pytest.mark.slow),
+        pytest.param(0.7, 200, marks=pytest.mark.slow),
+    ],
+)
 def test_random_streams_run_in_order_after_their_waits(seed, stall, longest):
     stream = random_stream(seed, CONFIG, length=25)
     bench = Bench(stream.instructions, seed=seed, stall=stall, longest=longest)
