@@ -124,9 +124,10 @@ def compare(
     parent: Path | None,
     report: Path | None,
 ) -> None:
-    """Compare NET with TensorFlow Lite Micro, layer by layer; an ONNX file with ONNX Runtime.
+    """Compare NET with its reference runtime, layer by layer.
 
-    Every tensor of some samples, of all in --input or of random ones; with LiteRT where
+    Every tensor of some samples, of all in --input or of random ones: with ONNX Runtime for an
+    ONNX file, else with TensorFlow Lite Micro, or LiteRT where
     TensorFlow Lite Micro refuses NET. Exit status 1 where they differ. With --against the errors
     of each layer are shown in real numbers, and any are allowed.
     """

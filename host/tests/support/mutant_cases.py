@@ -29,7 +29,7 @@ __all__ = ["FUNCTIONS", "HISTORICAL", "cases", "chosen"]
 
 #: Of the planner, the allocation, the footprints of tiles and instructions, and the emitter.
 FUNCTIONS = {
-    "matloom.schedule.outside": ("arena_places", "_chunk_data"),
+    "matloom.schedule.outside": ("arena_places", "chunk_offsets"),
     "matloom.schedule.tiles": ("exec_fields",),
     "matloom.schedule.cutting": (
         *("chunks", "_Sizes.__init__", "_positions", "_strided"),
@@ -43,7 +43,7 @@ FUNCTIONS = {
     ),
     "matloom.schedule.vector_tiling": ("VectorTiling._range",),
     "matloom.schedule.buffers": (
-        *("tensor_buffers_of", "_reads_end", "_reuse_in_place", "Builder.add"),
+        *("tensor_buffers_of", "_reads_end", "_Sharing.reuse", "Builder.add"),
         *("Builder._add_prologue", "Builder._constants", "Builder._add_input"),
     ),
     "matloom.schedule.load_times": ("_follow_stores",),
