@@ -107,7 +107,7 @@ def test_installing_is_a_command_to_copy(page):
 
 
 def test_first_commands_run_in_their_order(tmp_path):
-    """Those of getting started, from an empty folder: each finds what it needs."""
+    """Run the commands of getting started, from an empty folder: each finds what it needs."""
     first = (ROOT / "docs" / "getting-started.md").read_text()
     lines = re.findall(r"^\$ (matloom .*)$", first, re.MULTILINE)
     assert len(lines) >= 8

@@ -175,6 +175,7 @@ def _output_shapes(package: str, cut: dict[str, Any]) -> list[tuple[int, ...]]:
     kinds = library.kinds()
     try:
         made = library.run([np.zeros(shape, dtype) for shape, dtype in kinds])
+    # Zeros may be no size or divisor; which error says so is the library's choice.
     except Exception:
         made = library.run([np.ones(shape, dtype) for shape, dtype in kinds])
     return [array.shape for array in made]

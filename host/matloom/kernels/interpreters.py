@@ -152,14 +152,27 @@ def onnx_session(content: bytes) -> Any:
     raise RuntimeError(refused)
 
 
+#: What stands in front of the reason in ONNX Runtime's messages, in this order.
+_NOISE = (
+    re.compile(r"^\[ONNXRuntimeError\] : \d+ : \w+ : "),
+    re.compile(r"^Exception during initialization: "),
+    re.compile(r"^Non-zero status code returned while running .*? Status Message: "),
+    # A file and its line, the signature of a function, and the condition in C++.
+    re.compile(r"^/\S+:\d+ .* was false\. "),
+    re.compile(r"^/\S+:\d+ "),
+)
+
+
 def _plain(error: Exception) -> str:
-    """Return what ONNX Runtime says, without the codes in front, in one line."""
+    """Return what ONNX Runtime says, in one line: no codes, no node, no places in its source."""
     line = " ".join(str(error).split())
-    return re.sub(r"^\[ONNXRuntimeError\] : \d+ : \w+ : ", "", line)
+    for noise in _NOISE:
+        line = noise.sub("", line)
+    return line
 
 
 class _Onnx(Library):
-    """ONNX Runtime, with exact sums where it has them."""
+    """ONNX Runtime, with kernels whose sums do not saturate where it has them."""
 
     def __init__(self, cut: Cut) -> None:
         import onnxruntime
@@ -176,6 +189,7 @@ class _Onnx(Library):
         names = [value.name for value in self._session.get_inputs()]
         try:
             return list(self._session.run(None, dict(zip(names, inputs, strict=True))))
+        # Its errors are of its own classes.
         except Exception as error:
             raise RuntimeError(_plain(error)) from None
 

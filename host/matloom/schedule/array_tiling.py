@@ -76,7 +76,7 @@ class ArrayTiling(BaseTiling[ArrayStage, ArrayTile]):
 
     @cached_property
     def made_bytes(self) -> list[int]:
-        """Bytes that each tile makes."""
+        """Bytes of output that each tile writes."""
         grid, limbs = self.stage.grid, self.stage.output_layout.limbs
         return [limbs * tile.positions * grid.bytes_in(tile) for tile in self.tiles]
 

@@ -47,7 +47,7 @@ class BaseTiling(ABC, Generic[_Stage, _Tile]):
     @cached_property
     @abstractmethod
     def made_bytes(self) -> list[int]:
-        """Bytes that each tile makes."""
+        """Bytes of output that each tile writes."""
 
     @cached_property
     @abstractmethod

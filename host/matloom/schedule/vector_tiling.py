@@ -62,7 +62,7 @@ class VectorTiling(BaseTiling[VectorStage, VectorTile]):
 
     @cached_property
     def made_bytes(self) -> list[int]:
-        """Bytes that each tile makes."""
+        """Bytes of output that each tile writes."""
         return [tile.end - tile.start for tile in self.tiles]
 
     @cached_property

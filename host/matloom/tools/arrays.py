@@ -76,6 +76,7 @@ def read_single(option: str, source: Path) -> Array:
         if source.stat().st_size > ARRAYS_LIMIT:
             raise ValueError(f"it must have at most {ARRAYS_LIMIT} bytes")
         found: Array = np.load(source, allow_pickle=False)
+    # Of a damaged file, as above.
     except Exception as error:
         raise ValueError(f"{option} must be an .npy file, not {str(source)!r}: {error}") from None
     if not isinstance(found, np.ndarray):

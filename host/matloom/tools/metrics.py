@@ -1,4 +1,4 @@
-"""Metrics of outputs: accuracy, area under the curve, errors, each with its interval."""
+"""Metrics of a network's outputs: accuracy, area under the ROC curve, errors; with intervals."""
 
 import math
 import re

@@ -97,6 +97,7 @@ def replay(config: Config, failed: Replay, waves: Path | None, say: Callable[[st
     chip = _Traced(config, None, 0)
     try:
         body(Pair.of(chip, config))
+    # Whatever a check raises is its failure: a mismatch, a fault, a time-out.
     except Exception as error:
         if waves is None:
             raise

@@ -44,6 +44,7 @@ def open_model(file: ModelFile) -> Any:
         )
     try:
         load_external_data_for_model(model, str(file.folder or ""))
+    # Of files that are not there, are too short, or lie outside of the folder: each its own class.
     except Exception as error:
         line = " ".join(str(error).split())
         raise ModelError(f"keeps weights in other files, which cannot be read: {line}") from None

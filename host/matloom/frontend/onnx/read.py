@@ -35,6 +35,7 @@ def graph_of_onnx(file: ModelFile) -> Graph:
         set_sizes(model.graph, {}, {})
         graph = GraphReader(inferred(model), file.name).graph()
         verify(graph, file.name)
+    # A damaged file is found out by whatever meets it: IndexError, KeyError, ValueError.
     except Exception as error:
         raise _refused(file.name, error) from None
     return graph
@@ -51,6 +52,7 @@ def resized_onnx(
         model = open_model(file)
         set_sizes(model.graph, shapes, dims)
         content: bytes = model.SerializeToString(deterministic=True)
+    # Of a damaged file, as in `graph_of_onnx`.
     except Exception as error:
         raise _refused(file.name, error) from None
     return content

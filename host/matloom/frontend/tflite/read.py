@@ -36,6 +36,7 @@ def graph_of_tflite(file: ModelFile) -> Graph:
     try:
         graph = SubgraphReader(file.content).graph(file.name)
         verify(graph, file.name)
+    # A damaged file is found out by whatever meets it: struct.error, IndexError, TypeError.
     except Exception as error:
         raise _refused(file.name, error) from None
     return graph
@@ -55,6 +56,7 @@ def reshaped_tflite(file: ModelFile, shapes: Mapping[str, Sequence[int]]) -> byt
         return resized(file.content, shapes)
     except MissingPackageError:
         raise
+    # Of a damaged file, as in the reader above.
     except Exception as error:
         raise _refused(file.name, error) from None
 

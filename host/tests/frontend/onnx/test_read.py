@@ -233,3 +233,12 @@ def test_an_operator_that_only_onnx_runtime_has_is_a_reference():
     attributes = node.attributes_as(Reference)
     assert attributes.operators == ("Conv", "Relu")
     assert attributes.interpreters == ("onnxruntime",)
+
+
+def test_a_refusal_is_onnx_runtimes_reason_alone():
+    """Its own messages begin with codes, a place in its source, and a signature in C++."""
+    node = helper.make_node("LSTM", ["x", "w", "r"], ["y"], hidden_size=2, layout=1)
+    weights = {name: np.zeros((1, 8, 2), np.float32) for name in ("w", "r")}
+    file = model([node], [value("x", [1, 3, 2])], [value("y", None)], weights)
+    with pytest.raises(InterpreterError, match="refuses: Batchwise recurrent operations"):
+        matloom.compile(file.SerializeToString(), "nano")
