@@ -1,19 +1,18 @@
 """MobileNetV2's blocks at any depth and size, with random weights: what compilation scales with."""
 
 import itertools
-from dataclasses import replace
 
 import numpy as np
 
 from matloom.ir.attributes import (
     Activation,
     Arithmetic,
-    Attributes,
     Conv2D,
     DepthwiseConv2D,
     Padding,
 )
-from matloom.ir.graph import Graph, Node, Op, Quantisation, Tensor
+from matloom.ir.builder import GraphBuilder
+from matloom.ir.graph import Graph, Op, Quantisation
 
 __all__ = ["mobilenet"]
 
@@ -24,52 +23,27 @@ _STEM, _EXPANSION, _LAYERS = 16, 6, 3
 
 _NO_PADDING = Padding(top=0, bottom=0, left=0, right=0)
 _SAME = Padding(top=1, bottom=1, left=1, right=1)
+_QUANTISATION = Quantisation(scale=(0.05,), zero_point=(-3,))
 
 
-class _Network:
-    """Tensors and operators so far; sums of random weights have the spread of their scale."""
+class _Network(GraphBuilder):
+    """A network of random weights, whose sums have the spread of their scale."""
 
-    def __init__(self, size: int) -> None:
+    def __init__(self, name: str, size: int) -> None:
+        super().__init__(name)
         self.random = np.random.default_rng(0)
-        self.tensors: dict[int, Tensor] = {}
-        self.nodes: list[Node] = []
-        self.tensor((1, size, size, 3))
-
-    def tensor(self, shape: tuple[int, ...]) -> int:
-        number = len(self.tensors)
-        self.tensors[number] = Tensor(
-            name=f"t{number}",
-            shape=shape,
-            dtype="int8",
-            quantisation=Quantisation(scale=(0.05,), zero_point=(-3,)),
-        )
-        return number
+        self.image = self.input("image", (1, size, size, 3), "int8", _QUANTISATION)
 
     def weights(self, shape: tuple[int, ...], reduction: int) -> int:
         """Add weights that keep the second moment of what they sum after a RELU."""
-        number = self.tensor(shape)
         scale = float(np.float32((2 / reduction) ** 0.5 / 74))
-        self.tensors[number] = replace(
-            self.tensors[number],
-            data=self.random.integers(-127, 128, shape, np.int8),
-            quantisation=Quantisation(scale=(scale,), zero_point=(0,)),
-        )
-        return number
-
-    def node(
-        self, op: Op, inputs: tuple[int, ...], shape: tuple[int, ...], attributes: Attributes
-    ) -> int:
-        output = self.tensor(shape)
-        index = len(self.nodes)
-        self.nodes.append(
-            Node(op=op, inputs=inputs, outputs=(output,), attributes=attributes, index=index)
-        )
-        return output
+        data = self.random.integers(-127, 128, shape, np.int8)
+        return self.constant(data, Quantisation(scale=(scale,), zero_point=(0,)))
 
     def convolution(
         self, source: int, channels: int, *, kernel: int = 1, stride: int = 1, linear: bool = False
     ) -> int:
-        _one, height, width, depth = self.tensors[source].shape
+        depth = self.tensors[source].shape[-1]
         attributes = Conv2D(
             stride=(stride, stride),
             dilation=(1, 1),
@@ -77,11 +51,9 @@ class _Network:
             activation=Activation.NONE if linear else Activation.RELU6,
         )
         weights = self.weights((channels, kernel, kernel, depth), kernel * kernel * depth)
-        shape = (1, -(-height // stride), -(-width // stride), channels)
-        return self.node(Op.CONV_2D, (source, weights), shape, attributes)
+        return self.add(Op.CONV_2D, [source, weights], attributes)
 
     def depthwise(self, source: int, stride: int) -> int:
-        _one, height, width, depth = self.tensors[source].shape
         attributes = DepthwiseConv2D(
             stride=(stride, stride),
             dilation=(1, 1),
@@ -89,18 +61,16 @@ class _Network:
             activation=Activation.RELU6,
             depth_multiplier=1,
         )
-        shape = (1, -(-height // stride), -(-width // stride), depth)
-        weights = self.weights((1, 3, 3, depth), 9)
-        return self.node(Op.DEPTHWISE_CONV_2D, (source, weights), shape, attributes)
+        weights = self.weights((1, 3, 3, self.tensors[source].shape[-1]), 9)
+        return self.add(Op.DEPTHWISE_CONV_2D, [source, weights], attributes)
 
     def block(self, source: int, channels: int, stride: int) -> int:
         """Add an inverted residual: expansion, depthwise, projection, and the input to it."""
         wide = self.convolution(source, _EXPANSION * self.tensors[source].shape[-1])
         made = self.convolution(self.depthwise(wide, stride), channels, linear=True)
-        shape = self.tensors[made].shape
-        if shape != self.tensors[source].shape:
+        if self.tensors[made].shape != self.tensors[source].shape:
             return made
-        return self.node(Op.ADD, (made, source), shape, Arithmetic(activation=Activation.NONE))
+        return self.add(Op.ADD, [made, source], Arithmetic(activation=Activation.NONE))
 
 
 def mobilenet(layers: int, size: int) -> Graph:
@@ -116,17 +86,11 @@ def mobilenet(layers: int, size: int) -> Graph:
     blocks, total = max(1, (layers - 1) // _LAYERS), sum(share for _, _, share in _GROUPS)
     ends = itertools.accumulate(share for _, _, share in _GROUPS)
     edges = [0, *(round(blocks * end / total) for end in ends)]
-    network = _Network(size)
-    last = network.convolution(0, _STEM, kernel=3, stride=2)
+    network = _Network(f"mobilenet_{layers}_{size}", size)
+    last = network.convolution(network.image, _STEM, kernel=3, stride=2)
     for (channels, stride, _share), (first, end) in zip(
         _GROUPS, itertools.pairwise(edges), strict=True
     ):
         for number in range(first, end):
             last = network.block(last, channels, stride if number == first else 1)
-    return Graph(
-        name=f"mobilenet_{layers}_{size}",
-        inputs=(0,),
-        outputs=(last,),
-        tensors=network.tensors,
-        nodes=tuple(network.nodes),
-    )
+    return network.graph(last)

@@ -14,13 +14,13 @@ from matloom.data.matrix_products import product_graph
 from matloom.ir.attributes import (
     Activation,
     Arithmetic,
-    Attributes,
     Axis,
     Conv2D,
     DepthwiseConv2D,
     Padding,
 )
-from matloom.ir.graph import Graph, Node, Op, Quantisation, Tensor
+from matloom.ir.builder import GraphBuilder
+from matloom.ir.graph import Graph, Op, Quantisation
 from matloom.verification.random_layers import random_layer
 from matloom.verification.random_operators import VALID
 from support.mutants import Case, Mutant, mutants
@@ -165,52 +165,25 @@ HISTORICAL = (
 )
 
 _SAME = Padding(top=1, bottom=1, left=1, right=1)
+_QUANTISATION = Quantisation(scale=(0.05,), zero_point=(-3,))
 
 
-class _Drawn:
-    """A network that grows operator by operator, its constants at random."""
+class _Drawn(GraphBuilder):
+    """A network of random constants."""
 
-    def __init__(self, shape: tuple[int, ...]) -> None:
+    def __init__(self, name: str, shape: tuple[int, ...]) -> None:
+        super().__init__(name)
         self.rng = np.random.default_rng(0)
-        self.tensors: dict[int, Tensor] = {}
-        self.nodes: list[Node] = []
-        self.tensor(shape)
-
-    def tensor(self, shape: tuple[int, ...], zero: int = -3) -> int:
-        """Add a tensor of int8; return its number."""
-        number = len(self.tensors)
-        self.tensors[number] = Tensor(
-            name=f"t{number}",
-            shape=shape,
-            dtype="int8",
-            quantisation=Quantisation(scale=(0.05,), zero_point=(zero,)),
-        )
-        return number
+        self.image = self.input("image", shape, "int8", _QUANTISATION)
 
     def weights(self, shape: tuple[int, ...]) -> int:
         """Add weights; return their number."""
-        number = self.tensor(shape, zero=0)
         data = self.rng.integers(-128, 128, shape, np.int8)
-        scales = Quantisation(scale=(0.01,), zero_point=(0,))
-        self.tensors[number] = dataclasses.replace(
-            self.tensors[number], data=data, quantisation=scales
-        )
-        return number
-
-    def node(
-        self, op: Op, inputs: tuple[int, ...], shape: tuple[int, ...], attributes: Attributes
-    ) -> int:
-        """Add an operator; return the number of its output."""
-        output = self.tensor(shape)
-        index = len(self.nodes)
-        self.nodes.append(
-            Node(op=op, inputs=inputs, outputs=(output,), attributes=attributes, index=index)
-        )
-        return output
+        return self.constant(data, Quantisation(scale=(0.01,), zero_point=(0,)))
 
     def convolution(self, given: int, channels: int, kernel: int = 1, stride: int = 1) -> int:
         """Add a convolution."""
-        images, height, width, depth = self.tensors[given].shape
+        depth = self.tensors[given].shape[-1]
         attributes = Conv2D(
             stride=(stride, stride),
             dilation=(1, 1),
@@ -218,12 +191,11 @@ class _Drawn:
             activation=Activation.RELU,
         )
         filters = self.weights((channels, kernel, kernel, depth))
-        shape = (images, -(-height // stride), -(-width // stride), channels)
-        return self.node(Op.CONV_2D, (given, filters), shape, attributes)
+        return self.add(Op.CONV_2D, [given, filters], attributes)
 
     def depthwise(self, given: int, stride: int = 1) -> int:
         """Add a depthwise convolution."""
-        images, height, width, depth = self.tensors[given].shape
+        depth = self.tensors[given].shape[-1]
         attributes = DepthwiseConv2D(
             stride=(stride, stride),
             dilation=(1, 1),
@@ -231,54 +203,44 @@ class _Drawn:
             activation=Activation.NONE,
             depth_multiplier=1,
         )
-        shape = (images, -(-height // stride), -(-width // stride), depth)
         filters = self.weights((1, 3, 3, depth))
-        return self.node(Op.DEPTHWISE_CONV_2D, (given, filters), shape, attributes)
-
-    def graph(self, name: str, *outputs: int) -> Graph:
-        """Return the network."""
-        return Graph(
-            name=name, inputs=(0,), outputs=outputs, tensors=self.tensors, nodes=tuple(self.nodes)
-        )
+        return self.add(Op.DEPTHWISE_CONV_2D, [given, filters], attributes)
 
 
 def _residual() -> Graph:
-    net = _Drawn((1, 12, 12, 8))
-    last = 0
+    net = _Drawn("residual", (1, 12, 12, 8))
+    last = net.image
     for _ in range(2):
         made = net.convolution(net.depthwise(last), 8)
-        attributes = Arithmetic(activation=Activation.NONE)
-        last = net.node(Op.ADD, (made, last), net.tensors[last].shape, attributes)
-    return net.graph("residual", last)
+        last = net.add(Op.ADD, [made, last], Arithmetic(activation=Activation.NONE))
+    return net.graph(last)
 
 
 def _plain_residual(size: int, blocks: int) -> Graph:
-    net = _Drawn((1, size, size, 4))
-    last = 0
+    net = _Drawn("spilled", (1, size, size, 4))
+    last = net.image
     for _ in range(blocks):
         made = net.convolution(net.convolution(last, 4, 3), 4, 3)
-        attributes = Arithmetic(activation=Activation.NONE)
-        last = net.node(Op.ADD, (last, made), net.tensors[last].shape, attributes)
-    return net.graph("spilled", last)
+        last = net.add(Op.ADD, [last, made], Arithmetic(activation=Activation.NONE))
+    return net.graph(last)
 
 
 def _strided() -> Graph:
-    net = _Drawn((1, 9, 10, 3))
-    first = net.convolution(0, 20, 3)
-    return net.graph("strided", net.depthwise(net.depthwise(first, 2)))
+    net = _Drawn("strided", (1, 9, 10, 3))
+    first = net.convolution(net.image, 20, 3)
+    return net.graph(net.depthwise(net.depthwise(first, 2)))
 
 
 def _thin() -> Graph:
-    net = _Drawn((1, 14, 11, 1))
-    return net.graph("thin", net.convolution(0, 6, 3, 2))
+    net = _Drawn("thin", (1, 14, 11, 1))
+    return net.graph(net.convolution(net.image, 6, 3, 2))
 
 
 def _branches() -> Graph:
-    net = _Drawn((1, 6, 5, 8))
-    left, right = net.convolution(0, 7), net.convolution(0, 9, 3)
-    swish = net.node(Op.HARD_SWISH, (right,), (1, 6, 5, 9), Attributes())
-    joined = net.node(Op.CONCATENATION, (left, swish), (1, 6, 5, 16), Axis(axis=3))
-    return net.graph("branches", joined)
+    net = _Drawn("branches", (1, 6, 5, 8))
+    left, right = net.convolution(net.image, 7), net.convolution(net.image, 9, 3)
+    swish = net.add(Op.HARD_SWISH, [right])
+    return net.graph(net.add(Op.CONCATENATION, [left, swish], Axis(axis=3)))
 
 
 def cases() -> list[Case]:
