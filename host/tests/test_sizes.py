@@ -29,7 +29,6 @@ LONG_FILES = {
     "host/matloom/ops/__init__.py": _FRONT,
     "host/matloom/program/read.py": "the reader of one format, section by section",
     "host/matloom/verification/draws.py": _SCENARIOS,
-    "host/tests/support/mutant_cases.py": _SCENARIOS,
     "host/tests/support/mutants.py": _SCENARIOS,
     "host/tests/support/random_network.py": "one method an operator",
     "host/matloom/verification/random_operators.py": "one method an operator",

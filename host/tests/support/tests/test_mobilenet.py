@@ -26,5 +26,5 @@ def test_numbers_neither_vanish_nor_saturate_and_the_program_is_exact():
     expected = interpret(graph, {0: given})[graph.outputs[0]]
     assert len(np.unique(expected)) > 10
     program = compile_network(graph, "nano", check="none")
-    (made,) = load(program, device="model").run({"t0": given}).values()
+    (made,) = load(program, device="model").run({"image": given}).values()
     assert np.array_equal(made, expected)
