@@ -65,7 +65,7 @@ def test_host_alone():
     ("change", "sentence"),
     [
         ("", None),
-        ("+windows=0", "windows = 0: a step for each tap, not one for each window (t{taps})"),
+        ("+windows=0", "windows = 0: a step for each tap, not one for each window ({taps})"),
         (
             "+paired_windows=0",
             "paired_windows = 0: windows at stride 2 take one position a cycle, not four",
@@ -77,7 +77,7 @@ def test_what_the_configuration_leaves_out(change, sentence):
     graph = mobilenet(7, 16)
     depthwise = [node for node in graph.nodes if node.op is Op.DEPTHWISE_CONV_2D]
     assert {node.attributes.stride for node in depthwise} >= {(2, 2)}
-    names = ", t".join(str(node.outputs[0]) for node in depthwise)
+    names = ", ".join(graph.tensors[node.outputs[0]].name for node in depthwise)
     _table, *lines = explain(compile_network(graph, f"reference{change}"))
     said = [line for line in lines if "windows = 0" in line]
     assert said == ([] if sentence is None else [sentence.format(taps=names)])
