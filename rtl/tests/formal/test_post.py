@@ -93,7 +93,7 @@ MUTANTS = {
         *(byte_lanes, 8),
     ),
     "beats are shown in another order": (
-        *(Lanes, ("Mux(emerging, 1 << beat, 0)", "Mux(emerging, 1 << (beat ^ 1), 0)")),
+        *(Lanes, ("Mux(emerging, 1 << emerged, 0)", "Mux(emerging, 1 << (emerged ^ 1), 0)")),
         *(byte_lanes, 20),
     ),
     "what is looked up is shown a cycle early": (

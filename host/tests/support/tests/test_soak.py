@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import os
 import re
 import subprocess
 import sys
@@ -96,7 +97,8 @@ def test_soak_tests_something_and_ends_in_time(tmp_path, seconds):
     words = ["--seconds", str(seconds), "--keep", str(tmp_path / "failed.json")]
     began = time.monotonic()
     done = subprocess.run(
-        [sys.executable, "-m", "matloom.testing.soak", *words],
+        [sys.executable, "-m", "support.soak", *words],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)},
         capture_output=True,
         text=True,
         check=False,
