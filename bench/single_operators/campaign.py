@@ -1,6 +1,6 @@
 """One random file on three runtimes: what each makes of it, and whether Matloom is right."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -76,7 +76,10 @@ def judge(case: Case, references: References, config: str = "nano") -> Verdict:
     ours = references.ask(f"matloom:{config}", case.content, case.calls)
     if ours.raw:
         return Verdict(case=case, kind="raw", detail=ours.refusal)
-    answers = {name: references.ask(name, case.content, case.calls) for name in ("tflm", "litert")}
+    answers = {
+        "tflm": references.ask("tflm", _inside(case), case.calls),
+        "litert": references.ask("litert", case.content, case.calls),
+    }
     ran = {name: each for name, each in answers.items() if each.ran and not _limits_unset(case)}
     if not ours.ran:
         if ran:
@@ -86,30 +89,35 @@ def judge(case: Case, references: References, config: str = "nano") -> Verdict:
         why = "; ".join(f"{name}: {answer.refusal}" for name, answer in answers.items())
         return Verdict(case=case, kind="alone", detail=why)
     differences = {name: _difference(ours, answer) for name, answer in ran.items()}
-    garbage = _garbage(case) or _declared_otherwise(case, answers["litert"])
-    wanted = "litert" if garbage or "tflm" not in ran else "tflm"
+    misread = _scales_ignored(case) or _declared_otherwise(case, answers["litert"])
+    wanted = "litert" if misread or "tflm" not in ran else "tflm"
     if wanted not in ran:
-        return Verdict(case=case, kind="alone", detail="TensorFlow Lite Micro makes garbage")
+        return Verdict(case=case, kind="alone", detail="TensorFlow Lite Micro misreads the file")
     if not differences[wanted]:
         return Verdict(case=case, kind="equal")
     shown = "; ".join(f"{name}: {text or 'equal'}" for name, text in differences.items())
     return Verdict(case=case, kind="wrong", detail=shown)
 
 
-def _garbage(case: Case) -> bool:
-    """Return whether TensorFlow Lite Micro runs a file without reading what it says.
+def _inside(case: Case) -> bytes:
+    """Return a file with its constants inside the flatbuffer.
 
-    It takes buffers outside the flatbuffer for empty ones, and one scale for all channels of
-    DEQUANTIZE.
+    TensorFlow Lite Micro takes those outside for empty ones, so it is asked about this one.
+    """
+    return write_file(replace(case.network, outside=False))
+
+
+def _scales_ignored(case: Case) -> bool:
+    """Return whether TensorFlow Lite Micro takes the first of an input's scales for all channels.
+
+    Its DEQUANTIZE does.
     """
     tensors, (operator,) = case.network.tensors, case.network.operators
-    outside = case.network.outside and any(tensor.data is not None for tensor in tensors)
-    many = operator.name == "DEQUANTIZE" and len(tensors[operator.inputs[0]].scales) > 1
-    return outside or many
+    return operator.name == "DEQUANTIZE" and len(tensors[operator.inputs[0]].scales) > 1
 
 
 def _declared_otherwise(case: Case, litert: Answer) -> bool:
-    """Return whether a file declares other axes than LiteRT makes of an operator's inputs.
+    """Return whether a file declares other axes for an output than LiteRT makes of the inputs.
 
     TensorFlow Lite Micro finds elements by the axes that are declared.
     """
@@ -127,8 +135,10 @@ def _limits_unset(case: Case) -> bool:
         return False
     # By the schema's numbers of RELU_N1_TO_1 and RELU6.
     limit = {2: 1.0, 3: 6.0}.get(operator.options[1]["fusedActivationFunction"], 0.0)
-    scales = case.network.tensors[operator.outputs[0]].scales
-    return any(limit / scale >= 2**31 for scale in scales if scale > 0)
+    output = case.network.tensors[operator.outputs[0]]
+    return output.dtype != "float32" and any(
+        limit / scale >= 2**31 for scale in output.scales[:1] if scale > 0
+    )
 
 
 def _difference(ours: Answer, theirs: Answer) -> str:

@@ -5,7 +5,15 @@ import pytest
 
 from matloom.data.matrix_products import product_graph
 from matloom.ir.graph import Graph
+from matloom.kernels.probe import kept_processes
 from matloom.tools.bench import collection
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _one_process_of_each_interpreter():
+    """Start the interpreters' processes once for all tests of a worker."""
+    with kept_processes():
+        yield
 
 
 @pytest.fixture(scope="session")

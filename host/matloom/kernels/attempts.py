@@ -1,16 +1,20 @@
-"""Program that tries networks on reference interpreters, each in a process of its own.
+"""Program that tries networks on a reference interpreter, each in a process of its own.
 
-The libraries write their reasons to stderr, and some networks that they do not take end the
-process. It imports nothing of Matloom but its neighbour, by path, so that it starts quickly.
+    python attempts.py PACKAGE
+
+imports the interpreter once, reads pickled requests from standard input until it ends, and answers
+each on standard output. The libraries write their reasons to stderr, and some networks that they do
+not take end the process, so each request is served by a fork. The program imports nothing of
+Matloom but its neighbour, by path, so that it starts quickly.
 """
 
 import ctypes
 import importlib
 import importlib.util
-import json
 import os
 import pickle
 import signal
+import struct
 import sys
 import tempfile
 import time
@@ -119,27 +123,36 @@ def _attempt(package: str, cut: Any, given: Sequence[Array] | None) -> str:
     return "" if "" in refusals else refusals[0]
 
 
-def _apart(package: str, cut: Any, given: Sequence[Array] | None) -> str:
-    """Return what `_attempt` does, of a process of its own; a library's own words come first."""
+def _forked(work: Callable[[], bytes]) -> tuple[int, bytes, str]:
+    """Return how a process of its own ends, what `work` returns there, and what it says on stderr.
+
+    The status is that of `os.waitpid`.
+    """
     with tempfile.TemporaryFile() as words, tempfile.TemporaryFile() as answer:
         child = os.fork()
         if child == 0:
             signal.alarm(_LONGEST)
             os.dup2(words.fileno(), 2)
-            os.write(answer.fileno(), _attempt(package, cut, given).encode())
+            with open(answer.fileno(), "wb", closefd=False) as stream:
+                stream.write(work())
             os._exit(0)
         _, status = os.waitpid(child, 0)
-        if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGALRM:
-            return f"it does not end within {_LONGEST} s"
-        if status != 0:
-            return "the library crashes"
         answer.seek(0)
-        refusal = answer.read().decode(errors="replace")
-        if not refusal:
-            return ""
         words.seek(0)
-        lines = [*words.read().decode(errors="replace").splitlines(), *refusal.splitlines()]
-        return next((line.strip() for line in lines if line.strip()), "it gives no reason")
+        return status, answer.read(), words.read().decode(errors="replace")
+
+
+def _apart(package: str, cut: Any, given: Sequence[Array] | None) -> str:
+    """Return what `_attempt` does, of a process of its own; a library's own words come first."""
+    status, refusal, words = _forked(lambda: _attempt(package, cut, given).encode())
+    if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGALRM:
+        return f"it does not end within {_LONGEST} s"
+    if status != 0:
+        return "the library crashes"
+    if not refusal:
+        return ""
+    lines = [*words.splitlines(), *refusal.decode(errors="replace").splitlines()]
+    return next((line.strip() for line in lines if line.strip()), "it gives no reason")
 
 
 def _shapes(
@@ -169,7 +182,7 @@ def _shapes(
     }
 
 
-def _output_shapes(package: str, cut: dict[str, Any]) -> list[tuple[int, ...]]:
+def _output_shapes(package: str, cut: dict[str, Any]) -> dict[str, Any]:
     """Return the shapes of outputs in a run on zeros, or on ones where that fails."""
     library = _LIBRARIES[package](_CUT(**cut))
     kinds = library.kinds()
@@ -178,36 +191,42 @@ def _output_shapes(package: str, cut: dict[str, Any]) -> list[tuple[int, ...]]:
     # Zeros may be no size or divisor; which error says so is the library's choice.
     except Exception:
         made = library.run([np.ones(shape, dtype) for shape, dtype in kinds])
-    return [array.shape for array in made]
+    return {"shapes": [array.shape for array in made]}
 
 
-def _resize(content: bytes, given: dict[int, tuple[int, ...]], wanted: Sequence[int]) -> None:
-    """Write what `_shapes` returns, or the library's refusal, to standard output."""
-    _answer(lambda: _shapes(content, given, wanted))
-
-
-def _answer(question: Callable[[], dict[str, Any]]) -> None:
-    """Write an answer, or the library's refusal, to standard output."""
+def _answer(question: Callable[[], dict[str, Any]]) -> bytes:
+    """Return a pickled answer, or the library's refusal."""
     try:
         answer = question()
     # Of a damaged file, as in `_attempt`.
     except Exception as error:
         answer = {"refusal": next(iter(str(error).strip().splitlines()), type(error).__name__)}
-    sys.stdout.buffer.write(pickle.dumps(answer))
+    return pickle.dumps(answer)
 
 
-def _main() -> None:
-    package, attempts = pickle.load(sys.stdin.buffer)
-    if package == "shapes":
-        _resize(*attempts)
-        return
-    if package == "outputs":
-        _answer(lambda: {"shapes": _output_shapes(*attempts)})
-        return
+def _served(package: str, kind: str, request: Any) -> bytes:
+    """Return the pickled answer to a request; nothing where the library crashes."""
+    if kind == "refusals":
+        return pickle.dumps([_apart(package, _CUT(**cut), given) for cut, given in request])
+    if kind == "shapes":
+        status, answer, _ = _forked(lambda: _answer(lambda: _shapes(*request)))
+    else:
+        status, answer, _ = _forked(lambda: _answer(lambda: _output_shapes(package, request)))
+    return answer if status == 0 else b""
+
+
+def _main(package: str) -> None:
+    source, target = sys.stdin.buffer, os.fdopen(os.dup(1), "wb")
+    # The libraries write to standard output, too.
+    os.dup2(2, 1)
     # Once, for all processes that follow.
     importlib.import_module(_MODULES[package])
-    print(json.dumps([_apart(package, _CUT(**cut), given) for cut, given in attempts]))
+    while head := source.read(8):
+        (size,) = struct.unpack("<Q", head)
+        answer = _served(package, *pickle.loads(source.read(size)))
+        target.write(struct.pack("<Q", len(answer)) + answer)
+        target.flush()
 
 
 if __name__ == "__main__":
-    _main()
+    _main(sys.argv[1])

@@ -3,6 +3,7 @@
 This file imports nothing of Matloom: `attempts.py`, which is a program, loads it by its path.
 """
 
+import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -58,13 +59,24 @@ class Library:
 
 
 class _Micro(Library):
-    """TensorFlow Lite Micro: every tensor has the shape that the file says."""
+    """TensorFlow Lite Micro: every tensor has the shape that the file says, or it is refused.
+
+    Some of its kernels write the lengths that they make over those that the file declares, without
+    a look at how many there are: DEPTH_TO_SPACE writes four.
+    """
 
     def __init__(self, cut: Cut) -> None:
         from tflite_micro.python.tflite_micro import runtime
 
         super().__init__(cut)
         self._interpreter = runtime.Interpreter.from_bytes(cut.content, arena_size=cut.arena)
+        graph = runtime.schema_fb.Model.GetRootAs(cut.content).Subgraphs(0)
+        for at in range(cut.outputs):
+            declared = graph.Tensors(graph.Outputs(at))
+            wanted = [declared.Shape(axis) for axis in range(declared.ShapeLength())]
+            made = list(map(int, self._interpreter.get_output_details(at)["shape"]))
+            if math.prod(made) != math.prod(wanted):
+                raise RuntimeError(f"it makes {made} of an output of shape {wanted}")
 
     def kinds(self) -> list[tuple[tuple[int, ...], Any]]:
         details = [self._interpreter.get_input_details(at) for at in range(self.cut.inputs)]

@@ -1,20 +1,23 @@
 """Asks a reference interpreter, in a process of its own, which networks it runs."""
 
 import hashlib
-import json
+import os
 import pickle
+import struct
 import subprocess
 import sys
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from matloom.ir.graph import Array
 from matloom.kernels import interpreters
 from matloom.kernels.interpreters import Cut
 
-__all__ = ["failure", "refusals", "tensor_shapes"]
+__all__ = ["failure", "kept_processes", "output_shapes", "refusals", "tensor_shapes"]
 
 #: What is remembered of networks that were tried: a process takes a good part of a second.
 _MOST = 1024
@@ -59,10 +62,9 @@ def tensor_shapes(
     ValueError
         LiteRT refuses the shapes, or the network: the message is its reason.
     """
-    done = _run(("shapes", (content, dict(given), list(wanted))))
-    if done is None:
+    answer = _processes.ask("ai-edge-litert", "shapes", (content, dict(given), list(wanted)))
+    if answer is None:
         raise ValueError(_CRASH)
-    answer = pickle.loads(done)
     if "refusal" in answer:
         raise ValueError(answer["refusal"])
     shapes = {number: tuple(shape) for number, shape in answer["shapes"].items()}
@@ -77,26 +79,98 @@ def output_shapes(package: str, cut: Cut) -> list[tuple[int, ...]]:
     ValueError
         The interpreter refuses the network, or the run: the message is its reason.
     """
-    done = _run(("outputs", (package, asdict(cut))))
-    if done is None:
+    answer = _processes.ask(package, "outputs", asdict(cut))
+    if answer is None:
         raise ValueError(_CRASH)
-    answer = pickle.loads(done)
     if "refusal" in answer:
         raise ValueError(answer["refusal"])
     return [tuple(shape) for shape in answer["shapes"]]
 
 
 def _ask(package: str, attempts: Sequence[tuple[Cut, Sequence[Array] | None]]) -> list[str]:
-    done = _run((package, [(asdict(cut), given) for cut, given in attempts]))
-    if done is None:
-        return [_CRASH] * len(attempts)
-    answers: list[str] = json.loads(done.splitlines()[-1])
-    return answers
+    request = [(asdict(cut), given) for cut, given in attempts]
+    answers: list[str] | None = _processes.ask(package, "refusals", request)
+    return [_CRASH] * len(attempts) if answers is None else answers
 
 
-def _run(request: object) -> bytes | None:
-    """Return what the process writes for a request; None where it fails."""
-    command = [sys.executable, "-c", _COMMAND]
-    content = pickle.dumps(request)
-    done = subprocess.run(command, input=content, capture_output=True, check=False)
-    return None if done.returncode != 0 else done.stdout
+class _Process:
+    """An interpreter's process, which answers until it is ended."""
+
+    def __init__(self, package: str) -> None:
+        self._running = subprocess.Popen(
+            [sys.executable, "-c", _COMMAND, package],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+
+    @property
+    def ended(self) -> bool:
+        """Whether it was ended by others: out of memory, or by an interruption."""
+        return self._running.poll() is not None
+
+    def ask(self, kind: str, request: object) -> Any:
+        """Return the answer to a request; None where there is none, as after a crash."""
+        given, made = self._running.stdin, self._running.stdout
+        assert given is not None
+        assert made is not None
+        content = pickle.dumps((kind, request))
+        try:
+            given.write(struct.pack("<Q", len(content)) + content)
+            given.flush()
+            (size,) = struct.unpack("<Q", made.read(8))
+        except (OSError, struct.error):
+            return None
+        return pickle.loads(made.read(size)) if size else None
+
+    def end(self) -> None:
+        """End the process, whatever it does."""
+        self._running.kill()
+        self._running.communicate()
+
+
+class _Processes:
+    """Processes that answered and are kept, by package and by the process that they belong to."""
+
+    def __init__(self) -> None:
+        self.keepers = 0
+        self._kept: dict[tuple[str, int], _Process] = {}
+
+    def ask(self, package: str, kind: str, request: object) -> Any:
+        # A fork of this process must not talk to its parent's, nor two threads to the same.
+        key, answer = (package, os.getpid()), None
+        process = self._kept.pop(key, None)
+        if process is not None and process.ended:
+            process.end()
+            process = None
+        process = process or _Process(package)
+        try:
+            answer = process.ask(kind, request)
+        finally:
+            if answer is None or not self.keepers or self._kept.setdefault(key, process) != process:
+                process.end()
+        return answer
+
+    def end(self) -> None:
+        """End all that are this process's own."""
+        for key in [key for key in self._kept if key[1] == os.getpid()]:
+            self._kept.pop(key).end()
+
+
+_processes = _Processes()
+
+
+@contextmanager
+def kept_processes() -> Iterator[None]:
+    """Let one process of each interpreter answer all that is asked within the block.
+
+    Elsewhere each question starts one anew, a good part of a second: a program that compiles one
+    network has no use for a process that stays.
+    """
+    _processes.keepers += 1
+    try:
+        yield
+    finally:
+        _processes.keepers -= 1
+        if not _processes.keepers:
+            _processes.end()

@@ -17,6 +17,7 @@ from matloom.frontend.opaque import (
     whole,
 )
 from matloom.frontend.tflite.compiled import require_portable
+from matloom.frontend.tflite.declared import unknown_operator
 from matloom.frontend.tflite.flatbuffer import (
     enum_name,
     numbers,
@@ -217,7 +218,7 @@ class SubgraphReader:
             if name in VARIABLE_OPERATORS:
                 return self._variable(name, index, operator, given, made)
             if name not in GRAPH_OPERATORS:
-                raise Unsupported("has no kernel here")
+                raise unknown_operator(name, self.known, given, made)
             return self._node(Op(name), index, operator, given, made)
         except Unsupported as unsupported:
             if name in VARIABLE_OPERATORS:

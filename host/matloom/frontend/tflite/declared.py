@@ -1,0 +1,59 @@
+"""Shapes that a file must declare for outputs of operators that only interpreters know.
+
+TensorFlow Lite Micro finds their elements by the axes that the file declares for the output, right
+or wrong. LiteRT works the axes out from the inputs.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from matloom.frontend.errors import Contradiction, Unsupported
+from matloom.frontend.tflite.tensors import FileTensors
+
+__all__ = ["unknown_operator"]
+
+#: Operators whose output has the shape of their first input.
+_SAME_SHAPE = frozenset({"CUMSUM", "L2_NORMALIZATION", "LOG_SOFTMAX", "REVERSE_V2"})
+
+#: Operators whose output has as many axes as their first input.
+_SAME_RANK = frozenset(
+    {
+        *("BATCH_TO_SPACE_ND", "SPACE_TO_BATCH_ND", "DEPTH_TO_SPACE", "SPACE_TO_DEPTH"),
+        *("L2_POOL_2D", "MIRROR_PAD", "RESIZE_BILINEAR"),
+    }
+)
+
+
+def unknown_operator(
+    name: str, tensors: FileTensors, given: Sequence[int], made: Sequence[int]
+) -> Unsupported:
+    """Return why an operator that the graph does not know is an interpreter's.
+
+    It is a `Contradiction` where the file declares other axes than the operator makes.
+
+    Parameters
+    ----------
+    given, made:
+        Numbers of the operator's inputs and outputs.
+    """
+    if name in _SAME_SHAPE | _SAME_RANK and given and made and -1 not in (given[0], made[0]):
+        shape, declared = tensors.crossing(given[0]).shape, tensors.crossing(made[0]).shape
+        wanted = shape if name in _SAME_SHAPE else None
+        if name == "MIRROR_PAD":
+            wanted = _padded(shape, tensors, given)
+        if wanted is not None and declared != wanted:
+            return Contradiction(f"must have an output of shape {wanted}, not {declared}")
+        if len(declared) != len(shape):
+            return Contradiction(f"must have an output of {len(shape)} axes, not {declared}")
+    return Unsupported("has no kernel here")
+
+
+def _padded(
+    shape: tuple[int, ...], tensors: FileTensors, given: Sequence[int]
+) -> tuple[int, ...] | None:
+    """Return the shape that MIRROR_PAD makes; None where only a run tells it."""
+    pads = tensors.crossing(given[1]).data if len(given) > 1 else None
+    if pads is None or pads.shape != (len(shape), 2):
+        return None
+    return tuple(map(int, np.add(shape, pads.sum(1))))

@@ -1,0 +1,67 @@
+"""Processes that try networks on interpreters: crashes, and those that are kept."""
+
+import os
+
+import pytest
+
+pytest.importorskip("ai_edge_litert", reason="ai-edge-litert is not installed")
+from single_operators.model_file import FileNetwork, FileOperator, FileTensor, write_file
+
+from matloom.kernels import probe
+from matloom.kernels.interpreters import Cut
+
+PACKAGE = "ai-edge-litert"
+
+
+def cut(length):
+    """Return a network of one ABS, new to what is remembered where `length` is."""
+    x, y = (FileTensor(name=name, shape=(length,), dtype="float32") for name in "xy")
+    operator = FileOperator(name="ABS", inputs=(0,), outputs=(1,))
+    network = FileNetwork(tensors=(x, y), operators=(operator,), inputs=(0,), outputs=(1,))
+    return Cut(content=write_file(network), arena=2**16, inputs=1, outputs=1)
+
+
+@pytest.fixture
+def processes(monkeypatch):
+    """Return what is kept, and forget it afterwards."""
+    own = probe._Processes()
+    monkeypatch.setattr(probe, "_processes", own)
+    return own
+
+
+def test_one_process_answers_within_a_block(processes):
+    with probe.kept_processes():
+        assert probe.refusals(PACKAGE, [cut(1001)]) == [""]
+        (kept,) = processes._kept.values()
+        assert probe.tensor_shapes(cut(1).content, {0: (7,)}, [])[0][1] == (7,)
+        assert [*processes._kept.values()] == [kept]
+        with probe.kept_processes():
+            pass
+        assert processes._kept
+    assert not processes._kept
+    assert kept._running.returncode is not None
+
+
+def test_a_process_that_ended_is_replaced(processes):
+    with probe.kept_processes():
+        assert probe.refusals(PACKAGE, [cut(1002)]) == [""]
+        (kept,) = processes._kept.values()
+        kept._running.kill()
+        kept._running.wait()
+        assert probe.refusals(PACKAGE, [cut(1003)]) == [""]
+        assert kept not in processes._kept.values()
+
+
+def test_a_fork_has_processes_of_its_own(processes, monkeypatch):
+    with probe.kept_processes():
+        assert probe.refusals(PACKAGE, [cut(1005)]) == [""]
+        (kept,) = processes._kept.values()
+        with monkeypatch.context() as fork:
+            fork.setattr(os, "getpid", lambda: 1)
+            processes.end()
+        assert [*processes._kept.values()] == [kept]
+
+
+def test_outside_of_a_block_none_stays(processes):
+    assert probe.refusals(PACKAGE, [cut(1006)]) == [""]
+    assert not processes._kept
