@@ -89,13 +89,15 @@ bench: $(STAMP) ## Measure everything of docs/performance.md: reports, tables, p
 	$(BIN)/python bench/scalesim.py
 	$(BIN)/python bench/sweeps.py
 	$(BIN)/python bench/networks.py
+	$(BIN)/python bench/shapes.py
 	$(BIN)/python bench/precision.py
 	$(BIN)/python bench/plots.py
 	$(BIN)/python docs/tables.py
 
 bench-check: $(STAMP) ## Compare cycles and predictions with the committed reports.
 	@status=0; for config in $(BENCH_CONFIGS); do \
-	  $(BIN)/matloom bench --check --config $$config $(ARGS) || status=1; done; exit $$status
+	  $(BIN)/matloom bench --check --config $$config $(ARGS) || status=1; done; \
+	$(BIN)/python bench/shapes.py --check || status=1; exit $$status
 
 verilog: $(STAMP) ## Generate the chip into build/verilog (CONFIG=preset or file).
 	$(BIN)/matloom generate --config $(CONFIG) -o build/verilog $(ARGS)

@@ -254,7 +254,43 @@ def _firmware() -> str:
     return text_table(["processor, network", "code", "constants"], rows)
 
 
+def _rate(row: dict[str, Any]) -> str:
+    if row["cycles"] == 0:
+        return "on the host"
+    # The few products of squeeze and excite are not what it is there for.
+    multiplies = row["macs"] > row["bytes"]
+    done, unit = (row["macs"], "MAC") if multiplies else (row["bytes"], "bytes")
+    return f"{done / row['cycles']:.1f} {unit}"
+
+
+def _shapes() -> str:
+    """Return what one layer of each class costs."""
+    return table(
+        report("shapes.json")["layers"],
+        (
+            _named("layer"),
+            Column("map", lambda row: row["map"], lambda sizes: "x".join(map(str, sizes))),
+            Column("cycles", lambda row: row["cycles"] or None, count),
+            Column("a cycle", _rate),
+            Column("streaming", _streaming, "{:.0%}".format),
+            Column("waits most for", _longest_wait),
+        ),
+    )
+
+
+def _streaming(row: dict[str, Any]) -> float | None:
+    """Return the share of the layer's cycles in which a vector enters the array."""
+    return min(1, row["streaming"]) if "streaming" in row else None
+
+
+def _longest_wait(row: dict[str, Any]) -> str | None:
+    """Return the cause that the layer adds most cycles of, as a share of its own cycles."""
+    waiting = min(1, row.get("waiting", 0))
+    return f"{row['wait']}, {waiting:.0%}" if waiting >= 0.01 else None
+
+
 BLOCKS = {
+    "shapes": _shapes,
     "mlperf": _mlperf,
     "networks": lambda: _networks("reference"),
     **{f"networks {name}": lambda name=name: _networks(name) for name in PRESETS[1:]},

@@ -1,0 +1,114 @@
+"""Cycles of one layer of each class that networks have, at `reference`, by the chip's counters.
+
+    python bench/shapes.py                     # all, into docs/results/shapes.json
+    python bench/shapes.py --only "ADD" "dw"   # those whose name begins so
+    python bench/shapes.py --check             # fail where one takes more than in the report
+
+A layer follows a 1x1 convolution that makes its input. Layers that keep the shape are chained:
+half of what three cost beyond one. Others cost what the network takes with them beyond without.
+Rates are multiply-accumulates a cycle (256 at best); of layers without products the bytes a cycle
+that they read or make, whichever are more.
+"""
+
+import argparse
+import json
+import sys
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from shape_layers import SHAPES, Shape
+
+from matloom.arch.config import PRESETS
+from matloom.arch.csr import EXEC_CAUSES
+from matloom.runtime import load
+
+REPORT = Path(__file__).resolve().parents[1] / "docs" / "results" / "shapes.json"
+REFERENCE = PRESETS["reference"]
+
+#: More cycles than the report's by this share fail a check.
+TOLERANCE = 0.02
+
+
+def run(shape: Shape, copies: int) -> dict[str, int]:
+    """Run the layer `copies` times on the simulated chip; return what its counters say."""
+    graph = shape.network(copies)
+    with load(graph, device="rtl", config=REFERENCE) as session:
+        (info,) = session.program.inputs
+        image = np.random.default_rng(0).integers(-128, 128, info.shape, np.int8)
+        session.run({info.name: image})
+        report = session.report()
+    return report.counters | {"cycles": report.cycles, "macs": report.macs}
+
+
+def measure(shape: Shape) -> dict[str, Any]:
+    """Return what a layer costs: cycles, what it makes in them, and what the array waits for."""
+    made = shape.made
+    fewer, more = (1, 3) if made == shape.map else (0, 1)
+    few, many = run(shape, fewer), run(shape, more)
+    cost = {name: (many[name] - few[name]) // (more - fewer) for name in many}
+    waits = {name: cost.get(name, 0) for name, _doc in EXEC_CAUSES[1:]}
+    cause = max(waits, key=lambda name: waits[name])
+    row = {"name": shape.name, "map": list(shape.map)}
+    if cost["cycles"] == 0:
+        return row | {"cycles": 0, "host": True}
+    return row | {
+        "cycles": cost["cycles"],
+        "macs": cost["macs"],
+        "bytes": max(prod(shape.map), prod(made)),
+        "streaming": round(cost["exec_stream"] / cost["cycles"], 3),
+        "wait": cause.removeprefix("exec_wait_"),
+        "waiting": round(waits[cause] / cost["cycles"], 3),
+    }
+
+
+def key(row: dict[str, Any]) -> tuple[str, tuple[int, ...]]:
+    """Return what tells a row of the report from the others."""
+    return row["name"], tuple(row["map"])
+
+
+def slower(row: dict[str, Any], kept: dict[str, Any]) -> str | None:
+    """Return a sentence about a layer that takes more cycles than in the report."""
+    allowed = kept["cycles"] * (1 + TOLERANCE)
+    if row["cycles"] <= allowed:
+        return None
+    return (
+        f"{row['name']} on {row['map']}: cycles must be at most {kept['cycles']:,} "
+        f"+ {TOLERANCE:.0%}, not {row['cycles']:,}"
+    )
+
+
+def main() -> int:
+    """Measure the chosen layers; keep the others as they are in the report, or check all."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--only", nargs="+", default=[""], help="beginnings of layers' names")
+    parser.add_argument("--check", action="store_true", help="compare with the report")
+    chosen = parser.parse_args()
+    kept = {}
+    if REPORT.is_file():
+        kept = {key(row): row for row in json.loads(REPORT.read_text())["layers"]}
+    problems = []
+    for shape in SHAPES:
+        if not shape.name.startswith(tuple(chosen.only)):
+            continue
+        row = measure(shape)
+        print(
+            f"{shape.name} on {'x'.join(map(str, shape.map))}: {row['cycles']:,} cycles", flush=True
+        )
+        if chosen.check and key(row) in kept:
+            problems.append(slower(row, kept[key(row)]))
+        kept[key(row)] = row
+    if chosen.check:
+        found = [problem for problem in problems if problem]
+        print(*found, sep="\n", file=sys.stderr)
+        return bool(found)
+    order = [(shape.name, shape.map) for shape in SHAPES]
+    layers = [kept[each] for each in order if each in kept]
+    REPORT.write_text(json.dumps({"config": "reference", "layers": layers}, indent=1) + "\n")
+    print(REPORT.name)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
