@@ -8,7 +8,7 @@ from matloom.arch.config import Config
 from matloom.arch.instruction import Instruction, pack
 from matloom.arch.isa import Opcode, Region
 from matloom.device.model import Engine, EngineFaultError
-from matloom.schedule.dependencies import DependencyTracker
+from matloom.schedule.commands.dependencies import DependencyTracker
 from matloom.verification.random_programs import random_stream
 
 

@@ -21,7 +21,7 @@ from matloom.device.model.engine import Engine
 from matloom.program import hazards
 from matloom.program.accesses import accesses
 from matloom.program.errors import VerifyError
-from matloom.schedule.dependencies import DependencyTracker
+from matloom.schedule.commands.dependencies import DependencyTracker
 from matloom.verification.instructions import Space, random_instruction
 
 CONFIGS = [

@@ -44,6 +44,13 @@ ROOMS = (
     ),
     *("ops", "data", "tools", "verification", "cli"),
 )
+#: Modules and sub-packages of rooms that have parts, in the order of imports.
+PARTS = {
+    "schedule": (
+        *("tuning", "options", "constants", "segment", "params", "tiling", "plan", "memory"),
+        *("commands", "scheduled", "choices", "cache", "check", "text", "pipeline", "search"),
+    ),
+}
 #: The only host files that ask for hardware: the simulated devices and the command line.
 GENERATORS = {
     *("device/simulator.py", "device/linked.py", "device/simulated_board.py", "device/soc.py"),
@@ -125,6 +132,25 @@ def test_each_room_imports_only_rooms_before_it():
             f"{inside.as_posix()} imports {name}"
             for name in imported(path)
             if room(name) in ROOMS and room(name) not in allowed
+        ]
+    assert upward == []
+
+
+@pytest.mark.parametrize("name", PARTS)
+def test_each_part_of_a_room_imports_only_parts_before_it(name):
+    folder = ROOT / "host" / "matloom" / name
+    parts = PARTS[name]
+    assert {path.stem for path in folder.glob("[!_]*")} == set(parts)
+    upward = []
+    for path in folder.rglob("*.py"):
+        own = path.relative_to(folder).parts[0].removesuffix(".py")
+        if own == "__init__":
+            continue
+        later = tuple(f"matloom.{name}.{part}." for part in parts[parts.index(own) + 1 :])
+        upward += [
+            f"{path.relative_to(folder)} imports {other}"
+            for other in imported(path)
+            if f"{other}.".startswith(later)
         ]
     assert upward == []
 

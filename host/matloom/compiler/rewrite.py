@@ -3,7 +3,7 @@
 import os
 
 from matloom.compiler.values import Job, Rewritten, Selected
-from matloom.schedule.state import state_places
+from matloom.compiler.variables import state_places
 from matloom.select.check import check_staged
 from matloom.select.partition import EngineRun, HostRun
 from matloom.select.rewrites.stage_passes import STAGE_PASSES

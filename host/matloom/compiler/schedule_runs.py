@@ -13,9 +13,9 @@ from matloom.compiler.values import (
     ScheduledNetwork,
     ScheduledRun,
 )
+from matloom.compiler.variables import overwritten
 from matloom.program.instruction_table import InstructionTable
 from matloom.schedule import DoesNotFit, Image, Place, Scheduled, schedule_segment
-from matloom.schedule.state import overwritten
 from matloom.select.partition import HostRun
 
 __all__ = ["schedule_runs"]

@@ -9,7 +9,7 @@ from typing import Any
 
 from matloom.schedule.plan import OutOfScratchpad, Plan
 from matloom.schedule.scheduled import Scheduled
-from matloom.schedule.tiling import Tilings
+from matloom.schedule.tiling.stages import Tilings
 
 __all__ = ["Cache"]
 
@@ -25,7 +25,7 @@ class Cache:
     tilings:
         How stages were cut.
     placements:
-        Where groups of buffers lie in the last plan (`placing`).
+        Where groups of buffers lie in the last plan (`memory.placing`).
     """
 
     def __init__(self) -> None:

@@ -8,8 +8,8 @@ import numpy as np
 
 from matloom.arch.config import Config
 from matloom.schedule.plan import Buffer, Plan
-from matloom.schedule.tiles import ArrayTile, Tile, VectorTile
-from matloom.schedule.tiling import Tiling
+from matloom.schedule.tiling.stages import Tiling
+from matloom.schedule.tiling.tiles import ArrayTile, Tile, VectorTile
 from matloom.select.errors import PhaseError
 from matloom.select.stage import ArrayStage, Stage, VectorStage
 

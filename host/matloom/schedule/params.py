@@ -145,7 +145,7 @@ class Candidate:
         Of the first stage, as in `TilingParams`.
     streamed:
         Weights that do not fit are loaded for each tile of positions, not the input for each
-        chunk of weights. None: for each stage what `policies` estimates.
+        chunk of weights. None: for each stage what `choices.policies` estimates.
     addends_by_tile:
         What tiles add to their sums is loaded tile by tile, not as a tensor that stays.
     """

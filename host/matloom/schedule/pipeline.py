@@ -10,21 +10,21 @@ from dataclasses import dataclass, field, replace
 from matloom.arch.isa import Region
 from matloom.cost.predict import predict
 from matloom.schedule import tuning
-from matloom.schedule.allocator import Allocator
-from matloom.schedule.buffers import Builder, tensor_buffers_of
 from matloom.schedule.cache import Cache
-from matloom.schedule.emit import emit_instructions
-from matloom.schedule.load_times import time_loads
-from matloom.schedule.outside import arena_places, chunk_offsets
+from matloom.schedule.choices.tighten import tightened
+from matloom.schedule.commands.emit import emit_instructions
+from matloom.schedule.memory.allocator import Allocator
+from matloom.schedule.memory.buffers import Builder, tensor_buffers_of
+from matloom.schedule.memory.external import arena_places, chunk_offsets
+from matloom.schedule.memory.load_times import time_loads
+from matloom.schedule.memory.placement_checks import too_large
+from matloom.schedule.memory.placing import place_others, place_pinned, place_tensors, reserve
 from matloom.schedule.params import ORDINARY_START
-from matloom.schedule.placement_checks import too_large
-from matloom.schedule.placing import place_others, place_pinned, place_tensors, reserve
 from matloom.schedule.plan import DoesNotFit, OutOfScratchpad, Plan, ScheduleParams
 from matloom.schedule.scheduled import Scheduled
 from matloom.schedule.segment import Segment
-from matloom.schedule.sequence import sequence
-from matloom.schedule.tighten import tightened
-from matloom.schedule.tiling import Tiling
+from matloom.schedule.tiling.sequence import sequence
+from matloom.schedule.tiling.stages import Tiling
 
 __all__ = ["STEPS", "Draft", "evaluate", "make_plan", "tilings_of"]
 

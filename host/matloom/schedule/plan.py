@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from matloom.schedule.params import ORDINARY_START, Candidate, TilingParams
-from matloom.schedule.sequence import Sequence, Slot
-from matloom.schedule.tile_reads import InputRange
-from matloom.schedule.tiling import Tiling
+from matloom.schedule.tiling.sequence import Sequence, Slot
+from matloom.schedule.tiling.stages import Tiling
+from matloom.schedule.tiling.tile_reads import InputRange
 
 __all__ = [
     "PARAMS",

@@ -15,14 +15,9 @@ from matloom.arch.isa import Region
 from matloom.cost.predict import predict
 from matloom.schedule import tuning
 from matloom.schedule.cache import Cache
-from matloom.schedule.candidates import candidates, is_large
-from matloom.schedule.constants import Image
-from matloom.schedule.layouts import LAYOUTS, Layout
-from matloom.schedule.options import CompileOptions
-from matloom.schedule.params import Candidate
-from matloom.schedule.pipeline import evaluate, tilings_of
-from matloom.schedule.plan import DoesNotFit, ScheduleParams
-from matloom.schedule.policies import (
+from matloom.schedule.choices.candidates import candidates, is_large
+from matloom.schedule.choices.layouts import LAYOUTS, Layout
+from matloom.schedule.choices.policies import (
     first_params,
     plain_params,
     random_params,
@@ -30,9 +25,14 @@ from matloom.schedule.policies import (
     resident_params,
     weights_fit,
 )
+from matloom.schedule.constants import Image
+from matloom.schedule.options import CompileOptions
+from matloom.schedule.params import Candidate
+from matloom.schedule.pipeline import evaluate, tilings_of
+from matloom.schedule.plan import DoesNotFit, ScheduleParams
 from matloom.schedule.scheduled import Repetition, Scheduled, Tried
 from matloom.schedule.segment import Place, Segment
-from matloom.schedule.tiling import Tiling
+from matloom.schedule.tiling.stages import Tiling
 
 __all__ = ["Run", "schedule_segment", "search"]
 

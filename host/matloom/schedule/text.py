@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from matloom.schedule.check import buffers_of
 from matloom.schedule.plan import Load
 from matloom.schedule.scheduled import Scheduled, Tried
-from matloom.schedule.tiles import Tile
+from matloom.schedule.tiling.tiles import Tile
 
 __all__ = [
     "allocation_lines",

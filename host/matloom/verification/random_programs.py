@@ -21,7 +21,7 @@ from matloom.arch.isa import (
 )
 from matloom.arch.numerics import Rounding
 from matloom.device.driver import Driver
-from matloom.schedule.dependencies import DependencyTracker
+from matloom.schedule.commands.dependencies import DependencyTracker
 from matloom.verification.instructions import Space, random_instruction
 
 __all__ = [

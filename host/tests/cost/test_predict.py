@@ -6,7 +6,7 @@ from matloom.arch.isa import Destination, Opcode, Region, Source
 from matloom.arch.machine import Machine
 from matloom.arch.numerics import Rounding
 from matloom.cost.predict import predict
-from matloom.schedule.dependencies import DependencyTracker
+from matloom.schedule.commands.dependencies import DependencyTracker
 
 CONFIG = PRESETS["reference"]
 

@@ -14,7 +14,7 @@ from matloom.compiler import CheckError, CompileOptions, compile_network, compil
 from matloom.ir.attributes import Activation, FullyConnected
 from matloom.ir.graph import Graph, Node, Op, Tensor
 from matloom.ops import float_products
-from matloom.schedule.emit import _Emitter
+from matloom.schedule.commands.emit import _Emitter
 
 DTYPES = {
     "bf16": ml_dtypes.bfloat16,

@@ -18,16 +18,16 @@ from matloom.data.matrix_products import product_graph
 from matloom.schedule import (
     DoesNotFit,
     Scheduled,
-    candidates,
     pipeline,
     schedule_segment,
     search,
     tuning,
 )
 from matloom.schedule.cache import Cache
+from matloom.schedule.choices import candidates
+from matloom.schedule.choices.policies import first_params, repeat_params
 from matloom.schedule.params import Candidate, Weights
 from matloom.schedule.pipeline import STEPS, evaluate, make_plan
-from matloom.schedule.policies import first_params, repeat_params
 
 
 @pytest.fixture

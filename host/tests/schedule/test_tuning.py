@@ -11,17 +11,13 @@ FOLDER = Path(tuning.__file__).parent
 
 #: Numbers of other kinds: of files and formats, of what is remembered, and of names for numbers.
 OTHERS = {
-    *(
-        "allocator._SHORT",
-        "allocator._FEW",
-        "cache._PLANS",
-        "cache._FAILURES",
-        *("candidates._PROLOGUES", "constants._ALIGNMENT", "options.EFFORTS"),
-    ),
-    *("dependencies._NEVER", "dependencies._DRAM_LINE", "live_ranges._LEVEL_BITS"),
-    *("outside._ARENA_LIMIT", "params.UNBOUNDED", "placing._GROUP", "placing._AROUND"),
-    *("plan.PARAMS", "plan.TABLE", "prologue.GROUPS", "sequence._REMEMBERED", "array_tiling._FEW"),
-    "tiling._MOST",
+    *("cache._PLANS", "cache._FAILURES", "constants._ALIGNMENT", "options.EFFORTS"),
+    *("params.UNBOUNDED", "plan.PARAMS", "plan.TABLE", "choices.candidates._PROLOGUES"),
+    *("commands.dependencies._NEVER", "commands.dependencies._DRAM_LINE"),
+    *("memory.allocator._SHORT", "memory.allocator._FEW", "memory.external._ARENA_LIMIT"),
+    *("memory.live_ranges._LEVEL_BITS", "memory.placing._GROUP", "memory.placing._AROUND"),
+    *("tiling.array._FEW", "tiling.prologue.GROUPS", "tiling.sequence._REMEMBERED"),
+    "tiling.stages._MOST",
 }
 
 
@@ -58,8 +54,8 @@ def test_a_row_says_what_and_why(name):
 
 def test_no_other_module_has_numbers_of_its_own():
     found = {
-        f"{path.stem}.{name}"
-        for path in FOLDER.glob("*.py")
+        ".".join((*path.relative_to(FOLDER).with_suffix("").parts, name))
+        for path in FOLDER.rglob("*.py")
         if path.stem != "tuning"
         for name in numbers(path)
     }

@@ -17,7 +17,7 @@ from matloom.selfcheck import check, check_mode
 from matloom.verification.random_operators import Instances
 
 #: The package has a function of this name.
-emit = importlib.import_module("matloom.schedule.emit")
+emit = importlib.import_module("matloom.schedule.commands.emit")
 
 
 def digits():

@@ -19,7 +19,7 @@ from matloom.selfcheck import machine
 from matloom.tools.compare import random_inputs
 
 #: The package has a function of this name.
-emit = importlib.import_module("matloom.schedule.emit")
+emit = importlib.import_module("matloom.schedule.commands.emit")
 
 
 @pytest.fixture(autouse=True)

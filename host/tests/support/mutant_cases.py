@@ -29,39 +29,39 @@ __all__ = ["FUNCTIONS", "HISTORICAL", "cases", "chosen"]
 
 #: Of the planner, the allocation, the footprints of tiles and instructions, and the emitter.
 FUNCTIONS = {
-    "matloom.schedule.outside": ("arena_places", "chunk_offsets"),
-    "matloom.schedule.tiles": ("exec_fields",),
-    "matloom.schedule.cutting": (
+    "matloom.schedule.memory.external": ("arena_places", "chunk_offsets"),
+    "matloom.schedule.tiling.tiles": ("exec_fields",),
+    "matloom.schedule.tiling.cutting": (
         *("chunks", "_Sizes.__init__", "_positions", "_strided"),
         *("cut_array", "_tile", "cut_vector"),
     ),
-    "matloom.schedule.first_tiles": ("_turns", "first_parts", "first_rows"),
+    "matloom.schedule.tiling.first_tiles": ("_turns", "first_parts", "first_rows"),
     "matloom.select.exec_steps": ("narrowed", "_ranges", "box", "_cut"),
-    "matloom.schedule.array_tiling": (
+    "matloom.schedule.tiling.array": (
         *("_array_input_range", "_addend_range"),
         *("ArrayTiling.first_bytes", "ArrayTiling.panel_rows"),
     ),
-    "matloom.schedule.vector_tiling": ("VectorTiling._range",),
-    "matloom.schedule.buffers": (
+    "matloom.schedule.tiling.vector": ("VectorTiling._range",),
+    "matloom.schedule.memory.buffers": (
         *("tensor_buffers_of", "_reads_end", "_Sharing.reuse", "Builder.add"),
         *("Builder._add_prologue", "Builder._constants", "Builder._add_input"),
     ),
-    "matloom.schedule.load_times": ("_follow_stores",),
-    "matloom.schedule.placing": ("_Placing._wanted", "_Placing._around", "_moved"),
-    "matloom.schedule.allocator": ("Allocator._gaps", "Allocator._candidates"),
-    "matloom.schedule.live_ranges": ("LiveRanges.add", "LiveRanges.overlapping"),
-    "matloom.schedule.sequence": ("_can_interleave", "_interleaved"),
-    "matloom.schedule.emit": (
+    "matloom.schedule.memory.load_times": ("_follow_stores",),
+    "matloom.schedule.memory.placing": ("_Placing._wanted", "_Placing._around", "_moved"),
+    "matloom.schedule.memory.allocator": ("Allocator._gaps", "Allocator._candidates"),
+    "matloom.schedule.memory.live_ranges": ("LiveRanges.add", "LiveRanges.overlapping"),
+    "matloom.schedule.tiling.sequence": ("_can_interleave", "_interleaved"),
+    "matloom.schedule.commands.emit": (
         *("_Emitter._input", "_Emitter._array", "_Emitter._write"),
         *("_Emitter._post", "_Emitter._chunk_addresses"),
     ),
-    "matloom.schedule.loads": ("LoadCommands.append",),
-    "matloom.schedule.accumulators": ("Accumulators.of",),
-    "matloom.schedule.tables": ("Tables.looked_up",),
-    "matloom.schedule.vector_posts": (
+    "matloom.schedule.commands.loads": ("LoadCommands.append",),
+    "matloom.schedule.commands.accumulators": ("Accumulators.of",),
+    "matloom.schedule.commands.tables": ("Tables.looked_up",),
+    "matloom.schedule.commands.vector_posts": (
         *("VectorPosts._source", "VectorPosts.append", "VectorPosts._vectors"),
     ),
-    "matloom.schedule.stores": ("Stores._home", "Stores._linear", "Stores._part"),
+    "matloom.schedule.commands.stores": ("Stores._home", "Stores._linear", "Stores._part"),
     "matloom.select.layout.base": ("Grid.bytes_in",),
     "matloom.select.layout.dense": ("DenseInput.loads", "Dense.byte", "Dense.writes", "apart"),
     "matloom.select.layout.placed": ("Placed.byte", "Placed.finished", "Placed.taken"),
@@ -78,7 +78,7 @@ FUNCTIONS = {
     ),
     "matloom.select.layout.row_folding": ("_interleave", "_boxes", "_spread"),
     "matloom.arch.footprint": ("_moved_rows", "_read_channels", "_post_channels"),
-    "matloom.schedule.dependencies": ("DependencyTracker.append",),
+    "matloom.schedule.commands.dependencies": ("DependencyTracker.append",),
 }
 
 #: Functions as they were while they were wrong.
@@ -144,23 +144,23 @@ def arena_places(
 #: external memory that live from stage to stage, while tiles of stages take turns.
 HISTORICAL = (
     Mutant(
-        module="matloom.schedule.first_tiles",
+        module="matloom.schedule.tiling.first_tiles",
         function="_turns",
         rule="as it was",
         place=0,
         line="unit, outer = unit * loops[inside], loops[name]",
         texts=(
-            ("matloom.schedule.first_tiles", "_turns", _TURNS),
+            ("matloom.schedule.tiling.first_tiles", "_turns", _TURNS),
             ("matloom.select.exec_steps", "narrowed", _NARROWED),
         ),
     ),
     Mutant(
-        module="matloom.schedule.outside",
+        module="matloom.schedule.memory.external",
         function="arena_places",
         rule="as it was",
         place=0,
         line="offset = space.place(segment.sizes[name], min(uses), max(uses), high=False)",
-        texts=(("matloom.schedule.outside", "arena_places", _ARENA_PLACES),),
+        texts=(("matloom.schedule.memory.external", "arena_places", _ARENA_PLACES),),
     ),
 )
 

@@ -2,7 +2,7 @@
 
 Other layouts of tensors are decisions by predicted cycles, not passes: rows become channels where
 an operator's stages are made (`select.layout.row_folding`), and the search compares the layouts
-that `schedule.layouts` lists.
+that `schedule.choices.layouts` lists.
 """
 
 from collections.abc import Callable

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from matloom.arch.isa import Source
-from matloom.schedule.tiles import ArrayTile
+from matloom.schedule.tiling.tiles import ArrayTile
 
 
 def tile_of(layout, rows, blocks=None, xs=None):

@@ -2,7 +2,8 @@
 
 import pytest
 
-from matloom.schedule import array_tiling, tiles
+from matloom.schedule.tiling import array as array_tiling
+from matloom.schedule.tiling import tiles
 from matloom.select import exec_steps
 from support import mutants as module
 from support.mutant_cases import FUNCTIONS, HISTORICAL, cases, chosen
@@ -70,7 +71,7 @@ def test_a_mutant_is_wherever_its_function_was_imported():
         assert exec_steps.narrowed is tiles.narrowed is not right
     assert exec_steps.narrowed is tiles.narrowed is right
     input_range = array_tiling._array_input_range
-    with applied(next(iter(mutants("matloom.schedule.array_tiling", ["_array_input_range"])))):
+    with applied(next(iter(mutants("matloom.schedule.tiling.array", ["_array_input_range"])))):
         assert array_tiling._array_input_range is not input_range
 
 
@@ -102,7 +103,7 @@ def test_defects_that_were_met_in_use_are_noticed(small, mutant):
 def test_no_wrong_address_goes_unnoticed(small, function):
     terms = [
         mutant
-        for mutant in mutants("matloom.schedule.emit", [function])
+        for mutant in mutants("matloom.schedule.commands.emit", [function])
         if mutant.rule == "term dropped"
     ]
     kinds = [try_out(mutant, *small).kind for mutant in terms]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from matloom.schedule import cutting
+from matloom.schedule.tiling import cutting
 from matloom.select.rewrites import elide_copies
 from support.network_campaign import (
     case_of,

@@ -1,0 +1,100 @@
+"""What the search tries, and prediction decides between."""
+
+from dataclasses import replace
+
+from matloom.arch.config import Config
+from matloom.schedule import tuning
+from matloom.schedule.choices.policies import addends, weights_kept
+from matloom.schedule.params import Candidate, First, Prologue, Weights
+from matloom.schedule.segment import Segment
+from matloom.select.loop_nest import LoopNest
+from matloom.select.stage import ArrayStage, Stage
+
+__all__ = ["candidates", "is_large"]
+
+#: What is tried where all weights fit, and where some do not; of equals the first is taken.
+_RESIDENT_CANDIDATES = (
+    Candidate(),
+    Candidate(tiles=2),
+    Candidate(tiles=3),
+    Candidate(tiles=8),
+    Candidate(tiles=16),
+    Candidate(first=First.RAMP),
+    Candidate(tiles=8, first=First.RAMP),
+)
+
+#: Rows, output blocks, and bytes of a row of the input in a panel, of prologues that are tried.
+_PROLOGUES = ((128, 4, 32), (128, 4, 64), (128, 8, 32), (128, 8, 48), (80, 8, 32))
+
+
+def is_large(segment: Segment) -> bool:
+    """Return whether the weights of some stage cannot stay on chip while it runs."""
+    return any(
+        weights_kept(stage, segment.config) is not Weights.RESIDENT for stage in segment.stages
+    )
+
+
+def candidates(segment: Segment, *, effort: int = 1) -> tuple[Candidate, ...]:
+    """Return the choices between which prediction decides.
+
+    What large stages load twice is tried where stages are few or `effort` is 2; in a long network,
+    where a plan is dear and a stage alone decides little, it is estimated (`policies`).
+    """
+    chosen = _of_weights(segment, segment.config, effort)
+    if not addends(segment):
+        return chosen
+    return (*chosen, *(replace(each, addends_by_tile=True) for each in chosen))
+
+
+def _of_weights(segment: Segment, config: Config, effort: int) -> tuple[Candidate, ...]:
+    """Return the choices whatever is added to sums."""
+    prologues = _prologues(config) if _has_prologue(segment, config) else ()
+    if is_large(segment):
+        # Those of few weights, next to an input that stays.
+        first = segment.stages[0]
+        fits = bool(prologues) and _prologue_bytes(first, _PROLOGUES[0][1]) < config.spad_bytes
+        starts = (Candidate(), *(prologues[: tuning.LARGE_PROLOGUES] if fits else ()))
+        if effort <= 1 and len(segment.stages) > tuning.FEW_STAGES:
+            return starts
+        once = tuple(replace(start, streamed=False) for start in starts)
+        return (once[0], Candidate(streamed=True), *once[1:], *(starts if effort > 1 else ()))
+    if not prologues:
+        return _RESIDENT_CANDIDATES
+    return (*(Candidate(tiles=tiles) for tiles in (4, 3, 8, 16)), *prologues)
+
+
+def _prologue_bytes(stage: Stage, blocks: int) -> int:
+    """Return the bytes of a stage's input and of some output blocks' weights."""
+    weights = blocks * stage.weight_block_bytes
+    return stage.grid.images * stage.input_layout.rows * stage.input_layout.row_bytes + weights
+
+
+def _prologues(config: Config) -> tuple[Candidate, ...]:
+    """Return prologues whose panels are bursts of some beats for each row."""
+    return tuple(
+        Candidate(first=Prologue(rows=rows, blocks=blocks, steps=max(1, size // config.rows)))
+        for rows, blocks, size in _PROLOGUES
+    )
+
+
+def _has_prologue(segment: Segment, config: Config) -> bool:
+    """Return whether the first stage is a matrix product of many rows, from external memory."""
+    stage = segment.stages[0]
+    if not isinstance(stage, ArrayStage) or not isinstance(stage.loop_nest, LoopNest):
+        return False
+    loop_nest = stage.loop_nest
+    single = (
+        loop_nest.kernel_rows
+        == loop_nest.kernel_cols
+        == loop_nest.y_step
+        == stage.grid.images
+        == stage.grid.width
+        == 1
+    )
+    return (
+        single
+        and stage.grid.blocks > 1
+        and loop_nest.blocks > 1
+        and loop_nest.oc_step == loop_nest.pad_top == 0
+        and stage.grid.rows >= 4 * config.tile_load_cycles
+    )

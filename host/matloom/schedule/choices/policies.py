@@ -1,0 +1,247 @@
+"""The choices for each stage: the fastest where memory is plenty, and for weights that stay."""
+
+import itertools
+import random
+from dataclasses import replace
+from functools import reduce
+from operator import or_
+
+from matloom.arch.config import Config
+from matloom.arch.machine import Machine
+from matloom.schedule import tuning
+from matloom.schedule.choices.neighbours import (
+    before_pooling,
+    by_blocks,
+    ending_by_blocks,
+    followed,
+    splits,
+)
+from matloom.schedule.params import (
+    UNBOUNDED,
+    Candidate,
+    First,
+    Last,
+    Order,
+    Prologue,
+    TilingParams,
+    Weights,
+)
+from matloom.schedule.plan import Plan, ScheduleParams
+from matloom.schedule.segment import Segment
+from matloom.select.stage import Stage
+
+__all__ = [
+    "addends",
+    "first_params",
+    "plain_params",
+    "random_params",
+    "repeat_params",
+    "resident_params",
+    "weights_fit",
+    "weights_kept",
+]
+
+
+def first_params(segment: Segment, candidate: Candidate) -> ScheduleParams:
+    """Return the choices that are best where memory is plenty."""
+    config = segment.config
+    limits: list[TilingParams] = []
+    in_blocks = [by_blocks(segment, index, config) for index in range(len(segment.stages))]
+    ending, pooled = ending_by_blocks(segment), before_pooling(segment)
+    for index, stage in enumerate(segment.stages):
+        weights = weights_kept(stage, config)
+        streamed = candidate.streamed
+        if weights is Weights.ONCE and (_streams(stage, config) if streamed is None else streamed):
+            weights = Weights.STREAMED
+        small = weights is Weights.RESIDENT
+        chunk_bytes = min(tuning.CHUNK_BYTES, config.spad_bytes // 8)
+        waits = _waits_for_weights(stage, segment.machine)
+        first, last = stage is segment.stages[0], stage is segment.stages[-1]
+        split = not first and splits(segment, index, in_blocks[index - 1])
+        if first and small and not waits:
+            # Nothing runs yet during which a long transfer could hide.
+            chunk_bytes = min(chunk_bytes, tuning.FIRST_CHUNK_BYTES)
+            if isinstance(candidate.first, Prologue):
+                # After a prologue whole blocks can; sums in parts would wait for each other.
+                chunk_bytes = max(chunk_bytes, stage.block_bytes)
+        limits.append(
+            TilingParams(
+                weights=weights,
+                chunk_bytes=chunk_bytes,
+                tile_bytes=tuning.FIRST_TILE_BYTES if first else UNBOUNDED,
+                tiles=candidate.tiles if first else _tiles(stage),
+                first=candidate.first if first else _first(segment, index, split=split),
+                last=_any_of(
+                    (Last.CHUNKS, last and (waits or not small)),
+                    (Last.ROWS, last or index in pooled),
+                    (Last.BLOCKS, index in ending),
+                ),
+                order=Order.BY_BLOCKS if in_blocks[index] else Order.BY_ROWS,
+            )
+        )
+    spilled = addends(segment) if candidate.addends_by_tile else frozenset()
+    return ScheduleParams(limits=tuple(limits), spilled=spilled, start=candidate)
+
+
+def _first(segment: Segment, index: int, *, split: bool) -> First:
+    """Return how the first tile of a stage after the first is cut."""
+    if not split:
+        return First.WHOLE
+    return First.SPLIT if followed(segment, index) else First.SPLIT_LONG
+
+
+def _any_of(*members: tuple[Last, bool]) -> Last:
+    """Return the members that are wanted."""
+    return reduce(or_, (member for member, wanted in members if wanted), Last.EVEN)
+
+
+def _with_blocks(last: Last, wanted: bool) -> Last:
+    """Return with or without `Last.BLOCKS`."""
+    return last | Last.BLOCKS if wanted else last & ~Last.BLOCKS
+
+
+def addends(segment: Segment) -> frozenset[str]:
+    """Return the tensors in external memory that tiles add to their sums, each byte once."""
+    added = {stage.addend for stage in segment.stages}
+    return frozenset(name for name in added if name in segment.sources and name is not None)
+
+
+def plain_params(segment: Segment) -> ScheduleParams:
+    """Return the choices of a plain schedule: equal tiles, weights in chunks."""
+    config = segment.config
+    size = min(tuning.CHUNK_BYTES, config.spad_bytes // 8)
+    limits = tuple(
+        TilingParams(weights=weights_kept(stage, config), chunk_bytes=size)
+        for stage in segment.stages
+    )
+    return ScheduleParams(limits=limits, plain=True)
+
+
+def random_params(segment: Segment, seed: int) -> ScheduleParams:
+    """Return arbitrary choices: what memory forces on large networks, for small ones too."""
+    config = segment.config
+    draw, shape = random.Random(seed), random.Random(f"shapes of {seed}")
+
+    def sometimes() -> bool:
+        return shape.random() < 0.3
+
+    limits = []
+    for stage in segment.stages:
+        limits.append(
+            TilingParams(
+                weights=draw.choice(tuple(Weights)),
+                chunk_bytes=draw.randint(1, tuning.CHUNK_BYTES),
+                tile_bytes=draw.choice((UNBOUNDED, draw.randint(1, config.spad_bytes // 2))),
+                first=shape.choice(tuple(First)),
+                last=_any_of(*((each, sometimes()) for each in Last)),
+                order=Order.BY_BLOCKS if sometimes() else Order.BY_ROWS,
+                params_apart=stage.has_params and sometimes(),
+            )
+        )
+    drawn = frozenset(name for name in segment.sizes if draw.random() < 0.4)
+    spilled = frozenset(drawn - segment.on_chip - segment.views.keys())
+    return ScheduleParams(limits=tuple(limits), spilled=spilled, seed=seed, in_place=sometimes())
+
+
+def weights_fit(plan: Plan, config: Config) -> bool:
+    """Return whether all weights fit the scratchpad at once, whatever lies next to them."""
+    if any(limits.weights is Weights.STREAMED for limits in plan.policy.limits):
+        return False
+    sizes = (sum(tiling.chunk_bytes) for tiling in plan.tilings)
+    return sum(sizes) <= config.spad_bytes
+
+
+def resident_params(segment: Segment, policy: ScheduleParams) -> tuple[ScheduleParams, ...]:
+    """Return the policies to try for weights that stay, the fastest first; none where some cannot.
+
+    POST fetches parameters while EXEC reads weights, in a repetition in every cycle; to have them
+    apart is one transfer more.
+    """
+    if any(limits.weights is Weights.STREAMED for limits in policy.limits):
+        return ()
+    apart = (
+        replace(limits, params_apart=_reads_weights_always(stage, segment.config))
+        for stage, limits in zip(segment.stages, policy.limits, strict=True)
+    )
+    resident = replace(policy, resident=True)
+    close = replace(resident, avoid_conflicts=False)
+    return (
+        replace(resident, limits=tuple(apart)),
+        resident,
+        close,
+        replace(close, in_place=True),
+    )
+
+
+def repeat_params(segment: Segment, first: Plan) -> tuple[ScheduleParams, ...]:
+    """Return the policies to try for a plan whose weights are where the first left them."""
+    pinned_at = replace(first.policy, resident=False, pinned_at=first.chunk_addresses)
+    ramped_down = tuple(
+        replace(limits, last=_with_blocks(limits.last, _hides_results(stage, segment.machine)))
+        for stage, limits in zip(segment.stages, pinned_at.limits, strict=True)
+    )
+    early = tuple(
+        replace(limits, first=First.SPLIT)
+        if limits.first is First.WHOLE and Last.BLOCKS in before.last & limits.last
+        else limits
+        for before, limits in itertools.pairwise((ramped_down[0], *ramped_down))
+    )
+    return tuple(
+        replace(pinned_at, limits=limits) for limits in (pinned_at.limits, ramped_down, early)
+    )
+
+
+def weights_kept(stage: Stage, config: Config) -> Weights:
+    """Return how long weights can stay on chip: all of them, some output blocks, or neither."""
+    if not stage.loads_weights or stage.weight_bytes <= config.spad_bytes // 2:
+        return Weights.RESIDENT
+    return Weights.ONCE if stage.weight_block_bytes <= config.spad_bytes // 4 else Weights.STREAMED
+
+
+def _tiles(stage: Stage) -> int:
+    """Return how many tiles a stage after the first has at least."""
+    return tuning.FEW_TILES if stage.has_costly_tiles else TilingParams.tiles
+
+
+def _streams(stage: Stage, config: Config) -> bool:
+    """Return whether weights should come again for each tile of positions.
+
+    Otherwise an input that is too large to stay comes again for each chunk of weights. Estimated
+    of tiles and chunks as large as may be.
+    """
+    if not stage.loads_weights:
+        return False
+    positions = stage.grid.images * stage.grid.rows * stage.grid.width
+    inputs = stage.grid.images * stage.input_layout.rows * stage.input_layout.row_bytes
+    both, most = inputs + positions * stage.grid.position_bytes, config.spad_bytes // 2
+    tiles = max(-(-positions // stage.entries(config)), -(-both // most))
+    if both <= most:
+        return False
+    weights, block_bytes = stage.weight_bytes, stage.block_bytes
+    chunk_blocks = max(1, min(tuning.CHUNK_BYTES, config.spad_bytes // 8) // block_bytes)
+    once = weights + inputs * -(-stage.grid.blocks // chunk_blocks)
+    return bool(weights * tiles + inputs < tuning.STREAMED_BYTES * once)
+
+
+def _waits_for_weights(stage: Stage, machine: Machine) -> bool:
+    """Return whether a weight tile takes longer to arrive than to use."""
+    if not stage.loads_weights:
+        return False
+    positions = stage.grid.images * stage.grid.rows * stage.grid.width
+    return positions < machine.transfer_cycles(stage.weight_tile_bytes)
+
+
+def _reads_weights_always(stage: Stage, config: Config) -> bool:
+    """Return whether the bank of the weights is read in most cycles."""
+    if not stage.loads_weights or not stage.has_params:
+        return False
+    return (
+        stage.grid.blocks > 1 and stage.grid.rows * stage.grid.width < 2 * config.tile_load_cycles
+    )
+
+
+def _hides_results(stage: Stage, machine: Machine) -> bool:
+    """Return whether a weight tile takes so long that fewer blocks to a tile cost nothing."""
+    if not _waits_for_weights(stage, machine):
+        return False
+    return stage.steps * machine.config.tile_load_cycles >= tuning.RESULT_CYCLES

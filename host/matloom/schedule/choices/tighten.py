@@ -1,0 +1,192 @@
+"""Tighter choices for the stages of which a plan did not fit."""
+
+from dataclasses import replace
+
+from matloom.arch.config import Config
+from matloom.schedule import tuning
+from matloom.schedule.choices.policies import first_params, plain_params
+from matloom.schedule.params import UNBOUNDED, Last, TilingParams, Weights
+from matloom.schedule.plan import OutOfScratchpad, ScheduleParams
+from matloom.schedule.segment import Segment
+from matloom.select.stage import Stage
+
+__all__ = ["tightened"]
+
+tuning.SMALLEST_TILE_BYTES = 16
+
+
+def tightened(
+    segment: Segment,
+    params: ScheduleParams,
+    failures: tuple[OutOfScratchpad, ...],
+) -> ScheduleParams | None:
+    """Return the next choices to try: tighter for each stage that failed; None for none.
+
+    What concerns all stages is tried by itself, and of stages that share tensors on chip only the
+    first that failed: what it frees may be enough for the others.
+    """
+    tighter, settled = params, set[int]()
+    for full in failures:
+        if full.stage in settled:
+            continue
+        settled.update(_neighbours(segment, tighter, full.stage))
+        before, after = tighter, _tighten(segment, tighter, full, segment.config)
+        if after is None and full is failures[0]:
+            return None
+        tighter = after or before
+        if _apart_from_stages(tighter) != _apart_from_stages(before):
+            break
+    return tighter
+
+
+def _tighten(
+    segment: Segment,
+    params: ScheduleParams,
+    full: OutOfScratchpad,
+    config: Config,
+) -> ScheduleParams | None:
+    """Return the next choices to try after a plan did not fit, or None."""
+    if not (params.in_place or params.plain):
+        return _in_place(segment, params)
+    if params.avoid_conflicts:
+        return replace(params, avoid_conflicts=False)
+    limits = params.limits[full.stage]
+    stage = segment.stages[full.stage]
+    if full.kind == "tensor":
+        return _spill(segment, params, full, config)
+    block_bytes = stage.block_bytes
+    if full.kind == "weights":
+        if limits.weights is Weights.RESIDENT:
+            return _limit(params, full.stage, replace(limits, weights=Weights.ONCE))
+        if limits.chunk_bytes > max(block_bytes, config.spad_bytes // 16):
+            return _limit(params, full.stage, replace(limits, chunk_bytes=limits.chunk_bytes // 2))
+    bounded = limits.tile_bytes < UNBOUNDED
+    if bounded and limits.tile_bytes > config.spad_bytes // 16:
+        return _limit(params, full.stage, replace(limits, tile_bytes=limits.tile_bytes // 2))
+    spilled = _spill(segment, params, full, config)
+    if spilled is not None:
+        return spilled
+    if full.kind == "output tile" and not params.results_first:
+        return replace(params, results_first=True)
+    return _smallest(params, full, stage)
+
+
+def _smallest(params: ScheduleParams, full: OutOfScratchpad, stage: Stage) -> ScheduleParams | None:
+    """Return the next smaller bounds of a stage whatever they cost, or None."""
+    limits, block_bytes = params.limits[full.stage], stage.block_bytes
+    smaller = []
+    if block_bytes and limits.weights is not Weights.STREAMED:
+        after = Weights.STREAMED if limits.chunk_bytes <= block_bytes else Weights.ONCE
+        if after is not limits.weights:
+            smaller.append(replace(limits, weights=after))
+    if block_bytes and limits.chunk_bytes > stage.weight_tile_bytes:
+        smaller.append(replace(limits, chunk_bytes=limits.chunk_bytes // 2))
+    if limits.tile_bytes > tuning.SMALLEST_TILE_BYTES:
+        smaller.append(replace(limits, tile_bytes=limits.tile_bytes // 2))
+    if not smaller:
+        return None
+    return _limit(params, full.stage, smaller[0 if full.kind == "weights" else -1])
+
+
+def _in_place(segment: Segment, params: ScheduleParams) -> ScheduleParams:
+    """Let element-wise results take their input's place, and end with small tiles.
+
+    The next stage reads the bank that their last tile reads, and keeps it waiting.
+    """
+    limits = tuple(
+        replace(limit, last=limit.last | Last.ROWS)
+        if any(stage.elementwise for stage in segment.stages[index : index + 2])
+        else limit
+        for index, limit in enumerate(params.limits)
+    )
+    return replace(params, in_place=True, limits=limits)
+
+
+def _spill(
+    segment: Segment,
+    params: ScheduleParams,
+    full: OutOfScratchpad,
+    config: Config,
+) -> ScheduleParams | None:
+    """Keep the largest live tensor in external memory, and all that never fit on chip."""
+    widest = plain_params(segment)
+    if not params.plain:
+        widest = _in_place(segment, first_params(segment, params.start))
+    for name in _alive(segment, _live_ranges(segment), full.stage):
+        if _may_leave(segment, params, name):
+            for each in {name, *_never_fitting(segment, config)}:
+                if _may_leave(segment, params, each):
+                    params = _without(segment, params, each, widest, config)
+            return params
+    return None
+
+
+def _may_leave(segment: Segment, params: ScheduleParams, name: str) -> bool:
+    """Return whether a tensor is on chip and could be kept in external memory."""
+    return not (name in params.spilled or name in segment.on_chip or name in segment.views)
+
+
+def _never_fitting(segment: Segment, config: Config) -> list[str]:
+    """Return the tensors that exceed the scratchpad alone.
+
+    Spilling them one plan at a time would take as many plans as a large network has tensors.
+    """
+    used = {name for stage in segment.stages for name in (stage.output, *stage.inputs)}
+    return [name for name in used if segment.sizes[name] > config.spad_bytes]
+
+
+def _without(
+    segment: Segment, params: ScheduleParams, name: str, widest: ScheduleParams, config: Config
+) -> ScheduleParams:
+    """Spill a tensor; its users get the widest limits, with a bound on the size of their tiles."""
+    params = replace(params, spilled=params.spilled | {name})
+    for index, stage in enumerate(segment.stages):
+        if name == stage.output or name in stage.inputs:
+            limits = widest.limits[index]
+            tile_bytes = min(limits.tile_bytes, config.spad_bytes // 4)
+            if limits.weights is Weights.STREAMED:
+                # Weights come again for each tile.
+                tile_bytes = config.spad_bytes // 2
+            params = _limit(params, index, replace(limits, tile_bytes=tile_bytes))
+    return params
+
+
+def _limit(params: ScheduleParams, index: int, limits: TilingParams) -> ScheduleParams:
+    changed = list(params.limits)
+    changed[index] = limits
+    return replace(params, limits=tuple(changed))
+
+
+def _alive(segment: Segment, ranges: dict[str, range], index: int) -> list[str]:
+    """Return the tensors that are needed at or across a stage, largest first."""
+    names = [(size, name) for name, size in segment.sizes.items() if index in ranges[name]]
+    return [name for _, name in sorted(names, reverse=True)]
+
+
+def _live_ranges(segment: Segment) -> dict[str, range]:
+    """Return the stages at or across which each tensor is needed."""
+    first: dict[str, int] = {}
+    last: dict[str, int] = {}
+    for number, stage in enumerate(segment.stages):
+        for name in (*stage.inputs, stage.output):
+            first.setdefault(name, number)
+            last[name] = number
+    ranges = {}
+    for name in segment.sizes:
+        begin = -1 if name in segment.sources else first.get(name, 0)
+        ranges[name] = range(begin, last.get(name, begin - 1) + 1)
+    return ranges
+
+
+def _neighbours(segment: Segment, params: ScheduleParams, index: int) -> range:
+    """Return the stages of which some buffers may live together with those of a stage."""
+    ranges = _live_ranges(segment)
+    shared = [ranges[name] for name in _alive(segment, ranges, index) if name not in params.spilled]
+    first = min((stages.start for stages in shared), default=index)
+    end = max((stages.stop for stages in shared), default=index + 1)
+    return range(min(first, index) - 1, max(end, index + 1) + 1)
+
+
+def _apart_from_stages(params: ScheduleParams) -> ScheduleParams:
+    """Return what of the choices concerns all stages."""
+    return replace(params, limits=(), spilled=frozenset())

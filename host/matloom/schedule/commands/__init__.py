@@ -1,0 +1,1 @@
+"""Instructions of a plan, with the waits between them."""

@@ -1,0 +1,64 @@
+"""Which accumulators a tile has: halves take turns."""
+
+from matloom.arch.instruction import Instruction
+from matloom.arch.machine import Machine
+from matloom.cost import ArithmeticTimeline
+from matloom.schedule.tiling.tiles import ArrayTile
+from matloom.select.stage import ArrayStage
+
+__all__ = ["Accumulators"]
+
+
+class Accumulators:
+    """Gives tiles their entries, in the order in which they are emitted.
+
+    A memory of sums serves the array before POST. So a tile whose sums come in every cycle would
+    keep POST from the half that it is in, were POST not done with the tile before it there.
+
+    Parameters
+    ----------
+    instructions:
+        Those that were emitted; more come while tiles ask for entries.
+
+    Members
+    -------
+    half:
+        The half that the last tile is in.
+    """
+
+    def __init__(self, machine: Machine, instructions: list[Instruction]):
+        self._machine, self._instructions = machine, instructions
+        self._config = machine.config
+        self.half = 1
+        #: The first entry of that tile, and the end of the last tile in each half.
+        self._entry, self._end = 0, [0, 0]
+        self._timeline = ArithmeticTimeline(machine)
+
+    def of(self, stage: ArrayStage, tile: ArrayTile) -> int:
+        """Return the first accumulator entry of a tile: halves take turns.
+
+        Tiles lie after each other in a half, so that none waits for POST of the one before, where
+        that keeps POST from nothing.
+        """
+        half = stage.entries(self._config)
+        if tile.prologue_sums is not None:
+            self.half, self._end = tile.prologue_sums.half, [0, 0]
+            return self.half * half + tile.prologue_sums.entry
+        if not tile.first_step:
+            self.half ^= 1
+            end = self._end[self.half]
+            first = end if end + tile.entries <= half else 0
+            if not first < end <= first + tile.entries and not self._leaves_post(tile):
+                # It waits for what POST reads last.
+                first = max(0, end - tile.entries)
+            self._end[self.half] = first + tile.entries
+            self._entry = self.half * half + first
+        return self._entry
+
+    def _leaves_post(self, tile: ArrayTile) -> bool:
+        """Return whether POST can read what lies in the half of a tile that begins now."""
+        slow = max(self._config.tile_load_cycles, self._config.acc_update_latency)
+        if 2 * tile.positions <= slow:
+            return True
+        self._timeline.follow(self._instructions)
+        return self._timeline.is_read(self.half)

@@ -1,0 +1,264 @@
+"""Instructions of a planned segment, in program order."""
+
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from matloom.arch.config import Config
+from matloom.arch.instruction import Instruction
+from matloom.arch.isa import Destination, Opcode, Region, Source
+from matloom.arch.modes import MAC_MODES
+from matloom.schedule.commands.accumulators import Accumulators
+from matloom.schedule.commands.dependencies import DependencyTracker
+from matloom.schedule.commands.loads import LoadCommands
+from matloom.schedule.commands.stores import Stores
+from matloom.schedule.commands.tables import Tables
+from matloom.schedule.commands.vector_posts import VectorPosts
+from matloom.schedule.plan import Plan
+from matloom.schedule.segment import Place, Segment
+from matloom.schedule.tiling.sequence import Slot
+from matloom.schedule.tiling.tiles import ArrayTile, exec_fields, input_box
+from matloom.select.layout.base import Fields, Write
+from matloom.select.layout.dense import apart
+from matloom.select.requantisation import limb_fields
+from matloom.select.stage import ArrayStage, Stage, VectorStage
+
+__all__ = ["emit_instructions"]
+
+
+class _Emitter:
+    """Turns slots into instructions; DRAM places of tensors and chunks are given."""
+
+    def __init__(
+        self,
+        segment: Segment,
+        plan: Plan,
+        config: Config,
+        places: dict[str, Place],
+        chunk_offsets: dict[tuple[int, int], int],
+        dram_bytes: dict[Region, int],
+    ):
+        self.segment, self.plan, self.config = segment, plan, config
+        self.order = DependencyTracker(config, dram_bytes)
+        self.loads = LoadCommands(segment, places, chunk_offsets, self.order)
+        self.stores = Stores(segment, plan, places, self.order)
+        self.accumulators = Accumulators(segment.machine, self.order.instructions)
+        self.tables = Tables(plan, config, self.order)
+        self.vectors = VectorPosts(plan, config, self.accumulators, self.tables, self.order)
+        #: Tensors whose borders are written.
+        self.bordered: set[str] = set()
+
+    def slot(self, number: int, slot: Slot) -> None:
+        """Issue the tile of a slot, and the STOREs of what it finishes."""
+        stage = self.segment.stages[slot.stage]
+        timestamp = self.segment.timestamps[slot.stage] if slot.last else 0
+        stores = self.stores.needed(number, slot)
+        post_mark = 0 if stores else timestamp
+        issue: dict[type[Stage], Callable[[int, Any, Any, int], None]] = {
+            ArrayStage: self._array,
+            VectorStage: self.vectors.append,
+        }
+        issue[type(stage)](number, stage, slot.tile, post_mark)
+        if stores:
+            self.stores.append(number, slot, timestamp)
+
+    def _input(self, number: int, stage: ArrayStage, tile: ArrayTile) -> dict[str, int]:
+        """Return the fields of EXEC that say where the input lies, relative to its rows there."""
+        name = stage.inputs[0]
+        layout = stage.input_layout
+        row_bytes, left = layout.row_bytes, 0
+        if name in self.plan.tensor_buffers:
+            part = input_box(stage, tile, self.config)
+            low, rows = part.low, part.high - part.low
+            address = self.plan.tensor_buffers[name].address
+            address += (tile.image * layout.rows + low) * row_bytes
+            address += tile.first_block * layout.plane_bytes
+        else:
+            buffer, input_range = self.plan.input_ranges[number, name]
+            address = buffer.address
+            row, left = divmod(input_range.start, row_bytes)
+            low = row - tile.image * layout.rows
+            if input_range.pitch:
+                rows, row_bytes = input_range.rows, input_range.width
+            else:
+                rows = input_range.width // row_bytes
+        fields = exec_fields(stage, tile, self.config)
+        return {
+            **fields,
+            "input_addr": address,
+            "input_pitch": row_bytes if rows > 1 else 0,
+            "input_rows": rows,
+            "input_row_bytes": row_bytes,
+            "first_row": fields["first_row"] - low,
+            "first_byte": fields["first_byte"] - left,
+        }
+
+    def _array(self, number: int, stage: ArrayStage, tile: ArrayTile, timestamp: int) -> None:
+        entry = self.accumulators.of(stage, tile)
+        weights, params = self._chunk_addresses(number, stage, tile)
+        fields = {
+            "mode": MAC_MODES.index(stage.mode),
+            "accumulate": int(tile.first_step > 0),
+            "oc_blocks": tile.end_block - tile.first_block,
+            "weight_addr": weights,
+            "acc_addr": entry,
+            **self._input(number, stage, tile),
+        }
+        for execute in self._executes(stage, tile, fields):
+            self.order.append(Opcode.EXEC, **execute)
+        if tile.end_step < stage.loop_nest.steps:
+            return
+        looks_up = self.tables.looked_up(number, stage)
+        self._add_second_input(number, stage, tile, entry)
+        source = {"acc_addr": entry, "param_addr": params, **looks_up}
+        self._write(number, stage, tile, source, timestamp)
+
+    def _write(
+        self, number: int, stage: ArrayStage, tile: ArrayTile, source: Fields, timestamp: int
+    ) -> None:
+        """Issue the POSTs of a tile; `source` are their fields that say what they read.
+
+        Its results go to their tensor, whose borders are written before the first of them, or lie
+        by themselves until they are stored.
+        """
+        layout = stage.output_layout
+        borders: Iterable[Fields] = ()
+        copies: Iterable[Fields] = ()
+        if number in self.plan.stagings:
+            address, writes = self.plan.stagings[number].address, apart(layout, tile)
+        else:
+            address, writes = self.plan.tensor_buffers[stage.output].address, layout.writes(tile)
+            if stage.output not in self.bordered:
+                borders = layout.borders()
+                self.bordered.add(stage.output)
+            copies = layout.copies(tile)
+        posts = [
+            *(_moved(fields, address) for fields in borders),
+            *(self._post(stage, tile, source, each, address) for each in writes),
+            *(_moved(fields, address) for fields in copies),
+        ]
+        for post in posts:
+            mark = timestamp if post is posts[-1] else 0
+            self.order.append(Opcode.POST, timestamp=mark, **post)
+
+    def _post(
+        self, stage: ArrayStage, tile: ArrayTile, source: Fields, write: Write, address: int
+    ) -> Fields:
+        """Return the fields of the POST that makes what is written at an address."""
+        whole, rest = divmod(write.size // stage.element_bytes - 1, self.config.columns)
+        limbs = stage.output_layout.limbs
+        return {
+            "source": Source.ACC,
+            "destination": Destination.SPAD,
+            "pairs": stage.accumulators_per_block - 1,
+            "width": tile.end_x - tile.first_x,
+            "height": tile.height,
+            "oc_blocks": whole + 1,
+            "tail": rest + 1,
+            "x_step": write.x_step,
+            **source,
+            "acc_addr": source["acc_addr"] + write.block * tile.positions,
+            "param_addr": source["param_addr"] + write.block * stage.params.shape[1],
+            "dest_addr": address + write.first_byte,
+            "dest_pitch": write.row_step,
+            **tile.post,
+            **(limb_fields(write.limb) if limbs > 1 else {}),
+        }
+
+    def _add_second_input(
+        self, number: int, stage: ArrayStage, tile: ArrayTile, entry: int
+    ) -> None:
+        """Issue the POST that adds the second input to the sums of a tile, if there is one."""
+        name, size = stage.addend, stage.grid.bytes_in(tile)
+        if name is None or stage.addend_post is None:
+            return
+        blocks = tile.end_block - tile.first_block
+        if name in self.plan.tensor_buffers:
+            ((first, x_step, *_),) = stage.output_layout.writes(tile)
+            address = self.plan.tensor_buffers[name].address + first
+        else:
+            address, x_step = self.plan.input_ranges[number, name][0].address, size
+        width = tile.end_x - tile.first_x
+        self.order.append(
+            Opcode.POST,
+            width=width,
+            height=tile.height,
+            oc_blocks=blocks,
+            tail=size // stage.element_bytes - (blocks - 1) * self.config.columns,
+            x_step=x_step,
+            acc_addr=entry,
+            source_addr=address,
+            source_pitch=x_step * (stage.grid.width if name in self.plan.tensor_buffers else width),
+            **stage.addend_post,
+        )
+
+    def _executes(
+        self, stage: ArrayStage, tile: ArrayTile, fields: dict[str, int]
+    ) -> Iterator[dict[str, int]]:
+        """Yield the fields of the EXECs of a tile: of one, or of one for each plane it reads."""
+        apart = stage.input_layout.plane_bytes
+        if not apart:
+            yield fields
+            return
+        for plane in range(tile.end_block - tile.first_block):
+            yield {
+                **fields,
+                "oc_blocks": 1,
+                "weight_addr": fields["weight_addr"] + plane * stage.weight_tile_bytes,
+                "acc_addr": fields["acc_addr"] + plane * tile.positions,
+                "input_addr": fields["input_addr"] + plane * apart,
+            }
+
+    def _chunk_addresses(self, number: int, stage: ArrayStage, tile: ArrayTile) -> tuple[int, int]:
+        """Return where a tile's first weights and first parameters lie; 0 for no parameters."""
+        index = self.plan.slots[number].stage
+        chunk = self.plan.tilings[index].chunks[tile.chunk]
+        base = self.plan.weights[number].address
+        tile_bytes, param_bytes = stage.weight_tile_bytes, stage.params.shape[1]
+        offset = tile.first_block - chunk.first_block
+        size = (chunk.end_step - chunk.first_step) * tile_bytes
+        weights = base + offset * size + (tile.first_step - chunk.first_step) * tile_bytes
+        if stage.loop_nest.weights_fixed:
+            weights, params = base, base + tile_bytes + offset * param_bytes
+        elif index in self.plan.params:
+            params = self.plan.params[index].address + tile.first_block * param_bytes
+        else:
+            blocks = chunk.end_block - chunk.first_block
+            params = base + blocks * size + offset * param_bytes
+        # Without parameters the address means nothing, and might be the end of the scratchpad.
+        return weights, params if param_bytes else 0
+
+
+def _moved(post: Fields, address: int) -> Fields:
+    """Return the fields of a POST whose addresses count from `address` on."""
+    addresses = ("source_addr", "dest_addr")
+    return {**post, **{name: address + post.get(name, 0) for name in addresses}}
+
+
+def emit_instructions(
+    segment: Segment,
+    plan: Plan,
+    places: dict[str, Place],
+    chunk_offsets: dict[tuple[int, int], int],
+    dram_bytes: dict[Region, int],
+) -> list[Instruction]:
+    """Return the instructions of a segment, END last.
+
+    Parameters
+    ----------
+    places:
+        External memory of sources and of tensors that the plan keeps there.
+    chunk_offsets:
+        Offset in the program image of each (stage, chunk) of weights and parameters.
+    dram_bytes:
+        Sizes of the windows that STORE may write.
+    """
+    emitter = _Emitter(segment, plan, segment.config, places, chunk_offsets, dram_bytes)
+    loads = iter(plan.loads)
+    load = next(loads, None)
+    for number, slot in enumerate(plan.slots):
+        while load is not None and load.slot <= number:
+            emitter.loads.append(load)
+            load = next(loads, None)
+        emitter.slot(number, slot)
+    emitter.order.end()
+    return emitter.order.instructions

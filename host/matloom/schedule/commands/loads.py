@@ -1,0 +1,56 @@
+"""LOADs of what a plan brings on chip: tensors, weights, parameters and tables."""
+
+from matloom.arch.isa import Opcode, Region
+from matloom.schedule.commands.dependencies import DependencyTracker
+from matloom.schedule.plan import Load
+from matloom.schedule.segment import Place, Segment
+from matloom.select.layout.base import Transfer
+from matloom.select.layout.dense import DenseInput
+
+__all__ = ["LoadCommands"]
+
+
+#: What only copies, whatever its rows.
+_DENSE = DenseInput(rows=1, row_bytes=1)
+
+
+class LoadCommands:
+    """Appends LOADs; DRAM places of tensors and chunks are given."""
+
+    def __init__(
+        self,
+        segment: Segment,
+        places: dict[str, Place],
+        chunk_offsets: dict[tuple[int, int], int],
+        order: DependencyTracker,
+    ):
+        self._places, self._chunk_offsets, self._order = places, chunk_offsets, order
+        #: Tensors that LOADs make of others.
+        self._layouts = {
+            stage.inputs[0]: stage.input_layout
+            for stage in segment.stages
+            if stage.input_layout.source is not None
+        }
+
+    def append(self, load: Load) -> None:
+        """Issue the LOADs of a transfer."""
+        kind, of, start = load.what
+        if kind == "chunk":
+            place = Place(region=Region.PROGRAM, offset=self._chunk_offsets[int(of), start])
+            start = load.offset
+        else:
+            place = self._places[str(of)]
+        transfer = Transfer(
+            start=start,
+            size=load.size,
+            runs=load.rows,
+            step=load.row_step,
+            address=load.buffer.address + load.offset,
+            pitch=load.row_step if load.apart else load.size,
+        )
+        for fields in self._layouts.get(str(of), _DENSE).loads(transfer):
+            where = {
+                "region": place.region,
+                "dram_offset": place.offset + fields.get("dram_offset", 0),
+            }
+            self._order.append(Opcode.LOAD, **{**fields, **where})

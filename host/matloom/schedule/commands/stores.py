@@ -1,0 +1,144 @@
+"""STOREs of what tiles finish: results from their homes, and tiles of tensors that have none."""
+
+from matloom.arch.isa import Opcode
+from matloom.schedule.commands.dependencies import DependencyTracker
+from matloom.schedule.plan import Plan
+from matloom.schedule.segment import Place, Segment
+from matloom.schedule.tiling.sequence import Slot
+from matloom.schedule.tiling.tile_reads import Staged
+from matloom.select.layout.dense import LONGEST_ROW
+
+__all__ = ["Stores"]
+
+
+class Stores:
+    """Appends the STOREs after the tiles of a plan; `places` are of tensors in external memory."""
+
+    def __init__(
+        self, segment: Segment, plan: Plan, places: dict[str, Place], order: DependencyTracker
+    ):
+        self.segment, self.plan, self.places, self.order = segment, plan, places, order
+        #: Of each result, the leading bytes that are stored.
+        self.stored = {name: segment.views.get(name, (0, 0))[0] for name in segment.results}
+        #: Of the last rows of each stage, the leading output blocks that are stored.
+        self.stored_blocks = dict.fromkeys(range(len(segment.stages)), 0)
+
+    def needed(self, number: int, slot: Slot) -> bool:
+        """Return whether a slot finishes something that is to be stored."""
+        stage = self.segment.stages[slot.stage]
+        if number in self.plan.stagings or self._apart(slot):
+            return True
+        if stage.output not in self.segment.results:
+            return False
+        return self._finished(slot) > self.stored[stage.output]
+
+    def _finished(self, slot: Slot) -> int:
+        """Return the end of the bytes that are complete and to be stored."""
+        end = self.plan.tilings[slot.stage].finished[slot.number]
+        view = self.segment.views.get(self.segment.stages[slot.stage].output)
+        return end if view is None else min(end, view[1])
+
+    def _apart(self, slot: Slot) -> bool:
+        """Return whether a slot completes output blocks of the last rows, which are stored now.
+
+        So little is left to store after the last one. The output is a result at home on chip.
+        """
+        name = self.segment.stages[slot.stage].output
+        at_home = name in self.segment.results and name in self.plan.tensor_buffers
+        whole = name not in self.segment.views
+        return at_home and whole and self.plan.tilings[slot.stage].ends_in_blocks(slot.number)
+
+    def append(self, number: int, slot: Slot, timestamp: int) -> None:
+        """Issue the STOREs of a slot that needs them; the last one has the timestamp."""
+        staging = self.plan.stagings.get(number)
+        if staging is not None:
+            self._staged(slot, staging.address, timestamp)
+        elif self._apart(slot):
+            self._blocks(slot, timestamp)
+        else:
+            self._home(slot, timestamp)
+
+    def _place(self, name: str) -> Place:
+        return self.segment.results.get(name) or self.places[name]
+
+    def _home(self, slot: Slot, timestamp: int) -> None:
+        """Store what is complete and not stored yet, limb by limb."""
+        stage, end = self.segment.stages[slot.stage], self._finished(slot)
+        start = self.stored[stage.output]
+        self.stored[stage.output] = end
+        limbs, apart = stage.output_layout.limbs, stage.output_layout.size
+        for limb in range(limbs):
+            first = start + limb * apart
+            address = self.plan.tensor_buffers[stage.output].address + first
+            last = timestamp if limb + 1 == limbs else 0
+            self._linear(stage.output, first, end + limb * apart, address, last)
+
+    def _blocks(self, slot: Slot, timestamp: int) -> None:
+        """Store the positions of a tile, of each the output blocks that are not stored yet."""
+        name, first = self.segment.stages[slot.stage].output, self.stored_blocks[slot.stage]
+        part, self.stored_blocks[slot.stage] = self.plan.tilings[slot.stage].blocks_from(
+            slot.number, first
+        )
+        place, step = self._place(name), part.pitch if part.rows > 1 else 0
+        self.order.append(
+            Opcode.STORE,
+            timestamp=timestamp,
+            region=place.region,
+            dram_offset=place.offset + part.start,
+            spad_addr=self.plan.tensor_buffers[name].address + part.start,
+            row_bytes=part.width,
+            rows=part.rows,
+            planes=1,
+            dram_row_step=step,
+            spad_row_step=step,
+        )
+
+    def _linear(self, name: str, start: int, end: int, address: int, timestamp: int) -> None:
+        """Store bytes of a tensor that lie one after the other from an address on."""
+        place = self._place(name)
+        for done in range(start, end, LONGEST_ROW):
+            size = min(LONGEST_ROW, end - done)
+            self.order.append(
+                Opcode.STORE,
+                timestamp=timestamp if done + size == end else 0,
+                region=place.region,
+                dram_offset=place.offset + done,
+                spad_addr=address + done - start,
+                row_bytes=size,
+                rows=1,
+                planes=1,
+            )
+
+    def _staged(self, slot: Slot, address: int, timestamp: int) -> None:
+        """Store a tile that lies by itself at an address."""
+        name = self.segment.stages[slot.stage].output
+        parts = self.plan.tilings[slot.stage].staged(slot.number)
+        for part in parts:
+            mark = timestamp if part is parts[-1] else 0
+            self._part(name, part, address + part.offset, mark)
+
+    def _part(self, name: str, part: Staged, address: int, timestamp: int) -> None:
+        """Store what lies by itself at an address to its home."""
+        (start, step, row_step, size, *_), width, height = part.home, part.width, part.height
+        joined = size == step
+        if joined and width * size == row_step:
+            self._linear(name, start, start + height * row_step, address, timestamp)
+            return
+        rows, row_bytes = width, size
+        if joined:
+            rows, row_bytes, step = 1, width * size, 0
+        place = self._place(name)
+        self.order.append(
+            Opcode.STORE,
+            timestamp=timestamp,
+            region=place.region,
+            dram_offset=place.offset + start,
+            spad_addr=address,
+            row_bytes=row_bytes,
+            rows=rows,
+            planes=height,
+            dram_row_step=step,
+            dram_plane_step=row_step if height > 1 else 0,
+            spad_row_step=size if rows > 1 else 0,
+            spad_plane_step=width * size if height > 1 else 0,
+        )

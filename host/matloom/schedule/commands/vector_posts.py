@@ -1,0 +1,97 @@
+"""POSTs of element-wise tiles."""
+
+from matloom.arch.config import Config
+from matloom.arch.isa import Destination, Opcode, post_element_bytes
+from matloom.schedule.commands.accumulators import Accumulators
+from matloom.schedule.commands.dependencies import DependencyTracker
+from matloom.schedule.commands.tables import Tables
+from matloom.schedule.plan import Plan
+from matloom.schedule.tiling.tiles import VectorTile
+from matloom.select.stage import VectorStage
+
+__all__ = ["VectorPosts"]
+
+
+class VectorPosts:
+    """Appends them; sums between them are in the half of the accumulators of the tile before."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        config: Config,
+        accumulators: Accumulators,
+        tables: Tables,
+        order: DependencyTracker,
+    ):
+        self._plan, self._config, self._order = plan, config, order
+        self._accumulators, self._tables = accumulators, tables
+
+    def append(self, number: int, stage: VectorStage, tile: VectorTile, timestamp: int) -> None:
+        """Issue the POSTs of whole vectors, as positions of one block, then of what is left.
+
+        Where inputs repeat, each repetition is a row.
+        """
+        size, period = stage.element_bytes, stage.period
+        vector = self._config.columns * size
+        if period and (tile.end - tile.start) % period == 0:
+            blocks = -(-period // vector)
+            rows = {
+                "width": 1,
+                "height": (tile.end - tile.start) // period,
+                "oc_blocks": blocks,
+                "tail": (period - (blocks - 1) * vector) // size,
+            }
+            self._vectors(number, stage, tile, tile.start, rows, timestamp)
+            return
+        whole = (tile.end - tile.start) // vector
+        middle = tile.start + whole * vector
+        line = {"height": 1, "oc_blocks": 1}
+        if whole:
+            last = timestamp if middle == tile.end else 0
+            vectors = {**line, "width": whole, "tail": self._config.columns}
+            self._vectors(number, stage, tile, tile.start, vectors, last)
+        if middle < tile.end:
+            rest = {**line, "width": 1, "tail": (tile.end - middle) // size}
+            self._vectors(number, stage, tile, middle, rest, timestamp)
+
+    def _vectors(
+        self,
+        number: int,
+        stage: VectorStage,
+        tile: VectorTile,
+        start: int,
+        shape: dict[str, int],
+        timestamp: int,
+    ) -> None:
+        entry = self._accumulators.half * (self._config.acc_entries // 2)
+        if number in self._plan.stagings:
+            dest = self._plan.stagings[number].address + start - tile.start
+        else:
+            dest = self._plan.tensor_buffers[stage.output].address + start
+        pitch, ratio = stage.period if shape["height"] > 1 else 0, stage.input_ratio
+        looks_up = self._tables.looked_up(number, stage)
+        for index, (source, post) in enumerate(stage.posts):
+            step = self._config.columns * post_element_bytes(post)
+            places = {"x_step": step if shape["width"] > 1 else 0}
+            if post["destination"] == Destination.SPAD:
+                places |= {"dest_addr": dest, "dest_pitch": pitch, **looks_up}
+            if source is not None:
+                once = source in stage.repeated
+                first = start % stage.period if once else start
+                places["source_addr"] = self._source(number, stage.inputs[source], first * ratio)
+                places["source_pitch"] = 0 if once else pitch * ratio
+            self._order.append(
+                Opcode.POST,
+                timestamp=timestamp if index + 1 == len(stage.posts) else 0,
+                acc_addr=entry,
+                **shape,
+                **places,
+                **post,
+            )
+
+    def _source(self, number: int, name: str, first_byte: int) -> int:
+        """Return the scratchpad address of a byte of a tensor."""
+        if name in self._plan.tensor_buffers:
+            return self._plan.tensor_buffers[name].address + first_byte
+        buffer, input_range = self._plan.input_ranges[number, name]
+        return buffer.address + first_byte - input_range.start

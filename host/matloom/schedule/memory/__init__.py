@@ -1,0 +1,1 @@
+"""Space on chip and in external memory: which buffers exist, when, and where."""

@@ -1,0 +1,284 @@
+"""Homes in the scratchpad for buffers that live over intervals of time."""
+
+import itertools
+import random
+from bisect import bisect_left
+
+from matloom.arch.config import Config
+from matloom.schedule import tuning
+from matloom.schedule.memory.live_ranges import LiveRanges, Placed, Window
+
+__all__ = ["Allocator"]
+
+#: Slots among which the first is tried first.
+_SHORT = 32
+
+#: Buffers among which those of an interval are found one by one, rather than by their intervals.
+_FEW = 400
+
+
+def _cut(
+    gaps: list[tuple[int, int]], placed: Placed, size: int, align: int
+) -> list[tuple[int, int]]:
+    """Return what is left of gaps, of which each has room, next to a buffer that lies in some."""
+    start, end = placed.start, placed.end
+    # Gaps are in order, and few of many are touched.
+    first = bisect_left(gaps, (start,))
+    if first and gaps[first - 1][1] > start:
+        first -= 1
+    last = bisect_left(gaps, (end,), first)
+    if first == last:
+        return gaps
+    left = gaps[:first]
+    for low, high in gaps[first:last]:
+        if low + -low % align + size <= start:
+            left.append((low, start))
+        if end + -end % align + size <= high:
+            left.append((end, high))
+    return left + gaps[last:]
+
+
+class Allocator:
+    """An address range in which buffers are placed for inclusive intervals of slots.
+
+    With `spread`, buffers that are read at the same time prefer different banks, because a bank
+    serves one read and one write a cycle; without, they are packed closely. `seed` draws addresses
+    at random among those that are free.
+    """
+
+    def __init__(
+        self, capacity: int, config: Config, *, avoid_conflicts: bool, seed: int | None = None
+    ):
+        self.capacity = capacity
+        self._bank_bytes = config.bank_bytes
+        self._align = config.bus_bytes
+        self.avoid_conflicts = avoid_conflicts
+        self._random = None if seed is None else random.Random(seed)
+        self._live = LiveRanges()
+        self._window: Window | None = None
+        self.peak = 0
+
+    @property
+    def at_random(self) -> bool:
+        """Whether addresses are drawn."""
+        return self._random is not None
+
+    def alive(self, first: int, last: int) -> list[Placed]:
+        """Return what lives at one of the slots, in order of address."""
+        window = self._window
+        if window is not None and window.first <= first and last <= window.last:
+            return window.alive(first, last)
+        return sorted(self._live.overlapping(first, last))
+
+    def look_at(self, first: int, last: int) -> list[Placed]:
+        """Return as `alive`; what is placed within these slots next is found a place sooner."""
+        placed = self.alive(first, last)
+        self._window = Window(first, last, list(placed)) if len(placed) <= _FEW else None
+        return placed
+
+    def look_away(self) -> None:
+        """Forget what `look_at` looked at: nothing is asked for before it does again."""
+        self._window = None
+
+    def _banks(self, start: int, end: int) -> range:
+        return range(start // self._bank_bytes, (end - 1) // self._bank_bytes + 1)
+
+    def _gaps(self, size: int, alive: list[Placed], align: int) -> list[tuple[int, int]]:
+        """Return the gaps, in order, that have room for some bytes from an aligned address on."""
+        gaps, position = [], 0
+        for placed in alive:
+            start, end = placed.start, placed.end
+            if start > position and position + -position % align + size <= start:
+                gaps.append((position, start))
+            if end > position:
+                position = end
+        if position + -position % align + size <= self.capacity:
+            gaps.append((position, self.capacity))
+        return gaps
+
+    def _fits(self, size: int, alive: list[Placed], align: int) -> bool:
+        """Return whether there is an aligned address between buffers in order of address."""
+        position = 0
+        for placed in alive:
+            gap = placed.start - position
+            if gap >= size > 0 and position + -position % align + size <= placed.start:
+                return True
+            if placed.end > position:
+                position = placed.end
+        return position + -position % align + size <= self.capacity
+
+    def _candidates(self, size: int, gaps: list[tuple[int, int]], align: int) -> list[int]:
+        """Return addresses in gaps with room, in order: at their ends, and at those of banks."""
+        found: list[int] = []
+        for low, high in gaps:
+            low += -low % align
+            top = (high - size) // align * align
+            if self.avoid_conflicts and low // self._bank_bytes != (high - 1) // self._bank_bytes:
+                found += self._at_banks(size, low, top, high, align)
+            elif low == top:
+                found.append(low)
+            else:
+                found += (low, top)
+        return found
+
+    def _at_banks(self, size: int, low: int, top: int, high: int, align: int) -> list[int]:
+        """Return the candidates of a gap that lies in several banks, from `low` to `top`."""
+        candidates = {low, top}
+        for bank in self._banks(low, high):
+            first, last = bank * self._bank_bytes, (bank + 1) * self._bank_bytes - size
+            if low <= first <= top:
+                candidates.add(first)
+            if low <= last <= top:
+                candidates.add(last // align * align)
+        return sorted(candidates)
+
+    def place(
+        self,
+        size: int,
+        first: int,
+        last: int,
+        *,
+        high: bool,
+        reads: tuple[int, int] | None = None,
+        boundary: int = 1,
+    ) -> int | None:
+        """Reserve `size` bytes for slots first..last; return the address, None where full.
+
+        `high`, of weights, prefers high addresses, else low ones. `reads` are the first and the
+        last slot at which the buffer is read; None means that it is while it lives. The address is
+        a multiple of `boundary`, a power of two.
+        """
+        slots, reads = range(first, first + 1), reads or (first, last)
+        found = self.taken(size, slots, last, high=high, reads=reads, boundary=boundary)
+        return None if found is None else found.start
+
+    def place_early(
+        self,
+        size: int,
+        firsts: range,
+        last: int,
+        *,
+        high: bool,
+        reads: tuple[int, int],
+        rest: int = 0,
+        boundary: int = 1,
+    ) -> tuple[int, int] | None:
+        """Return address and slot of what `taken` takes; None where there is room from none on."""
+        found = self.taken(size, firsts, last, high=high, reads=reads, rest=rest, boundary=boundary)
+        return None if found is None else (found.start, max(found.first, firsts.start))
+
+    def taken(
+        self,
+        size: int,
+        firsts: range,
+        last: int,
+        *,
+        high: bool,
+        reads: tuple[int, int],
+        rest: int = 0,
+        boundary: int = 1,
+    ) -> Placed | None:
+        """Place a buffer from the first slot on, of `firsts`, from which there is room.
+
+        With `rest` rather where it was free for so many slots before the first of them, which it
+        takes as well. None where there is room from none on.
+        """
+        first, align = firsts.start, max(self._align, boundary)
+        quiet = max(0, first - rest)
+        free, around = self._earliest(size, range(quiet, firsts.stop), last, align)
+        if free is None:
+            return None
+        begin = quiet if free <= quiet else max(first, free)
+        alive = [placed for placed in around if placed.last >= begin]
+        gaps = self._gaps(size, alive, align)
+        start = self._chosen(size, gaps, alive, align, high=high, reads=reads)
+        placed = Placed(start, start + size, begin, last, reads, high)
+        self.take(placed)
+        return placed
+
+    def _earliest(
+        self, size: int, slots: range, last: int, align: int
+    ) -> tuple[int | None, list[Placed]]:
+        """Return the first of some slots from which on there is room, None for none.
+
+        With it, in order of address, all that lives from it on, and more. What is in the way can
+        only grow towards earlier slots. So the search goes back from the last one, from end to end
+        of what lived before: its cost depends on the answer, not on how many slots there are.
+        """
+        first, use = slots.start, slots.stop - 1
+        if len(slots) <= _SHORT:
+            alive = self.alive(first, last)
+            if self._fits(size, alive, align):
+                return first, alive
+        alive, free = self.alive(use, last), first
+        gaps = self._gaps(size, alive, align)
+        if not gaps:
+            return None, alive
+        for placed in self._live.ended(first, use):
+            gaps = _cut(gaps, placed, size, align)
+            if not gaps:
+                free = placed.last + 1
+                break
+            alive.append(placed)
+        alive.sort()
+        return free, alive
+
+    def _chosen(
+        self,
+        size: int,
+        gaps: list[tuple[int, int]],
+        alive: list[Placed],
+        align: int,
+        *,
+        high: bool,
+        reads: tuple[int, int],
+    ) -> int:
+        """Return an address in one of the gaps, each of which has room."""
+        if self._random is not None:
+            return self._random.choice(self._candidates(size, gaps, align))
+        if self.avoid_conflicts:
+            candidates = self._candidates(size, gaps, align)
+            return self._quietest(size, candidates, alive, high=high, reads=reads)
+        if high:
+            return (gaps[-1][1] - size) // align * align
+        return gaps[0][0] + -gaps[0][0] % align
+
+    def _quietest(
+        self,
+        size: int,
+        candidates: list[int],
+        alive: list[Placed],
+        *,
+        high: bool,
+        reads: tuple[int, int],
+    ) -> int:
+        """Return the address whose banks others read least at the same time."""
+        busy = [0] * (self.capacity // self._bank_bytes + 2)
+        for other in alive:
+            # A tile is post-processed during the next.
+            if other.reads[0] <= reads[1] + 1 and reads[0] <= other.reads[1] + 1:
+                conflict = 1 if high and other.high else tuning.INPUT_CONFLICT
+                for bank in self._banks(other.start, other.end):
+                    busy[bank] += conflict
+        below = [0, *itertools.accumulate(busy)]
+
+        def cost(at: int) -> tuple[int, int, int]:
+            first, end = at // self._bank_bytes, (at + size - 1) // self._bank_bytes + 1
+            return below[end] - below[first], end - first, -at if high else at
+
+        return min(candidates, key=cost)
+
+    def reserve(
+        self, start: int, size: int, first: int, last: int, *, high: bool, reads: tuple[int, int]
+    ) -> None:
+        """Take `size` bytes from `start` on for slots first..last; they must be free."""
+        self.take(Placed(start, start + size, first, last, reads, high))
+
+    def take(self, placed: Placed) -> None:
+        """Take bytes that are free."""
+        self._live.add(placed)
+        if self._window is not None:
+            self._window.add(placed)
+            if len(self._window.placed) > _FEW:
+                self._window = None
+        self.peak = max(self.peak, placed.end)

@@ -1,0 +1,262 @@
+"""Finds which buffers the tiles of a segment need, and when, and which LOADs bring their bytes."""
+
+from bisect import bisect_left
+
+from matloom.arch.config import Config
+from matloom.schedule.params import Weights
+from matloom.schedule.plan import PARAMS, TABLE, Buffer, Load, Plan, ScheduleParams
+from matloom.schedule.segment import Segment
+from matloom.schedule.tiling.sequence import Sequence, Slot
+from matloom.schedule.tiling.tile_reads import InputRange, Panel
+
+__all__ = ["Builder", "tensor_buffers_of"]
+
+
+def tensor_buffers_of(
+    segment: Segment, policy: ScheduleParams, order: Sequence, config: Config
+) -> dict[str, Buffer]:
+    """Return a buffer for each tensor on chip.
+
+    Where memory is short, element-wise results share their input's. Otherwise not: the last tile
+    would read the bank that the next stage reads at the same time.
+    """
+    first: dict[str, int] = {}
+    first_read: dict[str, int] = {}
+    last_read: dict[str, int] = {}
+    last: dict[str, int] = {}
+    spans = order.spans
+    array = [
+        number
+        for number, slot in enumerate(order.slots)
+        if not segment.stages[slot.stage].elementwise
+    ]
+    for stage, (begin, end) in zip(segment.stages, spans, strict=True):
+        until = _reads_end(len(order.slots), array, end)
+        for name in stage.inputs:
+            first_read[name] = min(first_read.get(name, begin), begin)
+            last_read[name] = max(last_read.get(name, 0), until)
+        for name in (*stage.inputs, stage.output):
+            first[name] = min(first.get(name, begin), begin)
+            last[name] = max(last.get(name, end), end)
+    tensor_buffers: dict[str, Buffer] = {}
+    sharing = _Sharing(segment, spans)
+    for index, stage in enumerate(segment.stages):
+        for name in (*stage.inputs, stage.output):
+            if name not in tensor_buffers and name not in policy.spilled:
+                tensor_buffers[name] = Buffer(
+                    segment.sizes[name],
+                    first[name],
+                    last[name],
+                    index,
+                    first_read=first_read.get(name, last[name]),
+                    last_read=last_read.get(name, last[name]),
+                    boundary=config.weight_boundary if name in segment.on_chip else 1,
+                )
+        if stage.elementwise and stage.output in tensor_buffers and policy.in_place:
+            sharing.reuse(tensor_buffers, index)
+    return tensor_buffers
+
+
+def _reads_end(slots: int, array: list[int], number: int) -> int:
+    """Return the slot that ends the reads of one of `slots`: element-wise tiles after others queue.
+
+    `array` are the slots of the others.
+    """
+    place = bisect_left(array, number)
+    following = array[place] if place < len(array) else slots
+    return number if not place or following == number else following - 1
+
+
+class _Sharing:
+    """Which tensors share a buffer, as element-wise results take the place of inputs."""
+
+    def __init__(self, segment: Segment, spans: list[tuple[int, int]]) -> None:
+        self._segment, self._spans = segment, spans
+        self._readers: dict[str, list[int]] = {}
+        for number, stage in enumerate(segment.stages):
+            for name in stage.inputs:
+                self._readers.setdefault(name, []).append(number)
+        #: The tensors in the buffer of each that shares one.
+        self._together: dict[str, list[str]] = {}
+
+    def reuse(self, tensor_buffers: dict[str, Buffer], index: int) -> None:
+        """Let an element-wise stage write over an input that nobody reads afterwards."""
+        stage = self._segment.stages[index]
+        begin, _end = self._spans[index]
+        for name in stage.inputs:
+            whole = self._segment.sizes[name] == stage.input_layout.row_bytes
+            if name not in tensor_buffers or not whole or name in self._segment.results:
+                continue
+            together = self._together.setdefault(name, [name])
+            if self._last_read(together, index) < begin and stage.inputs.count(name) == 1:
+                tensor_buffer, result = tensor_buffers[name], tensor_buffers[stage.output]
+                tensor_buffer.last = max(tensor_buffer.last, result.last)
+                tensor_buffer.last_read = max(tensor_buffer.reads[1], result.reads[1])
+                tensor_buffers[stage.output] = tensor_buffer
+                together.append(stage.output)
+                self._together[stage.output] = together
+                return
+
+    def _last_read(self, names: list[str], index: int) -> int:
+        """Return the last slot of the stages other than one that read some tensors."""
+        return max(
+            (
+                self._spans[number][1]
+                for name in names
+                for number in self._readers.get(name, ())
+                if number != index
+            ),
+            default=-1,
+        )
+
+
+class Builder:
+    """Collects the buffers and LOADs of a plan, slot by slot."""
+
+    def __init__(self, segment: Segment, plan: Plan, config: Config):
+        self.segment, self.plan, self.config = segment, plan, config
+        self.transient: list[tuple[str, Buffer]] = []
+        self._chunk: dict[tuple[int, int], Buffer] = {}
+        self._latest: dict[int, int] = {}
+        self._input_range: dict[str, tuple[int, InputRange, Buffer]] = {}
+        self._loaded = dict.fromkeys(segment.sources, 0)
+        self._prologue_loaded: dict[tuple[str, int], int] = {}
+        self._arrived: dict[tuple[int, int], int] = {}
+
+    def add(self, number: int, slot: Slot) -> None:
+        """Note what a slot needs."""
+        stage, cut = self.segment.stages[slot.stage], self.plan.tilings[slot.stage]
+        self._add_weights(number, slot)
+        complete = cut.completes[slot.number]
+        if stage.table is not None and complete:
+            size_bytes = stage.table.nbytes
+            self.plan.tables[slot.stage] = self._constants(number, slot.stage, TABLE, size_bytes)
+        for name, input_range in cut.reads(slot.number):
+            panel = cut.panels[slot.number] if name != stage.addend else None
+            if panel is not None and name in self.plan.tensor_buffers:
+                self._add_prologue(number, name, slot, panel)
+            else:
+                self._add_input(number, slot.stage, name, input_range)
+        if complete:
+            self._add_output(number, slot, stage.addend)
+
+    def _add_output(self, number: int, slot: Slot, addend: str | None) -> None:
+        """Note where results lie that leave for external memory tile by tile."""
+        if self.segment.stages[slot.stage].output not in self.plan.policy.spilled:
+            return
+        if addend is not None and (number, addend) in self.plan.input_ranges:
+            # Where what was added to their sums lay, in the same layout.
+            self.plan.stagings[number], _range = self.plan.input_ranges[number, addend]
+            self.plan.stagings[number].last = number + 1
+            return
+        made = self.plan.tilings[slot.stage].made_bytes[slot.number]
+        staging = Buffer(made, number, number + 1, slot.stage)
+        self.plan.stagings[number] = staging
+        self.transient.append(("output tile", staging))
+
+    def _add_weights(self, number: int, slot: Slot) -> None:
+        """Note which weights a tile uses, and its parameters where they are apart."""
+        index, cut = slot.stage, self.plan.tilings[slot.stage]
+        chunk = cut.used_chunks[slot.number]
+        if chunk is None:
+            return
+        limits = self.plan.policy.limits[index]
+        again = limits.weights is Weights.STREAMED and self._latest.get(index) != chunk
+        self._latest[index] = chunk
+        size, part = cut.chunk_bytes[chunk], cut.first_bytes(slot.number)
+        buffer = self._constants(number, index, chunk, size, again=again, part=part)
+        self.plan.weights[number] = buffer
+        if limits.params_apart and cut.completes[slot.number]:
+            self.plan.params[index] = self._constants(number, index, PARAMS, cut.param_bytes)
+
+    def _constants(
+        self,
+        number: int,
+        index: int,
+        chunk: int,
+        size: int,
+        *,
+        again: bool = False,
+        part: int | None = None,
+    ) -> Buffer:
+        """Return the buffer of a chunk, which is loaded the first time, and when asked to.
+
+        Of a `part` of its bytes the others are loaded when they are needed.
+        """
+        key = (index, chunk)
+        policy = self.plan.policy
+        if again or key not in self._chunk:
+            buffer = Buffer(size, number, number, index, high=chunk >= 0, first_read=number)
+            buffer.boundary = self.config.weight_boundary if chunk >= 0 else 1
+            buffer.pinned = policy.resident or policy.pinned_at is not None
+            self._chunk[key] = buffer
+            self.transient.append(("weights", buffer))
+            self._arrived[key] = 0
+            if policy.pinned_at is not None:
+                buffer.address = policy.pinned_at[key]
+        done, wanted = self._arrived[key], size if part is None else part
+        if policy.pinned_at is None and done < wanted:
+            load = Load(self._chunk[key], ("chunk", index, chunk), done, wanted - done, number)
+            self.plan.loads.append(load)
+            self._arrived[key] = wanted
+        self._chunk[key].last = number
+        return self._chunk[key]
+
+    def close(self) -> None:
+        """Keep the buffers of a prologue apart, so that no LOAD in it waits for an EXEC."""
+        slots = [number for number, slot in enumerate(self.plan.slots) if slot.tile.prologue_sums]
+        for buffer in {id(item): item for item in map(self.plan.weights.get, slots)}.values():
+            assert buffer is not None
+            buffer.last = max(buffer.last, slots[-1])
+
+    def _add_prologue(self, number: int, name: str, slot: Slot, panel: Panel) -> None:
+        """Bring the bytes of a tile's rows that its panel adds to those of the panels before."""
+        cut = self.plan.tilings[slot.stage]
+        done = self._prologue_loaded.get((name, panel.first_step), 0)
+        if name not in self._loaded or panel.end_row <= done:
+            return
+        self._prologue_loaded[name, panel.first_step] = panel.end_row
+        part = cut.panel_rows(slot.number, done)
+        load = Load(
+            self.plan.tensor_buffers[name],
+            ("tensor", name, part.start),
+            part.start,
+            part.width,
+            number,
+            rows=part.rows,
+            row_step=part.pitch,
+            apart=True,
+        )
+        self.plan.loads.append(load)
+        if cut.completes[slot.number]:
+            self._loaded[name] = (part.start // part.pitch + part.rows) * part.pitch
+
+    def _add_input(self, number: int, index: int, name: str, input_range: InputRange) -> None:
+        if name in self.plan.tensor_buffers:
+            done = self._loaded.get(name)
+            if done is not None and done < input_range.end:
+                what = ("tensor", name, done)
+                tensor_buffer = self.plan.tensor_buffers[name]
+                self.plan.loads.append(
+                    Load(tensor_buffer, what, done, input_range.end - done, number)
+                )
+                self._loaded[name] = input_range.end
+            return
+        known = self._input_range.get(name)
+        if known is None or known[:2] != (index, input_range):
+            buffer = Buffer(input_range.size, number, number, index)
+            self._input_range[name] = known = (index, input_range, buffer)
+            self.transient.append(("input tile", buffer))
+            what = ("tensor", name, input_range.start)
+            load = Load(
+                buffer,
+                what,
+                0,
+                input_range.width,
+                number,
+                rows=input_range.rows,
+                row_step=input_range.pitch,
+            )
+            self.plan.loads.append(load)
+        known[2].last = number
+        self.plan.input_ranges[number, name] = (known[2], input_range)

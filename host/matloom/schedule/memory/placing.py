@@ -1,0 +1,258 @@
+"""Gives the buffers of tiles addresses, slot by slot; what repeats is placed as it was before."""
+
+import itertools
+from bisect import bisect_right
+from collections.abc import Hashable, Iterable, Iterator, Mapping
+from typing import Any
+
+from matloom.schedule import tuning
+from matloom.schedule.memory.allocator import Allocator
+from matloom.schedule.memory.live_ranges import Placed
+from matloom.schedule.plan import Buffer, Load, OutOfScratchpad, Plan
+from matloom.schedule.segment import Segment
+
+__all__ = ["place_others", "place_pinned", "place_tensors", "reserve"]
+
+#: Slots at least of a group that is placed as one was before: it can be cut into two, three or
+#: four equal turns.
+_GROUP = 12
+
+#: By how many slots more than its own those of a group see others (`Allocator._quietest`).
+_AROUND = 2
+
+
+#: What a buffer wants room for, in slots from the beginning of its group, exactly: size; first slot
+#: from which it may be taken, that by which it must be there, and its last; whether it prefers high
+#: addresses; slots of rest before it; boundary; stage, from that of its group's first buffer; and
+#: whether another buffer of its stage failed before. A plain tuple: there is one for each tile.
+_Wanted = tuple[int, int, int, int, bool, int, int, int, bool]
+
+
+#: A buffer without an address: what it is for, and the LOAD that brings its bytes.
+_Item = tuple[str, Buffer, Load | None]
+
+#: Where the buffers of a group were placed, in its own slots; None for none.
+_Found = list[Placed | None]
+
+
+def place_tensors(plan: Plan, space: Allocator) -> list[OutOfScratchpad]:
+    """Give tensors addresses, the largest first; return the first that there is no room for."""
+    distinct = {id(tensor_buffer): tensor_buffer for tensor_buffer in plan.tensor_buffers.values()}
+    for buffer in sorted(distinct.values(), key=lambda item: (-item.size, item.first)):
+        address = space.place(
+            buffer.size,
+            buffer.first,
+            buffer.last,
+            high=False,
+            reads=buffer.reads,
+            boundary=buffer.boundary,
+        )
+        if address is None:
+            return [OutOfScratchpad.of(buffer, buffer.first, "tensor")]
+        buffer.address = address
+    return []
+
+
+def place_pinned(
+    plan: Plan, transient: Iterable[tuple[str, Buffer]], space: Allocator
+) -> OutOfScratchpad | None:
+    """Give weights that stay an address of their own, or leave them where they are already."""
+    last = len(plan.slots) - 1
+    for _kind, buffer in transient:
+        if buffer.pinned and plan.policy.pinned_at is None:
+            address = space.place(
+                buffer.size, 0, last, high=True, reads=buffer.reads, boundary=buffer.boundary
+            )
+            if address is None:
+                return OutOfScratchpad.of(buffer, buffer.first, "weights")
+            buffer.address = address
+    return None
+
+
+def reserve(plan: Plan, transient: Iterable[tuple[str, Buffer]], space: Allocator) -> None:
+    """Leave weights that are on chip already where they are."""
+    last = len(plan.slots) - 1
+    for _kind, buffer in transient:
+        if buffer.pinned:
+            space.reserve(buffer.address, buffer.size, 0, last, high=True, reads=buffer.reads)
+
+
+def place_others(
+    segment: Segment,
+    plan: Plan,
+    transient: Iterable[tuple[str, Buffer]],
+    space: Allocator,
+    placements: dict[Hashable, Any],
+) -> list[OutOfScratchpad]:
+    """Place all buffers of tiles as their live ranges begin.
+
+    Return the first failure of each stage; the stage's other buffers are left out then.
+
+    Parameters
+    ----------
+    placements:
+        Where groups of buffers lay in the plan before; afterwards, where they lie in this one.
+    """
+    by_buffer = {id(load.buffer): load for load in plan.loads if load.buffer.address < 0}
+    waiting = [
+        (kind, buffer, by_buffer.get(id(buffer))) for kind, buffer in transient if not buffer.pinned
+    ]
+    results_first = plan.policy.results_first
+    # What a tile makes has its slot; what it reads may arrive later.
+    waiting.sort(key=lambda item: item[1].first)
+    placing = _Placing(segment, space, placements)
+    begins = list(_group_begins(plan))
+    for items in _turns(waiting, results_first=results_first):
+        for _number, group in itertools.groupby(
+            items, lambda item: bisect_right(begins, item[1].first)
+        ):
+            placing.place(list(group))
+    placements.clear()
+    placements.update(placing.known)
+    plan.peak = space.peak
+    return list(placing.failures.values())
+
+
+def _turns(waiting: list[_Item], *, results_first: bool) -> Iterator[list[_Item]]:
+    """Yield what is placed at once: everything, or what tiles make and then all else."""
+    if not results_first:
+        yield waiting
+        return
+    yield [item for item in waiting if item[0] == "output tile"]
+    yield [item for item in waiting if item[0] != "output tile"]
+
+
+def _group_begins(plan: Plan) -> Iterator[int]:
+    """Yield the slots at which a stage begins, or new rows of it some slots after others."""
+    begin, stage, row = 0, -1, -1
+    for number, slot in enumerate(plan.slots):
+        first = slot.tile.first_row
+        if slot.stage != stage or (first != row and number - begin >= _GROUP):
+            yield number
+            begin = number
+        stage, row = slot.stage, first
+
+
+class _Placing:
+    """Gives groups of buffers addresses; a group that repeats an earlier one is placed as that was.
+
+    Members
+    -------
+    known:
+        Where the groups of this plan lie, by what they wanted and what was alive around them.
+    failures:
+        The first of each stage.
+    """
+
+    def __init__(self, segment: Segment, space: Allocator, before: Mapping[Hashable, Any]) -> None:
+        self._segment, self._space, self._before = segment, space, before
+        self.known: dict[Hashable, Any] = {}
+        self.failures: dict[int, OutOfScratchpad] = {}
+
+    def place(self, group: list[_Item]) -> None:
+        """Place the buffers of a group."""
+        _kind, buffer, _load = group[0]
+        base, stage = buffer.first, buffer.stage
+        wanted = [self._wanted(item, base, stage) for item in group]
+        low = base + min([first for _size, first, *_others in wanted]) - tuning.REST_SLOTS
+        high = base + max([last for _size, _first, _use, last, *_others in wanted])
+        alive = self._space.look_at(low, high)
+        key: Hashable = None
+        found = None
+        if not self._space.at_random:
+            around = self._around(alive, base, range(low - _AROUND, high + _AROUND))
+            key = (self._space.avoid_conflicts, tuple(wanted), around)
+            found = self.known.get(key) or self._before.get(key)
+        if found is None:
+            found = self._search(group, wanted, base)
+        else:
+            assert isinstance(found, list)
+            self._repeat(group, wanted, found, base)
+        if key is not None:
+            self.known[key] = found
+
+    def _wanted(self, item: _Item, base: int, stage: int) -> _Wanted:
+        """Return what a buffer wants.
+
+        For an input tile rather where nothing was just read: a LOAD there would wait for the EXEC.
+        What POST reads or writes, and EXEC does not, rather lies with the weights than with the
+        input, whose bank EXEC reads in every cycle.
+        """
+        kind, buffer, load = item
+        high = buffer.high
+        if not (high or self._space.avoid_conflicts):
+            vectors = self._segment.stages[buffer.stage].elementwise
+            high = kind == "output tile" or vectors
+        first = buffer.first
+        return (
+            buffer.size,
+            first - base,
+            (first if load is None else load.use) - base,
+            buffer.last - base,
+            high,
+            min(tuning.REST_SLOTS, first) if kind == "input tile" else 0,
+            buffer.boundary,
+            buffer.stage - stage,
+            buffer.stage in self.failures,
+        )
+
+    @staticmethod
+    def _around(alive: list[Placed], base: int, slots: range) -> tuple[tuple[int, ...], ...]:
+        """Return what is alive at the slots of a group, as far as the group sees it."""
+        least, most = slots.start, slots.stop
+        seen = []
+        for start, end, first, last, (reads, until), above in alive:
+            begin, stop = first if first > least else least, last if last < most else most
+            reads, until = reads if reads > least else least, until if until < most else most
+            seen.append((start, end, begin - base, stop - base, reads - base, until - base, above))
+        return tuple(seen)
+
+    def _search(self, group: list[_Item], wanted: list[_Wanted], base: int) -> _Found:
+        """Place each buffer where there is room, and return where that is."""
+        places: _Found = []
+        for item, want in zip(group, wanted, strict=True):
+            if item[1].stage in self.failures:
+                places.append(None)
+                continue
+            size, first, use, last, high, rest, boundary, _stage, _left_out = want
+            placed = self._space.taken(
+                size,
+                range(base + first, base + use + 1),
+                base + last,
+                high=high,
+                reads=(base + use, base + last),
+                rest=rest,
+                boundary=boundary,
+            )
+            self._note(item, placed)
+            places.append(None if placed is None else _moved(placed, -base))
+        return places
+
+    def _repeat(self, group: list[_Item], wanted: list[_Wanted], found: _Found, base: int) -> None:
+        """Place each buffer where one that wanted the same was placed."""
+        self._space.look_away()
+        for item, place in zip(group, found, strict=True):
+            if item[1].stage in self.failures:
+                continue
+            placed = None if place is None else _moved(place, base)
+            if placed is not None:
+                self._space.take(placed)
+            self._note(item, placed)
+
+    def _note(self, item: _Item, placed: Placed | None) -> None:
+        kind, buffer, load = item
+        if placed is None:
+            use = buffer.first if load is None else load.use
+            self.failures[buffer.stage] = OutOfScratchpad.of(buffer, use, kind)
+            return
+        buffer.address, buffer.first = placed.start, max(placed.first, buffer.first)
+        if load is not None:
+            load.slot = buffer.first
+
+
+def _moved(placed: Placed, slots: int) -> Placed:
+    """Return the same some slots later."""
+    start, end, first, last, reads, high = placed
+    return Placed(
+        start, end, first + slots, last + slots, (reads[0] + slots, reads[1] + slots), high
+    )

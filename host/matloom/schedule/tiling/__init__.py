@@ -1,0 +1,1 @@
+"""Stages cut into tiles, and the order in which tiles run."""

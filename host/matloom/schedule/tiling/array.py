@@ -1,0 +1,272 @@
+"""A stage of the array cut into rectangles of outputs, and its weights into chunks."""
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from matloom.arch.config import Config
+from matloom.cost import exec_cycles
+from matloom.schedule import tuning
+from matloom.schedule.params import TilingParams, Weights
+from matloom.schedule.tiling.base import BaseTiling
+from matloom.schedule.tiling.cutting import chunks, cut_array
+from matloom.schedule.tiling.tile_reads import InputRange, Panel, Staged
+from matloom.schedule.tiling.tiles import ArrayTile, input_box
+from matloom.select.exec_steps import Box
+from matloom.select.layout.dense import apart
+from matloom.select.stage import ArrayStage
+
+__all__ = ["ArrayTiling"]
+
+#: Bytes of last rows that are stored at once: in parts they would take as long.
+_FEW = 64
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ArrayTiling(BaseTiling[ArrayStage, ArrayTile]):
+    """Tiles of a stage of the array, and its chunks of weights."""
+
+    @classmethod
+    def of(
+        cls, stage: ArrayStage, limits: TilingParams, config: Config, seed: int | None
+    ) -> "ArrayTiling":
+        """Return a stage cut under limits, at random where there is a seed."""
+        return cls(
+            stage=stage,
+            limits=limits,
+            config=config,
+            tiles=cut_array(stage, limits, config, seed),
+            chunks=chunks(stage, limits, config),
+        )
+
+    @cached_property
+    def cycles(self) -> list[int]:
+        """Cycles that each tile keeps the array busy, or POST, whichever takes longer."""
+        stage = self.stage
+        accumulators = stage.accumulators_per_block * stage.output_layout.limbs
+        return [
+            exec_cycles(
+                stage.loop_nest.vectors(tile.height, tile.end_x - tile.first_x),
+                (tile.end_step - tile.first_step) * (tile.end_block - tile.first_block),
+                tile.entries * accumulators,
+                self.config,
+                weights_fixed=stage.loop_nest.weights_fixed,
+            )
+            for tile in self.tiles
+        ]
+
+    @cached_property
+    def input_ranges(self) -> list[InputRange]:
+        """What each tile reads of the first input; all steps of the same outputs, if that fits."""
+        return [self._input_range(tile) for tile in self.tiles]
+
+    @cached_property
+    def addend_ranges(self) -> list[InputRange]:
+        """What each tile adds to its sums of the second input of an array stage: its outputs."""
+        return [_addend_range(self.stage, tile) for tile in self.tiles]
+
+    def reads(self, number: int) -> Iterator[tuple[str, InputRange]]:
+        """Yield what a tile reads of the first input, and adds of the second to complete sums."""
+        yield self.stage.inputs[0], self.input_ranges[number]
+        addend = self.stage.addend
+        if addend is not None and self.completes[number]:
+            # After what EXEC waits for: it is wanted when that has ended.
+            yield addend, self.addend_ranges[number]
+
+    @cached_property
+    def made_bytes(self) -> list[int]:
+        """Bytes of output that each tile writes."""
+        grid, limbs = self.stage.grid, self.stage.output_layout.limbs
+        return [limbs * tile.positions * grid.bytes_in(tile) for tile in self.tiles]
+
+    @cached_property
+    def completes(self) -> list[bool]:
+        """Whether all steps of the reductions are done after each tile."""
+        steps = self.stage.loop_nest.steps
+        return [tile.end_step == steps for tile in self.tiles]
+
+    @cached_property
+    def pending(self) -> list[bool]:
+        """Whether accumulators hold sums of unfinished tiles after each tile."""
+        if all(self.completes):
+            return [False] * len(self.tiles)
+        unfinished: set[tuple[int, ...]] = set()
+        found = []
+        for tile, complete in zip(self.tiles, self.completes, strict=True):
+            # Parts of a reduction may have different blocks, but not different rows or positions.
+            outputs = {
+                (tile.image, tile.first_row, tile.first_x, block)
+                for block in range(tile.first_block, tile.end_block)
+            }
+            if complete:
+                unfinished -= outputs
+            else:
+                unfinished |= outputs
+            found.append(bool(unfinished))
+        return found
+
+    @cached_property
+    def finished(self) -> list[int]:
+        """Leading bytes that are complete when each tile is; 0 where it is not the last of rows."""
+        grid, layout = self.stage.grid, self.stage.output_layout
+        return [
+            layout.finished(tile)
+            if complete and tile.end_block == grid.blocks and tile.end_x == grid.width
+            else 0
+            for tile, complete in zip(self.tiles, self.completes, strict=True)
+        ]
+
+    @cached_property
+    def chunk_bytes(self) -> list[int]:
+        """Bytes of each chunk: its weight tiles, and parameters where it is the last."""
+        stage = self.stage
+        sizes = []
+        for chunk in self.chunks:
+            blocks = chunk.end_block - chunk.first_block
+            size = (chunk.end_step - chunk.first_step) * blocks * stage.weight_tile_bytes
+            if stage.loop_nest.weights_fixed:
+                size = stage.weight_tile_bytes
+            last = chunk.end_step == stage.loop_nest.steps
+            params = blocks * int(stage.params.shape[1])
+            sizes.append(size + (params if last and not self.limits.params_apart else 0))
+        return sizes
+
+    def chunk_data(self, number: int) -> bytes:
+        """Return the bytes of a chunk: weights, block by block, then the parameters of its blocks.
+
+        Parameters belong to the last steps, if they are not apart.
+        """
+        stage, chunk = self.stage, self.chunks[number]
+        first, end = chunk.first_block, chunk.end_block
+        last = first + 1 if stage.loop_nest.weights_fixed else end
+        steps = slice(chunk.first_step, chunk.end_step)
+        weights = stage.weights.chunk(slice(first, last), steps)
+        if self.limits.params_apart or chunk.end_step < stage.steps:
+            return weights
+        return weights + stage.params[first:end].tobytes()
+
+    def params_data(self) -> bytes:
+        """Return the parameters of all output blocks."""
+        return self.stage.params.tobytes()
+
+    @cached_property
+    def used_chunks(self) -> list[int | None]:
+        """The chunk of weights of each tile."""
+        return [tile.chunk for tile in self.tiles]
+
+    @property
+    def param_bytes(self) -> int:
+        """Bytes of all parameters."""
+        return int(self.stage.params.nbytes)
+
+    @cached_property
+    def panels(self) -> list[Panel | None]:
+        """The panel of each tile of a prologue, None for other tiles."""
+        return [
+            Panel(tile.first_step, tile.end_row) if tile.prologue_sums else None
+            for tile in self.tiles
+        ]
+
+    def panel_rows(self, number: int, first_row: int) -> InputRange:
+        """Return what a tile of a prologue reads for its rows from `first_row` on."""
+        tile = self.tiles[number]._replace(first_row=first_row)
+        box, pitch = input_box(self.stage, tile, self.config), self.stage.input_layout.row_bytes
+        rows, width = box.high - box.low, box.right - box.left
+        return InputRange(start=box.low * pitch + box.left, rows=rows, width=width, pitch=pitch)
+
+    def first_bytes(self, number: int) -> int:
+        """Return the bytes of its chunk that a tile waits for: in a prologue, those it uses."""
+        tile = self.tiles[number]
+        if tile.prologue_sums and not self.completes[number]:
+            steps = tile.end_step - tile.first_step
+            return steps * self.stage.weight_tile_bytes * tile.end_block
+        return self.chunk_bytes[tile.chunk]
+
+    @cached_property
+    def live_chunk_bytes(self) -> list[int]:
+        """Bytes of the chunks that are on chip while each tile runs, at least."""
+        used = [tile.chunk for tile in self.tiles]
+        if self.limits.weights is Weights.STREAMED:
+            return [self.chunk_bytes[chunk] for chunk in used]
+        first: dict[int, int] = {}
+        last: dict[int, int] = {}
+        for number, chunk in enumerate(used):
+            first.setdefault(chunk, number)
+            last[chunk] = number
+        change = [0] * (len(used) + 1)
+        for chunk, number in first.items():
+            change[number] += self.chunk_bytes[chunk]
+            change[last[chunk] + 1] -= self.chunk_bytes[chunk]
+        return list(itertools.accumulate(change[:-1]))
+
+    @cached_property
+    def in_parts(self) -> bool:
+        """Whether some tile has not all steps: what it reads then depends on the bounds."""
+        every = (0, self.stage.loop_nest.steps)
+        return any((tile.first_step, tile.end_step) != every for tile in self.tiles)
+
+    def staged(self, number: int) -> list[Staged]:
+        """Return the results of a tile that lies by itself, for each limb."""
+        tile, layout = self.tiles[number], self.stage.output_layout
+        return [
+            Staged(home, here.first_byte, height=tile.height, width=tile.end_x - tile.first_x)
+            for home, here in zip(layout.writes(tile), apart(layout, tile), strict=True)
+        ]
+
+    def ends_in_blocks(self, number: int) -> bool:
+        """Return whether a tile completes some blocks of the last rows, of which others make more.
+
+        Such rows are of a tensor whose positions follow each other.
+        """
+        tile, last = self.tiles[number], self.tiles[-1]
+        if not self._ends_in_blocks or not self.completes[number]:
+            return False
+        rows = (last.image, last.first_row, last.end_row)
+        return (tile.image, tile.first_row, tile.end_row) == rows
+
+    @cached_property
+    def _ends_in_blocks(self) -> bool:
+        """Whether the last tile completes rows of which others made the first blocks."""
+        last, grid, layout = self.tiles[-1], self.stage.grid, self.stage.output_layout
+        whole = last.first_x == 0 and last.end_x == grid.width
+        contiguous = layout.contiguous and layout.limbs == 1
+        several = 0 < last.first_block < last.end_block == grid.blocks
+        return whole and contiguous and several and last.positions * grid.position_bytes > _FEW
+
+    def blocks_from(self, number: int, first: int) -> tuple[InputRange, int]:
+        """Return what a tile makes from output block `first` on, and its end block."""
+        tile, layout = self.tiles[number]._replace(first_block=first), self.stage.output_layout
+        ((start, pitch, _row_step, width, *_),) = layout.writes(tile)
+        part = InputRange(start=start, rows=tile.positions, width=width, pitch=pitch)
+        return part, tile.end_block
+
+    def _input_range(self, tile: ArrayTile) -> InputRange:
+        stage = self.stage
+        whole = input_box(stage, tile, self.config)
+        if (tile.first_step, tile.end_step) != (0, stage.loop_nest.steps):
+            every = tile._replace(first_step=0, end_step=stage.loop_nest.steps)
+            box = input_box(stage, every, self.config)
+            whole = box if box.size <= self.limits.tile_bytes else whole
+        return _array_input_range(stage, tile, whole)
+
+
+def _array_input_range(stage: ArrayStage, tile: ArrayTile, box: Box) -> InputRange:
+    """Return the rows of a box in a tensor: whole rows in one piece unless narrow ones save."""
+    pitch = stage.input_layout.row_bytes
+    start = (tile.image * stage.input_layout.rows + box.low) * pitch
+    rows, width = box.high - box.low, box.right - box.left
+    if rows > 1 and pitch - width <= tuning.NARROWER_BYTES:
+        return InputRange(start=start, rows=1, width=rows * pitch, pitch=0)
+    return InputRange(start=start + box.left, rows=rows, width=width, pitch=pitch)
+
+
+def _addend_range(stage: ArrayStage, tile: ArrayTile) -> InputRange:
+    """Return the positions of a tile in a tensor that is laid out as the output."""
+    # Positions are then as far apart from row to row as in a row.
+    assert stage.output_layout.contiguous
+    assert tile.height == 1 or (tile.first_x, tile.end_x) == (0, stage.grid.width)
+    ((start, pitch, _row_step, width, *_),) = stage.output_layout.writes(tile)
+    if width == pitch:
+        return InputRange(start=start, rows=1, width=tile.positions * width, pitch=0)
+    return InputRange(start=start, rows=tile.positions, width=width, pitch=pitch)

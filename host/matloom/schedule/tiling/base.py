@@ -1,0 +1,148 @@
+"""What planning asks of a stage that is cut into tiles, whatever its kind."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Generic, TypeVar
+
+from matloom.arch.config import Config
+from matloom.schedule.params import TilingParams
+from matloom.schedule.tiling.tile_reads import InputRange, Panel, Staged
+from matloom.schedule.tiling.tiles import ArrayTile, Chunk, VectorTile
+from matloom.select.stage import ArrayStage, VectorStage
+
+__all__ = ["BaseTiling"]
+
+_Stage = TypeVar("_Stage", ArrayStage, VectorStage)
+_Tile = TypeVar("_Tile", ArrayTile, VectorTile)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class BaseTiling(ABC, Generic[_Stage, _Tile]):
+    """Tiles of a stage in order, its chunks of weights, and lists with an entry for each tile.
+
+    Nothing of it depends on the other stages of a segment, but `groups`, where `sequence` remembers
+    the order of its tiles with those of the stages that follow closely.
+    """
+
+    stage: _Stage
+    limits: TilingParams
+    config: Config
+    tiles: list[_Tile]
+    chunks: list[Chunk]
+    needs: dict[tuple[int, bool], tuple[int, int, int]] = field(default_factory=dict)
+    groups: dict[tuple[object, ...], object] = field(default_factory=dict)
+
+    @cached_property
+    @abstractmethod
+    def cycles(self) -> list[int]:
+        """Cycles that each tile keeps the array, or post-processing, busy."""
+
+    @cached_property
+    @abstractmethod
+    def input_ranges(self) -> list[InputRange]:
+        """What each tile reads of an input."""
+
+    @cached_property
+    @abstractmethod
+    def made_bytes(self) -> list[int]:
+        """Bytes of output that each tile writes."""
+
+    @cached_property
+    @abstractmethod
+    def completes(self) -> list[bool]:
+        """Whether each tile completes its outputs: all steps of their reductions are done."""
+
+    @cached_property
+    @abstractmethod
+    def pending(self) -> list[bool]:
+        """Whether accumulators hold sums of unfinished tiles after each tile."""
+
+    @cached_property
+    @abstractmethod
+    def finished(self) -> list[int]:
+        """Leading bytes of the output that are complete when each tile is; 0 where few are."""
+
+    @cached_property
+    @abstractmethod
+    def chunk_bytes(self) -> list[int]:
+        """Bytes of each chunk: its weight tiles, and parameters where it is the last."""
+
+    @cached_property
+    @abstractmethod
+    def used_chunks(self) -> list[int | None]:
+        """The chunk of weights of each tile, None for none."""
+
+    @cached_property
+    @abstractmethod
+    def live_chunk_bytes(self) -> list[int]:
+        """Bytes of the chunks that are on chip while each tile runs, at least."""
+
+    @cached_property
+    @abstractmethod
+    def in_parts(self) -> bool:
+        """Whether some tile has not all steps: what it reads then depends on the bounds."""
+
+    @cached_property
+    def panels(self) -> list[Panel | None]:
+        """The panel of each tile of a prologue, None for other tiles."""
+        return [None] * len(self.tiles)
+
+    @property
+    def param_bytes(self) -> int:
+        """Bytes of all parameters."""
+        return 0
+
+    def first_bytes(self, number: int) -> int:
+        """Return the bytes of its chunk of weights that a tile waits for."""
+        return 0
+
+    def chunk_data(self, number: int) -> bytes:
+        """Return the bytes of a chunk: weights, and parameters where they belong to it."""
+        raise NotImplementedError(f"{self.stage.name} has no weights")
+
+    def params_data(self) -> bytes:
+        """Return the parameters of all output blocks."""
+        return b""
+
+    def panel_rows(self, number: int, first_row: int) -> InputRange:
+        """Return what a tile of a prologue reads for its rows from `first_row` on."""
+        raise NotImplementedError(f"{self.stage.name} has no prologue")
+
+    @abstractmethod
+    def reads(self, number: int) -> Iterator[tuple[str, InputRange]]:
+        """Yield what a tile reads of each input, once, in the order in which it is wanted."""
+
+    @abstractmethod
+    def staged(self, number: int) -> list[Staged]:
+        """Return the results of a tile that lies by itself."""
+
+    def ends_in_blocks(self, number: int) -> bool:
+        """Return whether a tile makes some blocks of the last rows, which others complete."""
+        return False
+
+    def blocks_from(self, number: int, first: int) -> tuple[InputRange, int]:
+        """Return what a tile makes from output block `first` on, and its end block."""
+        raise NotImplementedError(f"{self.stage.name} has no output blocks")
+
+    def most_bytes(self, apart: int, *, staged: bool) -> tuple[int, int, int]:
+        """Return the most bytes that some tile needs: of weights, with inputs, with outputs.
+
+        `apart` inputs come tile by tile; outputs lie by themselves where they are `staged`,
+        those of the tile before as well.
+        """
+        key = (apart, staged)
+        if key not in self.needs:
+            self.needs[key] = self._most_bytes(*key)
+        return self.needs[key]
+
+    def _most_bytes(self, apart: int, staged: bool) -> tuple[int, int, int]:
+        most, weights = (0, 0, 0), self.live_chunk_bytes
+        before = 0
+        for number, complete in enumerate(self.completes):
+            made = self.made_bytes[number] if staged and complete else 0
+            inputs = weights[number] + apart * self.input_ranges[number].size
+            most = max(most, (inputs + made + before, inputs, weights[number]))
+            before = made
+        return most[2], most[1], most[0]

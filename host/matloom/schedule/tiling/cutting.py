@@ -1,0 +1,279 @@
+"""Cuts stages into tiles, and their weights into chunks."""
+
+import itertools
+import random
+from collections.abc import Iterator
+
+from matloom.arch.config import Config
+from matloom.arch.isa import Opcode, largest
+from matloom.schedule import tuning
+from matloom.schedule.params import First, Last, Order, TilingParams, Weights
+from matloom.schedule.tiling.first_tiles import first_parts, first_rows
+from matloom.schedule.tiling.prologue import GROUPS, panels, rectangles
+from matloom.schedule.tiling.ramps import ramped_down, ramped_up, split_evenly
+from matloom.schedule.tiling.split_k import long_rows, shortest, step_parts
+from matloom.schedule.tiling.tiles import ArrayTile, Chunk, VectorTile
+from matloom.select.exec_steps import read_bytes
+from matloom.select.stage import ArrayStage, Region, VectorStage
+
+__all__ = ["chunks", "cut_array", "cut_vector"]
+
+#: Rows, or positions of a row, that EXEC and POST count.
+_LARGEST_FIELD = min(largest(Opcode.EXEC, "height"), largest(Opcode.POST, "width"))
+
+
+def chunks(stage: ArrayStage, limits: TilingParams, config: Config) -> list[Chunk]:
+    """Return what of the weights is loaded together; parameters come with the last steps."""
+    steps = stage.loop_nest.steps
+    if stage.loop_nest.weights_fixed:
+        return [Chunk(first_block=0, end_block=stage.grid.blocks, first_step=0, end_step=steps)]
+    block_bytes = stage.block_bytes
+    blocks = max(1, min(limits.chunk_bytes // max(1, block_bytes), stage.grid.blocks))
+    if stage.loop_nest.is_long:
+        blocks = 1
+    end, tail = stage.grid.blocks, [stage.grid.blocks]
+    size = 1
+    while Last.CHUNKS in limits.last and size < blocks and end > size:
+        end -= size
+        tail.append(end)
+        size *= 2
+    ranges = step_parts(stage, limits, config) if blocks == 1 else [(0, steps)]
+    first_block, prologue = 0, []
+    if limits.prologue is not None:
+        first_block = min(limits.prologue.blocks, stage.grid.blocks)
+        prologue = [
+            Chunk(first_block=0, end_block=first_block, first_step=begin, end_step=finish)
+            for begin, finish in panels(steps, limits.prologue.steps)
+        ]
+        tail = [edge for edge in tail if edge > first_block]
+        end = max(end, first_block)
+    edges = [*range(first_block, end, blocks), *reversed(tail)]
+    return [
+        *prologue,
+        *(
+            Chunk(first_block=first, end_block=last, first_step=begin, end_step=finish)
+            for first, last in itertools.pairwise(edges)
+            for begin, finish in ranges
+        ),
+    ]
+
+
+class _Sizes:
+    """Rows, positions and blocks of a tile in a region."""
+
+    def __init__(
+        self,
+        stage: ArrayStage,
+        region: Region,
+        limits: TilingParams,
+        config: Config,
+        blocks: int,
+        draw: random.Random | None,
+    ):
+        half = stage.entries(config)
+        width = region.end_x - region.first_x
+        height = region.end_row - region.first_row
+        nest, in_row_bytes = stage.loop_nest, stage.input_layout.row_bytes
+        row_bytes = in_row_bytes * max(1, nest.y_step) + stage.grid.row_bytes
+        halo = (nest.kernel_rows - 1) * nest.kernel_row_step * in_row_bytes
+        self.width = min(width, half, _LARGEST_FIELD)
+        if halo + row_bytes > limits.tile_bytes:
+            self.width = min(self.width, _fitting_width(stage, limits, config))
+        single = stage.grid.block_bytes < config.columns * stage.element_bytes
+        self.blocks = 1 if single else max(1, min(blocks, half // self.width))
+        most = max(1, min(half // (self.width * self.blocks), _LARGEST_FIELD))
+        fit = max(1, (limits.tile_bytes - halo) // row_bytes)
+        if stage.loop_nest.is_long:
+            fit = max(fit, long_rows(stage, config))
+        self.shortest = -(-shortest(config) // self.width)
+        passes = config.columns // config.lanes
+        self.last = -(-max(config.tile_load_cycles, 8 * passes) // self.width)
+        rows = -(-stage.output_layout.tiled_rows(height) // limits.tiles)
+        wanted = max(rows, self.shortest)
+        self.height = max(1, min(most, fit, wanted, height))
+        if limits.order is Order.BY_BLOCKS and self.width * height <= half:
+            self.height = min(height, fit)
+            positions = self.width * self.height
+            self.blocks = min(self.blocks, -(-tuning.BLOCK_ENTRIES // positions), half // positions)
+        if draw is not None:
+            self.width = draw.randint(1, self.width)
+            self.height = draw.randint(1, max(1, min(half // self.width, fit, height)))
+            most_blocks = half // (self.width * self.height)
+            self.blocks = 1 if single else draw.randint(1, max(1, min(blocks, most_blocks)))
+
+
+def _fitting_width(stage: ArrayStage, limits: TilingParams, config: Config) -> int:
+    """Return how many positions of a row fit the bytes of a tile, at least one."""
+    one, two = (
+        read_bytes(stage.loop_nest.fields((0, 1), (0, width), 0), config.rows)
+        + width * stage.grid.position_bytes
+        for width in (1, 2)
+    )
+    return max(1, 1 + (limits.tile_bytes - one) // max(1, two - one))
+
+
+def _positions(
+    stage: ArrayStage, limits: TilingParams, config: Config, draw: random.Random | None
+) -> Iterator[tuple[Region, _Sizes, int, tuple[int, int], tuple[int, int]]]:
+    """Yield region, sizes, image, rows and columns of the tiles, whatever their blocks."""
+    largest = max(c.end_block - c.first_block for c in chunks(stage, limits, config))
+    half = stage.entries(config)
+    for image in range(stage.grid.images):
+        for region in stage.regions:
+            sizes = _Sizes(stage, region, limits, config, largest, draw)
+            edge = _prologue_rows(stage, limits, config) or region.end_row
+            # Tiles of every other row come in pairs.
+            stride = stage.output_layout.row_stride
+            height = stride * sizes.height
+            row_pieces = split_evenly(region.first_row, edge, height)
+            if edge < region.end_row:
+                row_pieces += split_evenly(edge, region.end_row, height)
+            if Last.ROWS in limits.last:
+                row_pieces = ramped_down(row_pieces, sizes.last)
+            if limits.first is First.RAMP and not image:
+                row_pieces = ramped_up(row_pieces, sizes.shortest)
+            if limits.first is First.SPLIT_LONG and stride == 1 and not image:
+                most = half // (sizes.width * sizes.blocks)
+                row_pieces = first_rows(stage, row_pieces, sizes.width, most)
+            for rows in _strided(row_pieces, stride):
+                for xs in split_evenly(region.first_x, region.end_x, sizes.width):
+                    yield region, sizes, image, rows, xs
+
+
+def _strided(pieces: list[tuple[int, int]], stride: int) -> list[tuple[int, int]]:
+    """Return each piece once for each of its first `stride` rows, from that row on."""
+    return [(row, end) for first, end in pieces for row in range(first, min(first + stride, end))]
+
+
+def _prologue_rows(stage: ArrayStage, limits: TilingParams, config: Config) -> int:
+    """Return the output rows of a prologue, 0 for none."""
+    if limits.prologue is None:
+        return 0
+    blocks = min(limits.prologue.blocks, stage.grid.blocks)
+    # Some outputs are left: those of the prologue are written and stored while they are made.
+    rows = stage.grid.rows if blocks < stage.grid.blocks else stage.grid.rows * 8 // 9
+    most = 2 * stage.entries(config) // blocks
+    return min(rows, limits.prologue.rows, most) // GROUPS * GROUPS
+
+
+def _prologue_tiles(stage: ArrayStage, limits: TilingParams, config: Config) -> list[ArrayTile]:
+    """Return the tiles of a prologue, one split-K panel after the other."""
+    rows = _prologue_rows(stage, limits, config)
+    if not rows:
+        return []
+    loaded = [c for c in chunks(stage, limits, config) if c.first_block == 0]
+    return [
+        ArrayTile(
+            image=0,
+            first_row=part.rows[0],
+            end_row=part.rows[1],
+            first_x=0,
+            end_x=stage.grid.width,
+            first_block=part.blocks[0],
+            end_block=part.blocks[1],
+            first_step=chunk.first_step,
+            end_step=chunk.end_step,
+            chunk=number,
+            post=stage.regions[0].post,
+            prologue_sums=part.prologue_sums,
+        )
+        for number, chunk in enumerate(loaded)
+        for part in rectangles(rows // GROUPS, chunk.end_block, first=not number)
+    ]
+
+
+def _tile(
+    stage: ArrayStage,
+    region: Region,
+    image: int,
+    outputs: tuple[tuple[int, int], ...],
+    part: tuple[int, int, int],
+) -> ArrayTile:
+    """Return the tile of rows, positions and blocks, and of a part of their reduction."""
+    rows, xs, blocks = outputs
+    chunk, first_step, end_step = part
+    return ArrayTile(
+        image=image,
+        first_row=rows[0],
+        end_row=rows[1],
+        first_x=xs[0],
+        end_x=xs[1],
+        first_block=blocks[0],
+        end_block=blocks[1],
+        first_step=first_step,
+        end_step=end_step,
+        chunk=chunk,
+        post=region.post,
+        row_step=stage.output_layout.row_stride,
+    )
+
+
+def cut_array(
+    stage: ArrayStage, limits: TilingParams, config: Config, seed: int | None
+) -> list[ArrayTile]:
+    """Return the tiles of a stage in the order in which they run, at random where there is a seed.
+
+    Those of the same outputs follow each other, their steps in order.
+    """
+    draw = None if seed is None else random.Random(seed)
+    loaded = list(enumerate(chunks(stage, limits, config)))
+    groups = [list(group) for _, group in itertools.groupby(loaded, lambda c: c[1].first_block)]
+    inner = step_parts(stage, limits, config) if stage.loop_nest.weights_fixed else None
+    tiles = _prologue_tiles(stage, limits, config)
+    prologue_sums = (tiles[-1].end_row, tiles[-1].end_block) if tiles else (0, 0)
+    last = (stage.grid.images - 1, stage.regions[-1].end_row, stage.regions[-1].end_x)
+    for region, sizes, image, rows, xs in _positions(stage, limits, config, draw):
+        for group in groups:
+            if rows[1] <= prologue_sums[0] and group[0][1].end_block <= prologue_sums[1]:
+                continue
+            steps = [(number, c.first_step, c.end_step) for number, c in group]
+            if inner is not None:
+                steps = [(0, first, end) for first, end in inner]
+            split = limits.splits and not tiles
+            size = 1 if split and inner is None else sizes.blocks
+            pieces = split_evenly(group[0][1].first_block, group[0][1].end_block, size)
+            ramps = limits.last & (Last.ROWS | Last.BLOCKS)
+            final = (image, rows[1], xs[1]) == last
+            if ramps and final and group is groups[-1]:
+                pieces = ramped_down(pieces, 1)
+            for blocks in pieces:
+                for part in first_parts(stage, steps) if split else steps:
+                    tiles.append(_tile(stage, region, image, (rows, xs, blocks), part))
+                split = False
+    if limits.weights is Weights.ONCE:
+        tiles.sort(key=lambda tile: loaded[tile.chunk][1].first_block)
+    return tiles
+
+
+def cut_vector(
+    stage: VectorStage, limits: TilingParams, config: Config, seed: int | None
+) -> list[VectorTile]:
+    """Return the tiles of a stage in the order in which they run, at random where there is a seed.
+
+    They are of whole repetitions, each a row, or else each inside of one.
+    """
+    draw = None if seed is None else random.Random(seed)
+    half, least = config.acc_entries // 2, config.columns * stage.element_bytes
+    most = min(half, _LARGEST_FIELD) * least
+    rows = min(half // -(-stage.period // least), _LARGEST_FIELD) if stage.period else 0
+    if rows:
+        # Each run of bytes begins a vector of its own.
+        most, least = rows * stage.period, stage.period
+    byte = len(stage.inputs) * stage.input_ratio + 1
+    most = min(most, max(least, limits.tile_bytes // byte))
+    if draw is not None:
+        most = draw.randint(least, max(least, most))
+    whole = stage.tile_unit <= most and stage.tile_unit % (stage.period or 1) == 0
+    unit = stage.tile_unit if whole else least
+    wanted = max(-(-stage.size // limits.tiles), 16 * config.columns * stage.element_bytes)
+    step = max(unit, min(most, wanted) // unit * unit)
+    length = stage.period if stage.period and not rows else stage.size
+    runs = [
+        [(first + start, first + min(start + step, length)) for start in range(0, length, step)]
+        for first in range(0, stage.size, length)
+    ]
+    if Last.ROWS in limits.last and draw is None and length % unit == 0:
+        # In rows, of which the last is as short as it may be; no tile lies in two runs.
+        ends = [(start // unit, end // unit) for start, end in runs[-1]]
+        runs[-1] = [(start * unit, end * unit) for start, end in ramped_down(ends, 1)]
+    return [VectorTile(start=start, end=end) for run in runs for start, end in run]

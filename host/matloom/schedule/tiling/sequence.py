@@ -1,0 +1,160 @@
+"""The order of tiles: stage by stage, with element-wise stages interleaved with their producer."""
+
+import itertools
+from collections import deque
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from matloom.schedule import tuning
+from matloom.schedule.segment import Segment
+from matloom.schedule.tiling.stages import Tiling
+from matloom.schedule.tiling.tiles import Tile
+
+__all__ = ["Sequence", "Slot", "sequence"]
+
+
+#: Orders that are remembered of a tiling.
+_REMEMBERED = 4
+
+
+class Slot(NamedTuple):
+    """One tile in program order; `stage` is its index in the segment, `number` its own there.
+
+    `pending` says that accumulators hold sums of unfinished tiles after it: no other stage may
+    use them then.
+    """
+
+    stage: int
+    number: int
+    tile: Tile
+    last: bool
+    pending: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sequence:
+    """Slots in program order, and the first and the last slot of each stage.
+
+    Of some stages that follow each other, counted from the first of their slots, `finished` has
+    the leading bytes of each output that are complete at the end.
+    """
+
+    slots: list[Slot]
+    spans: list[tuple[int, int]]
+    finished: dict[str, int]
+
+
+def _stage_slots(tiling: Tiling, index: int) -> Iterator[Slot]:
+    """Yield the slots of a stage."""
+    tiles: list[Tile] = [*tiling.tiles]
+    for number, (tile, pending) in enumerate(zip(tiles, tiling.pending, strict=True)):
+        last = number + 1 == len(tiles)
+        yield Slot(stage=index, number=number, tile=tile, last=last, pending=pending)
+
+
+def _can_interleave(segment: Segment, index: int, finished: dict[str, int]) -> bool:
+    """Return whether there is a stage that can follow the tiles of the one before closely."""
+    if index == len(segment.stages):
+        return False
+    consumer, output = segment.stages[index], segment.stages[index - 1].output
+    if not consumer.elementwise or output not in consumer.inputs:
+        return False
+    if output in consumer.repeated_inputs:
+        return False
+    return all(
+        name == output or finished.get(name, segment.sizes[name]) >= segment.sizes[name]
+        for name in consumer.inputs
+    )
+
+
+def _interleaved(
+    index: int, slots: Iterable[Slot], maker: Tiling, reader: Tiling, distance: int
+) -> Iterator[Slot]:
+    """Yield slots, and of the stage after `index` the tiles that its tiles have made ready.
+
+    What is finished counts `distance` tiles later. No tile comes between the parts of a reduction:
+    it would use the accumulators that hold the sums of the parts before.
+    """
+    tiles: list[Tile] = [*reader.tiles]
+    waiting = deque(enumerate(zip(tiles, reader.input_ranges, strict=True)))
+    finished = deque([0] * (distance + 1), maxlen=distance + 1)
+    made = 0
+    for slot in itertools.chain(slots, itertools.repeat(None, distance)):
+        if slot is not None:
+            yield slot
+            if slot.stage != index:
+                continue
+            made = max(made, maker.finished[slot.number])
+            if slot.pending:
+                continue
+        finished.append(made)
+        while waiting and waiting[0][1][1].end <= finished[0]:
+            number, (tile, _range) = waiting.popleft()
+            yield Slot(stage=index + 1, number=number, tile=tile, last=not waiting)
+
+
+def sequence(
+    segment: Segment,
+    tilings: list[Tiling],
+    spilled: frozenset[str],
+    *,
+    interleaved: bool = True,
+) -> Sequence:
+    """Return all tiles in the order in which they are emitted; stage by stage if not `interleaved`.
+
+    What follows closely stays some tiles back where it must read from external memory what
+    was just stored there.
+    """
+    slots: list[Slot] = []
+    spans: list[tuple[int, int]] = []
+    produced = {stage.output: 0 for stage in segment.stages}
+    first = 0
+    while first < len(segment.stages):
+        distances: list[int] = []
+        while interleaved and _can_interleave(segment, first + len(distances) + 1, produced):
+            stored = segment.stages[first + len(distances)].output in spilled
+            distances.append(tuning.STORED_TILES if stored else 0)
+        group = _group(segment, first, tilings, tuple(distances))
+        spans += [(len(slots) + begin, len(slots) + end) for begin, end in group.spans]
+        slots += group.slots
+        for name, made in group.finished.items():
+            produced[name] = max(produced[name], made)
+        first += 1 + len(distances)
+    return Sequence(slots=slots, spans=spans, finished=produced)
+
+
+def _group(
+    segment: Segment, first: int, tilings: list[Tiling], distances: tuple[int, ...]
+) -> Sequence:
+    """Return the slots of a stage and of those that follow it closely, at these distances.
+
+    They are remembered with the tiling of the first stage: plans of a search share most of them.
+    """
+    end = first + 1 + len(distances)
+    known = tilings[first].groups
+    key = (first, distances, *tilings[first + 1 : end])
+    if key not in known:
+        made: Iterable[Slot] = _stage_slots(tilings[first], first)
+        for index, distance in enumerate(distances, first):
+            maker, reader = tilings[index : index + 2]
+            made = _interleaved(index, made, maker, reader, distance)
+        while len(known) >= _REMEMBERED:
+            del known[next(iter(known))]
+        known[key] = _spanned(segment, first, tilings[first:end], list(made))
+    found = known[key]
+    assert isinstance(found, Sequence)
+    return found
+
+
+def _spanned(segment: Segment, first: int, tilings: list[Tiling], slots: list[Slot]) -> Sequence:
+    """Return slots of stages from `first` on, with what is known of them."""
+    begins, ends = [-1] * len(tilings), [-1] * len(tilings)
+    finished = {segment.stages[first + index].output: 0 for index in range(len(tilings))}
+    for number, slot in enumerate(slots):
+        output, index = segment.stages[slot.stage].output, slot.stage - first
+        if begins[index] < 0:
+            begins[index] = number
+        ends[index] = number
+        finished[output] = max(finished[output], tilings[index].finished[slot.number])
+    return Sequence(slots=slots, spans=list(zip(begins, ends, strict=True)), finished=finished)

@@ -1,0 +1,73 @@
+"""Stages cut under limits: remembered between plans."""
+
+import itertools
+from collections.abc import Callable
+from typing import Any
+
+from matloom.arch.config import Config
+from matloom.schedule.params import TilingParams, Weights
+from matloom.schedule.tiling.array import ArrayTiling
+from matloom.schedule.tiling.vector import VectorTiling
+from matloom.select.stage import ArrayStage, Stage, VectorStage
+
+__all__ = ["Tiling", "Tilings"]
+
+#: Tilings of a stage that are remembered: those of a search, which changes few limits at a time.
+_MOST = 32
+
+Tiling = ArrayTiling | VectorTiling
+
+_Key = tuple[TilingParams, Config, int | None]
+
+#: How each kind of stage is cut.
+_KINDS: dict[type[Stage], Callable[[Any, TilingParams, Config, int | None], Tiling]] = {
+    ArrayStage: ArrayTiling.of,
+    VectorStage: VectorTiling.of,
+}
+
+
+class Tilings:
+    """Remembers the last tilings of each stage."""
+
+    def __init__(self) -> None:
+        self._known: dict[Stage, dict[_Key, Tiling]] = {}
+
+    def of(self, stage: Stage, limits: TilingParams, config: Config, seed: int | None) -> Tiling:
+        """Return a stage cut under limits, at random where there is a seed.
+
+        Limits that make the same tiles have the same tiling.
+        """
+        known = self._known.setdefault(stage, {})
+        key = (limits, config, seed)
+        found = known.pop(key, None)
+        if found is None:
+            made = _KINDS[type(stage)](stage, limits, config, seed)
+            found = next((other for other in known.values() if _same(made, other)), made)
+        known[key] = found
+        while len(known) > _MOST:
+            del known[next(iter(known))]
+        return found
+
+
+def _same(one: Tiling, other: Tiling) -> bool:
+    """Return whether two tilings of a stage are the same in all that is asked of them."""
+    left, right = one.limits, other.limits
+    return (
+        left.params_apart == right.params_apart
+        and one.config == other.config
+        and one.chunks == other.chunks
+        and one.tiles == other.tiles
+        and (left.weights is right.weights or _loads_once(one, other))
+        and (left.tile_bytes == right.tile_bytes or not one.in_parts)
+    )
+
+
+def _loads_once(one: Tiling, other: Tiling) -> bool:
+    """Return whether two tilings with the same tiles load each chunk once, whatever they are for.
+
+    Weights that are resident are so by choice: it is known of a plan (`search`).
+    """
+    if Weights.RESIDENT in (one.limits.weights, other.limits.weights):
+        return False
+    used = one.used_chunks
+    return len([chunk for chunk, _same_chunk in itertools.groupby(used)]) == len(set(used))

@@ -1,0 +1,113 @@
+"""Tiles: which outputs one EXEC and POST, or one set of POSTs, make."""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from matloom.arch.config import Config
+from matloom.schedule.tiling.prologue import PrologueSums
+from matloom.select.exec_steps import Box, box, narrowed
+from matloom.select.stage import ArrayStage
+
+__all__ = [
+    "ArrayTile",
+    "Chunk",
+    "Tile",
+    "VectorTile",
+    "exec_fields",
+    "input_box",
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Chunk:
+    """Weights that one LOAD brings: output blocks, and the steps of them (half open)."""
+
+    first_block: int
+    end_block: int
+    first_step: int
+    end_step: int
+
+
+class ArrayTile(NamedTuple):
+    """Output rows, positions, blocks and steps (half open) of one image, and the chunk.
+
+    Of the rows each, or every other one, as `row_step` says.
+    """
+
+    image: int
+    first_row: int
+    end_row: int
+    first_x: int
+    end_x: int
+    first_block: int
+    end_block: int
+    first_step: int
+    end_step: int
+    chunk: int
+    post: dict[str, int]
+    prologue_sums: PrologueSums | None = None
+    row_step: int = 1
+
+    @property
+    def height(self) -> int:
+        """Output rows."""
+        return len(range(self.first_row, self.end_row, self.row_step))
+
+    @property
+    def positions(self) -> int:
+        """Output positions, each an accumulator entry for every block."""
+        return self.height * (self.end_x - self.first_x)
+
+    @property
+    def entries(self) -> int:
+        """Accumulator entries."""
+        return self.positions * (self.end_block - self.first_block)
+
+    @property
+    def text(self) -> str:
+        """Its outputs, for people; ends are half open."""
+        return (
+            f"image {self.image} rows {self.first_row}..{self.end_row} "
+            f"x {self.first_x}..{self.end_x} blocks {self.first_block}..{self.end_block} "
+            f"steps {self.first_step}..{self.end_step} chunk {self.chunk}"
+        )
+
+
+class VectorTile(NamedTuple):
+    """A range of bytes (half open) of a flat output."""
+
+    start: int
+    end: int
+
+    @property
+    def first_row(self) -> int:
+        """What tells it from its neighbours."""
+        return self.start
+
+    @property
+    def prologue_sums(self) -> None:
+        """It is part of no prologue."""
+        return None
+
+    @property
+    def text(self) -> str:
+        """Its bytes, for people; the end is half open."""
+        return f"bytes {self.start}..{self.end}"
+
+
+Tile = ArrayTile | VectorTile
+
+
+def exec_fields(stage: ArrayStage, tile: ArrayTile, config: Config) -> dict[str, int]:
+    """Return the fields of EXEC that follow from the geometry; rows count from the image's."""
+    rows, columns = (tile.first_row, tile.end_row), (tile.first_x, tile.end_x)
+    fields = stage.loop_nest.fields(rows, columns, tile.first_block)
+    if tile.row_step > 1:
+        fields |= {"height": tile.height, "y_step": tile.row_step * fields["y_step"]}
+    return narrowed(fields, tile.first_step, tile.end_step, config.rows)
+
+
+def input_box(stage: ArrayStage, tile: ArrayTile, config: Config) -> Box:
+    """Return the part of the image that a tile reads."""
+    blocks = tile.end_block - tile.first_block
+    return box(stage, exec_fields(stage, tile, config), blocks, config.rows)

@@ -1,0 +1,106 @@
+"""An element-wise stage cut into ranges of bytes."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+from matloom.arch.config import Config
+from matloom.cost import vector_cycles
+from matloom.schedule.params import TilingParams
+from matloom.schedule.tiling.base import BaseTiling
+from matloom.schedule.tiling.cutting import cut_vector
+from matloom.schedule.tiling.tile_reads import InputRange, Staged
+from matloom.schedule.tiling.tiles import VectorTile
+from matloom.select.layout.base import Write
+from matloom.select.stage import VectorStage
+
+__all__ = ["VectorTiling"]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class VectorTiling(BaseTiling[VectorStage, VectorTile]):
+    """Tiles of an element-wise stage: it has no weights, and no sums that wait."""
+
+    @classmethod
+    def of(
+        cls, stage: VectorStage, limits: TilingParams, config: Config, seed: int | None
+    ) -> "VectorTiling":
+        """Return a stage cut under limits, at random where there is a seed."""
+        tiles = cut_vector(stage, limits, config, seed)
+        return cls(stage=stage, limits=limits, config=config, tiles=tiles, chunks=[])
+
+    @cached_property
+    def cycles(self) -> list[int]:
+        """Cycles that each tile keeps post-processing busy."""
+        stage, config = self.stage, self.config
+        size, posts = stage.element_bytes, len(stage.posts)
+        return [
+            vector_cycles(
+                -(-(tile.end - tile.start) // (config.columns * size)) * posts,
+                size * stage.input_ratio,
+                config,
+            )
+            for tile in self.tiles
+        ]
+
+    @cached_property
+    def input_ranges(self) -> list[InputRange]:
+        """What each tile reads of an input that does not repeat."""
+        return [self._range(tile.start, tile.end) for tile in self.tiles]
+
+    def _range(self, start: int, end: int) -> InputRange:
+        """Return what of an input makes a range of bytes of the output."""
+        ratio = self.stage.input_ratio
+        return InputRange(start=start * ratio, rows=1, width=(end - start) * ratio, pitch=0)
+
+    def reads(self, number: int) -> Iterator[tuple[str, InputRange]]:
+        """Yield what a tile reads of each input: of one that repeats, all of it."""
+        repeated = self.stage.repeated_inputs
+        for name in dict.fromkeys(self.stage.inputs):
+            once = self._range(0, self.stage.period) if name in repeated else None
+            yield name, once or self.input_ranges[number]
+
+    @cached_property
+    def made_bytes(self) -> list[int]:
+        """Bytes of output that each tile writes."""
+        return [tile.end - tile.start for tile in self.tiles]
+
+    @cached_property
+    def completes(self) -> list[bool]:
+        """Each tile completes its outputs."""
+        return [True] * len(self.tiles)
+
+    @cached_property
+    def pending(self) -> list[bool]:
+        """No sums wait."""
+        return [False] * len(self.tiles)
+
+    @cached_property
+    def finished(self) -> list[int]:
+        """Leading bytes that are complete when each tile is."""
+        return [tile.end for tile in self.tiles]
+
+    @cached_property
+    def chunk_bytes(self) -> list[int]:
+        """There are no weights."""
+        return []
+
+    @cached_property
+    def used_chunks(self) -> list[int | None]:
+        """There are no weights."""
+        return [None] * len(self.tiles)
+
+    @cached_property
+    def live_chunk_bytes(self) -> list[int]:
+        """There are no weights."""
+        return [0] * len(self.tiles)
+
+    @cached_property
+    def in_parts(self) -> bool:
+        """There are no reductions."""
+        return False
+
+    def staged(self, number: int) -> list[Staged]:
+        """Return the results of a tile that lies by itself: one row of bytes."""
+        tile, size = self.tiles[number], self.made_bytes[number]
+        return [Staged(Write(tile.start, size, size, size), offset=0, height=1, width=1)]

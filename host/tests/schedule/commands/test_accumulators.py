@@ -1,0 +1,124 @@
+"""Which accumulator entries tiles have, and what that makes them wait for."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from matloom.arch.config import PRESETS
+from matloom.arch.instruction import Instruction
+from matloom.arch.isa import Opcode, Region
+from matloom.arch.machine import Machine
+from matloom.compiler import compile_network
+from matloom.cost.predict import predict
+from matloom.data.matrix_products import product_graph
+from matloom.program.instruction_table import unpack_all
+from matloom.schedule.commands.accumulators import Accumulators
+from matloom.schedule.tiling.tiles import ArrayTile
+
+CONFIG = PRESETS["reference"]
+
+
+def _of(program, opcode):
+    (step,) = program.steps
+    commands = unpack_all(program.commands(step))
+    return [item.values for item in commands if item.opcode is opcode]
+
+
+def test_small_tiles_wait_for_no_post():
+    """One position each: entries are plenty, and none is used twice."""
+    tiles = _of(compile_network(product_graph(1, 256, 1280), CONFIG), Opcode.EXEC)
+    assert len(tiles) > 4
+    assert [tile["wait_post"] for tile in tiles] == [0] * len(tiles)
+    half = CONFIG.acc_entries // 2
+    assert [tile["acc_addr"] // half for tile in tiles] == [
+        (number + tiles[0]["acc_addr"] // half) % 2 for number in range(len(tiles))
+    ]
+    used = [
+        entry
+        for tile in tiles
+        for entry in range(tile["acc_addr"], tile["acc_addr"] + tile["oc_blocks"])
+    ]
+    assert len(set(used)) == len(used)
+
+
+def test_small_tiles_begin_again_where_a_half_is_full():
+    config = PRESETS["nano"]
+    outputs = 2 * config.acc_entries * config.columns
+    tiles = _of(compile_network(product_graph(1, 16, outputs), config), Opcode.EXEC)
+    assert sum(tile["oc_blocks"] for tile in tiles) == 2 * config.acc_entries
+    assert all(tile["acc_addr"] + tile["oc_blocks"] <= config.acc_entries for tile in tiles)
+
+
+def test_large_tiles_lie_after_each_other_where_post_keeps_up():
+    """Of four steps, POST of a tile is done long before its half is needed again."""
+    tiles = _of(compile_network(product_graph(2000, 64, 16), CONFIG), Opcode.EXEC)
+    assert [tile["wait_post"] for tile in tiles[:4]] == [0] * 4
+    half = CONFIG.acc_entries // 2
+    assert [tile["acc_addr"] for tile in tiles[:5]] == [0, half, 250, half + 250, 0]
+    assert {tile["width"] * tile["height"] for tile in tiles[:5]} == {250}
+
+
+@pytest.mark.parametrize("shape", [(4000, 16, 16), (4000, 32, 16), (2000, 64, 16), (300, 16, 256)])
+def test_no_sums_keep_post_from_its_half(shape):
+    """An EXEC whose sums come in every cycle begins when POST has read the tile before it there."""
+    machine, half = Machine(config=CONFIG), CONFIG.acc_entries // 2
+    (step,) = (program := compile_network(product_graph(*shape), CONFIG)).steps
+    commands = list(unpack_all(program.commands(step)))
+    for number, command in enumerate(commands, 1):
+        command.values["timestamp"] = number
+    done = predict(commands, machine).timestamps
+    read, large = [0, 0], 0
+    for number, command in enumerate(commands[:-1], 1):
+        values, (work, _after) = command.values, machine.durations(command)[0]
+        if command.opcode is Opcode.POST:
+            way = work - machine.post_cycles(values)
+            at = values["acc_addr"] // half
+            read[at] = max(read[at], done[number] - way)
+        elif command.opcode is Opcode.EXEC and values["width"] * values["height"] > 8:
+            large += 1
+            assert read[values["acc_addr"] // half] <= done[number] - work
+    assert large > 4
+
+
+def _tile(first, rows, blocks=1):
+    """Return a tile of rows of twelve positions."""
+    return ArrayTile(0, first, first + rows, 0, 12, 0, blocks, 0, 2, 0, {})
+
+
+def _third(steps, posts, params):
+    """Return the first entry of a third tile, and of the first two, which two POSTs may read."""
+    machine, instructions = Machine(config=CONFIG), []
+    accumulators = Accumulators(machine, instructions)
+    shape = {"kernel_rows": 1, "kernel_cols": 1, "blocks": steps}
+    area = {"input_addr": 0, "input_rows": 1, "input_row_bytes": 4096, "weight_addr": 128 * 1024}
+    stage = SimpleNamespace(entries=lambda config: config.acc_entries // 2)
+    starts = []
+    for number, rows in enumerate((24, 24, 12)):
+        starts.append(accumulators.of(stage, _tile(0, rows)))
+        size = {"width": 12, "height": rows, "oc_blocks": 1}
+        wait = posts if number == 2 and starts[-1] < 288 else 0
+        run = {**shape, **area, **size, "acc_addr": starts[-1], "wait_post": wait}
+        instructions.append(Instruction(Opcode.EXEC, run))
+        for part in range(posts):
+            entry = starts[-1] + part * 12 * rows // posts
+            size["height"] = rows // posts
+            read = {**size, "acc_addr": entry, "wait_exec": 1, "param_addr": params}
+            instructions.append(Instruction(Opcode.POST, {**read, "channel_bias": 1}))
+    return starts[2], starts[:2]
+
+
+@pytest.mark.parametrize(
+    ("steps", "posts", "params", "entry"),
+    [(4, 1, 64 * 1024, 288), (1, 1, 64 * 1024, 144), (1, 2, 64 * 1024, 144), (4, 1, 4096, 144)],
+    ids=["POST keeps up", "POST is slower", "two POSTs", "parameters with the input"],
+)
+def test_a_tile_that_waits_waits_for_what_is_read_last(steps, posts, params, entry):
+    """Its last entry is that of the tile before; and where no parameters come, POST reads none."""
+    assert _third(steps, posts, params) == (entry, [0, CONFIG.acc_entries // 2])
+
+
+def test_loads_of_input_do_not_wait_for_the_tile_before():
+    program = compile_network(product_graph(2000, 300, 16), PRESETS["nano"])
+    loads = [values for values in _of(program, Opcode.LOAD) if values["region"] == Region.INPUT]
+    assert len(loads) > 4
+    assert all(values["wait_exec"] != 1 for values in loads)

@@ -1,0 +1,86 @@
+import pytest
+
+from matloom.arch.config import PRESETS
+from matloom.arch.machine import Machine
+from matloom.schedule.params import TilingParams, Weights
+from matloom.schedule.segment import Segment
+from matloom.schedule.tiling.sequence import sequence
+from matloom.schedule.tiling.tiles import VectorTile
+from matloom.schedule.tiling.vector import VectorTiling
+from matloom.select.stage import VectorStage
+
+
+def _stage(inputs, output, *, ratio=1, repeated=()):
+    return VectorStage(
+        name=output,
+        nodes=(0,),
+        inputs=inputs,
+        output=output,
+        size=64 // ratio,
+        tile_unit=8,
+        posts=(),
+        input_ratio=ratio,
+        repeated=repeated,
+        period=8 if repeated else 0,
+    )
+
+
+def _tiling(stage, tiles):
+    limits = TilingParams(weights=Weights.RESIDENT)
+    return VectorTiling(stage=stage, limits=limits, config=PRESETS["nano"], tiles=tiles, chunks=[])
+
+
+def _order(*stages, spilled=()):
+    """Return stage and first byte of each tile: four of each stage."""
+    sizes = {"x": 64, "r": 8, **{stage.output: stage.size for stage in stages}}
+    machine = Machine(config=PRESETS["nano"])
+    segment = Segment(
+        stages=stages,
+        machine=machine,
+        sizes=sizes,
+        sources={},
+        results={},
+        timestamps=(0,) * len(stages),
+    )
+    tilings = [
+        _tiling(
+            stage,
+            [
+                VectorTile(start=start, end=start + stage.size // 4)
+                for start in range(0, stage.size, stage.size // 4)
+            ],
+        )
+        for stage in stages
+    ]
+    order = sequence(segment, tilings, frozenset(spilled))
+    slots = order.slots
+    assert [slot.last for slot in slots] == [
+        slot.tile is tilings[slot.stage].tiles[-1] for slot in slots
+    ]
+    ticks = [
+        [tick for tick, slot in enumerate(slots) if slot.stage == at] for at in range(len(stages))
+    ]
+    assert order.spans == [(min(of_stage), max(of_stage)) for of_stage in ticks]
+    return [(slot.stage, 4 * slot.tile.start // stages[slot.stage].size) for slot in slots]
+
+
+def test_stages_follow_each_other_tile_by_tile():
+    """The last of three makes half as many bytes, so its tiles are half as large."""
+    chain = _stage(("x",), "a"), _stage(("a",), "b"), _stage(("b",), "c", ratio=2)
+    assert _order(*chain) == [(stage, tile) for tile in range(4) for stage in range(3)]
+
+
+def test_what_is_stored_first_is_read_two_tiles_later():
+    chain = _stage(("x",), "a"), _stage(("a",), "b"), _stage(("b",), "c")
+    stages = [stage for stage, _ in _order(*chain, spilled=("a",))]
+    assert stages == [0, 0, 0, 1, 2, 0, 1, 2, 1, 2, 1, 2]
+
+
+@pytest.mark.parametrize(
+    "last",
+    [_stage(("x",), "c"), _stage(("b", "x"), "c", repeated=(0,)), _stage(("b", "a"), "c")],
+    ids=["another tensor", "all of it again and again", "what is not finished"],
+)
+def test_what_cannot_follow_waits(last):
+    order = _order(_stage(("x",), "a"), _stage(("a",), "b"), last)
+    assert order[-4:] == [(2, tile) for tile in range(4)]

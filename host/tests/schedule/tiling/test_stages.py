@@ -1,0 +1,89 @@
+import pytest
+
+from matloom.arch.config import PRESETS
+from matloom.schedule.params import TilingParams, Weights
+from matloom.schedule.tiling.cutting import chunks, cut_array
+from matloom.schedule.tiling.stages import Tilings
+from support.stages import stage_of
+
+CONFIG = PRESETS["small"]
+
+
+@pytest.fixture
+def stage():
+    return stage_of(CONFIG, (20, 3, 3, 4), in_height=12, in_width=10, out_height=10, out_width=8)
+
+
+def test_a_tiling_is_remembered_for_equal_limits_of_the_same_stage(stage):
+    tilings = Tilings()
+    known = tilings.of(stage, TilingParams(weights=Weights.ONCE, chunk_bytes=700), CONFIG, None)
+    assert (
+        tilings.of(stage, TilingParams(weights=Weights.ONCE, chunk_bytes=700), CONFIG, None)
+        is known
+    )
+    assert known.tiles == cut_array(stage, known.limits, CONFIG, None)
+    for other in (
+        TilingParams(weights=Weights.ONCE, chunk_bytes=1600),
+        TilingParams(weights=Weights.STREAMED, chunk_bytes=700),
+        TilingParams(weights=Weights.ONCE, chunk_bytes=700, tile_bytes=300),
+    ):
+        assert tilings.of(stage, other, CONFIG, None) is not known
+    assert tilings.of(stage, known.limits, CONFIG, 3) is not known
+
+
+def test_limits_that_make_the_same_tiles_have_the_same_tiling(stage):
+    tilings = Tilings()
+    known, other = (
+        tilings.of(stage, TilingParams(weights=Weights.ONCE, chunk_bytes=size), CONFIG, None)
+        for size in (700, 800)
+    )
+    assert other is known
+    assert chunks(stage, known.limits, CONFIG) == known.chunks
+    assert cut_array(stage, TilingParams(weights=Weights.ONCE, chunk_bytes=800), CONFIG, None) == (
+        known.tiles
+    )
+
+
+def test_few_tilings_of_a_stage_are_kept(stage):
+    tilings = Tilings()
+    limits = TilingParams(weights=Weights.ONCE)
+    first = tilings.of(stage, limits, CONFIG, 0)
+    for seed in range(1, 100):
+        last = tilings.of(stage, limits, CONFIG, seed)
+    assert tilings.of(stage, limits, CONFIG, 99) is last
+    assert tilings.of(stage, limits, CONFIG, 0) is not first
+
+
+def test_weights_that_come_again_are_others_only_where_they_do(stage):
+    tilings = Tilings()
+
+    def both(**more):
+        return (
+            tilings.of(stage, TilingParams(weights=weights, **more), CONFIG, None)
+            for weights in (Weights.ONCE, Weights.STREAMED)
+        )
+
+    once, streamed = both()
+    assert len(once.chunks) == 1
+    assert once is streamed
+    once, streamed = both(chunk_bytes=700)
+    assert len(once.chunks) > 1
+    assert once is not streamed
+
+
+def test_what_is_said_of_the_tiles_adds_up_to_the_stage(stage):
+    found = Tilings().of(stage, TilingParams(weights=Weights.ONCE, chunk_bytes=700), CONFIG, None)
+    assert len(found.tiles) == len(found.cycles) == len(found.input_ranges) == len(found.made_bytes)
+    finished = [
+        made
+        for tile, made in zip(found.tiles, found.made_bytes, strict=True)
+        if tile.end_step == stage.loop_nest.steps
+    ]
+    assert sum(finished) == stage.size == 10 * 8 * 20
+    assert sum(found.chunk_bytes) == stage.weights.nbytes + stage.params.nbytes
+    # A row of outputs reads three rows of inputs, which are 10 positions of 4 bytes.
+    for tile, input_range in zip(found.tiles, found.input_ranges, strict=True):
+        assert (input_range.start, input_range.size) == (
+            tile.first_row * 40,
+            (tile.height + 2) * 40,
+        )
