@@ -1,4 +1,4 @@
-"""How long anything takes: tiles by an estimate, command buffers by a simulation of the units."""
+"""Cycles of tiles, by an estimate, and of command buffers, by a simulation of the units."""
 
 from matloom.cost.arithmetic import ArithmeticTimeline
 from matloom.cost.estimates import exec_cycles, step_cycles, vector_cycles

@@ -1,4 +1,4 @@
-"""When EXEC and POST work while a program is being emitted."""
+"""Timeline of EXEC and POST while a program is being emitted."""
 
 from math import inf
 
@@ -14,7 +14,7 @@ _BUSY = 0.9
 
 
 class ArithmeticTimeline:
-    """When EXEC and POST do what was emitted, if neither waits for a transfer.
+    """Timeline of the EXECs and POSTs emitted so far, as if none waited for a transfer.
 
     POST whose parameters lie where EXEC reads in every cycle gets them when EXEC waits: never, as
     far as is known here.
@@ -30,7 +30,7 @@ class ArithmeticTimeline:
         self._read, self._reads = [0.0, 0.0], dict[int, float]()
 
     def follow(self, instructions: list[Instruction]) -> None:
-        """Take note of the instructions that came since the last time."""
+        """Add the instructions emitted since the last call."""
         for instruction in instructions[self._seen :]:
             opcode, get = instruction.opcode, instruction.values.get
             if opcode not in self._done:

@@ -1,4 +1,4 @@
-"""When commands and what LOADs bring arrive over the bus that they share."""
+"""Arrival times of commands and of LOADs' data over the bus that they share."""
 
 from bisect import bisect_right
 from collections.abc import Callable
@@ -20,7 +20,7 @@ def _beats(size: int, bus_bytes: int, beat_cycles: float) -> list[float]:
 
 
 class Commands:
-    """When commands arrive at the dispatcher: bursts, each asked for when there is room for it."""
+    """Arrival times of commands at the dispatcher, in bursts requested once they fit."""
 
     def __init__(self, machine: Machine, size: int) -> None:
         self._machine, self._left = machine, size - READ_AHEAD
@@ -42,7 +42,7 @@ class Commands:
         return round(self._begins[number] + self._beats[place])
 
     def take(self, size: int, time: int, loads: "Loads") -> None:
-        """Make room at a time, and ask for the bursts that it is enough for."""
+        """Free the bytes of a dispatched command, and request the bursts that fit now."""
         self._taken += size
         while self._left > 0 and self._taken >= self._room:
             self._room += self._size
@@ -55,7 +55,7 @@ class Commands:
 
 
 class Loads:
-    """When beats of LOADs come.
+    """Arrival times of the beats of LOADs.
 
     Members
     -------

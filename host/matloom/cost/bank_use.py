@@ -13,7 +13,7 @@ Parts = tuple[tuple[int, float], ...]
 
 
 class Use(NamedTuple):
-    """What an instruction reads, or writes, bank after bank.
+    """One access stream of an instruction, bank after bank.
 
     Members
     -------
@@ -36,7 +36,7 @@ NOTHING = Use()
 
 
 class BankUse(NamedTuple):
-    """What an instruction does to the banks.
+    """Accesses of an instruction to the banks.
 
     Members
     -------
@@ -67,7 +67,7 @@ def _parts(start: int, end: int, bank_bytes: int) -> Parts:
 
 
 def bank_use(instruction: Instruction, machine: Machine, cycles: int) -> BankUse:
-    """Return what an instruction does to the banks in the cycles that EXEC or POST streams."""
+    """Return an instruction's accesses to the banks while EXEC or POST streams."""
     values = instruction.values
     if instruction.opcode is Opcode.EXEC:
         return _of_exec(values, machine, cycles)

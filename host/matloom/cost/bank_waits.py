@@ -1,4 +1,4 @@
-"""How long units wait for each other at the banks of the scratchpad.
+"""Waits of units for each other at the banks of the scratchpad.
 
 A bank serves one read and one write a cycle: EXEC before POST, POST before STORE and LOAD. Where
 POST and STORE share a gather, STORE waits for POST at any bank, also while POST itself waits for
@@ -103,7 +103,7 @@ def _through(time: float, work: float, use: Use, others: Iterable[_Accesses]) ->
 
 
 class BankWaits:
-    """When instructions end that may wait at banks.
+    """End times of instructions that may wait at banks.
 
     They are told in the order in which they begin. So what a later one keeps waiting is under way,
     and nothing has begun on the strength of when that would have ended.

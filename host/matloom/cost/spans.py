@@ -1,4 +1,4 @@
-"""When each instruction of a command buffer works, as predicted: what timelines are drawn from."""
+"""Predicted start and end of each instruction of a command buffer, for timelines."""
 
 import enum
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ __all__ = ["Cause", "Span", "spans"]
 
 
 class Cause(enum.Enum):
-    """What an instruction waited for last before it started.
+    """Last wait of an instruction before it started.
 
     DISPATCH: its turn among all commands; BUSY: the instruction before it on its unit; OPERANDS:
     an instruction of another unit, named by its wait fields; PARAMETERS: the read of a POST's

@@ -1,4 +1,4 @@
-"""What instructions cost by themselves: found once for all that are alike."""
+"""Cost of instructions on their own, computed once for all that are alike."""
 
 from functools import lru_cache
 from typing import NamedTuple
@@ -51,7 +51,7 @@ _FIELDS = {
 
 
 class Timing(NamedTuple):
-    """What is known of an instruction, whenever it begins.
+    """Cost and accesses of an instruction, independent of when it starts.
 
     Members
     -------
@@ -153,7 +153,7 @@ class Timings:
 
 @lru_cache(maxsize=1)
 def timings_of(machine: Machine) -> Timings:
-    """Return what is known of a machine: candidates and runs of the engine share most of it."""
+    """Return the timings of a machine, which candidates and runs of the engine share."""
     return Timings(machine)
 
 

@@ -1,4 +1,4 @@
-"""What a file is that is not TensorFlow Lite, by its content, and how to make it one."""
+"""Recognises files of other formats by their content, with the way to convert each."""
 
 import bz2
 import io
@@ -30,7 +30,7 @@ _PEEK = 1 << 16
 
 @dataclass(frozen=True, kw_only=True)
 class Kind:
-    """What a file is, with its article, and what to do to run it."""
+    """A recognised format: its name with its article, and what to do to run such a file."""
 
     what: str
     hint: str

@@ -22,7 +22,7 @@ Dims = Mapping[str, int]
 
 @dataclass(frozen=True, kw_only=True)
 class Reader:
-    """What a format of model files needs.
+    """Reader of one format of model files.
 
     Members
     -------

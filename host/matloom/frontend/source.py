@@ -16,12 +16,12 @@ _PROGRAM_SUFFIX = ".mloom"
 
 
 def packaged_networks() -> dict[str, Path]:
-    """Return the networks that come along, by name."""
+    """Return the networks that come with Matloom, by name."""
     return {path.stem: path for path in sorted(_PACKAGED.glob("*.tflite"))}
 
 
 def network_path(source: str | Path) -> Path:
-    """Return the path of a file, or of a network that comes along where no such file is there."""
+    """Return the path of a file or, if there is none, of the packaged network of that name."""
     path = Path(source)
     return path if path.exists() else packaged_networks().get(str(source), path)
 

@@ -1,4 +1,4 @@
-"""What an operator is told in addition to its tensors: one frozen class a kind of operator."""
+"""Attributes of operators: one frozen class for each kind."""
 
 import enum
 from dataclasses import dataclass

@@ -82,7 +82,7 @@ RESHAPES = frozenset({Op.EXPAND_DIMS, Op.RESHAPE, Op.SQUEEZE})
 
 @dataclass(frozen=True, kw_only=True)
 class Quantisation:
-    """What integers stand for: ``scale * (integer - zero_point)``.
+    """Quantisation of a tensor: an integer stands for ``scale * (integer - zero_point)``.
 
     Members
     -------
@@ -177,7 +177,7 @@ class Node:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Variable:
-    """What a network remembers from one call to the next.
+    """State that a network keeps from one call to the next.
 
     Members
     -------

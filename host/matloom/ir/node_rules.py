@@ -68,7 +68,7 @@ RATIOS: Mapping[Op, Callable[[Graph, Node], object]] = {
 
 
 class Breach(Enum):
-    """How an operator breaks a rule: which decides who may run it all the same."""
+    """Kind of broken rule, which decides who may still run the operator."""
 
     #: No kernel here runs it; an interpreter may.
     UNSUPPORTED = auto()

@@ -1,4 +1,4 @@
-"""What each operator looks like: one entry of a table each."""
+"""Table of operators: types, shapes and scales of each."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -69,7 +69,7 @@ class Operator:
     shape:
         Output shape from input shapes and attributes; None where only the size must agree.
     parts:
-        For several outputs: the shape of each, in place of `shape`.
+        For several outputs: the shape of each, instead of `shape`.
     weight_axis:
         For input 1, weights: the axis that may have a scale for each channel.
     variadic:

@@ -1,4 +1,4 @@
-"""From stages to instructions: tiles, homes in the scratchpad, order, waits, predicted cycles."""
+"""From stages to instructions: tiles, order, scratchpad addresses, waits, predicted cycles."""
 
 from matloom.schedule.constants import Image
 from matloom.schedule.options import CompileOptions

@@ -1,7 +1,7 @@
-"""What evaluations of candidates have in common: remembered, so that each is found once.
+"""Cache of intermediate results that candidates of one search share.
 
-A result never depends on what is remembered, only the time that it takes. So a cache stays in its
-process: another one begins with an empty one.
+Results do not depend on the cache, only the time to find them does. A cache stays in its process;
+a new process starts with an empty one.
 """
 
 from collections.abc import Hashable
@@ -35,7 +35,7 @@ class Cache:
         self._failures: dict[Hashable, tuple[OutOfScratchpad, ...]] = {}
 
     def __reduce__(self) -> tuple[type["Cache"], tuple[()]]:
-        """Leave everything behind when pickled."""
+        """Pickle as an empty cache."""
         return Cache, ()
 
     def plan(self, key: Hashable) -> Plan | tuple[OutOfScratchpad, ...] | None:

@@ -1,4 +1,4 @@
-"""Whether a schedule is right, step by step: its tiles, their order, and addresses on chip."""
+"""Checks a schedule step by step: its tiles, their order, and addresses on chip."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable

@@ -1,4 +1,4 @@
-"""What a user may choose about compilation."""
+"""Options of compilation."""
 
 from dataclasses import dataclass
 

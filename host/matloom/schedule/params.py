@@ -1,4 +1,4 @@
-"""What a search chooses: bounds on the tiles of a stage, and how the first stage starts."""
+"""Parameters of a search: bounds on the tiles of each stage, and the start of the first one."""
 
 import enum
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ UNBOUNDED = 1 << 30
 
 
 class Weights(enum.Enum):
-    """How long the weights of a stage stay in the scratchpad.
+    """Lifetime of a stage's weights in the scratchpad.
 
     RESIDENT: while the stage runs; ONCE: tiles are ordered so that each chunk is loaded once;
     STREAMED: chunks are loaded again for each tile of positions.
@@ -34,7 +34,7 @@ class Weights(enum.Enum):
 
 
 class First(enum.Enum):
-    """How the first tiles of a stage are cut, where no `Prologue` says how.
+    """Shape of a stage's first tiles, if there is no `Prologue`.
 
     WHOLE: like the others.
     RAMP: small, and growing, because they wait for their input.
@@ -55,7 +55,7 @@ class First(enum.Enum):
 
 
 class Last(enum.Flag):
-    """What becomes smaller and smaller towards the end of a stage.
+    """Pieces that shrink towards the end of a stage.
 
     EVEN: nothing. CHUNKS: chunks of weights, so that little is left to do after the last transfer.
     ROWS: the rows of tiles, so that little is left to transfer after the last tile; the last rows
@@ -70,7 +70,7 @@ class Last(enum.Flag):
 
 
 class Order(enum.Enum):
-    """What a tile has all of, where the accumulators hold it.
+    """Dimension that a tile covers whole, if the accumulators have room.
 
     BY_ROWS: all output blocks of a few rows. BY_BLOCKS: all positions of a few output blocks.
     """
@@ -126,7 +126,7 @@ class TilingParams:
 
     @property
     def prologue(self) -> Prologue | None:
-        """How the first outputs are made panel by panel; None where they are not."""
+        """Panels of the first outputs; None if these are not made panel by panel."""
         return self.first if isinstance(self.first, Prologue) else None
 
     @property
@@ -137,7 +137,7 @@ class TilingParams:
 
 @dataclass(frozen=True, kw_only=True)
 class Candidate:
-    """What prediction decides: how the first stage starts, and what large stages load twice.
+    """Candidate of a search: the start of the first stage, and what large stages load repeatedly.
 
     Members
     -------
@@ -157,7 +157,7 @@ class Candidate:
 
     @property
     def text(self) -> str:
-        """What is chosen, for people."""
+        """Description for people."""
         text = f"at least {self.tiles} tiles"
         if isinstance(self.first, Prologue):
             rows, blocks, steps = self.first.rows, self.first.blocks, self.first.steps

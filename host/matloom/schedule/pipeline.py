@@ -75,7 +75,7 @@ class Draft:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """What the plan depends on: what the choices say of tiles is in the tilings."""
+        """Cache key of the plan; the tilings stand for all choices about tiles."""
         rest = replace(self.params, limits=(), pinned_at=None, start=ORDINARY_START)
         return tuple(self.tilings), rest
 

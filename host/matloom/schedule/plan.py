@@ -1,4 +1,4 @@
-"""What a plan is: buffers, transfers, choices, and what says that there is no room."""
+"""Plans: buffers, transfers and choices, and the reasons why one does not fit."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -150,7 +150,7 @@ class Plan:
 
     @property
     def chunk_addresses(self) -> dict[tuple[int, int], int]:
-        """Where the weights of each stage and chunk lie, where each is loaded once."""
+        """Addresses of weights by stage and chunk, for chunks that are loaded once."""
         return {
             (int(load.what[1]), load.what[2]): load.buffer.address
             for load in self.loads

@@ -1,4 +1,4 @@
-"""What a search finds: instructions, how they came about, and every candidate that it tried."""
+"""Results of a search: instructions, the plan behind them, and every candidate tried."""
 
 from dataclasses import dataclass, field
 
@@ -13,7 +13,7 @@ __all__ = ["Repetition", "Scheduled", "Tried"]
 
 @dataclass(frozen=True, kw_only=True)
 class Tried:
-    """A candidate of a decision, and what came of it.
+    """Candidate of a decision, with its outcome.
 
     Members
     -------

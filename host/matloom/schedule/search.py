@@ -1,4 +1,4 @@
-"""One search for the fastest schedule of a segment: what it tries, and what came of each.
+"""Searches for the fastest schedule of a segment, and records every candidate with its outcome.
 
 Three decisions follow each other, each over a list of candidates: how the first stage starts,
 whether weights stay on chip between calls, and how tensors lie on chip. A candidate is evaluated

@@ -1,4 +1,4 @@
-"""Stages that the engine executes without the host, and where their tensors come from and go."""
+"""Segments: stages that the engine runs without the host, and the tensors that enter and leave."""
 
 from dataclasses import dataclass, field
 
@@ -13,7 +13,7 @@ __all__ = ["Place", "Segment"]
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """Where a tensor lies in external memory."""
+    """Place of a tensor in external memory."""
 
     region: Region
     offset: int

@@ -1,4 +1,4 @@
-"""The constants that steer the search: what each is, why, and the measurement that chose it.
+"""Constants that steer the search, each with its unit, its reason and its measurement.
 
 None of them changes what a program computes, only how fast it is, or how fast it is found.
 `bench/sweep_tuning.py` halves and doubles one after another and compares predicted cycles; what it
@@ -13,7 +13,7 @@ __all__ = ["TABLE", "Constant"]
 
 @dataclass(frozen=True, kw_only=True)
 class Constant:
-    """What is known of a constant of this module.
+    """Documentation of a constant of this module.
 
     Members
     -------
@@ -22,7 +22,7 @@ class Constant:
     reason:
         What it decides, and why it is not much smaller or larger.
     chosen:
-        What it was chosen by: a measurement, or the estimate that it was set by.
+        The measurement or estimate that it was chosen by.
     sensitivity:
         By how much the predicted cycles of first calls change with half and twice its value: the
         sum over kws, ad, str_ww, micro_speech and digits at `nano` and `reference`, and the network

@@ -1,4 +1,4 @@
-"""Whether stages are legal: what instruction selection and stage passes must not break."""
+"""Checks that stages are legal after instruction selection and after each stage pass."""
 
 from collections.abc import Iterable
 

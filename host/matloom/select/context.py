@@ -1,4 +1,4 @@
-"""What a stage is built from: an operator, its tensors, the names of its buffers."""
+"""Context of instruction selection: an operator, its tensors, and the names of its buffers."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

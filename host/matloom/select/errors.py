@@ -10,4 +10,4 @@ class CompileError(UserError):
 
 
 class PhaseError(AssertionError):
-    """What a phase of the compiler made breaks a rule: a defect, found by MATLOOM_VERIFY=1."""
+    """Defect of the compiler, found by MATLOOM_VERIFY=1: the result of a phase breaks a rule."""

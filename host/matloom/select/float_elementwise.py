@@ -42,7 +42,7 @@ def float_add(context: Context) -> VectorStage:
 
 
 def float_relu(context: Context) -> VectorStage:
-    """Return RELU and RELU6, likewise."""
+    """Return RELU and RELU6, to float32 or to the format of a mode."""
     _check(context)
     posts = limit_posts(context.output.dtype, Activation(context.node.op))
     return vector_stage(context, posts, context.sources, "")

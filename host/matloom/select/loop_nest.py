@@ -1,4 +1,4 @@
-"""How EXEC walks over the input of a stage, and the walk that takes taps one by one."""
+"""Loops of EXEC over the input of a stage, and the loop nest that takes taps one by one."""
 
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
@@ -12,7 +12,7 @@ MAX_TAPS = largest(Opcode.EXEC, "kernel_cols")
 
 
 class Walk(Protocol):
-    """How EXEC walks over the input of a stage: taps one by one, or as a sliding window."""
+    """Loops of EXEC over the input of a stage: taps one by one, or as a sliding window."""
 
     @property
     def steps(self) -> int:
@@ -58,7 +58,7 @@ class Walk(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class LoopNest:
-    """How EXEC walks over the input: its fields that do not depend on the tile."""
+    """Loop nest of EXEC over the input: the fields that do not depend on the tile."""
 
     kernel_rows: int
     kernel_row_step: int

@@ -1,4 +1,4 @@
-"""What the array multiplies its input with: known weights, or a tensor that is computed."""
+"""Second operand of the array: weights known at compile time, or a computed tensor."""
 
 from dataclasses import dataclass, field
 

@@ -11,7 +11,7 @@ __all__ = ["Requantisation", "limb_fields"]
 
 @dataclass(frozen=True, kw_only=True)
 class Requantisation:
-    """How sums become elements of one byte or two.
+    """Requantisation of sums to elements of one or two bytes.
 
     Multiplier and shift (scalars, or arrays by channel), rounding, zero point, limits.
     """

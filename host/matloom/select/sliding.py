@@ -23,7 +23,7 @@ LONGEST_SKIP = 3
 
 @dataclass(frozen=True, kw_only=True)
 class SlidingWindow:
-    """How EXEC slides a window over the input; lengths in rows and in positions of `depth` bytes.
+    """Sliding window of EXEC over the input; lengths in rows and in positions of `depth` bytes.
 
     Members
     -------

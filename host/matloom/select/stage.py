@@ -164,7 +164,7 @@ class ArrayStage:
 
     @property
     def text(self) -> str:
-        """How it uses the array, for people."""
+        """Use of the array, for people."""
         grid = self.grid
         text = (
             f"{type(self.loop_nest).__name__} of {self.steps} steps, {grid.blocks} output blocks, "
@@ -254,7 +254,7 @@ class VectorStage:
 
     @property
     def text(self) -> str:
-        """How it uses post-processing, for people."""
+        """Use of post-processing, for people."""
         return f"{len(self.posts)} POSTs over {self.size} bytes"
 
     def entries(self, config: Config) -> int:

@@ -116,7 +116,7 @@ def _assign(file: "_File", handle: int, number: int) -> int:
 
 
 class _File:
-    """What all subgraphs share: the builder, kinds of operators, and buffers."""
+    """Parts of the file that all subgraphs share: builder, operator codes and buffers."""
 
     def __init__(self) -> None:
         self.builder = flatbuffers.Builder(1024)

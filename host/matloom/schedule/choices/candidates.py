@@ -1,4 +1,4 @@
-"""What the search tries, and prediction decides between."""
+"""Candidates of a search, between which predicted cycles decide."""
 
 from dataclasses import replace
 
@@ -35,7 +35,7 @@ def is_large(segment: Segment) -> bool:
 
 
 def candidates(segment: Segment, *, effort: int = 1) -> tuple[Candidate, ...]:
-    """Return the choices between which prediction decides.
+    """Return the candidates, between which predicted cycles decide.
 
     What large stages load twice is tried where stages are few or `effort` is 2; in a long network,
     where a plan is dear and a stage alone decides little, it is estimated (`policies`).

@@ -1,4 +1,4 @@
-"""Layouts of tensors on chip that a search tries in place of dense ones."""
+"""Layouts of tensors on chip that a search tries instead of dense ones."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence

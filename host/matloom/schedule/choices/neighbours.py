@@ -1,4 +1,4 @@
-"""What the tiles of a stage owe to the stages before and after it."""
+"""Rules for the tiles of a stage that follow from the stages before and after it."""
 
 from matloom.arch.config import Config
 from matloom.schedule import tuning

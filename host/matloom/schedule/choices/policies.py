@@ -1,4 +1,4 @@
-"""The choices for each stage: the fastest where memory is plenty, and for weights that stay."""
+"""First choices for each stage: the fastest in plentiful memory, and for resident weights."""
 
 import itertools
 import random
@@ -43,7 +43,7 @@ __all__ = [
 
 
 def first_params(segment: Segment, candidate: Candidate) -> ScheduleParams:
-    """Return the choices that are best where memory is plenty."""
+    """Return the choices that are best when memory is plentiful."""
     config = segment.config
     limits: list[TilingParams] = []
     in_blocks = [by_blocks(segment, index, config) for index in range(len(segment.stages))]
@@ -118,7 +118,7 @@ def plain_params(segment: Segment) -> ScheduleParams:
 
 
 def random_params(segment: Segment, seed: int) -> ScheduleParams:
-    """Return arbitrary choices: what memory forces on large networks, for small ones too."""
+    """Return random choices, so that small networks are cut as memory forces large ones to be."""
     config = segment.config
     draw, shape = random.Random(seed), random.Random(f"shapes of {seed}")
 
@@ -152,7 +152,7 @@ def weights_fit(plan: Plan, config: Config) -> bool:
 
 
 def resident_params(segment: Segment, policy: ScheduleParams) -> tuple[ScheduleParams, ...]:
-    """Return the policies to try for weights that stay, the fastest first; none where some cannot.
+    """Return the choices to try for resident weights, the fastest first; none if some cannot stay.
 
     POST fetches parameters while EXEC reads weights, in a repetition in every cycle; to have them
     apart is one transfer more.
@@ -174,7 +174,7 @@ def resident_params(segment: Segment, policy: ScheduleParams) -> tuple[ScheduleP
 
 
 def repeat_params(segment: Segment, first: Plan) -> tuple[ScheduleParams, ...]:
-    """Return the policies to try for a plan whose weights are where the first left them."""
+    """Return the choices to try for later calls, which find the weights of the first on chip."""
     pinned_at = replace(first.policy, resident=False, pinned_at=first.chunk_addresses)
     ramped_down = tuple(
         replace(limits, last=_with_blocks(limits.last, _hides_results(stage, segment.machine)))

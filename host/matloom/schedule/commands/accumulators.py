@@ -1,4 +1,4 @@
-"""Which accumulators a tile has: halves take turns."""
+"""Assigns accumulator entries to tiles, in alternating halves."""
 
 from matloom.arch.instruction import Instruction
 from matloom.arch.machine import Machine

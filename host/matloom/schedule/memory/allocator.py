@@ -1,4 +1,4 @@
-"""Homes in the scratchpad for buffers that live over intervals of time."""
+"""Allocates scratchpad addresses to buffers that live over intervals of slots."""
 
 import itertools
 import random

@@ -1,4 +1,4 @@
-"""Where a plan's tensors and weights lie in external memory."""
+"""Addresses of a plan's tensors and weights in external memory."""
 
 from matloom.arch.config import Config
 from matloom.arch.isa import Region

@@ -1,4 +1,4 @@
-"""What lives when: buffers that have a place, to find those of an interval of schedule slots."""
+"""Live ranges of placed buffers, searchable by interval of schedule slots."""
 
 from bisect import insort
 from collections import defaultdict
@@ -80,7 +80,7 @@ class LiveRanges:
 
 
 class Window:
-    """What lives within some slots, in order of address: for many questions about parts of them."""
+    """Buffers that live within some slots, by address, for many queries about these slots."""
 
     def __init__(self, first: int, last: int, placed: list[Placed]) -> None:
         self.first, self.last, self.placed = first, last, placed

@@ -1,4 +1,4 @@
-"""Whether tiles can fit at all, before a plan is made that would fail on them."""
+"""Finds tiles that can never fit, before a plan is made that would fail on them."""
 
 from matloom.schedule.plan import OutOfScratchpad, Plan
 from matloom.schedule.segment import Segment

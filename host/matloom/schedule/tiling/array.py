@@ -58,12 +58,12 @@ class ArrayTiling(BaseTiling[ArrayStage, ArrayTile]):
 
     @cached_property
     def input_ranges(self) -> list[InputRange]:
-        """What each tile reads of the first input; all steps of the same outputs, if that fits."""
+        """Part of the first input that each tile reads; all steps of its outputs, if that fits."""
         return [self._input_range(tile) for tile in self.tiles]
 
     @cached_property
     def addend_ranges(self) -> list[InputRange]:
-        """What each tile adds to its sums of the second input of an array stage: its outputs."""
+        """Part of the second input that each tile adds to its sums."""
         return [_addend_range(self.stage, tile) for tile in self.tiles]
 
     def reads(self, number: int) -> Iterator[tuple[str, InputRange]]:

@@ -1,4 +1,4 @@
-"""What planning asks of a stage that is cut into tiles, whatever its kind."""
+"""Base class of tilings: the questions that planning asks of a stage of any kind."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -42,7 +42,7 @@ class BaseTiling(ABC, Generic[_Stage, _Tile]):
     @cached_property
     @abstractmethod
     def input_ranges(self) -> list[InputRange]:
-        """What each tile reads of an input."""
+        """Part of an input that each tile reads."""
 
     @cached_property
     @abstractmethod

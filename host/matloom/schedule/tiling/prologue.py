@@ -1,4 +1,4 @@
-"""How a matrix product begins: outputs that grow as a square does, while both operands arrive.
+"""Start of a matrix product: outputs grow as a square while both operands arrive.
 
 The bus brings so many bytes a cycle, and what the array can do with them grows as their product. So
 the reduction comes panel by panel, and of the first panel some rows and output blocks, then as many
@@ -20,7 +20,7 @@ _Range = tuple[int, int]
 
 @dataclass(frozen=True, kw_only=True)
 class PrologueSums:
-    """Where the sums of a tile of a prologue are: half of the accumulators, and entry in it."""
+    """Accumulators of a prologue tile: the half, and the first entry in it."""
 
     half: int
     entry: int

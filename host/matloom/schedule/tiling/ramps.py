@@ -1,4 +1,4 @@
-"""Ranges cut into pieces: even ones, and smaller and smaller ones at an end."""
+"""Cuts ranges into pieces: even ones, and ever smaller ones at an end."""
 
 import itertools
 
@@ -23,6 +23,6 @@ def ramped_down(pieces: list[tuple[int, int]], shortest: int) -> list[tuple[int,
 
 
 def ramped_up(pieces: list[tuple[int, int]], shortest: int) -> list[tuple[int, int]]:
-    """Halve the first piece, and its first half, likewise."""
+    """Halve the first piece, and its first half, as `ramped_down` does with the last."""
     mirrored = ramped_down([(-end, -first) for first, end in reversed(pieces)], shortest)
     return [(-end, -first) for first, end in reversed(mirrored)]

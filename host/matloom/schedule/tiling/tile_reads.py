@@ -1,4 +1,4 @@
-"""What a tile reads of a tensor and, lying by itself, brings home to one."""
+"""Parts of tensors that a tile reads and, if its results are staged, stores."""
 
 from typing import NamedTuple
 
@@ -27,14 +27,14 @@ class InputRange(NamedTuple):
 
 
 class Panel(NamedTuple):
-    """Where a tile of a prologue is: the first step of its panel, and the row after its last."""
+    """Position of a prologue tile: the first step of its panel, and the row after its last."""
 
     first_step: int
     end_row: int
 
 
 class Staged(NamedTuple):
-    """Results of a tile that lie by themselves until they are stored.
+    """Results of a tile that are staged: kept in a buffer of their own until they are stored.
 
     Members
     -------

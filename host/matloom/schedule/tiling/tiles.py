@@ -81,7 +81,7 @@ class VectorTile(NamedTuple):
 
     @property
     def first_row(self) -> int:
-        """What tells it from its neighbours."""
+        """First byte, which tells the tile from its neighbours."""
         return self.start
 
     @property

@@ -45,7 +45,7 @@ class VectorTiling(BaseTiling[VectorStage, VectorTile]):
 
     @cached_property
     def input_ranges(self) -> list[InputRange]:
-        """What each tile reads of an input that does not repeat."""
+        """Part of an input that each tile reads, if the input does not repeat."""
         return [self._range(tile.start, tile.end) for tile in self.tiles]
 
     def _range(self, start: int, end: int) -> InputRange:

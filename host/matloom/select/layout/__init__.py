@@ -1,1 +1,1 @@
-"""How tensors lie in the scratchpad: one file for each layout."""
+"""Layouts of tensors in the scratchpad, one file each."""

@@ -1,4 +1,4 @@
-"""What a layout answers: where outputs go, what POST writes, what EXEC and LOAD read."""
+"""Interface of layouts: where outputs go, what POST writes, what EXEC and LOAD read."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
@@ -53,7 +53,7 @@ class Outputs(Protocol):
 
     @property
     def positions(self) -> int:
-        """How many positions they have in all rows."""
+        """Number of positions in all rows."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,7 +105,7 @@ class Grid:
 
 
 class Write(NamedTuple):
-    """What one POST writes of a tile: `size` bytes of each of its positions.
+    """Part of a tile that one POST writes: `size` bytes of each position.
 
     Members
     -------
@@ -149,7 +149,7 @@ class Transfer(NamedTuple):
 
 
 class InputLayout(Protocol):
-    """How the tensor that a stage streams through the array lies on chip: what EXEC walks over."""
+    """On-chip layout of the tensor that a stage streams through the array."""
 
     @property
     def rows(self) -> int:
@@ -169,7 +169,7 @@ class InputLayout(Protocol):
 
     @property
     def text(self) -> str:
-        """What is special about it, for people; empty for a dense tensor."""
+        """Name of the layout, for people; empty for a dense tensor."""
 
     def loads(self, transfer: Transfer) -> Iterator[Fields]:
         """Yield the fields of LOADs that bring bytes; `dram_offset` counts from the source's."""
@@ -177,7 +177,7 @@ class InputLayout(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class OutputLayout(ABC):
-    """How a stage's outputs lie in a tensor on chip."""
+    """On-chip layout of a stage's outputs."""
 
     grid: Grid
 
@@ -192,7 +192,7 @@ class OutputLayout(ABC):
 
     @property
     def text(self) -> str:
-        """What is special about it, for people; empty for a dense tensor."""
+        """Name of the layout, for people; empty for a dense tensor."""
         return ""
 
     @property

@@ -16,7 +16,7 @@ _LONGEST_ROW = largest(Opcode.POST, "dest_pitch")
 
 @dataclass(frozen=True, kw_only=True)
 class Placed(OutputLayout):
-    """Where a stage's outputs lie in a tensor that several stages write (an output view).
+    """Output view: a stage's outputs in a tensor that several stages write.
 
     Members
     -------
@@ -52,7 +52,7 @@ class Placed(OutputLayout):
 
     @property
     def text(self) -> str:
-        """Where it begins."""
+        """First byte, for people."""
         return f"part of a larger tensor from byte {self.offset} on"
 
     def byte(self, image: int, row: int, x: int, block: int) -> int:

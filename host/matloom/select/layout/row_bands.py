@@ -89,7 +89,7 @@ class RowBands(OnChipLayout):
 
     @property
     def text(self) -> str:
-        """What it is."""
+        """Name of the layout, for people."""
         return "two bands of rows"
 
     def byte(self, image: int, row: int, x: int, block: int) -> int:
@@ -154,12 +154,12 @@ class RowBands(OnChipLayout):
 
 
 class BandedWindow(SlidingWindow):
-    """How a window slides over two bands at once; the rows above and below them are stored."""
+    """Window that slides over two bands at once; the rows above and below them are stored."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class BandedLoopNest(LoopNest):
-    """How EXEC walks over two bands of rows, side by side: the lower one's channels come first.
+    """Loop nest over two bands of rows, side by side; the lower band's channels come first.
 
     No tile has rows of both. Members are those of a `LoopNest`, and the rows and channels of a
     band.

@@ -76,7 +76,7 @@ class RowFolding:
 
     @property
     def text(self) -> str:
-        """What it is."""
+        """Name of the layout, for people."""
         return f"{self.channels} rows as channels"
 
     def inside(self, row: int) -> tuple[int, int]:

@@ -83,7 +83,7 @@ class SpaceToDepth(OnChipLayout):
 
     @property
     def text(self) -> str:
-        """What it is."""
+        """Name of the layout, for people."""
         return "2 x 2 blocks"
 
     def byte(self, image: int, row: int, x: int, block: int) -> int:
@@ -130,7 +130,7 @@ class SpaceToDepth(OnChipLayout):
 
 @dataclass(frozen=True, kw_only=True)
 class PolyphaseWindow:
-    """How EXEC slides a 3x3 window over blocks, two positions a step, from the first position on.
+    """Window of 3x3 over blocks: two positions a step, from the first position on.
 
     Rows and bytes are those of a plane; each output block is an EXEC of its own, in its plane.
 

@@ -1,4 +1,4 @@
-"""What a stage pass changes: the stages of a run of the engine, and what it must know of them."""
+"""Subject of stage passes: the stages of a run of the engine, with the names of their tensors."""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
