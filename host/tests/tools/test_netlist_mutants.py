@@ -13,7 +13,7 @@ from amaranth.hdl import Module
 from amaranth.lib import data
 
 from matloom_rtl.formal.engine import missing
-from matloom_rtl.formal.queues import queue_proofs
+from matloom_rtl.formal.memory.queues import queue_proofs
 from matloom_rtl.memory.stream_register import StreamRegister
 
 #: `z` is `a`, whatever becomes of its product with `b`.

@@ -13,7 +13,7 @@ from matloom_rtl.formal.runner import run_proofs
 def pytest_collection_modifyitems(items):
     """Mark the slow tests of this folder: they are a run of their own, `make formal-mutants`."""
     for item in items:
-        if item.path.parent == Path(__file__).parent and item.get_closest_marker("slow"):
+        if item.path.is_relative_to(Path(__file__).parent) and item.get_closest_marker("slow"):
             item.add_marker("proof")
 
 

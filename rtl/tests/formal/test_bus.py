@@ -9,10 +9,10 @@ from matloom_rtl.dma.fetch import Fetch
 from matloom_rtl.dma.load import Load
 from matloom_rtl.dma.read_port import ReadPort
 from matloom_rtl.dma.store import Store
-from matloom_rtl.formal import dma
-from matloom_rtl.formal.bursts import cut_row
+from matloom_rtl.formal.control.registers import registers
+from matloom_rtl.formal.dma import managers as dma
+from matloom_rtl.formal.dma.bursts import cut_row
 from matloom_rtl.formal.engine import PROVEN
-from matloom_rtl.formal.registers import registers
 
 #: A unit, the replaced text, its claim, and the cycles within which a run breaks it.
 MUTANTS = {

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 HERE = Path(__file__)
-FILES = [file for file in HERE.parent.glob("test_*.py") if "\nMUTANTS = {" in file.read_text()]
+FILES = [file for file in HERE.parent.rglob("test_*.py") if "\nMUTANTS = {" in file.read_text()]
 MUTANTS = {
     f"{file.stem[5:]}: {name}": mutant[:2]
     for file in sorted(FILES)

@@ -6,10 +6,10 @@ from matloom.arch.config import load_config
 from matloom_rtl.control.csr import Registers
 from matloom_rtl.control.supervisor import Supervisor
 from matloom_rtl.control.timestamps import Timestamps
-from matloom_rtl.formal.contents import contents
-from matloom_rtl.formal.gather import gather
-from matloom_rtl.formal.supervisor import supervisor
-from matloom_rtl.formal.timestamps import timestamps
+from matloom_rtl.formal.control.contents import contents
+from matloom_rtl.formal.control.supervisor import supervisor
+from matloom_rtl.formal.control.timestamps import timestamps
+from matloom_rtl.formal.memory.gather import gather
 from matloom_rtl.memory.gather import Gather
 
 CONFIG = load_config("nano")

@@ -1,0 +1,1 @@
+"""Proofs about EXEC: its walk, its requests and its weights."""

@@ -1,0 +1,91 @@
+"""EXEC's requests: what is known of each vector has its place until its bytes arrive."""
+
+from amaranth.hdl import Assert, Assume, Cover, Module, Signal
+
+from matloom_rtl.array.execute import Execute
+from matloom_rtl.formal.array.walk_nest import STAGES
+from matloom_rtl.formal.parts.channel import implies
+from matloom_rtl.formal.parts.whitebox import Inside, inputs_of
+from matloom_rtl.formal.proof import Claim, Proof
+from matloom_rtl.memory.credits import CREDITS
+from matloom_rtl.ports import SPAD_READ_LATENCY
+
+__all__ = ["execute", "execute_proofs"]
+
+#: Taken out: what is proven of them holds; of the loader and the array nothing is needed.
+_FREE = ("walk", "loader", "array", "vectors", "known")
+
+
+def execute(unit: Execute) -> Claim:
+    """Claim that a vector finds a place in `known` when it arrives, and is there for its bytes.
+
+    Of `Walk`: what begins arrives `STAGES` cycles later. Of the queue of requests: it has room for
+    what begins with `room`, and shows vectors that came, each once.
+    """
+    m = Module()
+    inside = Inside(unit)
+    walk, vectors, known = (inside.child(name).unit for name in ("walk", "vectors", "known"))
+    free = [port for name in _FREE for port in inside.free(name)]
+    m.submodules.unit = inside.fragment
+    shown, taken = vectors.o, vectors.o.valid & vectors.o.ready
+    leaves = taken & shown.payload.valid
+    begun, fired = [walk.start], [leaves]
+    for each, cycles in ((begun, STAGES), (fired, SPAD_READ_LATENCY)):
+        for number in range(1, cycles + 1):
+            later = Signal(name=f"{'begun' if each is begun else 'fired'}_{number}")
+            m.d.sync += later.eq(each[-1])
+            each.append(later)
+    # Of the queue of requests: vectors and pauses that wait, vectors alone, and its credits.
+    waits, some, level = (Signal(range(CREDITS + 2), name=n) for n in ("waits", "some", "level"))
+    freed = Signal()
+    m.d.sync += [
+        waits.eq(waits + vectors.w_en - taken),
+        some.eq(some + (vectors.w_en & vectors.w_data.valid) - leaves),
+        level.eq(level + known.w_en - known.r_en),
+        freed.eq(taken),
+    ]
+    used = waits + sum(begun[1:]) + freed
+    others = waits - some
+    m.d.comb += [
+        Assume(vectors.room == (used != CREDITS)),
+        Assume(~walk.start | walk.room),
+        Assume((walk.valid | walk.paused) == begun[-1]),
+        Assume(~(walk.valid & walk.paused)),
+        Assume(~shown.valid | (waits != 0)),
+        # Where there is no item its fields are those of one that did not come.
+        Assume(shown.valid | ~shown.payload.valid),
+        Assume(~(shown.valid & shown.payload.valid) | (some != 0)),
+        Assume(~(shown.valid & ~shown.payload.valid) | (others != 0)),
+        Assume(known.r_rdy == (level != 0)),
+        # What is claimed.
+        Assert(vectors.start == walk.start),
+        Assert(walk.room == vectors.room),
+        Assert(vectors.w_en == (walk.valid | walk.paused)),
+        Assert(known.w_en == walk.valid),
+        implies(known.w_en, vectors.w_data.valid),
+        implies(known.w_en, level < CREDITS),
+        Assert(known.r_en == fired[SPAD_READ_LATENCY - 1]),
+        implies(known.r_en, level != 0),
+        # Lemmas.
+        Assert(level == some + sum(fired[1:SPAD_READ_LATENCY])),
+        Assert((some <= waits) & (used <= CREDITS)),
+        Cover(known.w_en & (level == 5)),
+    ]
+    return Claim(module=m, ports=(*free, *inputs_of(unit)))
+
+
+def execute_proofs(units: list) -> list[Proof]:
+    """Return the proof of the execute unit of a chip."""
+    return [
+        Proof(
+            kind="places",
+            unit="Execute",
+            statement="what is known of a vector of EXEC has its place when it comes, and is there "
+            "when its bytes arrive",
+            build=lambda unit=unit: execute(unit),
+            depth=SPAD_READ_LATENCY + STAGES,
+            cover_depth=20,
+        )
+        for unit in units
+        if isinstance(unit, Execute)
+    ]

@@ -1,0 +1,226 @@
+"""Weights of EXEC: which rows are read, in which order, and where they go."""
+
+from amaranth.hdl import Assert, Assume, Cat, Const, Cover, Module, Mux, Signal
+
+from matloom.arch.modes import MAC_MODES, NARROW_MODES
+from matloom_rtl.array.cells import decode_flags
+from matloom_rtl.array.loader import Loader
+from matloom_rtl.formal.parts.channel import implies
+from matloom_rtl.formal.parts.whitebox import Inside, inputs_of
+from matloom_rtl.formal.post.positions import touched
+from matloom_rtl.formal.proof import Claim, Proof
+from matloom_rtl.ports import SPAD_READ_LATENCY
+
+__all__ = ["loader", "loader_proofs"]
+
+
+class _Rows:
+    """Rows of weights as the page states them: those of a command follow each other, tile by tile.
+
+    Members
+    -------
+    working, address, row:
+        A command is at hand; its next row in the scratchpad, and that row's place in its tile.
+    waiting, following:
+        Another one waits; its first row.
+    whole:
+        All rows of a tile are read, and it is not released.
+    mode, following_mode:
+        The number formats of both commands, where there are several.
+    """
+
+    def __init__(self, m: Module, unit: Loader):
+        config, bits = unit._config, len(unit.i.payload.weight_addr)
+        self.reads, self.end = unit.read.valid & unit.read.ready, unit.release & unit.last
+        self.working = Signal()
+        self.waiting = Signal()
+        self.whole = Signal()
+        self.address = Signal(bits + 1)
+        self.following = Signal(bits + 1)
+        self.row = Signal(8)
+        last, begins = self.row == config.tile_load_cycles - 1, ~self.working | self.end
+        first = unit.i.payload.weight_addr
+        with m.If(self.reads):
+            m.d.sync += [
+                self.address.eq(self.address + config.weight_bytes),
+                self.row.eq(Mux(last, 0, self.row + 1)),
+            ]
+        with m.If(begins):
+            m.d.sync += [
+                *(self.working.eq(self.waiting), self.address.eq(self.following)),
+                self.waiting.eq(0),
+            ]
+        with m.If(unit.i.valid & unit.i.ready):
+            m.d.sync += [
+                self.waiting.eq(1),
+                self.following.eq(first - first % config.weight_boundary),
+            ]
+        with m.If(unit.release):
+            m.d.sync += self.whole.eq(0)
+        with m.If(self.reads & last):
+            m.d.sync += self.whole.eq(1)
+        # Tiles are released when they are there, and the last of a command is known.
+        m.d.comb += Assume(~unit.release | self.whole)
+        if _flags(unit):
+            self._follow_mode(m, unit, begins)
+
+    def _follow_mode(self, m: Module, unit: Loader, begins) -> None:
+        mode = unit.i.payload.mode
+        self.mode, self.following_mode = (
+            Signal.like(mode, name=name, reset_less=True) for name in ("mode", "following_mode")
+        )
+        with m.If(begins):
+            m.d.sync += self.mode.eq(self.following_mode)
+        with m.If(unit.i.valid & unit.i.ready):
+            m.d.sync += self.following_mode.eq(mode)
+
+
+def _flags(unit: Loader) -> dict:
+    """Return what goes with rows of weights, by its name in the unit."""
+    config, flags = unit._config, {}
+    if config.has_narrow:
+        flags["narrow"] = unit.weight_narrow
+    if len(config.float_modes) > 1:
+        flags["format"] = unit.weight_format
+    return flags
+
+
+def loader(unit: Loader) -> Claim:
+    """Claim that rows of tiles are read in order, from a command's first on, and none too many.
+
+    Of others: a tile is released when it is whole, and with the last one of its command told.
+    """
+    m = Module()
+    inside = Inside(unit)
+    m.submodules.unit = inside.fragment
+    config, read = unit._config, unit.read
+    rows = _Rows(m, unit)
+    banks = touched(rows.address, config.weight_bytes, config)
+    free = ~rows.whole | (unit.release & ~unit.last)
+    if config.has_paired_windows:
+        free = free & ~unit.taken
+    m.d.comb += [
+        implies(read.valid, rows.working & free),
+        implies(read.valid, read.address == rows.address),
+        implies(read.valid, read.bank_select == banks),
+        Assert(unit.full == rows.whole),
+        Assert(unit.i.ready == ~rows.waiting),
+        # Rows of a command that has ended are forgotten, and none is read after its last tile.
+        implies(rows.end, ~read.valid),
+        Cover(rows.end & rows.waiting),
+        Cover(rows.reads & rows.whole),
+    ]
+    _delivers(m, unit, rows)
+    _lemmas(m, inside, rows)
+    if _flags(unit):
+        _tells(m, unit, rows)
+        _flag_lemmas(m, inside, rows)
+    return Claim(module=m, ports=inputs_of(unit))
+
+
+def _delivers(m: Module, unit: Loader, rows: _Rows) -> None:
+    """Claim that a row reaches the array so long after its grant, at its place in the tile."""
+    config, there, row = unit._config, rows.reads, rows.row
+    for cycle in range(SPAD_READ_LATENCY + 1):
+        there_then = Signal(name=f"there_{cycle}")
+        row_then = Signal(8, name=f"row_{cycle}")
+        m.d.sync += [there_then.eq(there), row_then.eq(row)]
+        there, row = there_then, row_then
+    found = unit.read.data
+    if config.has_paired_windows:
+        found = Mux(unit.blank, unit.pad.replicate(config.weight_bytes), found)
+    data = Signal.like(unit.weight_data, name="data_before", reset_less=True)
+    m.d.sync += data.eq(found)
+    groups = Cat(there & (row == number) for number in range(config.tile_load_cycles))
+    m.d.comb += [Assert(unit.weight_writes == groups), Assert(unit.weight_data == data)]
+
+
+def _tells(m: Module, unit: Loader, rows: _Rows) -> None:
+    """Claim that a row reaches the array with the format of its command, a block with none."""
+    config, there, mode = unit._config, rows.reads, rows.mode
+    block = unit.taken if config.has_paired_windows else Const(0)
+    for cycle in range(SPAD_READ_LATENCY + 1):
+        then = [Signal.like(each, name=f"told_{cycle}_{n}") for n, each in enumerate((mode, block))]
+        row = Signal(name=f"row_there_{cycle}")
+        m.d.sync += [row.eq(there), *(a.eq(b) for a, b in zip(then, (mode, block), strict=True))]
+        there, (mode, block) = row, then
+    if config.has_narrow:
+        narrow = Cat(mode == MAC_MODES.index(name) for name in NARROW_MODES).any()
+        m.d.comb += [
+            implies(there, unit.weight_narrow == narrow),
+            implies(block, ~unit.weight_narrow),
+            Cover(rows.end & there & unit.weight_narrow),
+        ]
+    if len(config.float_modes) > 1:
+        for index, name in enumerate(config.float_modes):
+            mine = there & (mode == MAC_MODES.index(name))
+            m.d.comb += implies(mine, unit.weight_format == index)
+        m.d.comb += Cover(rows.end & there & unit.weight_format.all())
+
+
+def _flag_lemmas(m: Module, inside: Inside, rows: _Rows) -> None:
+    """Claim that flags wait with their command, and with the rows that are asked for."""
+    unit, requests = inside.unit, inside.child("requests")
+    shown, full = requests.unit.o.valid, ~requests.unit.i.ready
+    at, _free = requests.addresses("storage")
+    stored = [requests.peek("storage", place) for place in (at, ~at)]
+    first = len(requests.unit.o.payload.address)
+    for name, flag in _flags(unit).items():
+        now, then = (
+            decode_flags(mode, unit._config)[name] for mode in (rows.mode, rows.following_mode)
+        )
+        after = first + len(flag)
+        m.d.comb += [
+            implies(rows.waiting, inside.register(name=f"following_{name}") == then),
+            implies(rows.working, inside.register(name=name) == now),
+            implies(shown, stored[0][first:after] == now),
+            implies(full, stored[1][first:after] == now),
+        ]
+        first = after
+
+
+def _lemmas(m: Module, inside: Inside, rows: _Rows) -> None:
+    """Claim what is known of the rows that were asked for, which wait for the arbiter."""
+    config, requests = inside.unit._config, inside.child("requests")
+    unit, step = requests.unit, config.weight_bytes
+    shown, full = unit.o.valid, ~unit.i.ready
+    working, waiting = (inside.register(name=name) for name in ("working", "waiting"))
+    address, following = (inside.register(name=name) for name in ("address", "following"))
+    bits = len(address)
+    counted, group = inside.register(name="group"), rows.row
+    after = (rows.address + step)[:bits]
+    asked = (rows.address + Mux(full, 2 * step, Mux(shown, step, 0)))[:bits]
+    at, free = requests.addresses("storage")
+    oldest, second = (requests.peek("storage", place)[:bits] for place in (at, ~at))
+    hand, skid = (requests.register(name=f"bank_select{name}") for name in ("", "_skid"))
+    m.d.comb += [
+        Assert((working == rows.working) & (waiting == rows.waiting)),
+        implies(waiting, following == rows.following[:bits]),
+        implies(full, shown),
+        implies(shown, working),
+        implies(working, address == asked),
+        Assert((at ^ free) == (shown ^ full)),
+        implies(shown, (oldest == rows.address[:bits])),
+        implies(shown, hand == touched(rows.address[:bits], step, config)),
+        implies(full, (second == after) & (skid == touched(after, step, config))),
+        Assert((counted == group) & (group < config.tile_load_cycles)),
+        Assert(inside.register(name="last") == (group == config.tile_load_cycles - 1)),
+    ]
+
+
+def loader_proofs(units: list) -> list[Proof]:
+    """Return the proof of each distinct loader of weights among the units of a chip."""
+    return [
+        Proof(
+            kind="addresses",
+            unit="Loader",
+            statement="the rows of an instruction's weights are read in order from its first on, "
+            "each once, none while a tile is not released nor after its last tile, and reach the "
+            "array at their place in the tile, with the number format of their instruction",
+            build=lambda unit=unit: loader(unit),
+            depth=SPAD_READ_LATENCY + 3,
+            cover_depth=30,
+        )
+        for unit in units
+        if isinstance(unit, Loader)
+    ]

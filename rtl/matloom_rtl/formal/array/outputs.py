@@ -1,0 +1,249 @@
+"""Outputs of EXEC: which vectors are, and their entries, by counts as of a program."""
+
+from amaranth.hdl import Assert, Assume, Cat, Cover, Module, Mux, Signal
+
+from matloom_rtl.array.outputs import Outputs
+from matloom_rtl.formal.parts.channel import implies
+from matloom_rtl.formal.parts.whitebox import Inside, inputs_of
+from matloom_rtl.formal.proof import Claim, Proof
+
+__all__ = ["output_proofs", "outputs"]
+
+#: Stages of the pipeline.
+_STAGES = 3
+
+
+class _Grids:
+    """What is known of the vectors in each stage, from 1 on, and of the last one that left it.
+
+    Of whoever shows vectors: they go on in every cycle; an instruction begins with its first
+    vector, and what it says stays the same within a step.
+    """
+
+    def __init__(self, m: Module, unit: Outputs):
+        shape = unit.grid.shape()
+        self._names = [name for name in shape.members if name not in ("start", "resume", "first")]
+        self.valid = [None, *unit.valid]
+        self.at, self.before, self.some = [None, unit.grid], [None], [None]
+        for stage in range(1, _STAGES + 1):
+            before = Signal(shape, name=f"before_{stage}", reset_less=True)
+            some = Signal(name=f"some_{stage}")
+            later = Signal(shape, name=f"later_{stage}", reset_less=True)
+            with m.If(self.valid[stage]):
+                m.d.sync += [before.eq(self.at[stage]), some.eq(1)]
+            m.d.sync += later.eq(self.at[stage])
+            self.before.append(before)
+            self.some.append(some)
+            self.at.append(later)
+        self._assume(m, unit)
+        for stage in range(2, _STAGES + 1):
+            there, now, newer = self.valid[stage], self.at[stage], self.before[stage - 1]
+            m.d.comb += [
+                Assert(self.some[stage - 1] == (self.some[stage] | there)),
+                implies(there, newer == now),
+                implies(self.some[stage] & ~there, newer == self.before[stage]),
+                implies(there & ~now.start, self.some[stage]),
+                implies(there & ~now.first, self._same(stage)),
+                implies(now.start | now.resume, now.first & ~(now.start & now.resume)),
+            ]
+
+    def _same(self, stage: int):
+        """Return whether a vector goes on with the step of the one before."""
+        now, before = self.at[stage], self.before[stage]
+        return Cat(now[name] == before[name] for name in self._names).all()
+
+    def _assume(self, m: Module, unit: Outputs) -> None:
+        grid, there = unit.grid, unit.valid[0]
+        moved = Signal(_STAGES - 1)
+        m.d.sync += moved.eq(unit.valid)
+        m.d.comb += [
+            Assume(unit.valid[1:] == moved),
+            Assume(~(grid.start | grid.resume) | (grid.first & ~(grid.start & grid.resume))),
+            Assume(~there | grid.start | self.some[1]),
+            Assume(~there | grid.first | self._same(1)),
+            Assume(self._whole(grid)),
+            implies(self.some[1], self._whole(self.before[1])),
+        ]
+
+    def _whole(self, grid):
+        """Return whether a line has three vectors or more, as many as its field can say."""
+        line = grid.penultimate + 2
+        return (line > 2) & (line < 1 << len(grid.penultimate))
+
+
+class _Count:
+    """A number of what came before in some range: of the vector in a stage, and the next one."""
+
+    def __init__(self, m: Module, name: str, bits: int, there, restart):
+        self.next = Signal(bits, name=f"{name}_next")
+        self.now = Signal(bits, name=f"{name}_now")
+        m.d.comb += self.now.eq(Mux(restart, 0, self.next))
+        self._m, self._there = m, there
+
+    def then(self, value) -> None:
+        """Say what it is for the next vector."""
+        with self._m.If(self._there):
+            self._m.d.sync += self.next.eq(value)
+
+    def more(self):
+        """Return one more, as far as it counts."""
+        return Mux(self.now.all(), self.now, self.now + 1)
+
+
+def outputs(unit: Outputs) -> Claim:
+    """Claim that outputs, their entries, and the places in lines are what the page says."""
+    m = Module()
+    inside = Inside(unit)
+    m.submodules.unit = inside.fragment
+    grids = _Grids(m, unit)
+    if unit._has_windows:
+        counted = _lines(m, inside, grids)
+        is_output = _grid(m, inside, grids, counted)
+    else:
+        is_output = Signal(init=1)
+    m.d.comb += implies(unit.valid[1], unit.output == is_output)
+    _entries(m, inside, grids, is_output)
+    m.d.comb += Cover(unit.valid[2] & grids.at[3].resume & (unit.entry == unit.acc_addr + 2))
+    return Claim(module=m, ports=inputs_of(unit))
+
+
+def _lines(m: Module, inside: Inside, grids: _Grids):
+    """Count vectors of a step in lines; return whether that in stage 2 is no longer too early."""
+    unit, there, grid, before = inside.unit, grids.valid[1], grids.at[1], grids.before[1]
+    bits = len(grid.first_output) + 1
+    number = _Count(m, "number", bits, there, grid.first)
+    place = _Count(m, "place", len(unit.position), there, grid.first)
+    line = _Count(m, "line", 1, there, grid.first)
+    ends = place.now == grid.penultimate + 1
+    number.then(number.more())
+    place.then(Mux(ends, 0, place.now + 1))
+    line.then(line.now | ends)
+    counted = Signal()
+    with m.If(there):
+        m.d.sync += counted.eq(number.now >= grid.first_output)
+    left = inside.register(name="before")
+    m.d.comb += [
+        implies(there, unit.position == place.now),
+        implies(there, unit.first_line == (line.now == 0)),
+        Assert(inside.register(name="counted") == counted),
+        Assert(inside.register(name="line_following") == place.next),
+    ]
+    some = grids.some[1]
+    m.d.comb += [
+        implies(some, place.next < before.penultimate + 2),
+        implies(
+            some, inside.register(name="line_at_end") == (place.next == before.penultimate + 1)
+        ),
+        implies(some, inside.register(name="in_first_line") == (line.next == 0)),
+        implies(some, number.next != 0),
+        implies(
+            some & (number.next <= before.first_output), left == before.first_output - number.next
+        ),
+        implies(some & (number.next > before.first_output), left == 0),
+        implies(some, counted == (number.next > before.first_output)),
+    ]
+    return counted
+
+
+def _grid(m: Module, inside: Inside, grids: _Grids, counted):
+    """Count outputs of a line and lines with outputs; return whether stage 2 has one."""
+    unit, there, grid, before = inside.unit, grids.valid[2], grids.at[2], grids.before[2]
+    # Of the last vector in stage 2: it was no longer too early.
+    begun = Signal()
+    with m.If(there):
+        m.d.sync += begun.eq(counted)
+    anew = grid.first | ~begun
+    place = _Count(m, "column", len(unit.position), there, anew)
+    ends = place.now == grid.penultimate + 1
+    place.then(Mux(ends, 0, place.now + 1))
+    is_open = []
+    for name, restart, moves in (("x", anew | (place.now == 0), 1), ("y", anew, ends)):
+        size, skip = (getattr(grid, f"out_{each}") for each in _fields(name))
+        found = _Count(m, f"{name}_found", len(size) + 1, there, restart)
+        skipped = _Count(m, f"{name}_skipped", len(skip), there, restart)
+        turns = moves & (skipped.now == skip)
+        found.then(Mux(turns, found.more(), found.now))
+        skipped.then(Mux(turns, 0, skipped.now + moves))
+        is_open.append((skipped.now == 0) & (found.now < size))
+        _axis(m, inside, name, (found, skipped), grids, begun)
+    some = grids.some[2]
+    m.d.comb += [
+        implies(some, inside.register(name="after_end") == (~begun | (place.next == 0))),
+        # What was not too early does not become so within a step.
+        implies(there & ~grid.first & begun, counted),
+        implies(some & ~there, begun == counted),
+        implies(some, place.next < before.penultimate + 2),
+        implies(
+            some & begun & (place.next != 0), inside.register(name="grid_following") == place.next
+        ),
+        implies(
+            some & begun & (place.next != 0),
+            inside.register(name="grid_at_end") == (place.next == before.penultimate + 1),
+        ),
+    ]
+    return ~grid.window | (counted & Cat(is_open).all())
+
+
+def _fields(name: str) -> tuple[str, str]:
+    return ("width", "x_skip") if name == "x" else ("height", "y_skip")
+
+
+def _axis(m: Module, inside: Inside, name: str, counts, grids: _Grids, begun) -> None:
+    """Say what the next vector sees that begins nothing anew: lemmas."""
+    (found, skipped), before = counts, grids.before[2]
+    size, skip = (getattr(before, f"out_{each}") for each in _fields(name))
+    skips, left, some_left = (
+        inside.register(name=f"{name}_{n}") for n in ("skips", "left", "some")
+    )
+    passed = found.next + (skipped.next != 0)
+    last = inside.register(name="after_end")
+    there = grids.some[2] & (~last if name == "x" else 1)
+    m.d.comb += [
+        implies(there & begun, skips == Mux(skipped.next == 0, 0, skip + 1 - skipped.next)),
+        implies(there & begun, left == Mux(passed < size, size - passed, 0)),
+        implies(there & begun, skipped.next <= skip),
+        implies(there & ~begun & (name == "y"), (skips == 0) & (left == size)),
+        implies(there, some_left == (left != 0)),
+    ]
+
+
+def _entries(m: Module, inside: Inside, grids: _Grids, is_output) -> None:
+    """Claim that a block's outputs have consecutive entries, the same ones in every step."""
+    unit, there, grid = inside.unit, grids.valid[3], grids.at[3]
+    following = Signal.like(unit.entry)
+    of_block = Signal.like(unit.entry)
+    now = Signal.like(unit.entry)
+    written = Signal(reset_less=True)
+    m.d.sync += written.eq(is_output)
+    m.d.comb += now.eq(Mux(grid.start, unit.acc_addr, Mux(grid.resume, of_block, following)))
+    with m.If(there):
+        m.d.sync += following.eq(now + written)
+        with m.If(grid.first):
+            m.d.sync += of_block.eq(now)
+    some = grids.some[3]
+    m.d.comb += [
+        implies(there, unit.entry == now),
+        implies(there, inside.register(name="output") == written),
+        implies(some, inside.register(name="following") == following),
+        implies(some, inside.register(name="block") == of_block),
+        Assert(inside.register(name="second") == grids.at[2].as_value()),
+        Assert(inside.register(name="third") == grids.at[3].as_value()),
+    ]
+
+
+def output_proofs(units: list) -> list[Proof]:
+    """Return the proof of each distinct `Outputs` among the units of a chip."""
+    return [
+        Proof(
+            kind="addresses",
+            unit="Outputs",
+            statement="outputs are the vectors from the first one on that no skip leaves out and "
+            "no size ends, line by line; their entries follow each other in every block, the same "
+            "in each of its steps",
+            build=lambda unit=unit: outputs(unit),
+            depth=2,
+            cover_depth=30,
+        )
+        for unit in units
+        if isinstance(unit, Outputs)
+    ]

@@ -1,0 +1,195 @@
+"""EXEC's walk, in lockstep with the six loops that the instruction set states."""
+
+from amaranth.hdl import Assert, Cat, Const, Cover, Module, Mux, Signal
+from amaranth.lib import data
+
+from matloom_rtl.array.cells import decode_flags
+from matloom_rtl.array.walk import Walk, vector_layout
+from matloom_rtl.formal.array.walk_lemmas import ROW_BITS, is_at, lemmas
+from matloom_rtl.formal.array.walk_nest import STAGES, WalkNest
+from matloom_rtl.formal.parts.channel import assume_stays, implies
+from matloom_rtl.formal.parts.whitebox import Inside, inputs_of
+from matloom_rtl.formal.proof import Claim, Proof
+from matloom_rtl.ports import access_bits
+
+__all__ = ["walk", "walk_proofs"]
+
+
+def walk(unit: Walk) -> Claim:
+    """Claim that the vectors are those of the loops, each once, with its bytes and its flags.
+
+    Of who shows instructions: they stay until taken, have no empty loop and no row that is longer
+    than the scratchpad. `Outputs` may say anything; it is asked what it should be.
+    """
+    m = Module()
+    inside = Inside(unit)
+    outputs = inside.child("outputs").unit
+    free = inside.free("outputs")
+    m.submodules.unit = inside.fragment
+    assume_stays(m, unit.i)
+    nest = WalkNest(m, unit, inside)
+    product = _product(m, inside)
+    m.d.comb += [
+        Assert(unit.start == (nest.there[0] | nest.paused[0])),
+        Assert(unit.valid == nest.there[STAGES]),
+        Assert(unit.paused == nest.paused[STAGES]),
+        implies(Cat(nest.running, nest.there[1:]).any(), unit.active),
+    ]
+    vector, last = unit.vector, nest.vector[STAGES]
+    same_flags(m, vector, last, unit.valid, unit._config)
+    elements(m, vector, last, unit.valid, unit._config)
+    address = (last.fields.input_addr + product + last.byte)[: access_bits(unit._config)]
+    m.d.comb += [
+        implies(unit.valid, vector.row_valid == row_valid(last, unit._config)),
+        implies(_wants(unit), vector.address.as_unsigned() == address),
+        Cover(_wants(unit) & last.last & last.tap & (last.row == 2) & (vector.low == 1)),
+    ]
+    _outputs(m, unit, outputs, nest)
+    _stages(m, inside, nest)
+    lemmas(m, inside, nest)
+    return Claim(module=m, ports=(*free, *inputs_of(unit)))
+
+
+def _wants(unit: Walk):
+    """Return whether anything of the vector is read: an element, or a block."""
+    vector, some = unit.vector, unit.vector.low < unit.vector.high
+    if unit._config.has_paired_windows:
+        some = some | vector.paired
+    return unit.valid & vector.row_valid & some
+
+
+def same_flags(m: Module, found, vector, there, config) -> None:
+    """Claim what goes along with a vector as it is."""
+    fields = vector.fields
+    m.d.comb += [
+        *(
+            implies(there, found[name] == vector[name])
+            for name in ("first", "switch", "last_tile", "add", "last")
+        ),
+        implies(there, found.pad == fields.pad_value.as_unsigned()),
+    ]
+    for name in ("maximum", "window"):
+        if name in found.shape().members:
+            m.d.comb += implies(there, found[name] == fields[name])
+    if config.has_paired_windows:
+        m.d.comb += implies(there, found.paired == _paired(vector, config))
+    for name, flag in decode_flags(fields.mode, config).items():
+        m.d.comb += implies(there, found.flags[name] == flag)
+
+
+def elements(m: Module, found, vector, there, config) -> None:
+    """Claim which elements come from the scratchpad: those in their row; of blocks none does."""
+    byte, size = vector.byte, vector.fields.input_row_bytes
+    for index in range(config.rows):
+        inside = (byte + index >= 0) & (byte + index < size) & ~_paired(vector, config)
+        taken = (index >= found.low) & (index < found.high)
+        m.d.comb += implies(there, taken == inside)
+
+
+def _row_there(vector):
+    return (vector.row >= 0) & (vector.row < vector.fields.input_rows)
+
+
+def row_valid(vector, config):
+    """Return whether the row is one of the input, and a block as a whole within it."""
+    byte, fields, there = vector.byte, vector.fields, _row_there(vector)
+    if config.has_paired_windows:
+        whole = (byte >= 0) & (byte + config.paired_bytes <= fields.input_row_bytes)
+        there = there & (~_paired(vector, config) | whole)
+    return there
+
+
+def _paired(vector, config):
+    return vector.fields.window & vector.fields.paired if config.has_paired_windows else Const(0, 1)
+
+
+def _product(m: Module, inside: Inside) -> Signal:
+    """Return the product of row and pitch, two cycles after both were there."""
+    row, pitch = inside.register(name="row_bits"), inside.register(name="pitch2")
+    product = inside.register(name="product3")
+    expected, arrived = (
+        Signal(len(product), name=f"product_{stage}", reset_less=True) for stage in (3, 4)
+    )
+    m.d.sync += [expected.eq(row * pitch), arrived.eq(expected)]
+    m.d.comb += Assert(product == expected)
+    return arrived
+
+
+def _stages(m: Module, inside: Inside, nest: WalkNest) -> None:
+    """Say what vectors are in the stages on their way: lemmas."""
+    config, (first, second, third) = nest.config, nest.vector[1:4]
+    fields, there = second.fields, nest.there
+    known = inside.register(name="known")
+    marks = ("switch", "last_tile", "add", "last", "first", "start")
+    s2, s3 = (data.View(vector_layout(config), inside.register(name=name)) for name in ("s2", "s3"))
+    beyond = second.byte >= 1 << config.spad_addr_bits
+    names = ("base2", "room2", "under2", "beyond2", "base3")
+    base, room, under, past, base3 = (inside.register(name=name) for name in names)
+    row, pitch = inside.register(name="row_bits"), inside.register(name="pitch2")
+    m.d.comb += [
+        *(Assert(inside.register(name=f"paused{n}") == nest.paused[n]) for n in (1, 2, 3)),
+        *(Assert(vector.fields.input_row_bytes <= config.spad_bytes) for vector in nest.vector),
+        implies(there[1], is_at(inside.register(name="s1_byte"), first.byte, len(base) - 1)),
+        implies(there[1], is_at(inside.register(name="s1_row"), first.row, ROW_BITS)),
+        implies(there[1], known == Cat(first[name] for name in marks)),
+        implies(there[1], inside.register(name="resume") == first.resume),
+        implies(there[2], s2.entry == fields.acc_addr),
+        implies(there[3], s3.entry == third.fields.acc_addr),
+        implies(there[2], (past == beyond) & (pitch == fields.input_pitch)),
+        implies(there[2] & ~beyond, base == (fields.input_addr + second.byte)[: len(base)]),
+        implies(there[2] & ~beyond, room == fields.input_row_bytes - second.byte),
+        implies(there[2] & ~beyond, under == -second.byte),
+        implies(there[2], s2.row_valid == _row_there(second)),
+        implies(there[2] & s2.row_valid, row == second.row[:12]),
+        implies(there[3], s3.row_valid == row_valid(third, config)),
+        implies(
+            there[3] & (third.byte < 1 << config.spad_addr_bits),
+            base3 == (third.fields.input_addr + third.byte)[: len(base)],
+        ),
+    ]
+    for stage, found in ((2, s2), (3, s3)):
+        same_flags(m, found, nest.vector[stage], there[stage], config)
+    elements(m, s3, third, there[3], config)
+
+
+def _outputs(m: Module, unit: Walk, outputs, nest: WalkNest) -> None:
+    """Claim that `Outputs` is asked what it should be, and that what it says arrives."""
+    vector, third, grid = nest.vector[1], nest.vector[3], outputs.grid
+    entry, output = (
+        Signal.like(each, name=f"told_{name}", reset_less=True)
+        for each, name in ((outputs.entry, "entry"), (outputs.output, "output"))
+    )
+    later = Signal.like(output, name="told_output_later", reset_less=True)
+    m.d.sync += [entry.eq(outputs.entry), output.eq(outputs.output), later.eq(output)]
+    line = Mux(vector.fields.line < 3, 3, vector.fields.line)
+    m.d.comb += [
+        Assert(outputs.valid == Cat(nest.there[1:4])),
+        *(implies(nest.there[1], grid[n] == vector[n]) for n in ("first", "start", "resume")),
+        implies(nest.there[1], grid.penultimate + 2 == line),
+        *(
+            implies(nest.there[1], grid[name] == vector.fields[name])
+            for name in grid.shape().members
+            if name in vector.fields.shape().members
+        ),
+        implies(nest.there[3], outputs.acc_addr == third.fields.acc_addr),
+        implies(unit.valid, unit.vector.entry == entry),
+        implies(unit.valid, unit.vector.output == later),
+    ]
+
+
+def walk_proofs(units: list) -> list[Proof]:
+    """Return the proof of each distinct walk among the units of a chip."""
+    return [
+        Proof(
+            kind="addresses",
+            unit="Walk",
+            statement="the vectors of EXEC are those of the six loops of the instruction set, in "
+            "order, each once, with address, padding and flags; a step, and what is before an "
+            "instruction that accumulates, takes as long as an update of the accumulators",
+            build=lambda unit=unit: walk(unit),
+            depth=2,
+            cover_depth=30,
+        )
+        for unit in units
+        if isinstance(unit, Walk)
+    ]

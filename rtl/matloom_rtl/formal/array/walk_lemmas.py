@@ -1,0 +1,186 @@
+"""What EXEC's walk has in its registers: the lemmas of its proof."""
+
+from itertools import pairwise
+
+from amaranth.hdl import Assert, Assume, Cat, Module, Mux, Signal
+from amaranth.lib import data
+
+from matloom_rtl.array.walk import loops_layout, position_layout, stages_layout
+from matloom_rtl.formal.array.walk_nest import LOOPS, STEP, WalkNest, fits
+from matloom_rtl.formal.parts.channel import implies
+from matloom_rtl.formal.parts.whitebox import Inside
+
+__all__ = ["ROW_BITS", "is_at", "lemmas"]
+
+#: Positions of rows are exact below two to the power of so many.
+ROW_BITS = 13
+
+#: Cycles after which all that is worked out of a step's beginning is there.
+_SETTLED = 2
+
+
+def lemmas(m: Module, inside: Inside, walk: WalkNest) -> None:
+    """Say what the walk's registers hold while an instruction is under way."""
+    _commands(m, inside, walk)
+    _counters(m, inside, walk)
+    settled = _timing(m, inside, walk)
+    _places(m, walk)
+    _positions(m, inside, walk)
+    _following(m, inside, walk, settled)
+
+
+def _commands(m: Module, inside: Inside, walk: WalkNest) -> None:
+    """Claim that `i` holds an instruction until its loops start, and where its fields go."""
+    unit, fields, running = inside.unit, walk.fields, walk.running
+    waiting, begun = inside.register(name="waiting"), inside.register(name="begun")
+    loops = data.View(loops_layout(walk.config), inside.register(name="command"))
+    stages = data.View(stages_layout(walk.config), inside.register(name="fixed"))
+    m.d.comb += [
+        Assert(walk.nest.running == running),
+        *(Assert(fields[name] != 0) for name in LOOPS),
+        implies(waiting | begun, unit.i.valid),
+        implies(begun, ~waiting & running & walk.zero(*LOOPS)),
+        implies(begun, unit.i.payload.as_value() == fields.as_value()),
+        *(implies(running, loops[name] == fields[name]) for name in loops.shape().members),
+    ]
+    # A cycle after a vector began its fields are there, though another may have begun since.
+    for there, held in ((running & ~begun, fields), (walk.there[1], walk.vector[1].fields)):
+        line = Mux(held.line < 3, 3, held.line)
+        m.d.comb += implies(there, stages.penultimate + 2 == line)
+        for name in stages.shape().members:
+            if name != "penultimate":
+                m.d.comb += implies(there, stages[name] == held[name])
+
+
+def _counters(m: Module, inside: Inside, walk: WalkNest) -> None:
+    """Say how the counts of the loops follow from their numbers of iterations."""
+    nest, running = walk.nest, walk.running
+    for name, loop in nest.loops.items():
+        left, rest, last, nearly, single, double = (
+            inside.register(name=f"{each}_{name}")
+            for each in ("left", "rest", "last", "nearly", "single", "double")
+        )
+        m.d.comb += [
+            implies(running, left + nest.index[name] + 1 == loop.count),
+            implies(running, rest + 1 == loop.count),
+            implies(running, last == (left == 0)),
+            implies(running, nearly == (left == 1)),
+            implies(running, single == (loop.count == 1)),
+            implies(running, double == (loop.count == 2)),
+        ]
+    step_end, reload, step_start, first_step = (
+        inside.register(name=name) for name in ("step_end", "reload", "step_start", "first_step")
+    )
+    m.d.comb += [
+        implies(running, step_end == Cat(nest.last[name] for name in STEP).all()),
+        implies(running, inside.register(name="final") == nest.end),
+        Assert(reload == (~running | nest.end)),
+        implies(running, inside.register(name="start") == walk.zero(*LOOPS)),
+        implies(running, step_start == walk.zero(*STEP)),
+        implies(running, first_step == walk.zero("kernel_rows", "kernel_cols", "blocks")),
+    ]
+
+
+def _timing(m: Module, inside: Inside, walk: WalkNest) -> Signal:
+    """Claim that a step takes as long as an update; return for how many cycles it has gone on.
+
+    Nor does an instruction that accumulates begin earlier after the one before. Time counts while
+    there is room.
+    """
+    unit, running = inside.unit, walk.running
+    latency = walk.config.acc_update_latency
+    cooling, age, young, step_end, held = (
+        inside.register(name=name) for name in ("cooling", "age", "young", "step_end", "held")
+    )
+    cool, first = inside.register(name="cool"), walk.zero(*LOOPS)
+    settled = Signal(range(_SETTLED + 2))
+    pauses = Signal(range(latency + 1))
+    spent = Signal(range(latency + 1))
+    turns = walk.moves & Cat(walk.nest.last[name] for name in STEP).all()
+    with m.If(walk.begins | turns):
+        m.d.sync += [settled.eq(0), spent.eq(0), pauses.eq(0)]
+    with m.Else():
+        m.d.sync += settled.eq(settled + (settled <= _SETTLED))
+        with m.If(walk.running & unit.room):
+            m.d.sync += spent.eq(spent + (spent < latency))
+            m.d.sync += pauses.eq(pauses + (held & (pauses < latency)))
+    waits = walk.fields.accumulate & first
+    m.d.comb += [
+        implies(turns, spent >= latency - 1),
+        implies(waits & walk.moves, pauses >= latency),
+        Assert(held == (running & (~cool | (step_end & young)))),
+        implies(running, young == (age < latency - 1)),
+        implies(running, age < latency),
+        implies(running & ~cool, waits & (age == 0) & (cooling != 0)),
+        implies(running & ~cool, (pauses + cooling == latency) & (spent == pauses)),
+        implies(running & cool & waits, pauses >= latency),
+        implies(running, spent >= age),
+        implies(running, settled >= Mux(age > _SETTLED, _SETTLED, age)),
+    ]
+    return settled
+
+
+def _places(m: Module, walk: WalkNest) -> None:
+    """Say which loops move which places; that none is so far as to wrap is proven by itself."""
+    m.d.comb += walk.nest.lemmas()
+    for place, values in walk.nest.at.items():
+        for outer, name in pairwise(LOOPS):
+            if place not in LOOPS[name]:
+                m.d.comb += implies(walk.running, values[name] == values[outer])
+        first = walk.fields[f"first_{place}"]
+        if place not in LOOPS["oc_blocks"]:
+            m.d.comb += implies(walk.running, values["oc_blocks"] == first)
+        m.d.comb += [Assume(fits(value)) for value in values.values()]
+
+
+def is_at(position, place, bits: int):
+    """Return whether a position of the walk is at a place: there, or beyond it all."""
+    at = data.View(position_layout(bits), position)
+    beyond = place >= 1 << bits
+    return (at.beyond == beyond) & (beyond | (at.at == place))
+
+
+def _positions(m: Module, inside: Inside, walk: WalkNest) -> None:
+    """Say where the iterations of loops began, by the walk's registers."""
+    at, running, bits = walk.nest.at, walk.running, walk.config.spad_addr_bits
+    bytes_at = {"x": "width", "block": "blocks", "col": "kernel_cols", "oc": "oc_blocks"}
+    rows_at = {"row": "width", "row_kernel": "kernel_rows"}
+    for name, loop in bytes_at.items():
+        register = inside.register(name=f"byte_{name}")
+        m.d.comb += implies(running, is_at(register, at["byte"][loop], bits))
+    for name, loop in rows_at.items():
+        m.d.comb += implies(running, is_at(inside.register(name=name), at["row"][loop], ROW_BITS))
+
+
+def _following(m: Module, inside: Inside, walk: WalkNest, settled: Signal) -> None:
+    """Say where the next step begins, one cycle and two after this one began."""
+    nest, running, config = walk.nest, walk.running, walk.config
+    at, last, fields, bits = nest.at, nest.last, walk.fields, config.spad_addr_bits
+    oc, col, block, kernel, byte, row = (
+        inside.register(name=f"next_{name}")
+        for name in ("oc", "col", "block", "kernel", "x", "row")
+    )
+    to_oc = at["byte"]["oc_blocks"] + fields.oc_step
+    to_col = at["byte"]["kernel_cols"] + fields.kernel_col_step
+    to_block = at["byte"]["blocks"] + config.rows
+    to_kernel = at["row"]["kernel_rows"] + fields.kernel_row_step
+    one, two = running & (settled >= 1), running & (settled >= _SETTLED)
+    tap, first_row = at["row"]["kernel_rows"], fields.first_row
+    m.d.comb += [
+        *(
+            implies(one, is_at(register, place, bits))
+            for register, place in ((oc, to_oc), (col, to_col), (block, to_block))
+        ),
+        implies(one, is_at(kernel, to_kernel, ROW_BITS)),
+    ]
+    cases = (
+        (~last["blocks"], to_block, tap),
+        (~last["kernel_cols"], to_col, tap),
+        (~last["kernel_rows"], at["byte"]["oc_blocks"], to_kernel),
+        (1, to_oc, first_row),
+    )
+    there = two
+    for case, to_byte, to_row in cases:
+        m.d.comb += implies(there & case, is_at(byte, to_byte, bits))
+        m.d.comb += implies(there & case, is_at(row, to_row, ROW_BITS))
+        there = there & ~case

@@ -1,0 +1,140 @@
+"""The loops of an EXEC, and the vectors that they begin."""
+
+from amaranth.hdl import Assume, Cat, Const, Module, Signal, signed
+from amaranth.lib import data
+
+from matloom.arch.isa import Opcode
+from matloom_rtl.array.walk import Walk
+from matloom_rtl.formal.parts.loop_nest import Loop, Nest
+from matloom_rtl.formal.parts.whitebox import Inside
+from matloom_rtl.ports import body_layout
+
+__all__ = ["LOOPS", "PLACE_BITS", "STAGES", "STEP", "WalkNest", "fits"]
+
+#: Loops by the fields that count them, outermost first; of each the steps of byte and row.
+LOOPS: dict[str, dict[str, str]] = {
+    "oc_blocks": {"byte": "oc_step"},
+    "kernel_rows": {"row": "kernel_row_step"},
+    "kernel_cols": {"byte": "kernel_col_step"},
+    "blocks": {"byte": "rows"},
+    "height": {"row": "y_step"},
+    "width": {"byte": "x_step"},
+}
+
+#: The loops within a step, which has one tile of weights.
+STEP = ("height", "width")
+
+#: Cycles from a vector's start until it arrives.
+STAGES = 4
+
+#: Bits that no place exceeds: a first one, and of each loop as many steps as iterations.
+PLACE_BITS = {"byte": 34, "row": 24}
+
+
+def fits(place):
+    """Return whether a place is so near that another step does not wrap."""
+    return (place[-2] == place[-1]) & (place >= -(1 << 22))
+
+
+class WalkNest:
+    """The instruction under way, its loops, and the vectors that began and have not arrived.
+
+    What the walk has in registers says only when an instruction and a vector begin.
+
+    Members
+    -------
+    fields:
+        Of the instruction under way.
+    nest, running:
+        Its loops, with the places `byte` and `row` of the input; they are under way.
+    begins, moves:
+        An instruction begins; a vector does.
+    vector, there, paused:
+        Of each number of cycles up to `STAGES`: what began so long ago, whether something did, and
+        whether a pause did.
+    """
+
+    def __init__(self, m: Module, unit: Walk, inside: Inside):
+        self.config, incoming = unit._config, unit.i.payload
+        layout = body_layout(Opcode.EXEC, self.config)
+        waiting, reload, held = (
+            inside.register(name=name) for name in ("waiting", "reload", "held")
+        )
+        self.fields = Signal(layout, init=dict.fromkeys(LOOPS, 1), reset_less=True)
+        self.begins = Signal()
+        self.moves = Signal()
+        self.running = inside.register(name="walking")
+        m.d.comb += [
+            self.begins.eq(unit.room & ~held & reload & waiting),
+            self.moves.eq(unit.room & ~held & self.running),
+            *(Assume(~unit.i.valid | (incoming[name] != 0)) for name in LOOPS),
+            Assume(~unit.i.valid | (incoming.input_row_bytes <= self.config.spad_bytes)),
+        ]
+        with m.If(self.begins):
+            m.d.sync += self.fields.eq(incoming)
+        firsts = {"byte": incoming.first_byte, "row": incoming.first_row}
+        self.nest = Nest(
+            m,
+            {name: Loop(self.fields[name], **self.steps(name)) for name in LOOPS},
+            {place: (signed(bits), firsts[place]) for place, bits in PLACE_BITS.items()},
+            begin=self.begins,
+            move=self.moves,
+        )
+        self._follow(m, unit.room & held)
+
+    def steps(self, loop: str) -> dict:
+        """Return what an iteration of a loop adds to each place."""
+        return {
+            place: Const(self.config.rows) if name == "rows" else self.fields[name]
+            for place, name in LOOPS[loop].items()
+        }
+
+    def zero(self, *names: str):
+        """Return whether loops are in their first iterations."""
+        return Cat(self.nest.index[name] == 0 for name in names).all()
+
+    def marks(self) -> dict:
+        """Return what the instruction set says of the vector at hand, but its place."""
+        tile_last = Cat(self.nest.last[name] for name in LOOPS if name not in STEP).all()
+        first, first_step = self.zero(*STEP), self.zero("kernel_rows", "kernel_cols", "blocks")
+        start = first & first_step & self.zero("oc_blocks")
+        return {
+            "first": first,
+            "start": start,
+            "resume": first & ~first_step,
+            "switch": first & (start | ~self.fields.weights_fixed),
+            "last_tile": self.fields.weights_fixed | tile_last,
+            "add": ~first_step | self.fields.accumulate,
+            "last": self.nest.end,
+            "tap": ~self.zero("kernel_rows"),
+        }
+
+    def _follow(self, m: Module, pauses) -> None:
+        """Follow what begins through the stages."""
+        marks = self.marks()
+        layout = data.StructLayout(
+            {
+                **{place: signed(bits) for place, bits in PLACE_BITS.items()},
+                **dict.fromkeys(marks, 1),
+                "fields": self.fields.shape(),
+            }
+        )
+        self.vector = [Signal(layout, name="vector_0")]
+        self.there, self.paused = [self.moves], [pauses]
+        m.d.comb += [
+            *(self.vector[0][place].eq(self.nest.place(place)) for place in PLACE_BITS),
+            *(self.vector[0][name].eq(mark) for name, mark in marks.items()),
+            self.vector[0].fields.eq(self.fields),
+        ]
+        for stage in range(1, STAGES + 1):
+            vector = Signal(layout, name=f"vector_{stage}", reset_less=True)
+            there = Signal(name=f"there_{stage}")
+            paused = Signal(name=f"pause_{stage}")
+            m.d.sync += [
+                *(vector.eq(self.vector[-1]), there.eq(self.there[-1])),
+                paused.eq(self.paused[-1]),
+            ]
+            for kept, each in zip(
+                (self.vector, self.there, self.paused), (vector, there, paused), strict=True
+            ):
+                kept.append(each)

@@ -1,0 +1,1 @@
+"""Proofs about registers, the dispatcher, waits between units, and the run state."""

@@ -1,0 +1,287 @@
+"""The dispatcher and the answers of its two checks: what they refuse is never issued, and named."""
+
+from amaranth.hdl import Assert, Assume, Cat, Cover, Module, Mux, Signal
+
+from matloom.arch.csr import Fault
+from matloom.arch.isa import FORMATS, Opcode
+from matloom_rtl.control.bounds import Bounds
+from matloom_rtl.control.dispatch import Dispatch
+from matloom_rtl.formal.control.dispatch import Followed, dispatch_lemmas
+from matloom_rtl.formal.control.extents import CYCLES
+from matloom_rtl.formal.parts.channel import implies
+from matloom_rtl.formal.parts.whitebox import Inside, inputs_of
+from matloom_rtl.formal.proof import Claim, Proof
+
+__all__ = ["answer_proofs", "answered", "answers"]
+
+#: Cycles of a check of extents: the longest, and those in which it says nothing.
+_LONGEST, _SILENT = max(CYCLES.values()), 3
+
+_RANGES = (Fault.SPAD_RANGE, Fault.ACC_RANGE, Fault.DRAM_RANGE)
+
+#: States by what the check of extents does in them: nothing, and found nothing before.
+_QUIET = ("Assemble", "Unknown", "Cut-Short", "Cut-Within", "Look", "Issue", "Settle")
+
+
+class _Answers:
+    """What the checks say of the instruction at hand, whatever it is, when they are to say it.
+
+    Members
+    -------
+    illegal, read_only, held:
+        The verdict on its fields, and for how many cycles it was shown, up to 2: from then on the
+        verdict is there.
+    busy, since:
+        A check of extents is under way, and for how long.
+    """
+
+    def __init__(self, m: Module, inside: Inside):
+        self.bounds, self.legality = (inside.child(name).unit for name in ("bounds", "legality"))
+        self.says = Signal(2)
+        self.ports = (self.says, *inside.free("bounds"), *inside.free("legality"))
+        self._judge_fields(m)
+        self._check_extents(m)
+
+    def _judge_fields(self, m: Module) -> None:
+        legality = self.legality
+        word = Cat(legality.word, legality.opcode)
+        before = Signal.like(word, name="word_before")
+        held_before = Signal(2)
+        self.illegal = Signal()
+        self.read_only = Signal()
+        self.same = word == before
+        self.held = Signal(2)
+        m.d.comb += self.held.eq(Mux(self.same, held_before + (held_before != 2), 0))
+        m.d.sync += [before.eq(word), held_before.eq(self.held)]
+        with m.If(~self.same):
+            m.d.sync += Cat(self.illegal, self.read_only).eq(self.says)
+        verdict = legality.illegal_field == self.illegal
+        verdict &= legality.read_only == self.read_only
+        m.d.comb += Assume((self.held != 2) | verdict)
+
+    def _check_extents(self, m: Module) -> None:
+        bounds = self.bounds
+        self.busy = Signal()
+        self.since = Signal(range(_LONGEST + 2))
+        found = Cat(bounds.fault, bounds.address)
+        before = Signal.like(found, name="found_before")
+        m.d.sync += [
+            before.eq(found),
+            self.busy.eq(bounds.start | (self.busy & ~bounds.done)),
+            self.since.eq(Mux(bounds.start, 1, self.since + (self.busy & ~bounds.done))),
+        ]
+        silent, known = self.since <= _SILENT, Cat(bounds.fault == each for each in _RANGES).any()
+        m.d.comb += [
+            # `bounds` and `answered` prove so of the unit.
+            Assume(~bounds.done | (self.busy & (self.since >= _SILENT))),
+            Assume(~(self.busy & (self.since == _LONGEST)) | bounds.done),
+            Assume(~(self.busy & silent) | (found == 0)),
+            Assume(~bounds.done | known | (found == 0)),
+            Assume(self.busy | (found == before)),
+            # What it asks for: one check at a time, of a word that stays.
+            implies(bounds.start, ~self.busy),
+            implies(self.busy, self.same),
+        ]
+
+
+class _Instruction:
+    """The instruction at hand, by the words that were taken of it.
+
+    Members
+    -------
+    whole, known, early:
+        All its words were taken; its opcode is one; it waits for what was never issued.
+    short, taken, age, number:
+        Some words are missing; its words; cycles since it was whole; instructions issued before it.
+    """
+
+    def __init__(self, m: Module, unit: Dispatch, followed: Followed):
+        first, opcode = followed.first, followed.head[:4]
+        self.taken = Signal(3)
+        self.age = Signal(6)
+        self.number = Signal(32)
+        self.whole = Signal(name="whole_words")
+        self.known = Signal()
+        words = {each.value: layout.instruction_words for each, layout in FORMATS.items()}
+        self.short = Cat((opcode == each) & (self.taken < count) for each, count in words.items())
+        whole = Cat((opcode == each) & (self.taken == count) for each, count in words.items())
+        self.early = Cat(
+            wait > many for wait, many in zip(followed.waits, followed.many, strict=True)
+        ).any()
+        m.d.comb += [
+            self.whole.eq(~first & whole.any()),
+            self.known.eq(Cat(opcode == each.value for each in FORMATS).any()),
+        ]
+        m.d.sync += [
+            self.taken.eq(Mux(first, 0, self.taken) + followed.takes),
+            self.age.eq(Mux(self.whole, self.age + ~self.age.all(), 0)),
+            self.number.eq(self.number + unit.issue.any()),
+        ]
+
+
+def _cause(checks: _Answers, followed: Followed, now: _Instruction):
+    """Return the cause of the first check that fails, of extents last."""
+    cause = checks.bounds.fault
+    for applies, each in (
+        (now.early, Fault.DEPENDENCY),
+        (checks.read_only, Fault.READ_ONLY_REGION),
+        (checks.illegal, Fault.ILLEGAL_FIELD),
+        (~now.whole, Fault.COMMAND_RANGE),
+        (~now.known, Fault.ILLEGAL_OPCODE),
+        (followed.first, Fault.COMMAND_RANGE),
+    ):
+        cause = Mux(applies, each, cause)
+    return cause
+
+
+def answers(unit: Dispatch) -> Claim:
+    """Claim that what a check refuses is not issued, and that the fault says what it was, in time.
+
+    The first check that fails has the say: opcode, fields, region, dependencies, extents. Of the
+    checks: their answers come as they promise, for any instruction.
+    """
+    m = Module()
+    inside = Inside(unit)
+    checks = _Answers(m, inside)
+    bounds = checks.bounds
+    m.submodules.unit = inside.fragment
+    followed = Followed(m, unit)
+    now = _Instruction(m, unit, followed)
+    dispatch_lemmas(m, inside, followed)
+    opcode, issues = followed.head[:4], unit.issue.any()
+    cause = _cause(checks, followed, now)
+    of_extent, faulty = Cat(unit.fault == each for each in _RANGES).any(), unit.fault != 0
+    refused = checks.illegal | checks.read_only | now.early
+    m.d.comb += [
+        implies(issues, ~refused & ~checks.busy & (bounds.fault == 0)),
+        implies(unit.finished, ~refused & (opcode == Opcode.END)),
+        implies(faulty, ~followed.ended & (unit.fault == cause)),
+        implies(faulty, unit.fault_opcode == Mux(followed.first, 0, opcode)),
+        implies(faulty, unit.fault_address == Mux(of_extent, bounds.address, 0)),
+        implies(faulty, unit.index == now.number),
+        implies(bounds.start, now.whole & (opcode != Opcode.END) & (bounds.opcode == opcode)),
+        Assert((unit.region == bounds.region) & (bounds.region_bytes == unit.region_bytes)),
+        Cover((unit.fault == Fault.SPAD_RANGE) & (now.number == 1)),
+        Cover((unit.fault == Fault.DEPENDENCY) & (now.number == 1)),
+        Cover((unit.fault == Fault.ILLEGAL_FIELD) & (opcode == Opcode.END)),
+    ]
+    _in_time(m, unit, checks, (followed, now))
+    _lemmas(m, inside, (checks, followed, now))
+    return Claim(module=m, ports=(*checks.ports, *inputs_of(unit)))
+
+
+def _in_time(m: Module, unit: Dispatch, checks: _Answers, instruction) -> None:
+    """Claim that it is issued or refused in the cycle after its check is done.
+
+    Unless it waits for its queue to have it, or is halted.
+    """
+    followed, now = instruction
+    waits = now.whole & ~followed.ended & (unit.fault == 0) & followed.opcodes.any()
+    done = (now.age >= _SILENT) & (~checks.busy | checks.bounds.done)
+    due = Signal()
+    m.d.sync += due.eq(waits & done & followed.unissued.any() & ~unit.halt)
+    m.d.comb += implies(due, unit.issue.any() | (unit.fault != 0))
+
+
+def _lemmas(m: Module, inside: Inside, followed) -> None:
+    """Claim in which state what is known of the instruction, and of the check of its extents."""
+    checks, words, now = followed
+    unit, states, bounds = inside.unit, inside.in_states, checks.bounds
+    place = inside.register(name="place")
+    checked = words.head[:4] != Opcode.END
+    found = Cat(bounds.fault, bounds.address)
+    m.d.comb += [
+        Assert(unit.index == now.number),
+        Assert(inside.register(name="whole") == now.whole),
+        implies(now.whole, place == 0),
+        implies(~words.first & ~now.whole & now.known, place == (1 << now.taken)[: len(place)]),
+        implies(~words.first & now.known, now.whole | now.short.any()),
+        implies(~words.first, now.taken != 0),
+        implies(states("Assemble") & ~words.first, now.known & ~now.whole),
+        implies(states("Unknown"), ~words.first & ~now.known),
+        implies(states("Cut-Short"), words.first),
+        implies(states("Cut-Within"), ~words.first & now.known & ~now.whole),
+        implies(
+            states("Settle"),
+            now.whole & ~checked & ~now.early & ~checks.illegal & ~checks.read_only,
+        ),
+        Assert(states("Halted") == ((unit.fault != 0) | words.ended)),
+        # Of the checks.
+        implies(states(*_QUIET), ~checks.busy & (found == 0)),
+        implies(states("Look"), now.age == 0),
+        implies(states("Look-Again"), (checks.busy == checked) & (now.age == 1)),
+        implies(states("Judge"), (checks.busy == checked) & (now.age == 2)),
+        implies(states("Measure"), checks.busy & (now.age >= _SILENT)),
+        implies(checks.busy & ~states("Halted"), checks.since == now.age),
+        implies(checks.busy, now.whole & (checks.since <= _LONGEST)),
+        implies(states("Look-Again"), checks.held >= 1),
+        implies(states("Judge", "Measure", "Issue", "Settle"), checks.held == 2),
+        implies(states("Judge"), inside.register(name="unissued") == now.early),
+        implies(states("Measure", "Issue"), ~checks.illegal & ~checks.read_only),
+    ]
+
+
+def answered(unit: Bounds) -> Claim:
+    """Claim when a check answers, and that its answer stays; what it answers is `bounds`' to say.
+
+    Of others: one check at a time.
+    """
+    m = Module()
+    inside = Inside(unit)
+    m.submodules.unit = inside.fragment
+    found = Cat(unit.fault, unit.address)
+    busy = Signal()
+    since = Signal(4)
+    before = Signal.like(found, name="found_before")
+    m.d.sync += [
+        before.eq(found),
+        busy.eq(unit.start | (busy & ~unit.done)),
+        since.eq(Mux(unit.start, 1, since + ~since.all())),
+    ]
+    names = ("select", "subtract", "multiply", "carry", "add", "judge")
+    stages = [inside.register(name=name) for name in names]
+    running, told = inside.register(name="running"), inside.register(name="told")
+    steps, final = Cat(stage[0] for stage in stages), Cat(stage[:2].all() for stage in stages)
+    m.d.comb += [
+        Assume(~unit.start | ~busy),
+        implies(unit.done, busy & (since >= _SILENT)),
+        implies(busy & (since <= _SILENT), found == 0),
+        implies(~busy, found == before),
+        # Lemmas: the last step is the last; how far the first can be.
+        implies(running | steps.any() | told.any(), busy & ~unit.done),
+        implies(running | told.any(), ~final.any() & (since != 0)),
+        implies(told.any(), ~running & ~steps.any() & (since == told) & ~told.all()),
+        *(implies(stage[0], since > place) for place, stage in enumerate(stages, start=1)),
+        *(implies(final[place], ~steps[:place].any()) for place in range(1, len(stages))),
+        Cover(unit.done & (since > _SILENT)),
+    ]
+    return Claim(module=m, ports=inputs_of(unit))
+
+
+_STATEMENTS = {
+    Dispatch: (
+        "what a check refuses is never issued, and the fault has its cause, opcode, index and "
+        "address; an instruction that its queue has is issued or refused as soon as it is checked"
+    ),
+    Bounds: (
+        "a check answers once, not before its third cycle, and its answer stays until the next"
+    ),
+}
+
+
+def answer_proofs(units: list) -> list[Proof]:
+    """Return the proofs of what the dispatcher makes of its checks' answers, and of their time."""
+    table = {Dispatch: ("dependencies", answers, 3), Bounds: ("bounds", answered, 1)}
+    return [
+        Proof(
+            kind=kind,
+            unit=f"{type(unit).__name__}, answers",
+            statement=_STATEMENTS[type(unit)],
+            build=lambda unit=unit, claim=claim: claim(unit),
+            depth=depth,
+            cover_depth=30,
+        )
+        for unit in units
+        if type(unit) in table
+        for kind, claim, depth in (table[type(unit)],)
+    ]

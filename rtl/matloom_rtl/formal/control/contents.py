@@ -1,0 +1,185 @@
+"""What registers hold: the bytes written last, wherever a register shows."""
+
+from amaranth.hdl import Assert, Cat, Cover, Module, Mux, Signal
+
+from matloom.arch.csr import Access, register
+from matloom.arch.isa import Region
+from matloom_rtl.control.csr import ASKERS, Registers
+from matloom_rtl.control.places import STORED, place_of
+from matloom_rtl.formal.parts.arbitrary import Arbitrary
+from matloom_rtl.formal.parts.channel import implies
+from matloom_rtl.formal.parts.whitebox import Inside, inputs_of
+from matloom_rtl.formal.proof import Claim, Proof
+
+__all__ = ["contents", "contents_proofs"]
+
+#: Cycles without a change after which the base of a region is shown.
+_SETTLED = 3
+
+
+class _Chosen(Arbitrary):
+    """One arbitrary register of those that hold what is written, the same for the whole run."""
+
+    def __init__(self, m: Module, unit: Registers):
+        self.items = [item for item in unit._table if item.access is Access.RW]
+        super().__init__(m, len(self.items))
+        self.offset, self.reset = self.of(lambda item: item.offset), self.of(lambda i: i.reset)
+        self.locked, self.stored = self.of(lambda i: i.locked), self.of(lambda i: i in STORED)
+        self.bits = self.of(lambda item: (1 << item.width) - 1)
+        self.place = self.of(lambda item: place_of(item.offset) if item in STORED else 0)
+
+    def of(self, property_):
+        """Return a property of the chosen register, an integer for each."""
+        return self.choose([int(property_(item)) for item in self.items])
+
+    def is_(self, name: str):
+        """Return whether it is the register of a name."""
+        return self.number == self.items.index(register(name))
+
+
+def contents(unit: Registers) -> Claim:
+    """Claim that an arbitrary register shows the bytes written to it, at its port and when read.
+
+    What is written is followed on the bus: a word takes effect with its strobes when address and
+    word have both come, in either order, unless the register is locked by a run.
+    """
+    m = Module()
+    inside = Inside(unit)
+    m.submodules.unit = inside.fragment
+    chosen = _Chosen(m, unit)
+    shadow = Signal(32)
+    written = Signal()
+    value = Signal(32)
+    m.d.comb += value.eq(Mux(written, shadow, chosen.reset))
+    takes, merged = _changes(m, inside, chosen, value)
+    m.d.comb += _ports(unit, chosen, value)
+    # It takes another cycle to the memory that reads look into.
+    pending = Signal()
+    old = Signal(32)
+    was = Signal()
+    m.d.sync += [pending.eq(takes & chosen.stored), old.eq(value), was.eq(written)]
+    with m.If(takes):
+        m.d.sync += [shadow.eq(merged), written.eq(1)]
+    _stored(m, inside, chosen, (pending, old, was), (value, shadow, written))
+    _reads(m, inside, chosen, value, takes)
+    _regions(m, unit, chosen, value, takes | pending)
+    m.d.comb += Cover(written & (value != chosen.reset) & unit.bus.r.valid)
+    return Claim(module=m, ports=(*inputs_of(unit), chosen.number))
+
+
+def _changes(m: Module, inside: Inside, chosen: _Chosen, value) -> tuple:
+    """Follow writes on the bus; return whether the value changes in this cycle, and into what."""
+    unit = inside.unit
+    bus = unit.bus
+    address = Signal(12)
+    word = Signal(32)
+    strobes = Signal(4)
+    have_address = Signal()
+    have_word = Signal()
+    writing = Signal()
+    m.d.comb += writing.eq(have_address & have_word)
+    with m.If(bus.aw.valid & bus.aw.ready):
+        m.d.sync += [address.eq(bus.aw.payload), have_address.eq(1)]
+    with m.If(bus.w.valid & bus.w.ready):
+        m.d.sync += [word.eq(bus.w.payload.data), strobes.eq(bus.w.payload.strb), have_word.eq(1)]
+    with m.If(writing):
+        m.d.sync += [have_address.eq(0), have_word.eq(0)]
+    mask = Signal(32)
+    takes = Signal()
+    allowed = ~(chosen.locked & unit.running)
+    m.d.comb += [
+        mask.eq(Cat(bit.replicate(8) for bit in strobes)),
+        takes.eq(writing & (address == chosen.offset) & allowed),
+        # Lemmas: the unit holds the same parts.
+        Assert(inside.register(name="have_address") == have_address),
+        Assert(inside.register(name="have_word") == have_word),
+    ]
+    held = (("address", address), ("word", word), ("mask", mask))
+    m.d.comb += [Assert(inside.register(name=name) == part) for name, part in held]
+    return takes, ((value & ~mask) | (word & mask)) & chosen.bits
+
+
+def _ports(unit: Registers, chosen: _Chosen, value) -> list:
+    """Claim that each register's port shows it."""
+    return [
+        implies(chosen.number == number, getattr(unit, item.name.lower()) == value)
+        for number, item in enumerate(chosen.items)
+    ]
+
+
+def _stored(m: Module, inside: Inside, chosen: _Chosen, before, now) -> None:
+    """Lemmas: what the memory of registers holds, and what is on its way to it."""
+    (pending, old, was), (value, shadow, written) = before, now
+    known = inside.register(name="known").bit_select(chosen.place, 1)
+    store = inside.register(name="$signature__en")
+    kept = inside.peek("stored", chosen.place)
+    m.d.comb += [
+        implies(pending, store & written & (inside.register(name="before") == old)),
+        implies(chosen.stored & pending, known == was),
+        implies(chosen.stored & ~pending, known == written),
+        implies(chosen.stored & ~pending & written, kept == shadow),
+        implies(chosen.stored & pending & was, kept == old),
+    ]
+    address, offset = inside.register(name="address"), chosen.offset
+    word, mask = inside.register(name="word"), inside.register(name="mask")
+    m.d.comb += [
+        implies(pending, (address == offset) & (value == ((old & ~mask) | (word & mask)))),
+        # Nothing else is stored at its place.
+        implies(chosen.stored & store & ~pending, place_of(address) != chosen.place),
+    ]
+
+
+def _reads(m: Module, inside: Inside, chosen: _Chosen, value, takes) -> None:
+    """Claim that a read without a write meanwhile returns the value."""
+    bus = inside.unit.bus
+    mine = Signal()
+    quiet = Signal()
+    with m.If(takes):
+        m.d.sync += quiet.eq(0)
+    with m.If(bus.ar.valid & bus.ar.ready):
+        m.d.sync += [mine.eq(bus.ar.payload == chosen.offset), quiet.eq(~takes)]
+    looked_at = inside.register(name="looked_at")
+    looking, looked = inside.register(name="looking"), inside.register(name="looked")
+    source, there = inside.register(name="source"), inside.register(name="there")
+    m.d.comb += [
+        implies(bus.r.valid & mine, bus.r.payload.resp == 0),
+        implies(bus.r.valid & mine & quiet, bus.r.payload.data == value),
+        # Lemmas: where it is looked for, and found.
+        implies((looking | looked) & mine, looked_at == chosen.offset),
+        implies(looked & mine, (source == 0) & there),
+        implies(looked & mine & quiet, inside.register(name="before") == value),
+    ]
+
+
+def _regions(m: Module, unit: Registers, chosen: _Chosen, value, changes) -> None:
+    """Claim what is shown of regions to those that look them up."""
+    for region in Region:
+        asked = chosen.is_(f"{region.name}_BYTES") & (unit.region == region)
+        m.d.comb += implies(asked & ~changes, unit.region_bytes == value)
+    for asker in range(ASKERS):
+        asked, base = unit.base_regions[asker], unit.bases[asker]
+        cycles = Signal(range(4))
+        before = Signal.like(asked, name=f"asked_{asker}")
+        same = ~changes & (asked == before)
+        m.d.sync += [before.eq(asked), cycles.eq(Mux(same, cycles + (cycles != _SETTLED), 0))]
+        for region in Region:
+            mine = chosen.is_(f"{region.name}_BASE") & (asked == region)
+            m.d.comb += implies(mine & same & (cycles == _SETTLED), base == value)
+
+
+def contents_proofs(units: list) -> list[Proof]:
+    """Return the proof for the registers of a chip."""
+    return [
+        Proof(
+            kind="registers",
+            unit="Registers, contents",
+            statement="each register that is written and read holds the bytes written last, "
+            "address and word in either order, at its port, when read, and where regions are "
+            "looked up",
+            build=lambda unit=unit: contents(unit),
+            depth=5,
+            cover_depth=15,
+        )
+        for unit in units
+        if isinstance(unit, Registers)
+    ]

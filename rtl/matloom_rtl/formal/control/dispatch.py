@@ -1,0 +1,175 @@
+"""The dispatcher's part in what waits for what: which instruction goes where, with which waits."""
+
+from amaranth.hdl import Assert, Cat, Cover, Module, Mux, Signal
+
+from matloom.arch.isa import FORMATS, UNITS, Opcode
+from matloom_rtl.control.dispatch import Dispatch
+from matloom_rtl.formal.parts.channel import implies
+from matloom_rtl.formal.parts.whitebox import Inside, inputs_of
+from matloom_rtl.formal.proof import Claim
+
+__all__ = ["Followed", "dispatch_lemmas", "dispatches"]
+
+#: Instruction words of each unit's instruction.
+_WORDS = [FORMATS[unit].instruction_words for unit in UNITS]
+
+#: Where `wait_load` begins in every instruction, and the bits of each wait.
+_FIRST_WAIT, _WAIT_BITS = 12, 6
+
+#: States of the dispatcher in which all words of an instruction are there.
+_WHOLE = ("Look", "Look-Again", "Judge", "Measure", "Issue", "Settle", "Halted")
+
+#: Cycles from an instruction that is issued to the next one, at least.
+_APART = 6
+
+
+class Followed:
+    """Instructions as they come, go to their queues, and are issued.
+
+    Members
+    -------
+    first, head:
+        The next word is the first of an instruction; the first 36 bits of the one at hand.
+    waits, opcodes:
+        Its waits, and whether it is of each unit.
+    takes, gives:
+        A word is taken; the instruction goes to the queue of each unit.
+    unissued, ended, apart:
+        Units whose last instruction is not issued; there was a fault, or the end; cycles since the
+        one before was issued.
+    count, many:
+        Instructions issued to each unit, as the dispatcher counts them, and up to 127.
+    """
+
+    def __init__(self, m: Module, unit: Dispatch):
+        queues = [getattr(unit, each.name.lower()) for each in UNITS]
+        self.gives = Cat(queue.valid & queue.ready for queue in queues)
+        self.takes = unit.i.valid & unit.i.ready
+        before_first = Signal(init=1)
+        self.first = before_first | unit.issue.any()
+        self.head = Signal(_FIRST_WAIT + 4 * _WAIT_BITS)
+        self.unissued = Signal(len(UNITS))
+        self.count = [
+            Signal.like(unit.issued[number], name=f"count_{number}") for number in range(len(UNITS))
+        ]
+        self.many = [Signal(7, name=f"issued_{number}") for number in range(len(UNITS))]
+        self.ended = Signal()
+        self.apart = Signal(4, init=15)
+        self.opcodes = Cat(self.head[:4] == opcode.value for opcode in UNITS)
+        self.waits = [
+            self.head[_FIRST_WAIT + _WAIT_BITS * number :][:_WAIT_BITS]
+            for number in range(len(UNITS))
+        ]
+        with m.If(self.takes & self.first):
+            m.d.sync += [self.head.eq(unit.i.payload), before_first.eq(0)]
+        with m.Elif(unit.issue.any()):
+            m.d.sync += before_first.eq(1)
+        m.d.sync += [
+            self.unissued.eq((self.unissued & ~unit.issue) | self.gives),
+            self.apart.eq(Mux(unit.issue.any(), 1, self.apart + ~self.apart.all())),
+            self.ended.eq(self.ended | (unit.fault != 0) | unit.finished),
+        ]
+        for issued, count, many in zip(unit.issue, self.count, self.many, strict=True):
+            m.d.sync += [count.eq(count + issued), many.eq(Mux(many.all(), many, many + issued))]
+
+
+def dispatches(unit: Dispatch) -> Claim:
+    """Claim that an instruction is noted with its own waits, and issued once, when found good.
+
+    A wait of k on a unit means its instructions up to the k-th before; k of 0 none. What never was
+    issued is not waited for. From the cycle after `halt` on none is issued.
+    """
+    m = Module()
+    inside = Inside(unit)
+    # Whatever the two checks say.
+    free = (*inside.free("bounds"), *inside.free("legality"))
+    m.submodules.unit = inside.fragment
+    followed = Followed(m, unit)
+    gives, unissued = followed.gives, followed.unissued
+    halted = Signal()
+    m.d.sync += halted.eq(unit.halt)
+    m.d.comb += [
+        implies(halted, ~unit.issue.any()),
+        Assert((gives & (gives - 1)) == 0),
+        implies(gives.any(), ~unissued.any()),
+        implies(unit.issue.any(), unit.issue == unissued),
+        implies(unit.issue.any(), ~followed.ended & (followed.apart >= _APART)),
+        implies(
+            unit.finished, Cat(unit.issued[n] == followed.count[n] for n in range(len(UNITS))).all()
+        ),
+    ]
+    _waits(m, unit, followed)
+    dispatch_lemmas(m, inside, followed)
+    m.d.comb += Cover(unit.issue[0] & (followed.waits[0] == 1))
+    return Claim(module=m, ports=(*free, *inputs_of(unit)))
+
+
+def _waits(m: Module, unit: Dispatch, followed: Followed) -> None:
+    """Claim what is noted of an instruction: of each unit whether and for what it waits."""
+    queues = [getattr(unit, each.name.lower()) for each in UNITS]
+    is_end = followed.head[:4] == Opcode.END.value
+    for number, opcode in enumerate(UNITS):
+        wait, count = followed.waits[number], followed.count[number]
+        issued, target = unit.issue[number], (count - wait)[: len(count)]
+        for each, queue in enumerate(queues):
+            notes, mine = queue.payload, followed.gives[each] & ~is_end
+            m.d.comb += [
+                implies(mine, notes.waits[number] == (wait != 0)),
+                implies(mine, notes.targets[number] == target),
+            ]
+        m.d.comb += [
+            # END may be given to any queue; it is never issued.
+            implies(followed.gives[number], (followed.head[:4] == opcode.value) | is_end),
+            implies(issued, followed.head[:4] == opcode.value),
+            implies(unit.issue.any(), wait <= followed.many[number]),
+        ]
+
+
+def dispatch_lemmas(m: Module, inside: Inside, followed: Followed) -> None:
+    """Say what the dispatcher's registers hold, and in which states: lemmas."""
+    unit = inside.unit
+    first, head, opcodes, apart = followed.first, followed.head, followed.opcodes, followed.apart
+    word = inside.register(name="word")
+    whole, given = (inside.register(name=name) for name in ("whole", "given"))
+    place = inside.register(name="place")
+    mine = inside.register(name="mine")
+    good = inside.in_states("Measure", "Issue")
+    # Two cycles after the first word, what follows from it is in registers.
+    known = Signal(2)
+    m.d.sync += known.eq(Mux(first, 0, Cat(1, known)))
+    unissued = followed.unissued
+    m.d.comb += [
+        implies(~first, word[: len(head)] == head),
+        Assert(place[0] == first),
+        Assert((place & (place - 1)) == 0),
+        Assert(unit.i.ready == inside.in_states("Assemble")),
+        implies(known[0], mine == opcodes),
+        implies(first, ~whole & ~given),
+        implies(given, whole),
+        implies(whole, opcodes.any() | (head[:4] == Opcode.END.value)),
+        Assert(unissued.any() == (given | unit.issue.any())),
+        implies(inside.in_states("Look"), ~given),
+        implies(whole & opcodes.any(), known[0]),
+        implies(given & opcodes.any(), unissued == opcodes),
+        implies(unit.issue.any(), unit.issue == opcodes),
+        implies(good, known[0] & opcodes.any()),
+        implies(inside.in_states(*_WHOLE[:5]), whole & ~first),
+        implies(inside.in_states("Look-Again", "Judge"), known[0]),
+        implies(whole, inside.in_states(*_WHOLE)),
+        implies(followed.ended, inside.in_states("Halted")),
+        # Cycles since the one before was issued.
+        implies(~first & opcodes.any(), apart != 0),
+        *(
+            implies(inside.in_states(state) & opcodes.any(), apart >= number)
+            for number, state in zip((2, 3, 4, 5, 5), _WHOLE, strict=False)
+        ),
+    ]
+    for number, wait in enumerate(followed.waits):
+        many, count = followed.many[number], followed.count[number]
+        enough = inside.register(name=f"enough_{UNITS[number].name.lower()}")
+        m.d.comb += [
+            Assert(unit.issued[number] == count),
+            implies(good | unit.issue.any(), wait <= many),
+            implies(many < 64, ~enough & (count == many)),
+            implies((many >= 64) & ~enough, count == 64),
+        ]

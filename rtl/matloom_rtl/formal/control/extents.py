@@ -1,0 +1,209 @@
+"""The bounds check against the extents of the instruction set, written down a second time.
+
+Nothing of the table that the hardware is made from is used here, but the places of fields: two
+things that share a table cannot check each other.
+"""
+
+from amaranth.hdl import Assert, Assume, Cat, Const, Cover, Module, Mux, ResetSignal, Signal
+
+from matloom.arch.config import Config
+from matloom.arch.csr import Fault
+from matloom.arch.isa import FORMATS, Destination, Opcode, Source, Table
+from matloom.arch.numerics import Rounding
+from matloom_rtl.control.bounds import Bounds
+from matloom_rtl.control.layouts import slice_field
+from matloom_rtl.formal.parts.channel import implies
+from matloom_rtl.formal.proof import Claim, Proof
+
+__all__ = ["CYCLES", "bounds", "bounds_proofs"]
+
+#: A check takes no more cycles than these.
+CYCLES = {Opcode.LOAD: 30, Opcode.STORE: 30, Opcode.EXEC: 42, Opcode.POST: 52}
+
+#: Factors are below this, so that multiplications can be compared; what is only added has all bits.
+_SMALL = 4
+
+_TOTAL_BITS = 40
+
+
+class _Fields:
+    """Fields of an instruction that is legal; each that was multiplied is small."""
+
+    def __init__(self, word, opcode: Opcode, config: Config):
+        self._there = {item.name: item for item in FORMATS[opcode].fields}
+        self._word, self._opcode, self._config = word, opcode, config
+        self.config, self.assumed = config, []
+
+    def __call__(self, name: str):
+        """Return a field, 0 where the configuration has none."""
+        item = self._there[name]
+        if not item.exists(self._config):
+            return Const(0)
+        whole = slice_field(self._word, self._opcode, name)
+        value = slice_field(self._word, self._opcode, name, self._config)
+        self.assumed.append(whole == value)
+        return value
+
+    def count(self, name: str):
+        """Return a factor that is 1 at least."""
+        value = self(name)
+        self.assumed += [value != 0, value < _SMALL]
+        return value
+
+    def step(self, name: str):
+        """Return a factor."""
+        value = self(name)
+        self.assumed.append(value < _SMALL)
+        return value
+
+
+def _transfer(f: _Fields, loads: bool) -> list:
+    rows, planes, size = f.count("rows") - 1, f.count("planes") - 1, f("row_bytes")
+    f.assumed.append(size != 0)
+    if not loads:
+        f.assumed += [f("fill") == 0, f("spread") == 0]
+
+    def box(side, first, last):
+        first = first + rows * f.step(f"{side}_row_step")
+        return first + planes * f.step(f"{side}_plane_step") + last
+
+    spread = f("spread") if loads else Const(0)
+    fill = f("fill") if loads else Const(0)
+    apart = Mux(spread == 0, size, ((size - 1) << spread) + 1)
+    return [
+        (1, Fault.SPAD_RANGE, box("spad", f("spad_addr"), apart)),
+        (fill == 0, Fault.DRAM_RANGE, box("dram", f("dram_offset"), size)),
+    ]
+
+
+def _exec(f: _Fields) -> list:
+    config = f.config
+    blocks = f.count("oc_blocks")
+    tiles = blocks * f.count("kernel_rows") * f.count("kernel_cols") * f.count("blocks")
+    dense = blocks * f.count("height") * f.count("width")
+    sliding = blocks * f.step("out_height") * f.step("out_width")
+    window, mode = f("window"), f("mode")
+    narrow = (mode == 1) | (mode == 2)
+    f.assumed += [
+        Cat(mode == number for number in config.mode_numbers).any(),
+        ~(window & mode.any()),
+    ]
+    entries = Mux(window, sliding, dense + Mux(narrow, config.pair_distance, 0))
+    pitch = (f.count("input_rows") - 1) * f.step("input_pitch")
+    weights = Mux(f("weights_fixed"), 1, tiles) * config.tile_bytes
+    return [
+        (1, Fault.SPAD_RANGE, f("input_addr") + pitch + f("input_row_bytes")),
+        (1, Fault.SPAD_RANGE, f("weight_addr") + weights),
+        (1, Fault.ACC_RANGE, f("acc_addr") + entries),
+    ]
+
+
+def _post(f: _Fields) -> list:
+    config = f.config
+    blocks, height, width = (f.count(name) for name in ("oc_blocks", "height", "width"))
+    source, destination, rounding = (f(name) for name in ("source", "destination", "rounding"))
+    table, product, pairs = (f(name) for name in ("table", "product", "pairs"))
+    floats = (rounding == Rounding.FLOAT.value) if config.has_float else Const(0)
+    f.assumed += [
+        Cat(rounding == each.value for each in config.roundings).any(),
+        *(destination <= 2, table <= 2, ~(floats & f("words").any())),
+    ]
+    size = Mux(f("words"), 1, 0)
+    if config.has_float:
+        form = f("pre_shift")
+        f.assumed.append(~floats | Cat(form == each for each in config.post_formats).any())
+        size = Mux(floats, Mux(form == 8, 2, Mux(form < 6, 1, 0)), size)
+
+    def bytes_of(side):
+        last = f(f"{side}_addr") + (height - 1) * f.step(f"{side}_pitch")
+        last = last + (width - 1) * f.step("x_step")
+        return last + ((blocks - 1) * config.columns << size) + (f("tail") << size)
+
+    places = blocks * height * width
+    paired = ((blocks >> 1) + blocks[0]) * height * width + config.pair_distance
+    entries = f("acc_addr") + Mux(pairs, paired, places)
+    reads_bytes = source == Source.SPAD.value
+    writes_bytes = destination == Destination.SPAD.value
+    parameters = blocks * (
+        f("channel_bias") * config.bias_block_bytes + f("channel_scale") * config.scale_block_bytes
+    )
+    return [
+        (reads_bytes, Fault.SPAD_RANGE, bytes_of("source")),
+        (writes_bytes & (table != Table.FILL.value), Fault.SPAD_RANGE, bytes_of("dest")),
+        (~reads_bytes | product.any() | ~writes_bytes, Fault.ACC_RANGE, entries),
+        (1, Fault.SPAD_RANGE, f("param_addr") + parameters),
+    ]
+
+
+_EXTENTS = {
+    Opcode.LOAD: lambda f: _transfer(f, True),
+    Opcode.STORE: lambda f: _transfer(f, False),
+    Opcode.EXEC: _exec,
+    Opcode.POST: _post,
+}
+
+
+def bounds(opcode: Opcode, unit: Bounds) -> Claim:
+    """Claim that a check ends in time, with the first extent that is beyond its memory.
+
+    From a reset on, one check; the instruction is any legal one with small factors.
+    """
+    m = Module()
+    m.submodules.unit = unit
+    config = unit._config
+    held = Signal()
+    word = Signal.like(unit.word)
+    kept = Signal.like(unit.word)
+    size = Signal(32)
+    kept_size = Signal(32)
+    # Drawn in the first cycle, and kept.
+    m.d.comb += [
+        *(unit.word.eq(Mux(held, kept, word)), unit.start.eq(~held)),
+        unit.region_bytes.eq(Mux(held, kept_size, size)),
+    ]
+    m.d.sync += [kept.eq(unit.word), kept_size.eq(unit.region_bytes), held.eq(1)]
+    fields = _Fields(unit.word, opcode, config)
+    capacity = {
+        Fault.SPAD_RANGE: config.spad_bytes,
+        Fault.ACC_RANGE: config.acc_entries,
+        Fault.DRAM_RANGE: unit.region_bytes,
+    }
+    cause, address = Const(0, 4), Const(0, 32)
+    for applies, fault, end in reversed(_EXTENTS[opcode](fields)):
+        total = Signal(_TOTAL_BITS)
+        m.d.comb += total.eq(end)
+        beyond = applies & (total > capacity[fault])
+        cause = Mux(beyond, fault.value, cause)
+        address = Mux(beyond, total[:32], address)
+    cycles = Signal(range(CYCLES[opcode] + 2))
+    over = Signal()
+    m.d.sync += [cycles.eq(cycles + ~over), over.eq(over | unit.done)]
+    m.d.comb += [
+        unit.opcode.eq(opcode.value),
+        Assume(~ResetSignal()),
+        *(Assume(held | each) for each in fields.assumed),
+        implies(unit.done & ~over, (unit.fault == cause) & (unit.address == address)),
+        Assert(over | (cycles <= CYCLES[opcode])),
+        Cover(unit.done & (unit.fault == Fault.SPAD_RANGE.value)),
+    ]
+    return Claim(module=m, ports=(word, size))
+
+
+def bounds_proofs(units: list) -> list[Proof]:
+    """Return a proof for each opcode of the bounds check among the units of a chip."""
+    return [
+        Proof(
+            kind="bounds",
+            unit=f"Bounds, {opcode.name}",
+            statement="the first extent of the instruction set that is beyond its memory is found, "
+            "with its end, in time; factors below 4, what is only added of all its bits",
+            build=lambda unit=unit, opcode=opcode: bounds(opcode, Bounds(unit._config)),
+            depth=CYCLES[opcode] + 2,
+            cover_depth=CYCLES[opcode] + 2,
+            bounded=True,
+            quick=opcode is not Opcode.POST,
+        )
+        for unit in units
+        if isinstance(unit, Bounds)
+        for opcode in _EXTENTS
+    ]

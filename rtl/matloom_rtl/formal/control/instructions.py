@@ -1,0 +1,118 @@
+"""The memory of instructions: what lies where until it is read; and the table of both units."""
+
+from amaranth.hdl import Cover, Module, Signal
+
+from matloom.arch.isa import FORMATS, UNITS
+from matloom_rtl.control.dispatch import Dispatch
+from matloom_rtl.control.instructions import InstructionMemory
+from matloom_rtl.formal.control.dispatch import dispatches
+from matloom_rtl.formal.parts.channel import implies
+from matloom_rtl.formal.parts.whitebox import Inside, inputs_of
+from matloom_rtl.formal.proof import Claim, Proof
+
+__all__ = ["instruction_memory", "instruction_proofs"]
+
+#: Instruction words of each unit's instruction.
+_WORDS = [FORMATS[unit].instruction_words for unit in UNITS]
+
+
+def instruction_memory(unit: InstructionMemory) -> Claim:
+    """Claim that a word lies where it was stored until it is read, and is read unchanged.
+
+    Of the queues: they ask for places at which instructions end, whose words are all there.
+    """
+    m = Module()
+    inside = Inside(unit)
+    m.submodules.unit = inside.fragment
+    mark = Signal()
+    held = Signal()
+    place = Signal.like(unit.last)
+    value = Signal.like(unit.i.payload)
+    notes = Signal(unit.notes.shape().size)
+    occupied = inside.register(name="occupied")
+    comes, reads = unit.i.valid & unit.i.ready, unit.brings.any()
+    at = inside.register(name="place")
+    followed = (unit.last + 1)[: unit._bits]
+    with m.If(comes & mark & ~held):
+        m.d.sync += [held.eq(1), place.eq(followed), value.eq(unit.i.payload)]
+    with m.Elif(held & reads & (at == place)):
+        m.d.sync += held.eq(0)
+    noted = Signal()
+    with m.If(comes & ~held):
+        m.d.sync += noted.eq(0)
+    with m.If(unit.note & held & (unit.last == place)):
+        m.d.sync += [noted.eq(1), notes.eq(unit.notes)]
+    m.d.comb += [
+        implies(held, occupied.bit_select(place, 1)),
+        implies(comes & held, followed != place),
+        implies(held & reads & (at == place), unit.word == value),
+        implies(held & noted & reads & (at == place), unit.word_notes.as_value() == notes),
+        implies(held, inside.peek("words", place) == value),
+        implies(held & noted, inside.peek("noted", place) == notes),
+        # Lemma: what is said to be free is.
+        implies(inside.register(name="free"), ~occupied.bit_select(followed, 1)),
+        Cover(held & noted & reads & (at == place) & (at == 0) & (unit.index == 1)),
+    ]
+    _in_order(m, unit, at)
+    return Claim(module=m, ports=(mark, *inputs_of(unit)))
+
+
+def _in_order(m: Module, unit: InstructionMemory, at) -> None:
+    """Claim that whoever asks is served, the first first, with its words from the last on."""
+    reads = unit.brings.any()
+    before = Signal.like(unit.brings)
+    index = Signal.like(unit.index)
+    place = Signal.like(at)
+    asked = Signal.like(unit.places.as_value())
+    asks = Signal.like(unit.asks)
+    m.d.sync += [
+        *(before.eq(unit.brings), index.eq(unit.index), place.eq(at)),
+        *(asked.eq(unit.places), asks.eq(unit.asks)),
+    ]
+    goes_on = before.any() & (index != 0)
+    m.d.comb += [
+        implies(reads, (unit.brings & (unit.brings - 1)) == 0),
+        implies(goes_on, unit.brings == before),
+        implies(goes_on, (unit.index == index - 1) & (at == (place - 1)[: len(at)])),
+        implies(before.any() & (index == 0), ~reads),
+    ]
+    for number, words in enumerate(_WORDS):
+        mine, wants = unit.brings[number], asks[number] & ~before.any()
+        first = mine & ~before.any()
+        m.d.comb += [
+            # The unit first in the list goes first.
+            implies(first, asks[number] & ~asks[:number].any() if number else asks[number]),
+            implies(first, (unit.index == words - 1) & (at == asked.word_select(number, len(at)))),
+            implies(mine, unit.index < words),
+            implies(wants, reads),
+        ]
+
+
+#: Of each unit its claim, what is proven, and the depths of induction and covers.
+_TABLE = {
+    InstructionMemory: (instruction_memory, 2, 20),
+    Dispatch: (dispatches, 3, 45),
+}
+_STATEMENTS = {
+    InstructionMemory: "a word and what is noted of it lie where they were stored until they are "
+    "read, and are read unchanged, those of an instruction from the last on; none waits without a "
+    "read under way",
+    Dispatch: "an instruction goes into the queue of its opcode with its own waits, and is issued "
+    "once, and only if what it waits for was issued; none after a fault or END",
+}
+
+
+def instruction_proofs(units: list) -> list[Proof]:
+    """Return the proofs of the memory of instructions and of the dispatcher of a chip."""
+    return [
+        Proof(
+            kind="dependencies",
+            unit=type(unit).__name__,
+            statement=_STATEMENTS[type(unit)],
+            build=lambda unit=unit: _TABLE[type(unit)][0](unit),
+            depth=_TABLE[type(unit)][1],
+            cover_depth=_TABLE[type(unit)][2],
+        )
+        for unit in units
+        if type(unit) in _TABLE
+    ]

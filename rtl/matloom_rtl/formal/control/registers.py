@@ -1,0 +1,129 @@
+"""The register port: every request answered once, in time, and answers that wait unchanged."""
+
+from amaranth.hdl import Array, Assert, Cat, Cover, Module, Mux, Signal
+
+from matloom.arch.csr import register
+from matloom.arch.isa import Region
+from matloom_rtl.control.csr import ASKERS, Registers
+from matloom_rtl.control.places import place_of
+from matloom_rtl.formal.parts.channel import implies, stays
+from matloom_rtl.formal.parts.whitebox import Inside, inputs_of
+from matloom_rtl.formal.proof import Claim, Proof
+
+__all__ = ["register_proofs", "registers"]
+
+#: Cycles to an answer from the later of address and word, and from the address of a read; a read
+#: waits for a write, and for a counter until that is shown.
+_WRITE_CYCLES, _READ_CYCLES = 1, 2
+
+
+def registers(unit: Registers) -> Claim:
+    """Claim `valid_stays`, `payload_stays`, `answer_owed` and `response_code` of both answers.
+
+    One request of each sort is inside at most. The time of an answer is bounded where no counter is
+    waited for.
+    """
+    m = Module()
+    inside = Inside(unit)
+    m.submodules.unit = inside.fragment
+    bus = unit.bus
+    for channel in (bus.b, bus.r):
+        stays(m, channel)
+    address, word = (_inside(m, channel, bus.b) for channel in (bus.aw, bus.w))
+    parts = inside.register(name="have_address"), inside.register(name="have_word")
+    stages = inside.register(name="looking"), inside.register(name="looked")
+    read = _inside(m, bus.ar, bus.r)
+    written = _waited(m, address & word & ~bus.b.valid)
+    looked = _waited(m, read & ~bus.r.valid & unit.counter_shown & ~(address & word))
+    m.d.comb += [
+        # Rule answer_owed, and no second request before the answer.
+        implies(bus.b.valid, address & word),
+        implies(bus.r.valid, read),
+        implies(bus.aw.ready, ~address),
+        implies(bus.w.ready, ~word),
+        implies(bus.ar.ready, ~read),
+        # Lemmas: a read is in one stage; with the answer, both parts of a write are gone.
+        Assert(stages[0] + stages[1] + bus.r.valid == read),
+        implies(bus.b.valid, ~(parts[0] | parts[1])),
+        # Nothing is refused for ever: a request is taken when none of its sort is inside.
+        implies(~address & ~bus.b.valid, bus.aw.ready),
+        implies(~word & ~bus.b.valid, bus.w.ready),
+        implies(~read, bus.ar.ready),
+        Assert(written <= _WRITE_CYCLES),
+        Assert(looked <= _READ_CYCLES),
+        # Rule response_code: OKAY or SLVERR.
+        implies(bus.b.valid, ~bus.b.payload[0]),
+        implies(bus.r.valid, ~bus.r.payload.resp[0]),
+        Cover(bus.b.valid & bus.r.valid & (bus.b.payload == 0) & (bus.r.payload.resp == 2)),
+    ]
+    _bases_stay(m, unit, inside)
+    return Claim(module=m, ports=inputs_of(unit))
+
+
+def _bases_stay(m: Module, unit: Registers, inside: Inside) -> None:
+    """Claim that the base of a region that is asked for stays while the engine runs.
+
+    From the second cycle on in which the engine runs and the region is asked for.
+    """
+    _read_at, store_at = inside.addresses("stored")
+    storing = inside.register(name="$signature__en")
+    known = inside.register(name="known")
+    places = [place_of(register(f"{each.name}_BASE").offset) for each in Region]
+    runs = Signal(2)
+    m.d.sync += runs.eq(Mux(unit.running, runs + ~runs.all(), 0))
+    stored = Cat(store_at == place for place in places).any()
+    m.d.comb += implies(unit.running & (runs != 0), ~(storing & stored))
+    for number in range(ASKERS):
+        region, base = unit.base_regions[number], unit.bases[number]
+        place = Array(places)[region]
+        found = Mux(known.bit_select(place, 1), inside.peek("stored", place), 0)
+        asked = Signal.like(region, name=f"asked_{number}")
+        was = Signal(32, name=f"was_{number}")
+        shown = Signal(32, name=f"shown_{number}")
+        steady = Signal(2, name=f"steady_{number}")
+        same = (region == asked) & unit.running & (runs != 0)
+        m.d.sync += [asked.eq(region), was.eq(found), shown.eq(base)]
+        m.d.sync += steady.eq(Mux(same, steady + ~steady.all(), 0))
+        m.d.comb += [
+            # Lemmas: what is stored of it stays, and after a turn of each is what is shown.
+            implies(same & (steady != 0), found == was),
+            implies(same & (steady == 3), base == found),
+            implies(same & (steady == 3) & (shown == was), base == shown),
+        ]
+
+
+def _inside(m: Module, request, answer) -> Signal:
+    """Return whether a request was taken whose answer was not."""
+    there = Signal()
+    with m.If(request.valid & request.ready):
+        m.d.sync += there.eq(1)
+    with m.Elif(answer.valid & answer.ready):
+        m.d.sync += there.eq(0)
+    return there
+
+
+def _waited(m: Module, waits) -> Signal:
+    """Return for how many cycles something has waited, seven at most."""
+    count = Signal(3)
+    m.d.sync += count.eq(0)
+    with m.If(waits):
+        m.d.sync += count.eq(count + ~count.all())
+    return count
+
+
+def register_proofs(units: list) -> list[Proof]:
+    """Return the proof for the registers of a chip."""
+    return [
+        Proof(
+            kind="bus",
+            unit="Registers",
+            statement="B and R wait unchanged; every request is answered once, in two and three "
+            "cycles where no other access or counter is waited for, with OKAY or SLVERR; the base "
+            "of a region stays while the engine runs",
+            build=lambda unit=unit: registers(unit),
+            depth=5,
+            cover_depth=15,
+        )
+        for unit in units
+        if isinstance(unit, Registers)
+    ]

@@ -1,0 +1,221 @@
+"""The completion-time table: what it holds of each marked instruction, and that it is cleared."""
+
+from amaranth.hdl import Assert, Assume, Cat, Cover, Module, Mux, Signal
+
+from matloom.arch.isa import UNITS
+from matloom_rtl.control.timestamps import Timestamps
+from matloom_rtl.formal.parts.channel import implies
+from matloom_rtl.formal.parts.whitebox import Inside, inputs_of
+from matloom_rtl.formal.proof import Claim, Proof
+
+__all__ = ["timestamps", "timestamps_proofs"]
+
+#: Cycles between two reads, and between two marked completions of a unit, at least.
+_READS, _MARKS = 4, 16
+
+#: Cycles for which a unit's completion waits at most where nothing is cleared, by unit.
+_LONGEST = (2, 4, 7, 10)
+
+
+class _Times:
+    """Cycles since a program began, since a read, and since a unit's completion could be written.
+
+    Members
+    -------
+    begun, elapsed:
+        A program began; so many cycles ago, as far as it counts.
+    rest:
+        Cycles until a read may come.
+    clearing, progress:
+        The table is cleared; slots so far, two at first that are cleared once more.
+    waits:
+        Of each unit, since its last marked completion, and since nothing is cleared.
+    """
+
+    def __init__(self, m: Module, unit: Timestamps, most: int):
+        slots = unit._timestamps
+        self.begun = Signal()
+        self.elapsed = Signal(range(most + 1))
+        self.rest = Signal(range(4))
+        self.clearing = Signal()
+        self.progress = Signal(range(slots + 3))
+        self.marked = [unit.done[n] & (unit.done_mark[n] != 0) for n in range(len(UNITS))]
+        self.waits = [Signal(range(_MARKS + 1), name=f"waits_{n}") for n in range(len(UNITS))]
+        apart = [Signal(range(_MARKS + 1), name=f"apart_{n}") for n in range(len(UNITS))]
+        clears = self.clearing & ~unit.reading
+        m.d.sync += [
+            self.elapsed.eq(Mux(self.elapsed == most, most, self.elapsed + 1)),
+            self.rest.eq(Mux(unit.reading, _READS - 1, self.rest - (self.rest != 0))),
+        ]
+        with m.If(clears):
+            m.d.sync += self.progress.eq(self.progress + 1)
+            with m.If(self.progress == slots + 1):
+                m.d.sync += self.clearing.eq(0)
+        with m.If(unit.start):
+            m.d.sync += [self.begun.eq(1), self.elapsed.eq(0), self.clearing.eq(1)]
+            m.d.sync += self.progress.eq(0)
+        m.d.comb += Assume(~unit.reading | (self.rest == 0))
+        for number, (marked, waits) in enumerate(zip(self.marked, self.waits, strict=True)):
+            anew = marked | self.clearing | unit.start
+            m.d.sync += waits.eq(Mux(anew, 0, waits + (waits != _MARKS)))
+            since = apart[number]
+            m.d.sync += since.eq(Mux(marked, _MARKS - 1, since - (since != 0)))
+            m.d.comb += Assume(~marked | (since == 0))
+        self._cycle(m, unit)
+
+    def _cycle(self, m: Module, unit: Timestamps) -> None:
+        """Assume what the counter of cycles does, and that nothing completes before it is zero."""
+        before = Signal(32)
+        counts = Signal()
+        m.d.sync += [before.eq(unit.cycle), counts.eq(~unit.start)]
+        young = self.elapsed < 1
+        m.d.comb += [
+            Assume(~counts | young | (unit.cycle == before) | (unit.cycle == before + 1)),
+            Assume(~self.begun | (self.elapsed != 1) | (unit.cycle <= 1)),
+            Assume(~unit.done.any() | (self.begun & ~young)),
+        ]
+
+
+class _Completion:
+    """The completion of an arbitrary slot, a free input that stays.
+
+    Members
+    -------
+    came, written:
+        It came, and is in the table.
+    value, owner, while_clearing:
+        In which cycle, of which unit, and whether the table was being cleared.
+    pending:
+        Of each unit, whether a completion waits.
+    """
+
+    def __init__(self, m: Module, inside: Inside, times: _Times):
+        unit = inside.unit
+        self.slot = Signal(range(unit._timestamps))
+        was = Signal(range(unit._timestamps))
+        self.came = Signal()
+        self.written = Signal()
+        self.value = Signal(32)
+        self.owner = Signal(2)
+        self.while_clearing = Signal()
+        known = Signal()
+        self.pending = pending = inside.register(name="pending")
+        mine = Cat(
+            marked & (unit.done_mark[n] == self.slot) for n, marked in enumerate(times.marked)
+        )
+        m.d.sync += [was.eq(self.slot), known.eq(1)]
+        m.d.comb += [
+            Assume(~known | (self.slot == was)),
+            # One has this mark, and none of a unit comes while the one before waits.
+            Assume(~mine.any() | (~self.came & ((mine & (mine - 1))[: len(mine)] == 0))),
+            *(Assume(~marked | ~pending[n]) for n, marked in enumerate(times.marked)),
+        ]
+        with m.If(mine.any()):
+            m.d.sync += [
+                *(self.came.eq(1), self.value.eq(unit.cycle)),
+                *(self.while_clearing.eq(times.clearing), self.owner.eq(_first(mine))),
+            ]
+        waits = self.came & ~self.written & (_first(pending) == self.owner)
+        with m.If(waits & ~times.clearing & ~unit.reading):
+            m.d.sync += self.written.eq(1)
+        with m.If(unit.start):
+            m.d.sync += [self.came.eq(0), self.written.eq(0)]
+
+
+def _first(flags):
+    """Return the number of the first unit whose flag is set, else the last one."""
+    return Mux(flags[0], 0, Mux(flags[1], 1, Mux(flags[2], 2, 3)))
+
+
+def timestamps(unit: Timestamps) -> Claim:
+    """Claim that an arbitrary slot holds the cycle of its completion, and 0 without one.
+
+    Of others: cycles count as said, reads come in every fourth cycle at most, marked completions
+    of a unit in every sixteenth, none while the one before waits, and no two have one mark.
+    """
+    m = Module()
+    inside = Inside(unit)
+    m.submodules.unit = inside.fragment
+    bits = len(inside.register(name="cycle_0"))
+    times = _Times(m, unit, (1 << bits) - 1)
+    completion = _Completion(m, inside, times)
+    slot = completion.slot
+    shown = Signal(32)
+    read = Signal()
+    done = times.begun & ~times.clearing
+    expected = Signal(32)
+    m.d.comb += shown.eq(Mux(completion.written, completion.value, 0))
+    m.d.sync += [read.eq(done & (unit.slot == slot)), expected.eq(shown)]
+    m.d.comb += [
+        implies(read, unit.stored == expected),
+        # It is written soon, and the table is cleared soon.
+        *(
+            implies(completion.pending[n] & ~times.clearing, times.waits[n] < longest)
+            for n, longest in enumerate(_LONGEST)
+        ),
+        implies(times.clearing, 3 * times.elapsed <= 4 * times.progress + times.rest),
+        Cover(read & completion.written & (completion.value == 7) & (completion.owner == 2)),
+    ]
+    _lemmas(m, inside, times, completion)
+    return Claim(module=m, ports=(slot, *inputs_of(unit)))
+
+
+def _lemmas(m: Module, inside: Inside, times: _Times, completion: _Completion) -> None:
+    """Claim what is in registers, what is in the table, and how long ago a cycle was."""
+    slot, value, owner = completion.slot, completion.value, completion.owner
+    came, written, while_clearing = completion.came, completion.written, completion.while_clearing
+    unit, slots, pending = inside.unit, inside.unit._timestamps, completion.pending
+    clear_slot = inside.register(name="clear_slot")
+    clearing = inside.register(name="clearing")
+    bits, waits = len(inside.register(name="cycle_0")), came & ~written
+    table = inside.peek("table", slot)
+    holds = ~times.clearing | (times.progress > slot + 2)
+    latest = (4 * (slots + 2) + 3) // 3 + 1
+    age = (unit.cycle - value)[:32]
+    m.d.comb += [
+        Assert(clearing == times.clearing),
+        implies(clearing, clear_slot == (times.progress - 2)[: len(clear_slot)]),
+        implies(times.begun & ~clearing, clear_slot == slots),
+        Assert(times.progress <= slots + 2),
+        implies(clearing, times.begun & (times.progress < slots + 2)),
+        implies(times.begun & holds, table == Mux(written, value, 0)),
+        implies(came, times.begun),
+        implies(written, came & ~clearing),
+        implies(~times.begun, ~pending.any() & ~times.clearing),
+        # Since a program began no more cycles have been counted than passed.
+        implies(
+            times.begun & (times.elapsed > 0) & ~times.elapsed.all(),
+            unit.cycle <= times.elapsed + 1,
+        ),
+        implies(waits & while_clearing, (times.elapsed <= latest + 8) & (value <= unit.cycle)),
+        implies(waits & ~while_clearing, ~clearing & (age <= 16)),
+    ]
+    for number in range(len(UNITS)):
+        here, mark = waits & (owner == number), inside.register(name=f"slot_{number}")
+        cycle = inside.register(name=f"cycle_{number}")
+        m.d.comb += [
+            implies(here, pending[number] & (mark == slot) & (cycle == value[:bits])),
+            implies(pending[number] & (mark == slot), here),
+            implies(here & ~while_clearing, age <= times.waits[number] + 1),
+            implies(
+                here & while_clearing & ~clearing, times.elapsed <= latest + times.waits[number] + 1
+            ),
+        ]
+
+
+def timestamps_proofs(units: list) -> list[Proof]:
+    """Return the proof for the completion-time table of a chip."""
+    return [
+        Proof(
+            kind="registers",
+            unit="Timestamps",
+            statement="each slot reads as the cycle in which its instruction completed, of all 32 "
+            "bits, or as 0 without one, from the end of clearing on; completions are written "
+            "within ten cycles of that, or of the end of clearing",
+            build=lambda unit=unit: timestamps(unit),
+            depth=12,
+            cover_depth=90,
+        )
+        for unit in units
+        if isinstance(unit, Timestamps)
+    ]

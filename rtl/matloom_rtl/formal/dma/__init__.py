@@ -1,0 +1,1 @@
+"""Proofs about LOAD, STORE and the managers of the memory bus."""

@@ -1,0 +1,1 @@
+"""Proofs about the memory port that engine and link share."""

@@ -1,0 +1,165 @@
+"""The port that engine and link share: each has its own bursts and answers, and nothing is lost."""
+
+from amaranth.hdl import Assert, Assume, Cover, Module, Mux, Signal, signed
+
+from matloom_rtl.formal.parts.channel import assume_stays, implies, stays
+from matloom_rtl.formal.parts.whitebox import Inside, inputs_of
+from matloom_rtl.formal.proof import Claim, Proof
+from matloom_rtl.link.share import Share
+
+__all__ = ["share_proofs", "share_reads", "share_writes"]
+
+#: Bursts of data that are ahead of their addresses, at most: the unit counts more.
+_AHEAD = 64
+
+
+class _Offered:
+    """A channel to memory: what goes out is what one of the two offers, at that moment.
+
+    Members
+    -------
+    engine, link:
+        An item of theirs is taken.
+    """
+
+    def __init__(self, m: Module, engine, link, out):
+        self.engine, self.link = engine.valid & engine.ready, link.valid & link.ready
+        goes, item = out.valid & out.ready, out.payload.as_value()
+        for one in (engine, link):
+            assume_stays(m, one)
+        stays(m, out)
+        m.d.comb += [
+            Assert(goes == (self.engine | self.link)),
+            Assert(~(self.engine & self.link)),
+            implies(self.engine, item == engine.payload.as_value()),
+            implies(self.link, item == link.payload.as_value()),
+        ]
+
+
+class _Answered:
+    """A channel from memory: what comes goes to one of the two, at that moment."""
+
+    def __init__(self, m: Module, engine, link, out, of_link):
+        self.engine, self.link = engine.valid & engine.ready, link.valid & link.ready
+        item = out.payload.as_value()
+        m.d.comb += [
+            Assert((engine.valid | link.valid) == out.valid),
+            # To whom it belongs, and when that takes it.
+            implies(out.valid, (link.valid == of_link) & (engine.valid == ~of_link)),
+            implies(out.valid, out.ready == Mux(of_link, link.ready, engine.ready)),
+            implies(engine.valid, engine.payload.as_value() == item),
+            implies(link.valid, link.payload.as_value() == item),
+        ]
+
+
+def share_reads(unit: Share) -> Claim:
+    """Claim that bursts of reads go out once, and that each one's beats come back to it alone.
+
+    Of others: memory returns what was asked for, bursts of the engine are as many as allowed, the
+    link asks for a beat at a time.
+    """
+    m = Module()
+    inside = Inside(unit)
+    m.submodules.unit = inside.fragment
+    engine, link, out = unit.engine_read, unit.link_read, unit.axi_read
+    bursts = Signal(range(unit._most + 1))
+    asked = Signal()
+    ar = _Offered(m, engine.ar, link.ar, out.ar)
+    r = _Answered(m, engine.r, link.r, out.r, asked)
+    last = out.r.payload.last
+    m.d.sync += [
+        bursts.eq(bursts + ar.engine - (r.engine & last)),
+        asked.eq(ar.link | (asked & ~(r.link & last))),
+    ]
+    waits, owned = (inside.register(name=name) for name in ("ar_waits", "reads_owned"))
+    m.d.comb += [
+        Assume(~ar.engine | (bursts != unit._most)),
+        Assume(~out.r.valid | asked | (bursts != 0)),
+        Assume(~(out.r.valid & asked) | last),
+        Assume(~(link.ar.valid & asked)),
+        # Never of both at once.
+        Assert(~asked | (bursts == 0)),
+        implies(ar.link, bursts == 0),
+        implies(ar.engine, ~asked),
+        # Lemmas: what the unit knows.
+        Assert((inside.register(name="reads_under_way") == bursts) & (bursts <= unit._most)),
+        implies(asked, owned),
+        implies(owned, (bursts == 0) & (asked | link.ar.valid)),
+        implies(waits, ~owned),
+        Cover((bursts == 2) & r.engine & link.ar.valid),
+        Cover(r.link & engine.ar.valid),
+    ]
+    return Claim(module=m, ports=inputs_of(unit))
+
+
+def share_writes(unit: Share) -> Claim:
+    """Claim the same of writes, whose addresses and data come in any order, and of responses."""
+    m = Module()
+    inside = Inside(unit)
+    m.submodules.unit = inside.fragment
+    engine, link, out = unit.engine_write, unit.link_write, unit.axi_write
+    # Of bursts without a response: those with address, those with all data; data that go on.
+    addresses = Signal(range(unit._most + 1))
+    bursts = Signal(8)
+    goes_on = Signal()
+    asked = Signal()
+    sent = Signal()
+    aw = _Offered(m, engine.aw, link.aw, out.aw)
+    w = _Offered(m, engine.w, link.w, out.w)
+    b = _Answered(m, engine.b, link.b, out.b, asked & sent)
+    last = engine.w.payload.last
+    m.d.sync += [
+        addresses.eq(addresses + aw.engine - b.engine),
+        bursts.eq(bursts + (w.engine & last) - b.engine),
+        goes_on.eq(Mux(w.engine, ~last, goes_on)),
+        *(asked.eq(aw.link | (asked & ~b.link)), sent.eq(w.link | (sent & ~b.link))),
+    ]
+    some = (addresses != 0) | (bursts != 0) | goes_on
+    m.d.comb += [
+        Assume(~aw.engine | (addresses != unit._most)),
+        Assume(~w.engine | goes_on | (bursts != _AHEAD)),
+        Assume(~out.b.valid | (asked & sent) | ((addresses != 0) & (bursts != 0))),
+        Assume(~(link.aw.valid & asked)),
+        Assume(~link.w.valid | (~sent & link.w.payload.last)),
+        Assert(~(asked | sent) | ~some),
+        implies(aw.link | w.link, ~some),
+        implies(aw.engine | w.engine, ~(asked | sent)),
+    ]
+    waiting, waits, counted, owned = (
+        inside.register(name=name)
+        for name in ("aw_waits", "w_waits", "writes_under_way", "writes_owned")
+    )
+    ahead = Signal(signed(9))
+    m.d.comb += [
+        ahead.eq(addresses - bursts - goes_on),
+        Assert((counted == addresses) & (addresses <= unit._most)),
+        Assert((inside.register(name="ahead") == ahead) & (bursts + goes_on <= _AHEAD)),
+        Assert(inside.register(name="inside") == goes_on),
+        implies(asked | sent, owned),
+        implies(owned, ~some & (asked | sent | link.aw.valid | link.w.valid)),
+        implies(waiting | waits, ~owned),
+        Cover(b.engine & link.aw.valid & (addresses == 2) & engine.w.valid),
+        Cover(b.link & engine.aw.valid),
+        # Data before their address.
+        Cover(goes_on & (addresses == 0) & link.w.valid),
+    ]
+    return Claim(module=m, ports=inputs_of(unit))
+
+
+def share_proofs(units: list) -> list[Proof]:
+    """Return the proofs of a port that engine and link share."""
+    claims = {"reads": share_reads, "writes": share_writes}
+    return [
+        Proof(
+            kind="memory",
+            unit=f"Share, {name}",
+            statement="bursts of engine and link go out once, unchanged, and never together; beats "
+            "and responses come back once, to whom they belong",
+            build=lambda claim=claim, unit=unit: claim(unit),
+            depth=2,
+            cover_depth=20,
+        )
+        for unit in units
+        if isinstance(unit, Share)
+        for name, claim in claims.items()
+    ]

@@ -1,0 +1,1 @@
+"""Proofs about queues and the scratchpad."""

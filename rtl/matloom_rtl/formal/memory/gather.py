@@ -1,0 +1,80 @@
+"""The scratchpad's way out: each byte of a read comes from the bank and place where it lies."""
+
+from amaranth.hdl import Array, Assume, Cat, Cover, Module, Signal
+
+from matloom_rtl.formal.parts.channel import implies
+from matloom_rtl.formal.parts.whitebox import Inside, inputs_of
+from matloom_rtl.formal.proof import Claim, Proof
+from matloom_rtl.memory.gather import LATENCY, Gather
+
+__all__ = ["gather", "gather_proofs"]
+
+#: Bytes of a read up to which its proof belongs to the quick set.
+_QUICK_BYTES = 16
+
+
+def gather(unit: Gather) -> Claim:
+    """Claim the data of a read, six cycles after its grant, and that they stay until the next."""
+    m = Module()
+    m.submodules.unit = Inside(unit).fragment
+    valid, request = unit.valid, unit.request.as_value()
+    m.d.comb += Assume(unit.request.turn % unit._boundary == 0)
+    for cycle in range(unit._found):
+        valid, request = _later(m, valid, f"valid_{cycle}"), _later(m, request, f"asked_{cycle}")
+    wanted = _bytes(unit, unit._request(request))
+    for cycle in range(unit._found, LATENCY):
+        valid, wanted = _later(m, valid, f"valid_{cycle}"), _later(m, wanted, f"wanted_{cycle}")
+    kept = Signal.like(wanted)
+    known = Signal()
+    with m.If(valid):
+        m.d.sync += [kept.eq(wanted), known.eq(1)]
+    m.d.comb += [
+        implies(valid, unit.data == wanted),
+        implies(known & ~valid, unit.data == kept),
+        Cover(known & valid & (kept != wanted)),
+    ]
+    return Claim(module=m, ports=inputs_of(unit))
+
+
+def _later(m: Module, value, name: str) -> Signal:
+    """Return a value a cycle later."""
+    later = Signal(len(value), name=name)
+    m.d.sync += later.eq(value)
+    return later
+
+
+def _bytes(unit: Gather, request):
+    """Return the bytes of a read in order, by what the banks show now.
+
+    Byte k lies k places after the first, in the bank of the first up to the end of the line, and
+    beyond it at the beginning of a line of the other.
+    """
+    found = []
+    for k in range(unit._width):
+        at = request.turn + k
+        beyond = at >= unit._span
+        bank = Array((request.odd_bank, request.even_bank))[beyond]
+        line = Array(unit.banks)[bank]
+        found.append(line.word_select(at % unit._span, 8))
+    return Cat(found)
+
+
+def gather_proofs(units: list) -> list[Proof]:
+    """Return a proof for each gathering unit of a chip, of equal ones one."""
+    made = {}
+    for unit in units:
+        if isinstance(unit, Gather):
+            sizes = unit._width, unit._span, len(unit.banks), unit._boundary, unit._found
+            width, span, banks, boundary, found = sizes
+            made[sizes] = Proof(
+                kind="scratchpad",
+                unit=f"Gather, {width} of {span} bytes, {banks} banks, boundary {boundary}, "
+                f"found {found}",
+                statement="each byte of a read is that of its bank and place, six cycles after the "
+                "grant, and stays until the next read's",
+                build=lambda unit=unit: gather(unit),
+                depth=LATENCY + 2,
+                quick=width <= _QUICK_BYTES,
+                cover_depth=12,
+            )
+    return list(made.values())

@@ -1,0 +1,283 @@
+"""Queues, registers and buffers of streams: nothing lost, doubled, changed or out of order."""
+
+from amaranth.hdl import Assert, Assume, Module, Mux, Signal
+from amaranth.lib import data
+from amaranth.lib.fifo import SyncFIFO, SyncFIFOBuffered
+
+from matloom_rtl.formal.parts.order import Order
+from matloom_rtl.formal.parts.whitebox import Inside
+from matloom_rtl.formal.proof import Claim, Proof
+from matloom_rtl.memory.credits import CREDITS, CreditQueue
+from matloom_rtl.memory.skid_buffer import SkidBuffer
+from matloom_rtl.memory.stream_register import StreamRegister
+from matloom_rtl.memory.unchecked_fifo import UncheckedFIFO
+
+__all__ = ["queue_proofs"]
+
+#: Data independence: no queue looks at an item, so what holds for items of these few bits holds
+#: for all. A field is at hand, a field is stored.
+_BITS = 2
+_HAND = {"hand": 1}
+_STORED = {"stored": 1}
+
+
+def _stays(m: Module, valid, ready):
+    """Claim that what is valid stays so until it is taken (rule `valid_stays`)."""
+    waits = Signal()
+    m.d.sync += waits.eq(valid & ~ready)
+    m.d.comb += Assert(~waits | valid)
+
+
+def _implies(condition, claim) -> Assert:
+    return Assert(~condition | claim)
+
+
+def _wrapped(first, steps, places: int):
+    """Return the place so many steps after one, of a ring."""
+    total = first + steps
+    return Mux(total >= places, total - places, total)
+
+
+def unchecked_fifo(depth: int, unit=None) -> Claim:
+    """Claim order of an UncheckedFIFO whose users heed its places and items."""
+    m = Module()
+    fifo = unit or UncheckedFIFO(width=_BITS, depth=depth)
+    inside = Inside(fifo)
+    m.submodules.unit = inside.fragment
+    order = Order(
+        m,
+        places=depth,
+        came=(fifo.w_en, fifo.w_data),
+        left=(fifo.r_rdy, fifo.r_en, fifo.r_data),
+    )
+    m.d.comb += [Assume(~fifo.r_en | fifo.r_rdy), Assume(~fifo.w_en | (order.count < depth))]
+    read, write = inside.addresses("storage")
+    place = inside.peek("storage", read + order.ahead - 1)
+    m.d.comb += [
+        Assert(inside.register(name="level") == order.count),
+        Assert(fifo.r_rdy == (order.count != 0)),
+        Assert((write - read)[: len(read)] == order.count[: len(read)]),
+        _implies(order.ahead != 0, place == order.value),
+    ]
+    return Claim(module=m, ports=(order.mark, fifo.w_en, fifo.w_data, fifo.r_en))
+
+
+def stream_register(unit=None) -> Claim:
+    """Claim order of a StreamRegister."""
+    m = Module()
+    register = unit or StreamRegister(data.StructLayout(_STORED))
+    m.submodules.unit = register
+    i, o = register.i, register.o
+    order = Order(
+        m,
+        places=1,
+        came=(i.valid & i.ready, i.payload.as_value()),
+        left=(o.valid, o.valid & o.ready, o.payload.as_value()),
+    )
+    _stays(m, o.valid, o.ready)
+    m.d.comb += Assert(o.valid == (order.count != 0))
+    return Claim(module=m, ports=(order.mark, i.valid, i.payload.as_value(), o.ready))
+
+
+def _fields(hand: bool, stored: bool) -> data.StructLayout:
+    return data.StructLayout({**(_HAND if hand else {}), **(_STORED if stored else {})})
+
+
+def skid_buffer(hand: bool, stored: bool, unit=None) -> Claim:
+    """Claim order of a SkidBuffer with a field at hand, a stored one, or both."""
+    m = Module()
+    layout = _fields(hand, stored)
+    buffer = unit or SkidBuffer(layout, at_hand=("hand",) if hand else ())
+    inside = Inside(buffer)
+    m.submodules.unit = inside.fragment
+    i, o = buffer.i, buffer.o
+    order = Order(
+        m,
+        places=2,
+        came=(i.valid & i.ready, i.payload.as_value()),
+        left=(o.valid, o.valid & o.ready, o.payload.as_value()),
+    )
+    _stays(m, o.valid, o.ready)
+    full = ~i.ready
+    value = data.View(layout, order.value)
+    m.d.comb += [
+        Assert(o.valid + full == order.count),
+        _implies(full, o.valid),
+        # It takes one whenever it has a place.
+        Assert(i.ready == (order.count < 2)),
+    ]
+    if hand:
+        second = inside.register(name="hand_skid")
+        m.d.comb += _implies(order.ahead == 2, second == value.hand)
+    if stored:
+        shown, free = inside.addresses("storage")
+        place = inside.peek("storage", shown ^ (order.ahead == 2))
+        m.d.comb += [
+            Assert((free ^ shown) == order.count[0]),
+            _implies(order.ahead != 0, place == value.stored),
+        ]
+    return Claim(module=m, ports=(order.mark, i.valid, i.payload.as_value(), o.ready))
+
+
+def credit_queue(hand: bool, stored: bool, unit=None) -> Claim:
+    """Claim order of a CreditQueue, and that items which began with `room` have their place."""
+    m = Module()
+    layout = _fields(hand, stored)
+    queue = unit or CreditQueue(layout, at_hand=("hand",) if hand else ())
+    inside = Inside(queue)
+    m.submodules.unit = inside.fragment
+    o = queue.o
+    order = Order(
+        m,
+        places=CREDITS,
+        came=(queue.w_en, queue.w_data.as_value()),
+        left=(o.valid, o.valid & o.ready, o.payload.as_value()),
+    )
+    _stays(m, o.valid, o.ready)
+    # Items of the pipeline before the queue: those that began and have not arrived.
+    begun = Signal(range(CREDITS + 2))
+    taken = Signal()
+    m.d.sync += [begun.eq(begun + queue.start - queue.w_en), taken.eq(o.valid & o.ready)]
+    shown, write = inside.addresses("storage")
+    following, _write = inside.addresses("hand")
+    used = inside.register(name="used")
+    waiting = Signal(len(write))
+    value = data.View(layout, order.value)
+    m.d.comb += [
+        Assume(~queue.start | queue.room),
+        Assume(~queue.w_en | (begun != 0)),
+        waiting.eq(write - following),
+        Assert(begun + order.count + taken <= CREDITS),
+        Assert(used == begun + order.count + taken),
+        Assert(queue.room == (used != CREDITS)),
+        Assert(o.valid + waiting == order.count),
+        _implies(~o.valid, waiting == 0),
+        _implies(o.valid, (following - shown)[: len(shown)] == 1),
+    ]
+    newest = following + order.ahead - 2
+    if hand:
+        word = inside.peek("hand", newest)
+        m.d.comb += _implies(order.ahead > 1, word == value.hand)
+        # Without an item the fields at hand are those of one that did not come.
+        before = Signal.like(queue.w_data.hand)
+        came = Signal()
+        m.d.sync += [before.eq(queue.w_data.hand), came.eq(queue.w_en)]
+        m.d.comb += _implies(~o.valid, ~came & (o.payload.hand == before))
+    if stored:
+        word = inside.peek("storage", newest)
+        m.d.comb += _implies(order.ahead > 1, word == value.stored)
+    ports = (order.mark, queue.start, queue.w_en, queue.w_data.as_value(), o.ready)
+    return Claim(module=m, ports=ports)
+
+
+def sync_fifo(depth: int, unit=None) -> Claim:
+    """Claim order of a SyncFIFO of Amaranth."""
+    m = Module()
+    fifo = unit or SyncFIFO(width=_BITS, depth=depth)
+    inside = Inside(fifo)
+    m.submodules.unit = inside.fragment
+    order = _fifo_order(m, fifo, depth)
+    m.d.comb += [
+        Assert(fifo.level == order.count),
+        Assert(fifo.r_rdy == (order.count != 0)),
+        Assert(fifo.w_rdy == (order.count != depth)),
+    ]
+    _ring(m, inside, order, (depth, order.count, order.ahead - 1, order.ahead != 0))
+    return _fifo_claim(m, fifo, order)
+
+
+def sync_fifo_buffered(depth: int, unit=None) -> Claim:
+    """Claim order of a SyncFIFOBuffered of Amaranth, whose oldest item is in a register."""
+    m = Module()
+    fifo = unit or SyncFIFOBuffered(width=_BITS, depth=depth)
+    inside = Inside(fifo)
+    m.submodules.unit = inside.fragment
+    order = _fifo_order(m, fifo, depth)
+    inner = inside.register(name="inner_level")
+    # An item on its way to the register is hidden for a cycle.
+    hidden = Signal()
+    m.d.sync += hidden.eq((order.count != 0) & ~fifo.r_rdy)
+    m.d.comb += [
+        Assert(inner + fifo.r_rdy == order.count),
+        Assert(fifo.w_rdy == (inner != depth - 1)),
+        _implies(hidden, fifo.r_rdy),
+    ]
+    stored = order.ahead > fifo.r_rdy
+    _ring(m, inside, order, (depth - 1, inner, order.ahead - 1 - fifo.r_rdy, stored))
+    return _fifo_claim(m, fifo, order)
+
+
+def _fifo_order(m: Module, fifo, depth: int) -> Order:
+    return Order(
+        m,
+        places=depth,
+        came=(fifo.w_en & fifo.w_rdy, fifo.w_data),
+        left=(fifo.r_rdy, fifo.r_en & fifo.r_rdy, fifo.r_data),
+    )
+
+
+def _ring(m: Module, inside: Inside, order: Order, ring):
+    """Say where in a ring of places the marked item is, and how far its ends are apart."""
+    places, level, steps, stored = ring
+    consume, produce = inside.addresses("storage")
+    if places == 1:
+        consume = produce = 0
+    place = inside.peek("storage", _wrapped(consume, steps, places))
+    m.d.comb += [
+        _implies(stored, place == order.value),
+        Assert(level <= places),
+    ]
+    if places > 1:
+        m.d.comb += [
+            Assert(consume < places),
+            Assert(produce == _wrapped(consume, level, places)),
+        ]
+
+
+def _fifo_claim(m: Module, fifo, order: Order) -> Claim:
+    return Claim(module=m, ports=(order.mark, fifo.w_en, fifo.w_data, fifo.r_en))
+
+
+def _both(layout, at_hand) -> tuple[bool, bool]:
+    """Return whether a layout has fields at hand, and others."""
+    return bool(at_hand), any(name not in at_hand for name, _field in layout)
+
+
+def _parts(hand: bool, stored: bool) -> str:
+    return " and ".join(("at hand",) * hand + ("stored",) * stored)
+
+
+def _described(unit) -> tuple[str, object] | None:
+    """Return name and claim of a queue; None for any other unit."""
+    match unit:
+        case UncheckedFIFO(_depth=depth):
+            return f"UncheckedFIFO, {depth} places", lambda: unchecked_fifo(depth)
+        case SkidBuffer(_payload=layout, _at_hand=at_hand):
+            both = _both(layout, at_hand)
+            return f"SkidBuffer, fields {_parts(*both)}", lambda: skid_buffer(*both)
+        case CreditQueue(_payload=layout, _at_hand=at_hand):
+            both = _both(layout, at_hand)
+            return f"CreditQueue, fields {_parts(*both)}", lambda: credit_queue(*both)
+        case StreamRegister():
+            return "StreamRegister", stream_register
+        case SyncFIFOBuffered(depth=depth) if depth > 1:
+            return f"SyncFIFOBuffered, {depth} places", lambda: sync_fifo_buffered(depth)
+        case SyncFIFO(depth=depth):
+            return f"SyncFIFO, {depth} places", lambda: sync_fifo(depth)
+    return None
+
+
+def queue_proofs(units: list) -> list[Proof]:
+    """Return a proof for each distinct queue among the units of a chip."""
+    described = (_described(unit) for unit in units)
+    claims = dict(each for each in described if each)
+    return [
+        Proof(
+            kind="queues",
+            unit=name,
+            statement="items leave once, in order, unchanged; valid is held; no place is lost",
+            build=build,
+            depth=2,
+        )
+        for name, build in sorted(claims.items())
+    ]

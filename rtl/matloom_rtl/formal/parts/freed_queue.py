@@ -1,0 +1,59 @@
+"""A queue taken out of its unit, for proofs of what is around it."""
+
+from amaranth.hdl import Assert, Assume, Module, Mux, Signal
+
+from matloom_rtl.formal.parts.channel import implies
+from matloom_rtl.formal.parts.whitebox import Inside
+
+__all__ = ["FreedQueue"]
+
+
+class FreedQueue:
+    """A queue, taken out: what follows from that items leave once, in order, unchanged.
+
+    Members
+    -------
+    unit, level:
+        The queue; items in it.
+    counts, newest:
+        How many of its items have each of some flags, and the flags of the last that came.
+    """
+
+    def __init__(self, m: Module, inside: Inside, name: str, depth: int, flags=lambda item: ()):
+        self.unit = unit = inside.child(name).unit
+        self.level = Signal(range(depth + 2), name=f"level_{name}")
+        comes, leaves = unit.w_en, unit.r_rdy & unit.r_en
+        m.d.sync += self.level.eq(self.level + comes - leaves)
+        m.d.comb += [
+            Assume(~unit.r_rdy | (self.level != 0)),
+            implies(comes, self.level < depth),
+            Assert(self.level <= depth),
+        ]
+        self.counts, self.newest = [], []
+        came, goes = flags(unit.w_data), flags(unit.r_data)
+        for number, (flag, gone) in enumerate(zip(came, goes, strict=True)):
+            count = Signal.like(self.level, name=f"count_{name}_{number}")
+            newest = Signal(name=f"newest_{name}_{number}")
+            m.d.sync += [
+                count.eq(count + (comes & flag) - (leaves & gone)),
+                newest.eq(Mux(comes, flag, newest)),
+            ]
+            several = Mux(gone, count > newest, self.level - count > ~newest)
+            m.d.comb += [
+                Assume(~unit.r_rdy | Mux(self.level == 1, gone == newest, several)),
+                Assert(count <= self.level),
+                implies((self.level != 0) & newest, count != 0),
+                implies((self.level != 0) & ~newest, count != self.level),
+            ]
+            self.counts.append(count)
+            self.newest.append(newest)
+
+    def shows_at_once(self, m: Module) -> None:
+        """Assume that an item is shown from the cycle after it came."""
+        m.d.comb += Assume(self.unit.r_rdy == (self.level != 0))
+
+    def shows_soon(self, m: Module) -> None:
+        """Assume that an item is hidden for a cycle at most."""
+        hidden = Signal(name=f"hidden_{self.level.name}")
+        m.d.sync += hidden.eq((self.level != 0) & ~self.unit.r_rdy)
+        m.d.comb += Assume(~hidden | self.unit.r_rdy)

@@ -1,0 +1,127 @@
+"""Conversions between fp32 and the narrow formats: every number, of every format."""
+
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
+
+from matloom.arch.floats import FLOAT_FORMATS, FP32, NAN, FloatFormat
+from matloom_rtl.arith.narrow import Narrow
+from matloom_rtl.arith.widen import Widen
+from matloom_rtl.formal.parts.pipeline import Pipeline
+from matloom_rtl.formal.proof import Claim, Proof
+
+__all__ = ["float_proofs", "narrows", "widened", "widens"]
+
+
+def widens(formats: tuple[str, ...], unit: Widen | None = None) -> Claim:
+    """Claim that fp32 has the same value as the number of any format, or is NaN or infinite."""
+    m = Module()
+    m.submodules.unit = unit = unit or Widen(formats)
+    pipe = Pipeline(m, Widen.LATENCY)
+    bits, chosen = pipe.before(unit.bits), pipe.before(unit.format)
+    for index, name in enumerate(formats):
+        pipe.claim((chosen != index) | (unit.o.as_value() == widened(bits, FLOAT_FORMATS[name])))
+    # The smallest number: its lowest bit alone.
+    last, form = len(formats) - 1, FLOAT_FORMATS[formats[-1]]
+    pipe.reach((bits[: form.bits] == 1) & (chosen == last) & unit.o.as_value().any())
+    return Claim(module=m, ports=(unit.bits, unit.format))
+
+
+def widened(bits, form: FloatFormat):
+    """Return a number as fp32, from the place of each of its bits."""
+    fraction = bits[: form.fraction_bits]
+    exponent = bits[form.fraction_bits : form.bits - 1]
+    sign, rest = bits[form.bits - 1], FP32.fraction_bits - form.fraction_bits
+    more = FP32.bias - form.bias
+    normal = Cat(Const(0, rest), fraction, (exponent + more)[:8])
+    # A subnormal number: its highest one leads, the bits below it are the fraction.
+    tiny = Const(0, 31)
+    for leading in range(form.fraction_bits):
+        power = more + 1 - form.fraction_bits + leading
+        if power < 1:
+            # fp32's own subnormals: the same exponent, so the same places.
+            here = Cat(Const(0, rest), fraction, Const(0, 8))
+        else:
+            below = Cat(Const(0, FP32.fraction_bits - leading), fraction[:leading])
+            here = Cat(below, Const(power, 8))
+        tiny = Mux(fraction[leading], here, tiny)
+    finite = Cat(Mux(exponent == 0, tiny, normal), sign)
+    if form.finite:
+        return Mux(exponent.all() & fraction.all(), NAN, finite)
+    infinite = Cat(Const(0, 23), Const(255, 8), sign)
+    special = Mux(fraction.any(), NAN, infinite)
+    return Mux(exponent.all(), special, finite)
+
+
+def narrows(formats: tuple[str, ...], unit: Narrow | None = None) -> Claim:
+    """Claim that any fp32 number becomes the nearest of any format, ties to even."""
+    m = Module()
+    m.submodules.unit = unit = unit or Narrow(formats)
+    pipe = Pipeline(m, Narrow.LATENCY)
+    number, chosen = pipe.before(unit.a.as_value()), pipe.before(unit.format)
+    for index, name in enumerate(formats):
+        expected = _narrowed(m, number, FLOAT_FORMATS[name])
+        pipe.claim((chosen != index) | (unit.o == expected))
+    # A fraction of all ones is carried into the exponent.
+    pipe.reach(number[:23].all() & (number[23:31] == 127) & ~unit.o[0] & (chosen == 0))
+    return Claim(module=m, ports=(unit.a.as_value(), unit.format))
+
+
+def _narrowed(m: Module, number, form: FloatFormat):
+    """Return the nearest number of a format: what is dropped is compared with half of a place."""
+    fraction, exponent, sign = number[:23], number[23:31], number[31]
+    dropped, below = FP32.fraction_bits - form.fraction_bits, FP32.bias - form.bias
+    # Places that are dropped; from a certain count on nothing is left but what is below a half.
+    power = Mux(exponent == 0, 1, exponent)
+    tiny = power < below + 1
+    places = Signal(9)
+    all_gone = FP32.fraction_bits + 3
+    m.d.comb += places.eq(dropped + Mux(tiny, below + 1 - power, 0)[:8])
+    few = Mux(places > all_gone, all_gone, places)[:5]
+    significand = Cat(fraction, exponent != 0)
+    kept = Signal(24)
+    lost = Signal(27)
+    half = Signal(27)
+    m.d.comb += [
+        kept.eq(significand >> few),
+        lost.eq(significand - (kept << few)),
+        half.eq((Const(1, 27) << few) >> 1),
+    ]
+    up = (lost > half) | ((lost == half) & kept[0])
+    # The leading one of a normal number counts as one in the exponent.
+    base = Mux(tiny, 0, power - below - 1)[:8]
+    magnitude = Signal(32)
+    m.d.comb += magnitude.eq((base << form.fraction_bits) + kept + up)
+    limited = Mux(magnitude >= form.above, form.above, magnitude)[: form.bits - 1]
+    infinite = exponent.all() & ~fraction.any()
+    finite = Mux(infinite, form.above, limited)[: form.bits - 1]
+    return Mux(exponent.all() & fraction.any(), form.nan, Cat(finite, sign))
+
+
+def float_proofs(units: list) -> list[Proof]:
+    """Return the proofs for the conversions among the units of a chip."""
+    table = {}
+    for unit in units:
+        if isinstance(unit, Widen):
+            names = unit._formats
+            table[f"Widen, {' '.join(names)}"] = (
+                "the fp32 number has the value of the narrow one, each of 16 bits or fewer",
+                lambda names=names: widens(names),
+                Widen.LATENCY,
+            )
+        if isinstance(unit, Narrow):
+            names = tuple(form.name for form in unit._formats)
+            table[f"Narrow, {' '.join(names)}"] = (
+                "the narrow number is the nearest to the fp32 one, ties to even, each of 2**32",
+                lambda names=names: narrows(names),
+                Narrow.LATENCY,
+            )
+    return [
+        Proof(
+            kind="conversions",
+            unit=unit,
+            statement=statement,
+            build=build,
+            depth=latency + 2,
+            cover_depth=latency + 4,
+        )
+        for unit, (statement, build, latency) in sorted(table.items())
+    ]

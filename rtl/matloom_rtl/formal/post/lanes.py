@@ -1,0 +1,234 @@
+"""POST's lanes: which lane has which column at which beat, and that no vector lacks its place."""
+
+from amaranth.hdl import Assert, Assume, Cat, Const, Cover, Module, Mux, Signal
+
+from matloom.arch.isa import Destination, Table
+from matloom_rtl.formal.parts.channel import assume_stays, implies
+from matloom_rtl.formal.parts.whitebox import Inside, inputs_of
+from matloom_rtl.formal.proof import Claim, Proof
+from matloom_rtl.post.float_lane import FloatLane
+from matloom_rtl.post.lane import Lane
+from matloom_rtl.post.lanes import PLACES, Lanes
+from matloom_rtl.post.tables import Tables
+
+__all__ = ["lanes", "lanes_proofs"]
+
+
+class _Beats:
+    """Beats from the cycle in which they enter to that of their results.
+
+    Members
+    -------
+    count, level:
+        Vectors that entered and are not written, and those of them that came out whole.
+    beat, fed:
+        The beat that enters next, and whether it does.
+    there, number:
+        Of each number of cycles, whether a beat entered so long ago, and which.
+    """
+
+    def __init__(self, m: Module, unit: Lanes, longest: int):
+        beats, vectors = unit._beats, unit.vectors
+        self.beats = beats
+        self.count = Signal(6)
+        self.level = Signal(6)
+        self.beat = Signal(range(beats + 1))
+        self.fed = Signal()
+        self.emerged = Signal(6)
+        after = Signal(6)
+        begins = Signal()
+        place = Signal()
+        first, self.last = self.beat == 0, self.beat == beats - 1
+        m.d.comb += [
+            # A vector enters with a place for its result and with parameters, then all its beats.
+            begins.eq(vectors.valid & place & first),
+            self.fed.eq(~first | begins),
+            after.eq(self.count + begins - unit.written),
+            Assume(~unit.written | (self.level != 0)),
+        ]
+        m.d.sync += [self.count.eq(after), place.eq((after < PLACES) & unit.parameters.ready)]
+        m.d.sync += self.level.eq(self.level + unit.emerges[-1] - unit.written)
+        with m.If(self.fed):
+            m.d.sync += self.beat.eq(Mux(self.last, 0, self.beat + 1))
+        with m.If(unit.emerges.any()):
+            m.d.sync += self.emerged.eq(Mux(self.emerged == beats - 1, 0, self.emerged + 1))
+        self.there, self.number, self.place = [self.fed], [self.beat], place
+        for cycle in range(1, longest + 1):
+            there = Signal(name=f"there_{cycle}")
+            number = Signal(6, name=f"number_{cycle}")
+            m.d.sync += [there.eq(self.there[-1]), number.eq(self.number[-1])]
+            self.there.append(there)
+            self.number.append(number)
+
+    def wrapped(self, number):
+        """Return a number of beats within a vector."""
+        return number % self.beats
+
+
+def lanes(unit: Lanes) -> Claim:
+    """Claim where each column goes, when its result is shown, and that it has its place.
+
+    The lanes themselves and the tables are taken out. Of others: a vector that is shown stays,
+    command and numbers stay while something is inside, and only what came out whole is written.
+    """
+    m = Module()
+    inside = Inside(unit)
+    m.submodules.unit = inside.fragment
+    config, command = unit._config, unit.command
+    parts, free = _parts(inside)
+    to_spad = command.destination == Destination.SPAD
+    floating = unit.numbers.floating if config.has_float else Const(0)
+    looks_up = Const(0)
+    if config.tables:
+        looks_up = ~floating & to_spad & (command.table == Table.LOOK_UP)
+    #: Of each kind of result the cycles that it takes, and whether it is asked for.
+    kinds = [(Lane.LATENCY, ~floating & ~looks_up)]
+    kinds += [(Lane.LATENCY + Tables.LATENCY, looks_up)] if config.tables else []
+    kinds += [(FloatLane.LATENCY, floating)] if config.has_float else []
+    longest = max(cycles for cycles, _asked in kinds)
+    beats = _Beats(m, unit, longest)
+    assume_stays(m, unit.vectors)
+    _held(m, unit, Cat(*beats.there[:longest], beats.count != 0).any())
+    _enters(m, unit, beats, parts["lane"])
+    _leaves(m, unit, beats, (kinds, to_spad), parts)
+    _lemmas(m, inside, beats, kinds)
+    m.d.comb += Cover((beats.level == 2) & unit.emerges[-1] & unit.written)
+    m.d.comb += [Cover(unit.emerges[0] & asked) for _cycles, asked in kinds]
+    return Claim(module=m, ports=(*free, *inputs_of(unit)))
+
+
+def _parts(inside: Inside) -> tuple[dict, list]:
+    """Take lanes and tables out; return them by name, and what they show."""
+    config, parts, free = inside.unit._config, {}, []
+    for name in ("lane", *(("float_lane",) if config.has_float else ())):
+        names = [f"{name}_{number}" for number in range(config.lanes)]
+        parts[name] = [inside.child(each).unit for each in names]
+        for each in names:
+            free += inside.free(each)
+    if config.tables:
+        parts["tables"] = inside.child("tables").unit
+        free += inside.free("tables")
+    return parts, free
+
+
+def _held(m: Module, unit: Lanes, busy) -> None:
+    """Assume that command and numbers stay while something is inside."""
+    held = Cat(unit.command, unit.numbers)
+    before = Signal.like(held, name="held_before", reset_less=True)
+    was_busy = Signal()
+    m.d.sync += [before.eq(held), was_busy.eq(busy)]
+    m.d.comb += Assume(~was_busy | (held == before))
+
+
+def _enters(m: Module, unit: Lanes, beats: _Beats, lanes: list) -> None:
+    """Claim what enters each lane: value and parameters of its column, and the command's rule."""
+    command, parameters, vectors = unit.command, unit.parameters, unit.vectors
+    ends = beats.fed & beats.last
+    m.d.comb += [
+        implies(beats.fed, vectors.valid),
+        Assert((vectors.ready == ends) & (unit.last_beat == ends)),
+        Assert(parameters.release == (ends & vectors.payload.ends_block)),
+    ]
+    for number, lane in enumerate(lanes):
+        for beat in range(beats.beats):
+            column = vectors.payload.values.word_select(beat * len(lanes) + number, 32)
+            here = beats.fed & (beats.beat == beat)
+            m.d.comb += implies(here, lane.value == column.as_signed())
+        # The beat is shown before it enters, as a memory's address.
+        m.d.comb += [
+            Assert(parameters.beats[number] == beats.beat),
+            Assert(lane.bias == parameters.biases[number]),
+            Assert(lane.multiplier == parameters.multipliers[number]),
+            Assert(lane.shift == parameters.shifts[number]),
+            Assert((lane.rounding == command.rounding) & (lane.pre_shift == command.pre_shift)),
+            Assert(lane.limits == (command.destination == Destination.SPAD)),
+            Assert(lane.zero == command.output_zero),
+            Assert((lane.low == unit.numbers.low) & (lane.high == unit.numbers.high)),
+        ]
+
+
+def _leaves(m: Module, unit: Lanes, beats: _Beats, asked, parts: dict) -> None:
+    """Claim when a beat's results are shown, as which beat, and whose they are."""
+    config, (kinds, to_spad) = unit._config, asked
+    for cycles, kind in kinds:
+        shown = Mux(beats.there[cycles], 1 << beats.number[cycles], 0)
+        m.d.comb += implies(kind, unit.emerges == shown[: beats.beats])
+    # So many are shown that each has a place after the lanes.
+    m.d.comb += implies(unit.emerges[0], beats.level < PLACES)
+    plain = kinds[0][1]
+    for number, lane in enumerate(parts["lane"]):
+        result = unit.results[number]
+        m.d.comb += implies(plain, result == lane.result.as_unsigned())
+        if config.tables:
+            tables = parts["tables"]
+            m.d.comb += [
+                Assert(tables.index[number] == lane.result[:8]),
+                implies(kinds[1][1], result[:8] == tables.value[number]),
+            ]
+        if config.has_float:
+            float_lane = parts["float_lane"][number]
+            narrow = to_spad & ~unit.numbers.fp32
+            found = Mux(narrow, float_lane.element, float_lane.result)
+            m.d.comb += [
+                Assert(float_lane.value == lane.value.as_unsigned()),
+                Assert(float_lane.bias == lane.bias.as_unsigned()),
+                implies(kinds[-1][1], result == found),
+            ]
+    if config.tables:
+        tables, rows = parts["tables"], unit.rows
+        m.d.comb += [
+            Assert((tables.fill == rows.valid) & (rows.ready == tables.ready)),
+            Assert((tables.row == rows.payload) & (tables.start == unit.start)),
+        ]
+
+
+def _lemmas(m: Module, inside: Inside, beats: _Beats, kinds) -> None:
+    """Claim what the unit counts, and that beats follow each other on their way."""
+    lanes, several = inside.unit._config.lanes, beats.beats > 1
+    m.d.comb += [
+        Assert((beats.beat < beats.beats) & (beats.emerged < beats.beats)),
+        Assert(inside.register(name="inside") == beats.count),
+        Assert(inside.register(name="place") == beats.place),
+        Assert(inside.register(name="beat") == beats.beat),
+        Assert(beats.count <= PLACES),
+        # A place is offered only where there is one.
+        implies(beats.place, beats.count < PLACES),
+    ]
+    if several:
+        counts = (inside.register(name=f"beat_{number}") for number in range(lanes))
+        m.d.comb += [Assert(count == beats.beat) for count in counts]
+    for cycle, there in enumerate(beats.there[1:]):
+        m.d.comb += Assert(there == inside.register(name=f"inside_{cycle}"))
+    following = inside.register(name="emerged")
+    m.d.comb += Assert(following < beats.beats)
+    for cycles, asked in kinds:
+        there, number = beats.there, beats.number
+        first = [there[k] & (number[k] == 0) for k in range(1, cycles + 1)]
+        inner = sum(first, Const(0))
+        m.d.comb += [
+            implies(asked, beats.count == beats.level + (beats.emerged != 0) + inner),
+            implies(asked, following == beats.wrapped(beats.emerged + there[cycles])),
+            implies(asked & there[cycles], number[cycles] == beats.emerged),
+        ]
+        for k in range(cycles):
+            between = sum(there[k + 1 : cycles], Const(0))
+            same = number[k] == beats.wrapped(following + between)
+            m.d.comb += implies(asked & (there[k] if k else 1), same)
+
+
+def lanes_proofs(units: list) -> list[Proof]:
+    """Return the proof of each distinct set of lanes among the units of a chip."""
+    return [
+        Proof(
+            kind="places",
+            unit="Lanes",
+            statement="each column of a vector enters its lane at its beat, with the parameters of "
+            "that beat, and is shown as the same beat when its lane has the result; vectors enter "
+            "whole, once, with parameters, and no more than have places for their results",
+            build=lambda unit=unit: lanes(unit),
+            depth=2,
+            cover_depth=30,
+        )
+        for unit in units
+        if isinstance(unit, Lanes)
+    ]

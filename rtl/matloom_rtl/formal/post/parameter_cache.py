@@ -1,0 +1,215 @@
+"""What POST's parameters are: the words that were read for a block are those that its lanes see."""
+
+from amaranth.hdl import Assume, Cover, Module, Mux, Signal
+
+from matloom_rtl.formal.parts.arbitrary import Arbitrary
+from matloom_rtl.formal.parts.channel import implies
+from matloom_rtl.formal.parts.whitebox import Inside, inputs_of
+from matloom_rtl.formal.post.parameter_cache_lemmas import lemmas
+from matloom_rtl.formal.post.parameters import Reads, reads_lemmas
+from matloom_rtl.formal.proof import Claim, Proof
+from matloom_rtl.ports import SPAD_READ_LATENCY
+from matloom_rtl.post.lane import Lane
+from matloom_rtl.post.parameters import Parameters
+
+__all__ = ["kept", "kept_proofs"]
+
+#: Reads of a block: four of biases, four of multipliers, one of shifts, in this order.
+_FIRST_BIAS, _FIRST_MULTIPLIER, _SHIFTS = 0, 4, 8
+
+
+class Column(Arbitrary):
+    """One arbitrary column of a block, and where its parameters lie.
+
+    Members
+    -------
+    beat:
+        The beat at which it enters its lane.
+    read, word, byte:
+        Of the reads of biases, and of multipliers, the one that has its word; that word, and its
+        byte of the read of shifts.
+    """
+
+    def __init__(self, m: Module, unit: Parameters):
+        super().__init__(m, unit._columns)
+        columns, words = unit._columns, unit._words
+        data = unit.read.data
+        self.beat = self.choose([n // unit._lanes for n in range(columns)])
+        self.read = self.choose([n // words for n in range(columns)])
+        self.word = self.choose([data.word_select(n % words, 32) for n in range(columns)])
+        self.byte = self.choose([data.word_select(n, 8) for n in range(columns)])
+
+    def of_lane(self, unit: Parameters, values):
+        """Return what of a value for each lane is that of its own."""
+        lanes = (values[n % unit._lanes] for n in range(unit._columns))
+        return self.choose([lane.as_unsigned() for lane in lanes])
+
+
+class Values:
+    """A block's parameters of the column."""
+
+    def __init__(self, unit: Parameters, name: str):
+        o = unit.o
+        for kind, shown in (("bias", o.biases), ("multiplier", o.multipliers), ("shift", o.shifts)):
+            setattr(self, kind, Signal(len(shown[0]), name=f"{kind}_{name}", reset_less=True))
+
+
+class Blocks:
+    """Blocks as they are announced, read and shown: the lanes see them in that order.
+
+    Members
+    -------
+    pending, old:
+        Blocks of instructions taken that were not shown; the oldest is of an instruction before.
+    came, place:
+        Reads of the block that have come, and which one comes next.
+    rises, present, shown, since:
+        A block is shown from the next cycle on; one is, or was; cycles since then.
+    following, here:
+        Parameters of the oldest block that is pending, and of the one shown last.
+    hits:
+        In this cycle there are the data of the read that has the bias, multiplier or shift.
+    """
+
+    def __init__(self, m: Module, unit: Parameters, column: Column, reads: Reads):
+        self.task, i = reads.task, unit.i.payload
+        self.pending = Signal(len(i.blocks) + 2)
+        self.old = Signal()
+        self.came = Signal(4)
+        self.place = Signal(5)
+        self.present = Signal(name="present_before")
+        self.shown = Signal()
+        self.since = Signal(range(2 * unit._columns))
+        self.following, self.here = Values(unit, "following"), Values(unit, "here")
+        takes, o = unit.i.valid & unit.i.ready, unit.o
+        self.rises = o.ready & ~self.present
+        left = self.pending - self.rises
+        m.d.comb += self.place.eq(
+            Mux(self.task.channel_bias, _FIRST_BIAS, _FIRST_MULTIPLIER) + self.came
+        )
+        m.d.sync += [
+            self.present.eq(o.ready),
+            self.pending.eq(left + Mux(takes, i.blocks, 0)),
+            self.old.eq(Mux(takes, left != 0, self.old & ~self.rises)),
+            self.came.eq(Mux(takes | self.rises, 0, self.came + unit.arriving)),
+            self.since.eq(Mux(self.rises, 0, self.since + ~self.since.all())),
+            self.shown.eq(self.shown | self.rises),
+        ]
+        self._follow(m, unit, column, takes & (left == 0))
+        m.d.comb += [
+            # A block is released while it is there, and its first vector's beats come in order.
+            Assume(~o.release | self.present),
+            *(Assume(~self.present | (beat <= self.since)) for beat in o.beats),
+            *(Assume(beat < unit._columns // unit._lanes) for beat in o.beats),
+        ]
+
+    def _follow(self, m: Module, unit: Parameters, column: Column, first) -> None:
+        """Note what is read, or said by the instruction, of the block that is pending."""
+        # The first block of an instruction is the oldest.
+        begins, source = first | (self.rises & self.old), unit.i.payload
+        self.hits, following = [], self.following
+        wanted = (
+            (_FIRST_BIAS + column.read, column.word),
+            (_FIRST_MULTIPLIER + column.read, column.word),
+            (_SHIFTS, column.byte),
+        )
+        for (kind, value), (place, found) in zip(vars(following).items(), wanted, strict=True):
+            of_channel = "channel_bias" if kind == "bias" else "channel_scale"
+            own = Mux(first, source[of_channel], self.task[of_channel])
+            hit = Signal(name=f"hit_{kind}")
+            m.d.sync += hit.eq(unit.arriving & (self.place == place))
+            with m.If(begins & ~own):
+                m.d.sync += value.eq(Mux(first, source[kind], self.task[kind]))
+            with m.If(hit):
+                m.d.sync += value.eq(found)
+            with m.If(self.rises):
+                m.d.sync += getattr(self.here, kind).eq(value)
+            self.hits.append(hit)
+
+
+class Entered:
+    """A beat with the column that entered so many cycles before.
+
+    Members
+    -------
+    there, multiplier, block:
+        Whether it did, and what its multiplier is; the number of its block within the unit.
+    """
+
+    def __init__(self, m: Module, there, multiplier, block):
+        self.there, self.multiplier, self.block = there, multiplier, block
+        self._m = m
+
+    def later(self, cycle: int) -> "Entered":
+        """Return it a cycle later."""
+        after = []
+        for name in ("there", "multiplier", "block"):
+            before = getattr(self, name)
+            after.append(Signal(len(before), name=f"{name}_{cycle}"))
+            self._m.d.sync += after[-1].eq(before)
+        return Entered(self._m, *after)
+
+
+def _late(m: Module, unit: Parameters, reads: Reads) -> list:
+    """Assume that no data come sooner than memory has them; return the grants of late.
+
+    By the number of cycles since, from one on: those whose data cannot be there.
+    """
+    grants, before = [], reads.granted
+    for cycle in range(1, SPAD_READ_LATENCY - 1):
+        grant = Signal(name=f"granted_{cycle}")
+        m.d.sync += grant.eq(before)
+        grants.append(grant)
+        before = grant
+    m.d.comb += Assume(~unit.arriving | (reads.asked > sum(grants)))
+    return grants
+
+
+def kept(unit: Parameters) -> Claim:
+    """Claim that lanes see what was read of their column, or what the instruction says for all.
+
+    Bias and shift in the cycle of the column's beat, its multiplier so much later as lanes want
+    it, released or not meanwhile. Of others: data come in the order of reads, none sooner than
+    memory has them; a block is released while it is there, its first vector's beats in order.
+    """
+    m = Module()
+    inside = Inside(unit)
+    m.submodules.unit = inside.fragment
+    reads, column = Reads(m, unit), Column(m, unit)
+    reads_lemmas(m, inside, reads)
+    blocks, grants = Blocks(m, unit, column, reads), _late(m, unit, reads)
+    o, here = unit.o, blocks.here
+    enters = blocks.present & (column.of_lane(unit, o.beats) == column.beat)
+    entered = [Entered(m, enters, here.multiplier, inside.register(name="block_0"))]
+    for cycle in range(1, Lane.MULTIPLIER_DELAY + 1):
+        entered.append(entered[-1].later(cycle))
+    last, task = entered[-1], blocks.task
+    m.d.comb += [
+        implies(blocks.rises, blocks.pending != 0),
+        implies(enters, column.of_lane(unit, o.biases) == here.bias),
+        implies(enters, column.of_lane(unit, o.shifts) == here.shift),
+        implies(last.there, column.of_lane(unit, o.multipliers) == last.multiplier),
+        # The column that is read last; of an instruction's own values a beat of a block released.
+        Cover(last.there & task.channel_bias & task.channel_scale & column.number.all()),
+        Cover(last.there & ~task.channel_bias & ~task.channel_scale & (blocks.since == 2)),
+    ]
+    lemmas(m, inside, (column, blocks, reads), (entered, grants))
+    return Claim(module=m, ports=(column.number, *inputs_of(unit)))
+
+
+def kept_proofs(units: list) -> list[Proof]:
+    """Return the proof of each distinct unit of parameters of a chip."""
+    return [
+        Proof(
+            kind="places",
+            unit="Parameters, contents",
+            statement="blocks are shown in the order of instructions; with the beat of a column "
+            "its lane sees the bias and the shift that were read for it, or the instruction's own, "
+            "and its multiplier when it is due",
+            build=lambda unit=unit: kept(unit),
+            depth=2,
+            cover_depth=40,
+        )
+        for unit in units
+        if isinstance(unit, Parameters)
+    ]

@@ -1,0 +1,254 @@
+"""What the registers and memories of POST's parameters hold, so that their claim can be proven."""
+
+from amaranth.hdl import Assert, Cat, Module, Mux, Signal
+from amaranth.lib import data
+
+from matloom_rtl.formal.parts.channel import implies
+from matloom_rtl.formal.parts.whitebox import Inside
+from matloom_rtl.post.parameters import Parameters
+
+__all__ = ["lemmas"]
+
+#: Cycles from the first of a block to its steps: to `Fetch`, to the block in place, to its turn,
+#: and until lanes see it. Those between the turns of two blocks, likewise.
+_FETCH, _FULL, _TURN, _SEEN = 1, 2, 3, 4
+
+
+class _Writes:
+    """What the unit writes in this cycle, to the block whose number it has.
+
+    Members
+    -------
+    held:
+        The unit's own register of it.
+    repeated, read:
+        Of biases and of multipliers: words of the instruction, or of a read, are written.
+    row, group:
+        Whether it is the row of the column, and whether the group of its memory.
+    """
+
+    def __init__(self, m: Module, inside: Inside, column):
+        unit = inside.unit
+        rows, slots, words = unit._rows, unit._slots, unit._words
+        layout = data.StructLayout(
+            {
+                **dict.fromkeys(("repeats", "biases", "multipliers", "shifts"), 1),
+                **{"row": range(max(2, rows)), "groups": slots // words, "block": 2},
+            }
+        )
+        self.held = held = layout(inside.register(name="writes"))
+        kinds = (held.biases, held.multipliers)
+        self.repeated = [kind & held.repeats for kind in kinds]
+        self.read = [kind & ~held.repeats for kind in kinds]
+        columns = range(unit._columns)
+        self.row = Signal.like(held.row, name="row_of_column")
+        m.d.comb += self.row.eq(column.choose([n // slots for n in columns]))
+        group = column.choose([held.groups[n % slots // words] for n in columns])
+        self.mine = (held.row == self.row) & group
+
+
+class _State:
+    """Registers of the unit, and what follows from them."""
+
+    def __init__(self, m: Module, inside: Inside, column):
+        names = ("full", "swap", "repeating", "step", "missing")
+        self.full, self.swap, self.repeating, self.step, self.missing = (
+            inside.register(name=name) for name in names
+        )
+        self.arrived, self.present, self.place = (
+            inside.register(name=name) for name in ("arrived", "present", "place")
+        )
+        self.in_, self.block = inside.in_states, inside.register(name="block_0")
+        self.fetching, self.idle = self.in_("Load", "Fetch"), self.in_("Idle")
+        #: A block is being fetched, or has been and was not shown.
+        self.unshown = self.fetching | self.full
+        self.writes = _Writes(m, inside, column)
+        self.repeats = self.repeating | Cat(self.writes.repeated).any()
+
+
+def lemmas(m: Module, inside: Inside, followed, beats) -> None:
+    """Claim what is written when, and where what was read is kept."""
+    column, blocks, reads = followed
+    state = _State(m, inside, column)
+    _in_turn(m, inside, state, blocks)
+    _repeats(m, inside.unit, state, blocks)
+    _arrives(m, inside.unit, state, (blocks, reads), beats[1])
+    due = _due(inside.unit, state, column, blocks)
+    _same(m, inside, state, blocks)
+    _kept(m, inside, state, (column, blocks), due)
+    _on_way(m, inside, state, (column, blocks), beats[0])
+
+
+def _in_turn(m: Module, inside: Inside, state: _State, blocks) -> None:
+    """Claim which block is where, and how far apart the turns of two are."""
+    kept = blocks.task.shape()(inside.register(name="task"))
+    unfetched = state.in_("Wait", "Load", "Fetch")
+    left = Mux(unfetched, kept.blocks, 0) + (state.in_("Fetch") | state.full)
+    since, shown = blocks.since, blocks.shown
+    m.d.comb += [
+        *(
+            Assert(inside.register(name=f"block_{lane}") == state.block)
+            for lane in range(inside.unit._lanes)
+        ),
+        Assert(state.writes.held.block == (state.block + state.unshown)[:2]),
+        Assert(state.present == blocks.present),
+        Assert(blocks.pending == left),
+        implies(state.in_("Wait", "Load"), kept.blocks != 0),
+        implies(blocks.old, state.full & ~state.repeats & state.in_("Wait")),
+        implies(state.full, ~state.fetching & (blocks.pending != 0)),
+        implies(state.swap, state.full & ~blocks.present),
+        implies(blocks.present, blocks.shown),
+        implies(shown & state.in_("Load"), since >= _FETCH),
+        implies(shown & state.in_("Fetch"), since >= _FULL),
+        implies(shown & state.full, since >= _TURN),
+        implies(shown & state.swap, since >= _SEEN),
+    ]
+
+
+def _repeats(m: Module, unit: Parameters, state: _State, blocks) -> None:
+    """Claim how far words of the instruction are written, by the time of their block."""
+    rows, step, writes = unit._rows, state.step, state.writes
+    bias, scale = blocks.task.channel_bias, blocks.task.channel_scale
+    first, last = Mux(bias, rows, 0), Mux(scale, rows, 2 * rows) - 1
+    load = state.in_("Load")
+    # A block that lanes see already may lack its last rows: those of the last beats.
+    least = Mux(state.fetching, _FETCH, Mux(state.swap, _TURN, _FULL))
+    m.d.comb += [
+        implies(state.repeating, ~state.idle & (step >= first) & (step <= last)),
+        implies(state.repeats, ~state.idle & ~(bias & scale)),
+        implies(load, (state.repeating == ~(bias & scale)) & (step == first)),
+        implies(load, ~Cat(*writes.repeated, *writes.read).any()),
+        implies(load, writes.held.repeats & (writes.held.shifts == ~scale)),
+        implies(writes.held.shifts & writes.held.repeats, load),
+        implies(state.repeats & state.unshown & ~load, step >= least),
+        implies(state.repeats & ~state.unshown, step >= _SEEN + blocks.since),
+    ]
+    for kind, (written, own) in enumerate(zip(writes.repeated, (bias, scale), strict=True)):
+        row = step - 1 - kind * rows
+        m.d.comb += [
+            implies(written, ~own & (row >= 0) & (row < rows)),
+            implies(written, (writes.held.row == row[: len(writes.held.row)])),
+            implies(written, writes.held.groups.all()),
+        ]
+
+
+def _arrives(m: Module, unit: Parameters, state: _State, followed, grants) -> None:
+    """Claim which read comes next, and that it comes when nothing is repeated."""
+    blocks, reads = followed
+    task, writes, step = blocks.task, state.writes, state.step
+    fetch, first = state.in_("Fetch"), Mux(task.channel_bias, unit._rows, 0)
+    m.d.comb += [
+        implies(state.in_("Load") | (state.in_("Wait") & ~state.full), blocks.came == 0),
+        implies(fetch, blocks.came + state.missing == reads.wanted + state.arrived),
+        implies(state.fetching, state.place == blocks.place[:4]),
+        Assert(reads.asked >= sum(grants)),
+        implies(~fetch, reads.asked == 0),
+        implies(fetch & state.repeating, (reads.asked == sum(grants)) & (step > first)),
+        *(
+            implies(grant & state.repeating, step >= first + _FETCH + cycle)
+            for cycle, grant in enumerate(grants, start=1)
+        ),
+    ]
+    # What is written is what came a cycle before.
+    shifts = writes.held.shifts & ~writes.held.repeats
+    own = (task.channel_bias, task.channel_scale, task.channel_scale)
+    for written, hit, of_channel in zip(
+        (*(each & writes.mine for each in writes.read), shifts), blocks.hits, own, strict=True
+    ):
+        m.d.comb += [
+            implies(written, fetch & state.arrived & of_channel),
+            implies(hit, fetch & state.arrived),
+            Assert(written == (hit & of_channel)),
+        ]
+    m.d.comb += [implies(Cat(writes.read).any(), fetch & state.arrived)]
+
+
+def _due(unit: Parameters, state: _State, column, blocks) -> list:
+    """Return for bias and multiplier whether it is not in memory: of any block, and of a new one.
+
+    It is yet to come, or is being written.
+    """
+    found = []
+    own = (blocks.task.channel_bias, blocks.task.channel_scale)
+    for kind in (0, 1):
+        writes = state.writes
+        place = kind * unit._rows + writes.row
+        repeated = (state.repeating & (state.step <= place)) | (writes.repeated[kind] & writes.mine)
+        read = state.fetching & (blocks.place <= 4 * kind + column.read)
+        read = read | (writes.read[kind] & writes.mine)
+        found.append((repeated, Mux(own[kind], read, repeated)))
+    return found
+
+
+def _same(m: Module, inside: Inside, state: _State, blocks) -> None:
+    """Claim that an instruction's own values are those of its blocks, for as long as they count."""
+    task, kept = blocks.task, blocks.task.shape()(inside.register(name="task"))
+    names = ("bias", "multiplier", "shift")
+    for name in names:
+        own = task.channel_bias if name == "bias" else task.channel_scale
+        following, here = getattr(blocks.following, name), getattr(blocks.here, name)
+        value = task[name].as_unsigned()
+        m.d.comb += [
+            implies(~state.idle, kept[name] == task[name]),
+            implies((blocks.pending != 0) & ~blocks.old & ~own, following == value),
+            implies(state.repeats & ~state.unshown & ~own, here == value),
+        ]
+
+
+def _kept(m: Module, inside: Inside, state: _State, followed, due) -> None:
+    """Claim what memories and registers have of the block shown last, and of the next one."""
+    column, blocks = followed
+    following, here = blocks.following, blocks.here
+    after = (state.block + 1)[:2]
+    names = (("bias", "biases"), ("multiplier", "multipliers"))
+    for (name, place), (old, new) in zip(names, due, strict=True):
+        held = _peek(inside, state, column, place, state.block)
+        coming = _peek(inside, state, column, place, after)
+        m.d.comb += [
+            implies(blocks.shown & (state.unshown | ~old), held == getattr(here, name)),
+            implies(state.unshown & ~new, coming == getattr(following, name)),
+        ]
+    shifts = state.writes.held.shifts
+    due_shift = blocks.task.channel_scale & state.fetching & (blocks.place <= 8)
+    coming, held = (_shift(inside, column, name) for name in ("following", "here"))
+    m.d.comb += [
+        implies(state.unshown & ~due_shift & ~shifts, coming == following.shift),
+        implies(blocks.shown, held == here.shift),
+    ]
+
+
+def _shift(inside: Inside, column, name: str):
+    """Return the shift of the column in a register of all shifts."""
+    unit, shifts = inside.unit, inside.register(name=name)
+    bits = len(unit.o.shifts[0])
+    return column.choose([shifts.word_select(n, bits) for n in range(unit._columns)])
+
+
+def _peek(inside: Inside, state: _State, column, name: str, block):
+    """Return what the memories have of the column, of a block."""
+    unit = inside.unit
+    place = Cat(state.writes.row, block)
+    slots = [inside.peek(f"{name}_{slot}", place) for slot in range(unit._slots)]
+    return column.choose([slots[n % unit._slots] for n in range(unit._columns)])
+
+
+def _on_way(m: Module, inside: Inside, state: _State, followed, entered) -> None:
+    """Claim where the multiplier of a beat on its way lies: of this block, or the one before."""
+    column, blocks = followed
+    unit, before = inside.unit, (state.block - 1)[:2]
+    old = _peek(inside, state, column, "multipliers", before)
+    memories = unit._slots // unit._lanes
+    part = column.choose([n // unit._lanes % memories for n in range(unit._columns)])
+    lanes = range(unit._lanes)
+    for cycle, beat in enumerate(entered[1:]):
+        rows = [inside.register(name=f"multipliers_row_{lane}_{cycle}") for lane in lanes]
+        parts = [inside.register(name=f"multipliers_part_{lane}_{cycle}") for lane in lanes]
+        same = beat.block == state.block
+        m.d.comb += [
+            implies(beat.there, blocks.shown & (column.of_lane(unit, parts) == part)),
+            implies(beat.there, column.of_lane(unit, rows) == Cat(state.writes.row, beat.block)),
+            implies(beat.there & same, beat.multiplier == blocks.here.multiplier),
+            implies(beat.there & same, blocks.since >= column.beat + cycle + 1),
+            implies(beat.there & ~same, (beat.block == before) & (beat.multiplier == old)),
+            implies(beat.there & ~same, blocks.since + 2 <= cycle + 1),
+        ]

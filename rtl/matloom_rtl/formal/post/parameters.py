@@ -1,0 +1,139 @@
+"""POST's parameters: which bytes are read for each block of channels, in which order."""
+
+from types import SimpleNamespace
+
+from amaranth.hdl import Assert, Assume, Cat, Cover, Module, Mux, Signal
+
+from matloom_rtl.formal.parts.channel import implies, stays
+from matloom_rtl.formal.parts.whitebox import Inside, inputs_of
+from matloom_rtl.formal.post.positions import touched
+from matloom_rtl.formal.proof import Claim, Proof
+from matloom_rtl.post.parameters import Parameters
+
+__all__ = ["Reads", "parameters", "parameters_proofs", "reads_lemmas"]
+
+#: Bytes of a channel's bias, and of its multiplier and shift, which are reads of a block.
+_BIAS_BYTES, _SCALE_BYTES = 4, 5
+
+
+class Reads:
+    """Reads of an instruction as the page states them: block by block, bytes that follow.
+
+    Members
+    -------
+    task, begun:
+        The instruction at hand, from the first one on.
+    wanted, address:
+        The reads of a block, and where the next one is.
+    block, index:
+        Of the next read: its block, and its number in the block.
+    granted, asked:
+        A read is granted; reads that were and have not come.
+    """
+
+    def __init__(self, m: Module, unit: Parameters):
+        i, read, columns = unit.i, unit.read, unit._columns
+        self.task = Signal(i.payload.shape(), reset_less=True)
+        self.begun = Signal()
+        self.block = Signal(len(i.payload.blocks) + 1)
+        self.index = Signal(4)
+        self.asked = Signal(5)
+        self.wanted = Signal(4)
+        self.address = Signal(unit._config.spad_size_bits, reset_less=True)
+        task, reads, takes = self.task, read.valid & read.ready, i.valid & i.ready
+        self.granted = reads
+        scale = Mux(task.channel_scale, _SCALE_BYTES, 0)
+        ends = self.index + 1 == self.wanted
+        m.d.comb += self.wanted.eq(Mux(task.channel_bias, _BIAS_BYTES, 0) + scale)
+        m.d.sync += self.asked.eq(self.asked + reads - unit.arriving)
+        with m.If(takes):
+            m.d.sync += [
+                *(task.eq(i.payload), self.begun.eq(1), self.address.eq(i.payload.address)),
+                *(self.block.eq(0), self.index.eq(0)),
+            ]
+        with m.Elif(reads):
+            m.d.sync += [
+                self.address.eq(self.address + columns),
+                self.block.eq(self.block + ends),
+                self.index.eq(Mux(ends, 0, self.index + 1)),
+            ]
+        m.d.comb += [
+            Assume(~i.valid | (i.payload.blocks != 0)),
+            # Data come of reads that were granted.
+            Assume(~unit.arriving | (self.asked != 0)),
+        ]
+
+
+def parameters(unit: Parameters) -> Claim:
+    """Claim that an instruction's blocks are read in order, each byte once, and no others.
+
+    So reads lie within the extent that is checked, blocks times bytes of a block. Of others: data
+    come of what was granted.
+    """
+    m = Module()
+    inside = Inside(unit)
+    m.submodules.unit = inside.fragment
+    walk, read = Reads(m, unit), unit.read
+    task, wanted = walk.task, walk.wanted
+    request = Cat(read.address, read.bank_select)
+    stays(m, SimpleNamespace(valid=read.valid, ready=read.ready, payload=request))
+    m.d.comb += [
+        implies(read.valid, walk.begun & (walk.block < task.blocks) & (walk.index < wanted)),
+        implies(read.valid, read.address == walk.address),
+        implies(read.valid, read.bank_select == touched(walk.address, unit._columns, unit._config)),
+        # The next instruction is taken when all has come, of all blocks.
+        implies(unit.i.ready, (walk.asked == 0) & ~read.valid),
+        implies(unit.i.ready & walk.begun & (wanted != 0), walk.block == task.blocks),
+        Cover(unit.i.ready & (walk.block == 2) & (wanted == _BIAS_BYTES + _SCALE_BYTES)),
+    ]
+    reads_lemmas(m, inside, walk)
+    return Claim(module=m, ports=inputs_of(unit))
+
+
+def reads_lemmas(m: Module, inside: Inside, walk: Reads) -> None:
+    """Claim what is left of the block at hand, by the state of the unit."""
+    unit, states = inside.unit, inside.in_states
+    read, task, wanted = unit.read, walk.task, walk.wanted
+    arrived, left, load = (inside.register(name=name) for name in ("arrived", "wanted", "load"))
+    kept = task.shape()(inside.register(name="task"))
+    missing, fetched = (inside.register(name=name) for name in ("missing", "fetched"))
+    address, some = inside.register(name="address"), wanted != 0
+    fetches, busy = states("Fetch"), ~states("Idle")
+    passed = fetches & (left != 0)
+    m.d.comb += [
+        Assert(states("Idle", "Wait", "Load", "Fetch", "End")),
+        Assert(load == states("Load")),
+        implies(busy, walk.begun & (address == walk.address)),
+        *(implies(busy, kept[name] == task[name]) for name in ("channel_bias", "channel_scale")),
+        implies(~fetches, ~read.valid & (walk.asked == 0)),
+        implies(~fetches, (walk.index == 0) | ~walk.begun),
+        implies(fetches, (read.valid == (left != 0)) & (left <= wanted)),
+        implies(fetches, missing == left + walk.asked + arrived),
+        implies(fetches, missing <= wanted),
+        implies(fetches, fetched == (missing == 0)),
+        implies(fetches & (left != 0), walk.index + left == wanted),
+        implies(fetches & (left == 0), walk.index == 0),
+        # Blocks that are left, the one at hand not among them while it is fetched.
+        implies(busy & some & ~states("End"), walk.block + kept.blocks + passed == task.blocks),
+        implies(busy & some & ~fetches & ~states("End"), walk.block < task.blocks),
+        implies(passed, walk.block < task.blocks),
+        implies((states("End") | states("Idle")) & some & walk.begun, walk.block == task.blocks),
+    ]
+
+
+def parameters_proofs(units: list) -> list[Proof]:
+    """Return the proof of each distinct unit of parameters of a chip."""
+    return [
+        Proof(
+            kind="addresses",
+            unit="Parameters",
+            statement="the parameters of an instruction are read block by block, each read once, "
+            "in order from the first byte on, as many as its extent has, and all have come before "
+            "the next instruction's",
+            build=lambda unit=unit: parameters(unit),
+            depth=2,
+            cover_depth=60,
+        )
+        for unit in units
+        if isinstance(unit, Parameters)
+    ]

@@ -1,0 +1,133 @@
+"""POST's walks, in lockstep with the loops that the instruction set states."""
+
+from amaranth.hdl import Assume, Cat, Const, Cover, Module, Mux, Signal
+
+from matloom_rtl.formal.parts.channel import implies
+from matloom_rtl.formal.parts.loop_nest import Loop, Nest
+from matloom_rtl.formal.parts.whitebox import Inside, inputs_of
+from matloom_rtl.formal.proof import Claim, Proof
+from matloom_rtl.post.positions import Positions
+
+__all__ = ["position_proofs", "positions", "touched"]
+
+#: Of each loop the input that counts it, outermost first.
+_LOOPS = {"block": "blocks", "row": "height", "column": "width"}
+
+
+def positions(unit: Positions) -> Claim:
+    """Claim that the places are those of three loops: output block, row, column.
+
+    Of who starts it: the geometry stays until the last place, and only what runs advances, in no
+    cycle that starts anew.
+    """
+    m = Module()
+    inside = Inside(unit)
+    m.submodules.unit = inside.fragment
+    at, columns = unit.position, unit._columns
+    width = Const(columns) << unit.size if unit._has_sizes else Const(columns)
+    nest = Nest(
+        m,
+        {
+            "block": Loop(unit.blocks, address=width, entry=0),
+            "row": Loop(unit.height, address=unit.pitch),
+            "column": Loop(unit.width, address=unit.x_step),
+        },
+        {"address": (len(at.address), unit.address)},
+        begin=unit.start,
+        move=unit.advance,
+    )
+    m.d.comb += [Assume(~unit.advance | nest.running), Assume(~(unit.advance & unit.start))]
+    _held(m, unit, nest)
+    shown, address = nest.running, nest.place("address")
+    block_end = nest.last["row"] & nest.last["column"]
+    m.d.comb += [
+        implies(shown, at.address == address),
+        implies(shown, at.bank_select == touched(address, columns, unit._config)),
+        implies(shown, at.block_end == block_end),
+        implies(shown, at.last_block == nest.last["block"]),
+        implies(shown, at.end == nest.end),
+        *nest.lemmas(),
+    ]
+    _entries(m, inside, nest, block_end)
+    for name, count in _LOOPS.items():
+        left = inside.register(name=f"{name}_left")
+        total, index = getattr(unit, count), nest.index[name]
+        m.d.comb += [
+            implies(shown, left + index + 1 == total),
+            implies(shown, inside.register(name=f"{name}_last") == nest.last[name]),
+        ]
+    starts = (inside.register(name=f"{name}_start") for name in ("row", "block"))
+    for register, name in zip(starts, ("row", "block"), strict=True):
+        m.d.comb += implies(shown, register == nest.at["address"][name])
+    m.d.comb += Cover(
+        unit.advance & nest.end & (nest.index["block"] == 2) & (nest.index["row"] == 1)
+    )
+    return Claim(module=m, ports=inputs_of(unit))
+
+
+def _held(m: Module, unit: Positions, nest: Nest) -> None:
+    """Assume that the geometry stays; pairs and first places are taken at the start."""
+    names = ("blocks", "height", "width", "pitch", "x_step")
+    held = Cat(getattr(unit, name) for name in (*names, *(("size",) if unit._has_sizes else ())))
+    before = Signal.like(held, name="geometry_before")
+    m.d.sync += before.eq(held)
+    m.d.comb += Assume(~nest.running | (held == before))
+
+
+def touched(address, columns: int, config):
+    """Return of each bank whether it holds any of so many bytes: the first or the last of them."""
+    last = (address + columns - 1)[: len(address)]
+    bits = (config.bank_bytes - 1).bit_length()
+    ends = [each[bits:] for each in (address, last)]
+    return Cat(Cat(end == bank for end in ends).any() for bank in range(config.spad_banks))
+
+
+def _entries(m: Module, inside: Inside, nest: Nest, block_end) -> None:
+    """Claim that entries follow each other, and in pairs that two blocks go over the same ones.
+
+    The first of them has the first entries of the pairs, the second the second ones.
+    """
+    unit = inside.unit
+    entry = Signal.like(unit.entry)
+    of_block = Signal.like(unit.entry)
+    has_pairs, odd = unit._pair_bits is not None, nest.index["block"][0]
+    paired = Signal(name="paired") if has_pairs else Const(0)
+    with m.If(unit.start):
+        m.d.sync += [entry.eq(unit.entry), of_block.eq(unit.entry)]
+        if has_pairs:
+            m.d.sync += paired.eq(unit.pairs)
+    with m.Elif(unit.advance):
+        m.d.sync += entry.eq(entry + 1)
+        with m.If(block_end & paired & ~odd):
+            m.d.sync += entry.eq(of_block)
+        with m.Elif(block_end):
+            m.d.sync += of_block.eq(entry + 1)
+    shown, bits = nest.running, unit._pair_bits or 0
+    place = Mux(paired, Cat(entry[:bits], odd, entry[bits:])[: len(entry)], entry)
+    m.d.comb += [
+        implies(shown, unit.position.entry == place),
+        implies(shown, inside.register(name="entry") == entry),
+    ]
+    if has_pairs:
+        second, pairs = (inside.register(name=name) for name in ("second", "paired"))
+        m.d.comb += [
+            implies(shown, pairs == paired),
+            implies(shown & paired, second == odd),
+            implies(shown & paired, inside.register(name="first_entry") == of_block),
+        ]
+
+
+def position_proofs(units: list) -> list[Proof]:
+    """Return the proof of POST's walks among the units of a chip."""
+    return [
+        Proof(
+            kind="addresses",
+            unit="Positions",
+            statement="addresses and entries are those of the loops of the instruction set: output "
+            "block, row, column, each place once; banks are those that the bytes touch",
+            build=lambda unit=unit: positions(unit),
+            depth=2,
+            cover_depth=30,
+        )
+        for unit in [each for each in units if isinstance(each, Positions)][:1]
+    ]

@@ -1,0 +1,65 @@
+"""POST's products: each byte less its zero point, times the oldest sum that was not used."""
+
+from amaranth.hdl import Assert, Cat, Module
+
+from matloom_rtl.formal.parts.pipeline import Pipeline
+from matloom_rtl.formal.parts.whitebox import Inside, inputs_of
+from matloom_rtl.formal.proof import Claim, Proof
+from matloom_rtl.post.products import Products
+
+__all__ = ["products", "products_proofs"]
+
+#: Bits of a sum that count, its sign among them; bits of a column.
+_SUM_BITS, _COLUMN_BITS = 9, 32
+
+
+def products(unit: Products) -> Claim:
+    """Claim each column's product, two cycles after its byte.
+
+    The queue of sums is taken out, for it is proven by itself: what it shows is the oldest.
+    """
+    m = Module()
+    inside = Inside(unit)
+    queue = inside.child("waiting").unit
+    free = inside.free("waiting", "r_data")
+    m.submodules.unit = inside.fragment
+    pipeline = Pipeline(m, Products.LATENCY)
+    columns = [unit.sums.word_select(n, _COLUMN_BITS)[:_SUM_BITS] for n in range(unit._columns)]
+    m.d.comb += [
+        # Each sum is queued, and taken with its byte.
+        Assert((queue.w_en == unit.sums_arrived) & (queue.r_en == unit.bytes_arrived)),
+        Assert(queue.w_data == Cat(columns)),
+    ]
+    pipeline.claim(unit.valid == pipeline.before(unit.bytes_arrived))
+    pipeline.claim(unit.ended == pipeline.before(unit.ends))
+    for column in range(unit._columns):
+        byte = unit.bytes.word_select(column, 8).as_signed() - unit.zero
+        total = queue.r_data.word_select(column, _SUM_BITS).as_signed()
+        value = unit.values.word_select(column, _COLUMN_BITS).as_signed()
+        # What is multiplied, and its product: two factors that are equal need no proof of that.
+        factors = [inside.register(name=f"{name}_{column}") for name in ("byte", "factor")]
+        pipeline.claim(
+            Cat(factors) == Cat(pipeline.before(each[:_SUM_BITS], 1) for each in (byte, total))
+        )
+        pipeline.claim(value == pipeline.before(factors[0] * factors[1], 1))
+    # The largest, of the smallest byte, the largest zero point and the smallest sum.
+    first = unit.values.word_select(0, _COLUMN_BITS).as_signed()
+    pipeline.reach(unit.valid & unit.ended & (first == 255 << _SUM_BITS - 1))
+    return Claim(module=m, ports=(*free, *inputs_of(unit)))
+
+
+def products_proofs(units: list) -> list[Proof]:
+    """Return the proof of each distinct unit of products of a chip."""
+    return [
+        Proof(
+            kind="requantising",
+            unit="Products",
+            statement="each product is that of its byte less the zero point and the low 9 bits, "
+            "signed, of the oldest sum that was not used, of all values",
+            build=lambda unit=unit: products(unit),
+            depth=Products.LATENCY + 2,
+            cover_depth=8,
+        )
+        for unit in units
+        if isinstance(unit, Products)
+    ]

@@ -1,0 +1,246 @@
+"""POST's reads ahead of its lanes: what is asked for, its place, and what becomes of it."""
+
+from amaranth.hdl import Assert, Assume, Cat, Const, Cover, Module, Mux, Signal
+
+from matloom.arch.isa import Source
+from matloom_rtl.formal.parts.channel import implies
+from matloom_rtl.formal.parts.whitebox import Inside, inputs_of
+from matloom_rtl.formal.post.positions import touched
+from matloom_rtl.formal.proof import Claim, Proof
+from matloom_rtl.ports import ACC_READ_LATENCY, SPAD_READ_LATENCY
+from matloom_rtl.post.products import Products
+from matloom_rtl.post.reader import Reader
+
+__all__ = ["reader", "reader_proofs"]
+
+
+class _Parts:
+    """Queue, requests and products, taken out: each is proven by itself, and what is proven holds.
+
+    Members
+    -------
+    level, unasked:
+        Vectors in the queue, and those whose last read is among the requests.
+    asked, granted:
+        The last read of a vector goes into the requests, or is granted.
+    """
+
+    def __init__(self, m: Module, inside: Inside):
+        config = inside.unit._config
+        self.queue, self.requests = (inside.child(name).unit for name in ("queue", "byte_requests"))
+        self.products = inside.child("products").unit if config.products else None
+        self.ports = (*inside.free("queue"), *inside.free("byte_requests"))
+        self.depth = self.queue._depth
+        self.level, self.unasked = (
+            Signal(range(self.depth + 2), name=name) for name in ("level", "unasked")
+        )
+        i, o = self.requests.i, self.requests.o
+        self.asked = i.valid & i.ready & i.payload.of_vector & _completes(i)
+        self.granted = o.valid & o.ready & o.payload.of_vector & _completes(o)
+        m.d.sync += [
+            self.level.eq(self.level + self.queue.w_en - self.queue.r_en),
+            self.unasked.eq(self.unasked + self.asked - self.granted),
+        ]
+        m.d.comb += [
+            Assume(self.queue.r_rdy == (self.level != 0)),
+            Assume(~(o.valid & o.payload.of_vector & _completes(o)) | (self.unasked != 0)),
+        ]
+        #: Of products those that are under way, of each number of cycles from 1 on.
+        self.multiplied = [Const(0)]
+        if self.products is not None:
+            self.ports += inside.free("products")
+            self.multiplied = _ago(m, self.products.bytes_arrived, Products.LATENCY)
+            m.d.comb += Assume(self.products.valid == self.multiplied[-1])
+
+
+def _completes(stream):
+    """Return whether a read is the last of its vector."""
+    payload = stream.payload
+    return payload.completes if "completes" in payload.shape().members else Const(1)
+
+
+def _ago(m: Module, value, cycles: int) -> list:
+    """Return a bit of one cycle ago, of two, and so on, none of before a reset."""
+    values = [value]
+    for _cycle in range(cycles):
+        later = Signal(name=f"ago_{len(values)}")
+        m.d.sync += later.eq(values[-1])
+        values.append(later)
+    return values[1:]
+
+
+def reader(unit: Reader) -> Claim:
+    """Claim that what is asked for is read once, has a place, and comes with what was read.
+
+    Of others: a command stays while vectors of it are under way.
+    """
+    m = Module()
+    inside = Inside(unit)
+    m.submodules.unit = inside.fragment
+    parts = _Parts(m, inside)
+    from_bytes = unit.command.source == Source.SPAD
+    multiplies = from_bytes & unit.command.product if unit._config.products else Const(0)
+    acc, granted = unit.acc, parts.granted
+    on_way = (
+        _ago(m, acc.valid & acc.ready, ACC_READ_LATENCY),
+        _ago(m, granted, SPAD_READ_LATENCY),
+    )
+    _asks(m, inside, parts, (from_bytes, multiplies))
+    _arrives(m, inside, parts, on_way, multiplies)
+    _places(m, inside, parts, on_way, (from_bytes, multiplies))
+    m.d.comb += Cover((parts.level == 2) & parts.queue.w_en & from_bytes & (parts.unasked == 2))
+    return Claim(module=m, ports=(*parts.ports, *inputs_of(unit)))
+
+
+def _asks(m: Module, inside: Inside, parts: _Parts, kinds) -> None:
+    """Claim that each position is asked for whole, once, before the next one is."""
+    unit, (from_bytes, multiplies) = inside.unit, kinds
+    config, position, acc, wanted = unit._config, unit.position, unit.acc, unit.parameters
+    i, o, asking = parts.requests.i, parts.requests.o, inside.register(name="asking")
+    part, last = Const(0), Const(1)
+    if config.element_size_bits:
+        size = unit.numbers.size
+        part = Signal((1 << config.element_size_bits).bit_length())
+        last = part + 1 == 1 << size
+        with m.If(i.valid & i.ready & i.payload.of_vector):
+            m.d.sync += part.eq(Mux(last, 0, part + 1))
+        m.d.comb += [
+            Assume(size <= config.element_size_bits),
+            Assume(~multiplies | (size == 0)),
+            Assert(part < 1 << size),
+            Assert(inside.register(name="part_read") == part),
+            implies(part != 0, from_bytes),
+        ]
+    address = (position.address + part * config.columns)[: len(position.address)]
+    mine, taken = i.valid & i.payload.of_vector, acc.valid & acc.ready
+    banks = position.bank_select
+    if config.element_size_bits:
+        banks = touched(address, config.columns, config)
+    m.d.comb += [
+        implies(mine, asking & from_bytes & (i.payload.address == address)),
+        implies(mine, i.payload.bank_select == banks),
+        implies(mine, i.payload.ends_block == position.block_end),
+        implies(mine, _completes(i) == last),
+        implies(acc.valid, asking & (~from_bytes | multiplies) & (acc.address == position.entry)),
+        Assert(unit.advance == Mux(from_bytes, parts.asked, taken)),
+        implies(multiplies, parts.asked == taken),
+        # Parameters go through as they are.
+        implies(wanted.valid, i.valid & ~i.payload.of_vector & (wanted.ready == i.ready)),
+        implies(i.valid & ~i.payload.of_vector, wanted.valid),
+        implies(wanted.valid, i.payload.address == wanted.address[: len(address)]),
+        implies(wanted.valid, i.payload.bank_select == wanted.bank_select),
+        Assert((unit.spad.valid == o.valid) & (o.ready == unit.spad.ready)),
+        Assert(unit.spad.address == o.payload.address),
+        Assert(unit.spad.bank_select == o.payload.bank_select),
+    ]
+    _stays(m, inside, asking | (part != 0))
+
+
+def _stays(m: Module, inside: Inside, begun) -> None:
+    """Assume that command and numbers stay while something is asked for or under way."""
+    unit, room = inside.unit, inside.register(name="room")
+    held = Cat(unit.command, unit.numbers)
+    before = Signal.like(held, name="held_before", reset_less=True)
+    busy = Signal()
+    m.d.sync += [before.eq(held), busy.eq(begun | (room != room.init))]
+    m.d.comb += Assume(~busy | (held == before))
+
+
+def _arrives(m: Module, inside: Inside, parts: _Parts, on_way, multiplies) -> None:
+    """Claim that what was granted comes once, as the memory gives it, with its block's end."""
+    unit, queue, o = inside.unit, parts.queue, parts.requests.o
+    (summed, read), spad = (each[-1] for each in on_way), unit.spad
+    acc_end = _ago(m, unit.position.block_end, ACC_READ_LATENCY)[-1]
+    spad_end = _ago(m, o.payload.ends_block, SPAD_READ_LATENCY)[-1]
+    asked = _ago(m, o.valid & o.ready & ~o.payload.of_vector, SPAD_READ_LATENCY - 1)
+    values = _elements(
+        m, inside, _ago(m, o.valid & o.ready & o.payload.of_vector, SPAD_READ_LATENCY)
+    )
+    m.d.comb += [
+        implies(~multiplies, queue.w_en == (summed | read)),
+        implies(~multiplies & summed, queue.w_data == Cat(unit.acc.data, acc_end)),
+        implies(~multiplies & read, queue.w_data == Cat(values, spad_end)),
+        Assert(unit.parameters_arriving == asked[-1]),
+        Assert(unit.parameters.data == spad.data),
+        Assert(unit.vectors.valid == queue.r_rdy),
+        Assert(unit.vectors.payload.as_value() == queue.r_data),
+        Assert(queue.r_en == (unit.vectors.valid & unit.vectors.ready)),
+    ]
+    if (products := parts.products) is not None:
+        m.d.comb += [
+            Assert(products.sums_arrived == (summed & multiplies)),
+            Assert(products.bytes_arrived == (read & multiplies)),
+            Assert((products.sums == unit.acc.data) & (products.bytes == spad.data)),
+            Assert((products.ends == spad_end) & (products.zero == unit.command.factor_zero)),
+            implies(multiplies, queue.w_en == products.valid),
+            implies(multiplies, queue.w_data == Cat(products.values, products.ended)),
+        ]
+
+
+def _elements(m: Module, inside: Inside, arrives: list):
+    """Return the values of a vector whose last bytes arrive, of the reads that came before."""
+    unit, config, columns = inside.unit, inside.unit._config, inside.unit._config.columns
+    reads = [unit.spad.data]
+    for number in range(1, 1 << config.element_size_bits):
+        before = Signal.like(unit.spad.data, name=f"read_{number}_before", reset_less=True)
+        with m.If(arrives[-1]):
+            m.d.sync += before.eq(reads[0])
+        reads.insert(0, before)
+    if reads[1:]:
+        m.d.comb += Assert(inside.register(name="before") == Cat(reads[:-1]))
+
+    def elements(size: int):
+        whole, bits = Cat(reads[-(1 << size) :]), 8 << size
+        parts = (whole.word_select(index, bits) for index in range(columns))
+        return Cat(Cat(part, part[-1].replicate(32 - bits)) for part in parts)
+
+    values = elements(0)
+    for size in range(1, config.element_size_bits + 1):
+        values = Mux(unit.numbers.size == size, elements(size), values)
+    return values
+
+
+def _places(m: Module, inside: Inside, parts: _Parts, on_way, kinds) -> None:
+    """Claim that no more is under way than there are places, and that sums wait for their bytes."""
+    (summed, read), (from_bytes, multiplies) = on_way, kinds
+    room, depth = inside.register(name="room"), parts.depth
+    alone = sum((each & ~multiplies for each in summed), Const(0))
+    flying = alone + sum(read) + sum(parts.multiplied)
+    m.d.comb += [
+        implies(parts.queue.w_en, parts.level < depth),
+        Assert(room + parts.level + parts.unasked + flying == depth),
+        implies(inside.register(name="asking"), room != 0),
+        implies(Cat(summed).any(), ~from_bytes | multiplies),
+        implies(Cat(read).any() | (parts.unasked != 0), from_bytes),
+        implies(Cat(parts.multiplied).any(), multiplies),
+    ]
+    if (products := parts.products) is None:
+        return
+    sums = Signal(range(depth + 2))
+    m.d.sync += sums.eq(sums + products.sums_arrived - products.bytes_arrived)
+    m.d.comb += [
+        implies(products.sums_arrived, sums < products._depth),
+        implies(products.bytes_arrived, sums != 0),
+        implies(~multiplies, sums == 0),
+        implies(multiplies, sums + sum(summed) == parts.unasked + sum(read)),
+        # What was asked for in the last two cycles has not arrived.
+        implies(multiplies, summed[0] <= parts.unasked),
+        implies(multiplies, sum(summed) <= parts.unasked + read[0]),
+    ]
+
+
+def reader_proofs(units: list) -> list[Proof]:
+    """Return the proof of each distinct reader of POST among the units of a chip."""
+    return [
+        Proof(
+            kind="places",
+            unit="Reader",
+            statement="each position is asked for once, whole, at its address; what was granted "
+            "comes once, in order, with what the memory gave, and always has its place",
+            build=lambda unit=unit: reader(unit),
+            depth=SPAD_READ_LATENCY + 2,
+            cover_depth=20,
+        )
+        for unit in units
+        if isinstance(unit, Reader)
+    ]

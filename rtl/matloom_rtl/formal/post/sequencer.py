@@ -1,0 +1,93 @@
+"""POST's command: kept from its start until all that it wrote is visible."""
+
+from amaranth.hdl import Assert, Assume, Cover, Module, Mux, Signal
+
+from matloom_rtl.formal.parts.channel import implies
+from matloom_rtl.formal.parts.whitebox import Inside, inputs_of
+from matloom_rtl.formal.proof import Claim, Proof
+from matloom_rtl.post.sequencer import Sequencer
+
+__all__ = ["sequencer", "sequencer_proofs"]
+
+
+def sequencer(unit: Sequencer) -> Claim:
+    """Claim that a command is taken, stays, streams and completes once, at its time.
+
+    Of others: the last position is asked for in a cycle after the first in which vectors stream,
+    and the last result leaves after that.
+    """
+    m = Module()
+    inside = Inside(unit)
+    m.submodules.unit = inside.fragment
+    shown, latency = unit.unit.command, unit._config.acc_update_latency
+    taken = shown.valid & shown.ready
+    running = Signal()
+    first = Signal()
+    kept = Signal.like(unit.command)
+    asking = Signal()
+    # Cycles since the last result was granted, as far as they count.
+    written = Signal()
+    settled = Signal()
+    since = Signal(range(latency + 2))
+    goes_on = running & ~unit.unit.done
+    m.d.sync += [first.eq(taken), written.eq(goes_on & (written | unit.finished))]
+    with m.If(taken):
+        m.d.sync += [kept.eq(shown.payload), running.eq(1), asking.eq(1)]
+    with m.Elif(unit.unit.done):
+        m.d.sync += running.eq(0)
+    with m.If(unit.asked_all):
+        m.d.sync += asking.eq(0)
+    m.d.comb += settled.eq(written & ~unit.waiting & ~first)
+    m.d.sync += since.eq(Mux(goes_on, since + ((since != 0) | settled), 0))
+    m.d.comb += [
+        Assume(~unit.asked_all | (asking & ~first)),
+        Assume(~unit.finished | (running & ~asking)),
+        Assert(shown.ready == (~running & unit.fetched)),
+        Assert((unit.start == first) & (unit.unit.busy == running)),
+        implies(running, unit.command == kept),
+        Assert(unit.streaming == (asking & ~unit.asked_all)),
+        # Once, so long after the last grant as an update takes to be seen.
+        Assert(unit.unit.done == (running & (since == latency))),
+        implies(unit.unit.done, unit.unit.done_mark == kept.timestamp),
+        Cover(unit.unit.done & (kept.timestamp == 3) & ~asking),
+    ]
+    _lemmas(m, inside, (running, first, asking, written, since))
+    return Claim(module=m, ports=inputs_of(unit))
+
+
+def _lemmas(m: Module, inside: Inside, state) -> None:
+    running, first, asking, written, since = state
+    latency, going = inside.unit._config.acc_update_latency, inside.in_states
+    m.d.comb += [
+        Assert(going("Idle", "Begin", "Stream", "Settle")),
+        Assert(running == ~going("Idle")),
+        Assert(inside.register(name="idle") == going("Idle")),
+        Assert(first == going("Begin")),
+        Assert(going("Settle") == (since != 0)),
+        implies(since != 0, inside.register(name="settling") + since == latency + 1),
+        Assert(since <= latency),
+        implies(since != 0, written),
+        implies(~going("Idle"), inside.register(name="all_written") == written),
+        implies(~running | asking, ~written),
+        implies(~running, ~asking),
+        implies(~first, inside.register(name="streams") == asking),
+        implies(first, asking & ~inside.register(name="streams")),
+    ]
+
+
+def sequencer_proofs(units: list) -> list[Proof]:
+    """Return the proof of each distinct sequencer of POST among the units of a chip."""
+    return [
+        Proof(
+            kind="places",
+            unit="Sequencer",
+            statement="a command is taken when none is at hand, stays unchanged until its last "
+            "result is visible, lets its vectors stream until the last is asked for, and is "
+            "reported once, with its mark, the latency of an update after the last grant",
+            build=lambda unit=unit: sequencer(unit),
+            depth=2,
+            cover_depth=30,
+        )
+        for unit in units
+        if isinstance(unit, Sequencer)
+    ]

@@ -1,0 +1,1 @@
+"""Proofs about the SDRAM controller and the port before it."""

@@ -1,0 +1,170 @@
+"""Proofs of the SDRAM controller: its pins obey the rules, and each beat goes out once."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+
+from amaranth.hdl import Assert, Module, Mux, Signal
+
+from matloom.arch.config import load_config
+from matloom.arch.sdram import SdramPart, load_sdram
+from matloom_rtl.board.definition import board_names, load_board
+from matloom_rtl.formal.parts.channel import assume_stays, implies
+from matloom_rtl.formal.parts.whitebox import Inside, inputs_of
+from matloom_rtl.formal.proof import Claim, Proof
+from matloom_rtl.formal.sdram.controller_lemmas import Parts, lemmas
+from matloom_rtl.formal.sdram.pin_rules import Rules
+from matloom_rtl.sdram.controller import SdramController
+from matloom_rtl.sdram.pins import Plan
+
+__all__ = ["sdram", "sdram_proofs", "short"]
+
+#: Of the short one.
+_PART, _CLOCK_HZ = "IS42S16160", 54_000_000
+
+_STATEMENT = (
+    "tRCD, tRP, tRAS, tRC, tRFC, tWR, tRRD and tMRD are kept, rows are open or closed as commands "
+    "need it, power-up, mode and refreshes come in order, each refresh before the next is due; the "
+    "beats of a chunk go to its row, in order, each once; words are driven with WRITE alone"
+)
+
+
+def sdram(unit: SdramController, *, reach: bool = True) -> Claim:
+    """Claim the rules of the pins for any chunks, and that each chunk's beats go out once.
+
+    The port is taken out. Of it: a chunk that is shown stays. What some run must `reach` needs an
+    SDRAM that is up within few cycles.
+    """
+    m = Module()
+    inside = Inside(unit)
+    port = inside.child("port").unit
+    free = inside.free("port")
+    parts = Parts(inside)
+    m.submodules.unit = inside.fragment
+    rules = Rules(m, unit)
+    assume_stays(m, port.chunks)
+    _chunks(m, port, parts, rules)
+    lemmas(m, parts, rules)
+    if reach:
+        m.d.comb += rules.reach()
+    return Claim(module=m, ports=(rules.which, *free, *inputs_of(unit)))
+
+
+def _chunks(m: Module, port, parts: Parts, rules: Rules) -> None:
+    """Claim that chunks pass in order, unchanged, each beat once in its row, at the pins."""
+    plan, given, pins, columns = rules.plan, rules.given, rules.pins, parts.columns
+    layout = plan.chunk_layout
+    taken = port.chunks.valid & port.chunks.ready
+    held = Signal(layout)
+    full = Signal()
+    passed = columns.i.valid & columns.i.ready
+    with m.If(taken):
+        m.d.sync += [held.eq(port.chunks.payload), full.eq(1)]
+    with m.Elif(passed):
+        m.d.sync += full.eq(0)
+    m.d.comb += [
+        implies(taken, ~full),
+        implies(passed, full & (columns.i.payload == held)),
+        Assert(full == ~parts.opener_in("Idle")),
+        implies(full, parts.next == held),
+    ]
+    # The pins are a cycle later than the commands.
+    late = Signal()
+    now = Signal(layout)
+    place = Signal(plan.beat_bits)
+    left = Signal(plan.count_bits + 1)
+    coming = Signal(layout)
+    m.d.sync += [late.eq(passed), coming.eq(held)]
+    rest = left - given.column
+    with m.If(given.column):
+        m.d.sync += [place.eq(place + 1), left.eq(rest)]
+    with m.If(late):
+        m.d.sync += [now.eq(coming), place.eq(coming.place.beat), left.eq(coming.count + 1)]
+    column, row = place << (plan.columns - 1).bit_length(), now.place.row
+    beat, chunk = Mux(late, coming.place.beat, place + given.column), layout(Mux(late, coming, now))
+    inner = parts.chunk
+    m.d.comb += [
+        implies(given.column, (left != 0) & (given.write == now.write)),
+        implies(given.column, (pins.ba == now.place.bank) & (pins.a == column[: len(pins.a)])),
+        implies(given.column & rules.mine, rules.row == row),
+        implies(late, rest == 0),
+        # The port gives and notes a beat for each of them, a cycle before.
+        Assert(port.take == columns.write),
+        # Lemmas: the unit works on the same.
+        Assert(left <= plan.chunk_beats),
+        Assert(parts.active == (late | (rest != 0))),
+        implies(parts.active, inner.count + 1 == Mux(late, coming.count + 1, rest)),
+        implies(parts.active, inner.place.beat == beat[: plan.beat_bits]),
+        *(
+            implies(parts.active, getattr(inner, name) == getattr(chunk, name))
+            for name in ("write", "id", "last")
+        ),
+        implies(parts.active, inner.place.bank == chunk.place.bank),
+        implies(parts.active, inner.place.row == chunk.place.row),
+    ]
+
+
+def short(part: SdramPart, *, clock_hz: int, bus_bits: int, gear: int = 1) -> SdramController:
+    """Return a controller of chunks of two beats that is up and refreshes within few cycles."""
+    timing = part.timing_of_gear(clock_hz, gear)
+    plan = Plan(part=part, timing=timing, bus_bits=bus_bits, chunk_beats=2, gear=gear)
+    due = gear * (plan.longest_wait + 1)
+    timing = replace(plan.timing, power_up=4, refresh_due=due, refresh=due + 1, initial_refreshes=2)
+    return SdramController(
+        part,
+        clock_hz=clock_hz,
+        bus_bits=bus_bits,
+        burst_beats=plan.chunk_beats,
+        timing=timing,
+        gear=gear,
+    )
+
+
+def _boards() -> dict[str, Callable[[], SdramController]]:
+    """Return constructors of boards' controllers, each with its engine's bus, by what they are."""
+    found = {}
+    for board in map(load_board, board_names()):
+        memory, config = board.memory, load_config(board.config)
+        if memory.part:
+            name = f"{memory.part}, {board.clock_hz / 10**6:.4g} MHz, {config.bus_bits} bits"
+            name += ", two of its cycles in one" if memory.gear == 2 else ""
+            found[name] = partial(
+                SdramController,
+                load_sdram(memory.part),
+                clock_hz=board.clock_hz,
+                bus_bits=config.bus_bits,
+                burst_beats=config.burst_beats,
+                gear=memory.gear,
+            )
+    return found
+
+
+def sdram_proofs(units: list) -> list[Proof]:
+    """Return the proofs of SDRAM controllers: those of boards, and a short one.
+
+    From power-up on it takes too many cycles to reach anything; the covers of the short one, which
+    has the same claim, show that it is about something.
+    """
+    if not any(isinstance(unit, SdramController) for unit in units):
+        return []
+    return [
+        *(
+            Proof(
+                kind="memory",
+                unit=f"SdramController, {name}",
+                statement=_STATEMENT,
+                build=lambda make=make: sdram(make(), reach=False),
+                depth=2,
+                cover_depth=1,
+            )
+            for name, make in _boards().items()
+        ),
+        Proof(
+            kind="memory",
+            unit="SdramController, short waits for power and refreshes",
+            statement=_STATEMENT,
+            build=lambda: sdram(short(load_sdram(_PART), clock_hz=_CLOCK_HZ, bus_bits=32)),
+            depth=2,
+            cover_depth=80,
+        ),
+    ]

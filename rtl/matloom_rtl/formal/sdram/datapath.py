@@ -1,0 +1,80 @@
+"""Words of an SDRAM's data pins: which word of a beat stands there when, which one is caught."""
+
+from amaranth.hdl import Assert, Assume, Cat, Cover, Module, Mux, Signal
+
+from matloom_rtl.formal.parts.channel import implies
+from matloom_rtl.formal.parts.pipeline import Pipeline
+from matloom_rtl.formal.parts.whitebox import inputs_of
+from matloom_rtl.formal.proof import Claim, Proof
+from matloom_rtl.sdram.datapath import DataPath
+
+__all__ = ["datapath", "datapath_proofs"]
+
+
+def datapath(unit: DataPath) -> Claim:
+    """Claim when the words of a beat are at the pins, with which masks, and whose words return.
+
+    Of the controller: no burst is cut short by a WRITE, and none is written before it is ready.
+    """
+    m = Module()
+    m.submodules.unit = unit
+    plan = unit._plan
+    latency, burst, width = plan.waits.cas_latency, plan.burst, plan.word_bits
+    pipeline = Pipeline(m, unit.latency)
+    _sends(m, unit, burst)
+    # READ stands at the pins a cycle after it is given; its first word comes so long after that.
+    first = 1 + latency + plan.pin_cycles
+    words = [pipeline.before(unit.dq_i, unit.latency - first - k) for k in range(burst)]
+    found = unit.read_data
+    pipeline.claim(unit.give == pipeline.before(unit.read))
+    pipeline.claim(found.last == pipeline.before(unit.final))
+    pipeline.claim(found.id == pipeline.before(unit.id))
+    pipeline.claim(~unit.give | (found.data == Cat(words)))
+    pipeline.reach(unit.give & found.last & (found.data == (1 << width * burst) - 2))
+    return Claim(module=m, ports=inputs_of(unit))
+
+
+def _sends(m: Module, unit: DataPath, burst: int) -> None:
+    """Claim the words of a WRITE from the cycle after it on, and that no other byte is driven."""
+    width, data = unit._plan.word_bits, unit.write_data
+    beat = Signal.like(data.as_value())
+    ago = Signal(range(burst + 1), init=burst)
+    was_ready = Signal()
+    masks = width // 8
+    kept = data.shape()(beat)
+    m.d.sync += [ago.eq(Mux(unit.write, 0, ago + (ago != burst))), was_ready.eq(unit.ready)]
+    with m.If(unit.write):
+        m.d.sync += beat.eq(data)
+    m.d.comb += [
+        Assume(~unit.write | ((ago >= burst - 1) & unit.ready)),
+        Assume(~was_ready | unit.ready),
+        Assert((ago <= burst) & (unit.oe == (ago < burst))),
+        # READs see no mask; before it is ready none is let through.
+        Assert((ago == burst) | was_ready),
+        implies(ago == burst, unit.dqm == Mux(was_ready, 0, (1 << masks) - 1)),
+        Cover((ago == 0) & (unit.dqm == 1)),
+    ]
+    for k in range(burst):
+        here, strobes = ago == k, kept.strb[masks * k :][:masks]
+        m.d.comb += [
+            implies(here, unit.dq_o == kept.data[width * k :][:width]),
+            implies(here, unit.dqm == ~strobes),
+        ]
+
+
+def datapath_proofs(units: list) -> list[Proof]:
+    """Return the proof of the data path of an SDRAM."""
+    return [
+        Proof(
+            kind="memory",
+            unit=f"DataPath, beats of {unit._plan.burst} words",
+            statement="the words of a WRITE stand at the pins from its cycle on, in order, with "
+            "the masks of their bytes; the words of a READ are those that come the CAS latency "
+            "after it, in order",
+            build=lambda unit=unit: datapath(unit),
+            depth=unit.latency + 2,
+            cover_depth=unit.latency + 4,
+        )
+        for unit in units
+        if isinstance(unit, DataPath)
+    ]

@@ -1,0 +1,227 @@
+"""Writes without byte masks: what is asked of memory for whom, and that all of it has its place."""
+
+from amaranth.hdl import Assert, Assume, Cat, Cover, Module, Mux, Signal
+
+from matloom_rtl.formal.parts.channel import implies, stays
+from matloom_rtl.formal.parts.whitebox import Inside, inputs_of
+from matloom_rtl.formal.proof import Claim, Proof
+from matloom_rtl.sdram.merge import _ASKED, _READS, _ROOM, BURSTS, Merge
+
+__all__ = ["merge", "merge_proofs"]
+
+#: Queues of Amaranth within the unit, with their outputs; its own have signatures.
+_QUEUES = ("queue", "responses", "asked", "beats")
+_OWN = ("unanswered", "found", "head", "whole", "addresses", "shown")
+
+
+class _Parts:
+    """Queues and registers of streams, taken out; each is proven by itself.
+
+    Members
+    -------
+    level:
+        Items in a queue, by its name, as far as they matter; those shown are there.
+    """
+
+    def __init__(self, m: Module, inside: Inside):
+        self.ports = []
+        for name in (*_QUEUES, *_OWN):
+            setattr(self, name, inside.child(name).unit)
+            outputs = ("r_data", "r_rdy", "w_rdy") if name in _QUEUES else ()
+            self.ports += inside.free(name, *outputs)
+        self.level = {}
+        places = {"responses": BURSTS, "asked": _ASKED, "beats": _ROOM, "found": _READS}
+        for name, depth in places.items():
+            queue = getattr(self, name)
+            level = Signal(range(depth + 2), name=f"level_{name}")
+            m.d.sync += level.eq(level + queue.w_en - (queue.r_rdy & queue.r_en))
+            m.d.comb += [
+                Assume(~queue.r_rdy | (level != 0)),
+                # What this unit owes to each: none is given too much.
+                implies(queue.w_en, level < depth),
+                Assert(level <= depth),
+            ]
+            self.level[name] = level
+        m.d.comb += Assume(self.asked.w_rdy == (self.level["asked"] != _ASKED))
+
+
+def merge(unit: Merge) -> Claim:
+    """Claim that beats without all strobes are read, once, at their place, and made whole in order.
+
+    Of memory: it returns and answers what it was asked for. Of the initiator: the last beat of a
+    burst says so. That no older burst holds a beat is `Unanswered`'s to say.
+    """
+    m = Module()
+    inside = Inside(unit)
+    parts = _Parts(m, inside)
+    m.submodules.unit = inside.fragment
+    stays(m, unit.memory_write.aw)
+    _responses(m, inside, parts)
+    lacking, place = _enters(m, inside, parts)
+    _asks(m, inside, parts, (lacking, place))
+    _leaves(m, unit, parts)
+    return Claim(module=m, ports=(*parts.ports, *inputs_of(unit)))
+
+
+def _responses(m: Module, inside: Inside, parts: _Parts) -> None:
+    """Claim that each answer is passed on once, and has its place."""
+    unit, queue, level = inside.unit, parts.responses, parts.level["responses"]
+    come, b = unit.memory_write.b, unit.axi_write.b
+    open_ = Signal(range(BURSTS + 2))
+    m.d.sync += open_.eq(open_ + parts.unanswered.begin - come.valid)
+    m.d.comb += [
+        Assume(~come.valid | (open_ != 0)),
+        Assert(come.ready & (queue.w_en == come.valid)),
+        Assert(parts.unanswered.answered == come.valid),
+        Assert(queue.w_data == come.payload.as_value()),
+        Assert((b.valid == queue.r_rdy) & (queue.r_en == b.ready)),
+        Assert(b.payload.as_value() == queue.r_data),
+        Assert(inside.register(name="under_way") == open_ + level),
+        Assert(open_ + level <= BURSTS),
+    ]
+
+
+def _enters(m: Module, inside: Inside, parts: _Parts):
+    """Claim that bursts go on unchanged, and beats into the queue; return one that lacks strobes.
+
+    That is: whether there is one that is not asked for, and its place.
+    """
+    unit, begins, queue = inside.unit, parts.unanswered.begin, parts.queue
+    aw, w, out = unit.axi_write.aw, unit.axi_write.w, unit.memory_write.aw
+    low, width = unit._index_bits, 32 - unit._index_bits
+    came, beat = aw.valid & aw.ready, w.valid & w.ready
+    waits = Signal()
+    waiting = Signal.like(aw.payload)
+    sent = Signal.like(aw.payload)
+    left = Signal(9)
+    at = Signal(width)
+    lacking = Signal()
+    place = Signal(width)
+    asked = parts.asked.w_en & parts.asked.w_data
+    with m.If(beat):
+        m.d.sync += [left.eq(left - 1), at.eq(at + 1)]
+    with m.If(begins):
+        m.d.sync += [waits.eq(0), sent.eq(waiting), left.eq(waiting.len + 1)]
+        m.d.sync += at.eq(waiting.addr[low:])
+    with m.If(came):
+        m.d.sync += [waits.eq(1), waiting.eq(aw.payload)]
+    with m.If(asked):
+        m.d.sync += lacking.eq(0)
+    with m.If(beat & ~w.payload.strb.all()):
+        m.d.sync += [lacking.eq(1), place.eq(at)]
+    names = ("waits", "active", "wanted", "place")
+    held = {name: inside.register(name=name) for name in names}
+    m.d.comb += [
+        implies(came, ~waits),
+        implies(begins, waits & ((left == 0) | ((left == 1) & beat))),
+        implies(
+            begins, parts.unanswered.start == waiting.addr[low:][: len(parts.unanswered.start)]
+        ),
+        implies(begins, parts.unanswered.len == waiting.len),
+        implies(out.valid, out.payload == sent),
+        # A beat is taken within its burst, and none while the one before lacks something.
+        implies(beat, (left != 0) & ~lacking),
+        Assert((queue.w_en == beat) & (queue.w_data == w.payload.as_value())),
+        implies(beat, queue.w_rdy),
+        # Its burst stays the newest until it is asked for.
+        implies(lacking, ~begins),
+        # Lemmas.
+        Assert((held["waits"] == waits) & (held["active"] == (left != 0))),
+        implies(waits, inside.register(name="waiting") == waiting.as_value()),
+        implies(left != 0, inside.register(name="left") == (left - 1)[:8]),
+        implies(left != 0, inside.register(name="current") == at),
+        Assert((held["wanted"] == lacking) & (left <= 1 << 8)),
+        implies(lacking, held["place"] == place),
+    ]
+    return lacking, place
+
+
+def _asks(m: Module, inside: Inside, parts: _Parts, wanted) -> None:
+    """Claim what is asked of memory, for whom it comes back, and that there is room for it."""
+    unit, (lacking, place) = inside.unit, wanted
+    ar, come, low = unit.axi_read.ar, unit.memory_read.r, unit._index_bits
+    asked, found, beats, i = parts.asked, parts.found, parts.beats, parts.addresses.i
+    goes, mine = i.valid & i.ready, asked.w_en & asked.w_data
+    passed, leaves = ar.valid & ar.ready, unit.axi_read.r.valid & unit.axi_read.r.ready
+    owed = Signal(10)
+    own = Signal(range(_READS + 2))
+    freed = Signal()
+    shown = parts.shown
+    free = Signal()
+    of_own = come.valid & asked.r_data
+    m.d.sync += [
+        owed.eq(owed + Mux(passed, ar.payload.len + 1, 0) - (come.valid & ~asked.r_data)),
+        own.eq(own + mine - of_own),
+        *(freed.eq(leaves), free.eq(lacking & ~parts.unanswered.held)),
+    ]
+    # The register between queue and initiator.
+    inner = Signal()
+    m.d.sync += inner.eq(Mux(shown.i.ready, shown.i.valid, inner))
+    places = owed + parts.level["beats"] + inner + freed
+    m.d.comb += [
+        Assume(~come.valid | asked.r_rdy),
+        Assume(~of_own | ((own != 0) & come.payload.last)),
+        Assume(~come.valid | asked.r_data | (owed != 0)),
+        Assume((shown.o.valid == inner) & (shown.i.ready == (~inner | shown.o.ready))),
+        # An address goes out with a note of whose it is.
+        Assert((goes == asked.w_en) & (goes == (passed | mine)) & ~(passed & mine)),
+        implies(passed, i.payload == ar.payload),
+        implies(mine, lacking & free & (i.payload.addr == place << low)),
+        implies(mine, (i.payload.len == 0) & (i.payload.id == 0)),
+        # What comes back is for the one whose turn it is.
+        Assert(come.ready & (asked.r_en == (come.valid & come.payload.last))),
+        Assert((found.w_en == of_own) & (beats.w_en == (come.valid & ~asked.r_data))),
+        implies(found.w_en, found.w_data == come.payload.data),
+        implies(beats.w_en, beats.w_data == come.payload.as_value()),
+        Assert((shown.i.valid == beats.r_rdy) & (beats.r_en == shown.i.ready)),
+        Assert(shown.i.payload.as_value() == beats.r_data),
+        # Lemmas: what is promised, and what is under way.
+        Assert((inside.register(name="promised") == places) & (places <= _ROOM)),
+        Assert(inside.register(name="freed") == freed),
+        Assert(inside.register(name="owed") == own + parts.level["found"]),
+        Assert(own + parts.level["found"] <= _READS),
+        implies(inside.register(name="settled") & lacking, free),
+        Cover(mine & (own == 1) & (parts.level["beats"] == 2)),
+    ]
+
+
+def _leaves(m: Module, unit: Merge, parts: _Parts) -> None:
+    """Claim that each beat leaves once, in order, whole: with what was read where it has none."""
+    head, whole, found, queue = parts.head, parts.whole, parts.found, parts.queue
+    beat, out, w = head.o.payload, whole.i.payload, unit.memory_write.w
+    lacks = ~beat.strb.all()
+    merges = Signal()
+    moves = head.o.valid & head.o.ready
+    masked = Cat(strobe.replicate(8) for strobe in beat.strb)
+    m.d.comb += [
+        merges.eq(found.r_en & found.r_rdy),
+        Assert((head.i.valid == queue.r_rdy) & (queue.r_en == head.i.ready)),
+        Assert(head.i.payload.as_value() == queue.r_data),
+        Assert(moves == (whole.i.valid & whole.i.ready)),
+        Assert(found.r_en == (moves & lacks)),
+        implies(found.r_en, found.r_rdy),
+        implies(moves, out.data == ((beat.data & masked) | (found.r_data & ~masked))),
+        implies(moves, out.last == beat.last),
+        Assert((w.valid == whole.o.valid) & (whole.o.ready == w.ready)),
+        Assert((w.payload.data == whole.o.payload.data) & w.payload.strb.all()),
+        Assert(w.payload.last == whole.o.payload.last),
+        Cover(merges & (beat.strb == 1) & (found.r_data != beat.data)),
+    ]
+
+
+def merge_proofs(units: list) -> list[Proof]:
+    """Return the proof of what writes whole beats to an SDRAM without masks."""
+    return [
+        Proof(
+            kind="memory",
+            unit=f"Merge, {unit._bits} bits",
+            statement="bursts go on once, unchanged; a beat that lacks strobes is read once, at "
+            "its place, before the next is taken; beats leave in order, whole; what memory returns "
+            "goes to whom it was asked for, and has its place",
+            build=lambda unit=unit: merge(unit),
+            depth=2,
+            cover_depth=20,
+        )
+        for unit in units
+        if isinstance(unit, Merge)
+    ]

@@ -1,0 +1,260 @@
+"""Writes without byte masks never wait for ever: what is done, as long as memory does its part."""
+
+from amaranth.hdl import Assert, Assume, Cover, Module, Mux, Signal
+
+from matloom_rtl.bus.axi import WriteBeat
+from matloom_rtl.formal.parts.channel import implies
+from matloom_rtl.formal.parts.freed_queue import FreedQueue
+from matloom_rtl.formal.parts.whitebox import Inside, inputs_of
+from matloom_rtl.formal.proof import Claim, Proof
+from matloom_rtl.sdram.merge import _ASKED, _BEATS, _LONGEST, _READS, _ROOM, BURSTS, Merge
+
+__all__ = ["progress", "progress_proofs"]
+
+#: Cycles in which nothing need move while nobody outside is waited for.
+_PAUSE = 5
+
+#: Ranks of a beat that waits to be read, above those of one that is: places among the reads.
+_MAY, _MUST_WAIT = _ASKED + 1, _ASKED + 3
+
+
+class _Parts:
+    """The unit's queues, and what passes between it, memory and the initiator."""
+
+    def __init__(self, m: Module, inside: Inside):
+        self.unit = unit = inside.unit
+
+        def flags_of(item):
+            beat = WriteBeat(unit._bits)(item)
+            return ~beat.strb.all(), beat.last
+
+        self.queue = FreedQueue(m, inside, "queue", _BEATS, flags_of)
+        self.asked = FreedQueue(m, inside, "asked", _ASKED, lambda item: (item,))
+        self.found, self.responses, self.beats = (
+            FreedQueue(m, inside, name, depth)
+            for name, depth in (("found", _READS), ("responses", BURSTS), ("beats", _ROOM))
+        )
+        for queue in (self.found, self.asked, self.responses):
+            queue.shows_at_once(m)
+        for queue in (self.queue, self.beats):
+            queue.shows_soon(m)
+        for name in ("unanswered", "head", "whole", "addresses", "shown"):
+            setattr(self, name, inside.child(name).unit)
+        self.ports = [*inside.free("unanswered")]
+        for name in ("queue", "asked", "responses", "beats"):
+            self.ports += inside.free(name, "r_data", "r_rdy", "w_rdy")
+        self.ports += inside.free("found")
+        asked, behind = self.asked, self.queue.level - self.queue.unit.r_rdy
+        m.d.comb += [
+            Assume(behind <= _BEATS - 1),
+            Assume(self.queue.unit.w_rdy == (behind != _BEATS - 1)),
+            Assume(asked.unit.w_rdy == (asked.level != _ASKED)),
+        ]
+
+
+class _Owed:
+    """What is under way, and who is waited for.
+
+    Members
+    -------
+    open_, sent:
+        Bursts of writes without a response, and those of them of which memory has all.
+    left, beats:
+        Beats of the burst at hand that are to come; beats of reads of the initiator's, likewise.
+    lacking, own:
+        A beat is to be read; reads for beats that are asked for.
+    memory, initiator:
+        Something is waited for of it.
+    """
+
+    def __init__(self, m: Module, unit: Merge, parts: _Parts):
+        write, read, w = unit.memory_write, unit.memory_read, unit.axi_write.w
+        asked, begins = parts.asked, parts.unanswered.begin
+        self.open_ = Signal(range(BURSTS + 2))
+        self.sent = Signal(range(BURSTS + 2))
+        self.left = Signal(9)
+        self.beats = Signal(10)
+        self.lacking = Signal()
+        self.taken, self.own = w.valid & w.ready, asked.counts[0]
+        self.passed = unit.axi_read.ar.valid & unit.axi_read.ar.ready
+        self.mine = asked.unit.w_en & asked.unit.w_data
+        come, last = read.r.valid, read.r.payload.last
+        others = asked.level - self.own
+        aw = unit.axi_write.aw
+        self.waiting = Signal.like(aw.payload, name="waiting")
+        came = aw.valid & aw.ready
+        gone = write.w.valid & write.w.ready & write.w.payload.last
+        length = Mux(self.passed, unit.axi_read.ar.payload.len + 1, 0)
+        theirs = come & ~asked.unit.r_data
+        after, more = self.beats - 1, others - last
+        with m.If(came):
+            m.d.sync += self.waiting.eq(aw.payload)
+        m.d.sync += [
+            self.open_.eq(self.open_ + begins - write.b.valid),
+            self.sent.eq(self.sent + gone - write.b.valid),
+            self.left.eq(Mux(begins, self.waiting.len + 1, self.left - self.taken)),
+            self.beats.eq(self.beats + length - theirs),
+            self.lacking.eq((self.lacking & ~self.mine) | (self.taken & ~w.payload.strb.all())),
+        ]
+        m.d.comb += [
+            # Of memory: it returns what it was asked for, and answers bursts that it has.
+            Assume(~come | (asked.level > parts.addresses.o.valid)),
+            Assume(~(come & asked.unit.r_data) | last),
+            Assume(~theirs | ((after >= more) & ((more == 0) == (after == 0)))),
+            Assume(~write.b.valid | (self.sent != 0)),
+            # Of the initiator: the last beat of a burst says so.
+            Assume(~w.valid | (self.left == 0) | (w.payload.last == (self.left == 1))),
+            Assert((self.beats >= others) & ((others == 0) == (self.beats == 0))),
+            implies(parts.whole.o.valid, write.w.valid),
+        ]
+        shows = read.ar.valid | write.aw.valid | write.w.valid
+        self.memory = shows | (asked.level != 0) | (self.sent != 0)
+        self.initiator = unit.axi_write.b.valid | unit.axi_read.r.valid
+        self.initiator |= (self.left != 0) & ~w.valid
+
+
+def progress(unit: Merge) -> Claim:
+    """Claim that beats leave while memory does its part, whatever the initiator does; and so on.
+
+    Of `Unanswered`: a beat is held by a burst older than the newest, and no longer than that one
+    is without an answer.
+    """
+    m = Module()
+    inside = Inside(unit)
+    parts = _Parts(m, inside)
+    m.submodules.unit = inside.fragment
+    owed, head = _Owed(m, unit, parts), parts.head.o
+    held = parts.unanswered.held
+    held_before = Signal()
+    lacked = Signal()
+    m.d.sync += [held_before.eq(held), lacked.eq(owed.lacking)]
+    m.d.comb += [
+        Assume(~(held & owed.lacking) | (owed.open_ > 1)),
+        Assume(~(owed.lacking & lacked & ~held_before) | ~held),
+        # Lemma: that none holds it is known a cycle later.
+        Assert(inside.register(name="settled") == (lacked & ~held_before)),
+    ]
+    moves = head.valid & head.ready
+    beats = (parts.queue.level != 0) | head.valid
+    begins, waits = parts.unanswered.begin, inside.register(name="waits")
+    asks = unit.axi_read.ar.valid
+    goes_on = moves | begins | owed.taken | owed.passed | owed.mine
+    alone = Signal(4)
+    nobody = Signal(4)
+    idle = (beats | waits | asks) & ~goes_on & ~owed.memory & ~owed.initiator
+    m.d.sync += [
+        alone.eq(Mux(beats & ~moves & ~owed.memory, alone + ~alone.all(), 0)),
+        nobody.eq(Mux(idle, nobody + ~nobody.all(), 0)),
+    ]
+    m.d.comb += [
+        Assert(alone <= _PAUSE),
+        Assert(nobody <= _PAUSE),
+        Cover((alone == 2) & owed.lacking),
+    ]
+    _lemmas(m, inside, parts, owed)
+    mark = _ranks(m, inside, parts, owed)
+    return Claim(module=m, ports=(mark, *parts.ports, *inputs_of(unit)))
+
+
+def _lemmas(m: Module, inside: Inside, parts: _Parts, owed: _Owed) -> None:
+    """Claim where each beat, burst and read that is under way is."""
+    unit, queue, head, whole = parts.unit, parts.queue, parts.head.o, parts.whole.o
+    (lacks, lasts), (newest_lacks, newest_last) = queue.counts, queue.newest
+    head_lacks, active = head.valid & ~head.payload.strb.all(), owed.left != 0
+    head_last, whole_last = head.valid & head.payload.last, whole.valid & whole.payload.last
+    own = owed.own + parts.found.level
+    freed = Signal()
+    shown = parts.shown.o.valid
+    m.d.sync += freed.eq(unit.axi_read.r.valid & unit.axi_read.r.ready)
+    held = {
+        name: inside.register(name=name) for name in ("waits", "active", "wanted", "owed", "freed")
+    }
+    promised = owed.beats + parts.beats.level + shown + freed
+    waits, waiting = held["waits"], inside.register(name="waiting")
+    m.d.comb += [
+        implies(waits, waiting == owed.waiting.as_value()),
+        Assert(held["active"] == active),
+        implies(active, inside.register(name="left") == (owed.left - 1)[:8]),
+        Assert((held["wanted"] == owed.lacking) & (owed.left <= _LONGEST)),
+        Assert((held["owed"] == own) & (own <= _READS)),
+        Assert(held["freed"] == freed),
+        Assert((inside.register(name="promised") == promised) & (promised <= _ROOM)),
+        Assert(inside.register(name="under_way") == owed.open_ + parts.responses.level),
+        Assert(owed.open_ + parts.responses.level <= BURSTS),
+        # Each beat that lacks something is to be asked for, asked for, or found.
+        Assert(lacks + head_lacks == own + owed.lacking),
+        # Each burst without a response is at memory, or its last beat is here or to come.
+        Assert(owed.open_ == owed.sent + lasts + head_last + whole_last + active),
+        implies(owed.lacking & (queue.level != 0), newest_lacks & (newest_last == ~active)),
+        implies(owed.lacking & (queue.level == 0) & head.valid, head_lacks),
+        implies(owed.lacking & (queue.level == 0) & head.valid, head_last == ~active),
+    ]
+
+
+def _ranks(m: Module, inside: Inside, parts: _Parts, owed: _Owed):
+    """Claim that one arbitrary beat that must be read comes closer with all that memory does.
+
+    First with each response, until no older burst has its place; then when an address may go: at
+    most one of the initiator's goes before it; then with each burst that is read.
+    """
+    unit, asked = parts.unit, parts.asked
+    mark = Signal(name="mark")
+    wants = Signal()
+    follows = Signal()
+    place = Signal(range(_ASKED + 2))
+    rank = Signal(6)
+    before = Signal(6)
+    settled, recent = (inside.register(name=name) for name in ("settled", "recent"))
+    lacks = owed.taken & ~unit.axi_write.w.payload.strb.all()
+    pops = asked.unit.r_rdy & asked.unit.r_en
+    may = parts.addresses.i.ready & asked.unit.w_rdy
+    responds, full = unit.memory_write.b.valid, owed.own + parts.found.level == _READS
+    with m.If(wants & owed.mine):
+        m.d.sync += [wants.eq(0), place.eq(asked.level - pops + 1)]
+    with m.Elif(place != 0):
+        m.d.sync += place.eq(place - pops)
+    with m.If(lacks & mark & ~wants & (place == 0)):
+        m.d.sync += wants.eq(1)
+    nearer = Signal()
+    m.d.comb += rank.eq(
+        Mux(place != 0, place, Mux(settled, _MAY + recent, _MUST_WAIT + owed.open_))
+    )
+    m.d.sync += [
+        follows.eq(wants | (place > pops)),
+        before.eq(rank),
+        nearer.eq(Mux(place != 0, pops, Mux(settled, may & ~full, responds))),
+    ]
+    m.d.comb += [
+        # An entry of the queue keeps its place, and what it is.
+        Assume(~((place == 1) & asked.unit.r_rdy) | asked.unit.r_data),
+        Assume(~((place > 1) & asked.unit.r_rdy & asked.unit.r_data) | (owed.own > 1)),
+        implies(follows, (rank <= before) & (~nearer | (rank < before))),
+        # What is waited for is memory's to do.
+        implies(~may, parts.addresses.o.valid | (asked.level == _ASKED)),
+        implies(parts.addresses.o.valid, unit.memory_read.ar.valid & (asked.level != 0)),
+        # Lemmas.
+        implies(wants, owed.lacking & (place == 0)),
+        Assert(place <= asked.level),
+        implies(place != 0, owed.own != 0),
+        Cover((place == 2) & pops),
+    ]
+    return mark
+
+
+def progress_proofs(units: list) -> list[Proof]:
+    """Return the proof that what writes whole beats never waits for ever."""
+    return [
+        Proof(
+            kind="memory",
+            unit=f"Merge, progress, {unit._bits} bits",
+            statement="while memory owes nothing a beat leaves within six cycles, whatever the "
+            "initiator does, and while nobody owes anything something goes on; a beat that must be "
+            "read comes closer with each response, address and read, and at most one of the "
+            "initiator's addresses goes before its own",
+            build=lambda unit=unit: progress(unit),
+            depth=_PAUSE + 2,
+            cover_depth=13,
+        )
+        for unit in units
+        if isinstance(unit, Merge)
+    ]

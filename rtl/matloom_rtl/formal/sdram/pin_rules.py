@@ -1,0 +1,186 @@
+"""What an SDRAM demands of its pins, as assertions about one arbitrary bank of it."""
+
+from amaranth.hdl import Assert, Assume, Cat, Cover, Module, Mux, Signal
+
+from matloom_rtl.formal.parts.channel import implies
+from matloom_rtl.sdram.controller import SdramController
+
+__all__ = ["Commands", "Elapsed", "Rules"]
+
+#: The address bit that means all banks.
+_ALL = 10
+
+
+class Elapsed:
+    """Cycles since an event, counted as far as anybody asks; so many at first.
+
+    Members
+    -------
+    before, now:
+        Since the last one before this cycle, and since that of this cycle, too.
+    """
+
+    def __init__(self, m: Module, name: str, event, most: int):
+        self.before = Signal(range(most + 1), name=f"since_{name}", init=most)
+        self.now = Mux(event, 0, self.before)
+        m.d.sync += self.before.eq(Mux(self.now == most, most, self.now + 1))
+        m.d.comb += Assert(self.before <= most)
+
+
+class Commands:
+    """The command at the pins, by the truth table of a data sheet."""
+
+    def __init__(self, m: Module, pins):
+        code = Cat(pins.cs, pins.ras, pins.cas, pins.we)
+        names = ("activate", "read", "write", "precharge", "refresh", "mode")
+        codes = (0b0011, 0b0101, 0b1101, 0b1011, 0b0111, 0b1111)
+        for name, each in zip(names, codes, strict=True):
+            given = Signal(name=f"pins_{name}")
+            m.d.comb += given.eq(code == each)
+            setattr(self, name, given)
+        self.any = pins.cs
+        self.column = self.read | self.write
+        m.d.comb += [
+            Assert(~pins.cs | Cat(code == each for each in codes).any()),
+            Assert(pins.clk_en),
+        ]
+
+
+class Rules:
+    """Hold every command against the rules: times, order, open rows, refreshes, data pins.
+
+    `which`, a free input that stays, is the bank: what holds for it holds for each. Times are those
+    of the SDRAM's own cycles, of which each of the controller's has `plan.gear`, the command in
+    the first.
+
+    Members
+    -------
+    is_open, row, mine:
+        Of the bank: whether a row is open, which; that a command is for this bank.
+    since:
+        `Elapsed`, by name of the event: of the bank, `any_` of all banks, and of the device.
+    """
+
+    def __init__(self, m: Module, unit: SdramController):
+        plan, pins = unit.plan, unit.pins
+        self.plan, self.pins, self.timing, self.waits = plan, pins, plan.timing, plan.waits
+        self.which = Signal(plan.bank_bits)
+        was = Signal(plan.bank_bits)
+        begun = Signal(plan.bank_bits)
+        m.d.sync += [was.eq(self.which), begun.eq(1)]
+        m.d.comb += Assume(~begun.any() | (self.which == was))
+        self.given = given = Commands(m, pins)
+        self.is_open = Signal()
+        self.row = Signal(plan.row_bits)
+        self.mine = pins.ba == self.which
+        self.opens = given.activate & self.mine
+        self.closes = given.precharge & (self.mine | pins.a[_ALL])
+        with m.If(self.opens):
+            m.d.sync += [self.is_open.eq(1), self.row.eq(pins.a)]
+        with m.Elif(self.closes):
+            m.d.sync += self.is_open.eq(0)
+        self.since = self._count(m)
+        self._times(m)
+        self._order(m, unit)
+        self._refreshes(m, unit)
+        self._data(m)
+
+    def _count(self, m: Module) -> dict:
+        timing, given, burst = self.waits, self.given, self.plan.burst
+        self.longest_row = max(timing.ras, timing.rc - timing.rp)
+        events = {
+            "activate": (self.opens, self.longest_row + timing.rp),
+            "precharge": (self.closes, timing.rp),
+            "read": (given.read & self.mine, self.plan.read_held + 1),
+            "write": (given.write & self.mine, self.plan.write_held + 1),
+            "any_activate": (given.activate, timing.rrd),
+            "any_column": (given.column, burst),
+            "any_read": (given.read, timing.cas_latency + 2 * burst + 2),
+            "any_write": (given.write, burst),
+            "refresh": (given.refresh, timing.rfc),
+            "mode": (given.mode, timing.mrd),
+        }
+        return {name: Elapsed(m, name, *event) for name, event in events.items()}
+
+    def _times(self, m: Module) -> None:
+        """Claim the least times from command to command."""
+        timing, columns, gear = self.timing, self.plan.columns, self.plan.gear
+        since = {name: gear * each.before for name, each in self.since.items()}
+        column = self.given.column & self.mine
+        m.d.comb += [
+            # tRCD, tRP, tRC, tRRD, tRFC.
+            implies(column, since["activate"] >= timing.rcd),
+            implies(self.opens, since["precharge"] >= timing.rp),
+            implies(self.opens, since["activate"] >= timing.rc),
+            implies(self.given.activate, since["any_activate"] >= timing.rrd),
+            implies(self.opens | self.given.refresh, since["refresh"] >= timing.rfc),
+            implies(self.given.refresh | self.given.mode, since["precharge"] >= timing.rp),
+            # tRAS, tWR, and the end of a READ.
+            implies(self.closes & self.is_open, since["activate"] >= timing.ras),
+            implies(self.closes, since["write"] >= columns - 1 + timing.wr),
+            implies(self.closes, since["read"] >= columns - 1 + timing.read_precharge),
+            # tMRD, and a burst that is not cut short.
+            implies(self.given.any, since["mode"] >= timing.mrd),
+            implies(self.given.column, since["any_column"] >= columns),
+        ]
+
+    def _order(self, m: Module, unit: SdramController) -> None:
+        """Claim what must be open or closed, and the initialisation."""
+        given, timing = self.given, self.waits
+        self.up = Signal(range(timing.power_up + 1))
+        self.refreshed = Signal(range(16))
+        self.mode_set = Signal()
+        shift = (self.plan.columns - 1).bit_length()
+        m.d.sync += self.up.eq(Mux(self.up == timing.power_up, self.up, self.up + 1))
+        with m.If(given.refresh & (self.refreshed != timing.initial_refreshes)):
+            m.d.sync += self.refreshed.eq(self.refreshed + 1)
+        with m.If(given.mode):
+            m.d.sync += self.mode_set.eq(1)
+        value = self.timing.cas_latency << 4 | shift
+        m.d.comb += [
+            implies(given.column & self.mine, self.is_open),
+            implies(self.opens, ~self.is_open),
+            implies(given.refresh | given.mode, ~self.is_open),
+            # No row is closed with a READ or WRITE.
+            implies(given.column, ~self.pins.a[_ALL]),
+            implies(given.any, self.up == timing.power_up),
+            implies(given.mode, self.refreshed == timing.initial_refreshes),
+            implies(given.mode, (self.pins.a == value) & (self.pins.ba == 0)),
+            implies(given.activate | given.column, self.mode_set),
+            implies(given.mode, ~self.mode_set),
+        ]
+
+    def _refreshes(self, m: Module, unit: SdramController) -> None:
+        """Claim that each refresh that was due is done before the next is."""
+        distance = self.waits.refresh_due
+        assert self.plan.gear * distance <= self.timing.refresh_due
+        self.clock = Signal(range(distance))
+        late = Signal()
+        self.wraps = self.clock == distance - 1
+        m.d.sync += self.clock.eq(Mux(self.wraps, 0, self.clock + 1))
+        with m.If(self.wraps):
+            m.d.sync += late.eq(1)
+        with m.Elif(self.given.refresh):
+            m.d.sync += late.eq(0)
+        self.owed = late & ~self.given.refresh
+        m.d.comb += implies(self.wraps & unit.ready, ~self.owed)
+
+    def _data(self, m: Module) -> None:
+        """Claim when words are driven, and that no others are at the pins then."""
+        since, burst, gear = self.since, self.plan.burst, self.plan.gear
+        least = self.timing.cas_latency + self.plan.columns
+        read, written = since["any_read"].now, since["any_write"].now
+        m.d.comb += [
+            Assert(self.pins.dq.oe == (written < burst)),
+            # The last word that was read has left the pins when WRITE comes, a cycle before.
+            implies(self.pins.dq.oe, gear * (read - written) > least),
+        ]
+
+    def reach(self) -> list:
+        """Return what some run shows: a WRITE, a READ after another one, a refresh."""
+        given = self.given
+        return [
+            Cover(given.write & self.mine & (self.row != 0)),
+            Cover(given.read & (self.since["any_column"].before == self.plan.burst)),
+            Cover(given.refresh & self.mode_set),
+        ]

@@ -1,0 +1,177 @@
+"""Mutants of post-processing, which no proof passes."""
+
+import pytest
+
+from matloom.arch.config import load_config
+from matloom_rtl.formal.engine import PROVEN
+from matloom_rtl.formal.post.lanes import lanes
+from matloom_rtl.formal.post.numbers import numbers
+from matloom_rtl.formal.post.parameter_cache import kept
+from matloom_rtl.formal.post.products import products
+from matloom_rtl.formal.post.sequencer import sequencer
+from matloom_rtl.formal.post.writer import writer
+from matloom_rtl.post.lanes import Lanes
+from matloom_rtl.post.numbers import Numbers
+from matloom_rtl.post.parameters import Parameters
+from matloom_rtl.post.products import Products
+from matloom_rtl.post.sequencer import Sequencer
+from matloom_rtl.post.writer import Writer
+
+NANO = load_config("nano")
+WORDS = load_config("nano+i16xi8+tables=1")
+FORMATS = load_config("small+i16xi8+bf16+fp8_e4m3+fp8_e5m2+weight_rows=2")
+
+
+def byte_writer(component=Writer):
+    return writer(component(NANO))
+
+
+def word_writer(component=Writer):
+    return writer(component(WORDS))
+
+
+def byte_lanes(component=Lanes):
+    return lanes(component(NANO))
+
+
+def table_lanes(component=Lanes):
+    return lanes(component(WORDS))
+
+
+def sequences(component=Sequencer):
+    return sequencer(component(NANO))
+
+
+def post_products(component=Products):
+    return products(component(NANO, 8))
+
+
+def contents(component=Parameters):
+    return kept(component(NANO))
+
+
+def all_numbers(component=Numbers):
+    return numbers(component(FORMATS))
+
+
+#: A unit, the replaced text, its claim, and the cycles within which a run breaks it.
+MUTANTS = {
+    "a column after the tail is written": (
+        *(Writer, ("(index < command.tail)", "(index <= command.tail)")),
+        *(byte_writer, 6),
+    ),
+    "data leave with their request": (
+        *(Writer, ("taken if early else leaves", "taken")),
+        *(byte_writer, 8),
+    ),
+    "a beat goes to the column of another": (
+        *(Writer, ("divmod(column, self._config.lanes)", "divmod(column ^ 1, self._config.lanes)")),
+        *(byte_writer, 8),
+    ),
+    "both parts of a vector go to one address": (
+        *(Writer, ("address + part * columns)", "address)")),
+        *(word_writer, 10),
+    ),
+    "a byte's mask is that of another element": (
+        *(Writer, ("masks.word_select(part, columns)", "masks[:columns]")),
+        *(word_writer, 10),
+    ),
+    "a row of the table is taken for another": (
+        *(Writer, ("Mux(fills, self.rows.ready, bytes_taken)", "Mux(fills, 1, bytes_taken)")),
+        *(word_writer, 8),
+    ),
+    "a lane has the column of another beat": (
+        *(Lanes, ("values[parameters.beats[index]]", "values[0]")),
+        *(byte_lanes, 8),
+    ),
+    "a vector enters without a place": (
+        *(Lanes, ("(inside_next != PLACES)", "(inside_next != PLACES + 1)")),
+        *(byte_lanes, 50),
+    ),
+    "a vector enters without its parameters": (
+        *(Lanes, ("(inside_next != PLACES) & parameters.ready", "(inside_next != PLACES)")),
+        *(byte_lanes, 8),
+    ),
+    "beats are shown in another order": (
+        *(Lanes, ("Mux(emerging, 1 << emerged, 0)", "Mux(emerging, 1 << (emerged ^ 1), 0)")),
+        *(byte_lanes, 20),
+    ),
+    "what is looked up is shown a cycle early": (
+        *(Lanes, ("inside[Lane.LATENCY + Tables.LATENCY - 1]", "inside[Lane.LATENCY - 1]")),
+        *(table_lanes, 20),
+    ),
+    "the next command is looked at before the last is done": (
+        *(Sequencer, ("with m.If(idle):", "with m.If(unit.command.valid):")),
+        *(sequences, 8),
+    ),
+    "a command completes a cycle early": (
+        *(Sequencer, ("m.If(settling == 1)", "m.If(settling == 2)")),
+        *(sequences, 12),
+    ),
+    "a request that waits is forgotten": (
+        *(Sequencer, ("m.If(all_written & ~self.waiting)", "m.If(all_written)")),
+        *(sequences, 8),
+    ),
+    "a zero point is added": (
+        *(Products, ("as_signed() - self.zero", "as_signed() + self.zero")),
+        *(post_products, 6),
+    ),
+    "a column is multiplied by the sum of the first": (
+        *(Products, ("waiting.r_data.word_select(index,", "waiting.r_data.word_select(0,")),
+        *(post_products, 6),
+    ),
+    "a word of one column is kept for another": (
+        *(Parameters, ("writes.groups[slot // self._words]", "writes.groups[0]")),
+        *(contents, 14),
+    ),
+    "multipliers are taken for biases": (
+        *(Parameters, ("Mux(task.channel_bias, 0, _BIAS_READS)", "0")),
+        *(contents, 14),
+    ),
+    "what an instruction says of all is read": (
+        *(Parameters, ("Mux(writes.repeats, repeated, read)", "read")),
+        *(contents, 12),
+    ),
+    "the last row keeps what was there": (
+        *(Parameters, ("2 * self._rows) - 1", "2 * self._rows) - 2")),
+        *(contents, 12),
+    ),
+    "a shift that an instruction has is read": (
+        *(Parameters, ("Mux(writes.repeats, task.shift, read)", "read")),
+        *(contents, 12),
+    ),
+    "a block gives way to the next before it is released": (
+        *(Parameters, ("swap.eq(full & ~swap & (~present | o.release))", "swap.eq(full & ~swap)")),
+        *(contents, 14),
+    ),
+    "a limit's bytes change places": (
+        *(Numbers, ('Cat(command[f"{side}_byte"], limit)', 'Cat(limit, command[f"{side}_byte"])')),
+        *(all_numbers, 6),
+    ),
+    "an element of four bytes is taken for one of two": (
+        *(Numbers, ("== FP32_FORMAT, 2, double)", "== FP32_FORMAT, 1, double)")),
+        *(all_numbers, 6),
+    ),
+    "a limit is of another format": (
+        *(Numbers, ('Widen(("fp8_e5m2",))', 'Widen(("fp8_e4m3",))')),
+        *(all_numbers, 6),
+    ),
+    "the rule is that of sums": (
+        *(Numbers, ('"floating": command.rounding', '"floating": command.source')),
+        *(all_numbers, 6),
+    ),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", MUTANTS)
+def test_mutants_are_not_proven(refuted, mutated, name):
+    component, change, claim, cycles = MUTANTS[name]
+    mutant = mutated(component, change)
+    refuted(lambda: claim(mutant), depth=cycles)
+
+
+@pytest.mark.slow
+def test_numbers_of_all_formats_are_proven(prove):
+    """No configuration of the report has words and floating point."""
+    assert prove(all_numbers, depth=5, cover_depth=8).verdict == PROVEN
