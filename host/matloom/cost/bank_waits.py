@@ -21,7 +21,7 @@ __all__ = ["BankWaits"]
 #: Cycles from the start of an EXEC to its first read.
 _FIRST_READ = 7
 
-#: Cycles from parameters at hand to the first read of the next ones.
+#: Cycles from the arrival of parameters to the first read of the next ones.
 _NEXT_PARAMS = 3
 
 
@@ -124,7 +124,7 @@ class BankWaits:
         self._moved: list[tuple[Timing | None, int]] = []
         #: When the last POST's last parameters came to hand, after which the next one's may be
         #: fetched, and when its last vector left them; when those of the next are there.
-        self._at_hand, self._released, self._fetched = 0.0, 0.0, 0.0
+        self._ready, self._released, self._fetched = 0.0, 0.0, 0.0
         #: How many of the times above are of POSTs that have begun: one more may be the next one's.
         self._held_by_begun = 0
 
@@ -148,7 +148,7 @@ class BankWaits:
 
     def fetch(self, time: int, post: Timing) -> int:
         """Return when the first parameters of the next POST are read, at a time or later."""
-        begin, above = max(time, self._at_hand), (self._reads[Opcode.EXEC],)
+        begin, above = max(time, self._ready), (self._reads[Opcode.EXEC],)
         self._fetched = _through(begin, post.param_reads, post.params, above)
         if self._machine.config.shares_gather:
             # From when it could begin: STORE waits with it.
@@ -178,7 +178,7 @@ class BankWaits:
         way = timing.fetch - timing.param_reads
         post.fetched = max(post.fetched + way - _NEXT_PARAMS, self._released)
         self._released, blocks = post.end, timing.blocks
-        self._at_hand = post.end - timing.cycles // blocks if blocks > 1 else post.start
+        self._ready = post.end - timing.cycles // blocks if blocks > 1 else post.start
 
     def _delay_post(self, time: int) -> bool:
         """Let the POST under way wait for EXEC, and others for it; return as `begin`."""
@@ -203,7 +203,7 @@ class BankWaits:
         if timing.fills or not above.meet(post.start, timing.banks):
             return post.end
         vectors, reads, params = timing.vectors, timing.param_reads, timing.params
-        time, at_hand = float(post.start), post.fetched
+        time, ready = float(post.start), post.fetched
         streamed = time + vectors
         self._held.truncate(post.held)
         if timing.moved.parts:
@@ -212,19 +212,19 @@ class BankWaits:
             # The next block's parameters are fetched while this one streams.
             fetched = time + timing.fetch
             if reads:
-                begin = at_hand + _NEXT_PARAMS
+                begin = ready + _NEXT_PARAMS
                 fetched = _through(begin, reads, params, (above,))
                 if self._machine.config.shares_gather:
                     self._held.append(begin, fetched, self._everywhere)
                 fetched += timing.fetch - reads - _NEXT_PARAMS
-            at_hand = max(fetched, streamed)
+            ready = max(fetched, streamed)
             time = max(streamed + self._machine.post_turn, fetched)
             streamed = time + vectors
             if timing.moved.parts:
                 streamed = _through(time, vectors, timing.moved, (above,))
         self._held_by_begun = len(self._held.ends)
         if timing.blocks > 1:
-            self._at_hand = time
+            self._ready = time
         return max(post.end, round(streamed) + post.work - timing.cycles)
 
     def _delay_store(self, time: float) -> None:

@@ -105,7 +105,7 @@ def test_starts_with_one_plan_are_emitted_once(segment, monkeypatch):
 
 
 def test_other_processes_find_the_same(segment):
-    """A pool's `map` in place of the own one gives the same bytes, and the same reasons."""
+    """A pool's `map` instead of the built-in one gives the same bytes, and the same reasons."""
     options = CompileOptions(effort=2, resident=True)
     here = scheduled(segment, PRESETS["small"], options)
     with ProcessPoolExecutor(1, mp_context=get_context("forkserver")) as pool:

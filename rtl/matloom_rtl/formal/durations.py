@@ -1,4 +1,4 @@
-"""How long proofs take, as it was measured: python -m matloom_rtl.formal.durations REPORT.
+"""Measured durations of proofs: python -m matloom_rtl.formal.durations REPORT.
 
 The command writes `durations.json` from a report of `python -m matloom_rtl.formal --report`.
 """

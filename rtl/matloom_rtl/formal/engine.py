@@ -66,7 +66,7 @@ claim.il
 
 @dataclass(frozen=True, kw_only=True)
 class Result:
-    """What became of a proof.
+    """Outcome of a proof.
 
     Members
     -------

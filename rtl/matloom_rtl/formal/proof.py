@@ -1,4 +1,4 @@
-"""What a proof is: a module of assertions, and how it is proven."""
+"""Proofs: a module of assertions, and how it is proven."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

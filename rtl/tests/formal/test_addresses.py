@@ -152,7 +152,7 @@ MUTANTS = {
         *(Parameters, ("m.If(task.blocks == 0)", "m.If(task.blocks[0])")),
         *(post_parameters, 20),
     ),
-    "parameters of the next block begin anew": (
+    "parameters of the next block restart": (
         *(
             Parameters,
             ("before + Mux(idle, 0, self._columns)", "before + Mux(load, 0, self._columns)"),

@@ -131,5 +131,5 @@ def _set(value: Any, dim: Any, sizes: Mapping[str, int]) -> None:
 def _open(value: Any, what: str, shape: Sequence[str]) -> ModelError:
     return ModelError(
         f"has the input {value.name!r} with {what}",
-        hint=f"give its shape: --shape {value.name}={','.join(shape)}, numbers in place of N",
+        hint=f"give its shape: --shape {value.name}={','.join(shape)}, numbers instead of N",
     )

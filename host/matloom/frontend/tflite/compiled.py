@@ -4,7 +4,7 @@ from matloom.frontend.errors import ModelError
 
 __all__ = ["require_portable"]
 
-#: Accelerators by the custom operators that their compilers put in place of a network's own.
+#: Accelerators by the custom operators that their compilers put instead of a network's own.
 _ACCELERATORS = {
     "ethos-u": "Arm's Ethos-U, by Vela",
     "edgetpu-custom-op": "Google's Edge TPU",

@@ -41,7 +41,7 @@ def test_weights_end_where_a_quiet_bank_ends():
     space = Allocator(capacity, CONFIG, avoid_conflicts=True)
     space.reserve(bank + bank // 2, bank // 2, 0, 9, high=False, reads=(0, 9))
     assert space.place(1024, 0, 9, high=True) == bank - 1024
-    # An input likewise begins where one begins: the first bank is read now.
+    # An input, too, begins where one begins: the first bank is read now.
     wide = Allocator(2 * capacity, CONFIG, avoid_conflicts=True)
     wide.reserve(0, 1024, 0, 9, high=False, reads=(0, 9))
     assert wide.place(1024, 0, 9, high=False) == bank

@@ -20,7 +20,7 @@ class _Rows:
     Members
     -------
     working, address, row:
-        A command is at hand; its next row in the scratchpad, and that row's place in its tile.
+        There is a command; its next row in the scratchpad, and that row's place in its tile.
     waiting, following:
         Another one waits; its first row.
     whole:

@@ -14,7 +14,7 @@ _STAGES = 3
 
 
 class _Grids:
-    """What is known of the vectors in each stage, from 1 on, and of the last one that left it.
+    """Vectors in each stage, from 1 on, and the last one that left it.
 
     Of whoever shows vectors: they go on in every cycle; an instruction begins with its first
     vector, and what it says stays the same within a step.
@@ -152,12 +152,12 @@ def _grid(m: Module, inside: Inside, grids: _Grids, counted):
     begun = Signal()
     with m.If(there):
         m.d.sync += begun.eq(counted)
-    anew = grid.first | ~begun
-    place = _Count(m, "column", len(unit.position), there, anew)
+    restarts = grid.first | ~begun
+    place = _Count(m, "column", len(unit.position), there, restarts)
     ends = place.now == grid.penultimate + 1
     place.then(Mux(ends, 0, place.now + 1))
     is_open = []
-    for name, restart, moves in (("x", anew | (place.now == 0), 1), ("y", anew, ends)):
+    for name, restart, moves in (("x", restarts | (place.now == 0), 1), ("y", restarts, ends)):
         size, skip = (getattr(grid, f"out_{each}") for each in _fields(name))
         found = _Count(m, f"{name}_found", len(size) + 1, there, restart)
         skipped = _Count(m, f"{name}_skipped", len(skip), there, restart)
@@ -189,7 +189,7 @@ def _fields(name: str) -> tuple[str, str]:
 
 
 def _axis(m: Module, inside: Inside, name: str, counts, grids: _Grids, begun) -> None:
-    """Say what the next vector sees that begins nothing anew: lemmas."""
+    """Say what the next vector sees that restarts nothing: lemmas."""
     (found, skipped), before = counts, grids.before[2]
     size, skip = (getattr(before, f"out_{each}") for each in _fields(name))
     skips, left, some_left = (

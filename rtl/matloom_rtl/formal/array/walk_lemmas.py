@@ -1,4 +1,4 @@
-"""What EXEC's walk has in its registers: the lemmas of its proof."""
+"""Lemmas on the registers of EXEC's walk, for its proof."""
 
 from itertools import pairwise
 

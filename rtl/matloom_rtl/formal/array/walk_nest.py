@@ -94,7 +94,7 @@ class WalkNest:
         return Cat(self.nest.index[name] == 0 for name in names).all()
 
     def marks(self) -> dict:
-        """Return what the instruction set says of the vector at hand, but its place."""
+        """Return what the instruction set says of the current vector, except its place."""
         tile_last = Cat(self.nest.last[name] for name in LOOPS if name not in STEP).all()
         first, first_step = self.zero(*STEP), self.zero("kernel_rows", "kernel_cols", "blocks")
         start = first & first_step & self.zero("oc_blocks")

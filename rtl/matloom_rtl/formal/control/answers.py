@@ -24,7 +24,7 @@ _QUIET = ("Assemble", "Unknown", "Cut-Short", "Cut-Within", "Look", "Issue", "Se
 
 
 class _Answers:
-    """What the checks say of the instruction at hand, whatever it is, when they are to say it.
+    """Answers of the two checks about the current instruction, at the time they are due.
 
     Members
     -------
@@ -85,7 +85,7 @@ class _Answers:
 
 
 class _Instruction:
-    """The instruction at hand, by the words that were taken of it.
+    """The current instruction, by the words that were taken of it.
 
     Members
     -------

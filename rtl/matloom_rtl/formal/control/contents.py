@@ -1,4 +1,4 @@
-"""What registers hold: the bytes written last, wherever a register shows."""
+"""Contents of registers: the bytes written last, wherever a register shows."""
 
 from amaranth.hdl import Assert, Cat, Cover, Module, Mux, Signal
 

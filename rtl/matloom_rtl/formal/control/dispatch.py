@@ -29,7 +29,7 @@ class Followed:
     Members
     -------
     first, head:
-        The next word is the first of an instruction; the first 36 bits of the one at hand.
+        The next word is the first of an instruction; the first 36 bits of the current one.
     waits, opcodes:
         Its waits, and whether it is of each unit.
     takes, gives:

@@ -20,7 +20,7 @@ _LONGEST_WAIT, _OUTSTANDING = 63, 63
 #: meanwhile: 48 cycles at `reference`, in which the dispatcher, at 16 an instruction, issues three.
 _WHILE_READ, _LATE = 8, 2
 
-#: Instructions that are issued while one head is at hand.
+#: Instructions that are issued while one head stays.
 _EACH = AHEAD + _LATE + _WHILE_READ
 
 
@@ -214,12 +214,12 @@ def _bounded(m: Module, inside: Inside, item: _Marked, moves, issue) -> None:
     begins = came & item.mark & (item.place == 0) & ~item.is_head
     lives = (item.place != 0) | item.is_head
     age, longest = inside.register(name="age"), unit_places(unit)
-    # Issued since the head before left: of these while none was at hand, and after `old`.
-    at_hand = Signal(16)
+    # Issued since the head before left: of these while there was none, and after `old`.
+    issued_now = Signal(16)
     unread = Signal(8)
     late = Signal(8)
     m.d.sync += [
-        at_hand.eq(Mux(left | begins, 0, at_hand + issue.any())),
+        issued_now.eq(Mux(left | begins, 0, issued_now + issue.any())),
         unread.eq(Mux(left | ~(present | unit.asks), 0, unread + (issue.any() & ~present))),
         late.eq(Mux(left | ~present, 0, late + (issue.any() & unit.old))),
     ]
@@ -239,8 +239,8 @@ def _bounded(m: Module, inside: Inside, item: _Marked, moves, issue) -> None:
             implies(lives, item.need[each][:bits] == modulo),
         ]
     m.d.comb += [
-        implies(lives, item.since <= (longest - before) * _EACH + at_hand),
-        implies(lives, at_hand <= unread + age + late),
+        implies(lives, item.since <= (longest - before) * _EACH + issued_now),
+        implies(lives, issued_now <= unread + age + late),
         implies(~present, (age == 0) & (late == 0)),
         implies(late != 0, age == AHEAD),
         Assert(late <= _LATE),

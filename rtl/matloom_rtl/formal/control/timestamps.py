@@ -56,8 +56,8 @@ class _Times:
             m.d.sync += self.progress.eq(0)
         m.d.comb += Assume(~unit.reading | (self.rest == 0))
         for number, (marked, waits) in enumerate(zip(self.marked, self.waits, strict=True)):
-            anew = marked | self.clearing | unit.start
-            m.d.sync += waits.eq(Mux(anew, 0, waits + (waits != _MARKS)))
+            restarts = marked | self.clearing | unit.start
+            m.d.sync += waits.eq(Mux(restarts, 0, waits + (waits != _MARKS)))
             since = apart[number]
             m.d.sync += since.eq(Mux(marked, _MARKS - 1, since - (since != 0)))
             m.d.comb += Assume(~marked | (since == 0))

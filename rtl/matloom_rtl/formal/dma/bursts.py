@@ -30,7 +30,7 @@ def cut_row(unit: Bursts) -> Claim:
         Assume(~unit.i.valid | ((row.bytes != 0) & ~final[32])),
     ]
 
-    # The row at hand: its last byte, and the beats that went, in bytes from its first beat on.
+    # The current row: its last byte, and the beats that went, in bytes from its first beat on.
     last_byte = Signal(33)
     spad = Signal.like(burst.spad)
     first = Signal.like(burst.first)

@@ -15,7 +15,7 @@ from matloom_rtl.memory.unchecked_fifo import UncheckedFIFO
 __all__ = ["queue_proofs"]
 
 #: Data independence: no queue looks at an item, so what holds for items of these few bits holds
-#: for all. A field is at hand, a field is stored.
+#: for all. One field is registered, one is stored.
 _BITS = 2
 _HAND = {"hand": 1}
 _STORED = {"stored": 1}
@@ -84,7 +84,7 @@ def _fields(hand: bool, stored: bool) -> data.StructLayout:
 
 
 def skid_buffer(hand: bool, stored: bool, unit=None) -> Claim:
-    """Claim order of a SkidBuffer with a field at hand, a stored one, or both."""
+    """Claim order of a SkidBuffer with a registered field, a stored one, or both."""
     m = Module()
     layout = _fields(hand, stored)
     buffer = unit or SkidBuffer(layout, at_hand=("hand",) if hand else ())
@@ -158,7 +158,7 @@ def credit_queue(hand: bool, stored: bool, unit=None) -> Claim:
     if hand:
         word = inside.peek("hand", newest)
         m.d.comb += _implies(order.ahead > 1, word == value.hand)
-        # Without an item the fields at hand are those of one that did not come.
+        # Without an item the registered fields are those of one that did not come.
         before = Signal.like(queue.w_data.hand)
         came = Signal()
         m.d.sync += [before.eq(queue.w_data.hand), came.eq(queue.w_en)]
@@ -238,13 +238,13 @@ def _fifo_claim(m: Module, fifo, order: Order) -> Claim:
     return Claim(module=m, ports=(order.mark, fifo.w_en, fifo.w_data, fifo.r_en))
 
 
-def _both(layout, at_hand) -> tuple[bool, bool]:
-    """Return whether a layout has fields at hand, and others."""
-    return bool(at_hand), any(name not in at_hand for name, _field in layout)
+def _both(layout, registered) -> tuple[bool, bool]:
+    """Return whether a layout has registered fields, and others."""
+    return bool(registered), any(name not in registered for name, _field in layout)
 
 
 def _parts(hand: bool, stored: bool) -> str:
-    return " and ".join(("at hand",) * hand + ("stored",) * stored)
+    return " and ".join(("registered",) * hand + ("stored",) * stored)
 
 
 def _described(unit) -> tuple[str, object] | None:
@@ -252,11 +252,11 @@ def _described(unit) -> tuple[str, object] | None:
     match unit:
         case UncheckedFIFO(_depth=depth):
             return f"UncheckedFIFO, {depth} places", lambda: unchecked_fifo(depth)
-        case SkidBuffer(_payload=layout, _at_hand=at_hand):
-            both = _both(layout, at_hand)
+        case SkidBuffer(_payload=layout, _at_hand=registered):
+            both = _both(layout, registered)
             return f"SkidBuffer, fields {_parts(*both)}", lambda: skid_buffer(*both)
-        case CreditQueue(_payload=layout, _at_hand=at_hand):
-            both = _both(layout, at_hand)
+        case CreditQueue(_payload=layout, _at_hand=registered):
+            both = _both(layout, registered)
             return f"CreditQueue, fields {_parts(*both)}", lambda: credit_queue(*both)
         case StreamRegister():
             return "StreamRegister", stream_register

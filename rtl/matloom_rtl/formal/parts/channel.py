@@ -1,4 +1,4 @@
-"""What a channel must be by the bus rules, as assertions of our own."""
+"""Bus rules of a channel, as assertions of our own."""
 
 from amaranth.hdl import Assert, Assume, Module, Signal, Value
 

@@ -20,7 +20,7 @@ class Nest:
     """Run loops, outermost first, an innermost iteration at each `move`.
 
     Written as a program would be: every loop has an index, and for each place (an address, a row)
-    the value with which its iteration at hand began. An iteration that begins adds its loop's step
+    the value with which its current iteration began. An iteration that begins adds its loop's step
     to its own value, and the loops inside begin there, with index 0. Nothing is looked up ahead,
     and nothing is shared with the hardware.
 
@@ -33,7 +33,7 @@ class Nest:
     index, last:
         Of each loop, by name; whether it is in its last iteration.
     at:
-        Of each place, by name, a value for each loop by name: where its iteration at hand began.
+        Of each place, by name, a value for each loop by name: where its current iteration began.
         That of the innermost loop is the place itself.
     end:
         It is the last iteration of all.
@@ -78,7 +78,7 @@ class Nest:
         return Cat(self.last[other] for other in inside).all()
 
     def place(self, name: str):
-        """Return where the iteration at hand is."""
+        """Return the place of the current iteration."""
         return self.at[name][self._names[-1]]
 
     def lemmas(self) -> list:

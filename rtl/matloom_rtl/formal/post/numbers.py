@@ -1,4 +1,4 @@
-"""What a POST command says of its numbers, against the instruction set's own words for it."""
+"""Number formats in a POST command, against the instruction set's own words for them."""
 
 from amaranth.hdl import Assert, Module, Mux
 

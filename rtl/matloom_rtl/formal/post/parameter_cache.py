@@ -1,4 +1,4 @@
-"""What POST's parameters are: the words that were read for a block are those that its lanes see."""
+"""POST's parameter cache: lanes see the words that were read for their block."""
 
 from amaranth.hdl import Assume, Cover, Module, Mux, Signal
 

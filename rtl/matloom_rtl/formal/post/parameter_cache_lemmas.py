@@ -1,4 +1,4 @@
-"""What the registers and memories of POST's parameters hold, so that their claim can be proven."""
+"""Lemmas on the registers and memories of POST's parameter cache, for its proof."""
 
 from amaranth.hdl import Assert, Cat, Module, Mux, Signal
 from amaranth.lib import data
@@ -10,12 +10,12 @@ from matloom_rtl.post.parameters import Parameters
 __all__ = ["lemmas"]
 
 #: Cycles from the first of a block to its steps: to `Fetch`, to the block in place, to its turn,
-#: and until lanes see it. Those between the turns of two blocks, likewise.
+#: and until lanes see it. So are those between the turns of two blocks.
 _FETCH, _FULL, _TURN, _SEEN = 1, 2, 3, 4
 
 
 class _Writes:
-    """What the unit writes in this cycle, to the block whose number it has.
+    """Writes of the unit in this cycle, to the block whose number they have.
 
     Members
     -------

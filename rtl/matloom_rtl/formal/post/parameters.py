@@ -22,7 +22,7 @@ class Reads:
     Members
     -------
     task, begun:
-        The instruction at hand, from the first one on.
+        The current instruction, from the first one on.
     wanted, address:
         The reads of a block, and where the next one is.
     block, index:
@@ -91,7 +91,7 @@ def parameters(unit: Parameters) -> Claim:
 
 
 def reads_lemmas(m: Module, inside: Inside, walk: Reads) -> None:
-    """Claim what is left of the block at hand, by the state of the unit."""
+    """Claim what is left of the current block, by the state of the unit."""
     unit, states = inside.unit, inside.in_states
     read, task, wanted = unit.read, walk.task, walk.wanted
     arrived, left, load = (inside.register(name=name) for name in ("arrived", "wanted", "load"))
@@ -113,7 +113,7 @@ def reads_lemmas(m: Module, inside: Inside, walk: Reads) -> None:
         implies(fetches, fetched == (missing == 0)),
         implies(fetches & (left != 0), walk.index + left == wanted),
         implies(fetches & (left == 0), walk.index == 0),
-        # Blocks that are left, the one at hand not among them while it is fetched.
+        # Blocks that are left, without the current one while it is fetched.
         implies(busy & some & ~states("End"), walk.block + kept.blocks + passed == task.blocks),
         implies(busy & some & ~fetches & ~states("End"), walk.block < task.blocks),
         implies(passed, walk.block < task.blocks),

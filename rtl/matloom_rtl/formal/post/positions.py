@@ -18,7 +18,7 @@ def positions(unit: Positions) -> Claim:
     """Claim that the places are those of three loops: output block, row, column.
 
     Of who starts it: the geometry stays until the last place, and only what runs advances, in no
-    cycle that starts anew.
+    cycle that restarts.
     """
     m = Module()
     inside = Inside(unit)

@@ -81,7 +81,7 @@ def sequencer_proofs(units: list) -> list[Proof]:
         Proof(
             kind="places",
             unit="Sequencer",
-            statement="a command is taken when none is at hand, stays unchanged until its last "
+            statement="a command is taken when there is none, stays unchanged until its last "
             "result is visible, lets its vectors stream until the last is asked for, and is "
             "reported once, with its mark, the latency of an update after the last grant",
             build=lambda unit=unit: sequencer(unit),

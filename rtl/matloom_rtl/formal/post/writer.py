@@ -136,7 +136,7 @@ def writer(unit: Writer) -> Claim:
 
 
 def _stays(m: Module, unit: Writer, results: _Results, waits) -> None:
-    """Assume that what is said of results stays while they are there."""
+    """Assume that the description of results stays while they are there."""
     held = Cat(unit.command, unit.numbers)
     position = Value.cast(unit.position)
     before = Signal.like(held, name="held_before")

@@ -10,7 +10,7 @@ __all__ = ["Parts", "lemmas"]
 
 
 class Parts:
-    """What stands in registers of the controller's units."""
+    """Registers of the controller's units."""
 
     def __init__(self, inside: Inside):
         names = ("opener", "columns", "banks", "sequence", "datapath")

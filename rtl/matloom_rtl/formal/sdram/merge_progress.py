@@ -53,14 +53,14 @@ class _Parts:
 
 
 class _Owed:
-    """What is under way, and who is waited for.
+    """Work under way, and the parts that it waits for.
 
     Members
     -------
     open_, sent:
         Bursts of writes without a response, and those of them of which memory has all.
     left, beats:
-        Beats of the burst at hand that are to come; beats of reads of the initiator's, likewise.
+        Beats of the current burst that are to come; the same of the initiator's reads.
     lacking, own:
         A beat is to be read; reads for beats that are asked for.
     memory, initiator:

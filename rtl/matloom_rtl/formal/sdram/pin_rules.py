@@ -1,4 +1,4 @@
-"""What an SDRAM demands of its pins, as assertions about one arbitrary bank of it."""
+"""Timing rules of an SDRAM's pins, as assertions about one arbitrary bank."""
 
 from amaranth.hdl import Assert, Assume, Cat, Cover, Module, Mux, Signal
 

@@ -1,4 +1,4 @@
-"""What stands between the engine and its external memory: the SDRAM's port, and its merger."""
+"""Units between the engine and an SDRAM: chunks of bursts, room for reads, and older beats."""
 
 from amaranth.hdl import Assert, Assume, Cat, Cover, Fragment, Module, Mux, Signal
 

@@ -43,7 +43,7 @@ MUTANTS = {
         {"payload": LAYOUT, "at_hand": ("hand",)},
         lambda unit: skid_buffer(True, True, unit),
     ),
-    "skid buffer at hand takes the new for the old": (
+    "skid buffer with registered fields takes the new for the old": (
         SkidBuffer,
         ("Mux(full, skid, self.i.payload[name])", "self.i.payload[name]"),
         {"payload": LAYOUT, "at_hand": ("hand",)},
