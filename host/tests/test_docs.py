@@ -26,7 +26,8 @@ PAGES = sorted(
     for page in ROOT.glob(pattern)
     if page.name != "CHANGELOG.md"
 )
-#: Pages whose commands generate chips, which take longer than a few seconds.
+#: Pages whose commands generate chips, which take longer than a few seconds. Commands that write
+#: waves build a simulator of their own.
 SLOW = {"integration.md"}
 
 
@@ -35,7 +36,8 @@ def _blocks(language):
         for number, block in enumerate(
             re.findall(rf"^```{language}\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
         ):
-            marks = [pytest.mark.slow] if page.name in SLOW else []
+            slow = page.name in SLOW or "--waves" in block
+            marks = [pytest.mark.slow] if slow else []
             yield pytest.param(block, id=f"{page.name}-{number}", marks=marks)
 
 

@@ -205,8 +205,14 @@ class Fit:
         """Return the best that fits, or else the one that lacks least."""
         fitting: list[Candidate] = []
         lacking: Candidate | None = None
+        memories = list(_memories(columns))
         for head in _heads(rows, columns):
-            for tail in _memories(columns):
+            # With more memory an engine lacks no less: most heads are done with after this one.
+            smallest = self.candidate(head + memories[-1])
+            least = -math.inf if smallest is None or smallest.fits else smallest.limit[1]
+            if lacking is not None and least >= lacking.limit[1]:
+                continue
+            for tail in memories:
                 candidate = self.candidate(head + tail)
                 if candidate is None:
                     continue
@@ -215,6 +221,8 @@ class Fit:
                     break
                 if lacking is None or candidate.limit[1] < lacking.limit[1]:
                     lacking = candidate
+                if candidate.limit[1] <= least:
+                    break
         return max(fitting, key=lambda item: item.size, default=None), lacking
 
     def candidate(self, text: str) -> Candidate | None:

@@ -28,8 +28,9 @@ CONFIGS = {
 }
 
 #: Configurations that slow tests alone run: building the simulator of each takes half a minute or
-#: more, `reference` is as wide, and the units of a limit and of floating point have fast tests.
-SLOW = {"8x16", "limit", "float"}
+#: more. `narrow` is built for other fast tests, too; the units of a limit and of floating point
+#: have fast tests of their own.
+SLOW = {"8x16", "reference", "limit", "float"}
 
 
 def _configuration(item):

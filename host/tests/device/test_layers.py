@@ -15,7 +15,7 @@ CHOSEN = 5
 
 @pytest.mark.parametrize(
     "pair",
-    ["nano", "8x16", "reference", pytest.param("narrow", marks=pytest.mark.slow)],
+    ["nano", "8x16", "reference", "narrow"],
     indirect=True,
 )
 @pytest.mark.parametrize(

@@ -220,6 +220,7 @@ MISTAKES = [
 ]
 
 
+@pytest.mark.slow
 def test_mistakes_are_found(tmp_path):
     """The proof of the example holds, and of none of its mistakes."""
     rewritten, wrong = simulated(EXAMPLE), []

@@ -321,6 +321,7 @@ def test_a_missing_compiler_is_told(monkeypatch):
     assert plan.why_no_simulator().startswith("g++ is missing")
 
 
+@pytest.mark.slow
 def test_the_verilog_is_that_of_generate(tmp_path):
     sentence, complaints = verb._lint(NANO, tmp_path)
     assert complaints == []
