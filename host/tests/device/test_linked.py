@@ -60,7 +60,7 @@ def test_memory_and_registers(chip):
 
 
 def test_another_configuration_is_refused(chip):
-    with pytest.raises(DeviceError, match="the bitstream of board simulation must be of config"):
+    with pytest.raises(DeviceError, match="the bitstream of board simulation is of configuration"):
         open_device(chip.device, "reference")
 
 
