@@ -23,8 +23,9 @@ from numpy.typing import NDArray
 
 __all__ = ["Answer", "References"]
 
-#: Seconds that an interpreter may take for a file of one operator.
-_PATIENCE = 60
+#: Seconds that a runtime may take for a file of one operator: most take a tenth, if no other work
+#: has the machine.
+_PATIENCE = 900
 
 _Arrays = list[NDArray[Any]]
 
