@@ -12,6 +12,8 @@ _HOMES = {
     "Config": "matloom.arch.config",
     "DeviceClosedError": "matloom.device.errors",
     "DeviceError": "matloom.device.errors",
+    "InferenceSession": "matloom.compat.inference_session",
+    "Interpreter": "matloom.compat.interpreter",
     "Program": "matloom.program",
     "Session": "matloom.runtime",
     "Waves": "matloom.device.waves",
@@ -19,11 +21,13 @@ _HOMES = {
     "evaluate": "matloom.tools.evaluate",
     "load": "matloom.runtime",
     "open_device": "matloom.device.open",
+    "register_operator": "matloom.kernels.registered",
+    "unregister_operator": "matloom.kernels.registered",
     "precision_report": "matloom.tools.precision",
 }
 
 #: Modules that are reached as attributes.
-_MODULES = ("ops",)
+_MODULES = ("compat", "ops")
 
 __all__ = ["__version__", *sorted((*_HOMES, *_MODULES))]
 

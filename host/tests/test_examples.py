@@ -15,6 +15,7 @@ RUNS = {
     "product": (["--config", "nano"], "sums: int32 (100, 30), equal to NumPy's"),
     "your_network": (["--config", "nano"], "output probabilities: int8 (1, 10)"),
     "your_configuration": ([], "your own: 4x8, 65,536 bytes of scratchpad"),
+    "own_operator": (["--config", "nano"], "RELU runs on the engine"),
     "graph_by_hand": (["--config", "nano"], "equal to the definition of CONV_2D"),
     "reading_counters": (["--config", "nano"], "exec_stream: a vector entered the array"),
     "frame_by_frame": (["--count", "2"], "state: 152 bytes (v0 8, v1 24, v2 84, v3 36)"),
@@ -37,6 +38,8 @@ def run(name, arguments):
 def test_an_example_runs(name):
     if name in ("accuracy", "run_network"):
         pytest.importorskip("sklearn", reason="the digits are scikit-learn's: extra demo")
+    if name == "own_operator":
+        pytest.importorskip("ai_edge_litert", reason="ai-edge-litert is not installed")
     arguments, sentence = RUNS[name]
     assert sentence in run(name, arguments)
 

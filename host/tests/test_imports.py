@@ -42,7 +42,7 @@ ROOMS = (
         "session",
         "runtime",
     ),
-    *("ops", "data", "tools", "verification", "cli"),
+    *("compat", "ops", "data", "tools", "verification", "cli"),
 )
 #: Modules and sub-packages of rooms that have parts, in the order of imports.
 PARTS = {

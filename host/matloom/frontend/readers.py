@@ -4,17 +4,20 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from matloom.frontend.declaration import Declaration
 from matloom.frontend.errors import ModelError
 from matloom.frontend.onnx.arithmetic import onnx_macs
+from matloom.frontend.onnx.declaration import declared_by_onnx
 from matloom.frontend.onnx.read import graph_of_onnx, resized_onnx
 from matloom.frontend.onnx.recognise import is_onnx
 from matloom.frontend.source import ModelFile, foreign_file, read_file
 from matloom.frontend.tflite.arithmetic import file_macs
+from matloom.frontend.tflite.declaration import declared_by_tflite
 from matloom.frontend.tflite.read import graph_of_tflite, is_tflite, reshaped_tflite
 from matloom.frontend.tflite.write import write_tflite
 from matloom.ir.graph import Graph
 
-__all__ = ["READERS", "Reader", "complete", "load", "macs", "reshaped", "write"]
+__all__ = ["READERS", "Reader", "complete", "declaration", "load", "macs", "reshaped", "write"]
 
 Shapes = Mapping[str, Sequence[int]]
 Dims = Mapping[str, int]
@@ -37,6 +40,8 @@ class Reader:
         name; raises `ModelError` where they do not fit.
     macs:
         Multiply-accumulates of operators of a file, by their names and positions (`Reference`).
+    declared:
+        The tensors that a file declares; raises `ModelError` for one that is damaged.
     """
 
     format: str
@@ -44,6 +49,7 @@ class Reader:
     graph: Callable[[ModelFile], Graph]
     reshaped: Callable[[ModelFile, Shapes, Dims], bytes]
     macs: Callable[[bytes, Sequence[str], Sequence[int]], list[int]]
+    declared: Callable[[ModelFile], Declaration]
 
 
 def _reshaped_tflite(file: ModelFile, shapes: Shapes, dims: Dims) -> bytes:
@@ -62,9 +68,15 @@ TFLITE = Reader(
     graph=graph_of_tflite,
     reshaped=_reshaped_tflite,
     macs=file_macs,
+    declared=declared_by_tflite,
 )
 ONNX = Reader(
-    format="ONNX", takes=is_onnx, graph=graph_of_onnx, reshaped=resized_onnx, macs=onnx_macs
+    format="ONNX",
+    takes=is_onnx,
+    graph=graph_of_onnx,
+    reshaped=resized_onnx,
+    macs=onnx_macs,
+    declared=declared_by_onnx,
 )
 READERS = (TFLITE, ONNX)
 
@@ -104,13 +116,25 @@ def reshaped(
     return reader.reshaped(file, shapes or {}, dims or {})
 
 
+def declaration(source: str | Path | bytes) -> Declaration:
+    """Return the tensors that a model file declares, in the file's own terms; errors as of `load`.
+
+    Sizes may be open, so it reads files that `load` needs `shapes` or `dims` for.
+    """
+    reader, file = _opened(source)
+    return reader.declared(file)
+
+
 def macs(content: bytes, names: Sequence[str], positions: Sequence[int]) -> list[int]:
     """Return the multiply-accumulates of operators of a model file, 0 where none are known.
 
-    `names` are theirs, `positions` their places in the file; none stands for all.
+    `names` are theirs, `positions` their places in the file; none stands for all. Registered
+    operators have no file.
     """
-    (reader,) = (each for each in READERS if each.takes(content))
-    return reader.macs(content, names, positions)
+    for reader in READERS:
+        if reader.takes(content):
+            return reader.macs(content, names, positions)
+    return [0] * len(names)
 
 
 def complete(source: str | Path | bytes) -> tuple[str, bytes]:

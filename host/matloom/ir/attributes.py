@@ -6,6 +6,7 @@ from dataclasses import dataclass
 __all__ = [
     "INTERPRETERS",
     "ONNX_INTERPRETERS",
+    "REGISTERED",
     "Activation",
     "Arithmetic",
     "Attributes",
@@ -34,6 +35,8 @@ __all__ = [
 INTERPRETERS: tuple[str, ...] = ("tflite-micro", "ai-edge-litert")
 #: The package of the one that runs operators of ONNX.
 ONNX_INTERPRETERS: tuple[str, ...] = ("onnxruntime",)
+#: Stands for the kernels that users register.
+REGISTERED: tuple[str, ...] = ("registered",)
 
 
 class Activation(enum.StrEnum):
@@ -176,8 +179,8 @@ class Reference(Attributes):
     inputs, outputs:
         Tensors of the file that enter and leave, as the node's inputs and outputs do.
     interpreters:
-        Those that may run them, the preferred one first: of `INTERPRETERS`, or
-        `ONNX_INTERPRETERS`.
+        Those that may run them, the preferred one first: of `INTERPRETERS`,
+        `ONNX_INTERPRETERS` or `REGISTERED`.
     """
 
     operators: tuple[str, ...]

@@ -1,7 +1,8 @@
 """Operators without a kernel here, run by an installed reference interpreter.
 
 Of TensorFlow Lite, TensorFlow Lite Micro comes first; LiteRT's reference kernels take what that
-refuses. Operators of ONNX run on ONNX Runtime. Each is imported when a network needs it.
+refuses. Operators of ONNX run on ONNX Runtime. Each is imported when a network needs it. Operators
+that users register run on their own kernels.
 """
 
 from collections.abc import Sequence
@@ -10,12 +11,13 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from matloom.errors import UserError, install_command
-from matloom.ir.attributes import INTERPRETERS, ONNX_INTERPRETERS, Reference
+from matloom.ir.attributes import INTERPRETERS, ONNX_INTERPRETERS, REGISTERED, Reference
 from matloom.ir.graph import Array, Graph, Node
 from matloom.kernels.cut import cut_file
 from matloom.kernels.interpreters import LIBRARIES, Cut
 from matloom.kernels.onnx_model import cut_model
 from matloom.kernels.probe import failure, refusals
+from matloom.kernels.registered import RegisteredRun, registered
 
 __all__ = ["Choice", "InterpreterError", "ReferenceRun", "as_declared", "choose"]
 
@@ -24,6 +26,7 @@ _NAMES = {
     "tflite-micro": "TensorFlow Lite Micro",
     "ai-edge-litert": "LiteRT's reference kernels",
     "onnxruntime": "ONNX Runtime",
+    REGISTERED[0]: "the kernel that is registered for it",
 }
 
 
@@ -64,6 +67,11 @@ class Choice:
 
     def error(self) -> InterpreterError:
         """Return what a user is told where no interpreter runs the operators."""
+        if self.attributes.interpreters == REGISTERED:
+            return InterpreterError(
+                f"{self.attributes.operators[0]} is not registered here",
+                hint="call matloom.register_operator with its kernel first",
+            )
         missing = [name for name in self.attributes.interpreters if name not in self.refusals]
         tried = [f"{name} refuses: {line}" for name, line in self.refusals.items()]
         tried += [f"{name} is not installed" for name in missing]
@@ -98,6 +106,12 @@ def choose(graph: Graph, nodes: Sequence[Node]) -> list[Choice]:
             else:
                 choices[at].package, choices[at].cut = package, cut
     for choice in choices:
+        if choice.attributes.interpreters == REGISTERED:
+            (package,) = REGISTERED
+            if registered(choice.attributes.operators[0]) is None:
+                choice.refusals[package] = "it is not registered"
+            else:
+                choice.package = package
         if not choice.package and choice.refusals:
             raise choice.error()
     return choices
@@ -130,6 +144,10 @@ class ReferenceRun:
 
     def __init__(self, graph: Graph, node: Node) -> None:
         (self._choice,) = choose(graph, [node])
+        self._own: RegisteredRun | None = None
+        if self._choice.attributes.interpreters == REGISTERED:
+            self._own = RegisteredRun(graph, node, self._choice.attributes.operators[0])
+            return
         if self._choice.cut is None:
             raise self._choice.error()
         self._shapes = [graph.tensors[number].shape for number in node.outputs]
@@ -144,7 +162,11 @@ class ReferenceRun:
         ------
         InterpreterError
             The operators fail on these inputs.
+        OperatorError
+            So does the kernel of a registered one.
         """
+        if self._own is not None:
+            return self._own.run(inputs[:-1])
         arrays = [np.asarray(array, order="C") for array in inputs[:-1]]
         try:
             outputs = self._library.run(arrays)

@@ -5,6 +5,7 @@ from typing import Any
 from matloom.frontend.errors import Unsupported
 from matloom.frontend.onnx.moves import MOVES
 from matloom.frontend.onnx.quantised import Model, layer_of
+from matloom.frontend.onnx.registered import add_registered, registered_node
 from matloom.frontend.onnx.values import FileValue, Values
 from matloom.frontend.onnx.weighted import convert_layer
 from matloom.frontend.opaque import OpaqueOperator
@@ -41,7 +42,12 @@ class Conversion:
         return [self.values.wanted(name) for name in outputs]
 
     def _convert(self, at: int, node: Any) -> None:
+        own = registered_node(node)
         try:
+            if own is not None:
+                add_registered(self.values, self.model, own, node, at)
+                self.layers += 1
+                return
             if self._on_engine(node):
                 return
         except Unsupported as unsupported:

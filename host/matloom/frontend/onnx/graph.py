@@ -11,6 +11,7 @@ from matloom.frontend.onnx.shapes import inferred
 from matloom.frontend.onnx.sizes import inputs_of
 from matloom.frontend.onnx.values import FileValue, Values
 from matloom.frontend.opaque import bind, file_tensor
+from matloom.frontend.registered import RegisteredOperatorError
 from matloom.ir.attributes import ONNX_INTERPRETERS, Reference
 from matloom.ir.graph import Graph, Node, Op, Tensor
 from matloom.ir.verify import verify
@@ -39,6 +40,8 @@ class GraphReader:
         try:
             graph = self._mixed()
             verify(graph, self.name)
+        except RegisteredOperatorError:
+            raise
         except (Unsupported, ValueError):
             return self._whole()
         return graph

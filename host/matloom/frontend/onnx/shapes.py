@@ -3,6 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
+from matloom.frontend.onnx.registered import add_shapes
+
 __all__ = ["inferred"]
 
 #: Operators of com.microsoft whose outputs have the shape that an operator of ONNX gives, and the
@@ -24,6 +26,13 @@ _OTHERS = ("channels_last",)
 
 def inferred(model: Any) -> Any:
     """Return a model with the types and shapes that follow for its values, as far as they do."""
+    found = _inferred(model)
+    while add_shapes(found):
+        found = _inferred(found)
+    return found
+
+
+def _inferred(model: Any) -> Any:
     import onnx
 
     shadow = onnx.ModelProto()

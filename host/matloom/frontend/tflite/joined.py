@@ -1,11 +1,15 @@
 """Operators that cannot stand alone: with effects beyond their tensors, or outputs of any shape."""
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
-__all__ = ["JOINED", "sized_by_values"]
+from matloom.frontend.tflite.flatbuffer import numbers
+from matloom.frontend.tflite.tensors import FileTensors
+
+__all__ = ["joined", "sized_by_values"]
 
 #: Operators with effects beyond their tensors: a network that has one runs as a whole.
-JOINED = frozenset(
+_JOINED = frozenset(
     {
         *("CALL", "HASHTABLE", "HASHTABLE_FIND", "HASHTABLE_IMPORT", "HASHTABLE_SIZE", "IF"),
         "WHILE",
@@ -33,3 +37,20 @@ def sized_by_values(name: str, inputs: Sequence[int], computed: Callable[[int], 
         return False
     places = _SIZES[name] or range(len(inputs))
     return any(computed(inputs[at]) for at in places if at < len(inputs))
+
+
+def joined(
+    model: Any, known: FileTensors, names: Sequence[str], operators: Sequence[Any]
+) -> str | None:
+    """Return why a network must stay in one piece; None where it need not."""
+    for name in names:
+        if name in _JOINED:
+            return f"{name} joins the network's parts"
+    if model.SubgraphsLength() > 1 + list(names).count("CALL_ONCE"):
+        return f"the network has {model.SubgraphsLength()} subgraphs"
+    readers = [set(numbers(operator, "Inputs").tolist()) for operator in operators]
+    for number in range(len(known)):
+        variable = known.subgraph.Tensors(number).IsVariable()
+        if variable and sum(number in inputs for inputs in readers) > 1:
+            return f"operators share the state of tensor {number}"
+    return None

@@ -17,6 +17,7 @@ from matloom.frontend.opaque import (
     whole,
 )
 from matloom.frontend.tflite.compiled import require_portable
+from matloom.frontend.tflite.custom import custom_nodes
 from matloom.frontend.tflite.declared import unknown_operator
 from matloom.frontend.tflite.flatbuffer import (
     enum_name,
@@ -26,7 +27,7 @@ from matloom.frontend.tflite.flatbuffer import (
     records,
     text,
 )
-from matloom.frontend.tflite.joined import JOINED, sized_by_values
+from matloom.frontend.tflite.joined import joined, sized_by_values
 from matloom.frontend.tflite.options import READERS
 from matloom.frontend.tflite.order import require_provided, written_again
 from matloom.frontend.tflite.parameters import OPERANDS
@@ -72,7 +73,7 @@ class SubgraphReader:
             )
         names, operators = self._operators()
         require_provided(self.known, names, operators, (inputs, outputs))
-        reason = self._joined(names, operators)
+        reason = joined(self.model, self.known, names, operators)
         if reason is None:
             reason = written_again(self.known, names, operators, inputs)
         interpreters = INTERPRETERS
@@ -134,7 +135,7 @@ class SubgraphReader:
         results = (*outputs, *self.resources.after.values())
         nodes = bind(items, results, len(self.known), self.known.computed)
         for node in nodes:
-            if node.op is Op.REFERENCE:
+            if node.op is Op.REFERENCE and node.inputs[-1] == len(self.known):
                 self.tensors[node.inputs[-1]] = file_tensor(self.content)
                 for number in (*node.inputs[:-1], *node.outputs):
                     self._use(number)
@@ -169,25 +170,17 @@ class SubgraphReader:
         return [self._name(at, operator) for at, operator in enumerate(operators)], operators
 
     def _items(self, names: list[str], operators: list[Any]) -> list[Node | OpaqueOperator]:
-        items = (
-            self._item(index, name, operator)
-            for index, (name, operator) in enumerate(zip(names, operators, strict=True))
-        )
+        items: list[Node | OpaqueOperator | None] = []
+        for index, (name, operator) in enumerate(zip(names, operators, strict=True)):
+            own = custom_nodes(self.model, (index, name, operator), self._used, self._add)
+            items += [self._item(index, name, operator)] if own is None else own
         return [item for item in items if item is not None]
 
-    def _joined(self, names: list[str], operators: list[Any]) -> str | None:
-        """Return why the network must stay in one piece; None where it need not."""
-        for name in names:
-            if name in JOINED:
-                return f"{name} joins the network's parts"
-        if self.model.SubgraphsLength() > 1 + names.count("CALL_ONCE"):
-            return f"the network has {self.model.SubgraphsLength()} subgraphs"
-        readers = [set(numbers(operator, "Inputs").tolist()) for operator in operators]
-        for number in range(len(self.known)):
-            variable = self.subgraph.Tensors(number).IsVariable()
-            if variable and sum(number in inputs for inputs in readers) > 1:
-                return f"operators share the state of tensor {number}"
-        return None
+    def _add(self, tensor: Tensor) -> int:
+        """Add a tensor that the file does not have."""
+        number = self._free()
+        self.tensors[number] = tensor
+        return number
 
     @staticmethod
     def _code(code: Any) -> str:
@@ -293,6 +286,9 @@ class SubgraphReader:
         for number in (*node.inputs, *node.outputs):
             self._use(number)
         return node
+
+    def _used(self, number: int) -> Tensor:
+        return self.tensors[self._use(number)]
 
     def _use(self, number: int) -> int:
         """Make a tensor the graph's, and return its number."""

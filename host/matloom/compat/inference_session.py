@@ -1,0 +1,249 @@
+"""ONNX Runtime's InferenceSession, on Matloom."""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from matloom.compat.binding import IOBinding, OrtValue, type_name
+from matloom.compat.loading import Network
+from matloom.compat.session_options import SessionOptions, note, note_ignored
+from matloom.errors import UserError, UserTypeError, unknown
+from matloom.frontend.declaration import DeclaredTensor
+from matloom.ir.graph import Array
+from matloom.report import Report
+from matloom.session import Session
+
+__all__ = ["PROVIDERS", "InferenceSession", "NodeArg"]
+
+#: The engine, and the host for what it does not run.
+PROVIDERS = ("MatloomExecutionProvider", "CPUExecutionProvider")
+
+#: Keywords of ONNX Runtime's constructor that have no meaning here.
+_IGNORED = ("enable_fallback", "disabled_optimizers", "read_config_from_model")
+
+#: Programs for different sizes of inputs that are kept at a time.
+_KEPT = 8
+
+Provider = str | tuple[str, Mapping[str, Any]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class NodeArg:
+    """An input or output: `shape` has numbers, names of open dimensions, and None."""
+
+    name: str
+    type: str
+    shape: list[int | str | None]
+
+
+def _argument(tensor: DeclaredTensor) -> NodeArg:
+    return NodeArg(name=tensor.key, type=type_name(tensor.dtype), shape=list(tensor.shape))
+
+
+class InferenceSession:
+    """A network behind ONNX Runtime's calls; it takes every file that `matloom.load` takes.
+
+    A network whose sizes are known is compiled at once, another when `run` shows its inputs'
+    shapes, once for each set of shapes (the last eight are kept).
+
+    Parameters
+    ----------
+    path_or_bytes:
+        The network.
+    sess_options:
+        `SessionOptions`, of this package or ONNX Runtime's own. Sizes of dimensions are followed
+        where they are this package's; options that would change results warn.
+    providers, provider_options:
+        Ignored: the engine comes first, and the host runs the rest. Providers other than these
+        warn.
+    options:
+        Keywords of `matloom.load`, with its defaults: `device`, `config`, `precision`, `shapes`,
+        `dims` and so on. MATLOOM_DEVICE and MATLOOM_CONFIG of the environment replace the defaults
+        of the first two.
+
+    Raises
+    ------
+    ModelError, CompileError, DeviceError
+        As `matloom.load` raises them.
+    """
+
+    def __init__(
+        self,
+        path_or_bytes: str | bytes | os.PathLike[str],
+        sess_options: Any = None,
+        providers: Sequence[Provider] | None = None,
+        provider_options: Sequence[Mapping[str, Any]] | None = None,
+        **options: Any,
+    ) -> None:
+        self._options = SessionOptions() if sess_options is None else sess_options
+        note_ignored(self._options)
+        _note_providers(providers)
+        for name in _IGNORED:
+            options.pop(name, None)
+        dims = getattr(self._options, "dims", None)
+        if dims:
+            options["dims"] = {**dims, **(options.get("dims") or {})}
+        source = path_or_bytes if isinstance(path_or_bytes, bytes) else os.fspath(path_or_bytes)
+        self._network = Network(source, options)
+        self._inputs = {tensor.key: tensor for tensor in self._network.declaration.inputs}
+        self._outputs = [tensor.key for tensor in self._network.declaration.outputs]
+        self._open = [
+            name for name, tensor in self._inputs.items() if self._network.sizes(tensor) is None
+        ]
+        self._sessions: dict[tuple[tuple[int, ...], ...], Session] = {}
+        self._last: Session | None = None if self._open else self._session({})
+
+    def get_inputs(self) -> list[NodeArg]:
+        """Return name, type and shape of each input, as the file declares them."""
+        return [_argument(tensor) for tensor in self._network.declaration.inputs]
+
+    def get_outputs(self) -> list[NodeArg]:
+        """Return name, type and shape of each output, as far as they follow from the file."""
+        return [_argument(tensor) for tensor in self._network.declaration.outputs]
+
+    def get_overridable_initializers(self) -> list[NodeArg]:
+        """Return an empty list: weights are compiled."""
+        return []
+
+    def get_modelmeta(self) -> SimpleNamespace:
+        """Return what the file says of its origin, under ONNX Runtime's names."""
+        info = self._network.declaration.info
+        return SimpleNamespace(
+            producer_name=info.producer,
+            graph_name=info.graph,
+            domain=info.domain,
+            description=info.description,
+            graph_description=info.graph_description,
+            version=info.version,
+            custom_metadata_map=dict(info.metadata),
+        )
+
+    def get_session_options(self) -> Any:
+        """Return the options."""
+        return self._options
+
+    def get_providers(self) -> list[str]:
+        """Return the engine, and the host for what it does not run."""
+        return list(PROVIDERS)
+
+    def get_provider_options(self) -> dict[str, dict[str, Any]]:
+        """Return an empty mapping for each provider."""
+        return {name: {} for name in PROVIDERS}
+
+    def set_providers(self, providers: Sequence[Provider], provider_options: Any = None) -> None:
+        """Ignore a choice of providers; others than the engine and the host warn."""
+        _note_providers(providers)
+
+    def run(
+        self,
+        output_names: Sequence[str] | None,
+        input_feed: Mapping[str, npt.ArrayLike],
+        run_options: Any = None,
+    ) -> list[Array]:
+        """Return outputs by name, all of them in the file's order for None, for inputs by name.
+
+        Where an input's leading size is fixed and an array has several times that, the network
+        runs sample by sample.
+
+        Errors
+        ------
+        ValueError, TypeError
+            A name, shape or type is not the network's.
+        """
+        missing = [name for name in self._inputs if name not in input_feed]
+        if missing:
+            raise UserError(
+                f"Required inputs ({missing}) are missing from input feed ({list(input_feed)})."
+            )
+        wanted = list(output_names or self._outputs)
+        for name in wanted:
+            if name not in self._outputs:
+                raise unknown(UserError, "an output", name, self._outputs)
+        feeds = {name: self._array(name, value) for name, value in input_feed.items()}
+        self._last = self._session({name: feeds[name].shape for name in self._open})
+        found = self._last.run(feeds)
+        return [found[name] for name in wanted]
+
+    def io_binding(self) -> IOBinding:
+        """Return a binding of inputs and outputs for `run_with_iobinding`."""
+        return IOBinding(self)
+
+    def run_with_iobinding(self, iobinding: IOBinding, run_options: Any = None) -> None:
+        """Run on what a binding has; it has the outputs afterwards."""
+        iobinding.run()
+
+    def run_with_ort_values(
+        self,
+        output_names: Sequence[str] | None,
+        input_dict_ort_values: Mapping[str, OrtValue],
+        run_options: Any = None,
+    ) -> list[OrtValue]:
+        """Return what `run` does, from and as values."""
+        feeds = {name: value.numpy() for name, value in input_dict_ort_values.items()}
+        return [OrtValue(array) for array in self.run(output_names, feeds)]
+
+    @property
+    def session(self) -> Session:
+        """The `matloom.Session` of the last run; before the first, that of known sizes.
+
+        Raises `UserError` where sizes are open and nothing ran.
+        """
+        if self._last is None:
+            sizes = ", ".join(self._open)
+            raise UserError(
+                f"nothing is compiled yet: the file leaves sizes of {sizes} open",
+                hint="run it once, or give dims= or shapes=",
+            )
+        return self._last
+
+    def report(self) -> Report:
+        """Return what the last run cost."""
+        return self.session.report()
+
+    def close(self) -> None:
+        """Close the devices; the session cannot run afterwards."""
+        for session in self._sessions.values():
+            session.close()
+
+    def __enter__(self) -> "InferenceSession":
+        return self
+
+    def __exit__(self, *reason: object) -> None:
+        self.close()
+
+    def _array(self, name: str, value: npt.ArrayLike) -> Array:
+        """Return an array of an input; lists get its type."""
+        if name not in self._inputs:
+            raise unknown(UserError, "an input", name, self._inputs)
+        if isinstance(value, OrtValue):
+            raise UserTypeError(f"input {name!r} must be an array, not an OrtValue")
+        if isinstance(value, np.ndarray):
+            return value
+        return np.asarray(value, self._inputs[name].dtype)
+
+    def _session(self, shapes: Mapping[str, tuple[int, ...]]) -> Session:
+        """Return the session for shapes of the inputs whose sizes are open."""
+        key = tuple(shapes.values())
+        found = self._sessions.pop(key, None)
+        if found is None:
+            found = self._network.session(shapes)
+            if len(self._sessions) == _KEPT:
+                self._sessions.pop(next(iter(self._sessions))).close()
+        # The one that ran last is closed last.
+        self._sessions[key] = found
+        return found
+
+
+def _note_providers(providers: Sequence[Provider] | None) -> None:
+    names = [each if isinstance(each, str) else each[0] for each in providers or ()]
+    ignored = [name for name in names if name not in PROVIDERS]
+    if ignored:
+        note(
+            f"{', '.join(ignored)} is ignored: the engine runs what it can, the host the rest",
+            "choose a device of Matloom with device=, or MATLOOM_DEVICE",
+        )

@@ -1,0 +1,97 @@
+"""Networks behind the calls of other runtimes: what a file declares, and sessions on it."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from matloom import frontend
+from matloom.frontend.declaration import Declaration, DeclaredTensor, ModelInfo
+from matloom.frontend.source import is_program
+from matloom.program import Program, TensorInfo
+from matloom.runtime import load
+from matloom.session import Session
+
+__all__ = ["Network"]
+
+#: Variables of the environment that choose for scripts which do not, by `load`'s keywords.
+_ENVIRONMENT = {"device": "MATLOOM_DEVICE", "config": "MATLOOM_CONFIG"}
+
+Shape = tuple[int, ...]
+
+
+class Network:
+    """A network, and the keywords of `matloom.load` with which sessions on it are opened.
+
+    Parameters
+    ----------
+    source:
+        A path or bytes of anything that `matloom.load` takes.
+    options:
+        Keywords of `matloom.load`. Where `device` or `config` is missing, MATLOOM_DEVICE and
+        MATLOOM_CONFIG of the environment stand for it, and `load`'s defaults after that.
+
+    Raises
+    ------
+    ModelError, ProgramError
+        The file cannot be read.
+    """
+
+    def __init__(self, source: str | Path | bytes, options: Mapping[str, Any]) -> None:
+        chosen = {name: os.environ.get(key) for name, key in _ENVIRONMENT.items()}
+        self.options = {name: value for name, value in chosen.items() if value} | dict(options)
+        self.source: str | Path | bytes | Program = source
+        if is_program(source):
+            if isinstance(source, bytes):
+                program = Program.from_bytes(source)
+            else:
+                program = Program.load(source)
+            self.source = program
+            self.declaration = _declared_by_program(program)
+        else:
+            self.declaration = frontend.declaration(source)
+
+    def sizes(self, tensor: DeclaredTensor) -> Shape | None:
+        """Return the shape of an input, by the file or the options; None where a size is open."""
+        given: Mapping[str, Any] = self.options.get("shapes") or {}
+        if tensor.key in given:
+            return tuple(given[tensor.key])
+        dims: Mapping[str, int] = self.options.get("dims") or {}
+        found = [dims.get(size, size) if isinstance(size, str) else size for size in tensor.shape]
+        known = tuple(size for size in found if isinstance(size, int))
+        return known if len(known) == len(found) else None
+
+    def session(self, shapes: Mapping[str, Shape]) -> Session:
+        """Compile the network for shapes of inputs by name, and open a session on it."""
+        options = dict(self.options)
+        if shapes:
+            options["shapes"] = {**(options.get("shapes") or {}), **shapes}
+        return load(self.source, **options)
+
+
+def _declared_by_program(program: Program) -> Declaration:
+    """Return the declarations of a compiled program, which has inputs and outputs alone."""
+    ends = tuple(
+        _declared(info, number) for number, info in enumerate((*program.inputs, *program.outputs))
+    )
+    count = len(program.inputs)
+    return Declaration(
+        inputs=ends[:count],
+        outputs=ends[count:],
+        tensors=ends,
+        info=ModelInfo(graph=program.name),
+    )
+
+
+def _declared(info: TensorInfo, number: int) -> DeclaredTensor:
+    quantised = info.quantised
+    return DeclaredTensor(
+        name=info.name,
+        key=info.name,
+        number=number,
+        shape=info.shape,
+        placeholder=info.shape,
+        dtype=info.dtype,
+        scales=() if quantised is None else (quantised.scale,),
+        zero_points=() if quantised is None else (quantised.zero_point,),
+    )

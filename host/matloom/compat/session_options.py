@@ -1,0 +1,117 @@
+"""Options of ONNX Runtime's sessions: accepted, with a note where they would change something."""
+
+import enum
+import warnings
+from dataclasses import dataclass, field
+from typing import Any
+
+from matloom.errors import HintedWarning, UserError
+
+__all__ = ["CompatWarning", "ExecutionMode", "GraphOptimizationLevel", "RunOptions"]
+__all__ += ["SessionOptions", "note", "note_ignored"]
+
+
+class CompatWarning(HintedWarning):
+    """Warning of an argument that Matloom accepts and does not follow."""
+
+
+def note(what: str, hint: str = "") -> None:
+    """Warn of something that is ignored, where the user's script called."""
+    # The caller's caller: a constructor or method of this package, and the script's line.
+    warnings.warn(CompatWarning(what, hint), stacklevel=4)
+
+
+class GraphOptimizationLevel(enum.IntEnum):
+    """Levels of the rewriting that ONNX Runtime does before it runs a graph."""
+
+    ORT_DISABLE_ALL = 0
+    ORT_ENABLE_BASIC = 1
+    ORT_ENABLE_EXTENDED = 2
+    ORT_ENABLE_LAYOUT = 3
+    ORT_ENABLE_ALL = 99
+
+
+class ExecutionMode(enum.IntEnum):
+    """Order of operators in ONNX Runtime."""
+
+    ORT_SEQUENTIAL = 0
+    ORT_PARALLEL = 1
+
+
+@dataclass(slots=True)
+class RunOptions:
+    """Options of one run: accepted, and without effect."""
+
+    log_severity_level: int = -1
+    log_verbosity_level: int = 0
+    logid: str = ""
+    only_execute_path_to_fetches: bool = False
+    terminate: bool = False
+    training_mode: bool = False
+
+    def add_run_config_entry(self, key: str, value: str) -> None:
+        """Accept an entry, without effect."""
+
+
+@dataclass(slots=True)
+class SessionOptions:
+    """Options of a session, with ONNX Runtime's names and defaults.
+
+    Sizes of dimensions (`add_free_dimension_override_by_name`) are followed. Threads, memory and
+    logging have no effect; what else would change results or write files warns when a session is
+    made.
+    """
+
+    enable_cpu_mem_arena: bool = True
+    enable_mem_pattern: bool = True
+    enable_mem_reuse: bool = True
+    enable_profiling: bool = False
+    execution_mode: Any = ExecutionMode.ORT_SEQUENTIAL
+    execution_order: Any = 0
+    graph_optimization_level: Any = GraphOptimizationLevel.ORT_ENABLE_ALL
+    inter_op_num_threads: int = 0
+    intra_op_num_threads: int = 0
+    log_severity_level: int = -1
+    log_verbosity_level: int = 0
+    logid: str = ""
+    optimized_model_filepath: str = ""
+    profile_file_prefix: str = "onnxruntime_profile_"
+    use_deterministic_compute: bool = False
+    use_per_session_threads: bool = True
+    #: Sizes of dimensions by name.
+    dims: dict[str, int] = field(default_factory=dict)
+    entries: dict[str, str] = field(default_factory=dict)
+
+    def add_free_dimension_override_by_name(self, dim_name: str, dim_value: int) -> None:
+        """Give a dimension that has a name its size."""
+        self.dims[dim_name] = dim_value
+
+    def add_session_config_entry(self, key: str, value: str) -> None:
+        """Keep an entry, without effect."""
+        self.entries[key] = value
+
+    def get_session_config_entry(self, key: str) -> str:
+        """Return an entry."""
+        return self.entries[key]
+
+    def register_custom_ops_library(self, path: str) -> None:
+        """Refuse a library of operators: they are compiled for ONNX Runtime."""
+        raise UserError(f"{path!r}: a library of ONNX Runtime's operators cannot be used here")
+
+
+def note_ignored(options: Any) -> None:
+    """Warn of options, ours or ONNX Runtime's own, that would change results or write files."""
+    level = getattr(options, "graph_optimization_level", None)
+    name = getattr(level, "name", "ORT_ENABLE_ALL")
+    if name != "ORT_ENABLE_ALL":
+        note(
+            f"graph_optimization_level {name} is ignored: results are those of "
+            "ORT_ENABLE_ALL, which may differ by a step of the quantisation"
+        )
+    if getattr(options, "enable_profiling", False):
+        note(
+            "enable_profiling is ignored: no profile is written",
+            "read session.report(), or run: matloom profile NET",
+        )
+    if getattr(options, "optimized_model_filepath", ""):
+        note("optimized_model_filepath is ignored: no optimised model is written")

@@ -1,0 +1,77 @@
+"""LiteRT's details of tensors, and signatures as functions."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from matloom.errors import UserError
+from matloom.frontend.declaration import DeclaredTensor, Signature
+from matloom.ir.graph import Array
+
+__all__ = ["Details", "SignatureRunner", "litert_details"]
+
+Details = dict[str, Any]
+
+
+def litert_details(tensor: DeclaredTensor, shape: tuple[int, ...]) -> Details:
+    """Return the details of a tensor that has a shape, as LiteRT writes them."""
+    one = len(tensor.scales) == 1
+    open_sizes = [size if isinstance(size, int) else -1 for size in tensor.shape]
+    return {
+        "name": tensor.name,
+        "index": tensor.number,
+        "shape": np.array(shape, np.int32),
+        "shape_signature": np.array(open_sizes, np.int32),
+        "dtype": np.dtype(tensor.dtype).type,
+        "quantization": (tensor.scales[0], tensor.zero_points[0]) if one else (0.0, 0),
+        "quantization_parameters": {
+            "scales": np.array(tensor.scales, np.float32),
+            "zero_points": np.array(tensor.zero_points, np.int32),
+            "quantized_dimension": tensor.axis,
+            "block_size": 0,
+        },
+        "sparsity_parameters": {},
+    }
+
+
+class SignatureRunner:
+    """A signature of a network, called with its inputs as keywords."""
+
+    def __init__(self, interpreter: Any, signature: Signature) -> None:
+        self._interpreter, self._signature = interpreter, signature
+
+    def __call__(self, **inputs: Array) -> dict[str, Array]:
+        """Return the outputs by name; an input of another shape compiles the network for it.
+
+        Errors
+        ------
+        ValueError
+            The names are not those of the signature's inputs, or a type is not an input's.
+        """
+        known = self._signature.inputs
+        if set(inputs) != set(known):
+            raise UserError(f"inputs must be named {sorted(known)}, not {sorted(inputs)}")
+        for name, value in inputs.items():
+            self._interpreter.resize_tensor_input(known[name], np.shape(value))
+        self._interpreter.allocate_tensors()
+        for name, value in inputs.items():
+            self._interpreter.set_tensor(known[name], value)
+        self._interpreter.invoke()
+        return {
+            name: self._interpreter.get_tensor(number)
+            for name, number in self._signature.outputs.items()
+        }
+
+    def get_input_details(self) -> dict[str, Details]:
+        """Return the details of each input by its name in the signature."""
+        return self._named(self._signature.inputs, self._interpreter.get_input_details())
+
+    def get_output_details(self) -> dict[str, Details]:
+        """Return the details of each output by its name in the signature."""
+        return self._named(self._signature.outputs, self._interpreter.get_output_details())
+
+    @staticmethod
+    def _named(numbers: Mapping[str, int], details: Sequence[Details]) -> dict[str, Details]:
+        by_number = {each["index"]: each for each in details}
+        return {name: by_number[number] for name, number in numbers.items()}

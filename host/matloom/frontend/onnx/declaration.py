@@ -1,0 +1,72 @@
+"""Inputs and outputs that an ONNX file declares, with the names of open dimensions."""
+
+from collections.abc import Set
+from typing import Any
+
+from matloom.frontend.declaration import Declaration, DeclaredTensor, ModelInfo
+from matloom.frontend.errors import ModelError
+from matloom.frontend.onnx.model import DTYPES, open_model
+from matloom.frontend.onnx.shapes import inferred
+from matloom.frontend.onnx.sizes import inputs_of
+from matloom.frontend.source import ModelFile
+
+__all__ = ["declared_by_onnx"]
+
+
+def declared_by_onnx(file: ModelFile) -> Declaration:
+    """Return the declarations of an ONNX file; shapes of outputs are inferred where they can be.
+
+    Raises
+    ------
+    ModelError
+        The file is damaged.
+    MissingPackageError
+        The package onnx is not installed.
+    """
+    try:
+        model = open_model(file)
+        made = {value.name: value for value in inferred(model).graph.output}
+    except ModelError as error:
+        raise ModelError(f"{file.name} {error}", hint=error.hint) from None
+    given = inputs_of(model.graph)
+    ends = (*given, *model.graph.output)
+    named = {dim.dim_param for value in ends for dim in value.type.tensor_type.shape.dim}
+    inputs = tuple(_tensor(value, at, named) for at, value in enumerate(given))
+    outputs = tuple(
+        _tensor(made.get(value.name, value), at, named)
+        for at, value in enumerate(model.graph.output, start=len(given))
+    )
+    return Declaration(
+        inputs=inputs, outputs=outputs, tensors=(*inputs, *outputs), info=_info(model)
+    )
+
+
+def _tensor(value: Any, number: int, named: Set[str]) -> DeclaredTensor:
+    """Return a value; inference makes up names for open dimensions that the file has none for."""
+    tensor = value.type.tensor_type
+    return DeclaredTensor(
+        name=value.name,
+        key=value.name,
+        number=number,
+        shape=tuple(_size(dim, named) for dim in tensor.shape.dim),
+        dtype=DTYPES.get(tensor.elem_type, "object"),
+    )
+
+
+def _size(dim: Any, named: Set[str]) -> int | str | None:
+    if dim.HasField("dim_value"):
+        # Exporters write -1 for a dimension without a size.
+        return int(dim.dim_value) if dim.dim_value >= 0 else None
+    return str(dim.dim_param) if dim.dim_param and dim.dim_param in named else None
+
+
+def _info(model: Any) -> ModelInfo:
+    return ModelInfo(
+        producer=model.producer_name,
+        graph=model.graph.name,
+        domain=model.domain,
+        description=model.doc_string,
+        graph_description=model.graph.doc_string,
+        version=model.model_version,
+        metadata={item.key: item.value for item in model.metadata_props},
+    )

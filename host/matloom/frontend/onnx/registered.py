@@ -1,0 +1,118 @@
+"""Nodes of ONNX models that users registered: their shapes, and their nodes in the graph."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from matloom.frontend.errors import Unsupported
+from matloom.frontend.onnx.model import DTYPES
+from matloom.frontend.onnx.quantised import Model
+from matloom.frontend.onnx.values import Values
+from matloom.frontend.registered import RegisteredOperatorError, nodes_of
+from matloom.ir.graph import Tensor
+from matloom.kernels.expansion import completed
+from matloom.kernels.registered import OperatorError, OperatorUse, RegisteredOperator, registered
+
+__all__ = ["add_registered", "add_shapes", "registered_node"]
+
+
+def registered_node(node: Any) -> RegisteredOperator | None:
+    """Return what is registered for a node of a domain of its own; None where nothing is."""
+    return registered(f"{node.domain}.{node.op_type}") if node.domain else None
+
+
+def add_shapes(model: Any) -> bool:
+    """Add types and shapes that follow from registered operators; return whether any did.
+
+    Raises `RegisteredOperatorError` where an operator's shapes or kernel do not fit.
+    """
+    import onnx
+
+    graph, constants, added = model.graph, Model(model.graph), False
+    values = (*graph.input, *graph.value_info, *graph.output)
+    known = {value.name: tensor for value in values if (tensor := _tensor(value)) is not None}
+    for node in graph.node:
+        operator = registered_node(node)
+        if operator is None or all(name in known for name in node.output):
+            continue
+        inputs = [_input(constants, known, name) for name in node.input]
+        if None in inputs:
+            continue
+        for tensor in _use(operator, node, tuple(each for each in inputs if each)).outputs:
+            kind = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(tensor.dtype))
+            made = onnx.helper.make_tensor_value_info(tensor.name, kind, tensor.shape)
+            ends = [value for value in graph.output if value.name == tensor.name]
+            for value in ends or [graph.value_info.add()]:
+                value.CopyFrom(made)
+            known[tensor.name], added = tensor, True
+    return added
+
+
+def add_registered(
+    values: Values, constants: Model, operator: RegisteredOperator, node: Any, index: int
+) -> None:
+    """Add the nodes of a registered operator.
+
+    Raises
+    ------
+    Unsupported
+        It reads a value whose type or shape is not known.
+    RegisteredOperatorError
+        Its shapes, kernel or stages do not fit.
+    """
+    for name in (*node.input, *node.output):
+        if name not in values.known and name not in constants.constants:
+            raise Unsupported(f"has {name!r}, whose shape only a run tells")
+    inputs = [
+        values.constant(constants.constant(name), name)
+        if name in constants.constants
+        else values.wanted(name)
+        for name in node.input
+    ]
+    use = _use(operator, node, tuple(values.tensors[number] for number in inputs))
+    outputs = [values.made_outside(name) for name in node.output]
+    try:
+        values.items += nodes_of(operator, use, (inputs, outputs), index, values.add)
+    except OperatorError as error:
+        raise RegisteredOperatorError(str(error), hint=error.hint) from error
+
+
+def _use(operator: RegisteredOperator, node: Any, inputs: tuple[Tensor, ...]) -> OperatorUse:
+    import onnx
+
+    attributes = {item.name: onnx.helper.get_attribute_value(item) for item in node.attribute}
+    use = OperatorUse(inputs=inputs, attributes={k: _plain(v) for k, v in attributes.items()})
+    try:
+        return completed(operator, use, list(node.output))
+    except OperatorError as error:
+        raise RegisteredOperatorError(str(error), hint=error.hint) from error
+
+
+def _plain(value: Any) -> Any:
+    """Return an attribute's value: strings for bytes, arrays for tensors."""
+    import onnx
+
+    if isinstance(value, bytes):
+        return value.decode(errors="replace")
+    if isinstance(value, onnx.TensorProto):
+        return onnx.numpy_helper.to_array(value)
+    return [_plain(item) for item in value] if isinstance(value, list) else value
+
+
+def _input(constants: Model, known: Mapping[str, Tensor], name: str) -> Tensor | None:
+    if name in constants.constants:
+        data = constants.constant(name)
+        return Tensor(name=name, shape=data.shape, dtype=data.dtype.name, data=data)
+    return known.get(name)
+
+
+def _tensor(value: Any) -> Tensor | None:
+    """Return a value whose type and sizes are known."""
+    tensor = value.type.tensor_type
+    dtype = DTYPES.get(tensor.elem_type)
+    sized = tensor.HasField("shape") and all(dim.HasField("dim_value") for dim in tensor.shape.dim)
+    if dtype is None or not sized:
+        return None
+    shape = tuple(dim.dim_value for dim in tensor.shape.dim)
+    return Tensor(name=value.name, shape=shape, dtype=dtype)

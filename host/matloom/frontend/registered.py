@@ -1,0 +1,85 @@
+"""Registered operators of model files: nodes of their stages, or one that runs their kernel."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from matloom.frontend.errors import ModelError
+from matloom.ir.attributes import REGISTERED, Reference
+from matloom.ir.graph import Node, Op, Tensor
+from matloom.kernels.expansion import checked_expansion
+from matloom.kernels.registered import OperatorUse, RegisteredOperator, options_tensor
+
+__all__ = ["RegisteredOperatorError", "nodes_of"]
+
+
+class RegisteredOperatorError(ModelError):
+    """An operator of the file that its registration does not fit."""
+
+
+def nodes_of(
+    operator: RegisteredOperator,
+    use: OperatorUse,
+    ends: tuple[Sequence[int], Sequence[int]],
+    index: int,
+    add: Callable[[Tensor], int],
+) -> list[Node]:
+    """Return the nodes of a registered operator.
+
+    Parameters
+    ----------
+    ends:
+        Numbers of the operator's inputs and outputs in the network.
+    index:
+        The operator's place in the file.
+    add:
+        Adds a tensor to the network and returns its number.
+
+    Raises
+    ------
+    OperatorError
+        The stages do not give what the kernel gives.
+    """
+    if operator.stages is None:
+        return [_kernel_node(operator, use, ends, index, add)]
+    expansion = checked_expansion(operator, use)
+    numbers = dict(zip(expansion.inputs, ends[0], strict=True))
+    numbers.update(zip(expansion.outputs, ends[1], strict=True))
+    used = {number for node in expansion.graph.nodes for number in (*node.inputs, *node.outputs)}
+    for number in sorted(used - set(numbers)):
+        numbers[number] = add(expansion.graph.tensors[number])
+    return [
+        replace(
+            node,
+            inputs=tuple(numbers[number] for number in node.inputs),
+            outputs=tuple(numbers[number] for number in node.outputs),
+            index=index,
+        )
+        for node in expansion.graph.nodes
+    ]
+
+
+def _kernel_node(
+    operator: RegisteredOperator,
+    use: OperatorUse,
+    ends: tuple[Sequence[int], Sequence[int]],
+    index: int,
+    add: Callable[[Tensor], int],
+) -> Node:
+    """Return the node that runs a kernel; its last input has the attributes."""
+    inputs, outputs = map(tuple, ends)
+    options = add(options_tensor(operator.name, use.attributes))
+    attributes = Reference(
+        operators=(operator.name,),
+        reasons=(f"{operator.name} is registered without stages",),
+        positions=(index,),
+        inputs=inputs,
+        outputs=outputs,
+        interpreters=REGISTERED,
+    )
+    return Node(
+        op=Op.REFERENCE,
+        inputs=(*inputs, options),
+        outputs=outputs,
+        attributes=attributes,
+        index=index,
+    )

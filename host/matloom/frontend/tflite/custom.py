@@ -1,0 +1,69 @@
+"""Custom operators of a TensorFlow Lite file that users registered."""
+
+from collections.abc import Callable
+from typing import Any
+
+import tflite
+from flatbuffers import flexbuffers
+
+from matloom.frontend.registered import RegisteredOperatorError, nodes_of
+from matloom.frontend.tflite.flatbuffer import numbers, operator_number
+from matloom.ir.graph import Node, Tensor
+from matloom.kernels.expansion import completed
+from matloom.kernels.registered import OperatorError, OperatorUse, registered
+
+__all__ = ["custom_nodes"]
+
+
+def custom_nodes(
+    model: Any,
+    item: tuple[int, str, Any],
+    use: Callable[[int], Tensor],
+    add: Callable[[Tensor], int],
+) -> list[Node] | None:
+    """Return the nodes of an operator; None where it is not custom, or is not registered.
+
+    Parameters
+    ----------
+    item:
+        The operator's place, its name, and its table.
+    use, add:
+        Make a tensor of the file the network's; add one that the file does not have.
+
+    Raises
+    ------
+    RegisteredOperatorError
+        The registration does not fit the file.
+    """
+    index, name, operator = item
+    found = registered(name)
+    if found is None or not _is_custom(model, operator):
+        return None
+    ends = [
+        [number for number in numbers(operator, side).tolist() if number >= 0]
+        for side in ("Inputs", "Outputs")
+    ]
+    inputs, outputs = (tuple(use(number) for number in side) for side in ends)
+    given = OperatorUse(inputs=inputs, outputs=outputs, attributes=_attributes(operator))
+    try:
+        whole = completed(found, given, [tensor.name for tensor in outputs])
+        return nodes_of(found, whole, (ends[0], ends[1]), index, add)
+    except OperatorError as error:
+        raise RegisteredOperatorError(f"operator {index}: {error}", hint=error.hint) from error
+
+
+def _is_custom(model: Any, operator: Any) -> bool:
+    number = operator_number(model.OperatorCodes(operator.OpcodeIndex()))
+    return bool(number == tflite.BuiltinOperator.CUSTOM)
+
+
+def _attributes(operator: Any) -> dict[str, Any]:
+    content = numbers(operator, "CustomOptions").tobytes()
+    if not content:
+        return {}
+    try:
+        found = flexbuffers.Loads(content)
+    # Bytes of another format are found out by whatever meets them.
+    except Exception:
+        found = None
+    return found if isinstance(found, dict) else {"options": content}

@@ -1,0 +1,105 @@
+"""Tensors and signatures that a TensorFlow Lite file declares."""
+
+from typing import Any
+
+import numpy as np
+import tflite
+
+from matloom.frontend.declaration import Declaration, DeclaredTensor, Signature
+from matloom.frontend.errors import ModelError, Unsupported
+from matloom.frontend.source import ModelFile
+from matloom.frontend.tflite.flatbuffer import numbers, records, text
+from matloom.frontend.tflite.tensors import DTYPES, FileTensors
+from matloom.ir.graph import Array
+from matloom.ir.names import distinct_ends
+
+__all__ = ["declared_by_tflite"]
+
+
+def declared_by_tflite(file: ModelFile) -> Declaration:
+    """Return the declarations of a TensorFlow Lite file's first subgraph.
+
+    Raises
+    ------
+    ModelError
+        The file is truncated or malformed.
+    """
+    try:
+        return _declaration(file.content)
+    except ModelError as error:
+        raise ModelError(f"{file.name}: {error}", hint=error.hint) from None
+    # A damaged file is found out by whatever meets it: struct.error, IndexError, TypeError.
+    except Exception as error:
+        raise ModelError(f"{file.name} is truncated or malformed: {error}") from None
+
+
+def _declaration(content: bytes) -> Declaration:
+    model = tflite.Model.GetRootAs(content)
+    if not model.SubgraphsLength():
+        raise ModelError("a model must have a subgraph")
+    subgraph = model.Subgraphs(0)
+    values = FileTensors(content, model, subgraph)
+    names = {
+        at: text(table.Name()) or f"tensor_{at}"
+        for at, table in enumerate(records(subgraph, "Tensors"))
+    }
+    inputs, outputs = (numbers(subgraph, side).tolist() for side in ("Inputs", "Outputs"))
+    keys = distinct_ends(names, (inputs, outputs))
+    tensors = tuple(
+        _tensor(values, number, name, keys.get(number, name)) for number, name in names.items()
+    )
+    return Declaration(
+        inputs=tuple(tensors[number] for number in inputs),
+        outputs=tuple(tensors[number] for number in outputs),
+        tensors=tensors,
+        signatures=_signatures(model, set(inputs), set(outputs)),
+    )
+
+
+def _tensor(values: FileTensors, number: int, name: str, key: str) -> DeclaredTensor:
+    table = values.subgraph.Tensors(number)
+    sizes = tuple(numbers(table, "Shape").tolist())
+    signature = tuple(numbers(table, "ShapeSignature").tolist()) or sizes
+    parameters = table.Quantization()
+    scales = () if parameters is None else numbers(parameters, "Scale").tolist()
+    zeros = () if parameters is None else numbers(parameters, "ZeroPoint").tolist()
+    # As LiteRT fills them in: a single zero point counts for all scales.
+    zeros = list(zeros) * len(scales) if len(zeros) == 1 else zeros
+    return DeclaredTensor(
+        name=name,
+        key=key,
+        number=number,
+        shape=tuple(size if size >= 0 else None for size in signature),
+        placeholder=sizes,
+        dtype=DTYPES.get(table.Type(), "object"),
+        scales=tuple(scales),
+        zero_points=tuple(zeros[: len(scales)]),
+        axis=parameters.QuantizedDimension() if scales else 0,
+        data=_data(values, number),
+    )
+
+
+def _data(values: FileTensors, number: int) -> Array | None:
+    """Return the value of a constant of a type that NumPy has."""
+    if number in values.made or values.packed(number):
+        return None
+    try:
+        data = values.crossing(number).data
+    except Unsupported:
+        return None
+    return None if data is None else np.array(data)
+
+
+def _signatures(model: Any, inputs: set[int], outputs: set[int]) -> tuple[Signature, ...]:
+    """Return the signatures of the first subgraph whose tensors are its inputs and outputs."""
+    found = []
+    for item in records(model, "SignatureDefs"):
+        sides = [
+            {text(entry.Name()): int(entry.TensorIndex()) for entry in records(item, side)}
+            for side in ("Inputs", "Outputs")
+        ]
+        first = item.SubgraphIndex() == 0
+        if first and {*sides[0].values()} <= inputs and {*sides[1].values()} <= outputs:
+            name = text(item.SignatureKey())
+            found.append(Signature(name=name, inputs=sides[0], outputs=sides[1]))
+    return tuple(found)

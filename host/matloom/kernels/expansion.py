@@ -1,0 +1,172 @@
+"""Stages of registered operators: Matloom's own operators that give what the kernel gives."""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from matloom.ir.builder import GraphBuilder
+from matloom.ir.graph import Array, Graph, Tensor
+from matloom.kernels.interpreter import interpret
+from matloom.kernels.registered import (
+    OperatorError,
+    OperatorUse,
+    RegisteredOperator,
+    declared_outputs,
+    run_kernel,
+)
+
+__all__ = ["Expansion", "checked_expansion", "completed"]
+
+#: Random inputs that a kernel and its stages are compared on, after zeros and both ends.
+_DRAWS = 3
+#: How far stages in floating point may be from the kernel, of its largest output.
+_TOLERANCE = 1e-5
+
+
+class Expansion:
+    """The graph of an operator's stages, with the numbers of the operator's inputs and outputs."""
+
+    def __init__(self, graph: Graph, inputs: list[int], outputs: list[int]) -> None:
+        self.graph, self.inputs, self.outputs = graph, inputs, outputs
+
+
+def completed(operator: RegisteredOperator, use: OperatorUse, names: list[str]) -> OperatorUse:
+    """Return a use with its outputs: as declared, or by the operator's shapes and its kernel.
+
+    Raises
+    ------
+    OperatorError
+        The shapes are not those that are declared, or the kernel gives others.
+    """
+    shapes = declared_outputs(operator, use)
+    if use.outputs:
+        declared = [tensor.shape for tensor in use.outputs]
+        if shapes != declared:
+            raise OperatorError(
+                f"shape of {operator.name} must return {_listed(declared)}, as the file declares, "
+                f"not {_listed(shapes)}"
+            )
+        whole = use
+    else:
+        if len(shapes) != len(names):
+            raise OperatorError(
+                f"shape of {operator.name} must return {len(names)} shapes, not {len(shapes)}"
+            )
+        made = run_kernel(operator, use, next(_draws(use)))
+        outputs = tuple(
+            Tensor(name=name, shape=shape, dtype=array.dtype.name)
+            for name, shape, array in zip(names, shapes, made, strict=False)
+        )
+        whole = OperatorUse(inputs=use.inputs, outputs=outputs, attributes=use.attributes)
+    run_kernel(operator, whole, next(_draws(whole)))
+    return whole
+
+
+def checked_expansion(operator: RegisteredOperator, use: OperatorUse) -> Expansion:
+    """Return the graph of an operator's stages, which gives what its kernel gives.
+
+    Raises
+    ------
+    OperatorError
+        The stages break a rule of the graph, or give outputs of other shapes, types or scales, or
+        other numbers.
+    """
+    expansion = _expansion(operator, use)
+    for draw in _draws(use):
+        wanted = run_kernel(operator, use, draw)
+        given = {
+            number: array
+            for number, array in zip(expansion.inputs, draw, strict=True)
+            if number in expansion.graph.inputs
+        }
+        found = interpret(expansion.graph, given)
+        for number, array in zip(expansion.outputs, wanted, strict=True):
+            _compare(operator, array, found[number])
+    return expansion
+
+
+def _expansion(operator: RegisteredOperator, use: OperatorUse) -> Expansion:
+    assert operator.stages is not None
+    builder, numbers = _builder(use)
+    try:
+        made = operator.stages(use, builder, *numbers)
+        outputs = [made] if isinstance(made, int) else list(made)
+        graph = builder.graph(*outputs)
+    # The function is the user's.
+    except Exception as error:
+        line = " ".join(str(error).split())
+        raise OperatorError(
+            f"stages of {operator.name} failed: {type(error).__name__}: {line}"
+        ) from error
+    kinds = [[_kind(tensor) for tensor in use.outputs]]
+    kinds.append([_kind(graph.tensors[number]) for number in outputs])
+    if kinds[0] != kinds[1]:
+        raise OperatorError(
+            f"stages of {operator.name} must make {'; '.join(kinds[0])}, not {'; '.join(kinds[1])}"
+        )
+    by_nodes = {number for node in graph.nodes for number in node.outputs}
+    if len({*outputs}) < len(outputs) or not by_nodes.issuperset(outputs):
+        raise OperatorError(f"stages of {operator.name} must make each output by an operator")
+    return Expansion(graph, numbers, outputs)
+
+
+def _builder(use: OperatorUse) -> tuple[GraphBuilder, list[int]]:
+    """Return a builder that has an operator's inputs, and their numbers in it."""
+    builder = GraphBuilder("stages")
+    numbers = []
+    for at, tensor in enumerate(use.inputs):
+        if tensor.data is None:
+            given = builder.input(f"input {at}", tensor.shape, tensor.dtype, tensor.quantisation)
+        else:
+            given = builder.constant(tensor.data, tensor.quantisation)
+        numbers.append(given)
+    return builder, numbers
+
+
+def _kind(tensor: Tensor) -> str:
+    held = tensor.quantisation
+    scaled = "" if held is None else f" of scale {held.scale}, zero point {held.zero_point}"
+    return f"{tensor.dtype} {tensor.shape}{scaled}"
+
+
+def _listed(shapes: list[tuple[int, ...]]) -> str:
+    return ", ".join(map(str, shapes))
+
+
+def _draws(use: OperatorUse) -> Iterator[list[Array]]:
+    """Yield inputs: zeros, both ends of the types of integers, and random numbers."""
+    draw = np.random.default_rng(0)
+    for kind in ("zeros", "low", "high", *["random"] * _DRAWS):
+        yield [
+            _drawn(draw, kind, tensor) if tensor.data is None else tensor.data
+            for tensor in use.inputs
+        ]
+
+
+def _drawn(draw: np.random.Generator, kind: str, tensor: Tensor) -> Array:
+    dtype = np.dtype(tensor.dtype)
+    if kind == "zeros" or dtype.kind == "b":
+        return np.zeros(tensor.shape, dtype)
+    if dtype.kind == "f":
+        scale = {"low": -10.0, "high": 10.0}.get(kind)
+        numbers = draw.standard_normal(tensor.shape) if scale is None else scale
+        return np.broadcast_to(numbers, tensor.shape).astype(dtype)
+    ends = np.iinfo(dtype)
+    if kind == "random":
+        return draw.integers(ends.min, ends.max, tensor.shape, dtype, endpoint=True)
+    return np.full(tensor.shape, ends.min if kind == "low" else ends.max, dtype)
+
+
+def _compare(operator: RegisteredOperator, wanted: Array, found: Array) -> None:
+    if wanted.dtype.kind == "f":
+        finite = np.abs(wanted[np.isfinite(wanted)])
+        close = _TOLERANCE * float(finite.max(initial=0.0))
+        same = np.isclose(found, wanted, rtol=0, atol=close, equal_nan=True)
+    else:
+        same = found == wanted
+    if not same.all():
+        at = tuple(map(int, np.argwhere(~same)[0]))
+        raise OperatorError(
+            f"stages of {operator.name} must give what its kernel gives: {wanted[at]} at {at}, "
+            f"not {found[at]} ({int((~same).sum())} of {same.size} elements differ)"
+        )

@@ -1,0 +1,238 @@
+"""Operators that users register: the list of them, and their kernels' runs."""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from matloom.errors import UserError, did_you_mean
+from matloom.ir.graph import Array, Graph, Node, Op, Tensor
+
+__all__ = [
+    "OperatorError",
+    "OperatorUse",
+    "RegisteredOperator",
+    "RegisteredRun",
+    "declared_outputs",
+    "options_tensor",
+    "register_operator",
+    "registered",
+    "run_kernel",
+    "unregister_operator",
+]
+
+Shape = tuple[int, ...]
+
+
+class OperatorError(UserError):
+    """A registered operator that contradicts its file, or itself."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OperatorUse:
+    """One operator of a network, as kernels and stages of registered operators see it.
+
+    Its `attributes` are the file's: those of an ONNX node by name; of a TensorFlow Lite operator
+    the entries of its FlexBuffer, or ``options``, its bytes, where it has others.
+
+    Members
+    -------
+    inputs, outputs:
+        Shape, dtype, and scale and zero point where there are some; constants with their `data`.
+    """
+
+    inputs: tuple[Tensor, ...]
+    outputs: tuple[Tensor, ...] = ()
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+
+
+Kernel = Callable[..., Any]
+Stages = Callable[..., int | Sequence[int]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RegisteredOperator:
+    """An operator by name: its output shapes, its kernel, and its stages where it has some."""
+
+    name: str
+    shape: Callable[..., Any]
+    kernel: Kernel
+    stages: Stages | None = None
+
+
+_operators: dict[str, RegisteredOperator] = {}
+
+
+def register_operator(
+    name: str, *, shape: Callable[..., Any], kernel: Kernel, stages: Stages | None = None
+) -> None:
+    """Make an operator known by name, for networks that are loaded afterwards.
+
+    Where a network is loaded, the shapes must be those that its file declares, the kernel must
+    give outputs of these shapes and types, and the stages must give what the kernel gives:
+    integers in every bit, floating-point numbers within 1e-5 of the largest.
+
+    Parameters
+    ----------
+    name:
+        The custom code of a TensorFlow Lite operator, or domain and type of an ONNX node:
+        ``"com.example.Scale"``.
+    shape:
+        ``shape(*input_shapes, **attributes)`` returns the shape of the output, a tuple, or a list
+        of shapes for several outputs.
+    kernel:
+        ``kernel(use, *arrays)`` returns the output, an array, or a list of several. It defines the
+        operator, and runs on the host. `use` is an `OperatorUse`.
+    stages:
+        ``stages(use, builder, *numbers)`` makes the operator of Matloom's own in a `GraphBuilder`,
+        and returns the number of the output, or a list of several; the engine then runs what it
+        can of them. `numbers` are those of the inputs.
+
+    Errors
+    ------
+    OperatorError
+        The name is taken, or one of Matloom's own operators.
+    """
+    if not isinstance(name, str) or not name:
+        raise OperatorError(f"an operator's name must be a string, not {name!r}")
+    if name in set(Op):
+        raise OperatorError(f"{name} is an operator of Matloom: a new one must have another name")
+    if name in _operators:
+        raise OperatorError(
+            f"{name} is registered already", hint=f"call unregister_operator({name!r}) first"
+        )
+    _operators[name] = RegisteredOperator(name=name, shape=shape, kernel=kernel, stages=stages)
+
+
+def unregister_operator(name: str) -> None:
+    """Forget a registered operator; programs that run its kernel fail from then on.
+
+    Raises `OperatorError` for a name that is not registered.
+    """
+    if name not in _operators:
+        raise OperatorError(f"{name} is not registered", hint=did_you_mean(name, _operators))
+    del _operators[name]
+
+
+def registered(name: str) -> RegisteredOperator | None:
+    """Return the operator of a name; None where there is none."""
+    return _operators.get(name)
+
+
+def declared_outputs(operator: RegisteredOperator, use: OperatorUse) -> list[Shape]:
+    """Return the shapes of an operator's outputs, by its own rule; raise `OperatorError`."""
+    shapes = [tensor.shape for tensor in use.inputs]
+    try:
+        found = operator.shape(*shapes, **use.attributes)
+    # The function is the user's.
+    except Exception as error:
+        raise _failed(operator, "shape", error) from error
+    several = isinstance(found, list)
+    try:
+        return [tuple(map(int, shape)) for shape in (found if several else [found])]
+    except TypeError:
+        raise OperatorError(
+            f"shape of {operator.name} must return a tuple of sizes, or a list of such tuples, "
+            f"not {found!r}"
+        ) from None
+
+
+def run_kernel(
+    operator: RegisteredOperator, use: OperatorUse, arrays: Sequence[Array]
+) -> tuple[Array, ...]:
+    """Return the outputs that a kernel gives; those of `use`, if any, tell shapes and types.
+
+    Raises
+    ------
+    OperatorError
+        The kernel fails, or gives outputs of other shapes or types.
+    """
+    try:
+        # A copy, so that a kernel which writes into its inputs changes nothing else.
+        found = operator.kernel(use, *(np.array(array) for array in arrays))
+    # The function is the user's.
+    except Exception as error:
+        raise _failed(operator, "kernel", error) from error
+    made = tuple(map(np.asarray, found if isinstance(found, (list, tuple)) else [found]))
+    if not use.outputs:
+        return made
+    have = [(array.dtype.name, array.shape) for array in made]
+    want = [(tensor.dtype, tensor.shape) for tensor in use.outputs]
+    if have != want:
+        listed = [", ".join(f"{dtype} {shape}" for dtype, shape in side) for side in (want, have)]
+        raise OperatorError(f"kernel of {operator.name} must return {listed[0]}, not {listed[1]}")
+    return made
+
+
+def _failed(operator: RegisteredOperator, what: str, error: Exception) -> OperatorError:
+    line = " ".join(str(error).split())
+    return OperatorError(f"{what} of {operator.name} failed: {type(error).__name__}: {line}")
+
+
+class RegisteredRun:
+    """One REFERENCE node whose operator is registered; its last input has the attributes.
+
+    Raises
+    ------
+    OperatorError
+        It is not registered here.
+    """
+
+    def __init__(self, graph: Graph, node: Node, name: str) -> None:
+        operator = registered(name)
+        if operator is None:
+            raise OperatorError(
+                f"{name} is not registered",
+                hint="call matloom.register_operator with its kernel first",
+            )
+        self._operator = operator
+        data = graph.tensors[node.inputs[-1]].data
+        assert data is not None
+        self._use = OperatorUse(
+            inputs=tuple(graph.tensors[number] for number in node.inputs[:-1]),
+            outputs=tuple(graph.tensors[number] for number in node.outputs),
+            attributes=_decoded(data.tobytes()),
+        )
+
+    def run(self, inputs: Sequence[Array]) -> tuple[Array, ...]:
+        """Return the outputs for the operator's inputs; raise `OperatorError`."""
+        return run_kernel(self._operator, self._use, inputs)
+
+
+def options_tensor(name: str, attributes: Mapping[str, Any]) -> Tensor:
+    """Return attributes as a constant of bytes, which a program's file holds.
+
+    Raises
+    ------
+    OperatorError
+        A value is no number, string, bytes, array, or list or mapping of these.
+    """
+    try:
+        text = json.dumps(dict(attributes), default=_plain, sort_keys=True)
+    except TypeError as error:
+        raise OperatorError(f"{name} has an attribute that cannot be kept: {error}") from None
+    data = np.frombuffer(text.encode(), np.uint8)
+    return Tensor(name=f"attributes of {name}", shape=data.shape, dtype="uint8", data=data)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return {"bytes": value.hex()}
+    if isinstance(value, (np.ndarray, np.generic)):
+        return {"array": value.tolist(), "dtype": value.dtype.name}
+    raise TypeError(f"a {type(value).__name__}")
+
+
+def _decoded(content: bytes) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(content, object_hook=_value)
+    return found
+
+
+def _value(entry: dict[str, Any]) -> Any:
+    if set(entry) == {"bytes"}:
+        return bytes.fromhex(entry["bytes"])
+    if set(entry) == {"array", "dtype"}:
+        return np.array(entry["array"], entry["dtype"])
+    return entry
