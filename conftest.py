@@ -3,6 +3,7 @@
 import gc
 import os
 import secrets
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,7 @@ def pytest_configure(config):
     Programs are not checked when they are compiled: most tests compare results themselves.
     Every chip that a test simulates is held against the bus rules, unless someone said otherwise.
     """
+    config.pluginmanager.register(Cases(), "fast_cases")
     os.environ["MATLOOM_CHECK"] = "none"
     os.environ.setdefault("MATLOOM_CHECK_BUS", "1")
     seed = config.option.seed
@@ -79,6 +81,24 @@ def rotated(items, turn):
     """
     start = int(turn * _TURN % 1 * len(items))
     return [*items[start:], *items[:start]]
+
+
+class Cases:
+    """Marks cases as slow that `fast_cases` leaves out, before the slow ones are deselected."""
+
+    @pytest.hookimpl(tryfirst=True)
+    def pytest_collection_modifyitems(self, items):
+        """Keep the first case of each of so many equal parts."""
+        tests = defaultdict(list)
+        for item in items:
+            if item.get_closest_marker("fast_cases") and not item.get_closest_marker("slow"):
+                tests[item.parent.nodeid, item.originalname].append(item)
+        for cases in tests.values():
+            (count,) = cases[0].get_closest_marker("fast_cases").args
+            kept = {number * len(cases) // count for number in range(count)}
+            for number, case in enumerate(cases):
+                if number not in kept:
+                    case.add_marker(pytest.mark.slow)
 
 
 @pytest.hookimpl(trylast=True)

@@ -103,6 +103,7 @@ def right(names, arrays, *, opaque=False, device="model"):
         np.testing.assert_array_equal(made, wanted, err_msg=repr(names))
 
 
+@pytest.mark.fast_cases(7)
 @pytest.mark.parametrize("pair", list(itertools.combinations(range(len(ROLES)), 2)), ids=str)
 def test_any_two_tensors_share_any_name(pair, arrays):
     for name in ODD:

@@ -103,6 +103,7 @@ def check(config):
     assert found["irq"] == 1
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("config", CONFIGS.values(), ids=CONFIGS)
 def test_configuration_elaborates(config):
     check(config)

@@ -85,6 +85,7 @@ def test_networks_equal_the_golden_outputs(network, config):
             np.testing.assert_array_equal(result.reshape(-1), expected.reshape(-1))
 
 
+@pytest.mark.fast_cases(3)
 @pytest.mark.parametrize("config", list(PRESETS))
 def test_random_layers_with_random_tilings_equal_the_interpreter(config, seed):
     for number in range(60):

@@ -147,6 +147,7 @@ def test_resets_are_found_in_the_text():
     assert set(RESETS) < set(resets)
 
 
+@pytest.mark.slow
 def test_resets_can_be_taken_away_one_by_one():
     shipped = generate(CONFIG).verilog
     before, after = set(shipped.splitlines()), missing_resets(shipped).splitlines()

@@ -177,6 +177,7 @@ CASES = {
 }
 
 
+@pytest.mark.fast_cases(6)
 @pytest.mark.parametrize("name", CASES)
 def test_kernels(name, build, tmp_path):
     op, attributes, given, made, draw = CASES[name]

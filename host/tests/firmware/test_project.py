@@ -343,6 +343,7 @@ KINDS = (
 )
 
 
+@pytest.mark.fast_cases(4)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_mistake_is_one_sentence(kind, mistakes, tmp_path):
     """And nothing is written."""

@@ -95,6 +95,7 @@ def _outputs(program, inputs):
     return regions[binding.region][binding.offset : binding.offset + size]
 
 
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize("layer", [3, 5, 7, 11])
 def test_edits_of_instructions_that_change_a_result_are_noticed(layer):
     given, inputs = random_layer(layer, PRESETS["small"])

@@ -101,6 +101,7 @@ def test_engine_equals_the_reference(op, seed):
     check_many(op, seed, FEW)
 
 
+@pytest.mark.fast_cases(12)
 @pytest.mark.parametrize("op", OF_WORDS)
 def test_engine_equals_the_reference_in_words(op, seed):
     check_many(op, seed, FEW_OF_WORDS, "int16", WORD_CONFIGS)

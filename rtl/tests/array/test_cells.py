@@ -90,6 +90,7 @@ class Products(wiring.Component):
         return m
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("mode", MODES)
 def test_every_pair_of_operands(mode):
     dut = Products()
@@ -130,6 +131,7 @@ def bytes_of(rng, *shape):
     return np.where(rng.random(shape) < 0.4, extremes, values).astype(np.int8)
 
 
+@pytest.mark.fast_cases(6)
 @pytest.mark.parametrize("name", CONFIGS)
 @pytest.mark.parametrize("gaps", [0, 0.4])
 def test_tiles_of_all_modes_in_a_row(name, gaps, seed):

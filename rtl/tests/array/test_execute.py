@@ -406,6 +406,7 @@ def test_modes_follow_each_other_without_a_gap():
     assert causes["exec_wait_weights"] <= 10
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(("refuse", "unmet"), [(0.5, 0), (0.4, 0.5)])
 def test_modes_with_refused_reads_and_late_dependencies(seed, refuse, unmet):
     generator = random.Random(seed)
@@ -476,6 +477,7 @@ def test_blocks_take_a_cycle_each_and_a_tile_waits_for_them():
     assert causes["exec_wait_bank"] == 0
 
 
+@pytest.mark.fast_cases(3)
 @pytest.mark.parametrize("name", ["4x4", "8x4", "16x8", "blocks"])
 @pytest.mark.parametrize("refuse", [0, 0.4])
 def test_windows_at_random(seed, name, refuse):

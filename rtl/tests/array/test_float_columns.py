@@ -51,6 +51,7 @@ def tile_rows(weights, size, config, rng):
     return tile
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("name", CONFIGS)
 def test_sums(name, seed):
     """Tiles of all formats in turn: each is written while vectors of the one before stream."""

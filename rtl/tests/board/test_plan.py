@@ -109,6 +109,7 @@ def test_an_sdram_twice_as_fast_has_double_registers(sdram_plan):
     assert f"{BOARD_TOP}.bus_slice.ar" in text
 
 
+@pytest.mark.slow
 def test_what_a_board_has_wired_is_no_port():
     """Two chips side by side: 16 outputs with the clock, none of them clk_en, cs or a mask."""
     board = load_board("colorlight-5a75b")

@@ -37,6 +37,7 @@ def test_pins_by_the_schematics(project):
     assert named == {port["name"] for port in ports}
 
 
+@pytest.mark.slow
 def test_the_pll_makes_the_clock(project):
     text = project.files[f"{BOARD_TOP}.v"]
     setting = dict(re.findall(r"\.(\w+)\((?:32'd)?([\d.]+)\)", text.split("PLLE2_BASE #(")[1]))

@@ -199,6 +199,7 @@ def without_waits(instruction):
     return Instruction(instruction.opcode, values)
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(
     "config",
     [CONFIG, pytest.param(WORDS, marks=pytest.mark.slow), UNCHECKED],
@@ -335,6 +336,7 @@ def smallest(unit, **waits):
     return Instruction(unit, values[unit] | waits)
 
 
+@pytest.mark.fast_cases(8)
 @pytest.mark.parametrize("count", [0, 1, 31, 32, 45, 62, 63])
 @pytest.mark.parametrize("unit", UNITS)
 def test_a_wait_reaches_back_to_the_first_instruction_and_no_further(unit, count):

@@ -132,6 +132,7 @@ def test_random_transfers_stalled(bus_bits, stall, memory_stall, spad_stall):
     bench.run()
 
 
+@pytest.mark.fast_cases(4)
 @pytest.mark.parametrize("bus_bits", BUSES)
 @pytest.mark.parametrize("stall", [0.0, 0.3])
 def test_random_spread_transfers(bus_bits, stall):
@@ -142,6 +143,7 @@ def test_random_spread_transfers(bus_bits, stall):
     Bench(config, bodies, **stalls, seed=3).run()
 
 
+@pytest.mark.fast_cases(3)
 @pytest.mark.parametrize("bus_bits", BUSES)
 @pytest.mark.parametrize("stall", [0.0, 0.3])
 def test_without_strides_dense_rows_take_the_same_cycles(bus_bits, stall):
@@ -363,6 +365,7 @@ def test_error_tells_how_many_loads_before_it_are_not_done(bus_bits, spad_stall,
     assert set(seen) == {(start, index) for index, start in enumerate(starts) if start}
 
 
+@pytest.mark.fast_cases(5)
 @pytest.mark.parametrize("when", [3, 4, 20, 37, 60, 90])
 @pytest.mark.parametrize("stall", [0.0, 0.4])
 @pytest.mark.parametrize("spread", [0, 2])

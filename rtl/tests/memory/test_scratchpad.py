@@ -217,6 +217,7 @@ RATES = {
 }
 
 
+@pytest.mark.fast_cases(4)
 @pytest.mark.parametrize("rates", RATES)
 @pytest.mark.parametrize("name", CONFIGS)
 def test_random_accesses(name, rates):
@@ -229,6 +230,7 @@ def test_random_accesses(name, rates):
     simulate(bench.dut, drive, cycles=420)
 
 
+@pytest.mark.fast_cases(3)
 @pytest.mark.parametrize("rates", ["stalled", "random"])
 @pytest.mark.parametrize(
     ("name", "groups"), [("nano", (0, 1, 2, 2)), ("wide bus", (0, 1, 2, 2)), ("nano", (0, 1, 0, 0))]
@@ -254,6 +256,7 @@ def test_reference():
     simulate(bench.dut, drive, cycles=170)
 
 
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize("name", ["12 rows", "wide bus", "wide weights", "three rows", "four rows"])
 def test_every_alignment(name):
     """All bytes written, then each port reads one address after another without a pause."""

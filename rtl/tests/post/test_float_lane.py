@@ -22,6 +22,7 @@ def draw(rng, count, form):
     return patterns, wide, bias
 
 
+@pytest.mark.fast_cases(7)
 @pytest.mark.parametrize("name", FORMATS)
 @pytest.mark.parametrize(
     "limits",

@@ -58,6 +58,7 @@ def run(items, rounding, pre_shift, *, limits=(-128, 127), zero=5, bits=8, limit
     return results, cycles
 
 
+@pytest.mark.fast_cases(4)
 @pytest.mark.parametrize("rounding", SUPPORTED_ROUNDINGS)
 @pytest.mark.parametrize("pre_shift", [0, 1, 20, 31])
 def test_values(seed, rounding, pre_shift):

@@ -117,6 +117,7 @@ def test_no_rule_of_rows_can_be_broken(case, tmp_path):
     assert proven(tmp_path, plan, plan)
 
 
+@pytest.mark.fast_cases(3)
 @needs_yosys
 @pytest.mark.parametrize("name", ["rcd", "rp", "ras", "rc", "wr"])
 def test_a_wait_too_short_has_no_proof(name, tmp_path):

@@ -78,6 +78,7 @@ class Bench:
 ALWAYS = (CASES[0], CASES[5], CASES[6], GEARED)
 
 
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize("stall", [0, 0.4])
 @pytest.mark.parametrize(
     "case",
@@ -96,6 +97,7 @@ def test_random_traffic(case, stall, seed):
     ).run(60000)
 
 
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize(
     ("case", "outward", "inward"),
     [(CASES[0], 1, 0), (CASES[0], 1, 1), (CASES[0], 1, 2), (GEARED, 3, 2)],
@@ -111,6 +113,7 @@ def test_registers_at_the_pins(case, outward, inward, seed):
     ).run(20000)
 
 
+@pytest.mark.slow
 def test_bursts_around_the_cuts():
     """The first and last beats of a chunk, bursts from 1 to 256 beats, up to the end of 4 KiB."""
     places = [
@@ -138,6 +141,7 @@ def straight(width, beats, size, start=0):
     return [(start + place, beats) for place in range(0, size, step)]
 
 
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize(
     ("case", "reads", "writes", "least"),
     [
@@ -231,6 +235,7 @@ BROKEN_RULES = [
 ]
 
 
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize(
     ("case", "demands", "kept", "rule"), BROKEN_RULES, ids=lambda value: str(value)
 )
@@ -252,6 +257,7 @@ def test_a_wait_too_short_is_noticed(case, demands, kept, rule):
     assert bench.sdram.breach == rule
 
 
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize(
     ("case", "demands"), {(row[0], tuple(row[1].items())) for row in BROKEN_RULES}
 )
@@ -337,6 +343,7 @@ def test_a_slow_writer_stops_no_reader_and_a_slow_reader_no_writer():
     bench.run(5000)
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(
     ("case", "withheld"),
     [(CASES[0], "b"), (CASES[0], "r"), (CASES[0], "rb"), (GEARED, "b")],
@@ -381,6 +388,7 @@ def test_answers_that_nobody_takes_are_kept(case, withheld, seed):
     assert all(asked[channel] > 8 for channel in withheld)
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("busy", [0, 1])
 def test_refreshes_keep_their_distance(busy):
     """Between two there are never two distances, and never is one left out; idle or not."""

@@ -26,6 +26,7 @@ def check(graph, config="reference", seeds=(1, 2)):
     return answer
 
 
+@pytest.mark.fast_cases(11)
 @pytest.mark.parametrize("config", CONFIGS)
 @pytest.mark.parametrize(
     ("image", "padding"),
