@@ -1,6 +1,8 @@
 """Imports follow data: arch needs errors alone, hardware needs arch, the host needs no hardware."""
 
 import ast
+import functools
+import graphlib
 import subprocess
 import sys
 from pathlib import Path
@@ -74,13 +76,30 @@ OF_EXTRAS = {
 }
 
 
-def imported(path):
-    for node in ast.walk(ast.parse(path.read_text())):
+@functools.cache
+def parsed(path):
+    return ast.parse(path.read_text())
+
+
+def names_of(nodes, path):
+    for node in nodes:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: imports must be absolute"
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def imported(path):
+    return list(names_of(ast.walk(parsed(path)), path))
+
+
+def imported_at_run_time(path):
+    """Return what a file imports, without the types that only type checkers look up."""
+    tests = (node for node in ast.walk(parsed(path)) if isinstance(node, ast.If))
+    types = [node for node in tests if getattr(node.test, "id", "") == "TYPE_CHECKING"]
+    skipped = {each for node in types for each in ast.walk(node)}
+    return list(names_of((each for each in ast.walk(parsed(path)) if each not in skipped), path))
 
 
 def strangers(path, friends):
@@ -138,6 +157,25 @@ def test_each_room_imports_only_rooms_before_it():
             if room(name) in ROOMS and room(name) not in allowed
         ]
     assert upward == []
+
+
+def module_of(path):
+    """Return the dotted name of a source file; of a package, the package's."""
+    top = ROOT / ("host" if path in HOST else "rtl")
+    return ".".join(path.relative_to(top).with_suffix("").parts).removesuffix(".__init__")
+
+
+@pytest.mark.parametrize("files", [HOST, RTL], ids=["host", "rtl"])
+def test_modules_import_each_other_without_circles(files):
+    """Imports inside of functions count: they are how circles are hidden."""
+    modules = {module_of(path): path for path in files}
+    graph = {}
+    for module, path in modules.items():
+        names = imported_at_run_time(path)
+        # What is imported is a module, or a name of the module that is left without it.
+        found = {name if name in modules else name.rpartition(".")[0] for name in names}
+        graph[module] = (found & set(modules)) - {module}
+    graphlib.TopologicalSorter(graph).prepare()
 
 
 @pytest.mark.parametrize("name", PARTS)

@@ -2,8 +2,7 @@
 
 from matloom.arch.program_file import FORMAT_VERSION
 from matloom.program.errors import ProgramError
-from matloom.program.origin import Origin
-from matloom.program.program import Program
+from matloom.program.program import Origin, Program
 from matloom.program.records import (
     Binding,
     Constant,

@@ -10,14 +10,14 @@ import numpy as np
 from matloom.ir.attributes import Activation, Attributes, Padding
 from matloom.ir.graph import Graph, Node, Op, Quantisation, Tensor
 from matloom.ir.operators import OPERATORS
+from matloom.program.contents import Contents
 from matloom.program.errors import ProgramError
-from matloom.program.program import Program
 from matloom.program.records import Constant, HostStep, TensorInfo
 
 __all__ = ["step_graph", "tensors_by_name"]
 
 
-def tensors_by_name(program: Program) -> dict[str, Tensor]:
+def tensors_by_name(program: Contents) -> dict[str, Tensor]:
     """Return the tensors and constants of a program, constants with their data.
 
     Raises

@@ -1,9 +1,9 @@
-"""Reads a Program file: records of its sections become a Program."""
+"""Reads a Program file: records of its sections become its contents."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypeVar
 
 from matloom.arch.config import Config
 from matloom.arch.isa import Region
@@ -20,8 +20,8 @@ from matloom.arch.program_file import (
     Attribute,
     Kind,
 )
+from matloom.program.contents import Contents
 from matloom.program.errors import ProgramError
-from matloom.program.program import Program
 from matloom.program.records import (
     Binding,
     Constant,
@@ -40,19 +40,20 @@ from matloom.program.tables import OPERATOR_BY_NUMBER, attributes_of, names
 __all__ = ["read"]
 
 _Row = dict[str, Any]
+_Kind = TypeVar("_Kind", bound=Contents)
 _LISTS = (Kind.INTEGERS, Kind.TEXTS)
 _EDGES = ("top", "bottom", "left", "right")
 
 
-def read(data: bytes) -> Program:
-    """Return the program of a file; `validate` says whether its parts fit each other.
+def read(data: bytes, kind: type[_Kind]) -> _Kind:
+    """Return the contents of a file; `validate` says whether its parts fit each other.
 
     Raises
     ------
     ProgramError
         The file is damaged, of another version, or has a value outside its limits.
     """
-    return _Reader(read_sections(data)).program()
+    return _Reader(read_sections(data)).contents(kind)
 
 
 class _Reader:
@@ -77,12 +78,12 @@ class _Reader:
         self._constants = [self._constant(row) for row in self._tables["constants"]]
         self._bindings = [self._binding(row) for row in self._tables["bindings"]]
 
-    def program(self) -> Program:
-        """Return the program."""
+    def contents(self, kind: type[_Kind]) -> _Kind:
+        """Return the contents, as a `Contents` or a class of it."""
         (network,) = self._tables["network"]
         config = self._config()
         verdicts = [self._verdict(row) for row in self._tables["verdict"]]
-        return Program(
+        return kind(
             name=self._texts[network["name"]],
             config=config,
             image=self._bytes["image"],

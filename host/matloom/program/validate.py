@@ -18,9 +18,9 @@ from matloom.arch.program_file import (
 from matloom.ir.graph import Graph, Op, Tensor
 from matloom.ir.operators import LOWERED
 from matloom.ir.verify import verify
+from matloom.program.contents import Contents
 from matloom.program.errors import ProgramError
 from matloom.program.node import step_graph, tensors_by_name
-from matloom.program.program import Program
 from matloom.program.records import (
     Binding,
     Constant,
@@ -37,7 +37,7 @@ __all__ = ["validate"]
 _BYTES = {dtype: int("".join(filter(str.isdigit, dtype)) or 8) // 8 for dtype in DTYPES}
 
 
-def validate(program: Program) -> None:
+def validate(program: Contents) -> None:
     """Check everything but the instructions, which are `verify_program`'s.
 
     Raises
@@ -88,7 +88,7 @@ def _size(what: str, item: TensorInfo | Constant) -> int:
     return size
 
 
-def _check_sizes(program: Program) -> None:
+def _check_sizes(program: Contents) -> None:
     total = sum(_size("tensor", info) for info in program.tensors)
     if total > TENSORS_LIMIT:
         raise ProgramError(f"all tensors must have at most {TENSORS_LIMIT} bytes, not {total}")
@@ -103,7 +103,7 @@ def _check_sizes(program: Program) -> None:
             raise ProgramError(f"constant {constant.name!r} must have scales for its zero points")
 
 
-def _check_regions(program: Program) -> None:
+def _check_regions(program: Contents) -> None:
     sizes = {region: program.region_bytes.get(region, 0) for region in Region}
     total = sum(sizes.values())
     if total > REGION_LIMIT:
@@ -141,7 +141,7 @@ def _binding_end(binding: Binding, region: Region) -> int:
     return binding.offset + math.prod(binding.shape) * _BYTES[binding.dtype]
 
 
-def _tensors(program: Program) -> dict[str, Tensor]:
+def _tensors(program: Contents) -> dict[str, Tensor]:
     """Return tensors and constants by name, each sound by itself."""
     infos = {info.key: info for info in program.tensors}
     for constant in program.constants:
@@ -161,7 +161,7 @@ def _verify(what: str, graph: Graph) -> None:
         raise ProgramError(str(error)) from None
 
 
-def _check_order(program: Program) -> None:
+def _check_order(program: Contents) -> None:
     """Check that each step finds its inputs, and that nothing is provided twice."""
     infos = {info.key: info for info in program.tensors}
     for what, side in (("input", program.inputs), ("output", program.outputs)):
@@ -195,7 +195,7 @@ def _provide(what: str, names: Iterable[str], known: set[str]) -> None:
         known.add(name)
 
 
-def _check_engine_step(number: int, step: EngineStep, program: Program) -> None:
+def _check_engine_step(number: int, step: EngineStep, program: Contents) -> None:
     name = f"step {number} (engine)"
     infos = {info.key: info for info in program.tensors}
     for side in (step.inputs, step.outputs):
@@ -234,7 +234,7 @@ def _check_apart(name: str, side: Sequence[Binding]) -> None:
             )
 
 
-def _check_commands(name: str, buffer: EngineStep | Repeat, program: Program) -> None:
+def _check_commands(name: str, buffer: EngineStep | Repeat, program: Contents) -> None:
     for what in ("command_offset", "command_bytes"):
         value = getattr(buffer, what)
         if value % INSTRUCTION_WORD_BYTES:
@@ -279,7 +279,7 @@ def _check_reference(name: str, step: HostStep, tensors: dict[str, Tensor]) -> N
         )
 
 
-def _check_layer(layer: LayerInfo, program: Program) -> None:
+def _check_layer(layer: LayerInfo, program: Contents) -> None:
     name = f"layer {layer.name!r}"
     if layer.where not in PLACES:
         raise ProgramError(f"{name} must run at one of {', '.join(PLACES)}, not {layer.where!r}")

@@ -7,14 +7,14 @@ import numpy as np
 
 from matloom.arch.isa import Region
 from matloom.arch.program_file import ALIGNMENT, CONSTANT_ALIGNMENT
+from matloom.program.contents import Contents
 from matloom.program.errors import ProgramError
-from matloom.program.program import Program
 from matloom.program.records import Binding, EngineStep, TensorInfo, VariableInfo
 
 __all__ = ["check_variables"]
 
 
-def check_variables(program: Program) -> None:
+def check_variables(program: Contents) -> None:
     """Check the variables, and that steps bind nothing else in region ARENA.
 
     Raises
@@ -37,7 +37,9 @@ def _bytes(info: TensorInfo) -> int:
     return math.prod(info.shape) * np.dtype(info.dtype).itemsize
 
 
-def _check_variable(variable: VariableInfo, infos: dict[str, TensorInfo], program: Program) -> None:
+def _check_variable(
+    variable: VariableInfo, infos: dict[str, TensorInfo], program: Contents
+) -> None:
     name = f"variable {variable.name!r}"
     for tensor in (variable.before, variable.after):
         if tensor not in infos:
@@ -56,7 +58,7 @@ def _check_variable(variable: VariableInfo, infos: dict[str, TensorInfo], progra
         raise ProgramError(f"{name} must begin within {len(program.host_data)} bytes, not {end}")
 
 
-def _check_places(program: Program) -> None:
+def _check_places(program: Contents) -> None:
     """Check that variables on the device are apart, in region ARENA, and none of the host's."""
     spans = []
     size = program.region_bytes.get(Region.ARENA, 0)
@@ -88,7 +90,7 @@ def _check_places(program: Program) -> None:
             raise ProgramError(f"variables must lie apart, unlike {first} and {second}")
 
 
-def _check_bindings(program: Program) -> None:
+def _check_bindings(program: Contents) -> None:
     """Check that steps find variables on the device where they are, before they are replaced."""
     old = {item.before: item for item in program.variables if item.place is not None}
     new = {item.after: item for item in program.variables if item.place is not None}

@@ -25,8 +25,8 @@ from matloom.arch.program_file import (
     Kind,
     Section,
 )
+from matloom.program.contents import Contents
 from matloom.program.errors import ProgramError
-from matloom.program.program import Program
 from matloom.program.records import (
     Binding,
     Constant,
@@ -45,7 +45,7 @@ __all__ = ["sealed", "write", "write_sections"]
 _Row = tuple[int | float, ...]
 
 
-def write(program: Program) -> bytes:
+def write(program: Contents) -> bytes:
     """Return the contents of a file for a program that `validate` accepts.
 
     Raises
@@ -108,7 +108,7 @@ def _fields_of(config: Config) -> list[Attribute]:
 class _Writer:
     """The rows of all sections, filled part by part."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Contents) -> None:
         self.rows: dict[str, list[_Row]] = {name: [] for name in BY_NAME}
         self._strings = bytearray()
         self._texts: dict[str, int] = {}
@@ -162,7 +162,7 @@ class _Writer:
         self.rows[pool].extend((value,) for value in values)
         return first, len(values)
 
-    def _network(self, program: Program) -> None:
+    def _network(self, program: Contents) -> None:
         inputs, outputs = (
             self._list("integers", [self._tensors[info.key] for info in side])
             for side in (program.inputs, program.outputs)

@@ -1,0 +1,152 @@
+"""Contents of a Program file: everything that a device and its host need to run a network."""
+
+import math
+from collections import Counter
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from matloom.arch.config import Config
+from matloom.arch.config_name import described
+from matloom.arch.isa import Region
+from matloom.arch.memory import REFERENCE_MEMORY, Memory
+from matloom.arch.modes import MODES
+from matloom.ir.work import is_counted
+from matloom.program.errors import ProgramError
+from matloom.program.records import (
+    Constant,
+    EngineStep,
+    HostStep,
+    LayerInfo,
+    Repeat,
+    TensorInfo,
+    VariableInfo,
+    Verdict,
+)
+
+__all__ = ["Contents"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Contents:
+    """Instructions, constants, buffers and host steps of a network for one configuration.
+
+    Members
+    -------
+    name:
+        Of the network.
+    config:
+        The configuration it was compiled for.
+    image:
+        Contents of region PROGRAM: constants and commands.
+    region_bytes:
+        Size that each region needs.
+    inputs, outputs:
+        The network's, in the model file's order.
+    tensors:
+        Every tensor that steps name.
+    steps:
+        Engine and host steps in order of execution.
+    layers:
+        For reports.
+    memory:
+        What its cycles are predicted for.
+    variables:
+        What is kept between calls.
+    constants, host_data:
+        What host steps read, and the bytes of it and of initial values; the device has no copy.
+    verdict:
+        Of the checks at compile time; None where there were none.
+    """
+
+    name: str
+    config: Config
+    image: bytes
+    region_bytes: dict[Region, int]
+    inputs: tuple[TensorInfo, ...]
+    outputs: tuple[TensorInfo, ...]
+    tensors: tuple[TensorInfo, ...]
+    steps: tuple[EngineStep | HostStep, ...]
+    layers: tuple[LayerInfo, ...] = ()
+    variables: tuple[VariableInfo, ...] = ()
+    constants: tuple[Constant, ...] = ()
+    host_data: bytes = b""
+    verdict: Verdict | None = None
+    memory: Memory = REFERENCE_MEMORY
+
+    @property
+    def macs(self) -> int:
+        """Multiply-accumulates of the network's operators but those that are `uncounted`."""
+        return sum(layer.macs for layer in self.layers)
+
+    @property
+    def engine_macs(self) -> int:
+        """Those of the operators that run on the engine."""
+        return sum(layer.macs for layer in self.layers if layer.where == "engine")
+
+    @property
+    def uncounted(self) -> tuple[str, ...]:
+        """Names of the operators whose multiply-accumulates are not known, each once."""
+        names = (layer.operator for layer in self.layers if not is_counted(layer.operator))
+        return tuple(dict.fromkeys(names))
+
+    @property
+    def state_bytes(self) -> int:
+        """Bytes of all variables."""
+        return sum(array.nbytes for array in self.initial_state().values())
+
+    def initial_state(self) -> dict[str, npt.NDArray[Any]]:
+        """Return what variables hold before the first call, by name."""
+        infos = {info.key: info for info in self.tensors}
+        found = {}
+        for variable in self.variables:
+            info = infos[variable.before]
+            count = math.prod(info.shape)
+            array = np.frombuffer(self.host_data, info.dtype, count, variable.initial)
+            found[variable.name] = array.reshape(info.shape)
+        return found
+
+    @property
+    def shared_timestamps(self) -> frozenset[int]:
+        """Slots of the completion-time table that several operators share."""
+        users = Counter(layer.timestamp for layer in self.layers if layer.timestamp)
+        return frozenset(timestamp for timestamp, count in users.items() if count > 1)
+
+    def utilisation(self, cycles: int) -> float:
+        """Return the share of cycles in which the array, each layer in its mode, were full."""
+        ideal = sum(self.ideal_cycles(layer) for layer in self.layers if layer.where == "engine")
+        return ideal / cycles if cycles else 0.0
+
+    def ideal_cycles(self, layer: LayerInfo) -> float:
+        """Return an operator's cycles with the array full, in the fastest of its modes.
+
+        Operators whose stages multiply nothing have no mode, and count as ``i8xi8``.
+        """
+        modes = [mode for mode in layer.mode.split(", ") if mode in MODES] or ["i8xi8"]
+        return layer.macs / max(self.config.macs_a_cycle(mode) for mode in modes)
+
+    @property
+    def predicted_cycles(self) -> int:
+        """Estimated cycles of all engine steps."""
+        return sum(step.predicted_cycles for step in self.steps if isinstance(step, EngineStep))
+
+    @property
+    def repeat(self) -> Repeat | None:
+        """The shorter way of the only engine step from the second call on, where it has one."""
+        found = [step.repeat for step in self.steps if isinstance(step, EngineStep)]
+        return found[0] if found else None
+
+    def commands(self, buffer: EngineStep | Repeat) -> bytes:
+        """Return a command buffer of the image."""
+        return self.image[buffer.command_offset :][: buffer.command_bytes]
+
+    def require(self, config: Config) -> None:
+        """Raise `ProgramError` unless the program was made for this configuration."""
+        if config.digest != self.config.digest:
+            raise ProgramError(
+                f"the program is for configuration {described(self.config)}, and the device, or "
+                f"--config, of {described(config)}",
+                hint="compile the network for that configuration, or leave --config out",
+            )
