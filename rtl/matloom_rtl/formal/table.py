@@ -27,7 +27,7 @@ from matloom_rtl.formal.parts.whitebox import owners
 from matloom_rtl.formal.post.floats import float_proofs
 from matloom_rtl.formal.post.lanes import lanes_proofs
 from matloom_rtl.formal.post.numbers import numbers_proofs
-from matloom_rtl.formal.post.parameter_cache import kept_proofs
+from matloom_rtl.formal.post.parameter_cache import parameter_cache_proofs
 from matloom_rtl.formal.post.parameters import parameters_proofs
 from matloom_rtl.formal.post.positions import position_proofs
 from matloom_rtl.formal.post.products import products_proofs
@@ -53,7 +53,7 @@ KINDS = (
     *(sdram_proofs, datapath_proofs, merge_proofs, progress_proofs, share_proofs),
     *(contents_proofs, supervisor_proofs, timestamps_proofs),
     *(row_proofs, position_proofs, walk_proofs, reach_proofs, output_proofs),
-    *(loader_proofs, parameters_proofs, kept_proofs),
+    *(loader_proofs, parameters_proofs, parameter_cache_proofs),
     *(sequencer_proofs, reader_proofs, lanes_proofs, writer_proofs),
     *(execute_proofs, gather_proofs),
     *(requantise_proofs, products_proofs, numbers_proofs, float_proofs),

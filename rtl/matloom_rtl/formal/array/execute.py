@@ -5,7 +5,7 @@ from amaranth.hdl import Assert, Assume, Cover, Module, Signal
 from matloom_rtl.array.execute import Execute
 from matloom_rtl.formal.array.walk_nest import STAGES
 from matloom_rtl.formal.parts.channel import implies
-from matloom_rtl.formal.parts.whitebox import Inside, inputs_of
+from matloom_rtl.formal.parts.whitebox import Whitebox, inputs_of
 from matloom_rtl.formal.proof import Claim, Proof
 from matloom_rtl.memory.credits import CREDITS
 from matloom_rtl.ports import SPAD_READ_LATENCY
@@ -23,10 +23,10 @@ def execute(unit: Execute) -> Claim:
     what begins with `room`, and shows vectors that came, each once.
     """
     m = Module()
-    inside = Inside(unit)
-    walk, vectors, known = (inside.child(name).unit for name in ("walk", "vectors", "known"))
-    free = [port for name in _FREE for port in inside.free(name)]
-    m.submodules.unit = inside.fragment
+    whitebox = Whitebox(unit)
+    walk, vectors, known = (whitebox.child(name).unit for name in ("walk", "vectors", "known"))
+    free = [port for name in _FREE for port in whitebox.free(name)]
+    m.submodules.unit = whitebox.fragment
     shown, taken = vectors.o, vectors.o.valid & vectors.o.ready
     leaves = taken & shown.payload.valid
     begun, fired = [walk.start], [leaves]

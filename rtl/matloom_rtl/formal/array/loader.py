@@ -6,7 +6,7 @@ from matloom.arch.modes import MAC_MODES, NARROW_MODES
 from matloom_rtl.array.cells import decode_flags
 from matloom_rtl.array.loader import Loader
 from matloom_rtl.formal.parts.channel import implies
-from matloom_rtl.formal.parts.whitebox import Inside, inputs_of
+from matloom_rtl.formal.parts.whitebox import Whitebox, inputs_of
 from matloom_rtl.formal.post.positions import touched
 from matloom_rtl.formal.proof import Claim, Proof
 from matloom_rtl.ports import SPAD_READ_LATENCY
@@ -91,8 +91,8 @@ def loader(unit: Loader) -> Claim:
     Of others: a tile is released when it is whole, and with the last one of its command told.
     """
     m = Module()
-    inside = Inside(unit)
-    m.submodules.unit = inside.fragment
+    whitebox = Whitebox(unit)
+    m.submodules.unit = whitebox.fragment
     config, read = unit._config, unit.read
     rows = _Rows(m, unit)
     banks = touched(rows.address, config.weight_bytes, config)
@@ -111,10 +111,10 @@ def loader(unit: Loader) -> Claim:
         Cover(rows.reads & rows.whole),
     ]
     _delivers(m, unit, rows)
-    _lemmas(m, inside, rows)
+    _lemmas(m, whitebox, rows)
     if _flags(unit):
         _tells(m, unit, rows)
-        _flag_lemmas(m, inside, rows)
+        _flag_lemmas(m, whitebox, rows)
     return Claim(module=m, ports=inputs_of(unit))
 
 
@@ -158,9 +158,9 @@ def _tells(m: Module, unit: Loader, rows: _Rows) -> None:
         m.d.comb += Cover(rows.end & there & unit.weight_format.all())
 
 
-def _flag_lemmas(m: Module, inside: Inside, rows: _Rows) -> None:
+def _flag_lemmas(m: Module, whitebox: Whitebox, rows: _Rows) -> None:
     """Claim that flags wait with their command, and with the rows that are asked for."""
-    unit, requests = inside.unit, inside.child("requests")
+    unit, requests = whitebox.unit, whitebox.child("requests")
     shown, full = requests.unit.o.valid, ~requests.unit.i.ready
     at, _free = requests.addresses("storage")
     stored = [requests.peek("storage", place) for place in (at, ~at)]
@@ -171,23 +171,23 @@ def _flag_lemmas(m: Module, inside: Inside, rows: _Rows) -> None:
         )
         after = first + len(flag)
         m.d.comb += [
-            implies(rows.waiting, inside.register(name=f"following_{name}") == then),
-            implies(rows.working, inside.register(name=name) == now),
+            implies(rows.waiting, whitebox.register(name=f"following_{name}") == then),
+            implies(rows.working, whitebox.register(name=name) == now),
             implies(shown, stored[0][first:after] == now),
             implies(full, stored[1][first:after] == now),
         ]
         first = after
 
 
-def _lemmas(m: Module, inside: Inside, rows: _Rows) -> None:
+def _lemmas(m: Module, whitebox: Whitebox, rows: _Rows) -> None:
     """Claim what is known of the rows that were asked for, which wait for the arbiter."""
-    config, requests = inside.unit._config, inside.child("requests")
+    config, requests = whitebox.unit._config, whitebox.child("requests")
     unit, step = requests.unit, config.weight_bytes
     shown, full = unit.o.valid, ~unit.i.ready
-    working, waiting = (inside.register(name=name) for name in ("working", "waiting"))
-    address, following = (inside.register(name=name) for name in ("address", "following"))
+    working, waiting = (whitebox.register(name=name) for name in ("working", "waiting"))
+    address, following = (whitebox.register(name=name) for name in ("address", "following"))
     bits = len(address)
-    counted, group = inside.register(name="group"), rows.row
+    counted, group = whitebox.register(name="group"), rows.row
     after = (rows.address + step)[:bits]
     asked = (rows.address + Mux(full, 2 * step, Mux(shown, step, 0)))[:bits]
     at, free = requests.addresses("storage")
@@ -204,7 +204,7 @@ def _lemmas(m: Module, inside: Inside, rows: _Rows) -> None:
         implies(shown, hand == touched(rows.address[:bits], step, config)),
         implies(full, (second == after) & (skid == touched(after, step, config))),
         Assert((counted == group) & (group < config.tile_load_cycles)),
-        Assert(inside.register(name="last") == (group == config.tile_load_cycles - 1)),
+        Assert(whitebox.register(name="last") == (group == config.tile_load_cycles - 1)),
     ]
 
 

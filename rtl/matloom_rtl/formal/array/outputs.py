@@ -4,7 +4,7 @@ from amaranth.hdl import Assert, Assume, Cat, Cover, Module, Mux, Signal
 
 from matloom_rtl.array.outputs import Outputs
 from matloom_rtl.formal.parts.channel import implies
-from matloom_rtl.formal.parts.whitebox import Inside, inputs_of
+from matloom_rtl.formal.parts.whitebox import Whitebox, inputs_of
 from matloom_rtl.formal.proof import Claim, Proof
 
 __all__ = ["output_proofs", "outputs"]
@@ -93,23 +93,23 @@ class _Count:
 def outputs(unit: Outputs) -> Claim:
     """Claim that outputs, their entries, and the places in lines are what the page says."""
     m = Module()
-    inside = Inside(unit)
-    m.submodules.unit = inside.fragment
+    whitebox = Whitebox(unit)
+    m.submodules.unit = whitebox.fragment
     grids = _Grids(m, unit)
     if unit._has_windows:
-        counted = _lines(m, inside, grids)
-        is_output = _grid(m, inside, grids, counted)
+        counted = _lines(m, whitebox, grids)
+        is_output = _grid(m, whitebox, grids, counted)
     else:
         is_output = Signal(init=1)
     m.d.comb += implies(unit.valid[1], unit.output == is_output)
-    _entries(m, inside, grids, is_output)
+    _entries(m, whitebox, grids, is_output)
     m.d.comb += Cover(unit.valid[2] & grids.at[3].resume & (unit.entry == unit.acc_addr + 2))
     return Claim(module=m, ports=inputs_of(unit))
 
 
-def _lines(m: Module, inside: Inside, grids: _Grids):
+def _lines(m: Module, whitebox: Whitebox, grids: _Grids):
     """Count vectors of a step in lines; return whether that in stage 2 is no longer too early."""
-    unit, there, grid, before = inside.unit, grids.valid[1], grids.at[1], grids.before[1]
+    unit, there, grid, before = whitebox.unit, grids.valid[1], grids.at[1], grids.before[1]
     bits = len(grid.first_output) + 1
     number = _Count(m, "number", bits, there, grid.first)
     place = _Count(m, "place", len(unit.position), there, grid.first)
@@ -121,20 +121,20 @@ def _lines(m: Module, inside: Inside, grids: _Grids):
     counted = Signal()
     with m.If(there):
         m.d.sync += counted.eq(number.now >= grid.first_output)
-    left = inside.register(name="before")
+    left = whitebox.register(name="before")
     m.d.comb += [
         implies(there, unit.position == place.now),
         implies(there, unit.first_line == (line.now == 0)),
-        Assert(inside.register(name="counted") == counted),
-        Assert(inside.register(name="line_following") == place.next),
+        Assert(whitebox.register(name="counted") == counted),
+        Assert(whitebox.register(name="line_following") == place.next),
     ]
     some = grids.some[1]
     m.d.comb += [
         implies(some, place.next < before.penultimate + 2),
         implies(
-            some, inside.register(name="line_at_end") == (place.next == before.penultimate + 1)
+            some, whitebox.register(name="line_at_end") == (place.next == before.penultimate + 1)
         ),
-        implies(some, inside.register(name="in_first_line") == (line.next == 0)),
+        implies(some, whitebox.register(name="in_first_line") == (line.next == 0)),
         implies(some, number.next != 0),
         implies(
             some & (number.next <= before.first_output), left == before.first_output - number.next
@@ -145,9 +145,9 @@ def _lines(m: Module, inside: Inside, grids: _Grids):
     return counted
 
 
-def _grid(m: Module, inside: Inside, grids: _Grids, counted):
+def _grid(m: Module, whitebox: Whitebox, grids: _Grids, counted):
     """Count outputs of a line and lines with outputs; return whether stage 2 has one."""
-    unit, there, grid, before = inside.unit, grids.valid[2], grids.at[2], grids.before[2]
+    unit, there, grid, before = whitebox.unit, grids.valid[2], grids.at[2], grids.before[2]
     # Of the last vector in stage 2: it was no longer too early.
     begun = Signal()
     with m.If(there):
@@ -165,20 +165,20 @@ def _grid(m: Module, inside: Inside, grids: _Grids, counted):
         found.then(Mux(turns, found.more(), found.now))
         skipped.then(Mux(turns, 0, skipped.now + moves))
         is_open.append((skipped.now == 0) & (found.now < size))
-        _axis(m, inside, name, (found, skipped), grids, begun)
+        _axis(m, whitebox, name, (found, skipped), grids, begun)
     some = grids.some[2]
     m.d.comb += [
-        implies(some, inside.register(name="after_end") == (~begun | (place.next == 0))),
+        implies(some, whitebox.register(name="after_end") == (~begun | (place.next == 0))),
         # What was not too early does not become so within a step.
         implies(there & ~grid.first & begun, counted),
         implies(some & ~there, begun == counted),
         implies(some, place.next < before.penultimate + 2),
         implies(
-            some & begun & (place.next != 0), inside.register(name="grid_following") == place.next
+            some & begun & (place.next != 0), whitebox.register(name="grid_following") == place.next
         ),
         implies(
             some & begun & (place.next != 0),
-            inside.register(name="grid_at_end") == (place.next == before.penultimate + 1),
+            whitebox.register(name="grid_at_end") == (place.next == before.penultimate + 1),
         ),
     ]
     return ~grid.window | (counted & Cat(is_open).all())
@@ -188,15 +188,15 @@ def _fields(name: str) -> tuple[str, str]:
     return ("width", "x_skip") if name == "x" else ("height", "y_skip")
 
 
-def _axis(m: Module, inside: Inside, name: str, counts, grids: _Grids, begun) -> None:
+def _axis(m: Module, whitebox: Whitebox, name: str, counts, grids: _Grids, begun) -> None:
     """Say what the next vector sees that restarts nothing: lemmas."""
     (found, skipped), before = counts, grids.before[2]
     size, skip = (getattr(before, f"out_{each}") for each in _fields(name))
     skips, left, some_left = (
-        inside.register(name=f"{name}_{n}") for n in ("skips", "left", "some")
+        whitebox.register(name=f"{name}_{n}") for n in ("skips", "left", "some")
     )
     passed = found.next + (skipped.next != 0)
-    last = inside.register(name="after_end")
+    last = whitebox.register(name="after_end")
     there = grids.some[2] & (~last if name == "x" else 1)
     m.d.comb += [
         implies(there & begun, skips == Mux(skipped.next == 0, 0, skip + 1 - skipped.next)),
@@ -207,9 +207,9 @@ def _axis(m: Module, inside: Inside, name: str, counts, grids: _Grids, begun) ->
     ]
 
 
-def _entries(m: Module, inside: Inside, grids: _Grids, is_output) -> None:
+def _entries(m: Module, whitebox: Whitebox, grids: _Grids, is_output) -> None:
     """Claim that a block's outputs have consecutive entries, the same ones in every step."""
-    unit, there, grid = inside.unit, grids.valid[3], grids.at[3]
+    unit, there, grid = whitebox.unit, grids.valid[3], grids.at[3]
     following = Signal.like(unit.entry)
     of_block = Signal.like(unit.entry)
     now = Signal.like(unit.entry)
@@ -223,11 +223,11 @@ def _entries(m: Module, inside: Inside, grids: _Grids, is_output) -> None:
     some = grids.some[3]
     m.d.comb += [
         implies(there, unit.entry == now),
-        implies(there, inside.register(name="output") == written),
-        implies(some, inside.register(name="following") == following),
-        implies(some, inside.register(name="block") == of_block),
-        Assert(inside.register(name="second") == grids.at[2].as_value()),
-        Assert(inside.register(name="third") == grids.at[3].as_value()),
+        implies(there, whitebox.register(name="output") == written),
+        implies(some, whitebox.register(name="following") == following),
+        implies(some, whitebox.register(name="block") == of_block),
+        Assert(whitebox.register(name="second") == grids.at[2].as_value()),
+        Assert(whitebox.register(name="third") == grids.at[3].as_value()),
     ]
 
 

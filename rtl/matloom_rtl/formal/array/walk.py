@@ -8,7 +8,7 @@ from matloom_rtl.array.walk import Walk, vector_layout
 from matloom_rtl.formal.array.walk_lemmas import ROW_BITS, is_at, lemmas
 from matloom_rtl.formal.array.walk_nest import STAGES, WalkNest
 from matloom_rtl.formal.parts.channel import assume_stays, implies
-from matloom_rtl.formal.parts.whitebox import Inside, inputs_of
+from matloom_rtl.formal.parts.whitebox import Whitebox, inputs_of
 from matloom_rtl.formal.proof import Claim, Proof
 from matloom_rtl.ports import access_bits
 
@@ -22,13 +22,13 @@ def walk(unit: Walk) -> Claim:
     than the scratchpad. `Outputs` may say anything; it is asked what it should be.
     """
     m = Module()
-    inside = Inside(unit)
-    outputs = inside.child("outputs").unit
-    free = inside.free("outputs")
-    m.submodules.unit = inside.fragment
+    whitebox = Whitebox(unit)
+    outputs = whitebox.child("outputs").unit
+    free = whitebox.free("outputs")
+    m.submodules.unit = whitebox.fragment
     assume_stays(m, unit.i)
-    nest = WalkNest(m, unit, inside)
-    product = _product(m, inside)
+    nest = WalkNest(m, unit, whitebox)
+    product = _product(m, whitebox)
     m.d.comb += [
         Assert(unit.start == (nest.there[0] | nest.paused[0])),
         Assert(unit.valid == nest.there[STAGES]),
@@ -45,8 +45,8 @@ def walk(unit: Walk) -> Claim:
         Cover(_wants(unit) & last.last & last.tap & (last.row == 2) & (vector.low == 1)),
     ]
     _outputs(m, unit, outputs, nest)
-    _stages(m, inside, nest)
-    lemmas(m, inside, nest)
+    _stages(m, whitebox, nest)
+    lemmas(m, whitebox, nest)
     return Claim(module=m, ports=(*free, *inputs_of(unit)))
 
 
@@ -81,9 +81,9 @@ def elements(m: Module, found, vector, there, config) -> None:
     """Claim which elements come from the scratchpad: those in their row; of blocks none does."""
     byte, size = vector.byte, vector.fields.input_row_bytes
     for index in range(config.rows):
-        inside = (byte + index >= 0) & (byte + index < size) & ~_paired(vector, config)
+        whitebox = (byte + index >= 0) & (byte + index < size) & ~_paired(vector, config)
         taken = (index >= found.low) & (index < found.high)
-        m.d.comb += implies(there, taken == inside)
+        m.d.comb += implies(there, taken == whitebox)
 
 
 def _row_there(vector):
@@ -103,10 +103,10 @@ def _paired(vector, config):
     return vector.fields.window & vector.fields.paired if config.has_paired_windows else Const(0, 1)
 
 
-def _product(m: Module, inside: Inside) -> Signal:
+def _product(m: Module, whitebox: Whitebox) -> Signal:
     """Return the product of row and pitch, two cycles after both were there."""
-    row, pitch = inside.register(name="row_bits"), inside.register(name="pitch2")
-    product = inside.register(name="product3")
+    row, pitch = whitebox.register(name="row_bits"), whitebox.register(name="pitch2")
+    product = whitebox.register(name="product3")
     expected, arrived = (
         Signal(len(product), name=f"product_{stage}", reset_less=True) for stage in (3, 4)
     )
@@ -115,24 +115,26 @@ def _product(m: Module, inside: Inside) -> Signal:
     return arrived
 
 
-def _stages(m: Module, inside: Inside, nest: WalkNest) -> None:
+def _stages(m: Module, whitebox: Whitebox, nest: WalkNest) -> None:
     """Say what vectors are in the stages on their way: lemmas."""
     config, (first, second, third) = nest.config, nest.vector[1:4]
     fields, there = second.fields, nest.there
-    known = inside.register(name="known")
+    known = whitebox.register(name="known")
     marks = ("switch", "last_tile", "add", "last", "first", "start")
-    s2, s3 = (data.View(vector_layout(config), inside.register(name=name)) for name in ("s2", "s3"))
+    s2, s3 = (
+        data.View(vector_layout(config), whitebox.register(name=name)) for name in ("s2", "s3")
+    )
     beyond = second.byte >= 1 << config.spad_addr_bits
     names = ("base2", "room2", "under2", "beyond2", "base3")
-    base, room, under, past, base3 = (inside.register(name=name) for name in names)
-    row, pitch = inside.register(name="row_bits"), inside.register(name="pitch2")
+    base, room, under, past, base3 = (whitebox.register(name=name) for name in names)
+    row, pitch = whitebox.register(name="row_bits"), whitebox.register(name="pitch2")
     m.d.comb += [
-        *(Assert(inside.register(name=f"paused{n}") == nest.paused[n]) for n in (1, 2, 3)),
+        *(Assert(whitebox.register(name=f"paused{n}") == nest.paused[n]) for n in (1, 2, 3)),
         *(Assert(vector.fields.input_row_bytes <= config.spad_bytes) for vector in nest.vector),
-        implies(there[1], is_at(inside.register(name="s1_byte"), first.byte, len(base) - 1)),
-        implies(there[1], is_at(inside.register(name="s1_row"), first.row, ROW_BITS)),
+        implies(there[1], is_at(whitebox.register(name="s1_byte"), first.byte, len(base) - 1)),
+        implies(there[1], is_at(whitebox.register(name="s1_row"), first.row, ROW_BITS)),
         implies(there[1], known == Cat(first[name] for name in marks)),
-        implies(there[1], inside.register(name="resume") == first.resume),
+        implies(there[1], whitebox.register(name="resume") == first.resume),
         implies(there[2], s2.entry == fields.acc_addr),
         implies(there[3], s3.entry == third.fields.acc_addr),
         implies(there[2], (past == beyond) & (pitch == fields.input_pitch)),

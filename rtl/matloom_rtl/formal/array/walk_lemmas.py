@@ -8,7 +8,7 @@ from amaranth.lib import data
 from matloom_rtl.array.walk import loops_layout, position_layout, stages_layout
 from matloom_rtl.formal.array.walk_nest import LOOPS, STEP, WalkNest, fits
 from matloom_rtl.formal.parts.channel import implies
-from matloom_rtl.formal.parts.whitebox import Inside
+from matloom_rtl.formal.parts.whitebox import Whitebox
 
 __all__ = ["ROW_BITS", "is_at", "lemmas"]
 
@@ -19,22 +19,22 @@ ROW_BITS = 13
 _SETTLED = 2
 
 
-def lemmas(m: Module, inside: Inside, walk: WalkNest) -> None:
+def lemmas(m: Module, whitebox: Whitebox, walk: WalkNest) -> None:
     """Say what the walk's registers hold while an instruction is under way."""
-    _commands(m, inside, walk)
-    _counters(m, inside, walk)
-    settled = _timing(m, inside, walk)
+    _commands(m, whitebox, walk)
+    _counters(m, whitebox, walk)
+    settled = _timing(m, whitebox, walk)
     _places(m, walk)
-    _positions(m, inside, walk)
-    _following(m, inside, walk, settled)
+    _positions(m, whitebox, walk)
+    _following(m, whitebox, walk, settled)
 
 
-def _commands(m: Module, inside: Inside, walk: WalkNest) -> None:
+def _commands(m: Module, whitebox: Whitebox, walk: WalkNest) -> None:
     """Claim that `i` holds an instruction until its loops start, and where its fields go."""
-    unit, fields, running = inside.unit, walk.fields, walk.running
-    waiting, begun = inside.register(name="waiting"), inside.register(name="begun")
-    loops = data.View(loops_layout(walk.config), inside.register(name="command"))
-    stages = data.View(stages_layout(walk.config), inside.register(name="fixed"))
+    unit, fields, running = whitebox.unit, walk.fields, walk.running
+    waiting, begun = whitebox.register(name="waiting"), whitebox.register(name="begun")
+    loops = data.View(loops_layout(walk.config), whitebox.register(name="command"))
+    stages = data.View(stages_layout(walk.config), whitebox.register(name="fixed"))
     m.d.comb += [
         Assert(walk.nest.running == running),
         *(Assert(fields[name] != 0) for name in LOOPS),
@@ -52,12 +52,12 @@ def _commands(m: Module, inside: Inside, walk: WalkNest) -> None:
                 m.d.comb += implies(there, stages[name] == held[name])
 
 
-def _counters(m: Module, inside: Inside, walk: WalkNest) -> None:
+def _counters(m: Module, whitebox: Whitebox, walk: WalkNest) -> None:
     """Say how the counts of the loops follow from their numbers of iterations."""
     nest, running = walk.nest, walk.running
     for name, loop in nest.loops.items():
         left, rest, last, nearly, single, double = (
-            inside.register(name=f"{each}_{name}")
+            whitebox.register(name=f"{each}_{name}")
             for each in ("left", "rest", "last", "nearly", "single", "double")
         )
         m.d.comb += [
@@ -69,30 +69,30 @@ def _counters(m: Module, inside: Inside, walk: WalkNest) -> None:
             implies(running, double == (loop.count == 2)),
         ]
     step_end, reload, step_start, first_step = (
-        inside.register(name=name) for name in ("step_end", "reload", "step_start", "first_step")
+        whitebox.register(name=name) for name in ("step_end", "reload", "step_start", "first_step")
     )
     m.d.comb += [
         implies(running, step_end == Cat(nest.last[name] for name in STEP).all()),
-        implies(running, inside.register(name="final") == nest.end),
+        implies(running, whitebox.register(name="final") == nest.end),
         Assert(reload == (~running | nest.end)),
-        implies(running, inside.register(name="start") == walk.zero(*LOOPS)),
+        implies(running, whitebox.register(name="start") == walk.zero(*LOOPS)),
         implies(running, step_start == walk.zero(*STEP)),
         implies(running, first_step == walk.zero("kernel_rows", "kernel_cols", "blocks")),
     ]
 
 
-def _timing(m: Module, inside: Inside, walk: WalkNest) -> Signal:
+def _timing(m: Module, whitebox: Whitebox, walk: WalkNest) -> Signal:
     """Claim that a step takes as long as an update; return for how many cycles it has gone on.
 
     Nor does an instruction that accumulates begin earlier after the one before. Time counts while
     there is room.
     """
-    unit, running = inside.unit, walk.running
+    unit, running = whitebox.unit, walk.running
     latency = walk.config.acc_update_latency
     cooling, age, young, step_end, held = (
-        inside.register(name=name) for name in ("cooling", "age", "young", "step_end", "held")
+        whitebox.register(name=name) for name in ("cooling", "age", "young", "step_end", "held")
     )
-    cool, first = inside.register(name="cool"), walk.zero(*LOOPS)
+    cool, first = whitebox.register(name="cool"), walk.zero(*LOOPS)
     settled = Signal(range(_SETTLED + 2))
     pauses = Signal(range(latency + 1))
     spent = Signal(range(latency + 1))
@@ -140,24 +140,24 @@ def is_at(position, place, bits: int):
     return (at.beyond == beyond) & (beyond | (at.at == place))
 
 
-def _positions(m: Module, inside: Inside, walk: WalkNest) -> None:
+def _positions(m: Module, whitebox: Whitebox, walk: WalkNest) -> None:
     """Say where the iterations of loops began, by the walk's registers."""
     at, running, bits = walk.nest.at, walk.running, walk.config.spad_addr_bits
     bytes_at = {"x": "width", "block": "blocks", "col": "kernel_cols", "oc": "oc_blocks"}
     rows_at = {"row": "width", "row_kernel": "kernel_rows"}
     for name, loop in bytes_at.items():
-        register = inside.register(name=f"byte_{name}")
+        register = whitebox.register(name=f"byte_{name}")
         m.d.comb += implies(running, is_at(register, at["byte"][loop], bits))
     for name, loop in rows_at.items():
-        m.d.comb += implies(running, is_at(inside.register(name=name), at["row"][loop], ROW_BITS))
+        m.d.comb += implies(running, is_at(whitebox.register(name=name), at["row"][loop], ROW_BITS))
 
 
-def _following(m: Module, inside: Inside, walk: WalkNest, settled: Signal) -> None:
+def _following(m: Module, whitebox: Whitebox, walk: WalkNest, settled: Signal) -> None:
     """Say where the next step begins, one cycle and two after this one began."""
     nest, running, config = walk.nest, walk.running, walk.config
     at, last, fields, bits = nest.at, nest.last, walk.fields, config.spad_addr_bits
     oc, col, block, kernel, byte, row = (
-        inside.register(name=f"next_{name}")
+        whitebox.register(name=f"next_{name}")
         for name in ("oc", "col", "block", "kernel", "x", "row")
     )
     to_oc = at["byte"]["oc_blocks"] + fields.oc_step

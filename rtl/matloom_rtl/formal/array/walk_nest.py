@@ -6,7 +6,7 @@ from amaranth.lib import data
 from matloom.arch.isa import Opcode
 from matloom_rtl.array.walk import Walk
 from matloom_rtl.formal.parts.loop_nest import Loop, Nest
-from matloom_rtl.formal.parts.whitebox import Inside
+from matloom_rtl.formal.parts.whitebox import Whitebox
 from matloom_rtl.ports import body_layout
 
 __all__ = ["LOOPS", "PLACE_BITS", "STAGES", "STEP", "WalkNest", "fits"]
@@ -54,16 +54,16 @@ class WalkNest:
         whether a pause did.
     """
 
-    def __init__(self, m: Module, unit: Walk, inside: Inside):
+    def __init__(self, m: Module, unit: Walk, whitebox: Whitebox):
         self.config, incoming = unit._config, unit.i.payload
         layout = body_layout(Opcode.EXEC, self.config)
         waiting, reload, held = (
-            inside.register(name=name) for name in ("waiting", "reload", "held")
+            whitebox.register(name=name) for name in ("waiting", "reload", "held")
         )
         self.fields = Signal(layout, init=dict.fromkeys(LOOPS, 1), reset_less=True)
         self.begins = Signal()
         self.moves = Signal()
-        self.running = inside.register(name="walking")
+        self.running = whitebox.register(name="walking")
         m.d.comb += [
             self.begins.eq(unit.room & ~held & reload & waiting),
             self.moves.eq(unit.room & ~held & self.running),

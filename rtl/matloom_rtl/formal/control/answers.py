@@ -9,7 +9,7 @@ from matloom_rtl.control.dispatch import Dispatch
 from matloom_rtl.formal.control.dispatch import Followed, dispatch_lemmas
 from matloom_rtl.formal.control.extents import CYCLES
 from matloom_rtl.formal.parts.channel import implies
-from matloom_rtl.formal.parts.whitebox import Inside, inputs_of
+from matloom_rtl.formal.parts.whitebox import Whitebox, inputs_of
 from matloom_rtl.formal.proof import Claim, Proof
 
 __all__ = ["answer_proofs", "answered", "answers"]
@@ -35,10 +35,10 @@ class _Answers:
         A check of extents is under way, and for how long.
     """
 
-    def __init__(self, m: Module, inside: Inside):
-        self.bounds, self.legality = (inside.child(name).unit for name in ("bounds", "legality"))
+    def __init__(self, m: Module, whitebox: Whitebox):
+        self.bounds, self.legality = (whitebox.child(name).unit for name in ("bounds", "legality"))
         self.says = Signal(2)
-        self.ports = (self.says, *inside.free("bounds"), *inside.free("legality"))
+        self.ports = (self.says, *whitebox.free("bounds"), *whitebox.free("legality"))
         self._judge_fields(m)
         self._check_extents(m)
 
@@ -141,13 +141,13 @@ def answers(unit: Dispatch) -> Claim:
     checks: their answers come as they promise, for any instruction.
     """
     m = Module()
-    inside = Inside(unit)
-    checks = _Answers(m, inside)
+    whitebox = Whitebox(unit)
+    checks = _Answers(m, whitebox)
     bounds = checks.bounds
-    m.submodules.unit = inside.fragment
+    m.submodules.unit = whitebox.fragment
     followed = Followed(m, unit)
     now = _Instruction(m, unit, followed)
-    dispatch_lemmas(m, inside, followed)
+    dispatch_lemmas(m, whitebox, followed)
     opcode, issues = followed.head[:4], unit.issue.any()
     cause = _cause(checks, followed, now)
     of_extent, faulty = Cat(unit.fault == each for each in _RANGES).any(), unit.fault != 0
@@ -166,7 +166,7 @@ def answers(unit: Dispatch) -> Claim:
         Cover((unit.fault == Fault.ILLEGAL_FIELD) & (opcode == Opcode.END)),
     ]
     _in_time(m, unit, checks, (followed, now))
-    _lemmas(m, inside, (checks, followed, now))
+    _lemmas(m, whitebox, (checks, followed, now))
     return Claim(module=m, ports=(*checks.ports, *inputs_of(unit)))
 
 
@@ -183,16 +183,16 @@ def _in_time(m: Module, unit: Dispatch, checks: _Answers, instruction) -> None:
     m.d.comb += implies(due, unit.issue.any() | (unit.fault != 0))
 
 
-def _lemmas(m: Module, inside: Inside, followed) -> None:
+def _lemmas(m: Module, whitebox: Whitebox, followed) -> None:
     """Claim in which state what is known of the instruction, and of the check of its extents."""
     checks, words, now = followed
-    unit, states, bounds = inside.unit, inside.in_states, checks.bounds
-    place = inside.register(name="place")
+    unit, states, bounds = whitebox.unit, whitebox.in_states, checks.bounds
+    place = whitebox.register(name="place")
     checked = words.head[:4] != Opcode.END
     found = Cat(bounds.fault, bounds.address)
     m.d.comb += [
         Assert(unit.index == now.number),
-        Assert(inside.register(name="whole") == now.whole),
+        Assert(whitebox.register(name="whole") == now.whole),
         implies(now.whole, place == 0),
         implies(~words.first & ~now.whole & now.known, place == (1 << now.taken)[: len(place)]),
         implies(~words.first & now.known, now.whole | now.short.any()),
@@ -216,7 +216,7 @@ def _lemmas(m: Module, inside: Inside, followed) -> None:
         implies(checks.busy, now.whole & (checks.since <= _LONGEST)),
         implies(states("Look-Again"), checks.held >= 1),
         implies(states("Judge", "Measure", "Issue", "Settle"), checks.held == 2),
-        implies(states("Judge"), inside.register(name="unissued") == now.early),
+        implies(states("Judge"), whitebox.register(name="unissued") == now.early),
         implies(states("Measure", "Issue"), ~checks.illegal & ~checks.read_only),
     ]
 
@@ -227,8 +227,8 @@ def answered(unit: Bounds) -> Claim:
     Of others: one check at a time.
     """
     m = Module()
-    inside = Inside(unit)
-    m.submodules.unit = inside.fragment
+    whitebox = Whitebox(unit)
+    m.submodules.unit = whitebox.fragment
     found = Cat(unit.fault, unit.address)
     busy = Signal()
     since = Signal(4)
@@ -239,8 +239,8 @@ def answered(unit: Bounds) -> Claim:
         since.eq(Mux(unit.start, 1, since + ~since.all())),
     ]
     names = ("select", "subtract", "multiply", "carry", "add", "judge")
-    stages = [inside.register(name=name) for name in names]
-    running, told = inside.register(name="running"), inside.register(name="told")
+    stages = [whitebox.register(name=name) for name in names]
+    running, told = whitebox.register(name="running"), whitebox.register(name="told")
     steps, final = Cat(stage[0] for stage in stages), Cat(stage[:2].all() for stage in stages)
     m.d.comb += [
         Assume(~unit.start | ~busy),

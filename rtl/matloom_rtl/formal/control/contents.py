@@ -8,7 +8,7 @@ from matloom_rtl.control.csr import ASKERS, Registers
 from matloom_rtl.control.places import STORED, place_of
 from matloom_rtl.formal.parts.arbitrary import Arbitrary
 from matloom_rtl.formal.parts.channel import implies
-from matloom_rtl.formal.parts.whitebox import Inside, inputs_of
+from matloom_rtl.formal.parts.whitebox import Whitebox, inputs_of
 from matloom_rtl.formal.proof import Claim, Proof
 
 __all__ = ["contents", "contents_proofs"]
@@ -44,14 +44,14 @@ def contents(unit: Registers) -> Claim:
     word have both come, in either order, unless the register is locked by a run.
     """
     m = Module()
-    inside = Inside(unit)
-    m.submodules.unit = inside.fragment
+    whitebox = Whitebox(unit)
+    m.submodules.unit = whitebox.fragment
     chosen = _Chosen(m, unit)
     shadow = Signal(32)
     written = Signal()
     value = Signal(32)
     m.d.comb += value.eq(Mux(written, shadow, chosen.reset))
-    takes, merged = _changes(m, inside, chosen, value)
+    takes, merged = _changes(m, whitebox, chosen, value)
     m.d.comb += _ports(unit, chosen, value)
     # It takes another cycle to the memory that reads look into.
     pending = Signal()
@@ -60,16 +60,16 @@ def contents(unit: Registers) -> Claim:
     m.d.sync += [pending.eq(takes & chosen.stored), old.eq(value), was.eq(written)]
     with m.If(takes):
         m.d.sync += [shadow.eq(merged), written.eq(1)]
-    _stored(m, inside, chosen, (pending, old, was), (value, shadow, written))
-    _reads(m, inside, chosen, value, takes)
+    _stored(m, whitebox, chosen, (pending, old, was), (value, shadow, written))
+    _reads(m, whitebox, chosen, value, takes)
     _regions(m, unit, chosen, value, takes | pending)
     m.d.comb += Cover(written & (value != chosen.reset) & unit.bus.r.valid)
     return Claim(module=m, ports=(*inputs_of(unit), chosen.number))
 
 
-def _changes(m: Module, inside: Inside, chosen: _Chosen, value) -> tuple:
+def _changes(m: Module, whitebox: Whitebox, chosen: _Chosen, value) -> tuple:
     """Follow writes on the bus; return whether the value changes in this cycle, and into what."""
-    unit = inside.unit
+    unit = whitebox.unit
     bus = unit.bus
     address = Signal(12)
     word = Signal(32)
@@ -91,11 +91,11 @@ def _changes(m: Module, inside: Inside, chosen: _Chosen, value) -> tuple:
         mask.eq(Cat(bit.replicate(8) for bit in strobes)),
         takes.eq(writing & (address == chosen.offset) & allowed),
         # Lemmas: the unit holds the same parts.
-        Assert(inside.register(name="have_address") == have_address),
-        Assert(inside.register(name="have_word") == have_word),
+        Assert(whitebox.register(name="have_address") == have_address),
+        Assert(whitebox.register(name="have_word") == have_word),
     ]
     held = (("address", address), ("word", word), ("mask", mask))
-    m.d.comb += [Assert(inside.register(name=name) == part) for name, part in held]
+    m.d.comb += [Assert(whitebox.register(name=name) == part) for name, part in held]
     return takes, ((value & ~mask) | (word & mask)) & chosen.bits
 
 
@@ -107,21 +107,21 @@ def _ports(unit: Registers, chosen: _Chosen, value) -> list:
     ]
 
 
-def _stored(m: Module, inside: Inside, chosen: _Chosen, before, now) -> None:
+def _stored(m: Module, whitebox: Whitebox, chosen: _Chosen, before, now) -> None:
     """Lemmas: what the memory of registers holds, and what is on its way to it."""
     (pending, old, was), (value, shadow, written) = before, now
-    known = inside.register(name="known").bit_select(chosen.place, 1)
-    store = inside.register(name="$signature__en")
-    kept = inside.peek("stored", chosen.place)
+    known = whitebox.register(name="known").bit_select(chosen.place, 1)
+    store = whitebox.register(name="$signature__en")
+    kept = whitebox.peek("stored", chosen.place)
     m.d.comb += [
-        implies(pending, store & written & (inside.register(name="before") == old)),
+        implies(pending, store & written & (whitebox.register(name="before") == old)),
         implies(chosen.stored & pending, known == was),
         implies(chosen.stored & ~pending, known == written),
         implies(chosen.stored & ~pending & written, kept == shadow),
         implies(chosen.stored & pending & was, kept == old),
     ]
-    address, offset = inside.register(name="address"), chosen.offset
-    word, mask = inside.register(name="word"), inside.register(name="mask")
+    address, offset = whitebox.register(name="address"), chosen.offset
+    word, mask = whitebox.register(name="word"), whitebox.register(name="mask")
     m.d.comb += [
         implies(pending, (address == offset) & (value == ((old & ~mask) | (word & mask)))),
         # Nothing else is stored at its place.
@@ -129,25 +129,25 @@ def _stored(m: Module, inside: Inside, chosen: _Chosen, before, now) -> None:
     ]
 
 
-def _reads(m: Module, inside: Inside, chosen: _Chosen, value, takes) -> None:
+def _reads(m: Module, whitebox: Whitebox, chosen: _Chosen, value, takes) -> None:
     """Claim that a read without a write meanwhile returns the value."""
-    bus = inside.unit.bus
+    bus = whitebox.unit.bus
     mine = Signal()
     quiet = Signal()
     with m.If(takes):
         m.d.sync += quiet.eq(0)
     with m.If(bus.ar.valid & bus.ar.ready):
         m.d.sync += [mine.eq(bus.ar.payload == chosen.offset), quiet.eq(~takes)]
-    looked_at = inside.register(name="looked_at")
-    looking, looked = inside.register(name="looking"), inside.register(name="looked")
-    source, there = inside.register(name="source"), inside.register(name="there")
+    looked_at = whitebox.register(name="looked_at")
+    looking, looked = whitebox.register(name="looking"), whitebox.register(name="looked")
+    source, there = whitebox.register(name="source"), whitebox.register(name="there")
     m.d.comb += [
         implies(bus.r.valid & mine, bus.r.payload.resp == 0),
         implies(bus.r.valid & mine & quiet, bus.r.payload.data == value),
         # Lemmas: where it is looked for, and found.
         implies((looking | looked) & mine, looked_at == chosen.offset),
         implies(looked & mine, (source == 0) & there),
-        implies(looked & mine & quiet, inside.register(name="before") == value),
+        implies(looked & mine & quiet, whitebox.register(name="before") == value),
     ]
 
 

@@ -5,7 +5,7 @@ from amaranth.hdl import Assert, Cat, Cover, Module, Mux, Signal
 from matloom.arch.isa import FORMATS, UNITS, Opcode
 from matloom_rtl.control.dispatch import Dispatch
 from matloom_rtl.formal.parts.channel import implies
-from matloom_rtl.formal.parts.whitebox import Inside, inputs_of
+from matloom_rtl.formal.parts.whitebox import Whitebox, inputs_of
 from matloom_rtl.formal.proof import Claim
 
 __all__ = ["Followed", "dispatch_lemmas", "dispatches"]
@@ -80,10 +80,10 @@ def dispatches(unit: Dispatch) -> Claim:
     issued is not waited for. From the cycle after `halt` on none is issued.
     """
     m = Module()
-    inside = Inside(unit)
+    whitebox = Whitebox(unit)
     # Whatever the two checks say.
-    free = (*inside.free("bounds"), *inside.free("legality"))
-    m.submodules.unit = inside.fragment
+    free = (*whitebox.free("bounds"), *whitebox.free("legality"))
+    m.submodules.unit = whitebox.fragment
     followed = Followed(m, unit)
     gives, unissued = followed.gives, followed.unissued
     halted = Signal()
@@ -99,7 +99,7 @@ def dispatches(unit: Dispatch) -> Claim:
         ),
     ]
     _waits(m, unit, followed)
-    dispatch_lemmas(m, inside, followed)
+    dispatch_lemmas(m, whitebox, followed)
     m.d.comb += Cover(unit.issue[0] & (followed.waits[0] == 1))
     return Claim(module=m, ports=(*free, *inputs_of(unit)))
 
@@ -125,15 +125,15 @@ def _waits(m: Module, unit: Dispatch, followed: Followed) -> None:
         ]
 
 
-def dispatch_lemmas(m: Module, inside: Inside, followed: Followed) -> None:
+def dispatch_lemmas(m: Module, whitebox: Whitebox, followed: Followed) -> None:
     """Say what the dispatcher's registers hold, and in which states: lemmas."""
-    unit = inside.unit
+    unit = whitebox.unit
     first, head, opcodes, apart = followed.first, followed.head, followed.opcodes, followed.apart
-    word = inside.register(name="word")
-    whole, given = (inside.register(name=name) for name in ("whole", "given"))
-    place = inside.register(name="place")
-    mine = inside.register(name="mine")
-    good = inside.in_states("Measure", "Issue")
+    word = whitebox.register(name="word")
+    whole, given = (whitebox.register(name=name) for name in ("whole", "given"))
+    place = whitebox.register(name="place")
+    mine = whitebox.register(name="mine")
+    good = whitebox.in_states("Measure", "Issue")
     # Two cycles after the first word, what follows from it is in registers.
     known = Signal(2)
     m.d.sync += known.eq(Mux(first, 0, Cat(1, known)))
@@ -142,31 +142,31 @@ def dispatch_lemmas(m: Module, inside: Inside, followed: Followed) -> None:
         implies(~first, word[: len(head)] == head),
         Assert(place[0] == first),
         Assert((place & (place - 1)) == 0),
-        Assert(unit.i.ready == inside.in_states("Assemble")),
+        Assert(unit.i.ready == whitebox.in_states("Assemble")),
         implies(known[0], mine == opcodes),
         implies(first, ~whole & ~given),
         implies(given, whole),
         implies(whole, opcodes.any() | (head[:4] == Opcode.END.value)),
         Assert(unissued.any() == (given | unit.issue.any())),
-        implies(inside.in_states("Look"), ~given),
+        implies(whitebox.in_states("Look"), ~given),
         implies(whole & opcodes.any(), known[0]),
         implies(given & opcodes.any(), unissued == opcodes),
         implies(unit.issue.any(), unit.issue == opcodes),
         implies(good, known[0] & opcodes.any()),
-        implies(inside.in_states(*_WHOLE[:5]), whole & ~first),
-        implies(inside.in_states("Look-Again", "Judge"), known[0]),
-        implies(whole, inside.in_states(*_WHOLE)),
-        implies(followed.ended, inside.in_states("Halted")),
+        implies(whitebox.in_states(*_WHOLE[:5]), whole & ~first),
+        implies(whitebox.in_states("Look-Again", "Judge"), known[0]),
+        implies(whole, whitebox.in_states(*_WHOLE)),
+        implies(followed.ended, whitebox.in_states("Halted")),
         # Cycles since the one before was issued.
         implies(~first & opcodes.any(), apart != 0),
         *(
-            implies(inside.in_states(state) & opcodes.any(), apart >= number)
+            implies(whitebox.in_states(state) & opcodes.any(), apart >= number)
             for number, state in zip((2, 3, 4, 5, 5), _WHOLE, strict=False)
         ),
     ]
     for number, wait in enumerate(followed.waits):
         many, count = followed.many[number], followed.count[number]
-        enough = inside.register(name=f"enough_{UNITS[number].name.lower()}")
+        enough = whitebox.register(name=f"enough_{UNITS[number].name.lower()}")
         m.d.comb += [
             Assert(unit.issued[number] == count),
             implies(good | unit.issue.any(), wait <= many),

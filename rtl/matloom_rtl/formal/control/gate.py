@@ -6,7 +6,7 @@ from matloom.arch.isa import FORMATS, UNITS
 from matloom_rtl.control.layouts import AHEAD, queue_places
 from matloom_rtl.control.queue import UnitQueue
 from matloom_rtl.formal.parts.channel import implies
-from matloom_rtl.formal.parts.whitebox import Inside
+from matloom_rtl.formal.parts.whitebox import Whitebox
 from matloom_rtl.formal.proof import Claim, Proof
 
 __all__ = ["gate", "gate_proofs"]
@@ -59,22 +59,22 @@ def gate(unit: UnitQueue) -> Claim:
     instructions: it brings what was asked for, and with it what was noted.
     """
     m = Module()
-    inside = Inside(unit)
-    m.submodules.unit = inside.fragment
+    whitebox = Whitebox(unit)
+    m.submodules.unit = whitebox.fragment
     number = UNITS.index(unit._opcode)
     issue = Signal(len(UNITS))
     done = Signal(len(UNITS))
     item = _Marked(m, unit, issue, done)
     wait = [Signal(6, name=f"waits_{each}") for each in range(len(UNITS))]
-    present = inside.register(name="present")
+    present = whitebox.register(name="present")
     m.d.comb += [unit.issued.eq(issue[number]), unit.issues.eq(issue.any())]
     unissued = _dispatches(m, unit, item, issue, done, number)
     _brings(m, unit)
     came, left = unit.i.valid & unit.i.ready, present & unit.o.valid & unit.o.ready
-    fetched, level = unit.brings & (unit.index == 0), inside.child("fifo").unit.level
+    fetched, level = unit.brings & (unit.index == 0), whitebox.child("fifo").unit.level
     _follow(m, unit, item, (came, left, fetched, level), (wait, issue, done, number))
-    _noted(m, inside, item, present)
-    _bounded(m, inside, item, (came, left, present), issue)
+    _noted(m, whitebox, item, present)
+    _bounded(m, whitebox, item, (came, left, present), issue)
     shown, head = unit.o.valid & present, item.is_head
     needs = Cat((item.waits[each] != 0) & (item.need[each] > 0) for each in range(len(UNITS)))
     m.d.comb += [
@@ -86,23 +86,23 @@ def gate(unit: UnitQueue) -> Claim:
         Assert(_cycles(m, head & item.issued & ~needs.any() & ~unit.o.valid) <= 2),
         Cover(head & shown & item.issued & (item.since > 1) & (item.waits[0] == 2)),
     ]
-    _lemmas(m, inside, item, present, unissued)
+    _lemmas(m, whitebox, item, present, unissued)
     ports = (item.mark, issue, done, *wait, unit.i.valid, unit.brings, unit.index, unit.notes)
     return Claim(module=m, ports=(*(_value(each) for each in ports), unit.o.ready))
 
 
-def _lemmas(m: Module, inside: Inside, item: _Marked, present, unissued) -> None:
+def _lemmas(m: Module, whitebox: Whitebox, item: _Marked, present, unissued) -> None:
     """Say where the marked instruction is, and which instruction is not yet issued."""
-    unit, level, head = inside.unit, inside.child("fifo").unit.level, item.is_head
+    unit, level, head = whitebox.unit, whitebox.child("fifo").unit.level, item.is_head
     lives, last = head | (item.place != 0), item.place == level
     m.d.comb += [
         Assert(level <= unit_places(unit)),
         implies(item.place != 0, item.place <= level),
         implies(head, present & (item.place == 0)),
         implies(lives, item.issued == ~(last & unissued)),
-        Assert(inside.register(name="checked") == ~unissued),
-        implies(unit.met.any() | inside.register(name="judged"), present),
-        implies(head & inside.register(name="judged"), item.issued),
+        Assert(whitebox.register(name="checked") == ~unissued),
+        implies(unit.met.any() | whitebox.register(name="judged"), present),
+        implies(head & whitebox.register(name="judged"), item.issued),
         implies(head & unit.met.any(), item.issued),
     ]
 
@@ -186,11 +186,11 @@ def _follow(m: Module, unit: UnitQueue, item: _Marked, moves, events) -> None:
         m.d.sync += [item.place.eq(level + 1 - fetched), item.issued.eq(0), item.since.eq(0)]
 
 
-def _noted(m: Module, inside: Inside, item: _Marked, present) -> None:
+def _noted(m: Module, whitebox: Whitebox, item: _Marked, present) -> None:
     """Assume that what was noted of the marked instruction comes with its last word; it is kept."""
-    unit = inside.unit
+    unit = whitebox.unit
     first = FORMATS[unit._opcode].instruction_words - 1
-    kept = unit.notes.shape()(inside.register(name="notes"))
+    kept = unit.notes.shape()(whitebox.register(name="notes"))
 
     def same(notes):
         return Cat(
@@ -207,13 +207,13 @@ def _noted(m: Module, inside: Inside, item: _Marked, present) -> None:
     ]
 
 
-def _bounded(m: Module, inside: Inside, item: _Marked, moves, issue) -> None:
+def _bounded(m: Module, whitebox: Whitebox, item: _Marked, moves, issue) -> None:
     """Claim that no number is so far from another that their order is lost."""
-    unit = inside.unit
+    unit = whitebox.unit
     came, left, present = moves
     begins = came & item.mark & (item.place == 0) & ~item.is_head
     lives = (item.place != 0) | item.is_head
-    age, longest = inside.register(name="age"), unit_places(unit)
+    age, longest = whitebox.register(name="age"), unit_places(unit)
     # Issued since the head before left: of these while there was none, and after `old`.
     issued_now = Signal(16)
     unread = Signal(8)

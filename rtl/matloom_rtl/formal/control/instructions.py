@@ -7,7 +7,7 @@ from matloom_rtl.control.dispatch import Dispatch
 from matloom_rtl.control.instructions import InstructionMemory
 from matloom_rtl.formal.control.dispatch import dispatches
 from matloom_rtl.formal.parts.channel import implies
-from matloom_rtl.formal.parts.whitebox import Inside, inputs_of
+from matloom_rtl.formal.parts.whitebox import Whitebox, inputs_of
 from matloom_rtl.formal.proof import Claim, Proof
 
 __all__ = ["instruction_memory", "instruction_proofs"]
@@ -22,16 +22,16 @@ def instruction_memory(unit: InstructionMemory) -> Claim:
     Of the queues: they ask for places at which instructions end, whose words are all there.
     """
     m = Module()
-    inside = Inside(unit)
-    m.submodules.unit = inside.fragment
+    whitebox = Whitebox(unit)
+    m.submodules.unit = whitebox.fragment
     mark = Signal()
     held = Signal()
     place = Signal.like(unit.last)
     value = Signal.like(unit.i.payload)
     notes = Signal(unit.notes.shape().size)
-    occupied = inside.register(name="occupied")
+    occupied = whitebox.register(name="occupied")
     comes, reads = unit.i.valid & unit.i.ready, unit.brings.any()
-    at = inside.register(name="place")
+    at = whitebox.register(name="place")
     followed = (unit.last + 1)[: unit._bits]
     with m.If(comes & mark & ~held):
         m.d.sync += [held.eq(1), place.eq(followed), value.eq(unit.i.payload)]
@@ -47,10 +47,10 @@ def instruction_memory(unit: InstructionMemory) -> Claim:
         implies(comes & held, followed != place),
         implies(held & reads & (at == place), unit.word == value),
         implies(held & noted & reads & (at == place), unit.word_notes.as_value() == notes),
-        implies(held, inside.peek("words", place) == value),
-        implies(held & noted, inside.peek("noted", place) == notes),
+        implies(held, whitebox.peek("words", place) == value),
+        implies(held & noted, whitebox.peek("noted", place) == notes),
         # Lemma: what is said to be free is.
-        implies(inside.register(name="free"), ~occupied.bit_select(followed, 1)),
+        implies(whitebox.register(name="free"), ~occupied.bit_select(followed, 1)),
         Cover(held & noted & reads & (at == place) & (at == 0) & (unit.index == 1)),
     ]
     _in_order(m, unit, at)

@@ -7,7 +7,7 @@ from matloom.arch.isa import Region
 from matloom_rtl.control.csr import ASKERS, Registers
 from matloom_rtl.control.places import place_of
 from matloom_rtl.formal.parts.channel import implies, stays
-from matloom_rtl.formal.parts.whitebox import Inside, inputs_of
+from matloom_rtl.formal.parts.whitebox import Whitebox, inputs_of
 from matloom_rtl.formal.proof import Claim, Proof
 
 __all__ = ["register_proofs", "registers"]
@@ -24,14 +24,14 @@ def registers(unit: Registers) -> Claim:
     waited for.
     """
     m = Module()
-    inside = Inside(unit)
-    m.submodules.unit = inside.fragment
+    whitebox = Whitebox(unit)
+    m.submodules.unit = whitebox.fragment
     bus = unit.bus
     for channel in (bus.b, bus.r):
         stays(m, channel)
     address, word = (_inside(m, channel, bus.b) for channel in (bus.aw, bus.w))
-    parts = inside.register(name="have_address"), inside.register(name="have_word")
-    stages = inside.register(name="looking"), inside.register(name="looked")
+    parts = whitebox.register(name="have_address"), whitebox.register(name="have_word")
+    stages = whitebox.register(name="looking"), whitebox.register(name="looked")
     read = _inside(m, bus.ar, bus.r)
     written = _waited(m, address & word & ~bus.b.valid)
     looked = _waited(m, read & ~bus.r.valid & unit.counter_shown & ~(address & word))
@@ -56,18 +56,18 @@ def registers(unit: Registers) -> Claim:
         implies(bus.r.valid, ~bus.r.payload.resp[0]),
         Cover(bus.b.valid & bus.r.valid & (bus.b.payload == 0) & (bus.r.payload.resp == 2)),
     ]
-    _bases_stay(m, unit, inside)
+    _bases_stay(m, unit, whitebox)
     return Claim(module=m, ports=inputs_of(unit))
 
 
-def _bases_stay(m: Module, unit: Registers, inside: Inside) -> None:
+def _bases_stay(m: Module, unit: Registers, whitebox: Whitebox) -> None:
     """Claim that the base of a region that is asked for stays while the engine runs.
 
     From the second cycle on in which the engine runs and the region is asked for.
     """
-    _read_at, store_at = inside.addresses("stored")
-    storing = inside.register(name="$signature__en")
-    known = inside.register(name="known")
+    _read_at, store_at = whitebox.addresses("stored")
+    storing = whitebox.register(name="$signature__en")
+    known = whitebox.register(name="known")
     places = [place_of(register(f"{each.name}_BASE").offset) for each in Region]
     runs = Signal(2)
     m.d.sync += runs.eq(Mux(unit.running, runs + ~runs.all(), 0))
@@ -76,7 +76,7 @@ def _bases_stay(m: Module, unit: Registers, inside: Inside) -> None:
     for number in range(ASKERS):
         region, base = unit.base_regions[number], unit.bases[number]
         place = Array(places)[region]
-        found = Mux(known.bit_select(place, 1), inside.peek("stored", place), 0)
+        found = Mux(known.bit_select(place, 1), whitebox.peek("stored", place), 0)
         asked = Signal.like(region, name=f"asked_{number}")
         was = Signal(32, name=f"was_{number}")
         shown = Signal(32, name=f"shown_{number}")

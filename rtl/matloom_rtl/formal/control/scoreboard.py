@@ -5,7 +5,7 @@ from amaranth.hdl import Assert, Assume, Cat, Cover, Module, Signal
 from matloom.arch.isa import UNITS
 from matloom_rtl.control.control import Control
 from matloom_rtl.control.layouts import RECORD_BITS
-from matloom_rtl.formal.parts.whitebox import Inside
+from matloom_rtl.formal.parts.whitebox import Whitebox
 from matloom_rtl.formal.proof import Claim, Proof
 
 __all__ = ["scoreboard", "scoreboard_proofs", "stops"]
@@ -20,9 +20,9 @@ def scoreboard(unit: Control) -> Claim:
     The unit is an arbitrary one, which the free input `which` chooses; the count here wraps later.
     """
     m = Module()
-    inside = Inside(unit).child("scoreboard")
-    m.submodules.unit = inside.fragment
-    numbers, forget = inside.register(name="completed"), inside.source("forget")
+    whitebox = Whitebox(unit).child("scoreboard")
+    m.submodules.unit = whitebox.fragment
+    numbers, forget = whitebox.register(name="completed"), whitebox.source("forget")
     done = [getattr(unit, opcode.name.lower()).done for opcode in UNITS]
     which = Signal(range(len(UNITS)))
     was = Signal(2)
@@ -46,19 +46,19 @@ def stops(unit: Control) -> Claim:
     on, which the proof of `UnitQueue` assumes.
     """
     m = Module()
-    inside = Inside(unit)
-    queues, dispatch = inside.child("queues"), inside.child("dispatch").unit
+    whitebox = Whitebox(unit)
+    queues, dispatch = whitebox.child("queues"), whitebox.child("dispatch").unit
     old = [queues.child(opcode.name.lower()).unit.old for opcode in UNITS]
     # Whatever the queues and all else do.
     for opcode in UNITS:
         queues.free(opcode.name.lower())
     for name in ("dispatch", "registers", "counters", "scoreboard"):
-        inside.fragment.subfragments[:] = [
-            part for part in inside.fragment.subfragments if part[1] != name
+        whitebox.fragment.subfragments[:] = [
+            part for part in whitebox.fragment.subfragments if part[1] != name
         ]
-    m.submodules.unit = inside.fragment
+    m.submodules.unit = whitebox.fragment
     late = Signal(len(UNITS))
-    m.d.sync += late.eq(Cat(old) & ~inside.register(name="forget").replicate(len(UNITS)))
+    m.d.sync += late.eq(Cat(old) & ~whitebox.register(name="forget").replicate(len(UNITS)))
     m.d.comb += [Assert(~late.any() | dispatch.halt), Cover(late.all()), Cover(~dispatch.halt)]
     return Claim(module=m, ports=tuple(old))
 

@@ -5,7 +5,7 @@ from amaranth.hdl import Assert, Cat, Cover, Module, Mux, Signal
 from matloom.arch.csr import Fault
 from matloom_rtl.control.supervisor import Supervisor
 from matloom_rtl.formal.parts.channel import implies
-from matloom_rtl.formal.parts.whitebox import Inside, inputs_of
+from matloom_rtl.formal.parts.whitebox import Whitebox, inputs_of
 from matloom_rtl.formal.proof import Claim, Proof
 
 __all__ = ["supervisor", "supervisor_proofs"]
@@ -18,9 +18,9 @@ def supervisor(unit: Supervisor) -> Claim:
     one the count does not begin.
     """
     m = Module()
-    inside = Inside(unit)
-    m.submodules.unit = inside.fragment
-    left, late = inside.register(name="left"), inside.register(name="late")
+    whitebox = Whitebox(unit)
+    m.submodules.unit = whitebox.fragment
+    left, late = whitebox.register(name="left"), whitebox.register(name="late")
     still = Signal()
     idle = Signal(32)
     limit = Signal(32)

@@ -5,7 +5,7 @@ from amaranth.hdl import Assert, Assume, Cat, Cover, Module, Mux, Signal
 from matloom.arch.isa import UNITS
 from matloom_rtl.control.timestamps import Timestamps
 from matloom_rtl.formal.parts.channel import implies
-from matloom_rtl.formal.parts.whitebox import Inside, inputs_of
+from matloom_rtl.formal.parts.whitebox import Whitebox, inputs_of
 from matloom_rtl.formal.proof import Claim, Proof
 
 __all__ = ["timestamps", "timestamps_proofs"]
@@ -89,8 +89,8 @@ class _Completion:
         Of each unit, whether a completion waits.
     """
 
-    def __init__(self, m: Module, inside: Inside, times: _Times):
-        unit = inside.unit
+    def __init__(self, m: Module, whitebox: Whitebox, times: _Times):
+        unit = whitebox.unit
         self.slot = Signal(range(unit._timestamps))
         was = Signal(range(unit._timestamps))
         self.came = Signal()
@@ -99,7 +99,7 @@ class _Completion:
         self.owner = Signal(2)
         self.while_clearing = Signal()
         known = Signal()
-        self.pending = pending = inside.register(name="pending")
+        self.pending = pending = whitebox.register(name="pending")
         mine = Cat(
             marked & (unit.done_mark[n] == self.slot) for n, marked in enumerate(times.marked)
         )
@@ -134,11 +134,11 @@ def timestamps(unit: Timestamps) -> Claim:
     of a unit in every sixteenth, none while the one before waits, and no two have one mark.
     """
     m = Module()
-    inside = Inside(unit)
-    m.submodules.unit = inside.fragment
-    bits = len(inside.register(name="cycle_0"))
+    whitebox = Whitebox(unit)
+    m.submodules.unit = whitebox.fragment
+    bits = len(whitebox.register(name="cycle_0"))
     times = _Times(m, unit, (1 << bits) - 1)
-    completion = _Completion(m, inside, times)
+    completion = _Completion(m, whitebox, times)
     slot = completion.slot
     shown = Signal(32)
     read = Signal()
@@ -156,19 +156,19 @@ def timestamps(unit: Timestamps) -> Claim:
         implies(times.clearing, 3 * times.elapsed <= 4 * times.progress + times.rest),
         Cover(read & completion.written & (completion.value == 7) & (completion.owner == 2)),
     ]
-    _lemmas(m, inside, times, completion)
+    _lemmas(m, whitebox, times, completion)
     return Claim(module=m, ports=(slot, *inputs_of(unit)))
 
 
-def _lemmas(m: Module, inside: Inside, times: _Times, completion: _Completion) -> None:
+def _lemmas(m: Module, whitebox: Whitebox, times: _Times, completion: _Completion) -> None:
     """Claim what is in registers, what is in the table, and how long ago a cycle was."""
     slot, value, owner = completion.slot, completion.value, completion.owner
     came, written, while_clearing = completion.came, completion.written, completion.while_clearing
-    unit, slots, pending = inside.unit, inside.unit._timestamps, completion.pending
-    clear_slot = inside.register(name="clear_slot")
-    clearing = inside.register(name="clearing")
-    bits, waits = len(inside.register(name="cycle_0")), came & ~written
-    table = inside.peek("table", slot)
+    unit, slots, pending = whitebox.unit, whitebox.unit._timestamps, completion.pending
+    clear_slot = whitebox.register(name="clear_slot")
+    clearing = whitebox.register(name="clearing")
+    bits, waits = len(whitebox.register(name="cycle_0")), came & ~written
+    table = whitebox.peek("table", slot)
     holds = ~times.clearing | (times.progress > slot + 2)
     latest = (4 * (slots + 2) + 3) // 3 + 1
     age = (unit.cycle - value)[:32]
@@ -191,8 +191,8 @@ def _lemmas(m: Module, inside: Inside, times: _Times, completion: _Completion) -
         implies(waits & ~while_clearing, ~clearing & (age <= 16)),
     ]
     for number in range(len(UNITS)):
-        here, mark = waits & (owner == number), inside.register(name=f"slot_{number}")
-        cycle = inside.register(name=f"cycle_{number}")
+        here, mark = waits & (owner == number), whitebox.register(name=f"slot_{number}")
+        cycle = whitebox.register(name=f"cycle_{number}")
         m.d.comb += [
             implies(here, pending[number] & (mark == slot) & (cycle == value[:bits])),
             implies(pending[number] & (mark == slot), here),

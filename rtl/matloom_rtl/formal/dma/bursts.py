@@ -5,7 +5,7 @@ from amaranth.lib import data
 
 from matloom_rtl.dma.bursts import Bursts
 from matloom_rtl.formal.parts.channel import implies, stays
-from matloom_rtl.formal.parts.whitebox import Inside, inputs_of
+from matloom_rtl.formal.parts.whitebox import Whitebox, inputs_of
 from matloom_rtl.formal.proof import Claim, Proof
 
 __all__ = ["burst_proofs", "cut_row"]
@@ -16,8 +16,8 @@ _PAGE_BITS = 12
 def cut_row(unit: Bursts) -> Claim:
     """Claim what becomes of a row that ends within 32 bits of addresses and has a byte at least."""
     m = Module()
-    inside = Inside(unit)
-    m.submodules.unit = inside.fragment
+    whitebox = Whitebox(unit)
+    m.submodules.unit = whitebox.fragment
     row, burst = unit.i.payload, unit.o.payload
     index_bits, window_bits = unit._index_bits, unit._window_bits
     width = 1 << index_bits
@@ -74,14 +74,14 @@ def cut_row(unit: Bursts) -> Claim:
         implies(shown, burst.address[:_PAGE_BITS] + ((burst.len + 1) << index_bits) <= 4096),
         # Lemmas: what is left, in windows.
         implies(shown, ~last_byte[32]),
-        implies(shown, inside.register(name="companion") == carried.as_value()),
+        implies(shown, whitebox.register(name="companion") == carried.as_value()),
         implies(
             shown,
             (last_byte >> window_bits) - (position >> window_bits)
-            == inside.register(name="windows_left"),
+            == whitebox.register(name="windows_left"),
         ),
-        implies(shown, inside.register(name="last_beat") == last_byte[index_bits:window_bits]),
-        implies(shown, inside.register(name="final") == last_byte[:index_bits]),
+        implies(shown, whitebox.register(name="last_beat") == last_byte[index_bits:window_bits]),
+        implies(shown, whitebox.register(name="final") == last_byte[:index_bits]),
     ]
     _next_row(m, unit, moves & ends)
     m.d.comb += Cover(moves & ends & ~fresh & (burst.final == 0))

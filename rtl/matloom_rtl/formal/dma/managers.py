@@ -7,7 +7,7 @@ from matloom_rtl.dma.load import Load
 from matloom_rtl.dma.read_port import ReadPort
 from matloom_rtl.dma.store import Store
 from matloom_rtl.formal.parts.channel import assume_stays, implies, stays
-from matloom_rtl.formal.parts.whitebox import Inside, inputs_of
+from matloom_rtl.formal.parts.whitebox import Whitebox, inputs_of
 from matloom_rtl.formal.proof import Claim, Proof
 from matloom_rtl.ports import SPAD_READ_LATENCY
 
@@ -41,18 +41,18 @@ def _addresses(m: Module, channel, bursts, burst_beats: int, *, shows=1) -> None
 def store(unit: Store) -> Claim:
     """Claim that STORE's addresses and beats wait unchanged, and every read has its place."""
     m = Module()
-    inside = Inside(unit)
-    m.submodules.unit = inside.fragment
-    _addresses(m, unit.axi.aw, inside.child("bursts").unit, unit._config.burst_beats)
+    whitebox = Whitebox(unit)
+    m.submodules.unit = whitebox.fragment
+    _addresses(m, unit.axi.aw, whitebox.child("bursts").unit, unit._config.burst_beats)
     stays(m, unit.axi.w)
-    strobes, beats = (inside.child(name) for name in ("strobes", "beats"))
+    strobes, beats = (whitebox.child(name) for name in ("strobes", "beats"))
     levels = [fifo.register(name="level") for fifo in (strobes, beats)]
     # Granted reads whose data have not come: those of so many cycles before.
     on_way = Signal(SPAD_READ_LATENCY - 1)
     write = strobes.unit.w_en
     m.d.sync += on_way.eq((on_way << 1) | write)
     depth = strobes.unit._depth
-    owed = inside.register(name="owed")
+    owed = whitebox.register(name="owed")
     flying = sum(on_way[n] for n in range(len(on_way)))
     m.d.comb += [
         Assert(beats.unit.w_en == on_way[-1]),
@@ -69,17 +69,17 @@ def store(unit: Store) -> Claim:
             Assert((written - read)[: len(read)] == level),
             Assert(fifo.unit.r_rdy == (level != 0)),
         ]
-    _last_beats(m, inside)
+    _last_beats(m, whitebox)
     m.d.comb += Cover(unit.axi.w.valid & unit.axi.w.ready & (levels[0] == 3))
     return Claim(module=m, ports=inputs_of(unit))
 
 
-def _last_beats(m: Module, inside: Inside) -> None:
+def _last_beats(m: Module, whitebox: Whitebox) -> None:
     """Claim that the beat which is called last is the last of its burst, and no other.
 
     Where it enters the queues, which are proven to keep the order (rule `write_last`).
     """
-    queue, ask = inside.child("queue").unit, inside.child("requests").unit.i
+    queue, ask = whitebox.child("queue").unit, whitebox.child("requests").unit.i
     number = Signal(8)
     length = queue.r_data[32:40]
     with m.If(ask.valid & ask.ready):
@@ -91,20 +91,20 @@ def _last_beats(m: Module, inside: Inside) -> None:
         implies(ask.valid, queue.r_rdy),
         # A burst leaves its queue with its last beat.
         Assert((queue.r_en & queue.r_rdy) == (ask.valid & ask.ready & ask.payload.last)),
-        Assert(inside.register(name="number") == number),
+        Assert(whitebox.register(name="number") == number),
     ]
 
 
 def load(unit: Load) -> Claim:
     """Claim that LOAD's addresses wait unchanged, and every burst has its place."""
     m = Module()
-    inside = Inside(unit)
-    m.submodules.unit = inside.fragment
-    bursts, queue, head = (inside.child(name).unit for name in ("bursts", "queue", "head"))
+    whitebox = Whitebox(unit)
+    m.submodules.unit = whitebox.fragment
+    bursts, queue, head = (whitebox.child(name).unit for name in ("bursts", "queue", "head"))
     fill = bursts.o.payload.fill
     _addresses(m, unit.axi.ar, bursts, unit._config.burst_beats, shows=~fill)
     outstanding = unit._config.outstanding
-    queued = inside.register(name="queued")
+    queued = whitebox.register(name="queued")
     m.d.comb += [
         implies(queue.w_en, queue.w_rdy),
         Assert(queued == queue.level + head.o.valid),
@@ -120,8 +120,8 @@ def load(unit: Load) -> Claim:
 def read_port(unit: ReadPort) -> Claim:
     """Claim that addresses of both readers wait unchanged, and each gets the beats of its own."""
     m = Module()
-    inside = Inside(unit)
-    m.submodules.unit = inside.fragment
+    whitebox = Whitebox(unit)
+    m.submodules.unit = whitebox.fragment
     readers = (unit.fetch, unit.load)
     for reader in readers:
         assume_stays(m, reader.ar)
@@ -141,8 +141,8 @@ def read_port(unit: ReadPort) -> Claim:
         # Claimed of Fetch.
         Assume(unit.fetch.r.ready | ~unit.fetch.r.valid),
         Assert(on_way <= unit._outstanding),
-        Assert(inside.register(name="on_way") == on_way),
-        Assert(inside.register(name="loads") == owed[1]),
+        Assert(whitebox.register(name="on_way") == on_way),
+        Assert(whitebox.register(name="loads") == owed[1]),
         implies(on_way == unit._outstanding, ~ar.valid),
     ]
     for number, reader in enumerate(readers):
@@ -176,20 +176,20 @@ def fetch(unit: Fetch) -> Claim:
     asked for, RLAST is not looked at.
     """
     m = Module()
-    inside = Inside(unit)
-    m.submodules.unit = inside.fragment
-    ar, r, beats = unit.axi.ar, unit.axi.r, inside.child("beats").unit
+    whitebox = Whitebox(unit)
+    m.submodules.unit = whitebox.fragment
+    ar, r, beats = unit.axi.ar, unit.axi.r, whitebox.child("beats").unit
     index_bits, longest, depth = unit._index_bits, 1 << unit._cut_bits, unit._depth
     stays(m, ar)
     owed = Signal(range(depth + longest + 1))
     asked = Mux(ar.valid & ar.ready, ar.payload.len + 1, 0)
     m.d.sync += owed.eq(owed + asked - (r.valid & r.ready))
-    waiting, ends, room = (inside.register(name=name) for name in ("waiting", "ends", "room"))
-    reserved = inside.register(name="reserved")
-    kept = inside.child("beats").register(name="inner_level")
-    left, unasked = (inside.register(name=name) for name in ("left", "unasked"))
+    waiting, ends, room = (whitebox.register(name=name) for name in ("waiting", "ends", "room"))
+    reserved = whitebox.register(name="reserved")
+    kept = whitebox.child("beats").register(name="inner_level")
+    left, unasked = (whitebox.register(name=name) for name in ("left", "unasked"))
     to_cut = longest - ar.payload.addr[index_bits : index_bits + unit._cut_bits]
-    some, fits = inside.register(name="some"), unasked <= to_cut
+    some, fits = whitebox.register(name="some"), unasked <= to_cut
     page = ar.payload.addr[:12] + ((ar.payload.len + 1) << index_bits)
     m.d.comb += [
         Assume(~r.valid | (owed != 0)),
@@ -200,10 +200,10 @@ def fetch(unit: Fetch) -> Claim:
         Assert(unit.quiet == (~ar.valid & (owed == 0))),
         # Lemmas: what is reserved is enough for what is there, what is on its way, and what was
         # taken a cycle ago; an address is shown when there is room for the longest burst.
-        Assert(inside.register(name="owed") == owed),
+        Assert(whitebox.register(name="owed") == owed),
         Assert(owed <= depth),
         Assert(reserved <= depth),
-        implies(~waiting, beats.level + owed + inside.register(name="freed") <= reserved),
+        implies(~waiting, beats.level + owed + whitebox.register(name="freed") <= reserved),
         implies(ar.valid, owed <= depth - longest),
         implies(waiting, ~some),
         implies(ar.valid | room, waiting | (reserved <= depth - longest)),
@@ -211,7 +211,7 @@ def fetch(unit: Fetch) -> Claim:
         # What is shown was worked out of what is still to be asked for.
         implies(ar.valid, some | waiting),
         implies(ar.valid, ends == fits),
-        implies(ar.valid, inside.register(name="length") == Mux(fits, unasked, to_cut)),
+        implies(ar.valid, whitebox.register(name="length") == Mux(fits, unasked, to_cut)),
         Assert(unit.exhausted == (left == 0)),
         # The register of the oldest beat is empty only if none waits for longer than a cycle.
         implies(~beats.r_rdy, kept <= 1),

@@ -6,7 +6,7 @@ from matloom.arch.isa import Opcode
 from matloom_rtl.dma.rows import Rows
 from matloom_rtl.formal.parts.channel import assume_stays, implies, stays
 from matloom_rtl.formal.parts.loop_nest import Loop, Nest
-from matloom_rtl.formal.parts.whitebox import Inside, inputs_of
+from matloom_rtl.formal.parts.whitebox import Whitebox, inputs_of
 from matloom_rtl.formal.proof import Claim, Proof
 
 __all__ = ["row_proofs", "rows"]
@@ -19,8 +19,8 @@ def rows(unit: Rows) -> Claim:
     a region stays as long.
     """
     m = Module()
-    inside = Inside(unit)
-    m.submodules.unit = inside.fragment
+    whitebox = Whitebox(unit)
+    m.submodules.unit = whitebox.fragment
     command, row, taken = unit.i.payload, unit.o.payload, unit.o.valid & unit.o.ready
     fill = command.fill if unit._opcode is Opcode.LOAD else Const(0)
     assume_stays(m, unit.i)
@@ -58,7 +58,7 @@ def rows(unit: Rows) -> Claim:
         implies(nest.running, unit.o.valid | ~_again(m, nest.running & ~unit.o.valid)),
     ]
     stays(m, unit.o)
-    _lemmas(m, inside, nest, fill)
+    _lemmas(m, whitebox, nest, fill)
     m.d.comb += Cover(taken & nest.end & (nest.index["rows"] == 2) & (nest.index["planes"] == 1))
     return Claim(module=m, ports=inputs_of(unit))
 
@@ -70,15 +70,16 @@ def _again(m: Module, condition) -> Signal:
     return before
 
 
-def _lemmas(m: Module, inside: Inside, nest: Nest, fill) -> None:
-    unit = inside.unit
+def _lemmas(m: Module, whitebox: Whitebox, nest: Nest, fill) -> None:
+    unit = whitebox.unit
     shown, comes = unit.o.valid, nest.running & ~unit.o.valid
     row, plane = nest.index["rows"], nest.index["planes"]
     turns, goes_on, from_first, row_number, plane_number = (
-        inside.register(name=name) for name in ("turns", "goes_on", "from_first", "number", "plane")
+        whitebox.register(name=name)
+        for name in ("turns", "goes_on", "from_first", "number", "plane")
     )
-    begins = inside.register(name="begins")
-    external = inside.register(name="external")
+    begins = whitebox.register(name="begins")
+    external = whitebox.register(name="external")
     row_end, end = nest.last["rows"], nest.end
     m.d.comb += [
         *nest.lemmas(),
@@ -100,11 +101,11 @@ def _lemmas(m: Module, inside: Inside, nest: Nest, fill) -> None:
                 Mux(nest.running, plane + 1, 1),
             )[:12]
         ),
-        implies(comes, inside.register(name="plane_end") == row_end),
-        implies(comes, inside.register(name="last_plane") == nest.last["planes"]),
+        implies(comes, whitebox.register(name="plane_end") == row_end),
+        implies(comes, whitebox.register(name="last_plane") == nest.last["planes"]),
     ]
     store, place, kept = (
-        inside.register(name=name)
+        whitebox.register(name=name)
         for name in ("$signature__en", "$signature__addr", "stores_address")
     )
     bits = unit._spad_bits
@@ -114,7 +115,7 @@ def _lemmas(m: Module, inside: Inside, nest: Nest, fill) -> None:
         implies(store & shown, kept & (place == Cat(1, row != 0))),
         implies(comes, unit.o.payload.spad[:bits] == nest.place("spad")[:bits]),
     ]
-    stored = [inside.peek("before", number) for number in range(4)]
+    stored = [whitebox.peek("before", number) for number in range(4)]
     _remember(m, nest, "spad", (stored[0][:bits], stored[2][:bits]), shown)
     there = shown & ~store & ~fill
     _remember(m, nest, "address", (stored[1], stored[3]), there, ~fill)

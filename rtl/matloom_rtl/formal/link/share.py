@@ -3,7 +3,7 @@
 from amaranth.hdl import Assert, Assume, Cover, Module, Mux, Signal, signed
 
 from matloom_rtl.formal.parts.channel import assume_stays, implies, stays
-from matloom_rtl.formal.parts.whitebox import Inside, inputs_of
+from matloom_rtl.formal.parts.whitebox import Whitebox, inputs_of
 from matloom_rtl.formal.proof import Claim, Proof
 from matloom_rtl.link.share import Share
 
@@ -59,8 +59,8 @@ def share_reads(unit: Share) -> Claim:
     link asks for a beat at a time.
     """
     m = Module()
-    inside = Inside(unit)
-    m.submodules.unit = inside.fragment
+    whitebox = Whitebox(unit)
+    m.submodules.unit = whitebox.fragment
     engine, link, out = unit.engine_read, unit.link_read, unit.axi_read
     bursts = Signal(range(unit._most + 1))
     asked = Signal()
@@ -71,7 +71,7 @@ def share_reads(unit: Share) -> Claim:
         bursts.eq(bursts + ar.engine - (r.engine & last)),
         asked.eq(ar.link | (asked & ~(r.link & last))),
     ]
-    waits, owned = (inside.register(name=name) for name in ("ar_waits", "reads_owned"))
+    waits, owned = (whitebox.register(name=name) for name in ("ar_waits", "reads_owned"))
     m.d.comb += [
         Assume(~ar.engine | (bursts != unit._most)),
         Assume(~out.r.valid | asked | (bursts != 0)),
@@ -82,7 +82,7 @@ def share_reads(unit: Share) -> Claim:
         implies(ar.link, bursts == 0),
         implies(ar.engine, ~asked),
         # Lemmas: what the unit knows.
-        Assert((inside.register(name="reads_under_way") == bursts) & (bursts <= unit._most)),
+        Assert((whitebox.register(name="reads_under_way") == bursts) & (bursts <= unit._most)),
         implies(asked, owned),
         implies(owned, (bursts == 0) & (asked | link.ar.valid)),
         implies(waits, ~owned),
@@ -95,8 +95,8 @@ def share_reads(unit: Share) -> Claim:
 def share_writes(unit: Share) -> Claim:
     """Claim the same of writes, whose addresses and data come in any order, and of responses."""
     m = Module()
-    inside = Inside(unit)
-    m.submodules.unit = inside.fragment
+    whitebox = Whitebox(unit)
+    m.submodules.unit = whitebox.fragment
     engine, link, out = unit.engine_write, unit.link_write, unit.axi_write
     # Of bursts without a response: those with address, those with all data; data that go on.
     addresses = Signal(range(unit._most + 1))
@@ -126,15 +126,15 @@ def share_writes(unit: Share) -> Claim:
         implies(aw.engine | w.engine, ~(asked | sent)),
     ]
     waiting, waits, counted, owned = (
-        inside.register(name=name)
+        whitebox.register(name=name)
         for name in ("aw_waits", "w_waits", "writes_under_way", "writes_owned")
     )
     ahead = Signal(signed(9))
     m.d.comb += [
         ahead.eq(addresses - bursts - goes_on),
         Assert((counted == addresses) & (addresses <= unit._most)),
-        Assert((inside.register(name="ahead") == ahead) & (bursts + goes_on <= _AHEAD)),
-        Assert(inside.register(name="inside") == goes_on),
+        Assert((whitebox.register(name="ahead") == ahead) & (bursts + goes_on <= _AHEAD)),
+        Assert(whitebox.register(name="inside") == goes_on),
         implies(asked | sent, owned),
         implies(owned, ~some & (asked | sent | link.aw.valid | link.w.valid)),
         implies(waiting | waits, ~owned),

@@ -3,7 +3,7 @@
 from amaranth.hdl import Array, Assume, Cat, Cover, Module, Signal
 
 from matloom_rtl.formal.parts.channel import implies
-from matloom_rtl.formal.parts.whitebox import Inside, inputs_of
+from matloom_rtl.formal.parts.whitebox import Whitebox, inputs_of
 from matloom_rtl.formal.proof import Claim, Proof
 from matloom_rtl.memory.gather import LATENCY, Gather
 
@@ -16,7 +16,7 @@ _QUICK_BYTES = 16
 def gather(unit: Gather) -> Claim:
     """Claim the data of a read, six cycles after its grant, and that they stay until the next."""
     m = Module()
-    m.submodules.unit = Inside(unit).fragment
+    m.submodules.unit = Whitebox(unit).fragment
     valid, request = unit.valid, unit.request.as_value()
     m.d.comb += Assume(unit.request.turn % unit._boundary == 0)
     for cycle in range(unit._found):

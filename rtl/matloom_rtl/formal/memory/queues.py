@@ -5,7 +5,7 @@ from amaranth.lib import data
 from amaranth.lib.fifo import SyncFIFO, SyncFIFOBuffered
 
 from matloom_rtl.formal.parts.order import Order
-from matloom_rtl.formal.parts.whitebox import Inside
+from matloom_rtl.formal.parts.whitebox import Whitebox
 from matloom_rtl.formal.proof import Claim, Proof
 from matloom_rtl.memory.credits import CREDITS, CreditQueue
 from matloom_rtl.memory.skid_buffer import SkidBuffer
@@ -42,8 +42,8 @@ def unchecked_fifo(depth: int, unit=None) -> Claim:
     """Claim order of an UncheckedFIFO whose users heed its places and items."""
     m = Module()
     fifo = unit or UncheckedFIFO(width=_BITS, depth=depth)
-    inside = Inside(fifo)
-    m.submodules.unit = inside.fragment
+    whitebox = Whitebox(fifo)
+    m.submodules.unit = whitebox.fragment
     order = Order(
         m,
         places=depth,
@@ -51,10 +51,10 @@ def unchecked_fifo(depth: int, unit=None) -> Claim:
         left=(fifo.r_rdy, fifo.r_en, fifo.r_data),
     )
     m.d.comb += [Assume(~fifo.r_en | fifo.r_rdy), Assume(~fifo.w_en | (order.count < depth))]
-    read, write = inside.addresses("storage")
-    place = inside.peek("storage", read + order.ahead - 1)
+    read, write = whitebox.addresses("storage")
+    place = whitebox.peek("storage", read + order.ahead - 1)
     m.d.comb += [
-        Assert(inside.register(name="level") == order.count),
+        Assert(whitebox.register(name="level") == order.count),
         Assert(fifo.r_rdy == (order.count != 0)),
         Assert((write - read)[: len(read)] == order.count[: len(read)]),
         _implies(order.ahead != 0, place == order.value),
@@ -88,8 +88,8 @@ def skid_buffer(hand: bool, stored: bool, unit=None) -> Claim:
     m = Module()
     layout = _fields(hand, stored)
     buffer = unit or SkidBuffer(layout, at_hand=("hand",) if hand else ())
-    inside = Inside(buffer)
-    m.submodules.unit = inside.fragment
+    whitebox = Whitebox(buffer)
+    m.submodules.unit = whitebox.fragment
     i, o = buffer.i, buffer.o
     order = Order(
         m,
@@ -107,11 +107,11 @@ def skid_buffer(hand: bool, stored: bool, unit=None) -> Claim:
         Assert(i.ready == (order.count < 2)),
     ]
     if hand:
-        second = inside.register(name="hand_skid")
+        second = whitebox.register(name="hand_skid")
         m.d.comb += _implies(order.ahead == 2, second == value.hand)
     if stored:
-        shown, free = inside.addresses("storage")
-        place = inside.peek("storage", shown ^ (order.ahead == 2))
+        shown, free = whitebox.addresses("storage")
+        place = whitebox.peek("storage", shown ^ (order.ahead == 2))
         m.d.comb += [
             Assert((free ^ shown) == order.count[0]),
             _implies(order.ahead != 0, place == value.stored),
@@ -124,8 +124,8 @@ def credit_queue(hand: bool, stored: bool, unit=None) -> Claim:
     m = Module()
     layout = _fields(hand, stored)
     queue = unit or CreditQueue(layout, at_hand=("hand",) if hand else ())
-    inside = Inside(queue)
-    m.submodules.unit = inside.fragment
+    whitebox = Whitebox(queue)
+    m.submodules.unit = whitebox.fragment
     o = queue.o
     order = Order(
         m,
@@ -138,9 +138,9 @@ def credit_queue(hand: bool, stored: bool, unit=None) -> Claim:
     begun = Signal(range(CREDITS + 2))
     taken = Signal()
     m.d.sync += [begun.eq(begun + queue.start - queue.w_en), taken.eq(o.valid & o.ready)]
-    shown, write = inside.addresses("storage")
-    following, _write = inside.addresses("hand")
-    used = inside.register(name="used")
+    shown, write = whitebox.addresses("storage")
+    following, _write = whitebox.addresses("hand")
+    used = whitebox.register(name="used")
     waiting = Signal(len(write))
     value = data.View(layout, order.value)
     m.d.comb += [
@@ -156,7 +156,7 @@ def credit_queue(hand: bool, stored: bool, unit=None) -> Claim:
     ]
     newest = following + order.ahead - 2
     if hand:
-        word = inside.peek("hand", newest)
+        word = whitebox.peek("hand", newest)
         m.d.comb += _implies(order.ahead > 1, word == value.hand)
         # Without an item the registered fields are those of one that did not come.
         before = Signal.like(queue.w_data.hand)
@@ -164,7 +164,7 @@ def credit_queue(hand: bool, stored: bool, unit=None) -> Claim:
         m.d.sync += [before.eq(queue.w_data.hand), came.eq(queue.w_en)]
         m.d.comb += _implies(~o.valid, ~came & (o.payload.hand == before))
     if stored:
-        word = inside.peek("storage", newest)
+        word = whitebox.peek("storage", newest)
         m.d.comb += _implies(order.ahead > 1, word == value.stored)
     ports = (order.mark, queue.start, queue.w_en, queue.w_data.as_value(), o.ready)
     return Claim(module=m, ports=ports)
@@ -174,15 +174,15 @@ def sync_fifo(depth: int, unit=None) -> Claim:
     """Claim order of a SyncFIFO of Amaranth."""
     m = Module()
     fifo = unit or SyncFIFO(width=_BITS, depth=depth)
-    inside = Inside(fifo)
-    m.submodules.unit = inside.fragment
+    whitebox = Whitebox(fifo)
+    m.submodules.unit = whitebox.fragment
     order = _fifo_order(m, fifo, depth)
     m.d.comb += [
         Assert(fifo.level == order.count),
         Assert(fifo.r_rdy == (order.count != 0)),
         Assert(fifo.w_rdy == (order.count != depth)),
     ]
-    _ring(m, inside, order, (depth, order.count, order.ahead - 1, order.ahead != 0))
+    _ring(m, whitebox, order, (depth, order.count, order.ahead - 1, order.ahead != 0))
     return _fifo_claim(m, fifo, order)
 
 
@@ -190,10 +190,10 @@ def sync_fifo_buffered(depth: int, unit=None) -> Claim:
     """Claim order of a SyncFIFOBuffered of Amaranth, whose oldest item is in a register."""
     m = Module()
     fifo = unit or SyncFIFOBuffered(width=_BITS, depth=depth)
-    inside = Inside(fifo)
-    m.submodules.unit = inside.fragment
+    whitebox = Whitebox(fifo)
+    m.submodules.unit = whitebox.fragment
     order = _fifo_order(m, fifo, depth)
-    inner = inside.register(name="inner_level")
+    inner = whitebox.register(name="inner_level")
     # An item on its way to the register is hidden for a cycle.
     hidden = Signal()
     m.d.sync += hidden.eq((order.count != 0) & ~fifo.r_rdy)
@@ -203,7 +203,7 @@ def sync_fifo_buffered(depth: int, unit=None) -> Claim:
         _implies(hidden, fifo.r_rdy),
     ]
     stored = order.ahead > fifo.r_rdy
-    _ring(m, inside, order, (depth - 1, inner, order.ahead - 1 - fifo.r_rdy, stored))
+    _ring(m, whitebox, order, (depth - 1, inner, order.ahead - 1 - fifo.r_rdy, stored))
     return _fifo_claim(m, fifo, order)
 
 
@@ -216,13 +216,13 @@ def _fifo_order(m: Module, fifo, depth: int) -> Order:
     )
 
 
-def _ring(m: Module, inside: Inside, order: Order, ring):
+def _ring(m: Module, whitebox: Whitebox, order: Order, ring):
     """Say where in a ring of places the marked item is, and how far its ends are apart."""
     places, level, steps, stored = ring
-    consume, produce = inside.addresses("storage")
+    consume, produce = whitebox.addresses("storage")
     if places == 1:
         consume = produce = 0
-    place = inside.peek("storage", _wrapped(consume, steps, places))
+    place = whitebox.peek("storage", _wrapped(consume, steps, places))
     m.d.comb += [
         _implies(stored, place == order.value),
         Assert(level <= places),

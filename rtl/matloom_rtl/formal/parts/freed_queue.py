@@ -3,7 +3,7 @@
 from amaranth.hdl import Assert, Assume, Module, Mux, Signal
 
 from matloom_rtl.formal.parts.channel import implies
-from matloom_rtl.formal.parts.whitebox import Inside
+from matloom_rtl.formal.parts.whitebox import Whitebox
 
 __all__ = ["FreedQueue"]
 
@@ -19,8 +19,8 @@ class FreedQueue:
         How many of its items have each of some flags, and the flags of the last that came.
     """
 
-    def __init__(self, m: Module, inside: Inside, name: str, depth: int, flags=lambda item: ()):
-        self.unit = unit = inside.child(name).unit
+    def __init__(self, m: Module, whitebox: Whitebox, name: str, depth: int, flags=lambda item: ()):
+        self.unit = unit = whitebox.child(name).unit
         self.level = Signal(range(depth + 2), name=f"level_{name}")
         comes, leaves = unit.w_en, unit.r_rdy & unit.r_en
         m.d.sync += self.level.eq(self.level + comes - leaves)

@@ -64,18 +64,18 @@ class Nest:
     def _move(self, m: Module) -> None:
         """Go on with the innermost loop that is not in its last iteration."""
         for name in self._names:
-            inside = self._names[self._names.index(name) + 1 :]
+            whitebox = self._names[self._names.index(name) + 1 :]
             with m.If(~self.last[name] & self.inside_ends(name)):
                 m.d.sync += self.index[name].eq(self.index[name] + 1)
-                m.d.sync += [self.index[other].eq(0) for other in inside]
+                m.d.sync += [self.index[other].eq(0) for other in whitebox]
                 for place, values in self.at.items():
                     moved = values[name] + self.loops[name].steps.get(place, 0)
-                    m.d.sync += [values[other].eq(moved) for other in (name, *inside)]
+                    m.d.sync += [values[other].eq(moved) for other in (name, *whitebox)]
 
     def inside_ends(self, name: str):
         """Return whether all loops inside of one are in their last iterations."""
-        inside = self._names[self._names.index(name) + 1 :]
-        return Cat(self.last[other] for other in inside).all()
+        whitebox = self._names[self._names.index(name) + 1 :]
+        return Cat(self.last[other] for other in whitebox).all()
 
     def place(self, name: str):
         """Return the place of the current iteration."""

@@ -6,10 +6,10 @@ from amaranth.hdl import Cat, Const, Fragment, Signal, Value
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import Component, In, Out
 
-__all__ = ["Inside", "inputs_of", "owners"]
+__all__ = ["Whitebox", "inputs_of", "owners"]
 
 
-class Inside:
+class Whitebox:
     """Elaborate a unit once; find its registers by name, and read its memories.
 
     A lemma speaks of registers that are no ports. The unit itself is unchanged: a read port more is
@@ -26,9 +26,9 @@ class Inside:
         # What became a module, be it within others that insert a reset.
         return self.fragment.origins[-2]
 
-    def child(self, name: str) -> "Inside":
+    def child(self, name: str) -> "Whitebox":
         """Return a unit within this one."""
-        return Inside(self.fragment.find_subfragment(name))
+        return Whitebox(self.fragment.find_subfragment(name))
 
     def free(self, name: str, *outputs: str) -> tuple:
         """Take a unit out, and return its outputs: inputs of the proof, of any value.

@@ -4,7 +4,7 @@ from amaranth.hdl import Assert, Assume, Cat, Const, Cover, Module, Mux, Signal
 
 from matloom.arch.isa import Destination, Table
 from matloom_rtl.formal.parts.channel import assume_stays, implies
-from matloom_rtl.formal.parts.whitebox import Inside, inputs_of
+from matloom_rtl.formal.parts.whitebox import Whitebox, inputs_of
 from matloom_rtl.formal.proof import Claim, Proof
 from matloom_rtl.post.float_lane import FloatLane
 from matloom_rtl.post.lane import Lane
@@ -72,10 +72,10 @@ def lanes(unit: Lanes) -> Claim:
     command and numbers stay while something is inside, and only what came out whole is written.
     """
     m = Module()
-    inside = Inside(unit)
-    m.submodules.unit = inside.fragment
+    whitebox = Whitebox(unit)
+    m.submodules.unit = whitebox.fragment
     config, command = unit._config, unit.command
-    parts, free = _parts(inside)
+    parts, free = _parts(whitebox)
     to_spad = command.destination == Destination.SPAD
     floating = unit.numbers.floating if config.has_float else Const(0)
     looks_up = Const(0)
@@ -91,23 +91,23 @@ def lanes(unit: Lanes) -> Claim:
     _held(m, unit, Cat(*beats.there[:longest], beats.count != 0).any())
     _enters(m, unit, beats, parts["lane"])
     _leaves(m, unit, beats, (kinds, to_spad), parts)
-    _lemmas(m, inside, beats, kinds)
+    _lemmas(m, whitebox, beats, kinds)
     m.d.comb += Cover((beats.level == 2) & unit.emerges[-1] & unit.written)
     m.d.comb += [Cover(unit.emerges[0] & asked) for _cycles, asked in kinds]
     return Claim(module=m, ports=(*free, *inputs_of(unit)))
 
 
-def _parts(inside: Inside) -> tuple[dict, list]:
+def _parts(whitebox: Whitebox) -> tuple[dict, list]:
     """Take lanes and tables out; return them by name, and what they show."""
-    config, parts, free = inside.unit._config, {}, []
+    config, parts, free = whitebox.unit._config, {}, []
     for name in ("lane", *(("float_lane",) if config.has_float else ())):
         names = [f"{name}_{number}" for number in range(config.lanes)]
-        parts[name] = [inside.child(each).unit for each in names]
+        parts[name] = [whitebox.child(each).unit for each in names]
         for each in names:
-            free += inside.free(each)
+            free += whitebox.free(each)
     if config.tables:
-        parts["tables"] = inside.child("tables").unit
-        free += inside.free("tables")
+        parts["tables"] = whitebox.child("tables").unit
+        free += whitebox.free("tables")
     return parts, free
 
 
@@ -182,24 +182,24 @@ def _leaves(m: Module, unit: Lanes, beats: _Beats, asked, parts: dict) -> None:
         ]
 
 
-def _lemmas(m: Module, inside: Inside, beats: _Beats, kinds) -> None:
+def _lemmas(m: Module, whitebox: Whitebox, beats: _Beats, kinds) -> None:
     """Claim what the unit counts, and that beats follow each other on their way."""
-    lanes, several = inside.unit._config.lanes, beats.beats > 1
+    lanes, several = whitebox.unit._config.lanes, beats.beats > 1
     m.d.comb += [
         Assert((beats.beat < beats.beats) & (beats.emerged < beats.beats)),
-        Assert(inside.register(name="inside") == beats.count),
-        Assert(inside.register(name="place") == beats.place),
-        Assert(inside.register(name="beat") == beats.beat),
+        Assert(whitebox.register(name="inside") == beats.count),
+        Assert(whitebox.register(name="place") == beats.place),
+        Assert(whitebox.register(name="beat") == beats.beat),
         Assert(beats.count <= PLACES),
         # A place is offered only where there is one.
         implies(beats.place, beats.count < PLACES),
     ]
     if several:
-        counts = (inside.register(name=f"beat_{number}") for number in range(lanes))
+        counts = (whitebox.register(name=f"beat_{number}") for number in range(lanes))
         m.d.comb += [Assert(count == beats.beat) for count in counts]
     for cycle, there in enumerate(beats.there[1:]):
-        m.d.comb += Assert(there == inside.register(name=f"inside_{cycle}"))
-    following = inside.register(name="emerged")
+        m.d.comb += Assert(there == whitebox.register(name=f"inside_{cycle}"))
+    following = whitebox.register(name="emerged")
     m.d.comb += Assert(following < beats.beats)
     for cycles, asked in kinds:
         there, number = beats.there, beats.number

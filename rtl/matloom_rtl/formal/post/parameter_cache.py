@@ -4,7 +4,7 @@ from amaranth.hdl import Assume, Cover, Module, Mux, Signal
 
 from matloom_rtl.formal.parts.arbitrary import Arbitrary
 from matloom_rtl.formal.parts.channel import implies
-from matloom_rtl.formal.parts.whitebox import Inside, inputs_of
+from matloom_rtl.formal.parts.whitebox import Whitebox, inputs_of
 from matloom_rtl.formal.post.parameter_cache_lemmas import lemmas
 from matloom_rtl.formal.post.parameters import Reads, reads_lemmas
 from matloom_rtl.formal.proof import Claim, Proof
@@ -12,7 +12,7 @@ from matloom_rtl.ports import SPAD_READ_LATENCY
 from matloom_rtl.post.lane import Lane
 from matloom_rtl.post.parameters import Parameters
 
-__all__ = ["kept", "kept_proofs"]
+__all__ = ["parameter_cache", "parameter_cache_proofs"]
 
 #: Reads of a block: four of biases, four of multipliers, one of shifts, in this order.
 _FIRST_BIAS, _FIRST_MULTIPLIER, _SHIFTS = 0, 4, 8
@@ -165,7 +165,7 @@ def _late(m: Module, unit: Parameters, reads: Reads) -> list:
     return grants
 
 
-def kept(unit: Parameters) -> Claim:
+def parameter_cache(unit: Parameters) -> Claim:
     """Claim that lanes see what was read of their column, or what the instruction says for all.
 
     Bias and shift in the cycle of the column's beat, its multiplier so much later as lanes want
@@ -173,14 +173,14 @@ def kept(unit: Parameters) -> Claim:
     memory has them; a block is released while it is there, its first vector's beats in order.
     """
     m = Module()
-    inside = Inside(unit)
-    m.submodules.unit = inside.fragment
+    whitebox = Whitebox(unit)
+    m.submodules.unit = whitebox.fragment
     reads, column = Reads(m, unit), Column(m, unit)
-    reads_lemmas(m, inside, reads)
+    reads_lemmas(m, whitebox, reads)
     blocks, grants = Blocks(m, unit, column, reads), _late(m, unit, reads)
     o, here = unit.o, blocks.here
     enters = blocks.present & (column.of_lane(unit, o.beats) == column.beat)
-    entered = [Entered(m, enters, here.multiplier, inside.register(name="block_0"))]
+    entered = [Entered(m, enters, here.multiplier, whitebox.register(name="block_0"))]
     for cycle in range(1, Lane.MULTIPLIER_DELAY + 1):
         entered.append(entered[-1].later(cycle))
     last, task = entered[-1], blocks.task
@@ -193,11 +193,11 @@ def kept(unit: Parameters) -> Claim:
         Cover(last.there & task.channel_bias & task.channel_scale & column.number.all()),
         Cover(last.there & ~task.channel_bias & ~task.channel_scale & (blocks.since == 2)),
     ]
-    lemmas(m, inside, (column, blocks, reads), (entered, grants))
+    lemmas(m, whitebox, (column, blocks, reads), (entered, grants))
     return Claim(module=m, ports=(column.number, *inputs_of(unit)))
 
 
-def kept_proofs(units: list) -> list[Proof]:
+def parameter_cache_proofs(units: list) -> list[Proof]:
     """Return the proof of each distinct unit of parameters of a chip."""
     return [
         Proof(
@@ -206,7 +206,7 @@ def kept_proofs(units: list) -> list[Proof]:
             statement="blocks are shown in the order of instructions; with the beat of a column "
             "its lane sees the bias and the shift that were read for it, or the instruction's own, "
             "and its multiplier when it is due",
-            build=lambda unit=unit: kept(unit),
+            build=lambda unit=unit: parameter_cache(unit),
             depth=2,
             cover_depth=40,
         )

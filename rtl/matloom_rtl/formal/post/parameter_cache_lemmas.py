@@ -4,7 +4,7 @@ from amaranth.hdl import Assert, Cat, Module, Mux, Signal
 from amaranth.lib import data
 
 from matloom_rtl.formal.parts.channel import implies
-from matloom_rtl.formal.parts.whitebox import Inside
+from matloom_rtl.formal.parts.whitebox import Whitebox
 from matloom_rtl.post.parameters import Parameters
 
 __all__ = ["lemmas"]
@@ -27,8 +27,8 @@ class _Writes:
         Whether it is the row of the column, and whether the group of its memory.
     """
 
-    def __init__(self, m: Module, inside: Inside, column):
-        unit = inside.unit
+    def __init__(self, m: Module, whitebox: Whitebox, column):
+        unit = whitebox.unit
         rows, slots, words = unit._rows, unit._slots, unit._words
         layout = data.StructLayout(
             {
@@ -36,7 +36,7 @@ class _Writes:
                 **{"row": range(max(2, rows)), "groups": slots // words, "block": 2},
             }
         )
-        self.held = held = layout(inside.register(name="writes"))
+        self.held = held = layout(whitebox.register(name="writes"))
         kinds = (held.biases, held.multipliers)
         self.repeated = [kind & held.repeats for kind in kinds]
         self.read = [kind & ~held.repeats for kind in kinds]
@@ -50,45 +50,45 @@ class _Writes:
 class _State:
     """Registers of the unit, and what follows from them."""
 
-    def __init__(self, m: Module, inside: Inside, column):
+    def __init__(self, m: Module, whitebox: Whitebox, column):
         names = ("full", "swap", "repeating", "step", "missing")
         self.full, self.swap, self.repeating, self.step, self.missing = (
-            inside.register(name=name) for name in names
+            whitebox.register(name=name) for name in names
         )
         self.arrived, self.present, self.place = (
-            inside.register(name=name) for name in ("arrived", "present", "place")
+            whitebox.register(name=name) for name in ("arrived", "present", "place")
         )
-        self.in_, self.block = inside.in_states, inside.register(name="block_0")
+        self.in_, self.block = whitebox.in_states, whitebox.register(name="block_0")
         self.fetching, self.idle = self.in_("Load", "Fetch"), self.in_("Idle")
         #: A block is being fetched, or has been and was not shown.
         self.unshown = self.fetching | self.full
-        self.writes = _Writes(m, inside, column)
+        self.writes = _Writes(m, whitebox, column)
         self.repeats = self.repeating | Cat(self.writes.repeated).any()
 
 
-def lemmas(m: Module, inside: Inside, followed, beats) -> None:
+def lemmas(m: Module, whitebox: Whitebox, followed, beats) -> None:
     """Claim what is written when, and where what was read is kept."""
     column, blocks, reads = followed
-    state = _State(m, inside, column)
-    _in_turn(m, inside, state, blocks)
-    _repeats(m, inside.unit, state, blocks)
-    _arrives(m, inside.unit, state, (blocks, reads), beats[1])
-    due = _due(inside.unit, state, column, blocks)
-    _same(m, inside, state, blocks)
-    _kept(m, inside, state, (column, blocks), due)
-    _on_way(m, inside, state, (column, blocks), beats[0])
+    state = _State(m, whitebox, column)
+    _in_turn(m, whitebox, state, blocks)
+    _repeats(m, whitebox.unit, state, blocks)
+    _arrives(m, whitebox.unit, state, (blocks, reads), beats[1])
+    due = _due(whitebox.unit, state, column, blocks)
+    _same(m, whitebox, state, blocks)
+    _kept(m, whitebox, state, (column, blocks), due)
+    _on_way(m, whitebox, state, (column, blocks), beats[0])
 
 
-def _in_turn(m: Module, inside: Inside, state: _State, blocks) -> None:
+def _in_turn(m: Module, whitebox: Whitebox, state: _State, blocks) -> None:
     """Claim which block is where, and how far apart the turns of two are."""
-    kept = blocks.task.shape()(inside.register(name="task"))
+    kept = blocks.task.shape()(whitebox.register(name="task"))
     unfetched = state.in_("Wait", "Load", "Fetch")
     left = Mux(unfetched, kept.blocks, 0) + (state.in_("Fetch") | state.full)
     since, shown = blocks.since, blocks.shown
     m.d.comb += [
         *(
-            Assert(inside.register(name=f"block_{lane}") == state.block)
-            for lane in range(inside.unit._lanes)
+            Assert(whitebox.register(name=f"block_{lane}") == state.block)
+            for lane in range(whitebox.unit._lanes)
         ),
         Assert(state.writes.held.block == (state.block + state.unshown)[:2]),
         Assert(state.present == blocks.present),
@@ -180,9 +180,9 @@ def _due(unit: Parameters, state: _State, column, blocks) -> list:
     return found
 
 
-def _same(m: Module, inside: Inside, state: _State, blocks) -> None:
+def _same(m: Module, whitebox: Whitebox, state: _State, blocks) -> None:
     """Claim that an instruction's own values are those of its blocks, for as long as they count."""
-    task, kept = blocks.task, blocks.task.shape()(inside.register(name="task"))
+    task, kept = blocks.task, blocks.task.shape()(whitebox.register(name="task"))
     names = ("bias", "multiplier", "shift")
     for name in names:
         own = task.channel_bias if name == "bias" else task.channel_scale
@@ -195,54 +195,54 @@ def _same(m: Module, inside: Inside, state: _State, blocks) -> None:
         ]
 
 
-def _kept(m: Module, inside: Inside, state: _State, followed, due) -> None:
+def _kept(m: Module, whitebox: Whitebox, state: _State, followed, due) -> None:
     """Claim what memories and registers have of the block shown last, and of the next one."""
     column, blocks = followed
     following, here = blocks.following, blocks.here
     after = (state.block + 1)[:2]
     names = (("bias", "biases"), ("multiplier", "multipliers"))
     for (name, place), (old, new) in zip(names, due, strict=True):
-        held = _peek(inside, state, column, place, state.block)
-        coming = _peek(inside, state, column, place, after)
+        held = _peek(whitebox, state, column, place, state.block)
+        coming = _peek(whitebox, state, column, place, after)
         m.d.comb += [
             implies(blocks.shown & (state.unshown | ~old), held == getattr(here, name)),
             implies(state.unshown & ~new, coming == getattr(following, name)),
         ]
     shifts = state.writes.held.shifts
     due_shift = blocks.task.channel_scale & state.fetching & (blocks.place <= 8)
-    coming, held = (_shift(inside, column, name) for name in ("following", "here"))
+    coming, held = (_shift(whitebox, column, name) for name in ("following", "here"))
     m.d.comb += [
         implies(state.unshown & ~due_shift & ~shifts, coming == following.shift),
         implies(blocks.shown, held == here.shift),
     ]
 
 
-def _shift(inside: Inside, column, name: str):
+def _shift(whitebox: Whitebox, column, name: str):
     """Return the shift of the column in a register of all shifts."""
-    unit, shifts = inside.unit, inside.register(name=name)
+    unit, shifts = whitebox.unit, whitebox.register(name=name)
     bits = len(unit.o.shifts[0])
     return column.choose([shifts.word_select(n, bits) for n in range(unit._columns)])
 
 
-def _peek(inside: Inside, state: _State, column, name: str, block):
+def _peek(whitebox: Whitebox, state: _State, column, name: str, block):
     """Return what the memories have of the column, of a block."""
-    unit = inside.unit
+    unit = whitebox.unit
     place = Cat(state.writes.row, block)
-    slots = [inside.peek(f"{name}_{slot}", place) for slot in range(unit._slots)]
+    slots = [whitebox.peek(f"{name}_{slot}", place) for slot in range(unit._slots)]
     return column.choose([slots[n % unit._slots] for n in range(unit._columns)])
 
 
-def _on_way(m: Module, inside: Inside, state: _State, followed, entered) -> None:
+def _on_way(m: Module, whitebox: Whitebox, state: _State, followed, entered) -> None:
     """Claim where the multiplier of a beat on its way lies: of this block, or the one before."""
     column, blocks = followed
-    unit, before = inside.unit, (state.block - 1)[:2]
-    old = _peek(inside, state, column, "multipliers", before)
+    unit, before = whitebox.unit, (state.block - 1)[:2]
+    old = _peek(whitebox, state, column, "multipliers", before)
     memories = unit._slots // unit._lanes
     part = column.choose([n // unit._lanes % memories for n in range(unit._columns)])
     lanes = range(unit._lanes)
     for cycle, beat in enumerate(entered[1:]):
-        rows = [inside.register(name=f"multipliers_row_{lane}_{cycle}") for lane in lanes]
-        parts = [inside.register(name=f"multipliers_part_{lane}_{cycle}") for lane in lanes]
+        rows = [whitebox.register(name=f"multipliers_row_{lane}_{cycle}") for lane in lanes]
+        parts = [whitebox.register(name=f"multipliers_part_{lane}_{cycle}") for lane in lanes]
         same = beat.block == state.block
         m.d.comb += [
             implies(beat.there, blocks.shown & (column.of_lane(unit, parts) == part)),

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 from amaranth.hdl import Assert, Assume, Cat, Cover, Module, Mux, Signal
 
 from matloom_rtl.formal.parts.channel import implies, stays
-from matloom_rtl.formal.parts.whitebox import Inside, inputs_of
+from matloom_rtl.formal.parts.whitebox import Whitebox, inputs_of
 from matloom_rtl.formal.post.positions import touched
 from matloom_rtl.formal.proof import Claim, Proof
 from matloom_rtl.post.parameters import Parameters
@@ -71,8 +71,8 @@ def parameters(unit: Parameters) -> Claim:
     come of what was granted.
     """
     m = Module()
-    inside = Inside(unit)
-    m.submodules.unit = inside.fragment
+    whitebox = Whitebox(unit)
+    m.submodules.unit = whitebox.fragment
     walk, read = Reads(m, unit), unit.read
     task, wanted = walk.task, walk.wanted
     request = Cat(read.address, read.bank_select)
@@ -86,18 +86,18 @@ def parameters(unit: Parameters) -> Claim:
         implies(unit.i.ready & walk.begun & (wanted != 0), walk.block == task.blocks),
         Cover(unit.i.ready & (walk.block == 2) & (wanted == _BIAS_BYTES + _SCALE_BYTES)),
     ]
-    reads_lemmas(m, inside, walk)
+    reads_lemmas(m, whitebox, walk)
     return Claim(module=m, ports=inputs_of(unit))
 
 
-def reads_lemmas(m: Module, inside: Inside, walk: Reads) -> None:
+def reads_lemmas(m: Module, whitebox: Whitebox, walk: Reads) -> None:
     """Claim what is left of the current block, by the state of the unit."""
-    unit, states = inside.unit, inside.in_states
+    unit, states = whitebox.unit, whitebox.in_states
     read, task, wanted = unit.read, walk.task, walk.wanted
-    arrived, left, load = (inside.register(name=name) for name in ("arrived", "wanted", "load"))
-    kept = task.shape()(inside.register(name="task"))
-    missing, fetched = (inside.register(name=name) for name in ("missing", "fetched"))
-    address, some = inside.register(name="address"), wanted != 0
+    arrived, left, load = (whitebox.register(name=name) for name in ("arrived", "wanted", "load"))
+    kept = task.shape()(whitebox.register(name="task"))
+    missing, fetched = (whitebox.register(name=name) for name in ("missing", "fetched"))
+    address, some = whitebox.register(name="address"), wanted != 0
     fetches, busy = states("Fetch"), ~states("Idle")
     passed = fetches & (left != 0)
     m.d.comb += [

@@ -4,7 +4,7 @@ from amaranth.hdl import Assume, Cat, Const, Cover, Module, Mux, Signal
 
 from matloom_rtl.formal.parts.channel import implies
 from matloom_rtl.formal.parts.loop_nest import Loop, Nest
-from matloom_rtl.formal.parts.whitebox import Inside, inputs_of
+from matloom_rtl.formal.parts.whitebox import Whitebox, inputs_of
 from matloom_rtl.formal.proof import Claim, Proof
 from matloom_rtl.post.positions import Positions
 
@@ -21,8 +21,8 @@ def positions(unit: Positions) -> Claim:
     cycle that restarts.
     """
     m = Module()
-    inside = Inside(unit)
-    m.submodules.unit = inside.fragment
+    whitebox = Whitebox(unit)
+    m.submodules.unit = whitebox.fragment
     at, columns = unit.position, unit._columns
     width = Const(columns) << unit.size if unit._has_sizes else Const(columns)
     nest = Nest(
@@ -48,15 +48,15 @@ def positions(unit: Positions) -> Claim:
         implies(shown, at.end == nest.end),
         *nest.lemmas(),
     ]
-    _entries(m, inside, nest, block_end)
+    _entries(m, whitebox, nest, block_end)
     for name, count in _LOOPS.items():
-        left = inside.register(name=f"{name}_left")
+        left = whitebox.register(name=f"{name}_left")
         total, index = getattr(unit, count), nest.index[name]
         m.d.comb += [
             implies(shown, left + index + 1 == total),
-            implies(shown, inside.register(name=f"{name}_last") == nest.last[name]),
+            implies(shown, whitebox.register(name=f"{name}_last") == nest.last[name]),
         ]
-    starts = (inside.register(name=f"{name}_start") for name in ("row", "block"))
+    starts = (whitebox.register(name=f"{name}_start") for name in ("row", "block"))
     for register, name in zip(starts, ("row", "block"), strict=True):
         m.d.comb += implies(shown, register == nest.at["address"][name])
     m.d.comb += Cover(
@@ -82,12 +82,12 @@ def touched(address, columns: int, config):
     return Cat(Cat(end == bank for end in ends).any() for bank in range(config.spad_banks))
 
 
-def _entries(m: Module, inside: Inside, nest: Nest, block_end) -> None:
+def _entries(m: Module, whitebox: Whitebox, nest: Nest, block_end) -> None:
     """Claim that entries follow each other, and in pairs that two blocks go over the same ones.
 
     The first of them has the first entries of the pairs, the second the second ones.
     """
-    unit = inside.unit
+    unit = whitebox.unit
     entry = Signal.like(unit.entry)
     of_block = Signal.like(unit.entry)
     has_pairs, odd = unit._pair_bits is not None, nest.index["block"][0]
@@ -106,14 +106,14 @@ def _entries(m: Module, inside: Inside, nest: Nest, block_end) -> None:
     place = Mux(paired, Cat(entry[:bits], odd, entry[bits:])[: len(entry)], entry)
     m.d.comb += [
         implies(shown, unit.position.entry == place),
-        implies(shown, inside.register(name="entry") == entry),
+        implies(shown, whitebox.register(name="entry") == entry),
     ]
     if has_pairs:
-        second, pairs = (inside.register(name=name) for name in ("second", "paired"))
+        second, pairs = (whitebox.register(name=name) for name in ("second", "paired"))
         m.d.comb += [
             implies(shown, pairs == paired),
             implies(shown & paired, second == odd),
-            implies(shown & paired, inside.register(name="first_entry") == of_block),
+            implies(shown & paired, whitebox.register(name="first_entry") == of_block),
         ]
 
 

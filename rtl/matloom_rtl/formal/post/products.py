@@ -3,7 +3,7 @@
 from amaranth.hdl import Assert, Cat, Module
 
 from matloom_rtl.formal.parts.pipeline import Pipeline
-from matloom_rtl.formal.parts.whitebox import Inside, inputs_of
+from matloom_rtl.formal.parts.whitebox import Whitebox, inputs_of
 from matloom_rtl.formal.proof import Claim, Proof
 from matloom_rtl.post.products import Products
 
@@ -19,10 +19,10 @@ def products(unit: Products) -> Claim:
     The queue of sums is taken out, for it is proven by itself: what it shows is the oldest.
     """
     m = Module()
-    inside = Inside(unit)
-    queue = inside.child("waiting").unit
-    free = inside.free("waiting", "r_data")
-    m.submodules.unit = inside.fragment
+    whitebox = Whitebox(unit)
+    queue = whitebox.child("waiting").unit
+    free = whitebox.free("waiting", "r_data")
+    m.submodules.unit = whitebox.fragment
     pipeline = Pipeline(m, Products.LATENCY)
     columns = [unit.sums.word_select(n, _COLUMN_BITS)[:_SUM_BITS] for n in range(unit._columns)]
     m.d.comb += [
@@ -37,7 +37,7 @@ def products(unit: Products) -> Claim:
         total = queue.r_data.word_select(column, _SUM_BITS).as_signed()
         value = unit.values.word_select(column, _COLUMN_BITS).as_signed()
         # What is multiplied, and its product: two factors that are equal need no proof of that.
-        factors = [inside.register(name=f"{name}_{column}") for name in ("byte", "factor")]
+        factors = [whitebox.register(name=f"{name}_{column}") for name in ("byte", "factor")]
         pipeline.claim(
             Cat(factors) == Cat(pipeline.before(each[:_SUM_BITS], 1) for each in (byte, total))
         )

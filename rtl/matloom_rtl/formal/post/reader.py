@@ -4,7 +4,7 @@ from amaranth.hdl import Assert, Assume, Cat, Const, Cover, Module, Mux, Signal
 
 from matloom.arch.isa import Source
 from matloom_rtl.formal.parts.channel import implies
-from matloom_rtl.formal.parts.whitebox import Inside, inputs_of
+from matloom_rtl.formal.parts.whitebox import Whitebox, inputs_of
 from matloom_rtl.formal.post.positions import touched
 from matloom_rtl.formal.proof import Claim, Proof
 from matloom_rtl.ports import ACC_READ_LATENCY, SPAD_READ_LATENCY
@@ -25,11 +25,13 @@ class _Parts:
         The last read of a vector goes into the requests, or is granted.
     """
 
-    def __init__(self, m: Module, inside: Inside):
-        config = inside.unit._config
-        self.queue, self.requests = (inside.child(name).unit for name in ("queue", "byte_requests"))
-        self.products = inside.child("products").unit if config.products else None
-        self.ports = (*inside.free("queue"), *inside.free("byte_requests"))
+    def __init__(self, m: Module, whitebox: Whitebox):
+        config = whitebox.unit._config
+        self.queue, self.requests = (
+            whitebox.child(name).unit for name in ("queue", "byte_requests")
+        )
+        self.products = whitebox.child("products").unit if config.products else None
+        self.ports = (*whitebox.free("queue"), *whitebox.free("byte_requests"))
         self.depth = self.queue._depth
         self.level, self.unasked = (
             Signal(range(self.depth + 2), name=name) for name in ("level", "unasked")
@@ -48,7 +50,7 @@ class _Parts:
         #: Of products those that are under way, of each number of cycles from 1 on.
         self.multiplied = [Const(0)]
         if self.products is not None:
-            self.ports += inside.free("products")
+            self.ports += whitebox.free("products")
             self.multiplied = _ago(m, self.products.bytes_arrived, Products.LATENCY)
             m.d.comb += Assume(self.products.valid == self.multiplied[-1])
 
@@ -75,9 +77,9 @@ def reader(unit: Reader) -> Claim:
     Of others: a command stays while vectors of it are under way.
     """
     m = Module()
-    inside = Inside(unit)
-    m.submodules.unit = inside.fragment
-    parts = _Parts(m, inside)
+    whitebox = Whitebox(unit)
+    m.submodules.unit = whitebox.fragment
+    parts = _Parts(m, whitebox)
     from_bytes = unit.command.source == Source.SPAD
     multiplies = from_bytes & unit.command.product if unit._config.products else Const(0)
     acc, granted = unit.acc, parts.granted
@@ -85,18 +87,18 @@ def reader(unit: Reader) -> Claim:
         _ago(m, acc.valid & acc.ready, ACC_READ_LATENCY),
         _ago(m, granted, SPAD_READ_LATENCY),
     )
-    _asks(m, inside, parts, (from_bytes, multiplies))
-    _arrives(m, inside, parts, on_way, multiplies)
-    _places(m, inside, parts, on_way, (from_bytes, multiplies))
+    _asks(m, whitebox, parts, (from_bytes, multiplies))
+    _arrives(m, whitebox, parts, on_way, multiplies)
+    _places(m, whitebox, parts, on_way, (from_bytes, multiplies))
     m.d.comb += Cover((parts.level == 2) & parts.queue.w_en & from_bytes & (parts.unasked == 2))
     return Claim(module=m, ports=(*parts.ports, *inputs_of(unit)))
 
 
-def _asks(m: Module, inside: Inside, parts: _Parts, kinds) -> None:
+def _asks(m: Module, whitebox: Whitebox, parts: _Parts, kinds) -> None:
     """Claim that each position is asked for whole, once, before the next one is."""
-    unit, (from_bytes, multiplies) = inside.unit, kinds
+    unit, (from_bytes, multiplies) = whitebox.unit, kinds
     config, position, acc, wanted = unit._config, unit.position, unit.acc, unit.parameters
-    i, o, asking = parts.requests.i, parts.requests.o, inside.register(name="asking")
+    i, o, asking = parts.requests.i, parts.requests.o, whitebox.register(name="asking")
     part, last = Const(0), Const(1)
     if config.element_size_bits:
         size = unit.numbers.size
@@ -108,7 +110,7 @@ def _asks(m: Module, inside: Inside, parts: _Parts, kinds) -> None:
             Assume(size <= config.element_size_bits),
             Assume(~multiplies | (size == 0)),
             Assert(part < 1 << size),
-            Assert(inside.register(name="part_read") == part),
+            Assert(whitebox.register(name="part_read") == part),
             implies(part != 0, from_bytes),
         ]
     address = (position.address + part * config.columns)[: len(position.address)]
@@ -133,12 +135,12 @@ def _asks(m: Module, inside: Inside, parts: _Parts, kinds) -> None:
         Assert(unit.spad.address == o.payload.address),
         Assert(unit.spad.bank_select == o.payload.bank_select),
     ]
-    _stays(m, inside, asking | (part != 0))
+    _stays(m, whitebox, asking | (part != 0))
 
 
-def _stays(m: Module, inside: Inside, begun) -> None:
+def _stays(m: Module, whitebox: Whitebox, begun) -> None:
     """Assume that command and numbers stay while something is asked for or under way."""
-    unit, room = inside.unit, inside.register(name="room")
+    unit, room = whitebox.unit, whitebox.register(name="room")
     held = Cat(unit.command, unit.numbers)
     before = Signal.like(held, name="held_before", reset_less=True)
     busy = Signal()
@@ -146,15 +148,15 @@ def _stays(m: Module, inside: Inside, begun) -> None:
     m.d.comb += Assume(~busy | (held == before))
 
 
-def _arrives(m: Module, inside: Inside, parts: _Parts, on_way, multiplies) -> None:
+def _arrives(m: Module, whitebox: Whitebox, parts: _Parts, on_way, multiplies) -> None:
     """Claim that what was granted comes once, as the memory gives it, with its block's end."""
-    unit, queue, o = inside.unit, parts.queue, parts.requests.o
+    unit, queue, o = whitebox.unit, parts.queue, parts.requests.o
     (summed, read), spad = (each[-1] for each in on_way), unit.spad
     acc_end = _ago(m, unit.position.block_end, ACC_READ_LATENCY)[-1]
     spad_end = _ago(m, o.payload.ends_block, SPAD_READ_LATENCY)[-1]
     asked = _ago(m, o.valid & o.ready & ~o.payload.of_vector, SPAD_READ_LATENCY - 1)
     values = _elements(
-        m, inside, _ago(m, o.valid & o.ready & o.payload.of_vector, SPAD_READ_LATENCY)
+        m, whitebox, _ago(m, o.valid & o.ready & o.payload.of_vector, SPAD_READ_LATENCY)
     )
     m.d.comb += [
         implies(~multiplies, queue.w_en == (summed | read)),
@@ -177,9 +179,9 @@ def _arrives(m: Module, inside: Inside, parts: _Parts, on_way, multiplies) -> No
         ]
 
 
-def _elements(m: Module, inside: Inside, arrives: list):
+def _elements(m: Module, whitebox: Whitebox, arrives: list):
     """Return the values of a vector whose last bytes arrive, of the reads that came before."""
-    unit, config, columns = inside.unit, inside.unit._config, inside.unit._config.columns
+    unit, config, columns = whitebox.unit, whitebox.unit._config, whitebox.unit._config.columns
     reads = [unit.spad.data]
     for number in range(1, 1 << config.element_size_bits):
         before = Signal.like(unit.spad.data, name=f"read_{number}_before", reset_less=True)
@@ -187,7 +189,7 @@ def _elements(m: Module, inside: Inside, arrives: list):
             m.d.sync += before.eq(reads[0])
         reads.insert(0, before)
     if reads[1:]:
-        m.d.comb += Assert(inside.register(name="before") == Cat(reads[:-1]))
+        m.d.comb += Assert(whitebox.register(name="before") == Cat(reads[:-1]))
 
     def elements(size: int):
         whole, bits = Cat(reads[-(1 << size) :]), 8 << size
@@ -200,16 +202,16 @@ def _elements(m: Module, inside: Inside, arrives: list):
     return values
 
 
-def _places(m: Module, inside: Inside, parts: _Parts, on_way, kinds) -> None:
+def _places(m: Module, whitebox: Whitebox, parts: _Parts, on_way, kinds) -> None:
     """Claim that no more is under way than there are places, and that sums wait for their bytes."""
     (summed, read), (from_bytes, multiplies) = on_way, kinds
-    room, depth = inside.register(name="room"), parts.depth
+    room, depth = whitebox.register(name="room"), parts.depth
     alone = sum((each & ~multiplies for each in summed), Const(0))
     flying = alone + sum(read) + sum(parts.multiplied)
     m.d.comb += [
         implies(parts.queue.w_en, parts.level < depth),
         Assert(room + parts.level + parts.unasked + flying == depth),
-        implies(inside.register(name="asking"), room != 0),
+        implies(whitebox.register(name="asking"), room != 0),
         implies(Cat(summed).any(), ~from_bytes | multiplies),
         implies(Cat(read).any() | (parts.unasked != 0), from_bytes),
         implies(Cat(parts.multiplied).any(), multiplies),

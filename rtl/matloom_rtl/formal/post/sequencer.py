@@ -3,7 +3,7 @@
 from amaranth.hdl import Assert, Assume, Cover, Module, Mux, Signal
 
 from matloom_rtl.formal.parts.channel import implies
-from matloom_rtl.formal.parts.whitebox import Inside, inputs_of
+from matloom_rtl.formal.parts.whitebox import Whitebox, inputs_of
 from matloom_rtl.formal.proof import Claim, Proof
 from matloom_rtl.post.sequencer import Sequencer
 
@@ -17,8 +17,8 @@ def sequencer(unit: Sequencer) -> Claim:
     and the last result leaves after that.
     """
     m = Module()
-    inside = Inside(unit)
-    m.submodules.unit = inside.fragment
+    whitebox = Whitebox(unit)
+    m.submodules.unit = whitebox.fragment
     shown, latency = unit.unit.command, unit._config.acc_update_latency
     taken = shown.valid & shown.ready
     running = Signal()
@@ -51,27 +51,27 @@ def sequencer(unit: Sequencer) -> Claim:
         implies(unit.unit.done, unit.unit.done_mark == kept.timestamp),
         Cover(unit.unit.done & (kept.timestamp == 3) & ~asking),
     ]
-    _lemmas(m, inside, (running, first, asking, written, since))
+    _lemmas(m, whitebox, (running, first, asking, written, since))
     return Claim(module=m, ports=inputs_of(unit))
 
 
-def _lemmas(m: Module, inside: Inside, state) -> None:
+def _lemmas(m: Module, whitebox: Whitebox, state) -> None:
     running, first, asking, written, since = state
-    latency, going = inside.unit._config.acc_update_latency, inside.in_states
+    latency, going = whitebox.unit._config.acc_update_latency, whitebox.in_states
     m.d.comb += [
         Assert(going("Idle", "Begin", "Stream", "Settle")),
         Assert(running == ~going("Idle")),
-        Assert(inside.register(name="idle") == going("Idle")),
+        Assert(whitebox.register(name="idle") == going("Idle")),
         Assert(first == going("Begin")),
         Assert(going("Settle") == (since != 0)),
-        implies(since != 0, inside.register(name="settling") + since == latency + 1),
+        implies(since != 0, whitebox.register(name="settling") + since == latency + 1),
         Assert(since <= latency),
         implies(since != 0, written),
-        implies(~going("Idle"), inside.register(name="all_written") == written),
+        implies(~going("Idle"), whitebox.register(name="all_written") == written),
         implies(~running | asking, ~written),
         implies(~running, ~asking),
-        implies(~first, inside.register(name="streams") == asking),
-        implies(first, asking & ~inside.register(name="streams")),
+        implies(~first, whitebox.register(name="streams") == asking),
+        implies(first, asking & ~whitebox.register(name="streams")),
     ]
 
 

@@ -4,7 +4,7 @@ from amaranth.hdl import Assert, Assume, Cat, Const, Cover, Module, Mux, Signal,
 
 from matloom.arch.isa import Destination, Table
 from matloom_rtl.formal.parts.channel import implies
-from matloom_rtl.formal.parts.whitebox import Inside, inputs_of
+from matloom_rtl.formal.parts.whitebox import Whitebox, inputs_of
 from matloom_rtl.formal.post.positions import touched
 from matloom_rtl.formal.proof import Claim, Proof
 from matloom_rtl.post.lanes import PLACES
@@ -28,8 +28,8 @@ class _Results:
         Of the vector that is written now, it is the marked one.
     """
 
-    def __init__(self, m: Module, inside: Inside, leaves):
-        unit, beats, lanes = inside.unit, inside.unit._beats, inside.unit._config.lanes
+    def __init__(self, m: Module, whitebox: Whitebox, leaves):
+        unit, beats, lanes = whitebox.unit, whitebox.unit._beats, whitebox.unit._config.lanes
         self.mark = Signal()
         self.count = Signal(range(PLACES + 1))
         self.ahead = Signal(5)
@@ -55,13 +55,13 @@ class _Results:
             m.d.sync += [self.ahead.eq(self.count + 1 - leaves), self.value.eq(now)]
         with m.Elif(self.ahead != 0):
             m.d.sync += self.ahead.eq(self.ahead - leaves)
-        self._lemmas(m, inside, (leaves, gathered))
+        self._lemmas(m, whitebox, (leaves, gathered))
 
-    def _lemmas(self, m: Module, inside: Inside, state) -> None:
+    def _lemmas(self, m: Module, whitebox: Whitebox, state) -> None:
         """Claim what the unit counts, and where its memories have the values."""
         leaves, gathered = state
-        unit, config = inside.unit, inside.unit._config
-        at = inside.register(name="write_at")
+        unit, config = whitebox.unit, whitebox.unit._config
+        at = whitebox.register(name="write_at")
         left = Signal()
         # Where values are shown in the cycle of their data, their place moves on a cycle late.
         m.d.sync += left.eq(leaves)
@@ -70,18 +70,18 @@ class _Results:
         m.d.comb += [
             Assert(self.ahead <= self.count),
             Assert((self.count + (self.beat != 0) <= PLACES) & (self.beat < unit._beats)),
-            Assert(inside.register(name="level") == self.count),
-            Assert(inside.register(name="present") == (self.count != 0)),
+            Assert(whitebox.register(name="level") == self.count),
+            Assert(whitebox.register(name="present") == (self.count != 0)),
         ]
         for column in range(config.columns):
             if column % 4 == 0:
-                read_at = inside.register(name=f"read_at_{column}")
+                read_at = whitebox.register(name=f"read_at_{column}")
                 m.d.comb += Assert(read_at == (at - self.count - late)[: len(at)])
             bits = slice(32 * column, 32 * column + 32)
             name, came = f"results_{column}", self.beat > column // config.lanes
             m.d.comb += [
-                implies(self.ahead != 0, inside.peek(name, place) == self.value[bits]),
-                implies(came, inside.peek(name, at) == gathered[bits]),
+                implies(self.ahead != 0, whitebox.peek(name, place) == self.value[bits]),
+                implies(came, whitebox.peek(name, at) == gathered[bits]),
             ]
 
 
@@ -92,19 +92,19 @@ def writer(unit: Writer) -> Claim:
     its result has left. The queue of requests in parts is taken out, for it is proven by itself.
     """
     m = Module()
-    inside = Inside(unit)
-    m.submodules.unit = inside.fragment
+    whitebox = Whitebox(unit)
+    m.submodules.unit = whitebox.fragment
     config, command = unit._config, unit.command
     to_spad = command.destination == Destination.SPAD
     fills = to_spad & (command.table == Table.FILL) if config.tables else Const(0)
     to_spad, free = to_spad & ~fills, ()
     results_leave = Signal()
     ends = Signal()
-    results = _Results(m, inside, unit.advance)
+    results = _Results(m, whitebox, unit.advance)
     if config.element_size_bits:
-        parts = inside.child("parts").unit
-        free = inside.free("parts")
-        ends = _parts(m, inside, parts, results, to_spad)
+        parts = whitebox.child("parts").unit
+        free = whitebox.free("parts")
+        ends = _parts(m, whitebox, parts, results, to_spad)
         waits = parts.o.valid
     else:
         ends, waits = _rows(m, unit, results, to_spad), Const(0)
@@ -207,9 +207,9 @@ def _rows(m: Module, unit: Writer, results: _Results, to_spad):
     return taken
 
 
-def _parts(m: Module, inside: Inside, parts, results: _Results, to_spad):
+def _parts(m: Module, whitebox: Whitebox, parts, results: _Results, to_spad):
     """Claim the parts in which elements go to the scratchpad; return whether the last is taken."""
-    unit, i, o = inside.unit, parts.i, parts.o
+    unit, i, o = whitebox.unit, parts.i, parts.o
     config, spad, position, size = unit._config, unit.spad, unit.position, unit.numbers.size
     columns, most = config.columns, 1 << config.element_size_bits
     part = Signal(range(most + 1))
@@ -219,7 +219,7 @@ def _parts(m: Module, inside: Inside, parts, results: _Results, to_spad):
     address = (position.address + part * columns)[: len(position.address)]
     m.d.comb += [
         Assert(part < 1 << size),
-        Assert(inside.register(name="part_written") == part),
+        Assert(whitebox.register(name="part_written") == part),
         implies(part != 0, to_spad & (results.count != 0)),
         Assert(i.valid == (to_spad & (results.count != 0))),
         implies(i.valid, i.payload.address == address),

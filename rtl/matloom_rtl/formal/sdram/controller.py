@@ -10,7 +10,7 @@ from matloom.arch.config import load_config
 from matloom.arch.sdram import SdramPart, load_sdram
 from matloom_rtl.board.definition import board_names, load_board
 from matloom_rtl.formal.parts.channel import assume_stays, implies
-from matloom_rtl.formal.parts.whitebox import Inside, inputs_of
+from matloom_rtl.formal.parts.whitebox import Whitebox, inputs_of
 from matloom_rtl.formal.proof import Claim, Proof
 from matloom_rtl.formal.sdram.controller_lemmas import Parts, lemmas
 from matloom_rtl.formal.sdram.pin_rules import Rules
@@ -36,11 +36,11 @@ def sdram(unit: SdramController, *, reach: bool = True) -> Claim:
     SDRAM that is up within few cycles.
     """
     m = Module()
-    inside = Inside(unit)
-    port = inside.child("port").unit
-    free = inside.free("port")
-    parts = Parts(inside)
-    m.submodules.unit = inside.fragment
+    whitebox = Whitebox(unit)
+    port = whitebox.child("port").unit
+    free = whitebox.free("port")
+    parts = Parts(whitebox)
+    m.submodules.unit = whitebox.fragment
     rules = Rules(m, unit)
     assume_stays(m, port.chunks)
     _chunks(m, port, parts, rules)

@@ -3,7 +3,7 @@
 from amaranth.hdl import Assert, Cat, Const, Module, Mux, Signal
 
 from matloom_rtl.formal.parts.channel import implies
-from matloom_rtl.formal.parts.whitebox import Inside
+from matloom_rtl.formal.parts.whitebox import Whitebox
 from matloom_rtl.formal.sdram.pin_rules import Rules
 
 __all__ = ["Parts", "lemmas"]
@@ -12,16 +12,16 @@ __all__ = ["Parts", "lemmas"]
 class Parts:
     """Registers of the controller's units."""
 
-    def __init__(self, inside: Inside):
+    def __init__(self, whitebox: Whitebox):
         names = ("opener", "columns", "banks", "sequence", "datapath")
-        children = {name: inside.child(name) for name in names}
+        children = {name: whitebox.child(name) for name in names}
         self.columns = columns = children["columns"].unit
         self.opener, self.sequence = children["opener"].unit, children["sequence"].unit
         self.opener_in, self.sequence_in = (
             children["opener"].in_states,
             children["sequence"].in_states,
         )
-        layout = inside.unit.plan.chunk_layout
+        layout = whitebox.unit.plan.chunk_layout
         self.next, self.chunk = (
             layout(children[name].register(name="chunk")) for name in ("opener", "columns")
         )
@@ -29,7 +29,7 @@ class Parts:
             children["columns"].register(name=name) for name in ("since_column", "since_read")
         )
         self.active = columns.active
-        banks, count = children["banks"], inside.unit.plan.part.banks
+        banks, count = children["banks"], whitebox.unit.plan.part.banks
         self.banks = banks
         self.opens, self.settling, self.held = (
             [banks.register(name=f"{name}_{n}") for n in range(count)]
@@ -44,7 +44,7 @@ class Parts:
         )
         data = children["datapath"]
         self.oe = data.register(name="oe")
-        self.words = data.register(name="left") if inside.unit.plan.burst > 1 else Const(0, 0)
+        self.words = data.register(name="left") if whitebox.unit.plan.burst > 1 else Const(0, 0)
 
 
 def _of(bank, values: list):

@@ -3,7 +3,7 @@
 from amaranth.hdl import Assert, Assume, Cat, Cover, Module, Mux, Signal
 
 from matloom_rtl.formal.parts.channel import implies, stays
-from matloom_rtl.formal.parts.whitebox import Inside, inputs_of
+from matloom_rtl.formal.parts.whitebox import Whitebox, inputs_of
 from matloom_rtl.formal.proof import Claim, Proof
 from matloom_rtl.sdram.merge import _ASKED, _READS, _ROOM, BURSTS, Merge
 
@@ -23,12 +23,12 @@ class _Parts:
         Items in a queue, by its name, as far as they matter; those shown are there.
     """
 
-    def __init__(self, m: Module, inside: Inside):
+    def __init__(self, m: Module, whitebox: Whitebox):
         self.ports = []
         for name in (*_QUEUES, *_OWN):
-            setattr(self, name, inside.child(name).unit)
+            setattr(self, name, whitebox.child(name).unit)
             outputs = ("r_data", "r_rdy", "w_rdy") if name in _QUEUES else ()
-            self.ports += inside.free(name, *outputs)
+            self.ports += whitebox.free(name, *outputs)
         self.level = {}
         places = {"responses": BURSTS, "asked": _ASKED, "beats": _ROOM, "found": _READS}
         for name, depth in places.items():
@@ -52,20 +52,20 @@ def merge(unit: Merge) -> Claim:
     burst says so. That no older burst holds a beat is `Unanswered`'s to say.
     """
     m = Module()
-    inside = Inside(unit)
-    parts = _Parts(m, inside)
-    m.submodules.unit = inside.fragment
+    whitebox = Whitebox(unit)
+    parts = _Parts(m, whitebox)
+    m.submodules.unit = whitebox.fragment
     stays(m, unit.memory_write.aw)
-    _responses(m, inside, parts)
-    lacking, place = _enters(m, inside, parts)
-    _asks(m, inside, parts, (lacking, place))
+    _responses(m, whitebox, parts)
+    lacking, place = _enters(m, whitebox, parts)
+    _asks(m, whitebox, parts, (lacking, place))
     _leaves(m, unit, parts)
     return Claim(module=m, ports=(*parts.ports, *inputs_of(unit)))
 
 
-def _responses(m: Module, inside: Inside, parts: _Parts) -> None:
+def _responses(m: Module, whitebox: Whitebox, parts: _Parts) -> None:
     """Claim that each answer is passed on once, and has its place."""
-    unit, queue, level = inside.unit, parts.responses, parts.level["responses"]
+    unit, queue, level = whitebox.unit, parts.responses, parts.level["responses"]
     come, b = unit.memory_write.b, unit.axi_write.b
     open_ = Signal(range(BURSTS + 2))
     m.d.sync += open_.eq(open_ + parts.unanswered.begin - come.valid)
@@ -76,17 +76,17 @@ def _responses(m: Module, inside: Inside, parts: _Parts) -> None:
         Assert(queue.w_data == come.payload.as_value()),
         Assert((b.valid == queue.r_rdy) & (queue.r_en == b.ready)),
         Assert(b.payload.as_value() == queue.r_data),
-        Assert(inside.register(name="under_way") == open_ + level),
+        Assert(whitebox.register(name="under_way") == open_ + level),
         Assert(open_ + level <= BURSTS),
     ]
 
 
-def _enters(m: Module, inside: Inside, parts: _Parts):
+def _enters(m: Module, whitebox: Whitebox, parts: _Parts):
     """Claim that bursts go on unchanged, and beats into the queue; return one that lacks strobes.
 
     That is: whether there is one that is not asked for, and its place.
     """
-    unit, begins, queue = inside.unit, parts.unanswered.begin, parts.queue
+    unit, begins, queue = whitebox.unit, parts.unanswered.begin, parts.queue
     aw, w, out = unit.axi_write.aw, unit.axi_write.w, unit.memory_write.aw
     low, width = unit._index_bits, 32 - unit._index_bits
     came, beat = aw.valid & aw.ready, w.valid & w.ready
@@ -110,7 +110,7 @@ def _enters(m: Module, inside: Inside, parts: _Parts):
     with m.If(beat & ~w.payload.strb.all()):
         m.d.sync += [lacking.eq(1), place.eq(at)]
     names = ("waits", "active", "wanted", "place")
-    held = {name: inside.register(name=name) for name in names}
+    held = {name: whitebox.register(name=name) for name in names}
     m.d.comb += [
         implies(came, ~waits),
         implies(begins, waits & ((left == 0) | ((left == 1) & beat))),
@@ -127,18 +127,18 @@ def _enters(m: Module, inside: Inside, parts: _Parts):
         implies(lacking, ~begins),
         # Lemmas.
         Assert((held["waits"] == waits) & (held["active"] == (left != 0))),
-        implies(waits, inside.register(name="waiting") == waiting.as_value()),
-        implies(left != 0, inside.register(name="left") == (left - 1)[:8]),
-        implies(left != 0, inside.register(name="current") == at),
+        implies(waits, whitebox.register(name="waiting") == waiting.as_value()),
+        implies(left != 0, whitebox.register(name="left") == (left - 1)[:8]),
+        implies(left != 0, whitebox.register(name="current") == at),
         Assert((held["wanted"] == lacking) & (left <= 1 << 8)),
         implies(lacking, held["place"] == place),
     ]
     return lacking, place
 
 
-def _asks(m: Module, inside: Inside, parts: _Parts, wanted) -> None:
+def _asks(m: Module, whitebox: Whitebox, parts: _Parts, wanted) -> None:
     """Claim what is asked of memory, for whom it comes back, and that there is room for it."""
-    unit, (lacking, place) = inside.unit, wanted
+    unit, (lacking, place) = whitebox.unit, wanted
     ar, come, low = unit.axi_read.ar, unit.memory_read.r, unit._index_bits
     asked, found, beats, i = parts.asked, parts.found, parts.beats, parts.addresses.i
     goes, mine = i.valid & i.ready, asked.w_en & asked.w_data
@@ -176,11 +176,11 @@ def _asks(m: Module, inside: Inside, parts: _Parts, wanted) -> None:
         Assert((shown.i.valid == beats.r_rdy) & (beats.r_en == shown.i.ready)),
         Assert(shown.i.payload.as_value() == beats.r_data),
         # Lemmas: what is promised, and what is under way.
-        Assert((inside.register(name="promised") == places) & (places <= _ROOM)),
-        Assert(inside.register(name="freed") == freed),
-        Assert(inside.register(name="owed") == own + parts.level["found"]),
+        Assert((whitebox.register(name="promised") == places) & (places <= _ROOM)),
+        Assert(whitebox.register(name="freed") == freed),
+        Assert(whitebox.register(name="owed") == own + parts.level["found"]),
         Assert(own + parts.level["found"] <= _READS),
-        implies(inside.register(name="settled") & lacking, free),
+        implies(whitebox.register(name="settled") & lacking, free),
         Cover(mine & (own == 1) & (parts.level["beats"] == 2)),
     ]
 

@@ -5,7 +5,7 @@ from amaranth.hdl import Assert, Assume, Cover, Module, Mux, Signal
 from matloom_rtl.bus.axi import WriteBeat
 from matloom_rtl.formal.parts.channel import implies
 from matloom_rtl.formal.parts.freed_queue import FreedQueue
-from matloom_rtl.formal.parts.whitebox import Inside, inputs_of
+from matloom_rtl.formal.parts.whitebox import Whitebox, inputs_of
 from matloom_rtl.formal.proof import Claim, Proof
 from matloom_rtl.sdram.merge import _ASKED, _BEATS, _LONGEST, _READS, _ROOM, BURSTS, Merge
 
@@ -21,17 +21,17 @@ _MAY, _MUST_WAIT = _ASKED + 1, _ASKED + 3
 class _Parts:
     """The unit's queues, and what passes between it, memory and the initiator."""
 
-    def __init__(self, m: Module, inside: Inside):
-        self.unit = unit = inside.unit
+    def __init__(self, m: Module, whitebox: Whitebox):
+        self.unit = unit = whitebox.unit
 
         def flags_of(item):
             beat = WriteBeat(unit._bits)(item)
             return ~beat.strb.all(), beat.last
 
-        self.queue = FreedQueue(m, inside, "queue", _BEATS, flags_of)
-        self.asked = FreedQueue(m, inside, "asked", _ASKED, lambda item: (item,))
+        self.queue = FreedQueue(m, whitebox, "queue", _BEATS, flags_of)
+        self.asked = FreedQueue(m, whitebox, "asked", _ASKED, lambda item: (item,))
         self.found, self.responses, self.beats = (
-            FreedQueue(m, inside, name, depth)
+            FreedQueue(m, whitebox, name, depth)
             for name, depth in (("found", _READS), ("responses", BURSTS), ("beats", _ROOM))
         )
         for queue in (self.found, self.asked, self.responses):
@@ -39,11 +39,11 @@ class _Parts:
         for queue in (self.queue, self.beats):
             queue.shows_soon(m)
         for name in ("unanswered", "head", "whole", "addresses", "shown"):
-            setattr(self, name, inside.child(name).unit)
-        self.ports = [*inside.free("unanswered")]
+            setattr(self, name, whitebox.child(name).unit)
+        self.ports = [*whitebox.free("unanswered")]
         for name in ("queue", "asked", "responses", "beats"):
-            self.ports += inside.free(name, "r_data", "r_rdy", "w_rdy")
-        self.ports += inside.free("found")
+            self.ports += whitebox.free(name, "r_data", "r_rdy", "w_rdy")
+        self.ports += whitebox.free("found")
         asked, behind = self.asked, self.queue.level - self.queue.unit.r_rdy
         m.d.comb += [
             Assume(behind <= _BEATS - 1),
@@ -120,9 +120,9 @@ def progress(unit: Merge) -> Claim:
     is without an answer.
     """
     m = Module()
-    inside = Inside(unit)
-    parts = _Parts(m, inside)
-    m.submodules.unit = inside.fragment
+    whitebox = Whitebox(unit)
+    parts = _Parts(m, whitebox)
+    m.submodules.unit = whitebox.fragment
     owed, head = _Owed(m, unit, parts), parts.head.o
     held = parts.unanswered.held
     held_before = Signal()
@@ -132,11 +132,11 @@ def progress(unit: Merge) -> Claim:
         Assume(~(held & owed.lacking) | (owed.open_ > 1)),
         Assume(~(owed.lacking & lacked & ~held_before) | ~held),
         # Lemma: that none holds it is known a cycle later.
-        Assert(inside.register(name="settled") == (lacked & ~held_before)),
+        Assert(whitebox.register(name="settled") == (lacked & ~held_before)),
     ]
     moves = head.valid & head.ready
     beats = (parts.queue.level != 0) | head.valid
-    begins, waits = parts.unanswered.begin, inside.register(name="waits")
+    begins, waits = parts.unanswered.begin, whitebox.register(name="waits")
     asks = unit.axi_read.ar.valid
     goes_on = moves | begins | owed.taken | owed.passed | owed.mine
     alone = Signal(4)
@@ -151,12 +151,12 @@ def progress(unit: Merge) -> Claim:
         Assert(nobody <= _PAUSE),
         Cover((alone == 2) & owed.lacking),
     ]
-    _lemmas(m, inside, parts, owed)
-    mark = _ranks(m, inside, parts, owed)
+    _lemmas(m, whitebox, parts, owed)
+    mark = _ranks(m, whitebox, parts, owed)
     return Claim(module=m, ports=(mark, *parts.ports, *inputs_of(unit)))
 
 
-def _lemmas(m: Module, inside: Inside, parts: _Parts, owed: _Owed) -> None:
+def _lemmas(m: Module, whitebox: Whitebox, parts: _Parts, owed: _Owed) -> None:
     """Claim where each beat, burst and read that is under way is."""
     unit, queue, head, whole = parts.unit, parts.queue, parts.head.o, parts.whole.o
     (lacks, lasts), (newest_lacks, newest_last) = queue.counts, queue.newest
@@ -167,19 +167,20 @@ def _lemmas(m: Module, inside: Inside, parts: _Parts, owed: _Owed) -> None:
     shown = parts.shown.o.valid
     m.d.sync += freed.eq(unit.axi_read.r.valid & unit.axi_read.r.ready)
     held = {
-        name: inside.register(name=name) for name in ("waits", "active", "wanted", "owed", "freed")
+        name: whitebox.register(name=name)
+        for name in ("waits", "active", "wanted", "owed", "freed")
     }
     promised = owed.beats + parts.beats.level + shown + freed
-    waits, waiting = held["waits"], inside.register(name="waiting")
+    waits, waiting = held["waits"], whitebox.register(name="waiting")
     m.d.comb += [
         implies(waits, waiting == owed.waiting.as_value()),
         Assert(held["active"] == active),
-        implies(active, inside.register(name="left") == (owed.left - 1)[:8]),
+        implies(active, whitebox.register(name="left") == (owed.left - 1)[:8]),
         Assert((held["wanted"] == owed.lacking) & (owed.left <= _LONGEST)),
         Assert((held["owed"] == own) & (own <= _READS)),
         Assert(held["freed"] == freed),
-        Assert((inside.register(name="promised") == promised) & (promised <= _ROOM)),
-        Assert(inside.register(name="under_way") == owed.open_ + parts.responses.level),
+        Assert((whitebox.register(name="promised") == promised) & (promised <= _ROOM)),
+        Assert(whitebox.register(name="under_way") == owed.open_ + parts.responses.level),
         Assert(owed.open_ + parts.responses.level <= BURSTS),
         # Each beat that lacks something is to be asked for, asked for, or found.
         Assert(lacks + head_lacks == own + owed.lacking),
@@ -191,7 +192,7 @@ def _lemmas(m: Module, inside: Inside, parts: _Parts, owed: _Owed) -> None:
     ]
 
 
-def _ranks(m: Module, inside: Inside, parts: _Parts, owed: _Owed):
+def _ranks(m: Module, whitebox: Whitebox, parts: _Parts, owed: _Owed):
     """Claim that one arbitrary beat that must be read comes closer with all that memory does.
 
     First with each response, until no older burst has its place; then when an address may go: at
@@ -204,7 +205,7 @@ def _ranks(m: Module, inside: Inside, parts: _Parts, owed: _Owed):
     place = Signal(range(_ASKED + 2))
     rank = Signal(6)
     before = Signal(6)
-    settled, recent = (inside.register(name=name) for name in ("settled", "recent"))
+    settled, recent = (whitebox.register(name=name) for name in ("settled", "recent"))
     lacks = owed.taken & ~unit.axi_write.w.payload.strb.all()
     pops = asked.unit.r_rdy & asked.unit.r_en
     may = parts.addresses.i.ready & asked.unit.w_rdy

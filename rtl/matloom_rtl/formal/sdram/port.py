@@ -5,7 +5,7 @@ from amaranth.hdl import Assert, Assume, Cat, Cover, Fragment, Module, Mux, Sign
 from matloom.arch.config import Config
 from matloom.arch.sdram import load_sdram
 from matloom_rtl.formal.parts.channel import implies, stays
-from matloom_rtl.formal.parts.whitebox import Inside, inputs_of, owners
+from matloom_rtl.formal.parts.whitebox import Whitebox, inputs_of, owners
 from matloom_rtl.formal.proof import Claim, Proof
 from matloom_rtl.link.share import Share
 from matloom_rtl.sdram.chunks import Chunks
@@ -35,8 +35,8 @@ def memory_units(config: Config) -> list:
 def chunks(unit: Chunks) -> Claim:
     """Claim that the chunks of a burst are its beats in order, each once, none across a cut."""
     m = Module()
-    inside = Inside(unit)
-    m.submodules.unit = inside.fragment
+    whitebox = Whitebox(unit)
+    m.submodules.unit = whitebox.fragment
     plan, burst, chunk = unit._plan, unit.i.payload, unit.o.payload
     place = Signal(len(chunk.place.as_value()))
     left = Signal(9)
@@ -64,8 +64,8 @@ def chunks(unit: Chunks) -> Claim:
         implies(unit.o.valid & ~chunk.last, at[: plan.count_bits] + beats == cut),
         implies(unit.o.valid, chunk.write == int(unit._write)),
         # Lemmas: what is known before the first chunk is shown.
-        implies(within, inside.register(name="left")[:8] + 1 == left),
-        implies(within, (left != 0) & (inside.register(name="address") == place)),
+        implies(within, whitebox.register(name="left")[:8] + 1 == left),
+        implies(within, (left != 0) & (whitebox.register(name="address") == place)),
         Cover(moves & chunk.last & (beats == 1) & (place[: plan.count_bits] == 0)),
     ]
     return Claim(module=m, ports=inputs_of(unit))
@@ -77,9 +77,9 @@ def read_room(unit: Port) -> Claim:
     Of the data path: no beat comes before its chunk was taken.
     """
     m = Module()
-    inside = Inside(unit)
-    m.submodules.unit = inside.fragment
-    queue, chunk = inside.child("read_queue").unit, unit.chunks.payload
+    whitebox = Whitebox(unit)
+    m.submodules.unit = whitebox.fragment
+    queue, chunk = whitebox.child("read_queue").unit, unit.chunks.payload
     depth = queue.depth
     beats = Signal(10)
     owed = Signal(16)
@@ -93,11 +93,11 @@ def read_room(unit: Port) -> Claim:
         before.eq(shown),
         freed.eq(queue.r_rdy & queue.r_en),
     ]
-    promised, room = (inside.register(name=name) for name in ("promised", "room"))
+    promised, room = (whitebox.register(name=name) for name in ("promised", "room"))
     level = queue.level
     uncounted = Mux(shown & ~before, beats, 0)
     waits = Mux(shown, beats, 0)
-    inner = inside.child("read_queue").register(name="inner_level")
+    inner = whitebox.child("read_queue").register(name="inner_level")
     m.d.comb += [
         Assume(~unit.give | (owed != 0)),
         implies(unit.give, queue.w_rdy),
@@ -120,8 +120,8 @@ def older_beats(unit: Unanswered) -> Claim:
     One arbitrary burst, which `mark` chooses, is followed from its address to its answer.
     """
     m = Module()
-    inside = Inside(unit)
-    m.submodules.unit = inside.fragment
+    whitebox = Whitebox(unit)
+    m.submodules.unit = whitebox.fragment
     mark = Signal()
     count = Signal(8)
     ahead = Signal(8)
@@ -129,7 +129,7 @@ def older_beats(unit: Unanswered) -> Claim:
     length = Signal(8)
     slot = Signal(unit._places)
     newer = Signal()
-    following = inside.register(name="following")
+    following = whitebox.register(name="following")
     m.d.comb += [
         Assume(~unit.begin | (count != unit._places)),
         Assume(~unit.answered | (count != 0)),
@@ -153,18 +153,18 @@ def older_beats(unit: Unanswered) -> Claim:
         implies(same, ~unit.held),
         Cover((ahead == 2) & newer & unit.held & (count == unit._places)),
     ]
-    _older_lemmas(m, inside, (count, ahead, slot, newer), (start, length))
+    _older_lemmas(m, whitebox, (count, ahead, slot, newer), (start, length))
     return Claim(module=m, ports=(*inputs_of(unit), mark))
 
 
-def _older_lemmas(m: Module, inside: Inside, marked, burst) -> None:
+def _older_lemmas(m: Module, whitebox: Whitebox, marked, burst) -> None:
     """Claim that the places are a ring from the oldest burst on, and where the marked one is."""
     count, ahead, slot, newer = marked
-    places = inside.unit._places
+    places = whitebox.unit._places
     newest, following, oldest = (
-        inside.register(name=name) for name in ("newest", "following", "oldest")
+        whitebox.register(name=name) for name in ("newest", "following", "oldest")
     )
-    used = Cat(inside.register(name=f"used_{index}") for index in range(places))
+    used = Cat(whitebox.register(name=f"used_{index}") for index in range(places))
     m.d.comb += [
         Assert((oldest != 0) & ((oldest & (oldest - 1)) == 0) & (count <= places)),
         Assert(Mux(newest == 0, count == 0, newest.rotate_left(1) == following)),
@@ -180,7 +180,7 @@ def _older_lemmas(m: Module, inside: Inside, marked, burst) -> None:
         ]
         here = (ahead != 0) & slot[index]
         for name, value in zip(("start", "len"), burst, strict=True):
-            m.d.comb += implies(here, inside.register(name=f"{name}_{index}") == value)
+            m.d.comb += implies(here, whitebox.register(name=f"{name}_{index}") == value)
 
 
 #: Of each unit its claim, the depths of induction and covers, and what is proven.

@@ -6,7 +6,7 @@ from matloom.arch.config import load_config
 from matloom_rtl.formal.engine import PROVEN
 from matloom_rtl.formal.post.lanes import lanes
 from matloom_rtl.formal.post.numbers import numbers
-from matloom_rtl.formal.post.parameter_cache import kept
+from matloom_rtl.formal.post.parameter_cache import parameter_cache
 from matloom_rtl.formal.post.products import products
 from matloom_rtl.formal.post.sequencer import sequencer
 from matloom_rtl.formal.post.writer import writer
@@ -47,7 +47,7 @@ def post_products(component=Products):
 
 
 def contents(component=Parameters):
-    return kept(component(NANO))
+    return parameter_cache(component(NANO))
 
 
 def all_numbers(component=Numbers):
