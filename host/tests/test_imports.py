@@ -49,7 +49,7 @@ ROOMS = (
 #: Modules and sub-packages of rooms that have parts, in the order of imports.
 PARTS = {
     "matloom.schedule": (
-        *("tuning", "options", "constants", "segment", "params", "tiling", "plan", "memory"),
+        *("tuning", "options", "image", "segment", "params", "tiling", "plan", "memory"),
         *("commands", "scheduled", "choices", "cache", "check", "text", "pipeline", "search"),
     ),
     "matloom_rtl.formal": (

@@ -23,7 +23,7 @@ from matloom.ir.scales import (
     softmax_scale,
     unary_multiplier,
 )
-from matloom.ir.shapes import same_shape
+from matloom.ir.shapes import IMAGE_RANK, same_shape
 
 __all__ = ["QUANTISED", "Breach", "Problem", "node_problems"]
 
@@ -129,7 +129,7 @@ def _unsupported_reason(
 
 def _grouped(image: tuple[int, ...], weights: tuple[int, ...]) -> bool:
     """Return whether each filter sees one of several equal parts of the channels."""
-    if len(image) != 4 or len(weights) != 4:
+    if len(image) != IMAGE_RANK or len(weights) != IMAGE_RANK:
         return False
     return image[3] != weights[3] and image[3] % weights[3] == 0
 

@@ -9,6 +9,7 @@ import numpy as np
 from matloom.arch.numerics import Rounding, quantize_multiplier, short_multiplier
 from matloom.ir.attributes import Activation, LeakyRelu, Reduce, Resize, Softmax
 from matloom.ir.graph import Array, Graph, Node, Op, Tensor
+from matloom.ir.shapes import MULTIPLIERS
 
 __all__ = [
     "Addition",
@@ -38,6 +39,8 @@ Multiplier = tuple[int, int]
 
 #: Bits that ADD and SUB shift their inputs up before scaling them.
 ADD_LEFT_SHIFT = {"int8": 20, "int16": 15, "uint8": 20}
+#: The largest left shift of sums of 64 bits.
+_MOST_WIDE_SHIFT = 7
 
 
 def round_half_away(x: Array | np.float32) -> Array:
@@ -73,7 +76,7 @@ def sums_are_wide(graph: Graph, node: Node) -> bool:
 
 def states_multipliers(node: Node) -> bool:
     """Return whether a layer with weights has multipliers and shifts as an input."""
-    return len(node.inputs) > 3
+    return len(node.inputs) > MULTIPLIERS
 
 
 def layer_rounding(node: Node) -> Rounding:
@@ -120,7 +123,7 @@ def _layer_multipliers(
     if short:
         products = np.array(products, np.float32).tolist()
     pairs = [quantize_multiplier(product / output) for product in products]
-    if wide and max(shift for _multiplier, shift in pairs) > 7:
+    if wide and max(shift for _multiplier, shift in pairs) > _MOST_WIDE_SHIFT:
         raise ValueError(
             f"a scale ratio of 64-bit sums must be below 128, not {max(products) / output}"
         )

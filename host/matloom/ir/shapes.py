@@ -13,6 +13,10 @@ from matloom.ir.attributes import (
 )
 
 __all__ = [
+    "BIAS",
+    "IMAGE_RANK",
+    "MATRIX_RANK",
+    "MULTIPLIERS",
     "Shape",
     "bias_fits",
     "broadcast_shape",
@@ -27,6 +31,11 @@ __all__ = [
     "same_shape",
     "window_shape",
 ]
+
+#: Axes of an image (batch, height, width, channels), and of a matrix.
+IMAGE_RANK, MATRIX_RANK = 4, 2
+#: Inputs of a layer with weights that may be absent, by number.
+BIAS, MULTIPLIERS = 2, 3
 
 #: No network looks further, and padding for it would fill the memory.
 MAX_REACH = 2**20
@@ -89,10 +98,11 @@ def bias_fits(shapes: Sequence[Shape], channels: int) -> None:
 
     They are a bias, and the multipliers and shifts of a layer that states them.
     """
-    if len(shapes) > 3 and shapes[3] != (2, channels):
-        raise ValueError(f"the multipliers must have the shape {(2, channels)}, not {shapes[3]}")
-    if len(shapes) > 2 and math.prod(shapes[2]) != channels:
-        raise ValueError(f"the bias must have the shape {(channels,)}, not {shapes[2]}")
+    if len(shapes) > MULTIPLIERS and shapes[MULTIPLIERS] != (2, channels):
+        wrong = shapes[MULTIPLIERS]
+        raise ValueError(f"the multipliers must have the shape {(2, channels)}, not {wrong}")
+    if len(shapes) > BIAS and math.prod(shapes[BIAS]) != channels:
+        raise ValueError(f"the bias must have the shape {(channels,)}, not {shapes[BIAS]}")
 
 
 def convolution_shape(shapes: Sequence[Shape], attributes: Attributes) -> Shape:

@@ -33,6 +33,10 @@ __all__ = [
 ]
 
 _SHORT = (-(2**15), 2**15 - 1)
+#: Bits of the mask of remainders in gemmlowp's division of 16-bit integers.
+_MASK_BITS = 16
+#: The reference kernel takes the exponential itself below this.
+_EXP_BELOW = -9
 
 
 def _centred(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
@@ -77,7 +81,7 @@ def _divide_short(x: Array, exponent: int) -> Array:
     Its mask has 16 bits as well: from an exponent of 16 on every remainder counts as a half, so
     that 1 is left of what is not negative, and -1 of what is.
     """
-    if exponent < 16:
+    if exponent < _MASK_BITS:
         result: Array = rounding_divide_by_pot(x, exponent)
         return result
     return np.where(x < 0, -1, 1)
@@ -162,6 +166,7 @@ def float_sigmoid(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
         return np.tanh(wide).astype(np.float32)
     with np.errstate(over="ignore"):
         result = 1 / (1 + np.exp(-wide))
-    # Below this the reference kernel takes the exponential itself.
-    below: Array = np.where(wide < -9, np.exp(np.minimum(wide, 0)), result).astype(np.float32)
+    below: Array = np.where(wide < _EXP_BELOW, np.exp(np.minimum(wide, 0)), result).astype(
+        np.float32
+    )
     return below

@@ -33,6 +33,8 @@ _LONG = 0.1
 _LONGEST = 300
 #: What fresh memory holds in two runs that are compared: no bit is the same in both.
 _FILLS = (0x55, 0xAA)
+#: Bytes of the largest integers that inputs are drawn of at random; larger ones count things.
+_WORD_BYTES = 2
 #: glibc's number of the parameter that fills fresh memory (mallopt(3)).
 _M_PERTURB = -6
 
@@ -69,7 +71,7 @@ def _values(kinds: Sequence[tuple[tuple[int, ...], Any]], *, random: bool) -> li
         kind = np.dtype(dtype)
         if kind.kind == "f":
             values.append(draw.standard_normal(shape).astype(kind))
-        elif kind.kind == "b" or kind.itemsize > 2:
+        elif kind.kind == "b" or kind.itemsize > _WORD_BYTES:
             values.append(np.ones(shape, kind))
         else:
             ends = np.iinfo(kind)

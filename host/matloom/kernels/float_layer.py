@@ -10,6 +10,7 @@ from matloom.arch.floats import FLOAT_FORMATS
 from matloom.arch.modes import STORAGE
 from matloom.ir.attributes import Conv2D, FullyConnected, MatrixProduct
 from matloom.ir.graph import Array, Graph, Node
+from matloom.ir.shapes import BIAS
 from matloom.kernels.requantise import converted, limit
 from matloom.kernels.windows import pad, windows
 
@@ -52,8 +53,8 @@ def float_layer(graph: Graph, node: Node, inputs: Sequence[Array], float_rows: i
     runs = patches.reshape(-1, rows, weights[0, 0].size)
     with np.errstate(all="ignore"):
         sums = _sums(runs, weights.reshape(len(weights), rows, -1), float_rows)
-        if len(inputs) == 3:
-            sums = sums + inputs[2].reshape(-1)
+        if len(inputs) > BIAS:
+            sums = sums + inputs[BIAS].reshape(-1)
     output = graph.tensors[node.output]
     made = limit(sums, attributes.activation).reshape(output.shape)
     return converted(made, output.dtype)

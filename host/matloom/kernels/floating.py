@@ -15,6 +15,7 @@ from matloom.ir.attributes import (
     TransposeConv,
 )
 from matloom.ir.graph import Array, Graph, Node
+from matloom.ir.shapes import BIAS
 from matloom.kernels.requantise import limit
 from matloom.kernels.weighted import scatter
 from matloom.kernels.windows import pad, windows
@@ -30,8 +31,8 @@ __all__ = [
 def _finish(
     graph: Graph, node: Node, sums: Array, inputs: Sequence[Array], activation: Activation
 ) -> Array:
-    if len(inputs) == 3:
-        sums = sums + inputs[2].reshape(-1)
+    if len(inputs) > BIAS:
+        sums = sums + inputs[BIAS].reshape(-1)
     return limit(sums, activation).reshape(graph.tensors[node.output].shape)
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from matloom.ir.attributes import Activation, Conv2D, FullyConnected
 from matloom.ir.graph import Array, Graph, Node
 from matloom.ir.scales import round_half_away
+from matloom.ir.shapes import BIAS
 from matloom.kernels.requantise import limit
 from matloom.kernels.weighted import exact_product
 from matloom.kernels.windows import pad, windows
@@ -39,8 +40,8 @@ def _finish(
     """Return outputs of sums (samples, positions, channels)."""
     scales = scales * np.float32(graph.tensors[node.inputs[1]].scale)
     values = sums.astype(np.float32) * scales[:, :, np.newaxis]
-    if len(inputs) == 3:
-        values = values + inputs[2].reshape(-1)
+    if len(inputs) > BIAS:
+        values = values + inputs[BIAS].reshape(-1)
     return limit(values, activation).reshape(graph.tensors[node.output].shape)
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from matloom.ir.attributes import Conv2D, DepthwiseConv2D, FullyConnected, TransposeConv
 from matloom.ir.graph import Array, Graph, Node
+from matloom.ir.shapes import BIAS
 from matloom.kernels.requantise import requantise_sums
 from matloom.kernels.windows import pad, windows
 
@@ -37,7 +38,7 @@ def _weights(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
 
 
 def _bias(inputs: Sequence[Array]) -> Array | None:
-    return inputs[2] if len(inputs) > 2 else None
+    return inputs[BIAS] if len(inputs) > BIAS else None
 
 
 def _largest(data: Array) -> int:

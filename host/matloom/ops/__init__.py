@@ -12,6 +12,7 @@ from matloom.arch.modes import FLOAT_MODES, MAC_MODES
 from matloom.device.driver import Driver
 from matloom.ir.attributes import Activation, Conv2D, Padding
 from matloom.ir.graph import Array, Graph, Node, Op, Quantisation, Tensor
+from matloom.ir.shapes import MATRIX_RANK
 from matloom.ops.float_products import Epilogue, float_product
 from matloom.ops.float_windows import FloatWindows
 from matloom.ops.remembered import SESSIONS
@@ -161,7 +162,7 @@ def _float_matmul(
 ) -> Array:
     """Check the shapes of a floating-point product and run it."""
     for name, array in (("a", left), ("b", right)):
-        if array.ndim != 2 or not array.size:
+        if array.ndim != MATRIX_RANK or not array.size:
             raise ValueError(f"{name} must have 2 axes and an element, not shape {array.shape}")
     if left.shape[1] != right.shape[0]:
         raise ValueError(

@@ -6,6 +6,7 @@ import numpy as np
 
 from matloom.ir.attributes import Padding
 from matloom.ir.graph import Array
+from matloom.ir.shapes import IMAGE_RANK
 from matloom.kernels.windows import pad, windows
 
 __all__ = ["FloatWindows"]
@@ -33,7 +34,7 @@ class FloatWindows:
 
     def __post_init__(self) -> None:
         for name, array in (("x", self.image), ("filters", self.filters)):
-            if array.ndim != 4 or not array.size:
+            if array.ndim != IMAGE_RANK or not array.size:
                 raise ValueError(f"{name} must have 4 axes and an element, not shape {array.shape}")
         if self.image.shape[3] != self.filters.shape[3]:
             raise ValueError(

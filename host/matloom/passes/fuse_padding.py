@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from matloom.ir.attributes import Conv2D, Pad, Padding
 from matloom.ir.graph import Graph, Node, Op
+from matloom.ir.shapes import IMAGE_RANK
 
 __all__ = ["fuse_padding"]
 
@@ -46,6 +47,8 @@ def _pads_like_a_convolution(graph: Graph, node: Node) -> bool:
     given, output = graph.tensors[node.inputs[0]], graph.tensors[node.output]
     if output.dtype not in ("int8", "int16") or given.quantisation != output.quantisation:
         return False
-    if len(edges.before) != 4 or any(edges.before[axis] + edges.after[axis] for axis in (0, 3)):
+    if len(edges.before) != IMAGE_RANK:
+        return False
+    if any(edges.before[axis] + edges.after[axis] for axis in (0, 3)):
         return False
     return edges.value is None or edges.value == output.zero_point

@@ -152,7 +152,7 @@ class InstructionTable:
             words[starts[:, None] + np.arange(layout.words)] = layout.encoded(rows)
         return words.astype("<u8").tobytes()
 
-    def suspects(self, config: Config) -> list[int]:
+    def may_be_illegal(self, config: Config) -> list[int]:
         """Return the instructions that may have an illegal field, in order: no other has one."""
         found = []
         for opcode, numbers, columns in self.columns():
@@ -167,7 +167,7 @@ class InstructionTable:
 
     def illegal(self, config: Config) -> str | None:
         """Return a sentence on the first illegal field of the first instruction with one."""
-        for number in self.suspects(config):
+        for number in self.may_be_illegal(config):
             problem = illegal_field(self.instructions[number], config)
             if problem is not None:
                 return problem

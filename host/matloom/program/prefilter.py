@@ -1,6 +1,7 @@
-"""Which of many instructions may be illegal, in arrays: no other is, and these are few.
+"""Prefilter of legality checks: finds the few of many instructions that may be illegal.
 
-Memories that an instruction leaves are another question: `accesses`, or `extent_table`.
+It works on arrays of fields. Whether accesses stay within memory is checked apart, by `accesses`
+or `extent_table`.
 """
 
 from collections.abc import Iterator
@@ -12,15 +13,15 @@ from matloom.arch.config import Config
 from matloom.arch.isa import UNITS, WRITABLE_REGIONS, Opcode
 from matloom.program.instruction_table import InstructionTable
 
-__all__ = ["suspects"]
+__all__ = ["may_be_illegal"]
 
 _Numbers = NDArray[np.int64]
 
 
-def suspects(table: InstructionTable, config: Config) -> set[int]:
+def may_be_illegal(table: InstructionTable, config: Config) -> set[int]:
     """Return the numbers of instructions whose fields, region or waits must be looked at."""
     found = [*_stores(table), *_waits(table)]
-    return {*table.suspects(config), *(number for each in found for number in each.tolist())}
+    return {*table.may_be_illegal(config), *(number for each in found for number in each.tolist())}
 
 
 def _stores(table: InstructionTable) -> Iterator[_Numbers]:

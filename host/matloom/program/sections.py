@@ -29,6 +29,10 @@ _Array = npt.NDArray[Any]
 
 #: Lists whose every entry belongs to one record, so that no list is read twice.
 _LISTS = ("integers", "floats", "bindings", "repeats", "spans", "attributes")
+#: The header begins with the magic bytes and the version of the format.
+_VERSION_END = len(MAGIC) + 4
+#: Sections lie at the next multiple of at most so many bytes.
+_MOST_PADDING = 64
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,8 +85,8 @@ def _header(data: bytes) -> tuple[int, int]:
             f"a program must begin with {MAGIC!r}, not {data[:8]!r}",
             hint="matloom compile NET -o NET.mloom writes one",
         )
-    version = int.from_bytes(data[8:12], "little")
-    if len(data) >= 12 and version != FORMAT_VERSION:
+    version = int.from_bytes(data[len(MAGIC) : _VERSION_END], "little")
+    if len(data) >= _VERSION_END and version != FORMAT_VERSION:
         older = version < FORMAT_VERSION
         raise ProgramError(
             f"the program has format {version}, of {'an older' if older else 'a newer'} Matloom; "
@@ -126,7 +130,7 @@ def _directory(data: bytes, count: int) -> list[tuple[Section, int, int]]:
         if flags not in (0, REQUIRED):
             raise ProgramError(f"{name}: flags must be 0 or {REQUIRED}, not {flags}")
         alignment = BY_TAG[tag].alignment if tag in BY_TAG else 8
-        if offset % alignment or not 0 <= offset - end < 64:
+        if offset % alignment or not 0 <= offset - end < _MOST_PADDING:
             raise ProgramError(
                 f"{name} must begin at the next multiple of {alignment} from {end} on, not {offset}"
             )

@@ -4,6 +4,8 @@ from matloom.program import Verdict
 
 __all__ = ["equality", "sentence"]
 
+_PERCENT = 0.01
+
 
 def sentence(verdict: Verdict | None) -> str:
     """Return what was checked when a program was compiled."""
@@ -28,7 +30,7 @@ def _share(verdict: Verdict) -> str:
     """Return how much was run, and as what."""
     runs = f"{verdict.calls} runs" if verdict.calls or not verdict.tiles else ""
     tiles = f"{verdict.tiles} single tiles" if verdict.tiles else ""
-    share = f"{verdict.share:.0%}" if verdict.share >= 0.01 or not verdict.share else "less than 1%"
+    share = f"{verdict.share:.0%}" if not 0 < verdict.share < _PERCENT else "less than 1%"
     return f"{share} of MACs in {' and '.join(filter(None, (runs, tiles)))}"
 
 

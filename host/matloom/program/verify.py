@@ -21,8 +21,8 @@ from matloom.program.accesses import Access, accesses
 from matloom.program.errors import VerifyError
 from matloom.program.hazards import Hazards
 from matloom.program.instruction_table import InstructionTable, unpack_all
+from matloom.program.prefilter import may_be_illegal
 from matloom.program.residency import repeat_problem
-from matloom.program.suspects import suspects
 
 __all__ = ["VerifyError", "overlaps_itself", "verify_commands", "verify_program"]
 
@@ -150,7 +150,7 @@ def _instructions(commands: bytes, config: Config) -> Iterable[tuple[Instruction
     except IsaError:
         # What comes before may be wrong, too.
         return _one_by_one(commands)
-    doubtful = suspects(table, config)
+    doubtful = may_be_illegal(table, config)
     return ((each, number in doubtful) for number, each in enumerate(table.instructions))
 
 

@@ -1,6 +1,6 @@
 """From stages to instructions: tiles, order, scratchpad addresses, waits, predicted cycles."""
 
-from matloom.schedule.constants import Image
+from matloom.schedule.image import Image
 from matloom.schedule.options import CompileOptions
 from matloom.schedule.plan import DoesNotFit
 from matloom.schedule.scheduled import Repetition, Scheduled, Tried

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from matloom.arch.instruction import Instruction
 from matloom.cost.predict import Prediction
-from matloom.schedule.constants import Image
+from matloom.schedule.image import Image
 from matloom.schedule.plan import Plan
 from matloom.schedule.segment import Segment
 

@@ -25,7 +25,7 @@ from matloom.schedule.choices.policies import (
     resident_params,
     weights_fit,
 )
-from matloom.schedule.constants import Image
+from matloom.schedule.image import Image
 from matloom.schedule.options import CompileOptions
 from matloom.schedule.params import Candidate
 from matloom.schedule.pipeline import evaluate, tilings_of

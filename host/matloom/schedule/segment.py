@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from matloom.arch.config import Config
 from matloom.arch.isa import Region
 from matloom.arch.machine import Machine
-from matloom.schedule.constants import Image
+from matloom.schedule.image import Image
 from matloom.select.stage import Stage
 
 __all__ = ["Place", "Segment"]

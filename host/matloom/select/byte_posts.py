@@ -2,7 +2,7 @@
 
 from matloom.arch.isa import Destination, Source
 from matloom.arch.numerics import Rounding
-from matloom.select.requantisation import Requantisation
+from matloom.select.requantisation import WORD_BYTES, Requantisation
 from matloom.select.stage import Posts
 
 __all__ = ["product_posts", "requantise_posts", "sum_posts"]
@@ -21,7 +21,7 @@ def sum_posts(
     result: Requantisation,
 ) -> Posts:
     """Return the POSTs of an addition: inputs scaled into accumulators, the sum requantised."""
-    words = {"words": 1} if result.element_bytes == 2 else {}
+    words = {"words": 1} if result.element_bytes == WORD_BYTES else {}
     scaled = tuple(
         (
             index,

@@ -17,6 +17,7 @@ from matloom.ir.scales import (
     layer_rounding,
     sums_are_wide,
 )
+from matloom.ir.shapes import BIAS, IMAGE_RANK
 from matloom.select.requantisation import Requantisation
 
 __all__ = ["BROADCASTING", "SAME", "Context", "Unsupported", "constant", "source_name", "unchanged"]
@@ -100,7 +101,7 @@ class Context:
     def tile_unit(self) -> int:
         """Bytes of a row of the output, or all of them where it has no rows."""
         shape, size = self.output.shape, self.output.size_bytes
-        return size // (shape[0] * shape[1]) if len(shape) == 4 else size
+        return size // (shape[0] * shape[1]) if len(shape) == IMAGE_RANK else size
 
     def derived(self, what: str) -> str:
         """Return the name of a buffer between the node's stages."""
@@ -134,7 +135,9 @@ class Context:
 
     def bias(self, channels: int) -> Array:
         """Return the biases of a layer, zeros where it has none."""
-        return self.constant(2).reshape(-1) if len(self.inputs) > 2 else np.zeros(channels, int)
+        if len(self.inputs) <= BIAS:
+            return np.zeros(channels, int)
+        return self.constant(BIAS).reshape(-1)
 
     def result(
         self, multiplier: Array | int, shift: Array | int, activation: Activation

@@ -20,6 +20,9 @@ from matloom.select.window import Window, dense_window, whole
 
 __all__ = ["float_stage", "matrix_product"]
 
+#: Input of MATRIX_PRODUCT that is added to its sums and may be absent.
+_RESIDUAL = 3
+
 
 def _tiles(patterns: Array, taps: int, config: Config) -> Array:
     """Return filters, patterns (channels, rows, numbers), as tiles: (output blocks, bytes).
@@ -111,9 +114,9 @@ def matrix_product(context: Context) -> ArrayStage:
     bias = {"bias": NOTHING} if (biases == NOTHING).all() else {"channel_bias": 1}
     post = {**bias, **result_post(result, (attributes.low, attributes.high))}
     stage = _stage(context, window, patterns, attributes.mode, post)
-    if len(context.inputs) < 4:
+    if len(context.inputs) <= _RESIDUAL:
         return stage
-    inputs = (context.sources[0], context.sources[3])
+    inputs = (context.sources[0], context.sources[_RESIDUAL])
     return replace(stage, inputs=inputs, addend_post=addend_post(result))
 
 

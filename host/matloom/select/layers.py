@@ -38,6 +38,8 @@ __all__ = [
 
 #: The maximum magnitude of int16.
 _MAX_INT16 = 2**15
+#: Values of int4.
+INT4 = range(-8, 8)
 
 #: The scale of a stage that stores byte limbs, whose POSTs have scales of their own.
 _UNSCALED = Requantisation(multiplier=2**30, shift=1, zero=0, low=-128, high=127)
@@ -140,7 +142,7 @@ def _limbs(context: Context, filters: Array, max_abs: int) -> int:
 
 def layer_mode(context: Context, filters: Array, asked: str | None) -> str:
     """Return the mode of a layer: `asked`, or packed int4 where all weights fit four bits."""
-    narrow = filters.min() >= -8 and filters.max() <= 7
+    narrow = filters.min() in INT4 and filters.max() in INT4
     built = context.config.mac_modes
     if asked is None:
         return "i8xi4" if narrow and "i8xi4" in built else "i8xi8"
@@ -149,7 +151,7 @@ def layer_mode(context: Context, filters: Array, asked: str | None) -> str:
     if asked in NARROW_MODES and not narrow:
         raise Unsupported(f"weights of {asked} must be -8 to 7")
     zero = context.inputs[0].zero_point
-    if asked == "i4xi4" and not -8 <= zero <= 7:
+    if asked == "i4xi4" and zero not in INT4:
         raise Unsupported(f"a zero point of {asked} must be -8 to 7, not {zero}")
     return asked
 

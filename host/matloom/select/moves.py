@@ -200,7 +200,7 @@ def swap(context: Context) -> tuple[ArrayStage, ...]:
     sizes = [math.prod(shape[axis] for axis in group) for group in ordered]
     if not moved:
         return (_copy(context, lines(1, context.output.size_bytes, context.config)),)
-    if len(moved) != 2 or moved[1] != moved[0] + 1:
+    if moved != [moved[0], moved[0] + 1]:
         raise Unsupported("the engine swaps two groups of axes, not more")
     before, high, low = math.prod(sizes[: moved[0]]), sizes[moved[0]], sizes[moved[1]]
     inner = math.prod(sizes[moved[1] + 1 :]) * context.output.element_bytes

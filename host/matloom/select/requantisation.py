@@ -6,7 +6,10 @@ import numpy as np
 
 from matloom.arch.numerics import LIMBS, Rounding
 
-__all__ = ["Requantisation", "limb_fields"]
+__all__ = ["WORD_BYTES", "Requantisation", "limb_fields"]
+
+#: Bytes of an int16 element.
+WORD_BYTES = 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,7 +42,7 @@ class Requantisation:
         """Return the fields of POST that it fixes."""
         multiplier, shift = (0, 0) if self.by_channel else self.pairs[0]
         limits = {"clamp_low": self.low, "clamp_high": self.high}
-        if self.element_bytes == 2:
+        if self.element_bytes == WORD_BYTES:
             for side, limit in (("low", self.low), ("high", self.high)):
                 limits |= {f"clamp_{side}": limit >> 8, f"{side}_byte": limit & 255}
             limits["words"] = 1

@@ -24,6 +24,9 @@ from matloom.tools.samples import Samples, network_samples
 
 __all__ = ["evaluate"]
 
+#: Classes of a decision between two.
+_BINARY = {0, 1}
+
 
 def evaluate(
     model: str | Path | Graph | Program,
@@ -172,9 +175,9 @@ def _labels(labels: Array, metric: str, info: TensorInfo, samples: int) -> Array
 def _within(classes: Array, metric: str, elements: int) -> Array:
     """Return classes that are all an output's."""
     if metric == "auc":
-        if elements > 2:
+        if elements > len(_BINARY):
             raise UserError(f"the output of auc must have 1 or 2 elements, not {elements}")
-        if set(classes.tolist()) != {0, 1}:
+        if set(classes.tolist()) != _BINARY:
             found = ", ".join(map(str, sorted(set(classes.tolist()))[:5]))
             raise UserError(f"labels of auc must be 0 and 1, both of them, not {found}")
         return classes

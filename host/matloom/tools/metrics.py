@@ -15,6 +15,8 @@ METRICS = ("top1", "top5", "auc", "mse", "mae")
 
 #: Standard deviations of a normal distribution that hold 95 % of it.
 _Z = 1.959963984540054
+#: Outputs of a decision between two classes that scores each; one output scores the second.
+_BOTH_CLASSES = 2
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,7 +97,7 @@ def wilson(hits: int, samples: int) -> tuple[float, float]:
 
 def _area(outputs: Array, labels: Array) -> Score:
     """Return the area under the curve, its interval by Hanley and McNeil (1982)."""
-    scores = outputs[:, -1] - (outputs[:, 0] if outputs.shape[1] == 2 else 0.0)
+    scores = outputs[:, -1] - (outputs[:, 0] if outputs.shape[1] == _BOTH_CLASSES else 0.0)
     _values, place, counts = np.unique(scores, return_inverse=True, return_counts=True)
     # Of equal scores each has the mean of their places in order.
     order = (np.cumsum(counts) - (counts - 1) / 2)[place.reshape(-1)]
@@ -123,7 +125,7 @@ def hanley_mcneil(area: float, positive: int, negative: int) -> float:
 def _mean(metric: str, by_sample: Array) -> Score:
     """Return a mean of samples; one sample says nothing of how far it is off."""
     value = float(by_sample.mean())
-    if len(by_sample) < 2:
+    if len(by_sample) == 1:
         return Score(metric=metric, value=value, low=None, high=None, method="one sample")
     spread = _Z * float(by_sample.std(ddof=1)) / math.sqrt(len(by_sample))
     return Score(

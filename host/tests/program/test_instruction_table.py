@@ -91,7 +91,7 @@ def test_what_is_no_suspect_is_legal(drawn, preset):
     wrong = {number for number, problem in enumerate(problems) if problem is not None}
     assert wrong, "some must be illegal"
     assert len(wrong) < len(few), "some must be legal"
-    assert wrong <= set(table.suspects(config))
+    assert wrong <= set(table.may_be_illegal(config))
     assert table.illegal(config) == problems[min(wrong)]
 
 
@@ -120,7 +120,7 @@ def test_each_rule_of_a_field_makes_suspects(name):
         if each.opcode is Opcode.POST
         and (each.values.get("words") or each.values.get("rounding") == Rounding.FLOAT)
     }
-    found = set(InstructionTable(made).suspects(config))
+    found = set(InstructionTable(made).may_be_illegal(config))
     assert wrong <= found <= wrong | together
 
 

@@ -1,4 +1,4 @@
-from matloom.schedule.constants import Image
+from matloom.schedule.image import Image
 
 
 def test_equal_constants_share_their_place():

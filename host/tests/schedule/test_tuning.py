@@ -11,12 +11,18 @@ FOLDER = Path(tuning.__file__).parent
 
 #: Numbers of other kinds: of files and formats, of what is remembered, and of names for numbers.
 OTHERS = {
-    *("cache._PLANS", "cache._FAILURES", "constants._ALIGNMENT", "options.EFFORTS"),
+    *("cache._PLANS", "cache._FAILURES", "image._ALIGNMENT", "options.EFFORTS"),
     *("params.UNBOUNDED", "plan.PARAMS", "plan.TABLE", "choices.candidates._PROLOGUES"),
+    *("choices.policies._SHARE_OF_SHAPES", "choices.policies._SHARE_SPILLED"),
     *("commands.dependencies._NEVER", "commands.dependencies._DRAM_LINE"),
     *("memory.allocator._SHORT", "memory.allocator._FEW", "memory.external._ARENA_LIMIT"),
     *("memory.live_ranges._LEVEL_BITS", "memory.placing._GROUP", "memory.placing._AROUND"),
-    *("tiling.array._FEW", "tiling.prologue.GROUPS", "tiling.sequence._REMEMBERED"),
+    *(
+        "tiling.array._FEW",
+        "tiling.first_tiles._JOINED",
+        "tiling.prologue.GROUPS",
+        "tiling.sequence._REMEMBERED",
+    ),
     "tiling.stages._MOST",
 }
 

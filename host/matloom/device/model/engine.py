@@ -32,7 +32,7 @@ from matloom.device.model.post import post
 from matloom.device.transport import never
 from matloom.program.extent_table import beyond_memory
 from matloom.program.instruction_table import InstructionTable
-from matloom.program.suspects import suspects
+from matloom.program.prefilter import may_be_illegal
 
 __all__ = ["Engine", "EngineFaultError"]
 
@@ -129,7 +129,7 @@ class Engine:
             with suppress(IsaError):
                 table = InstructionTable.unpacked(commands)
                 sizes = {region: held.size for region, held in self.regions.items()}
-                doubtful = suspects(table, self.config)
+                doubtful = may_be_illegal(table, self.config)
                 doubtful.update(beyond_memory(table, self.config, sizes).tolist())
                 return (
                     (instruction, number not in doubtful)

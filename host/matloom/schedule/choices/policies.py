@@ -41,6 +41,9 @@ __all__ = [
     "weights_kept",
 ]
 
+#: How often random choices have an unusual shape of tiles, and spill a tensor.
+_SHARE_OF_SHAPES, _SHARE_SPILLED = 0.3, 0.4
+
 
 def first_params(segment: Segment, candidate: Candidate) -> ScheduleParams:
     """Return the choices that are best when memory is plentiful."""
@@ -123,7 +126,7 @@ def random_params(segment: Segment, seed: int) -> ScheduleParams:
     draw, shape = random.Random(seed), random.Random(f"shapes of {seed}")
 
     def sometimes() -> bool:
-        return shape.random() < 0.3
+        return shape.random() < _SHARE_OF_SHAPES
 
     limits = []
     for stage in segment.stages:
@@ -138,7 +141,7 @@ def random_params(segment: Segment, seed: int) -> ScheduleParams:
                 params_apart=stage.has_params and sometimes(),
             )
         )
-    drawn = frozenset(name for name in segment.sizes if draw.random() < 0.4)
+    drawn = frozenset(name for name in segment.sizes if draw.random() < _SHARE_SPILLED)
     spilled = frozenset(drawn - segment.on_chip - segment.views.keys())
     return ScheduleParams(limits=tuple(limits), spilled=spilled, seed=seed, in_place=sometimes())
 

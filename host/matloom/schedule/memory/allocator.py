@@ -6,7 +6,7 @@ from bisect import bisect_left
 
 from matloom.arch.config import Config
 from matloom.schedule import tuning
-from matloom.schedule.memory.live_ranges import LiveRanges, Placed, Window
+from matloom.schedule.memory.live_ranges import LiveRanges, PlacedBuffer, SlotWindow
 
 __all__ = ["Allocator"]
 
@@ -18,7 +18,7 @@ _FEW = 400
 
 
 def _cut(
-    gaps: list[tuple[int, int]], placed: Placed, size: int, align: int
+    gaps: list[tuple[int, int]], placed: PlacedBuffer, size: int, align: int
 ) -> list[tuple[int, int]]:
     """Return what is left of gaps, of which each has room, next to a buffer that lies in some."""
     start, end = placed.start, placed.end
@@ -55,7 +55,7 @@ class Allocator:
         self.avoid_conflicts = avoid_conflicts
         self._random = None if seed is None else random.Random(seed)
         self._live = LiveRanges()
-        self._window: Window | None = None
+        self._window: SlotWindow | None = None
         self.peak = 0
 
     @property
@@ -63,17 +63,17 @@ class Allocator:
         """Whether addresses are drawn."""
         return self._random is not None
 
-    def alive(self, first: int, last: int) -> list[Placed]:
+    def alive(self, first: int, last: int) -> list[PlacedBuffer]:
         """Return what lives at one of the slots, in order of address."""
         window = self._window
         if window is not None and window.first <= first and last <= window.last:
             return window.alive(first, last)
         return sorted(self._live.overlapping(first, last))
 
-    def look_at(self, first: int, last: int) -> list[Placed]:
+    def look_at(self, first: int, last: int) -> list[PlacedBuffer]:
         """Return as `alive`; what is placed within these slots next is found a place sooner."""
         placed = self.alive(first, last)
-        self._window = Window(first, last, list(placed)) if len(placed) <= _FEW else None
+        self._window = SlotWindow(first, last, list(placed)) if len(placed) <= _FEW else None
         return placed
 
     def look_away(self) -> None:
@@ -83,7 +83,7 @@ class Allocator:
     def _banks(self, start: int, end: int) -> range:
         return range(start // self._bank_bytes, (end - 1) // self._bank_bytes + 1)
 
-    def _gaps(self, size: int, alive: list[Placed], align: int) -> list[tuple[int, int]]:
+    def _gaps(self, size: int, alive: list[PlacedBuffer], align: int) -> list[tuple[int, int]]:
         """Return the gaps, in order, that have room for some bytes from an aligned address on."""
         gaps, position = [], 0
         for placed in alive:
@@ -96,7 +96,7 @@ class Allocator:
             gaps.append((position, self.capacity))
         return gaps
 
-    def _fits(self, size: int, alive: list[Placed], align: int) -> bool:
+    def _fits(self, size: int, alive: list[PlacedBuffer], align: int) -> bool:
         """Return whether there is an aligned address between buffers in order of address."""
         position = 0
         for placed in alive:
@@ -177,7 +177,7 @@ class Allocator:
         reads: tuple[int, int],
         rest: int = 0,
         boundary: int = 1,
-    ) -> Placed | None:
+    ) -> PlacedBuffer | None:
         """Place a buffer from the first slot on, of `firsts`, from which there is room.
 
         With `rest` rather where it was free for so many slots before the first of them, which it
@@ -192,13 +192,13 @@ class Allocator:
         alive = [placed for placed in around if placed.last >= begin]
         gaps = self._gaps(size, alive, align)
         start = self._chosen(size, gaps, alive, align, high=high, reads=reads)
-        placed = Placed(start, start + size, begin, last, reads, high)
+        placed = PlacedBuffer(start, start + size, begin, last, reads, high)
         self.take(placed)
         return placed
 
     def _earliest(
         self, size: int, slots: range, last: int, align: int
-    ) -> tuple[int | None, list[Placed]]:
+    ) -> tuple[int | None, list[PlacedBuffer]]:
         """Return the first of some slots from which on there is room, None for none.
 
         With it, in order of address, all that lives from it on, and more. What is in the way can
@@ -227,7 +227,7 @@ class Allocator:
         self,
         size: int,
         gaps: list[tuple[int, int]],
-        alive: list[Placed],
+        alive: list[PlacedBuffer],
         align: int,
         *,
         high: bool,
@@ -247,7 +247,7 @@ class Allocator:
         self,
         size: int,
         candidates: list[int],
-        alive: list[Placed],
+        alive: list[PlacedBuffer],
         *,
         high: bool,
         reads: tuple[int, int],
@@ -272,9 +272,9 @@ class Allocator:
         self, start: int, size: int, first: int, last: int, *, high: bool, reads: tuple[int, int]
     ) -> None:
         """Take `size` bytes from `start` on for slots first..last; they must be free."""
-        self.take(Placed(start, start + size, first, last, reads, high))
+        self.take(PlacedBuffer(start, start + size, first, last, reads, high))
 
-    def take(self, placed: Placed) -> None:
+    def take(self, placed: PlacedBuffer) -> None:
         """Take bytes that are free."""
         self._live.add(placed)
         if self._window is not None:

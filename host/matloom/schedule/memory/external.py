@@ -2,7 +2,7 @@
 
 from matloom.arch.config import Config
 from matloom.arch.isa import Region
-from matloom.schedule.constants import Image
+from matloom.schedule.image import Image
 from matloom.schedule.memory.allocator import Allocator
 from matloom.schedule.plan import PARAMS, TABLE, Plan
 from matloom.schedule.segment import Place, Segment

@@ -5,13 +5,13 @@ from collections import defaultdict
 from collections.abc import Iterator
 from typing import NamedTuple
 
-__all__ = ["LiveRanges", "Placed", "Window"]
+__all__ = ["LiveRanges", "PlacedBuffer", "SlotWindow"]
 
 #: Live ranges are looked up by lengths of which each is so many bits longer than the one before.
 _LEVEL_BITS = 3
 
 
-class Placed(NamedTuple):
+class PlacedBuffer(NamedTuple):
     """Bytes that are taken, half open, and the slots, inclusive, in which they are, and are read.
 
     `high` is of buffers that prefer high addresses.
@@ -34,10 +34,10 @@ class LiveRanges:
     """
 
     def __init__(self) -> None:
-        self._levels: dict[int, dict[int, list[Placed]]] = {}
-        self._by_last: dict[int, list[Placed]] = defaultdict(list)
+        self._levels: dict[int, dict[int, list[PlacedBuffer]]] = {}
+        self._by_last: dict[int, list[PlacedBuffer]] = defaultdict(list)
 
-    def add(self, placed: Placed) -> None:
+    def add(self, placed: PlacedBuffer) -> None:
         """Remember a buffer."""
         first, last = placed.first, placed.last
         bits = (last - first).bit_length()
@@ -53,14 +53,14 @@ class LiveRanges:
             insort(buckets[high], placed)
         self._by_last[last].append(placed)
 
-    def ended(self, first: int, end: int) -> Iterator[Placed]:
+    def ended(self, first: int, end: int) -> Iterator[PlacedBuffer]:
         """Yield the buffers whose last slot is in a range, half open, from the latest on."""
         for last in range(end - 1, first - 1, -1):
             yield from self._by_last.get(last, ())
 
-    def overlapping(self, first: int, last: int) -> list[Placed]:
+    def overlapping(self, first: int, last: int) -> list[PlacedBuffer]:
         """Return the buffers that live at one of the slots, in no certain order."""
-        found: list[Placed] = []
+        found: list[PlacedBuffer] = []
         for level, buckets in self._levels.items():
             low, high = first >> level, last >> level
             found += [
@@ -79,17 +79,17 @@ class LiveRanges:
         return found
 
 
-class Window:
+class SlotWindow:
     """Buffers that live within some slots, by address, for many queries about these slots."""
 
-    def __init__(self, first: int, last: int, placed: list[Placed]) -> None:
+    def __init__(self, first: int, last: int, placed: list[PlacedBuffer]) -> None:
         self.first, self.last, self.placed = first, last, placed
 
-    def add(self, placed: Placed) -> None:
+    def add(self, placed: PlacedBuffer) -> None:
         """Note a buffer that was placed since, where it lives at one of the slots."""
         if placed.first <= self.last and self.first <= placed.last:
             insort(self.placed, placed)
 
-    def alive(self, first: int, last: int) -> list[Placed]:
+    def alive(self, first: int, last: int) -> list[PlacedBuffer]:
         """Return what lives at one of some of its slots, in order of address."""
         return [placed for placed in self.placed if placed.first <= last and first <= placed.last]

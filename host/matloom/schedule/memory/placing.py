@@ -7,7 +7,7 @@ from typing import Any
 
 from matloom.schedule import tuning
 from matloom.schedule.memory.allocator import Allocator
-from matloom.schedule.memory.live_ranges import Placed
+from matloom.schedule.memory.live_ranges import PlacedBuffer
 from matloom.schedule.plan import Buffer, Load, OutOfScratchpad, Plan
 from matloom.schedule.segment import Segment
 
@@ -32,7 +32,7 @@ _Wanted = tuple[int, int, int, int, bool, int, int, int, bool]
 _Item = tuple[str, Buffer, Load | None]
 
 #: Where the buffers of a group were placed, in its own slots; None for none.
-_Found = list[Placed | None]
+_Found = list[PlacedBuffer | None]
 
 
 def place_tensors(plan: Plan, space: Allocator) -> list[OutOfScratchpad]:
@@ -197,7 +197,7 @@ class _Placing:
         )
 
     @staticmethod
-    def _around(alive: list[Placed], base: int, slots: range) -> tuple[tuple[int, ...], ...]:
+    def _around(alive: list[PlacedBuffer], base: int, slots: range) -> tuple[tuple[int, ...], ...]:
         """Return what is alive at the slots of a group, as far as the group sees it."""
         least, most = slots.start, slots.stop
         seen = []
@@ -239,7 +239,7 @@ class _Placing:
                 self._space.take(placed)
             self._note(item, placed)
 
-    def _note(self, item: _Item, placed: Placed | None) -> None:
+    def _note(self, item: _Item, placed: PlacedBuffer | None) -> None:
         kind, buffer, load = item
         if placed is None:
             use = buffer.first if load is None else load.use
@@ -250,9 +250,9 @@ class _Placing:
             load.slot = buffer.first
 
 
-def _moved(placed: Placed, slots: int) -> Placed:
+def _moved(placed: PlacedBuffer, slots: int) -> PlacedBuffer:
     """Return the same some slots later."""
     start, end, first, last, reads, high = placed
-    return Placed(
+    return PlacedBuffer(
         start, end, first + slots, last + slots, (reads[0] + slots, reads[1] + slots), high
     )

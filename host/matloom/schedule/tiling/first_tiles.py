@@ -14,6 +14,9 @@ __all__ = ["first_parts", "first_rows"]
 #: Steps from the chunk (number) of weights that they are in, half open.
 _Steps = tuple[int, int, int]
 
+#: Pieces of rows that become the first tile.
+_JOINED = 2
+
 
 def _turns(stage: ArrayStage) -> tuple[int, int]:
     """Return the turns of the outermost loop that has several, and the steps of each."""
@@ -50,7 +53,7 @@ def first_rows(
     A tile has `width` positions of a row, and at most so many rows.
     """
     turns, unit = _turns(stage)
-    if len(pieces) < 3 or turns == 1:
+    if len(pieces) <= _JOINED or turns == 1:
         return pieces
     (first, middle), (_middle, end), *others = pieces
     steps = stage.loop_nest.steps - max(1, turns // 3) * unit

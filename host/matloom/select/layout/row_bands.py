@@ -22,6 +22,8 @@ __all__ = ["BandedLoopNest", "BandedWindow", "RowBands", "in_bands"]
 #: Neighbouring positions that a maker's columns may hold. To write the second alone, POST writes
 #: the first to where nothing is yet; for more there is no such place.
 _MOST_PACKED = 2
+#: Rows of an image that is worth cutting into two bands.
+_LEAST_ROWS = 4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -224,7 +226,7 @@ def _layout(maker: ArrayStage, layer: ArrayStage, config: Config) -> RowBands | 
     kernel = (window.kernel_rows, window.kernel_width, window.y_step, window.stride_x)
     if kernel != (WINDOW_TAPS, WINDOW_TAPS, 1, 1) or window.pad_top != 1:
         return None
-    if not _is_plain(layer) or rows != layer.input_layout.rows or rows % 2 or rows < 4:
+    if not _is_plain(layer) or rows != layer.input_layout.rows or rows % 2 or rows < _LEAST_ROWS:
         return None
     if not isinstance(maker.loop_nest, LoopNest):
         return None
