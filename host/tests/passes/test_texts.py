@@ -1,0 +1,174 @@
+"""Each pass by an example: the lines of a graph's text that it removes, and those that it adds."""
+
+import numpy as np
+import pytest
+
+from matloom.ir.attributes import Activation, Arithmetic, Conv2D, FullyConnected, Pad, Padding
+from matloom.ir.builder import GraphBuilder
+from matloom.ir.graph import Op, Quantisation
+from matloom.ir.text import to_text
+from matloom.passes import PASSES
+from matloom.passes.drop_unused import drop_unused
+from matloom.passes.fold_constants import fold_constants
+from matloom.passes.fuse_padding import fuse_padding
+from matloom.passes.lower_precision import lower_precision, widen_weights
+from matloom.passes.narrow_weights import narrow_weights
+from matloom.passes.order_branches import order_branches
+from support.text_changes import changes
+
+SCALE, WEIGHT_SCALE = (
+    Quantisation(scale=(scale,), zero_point=(zero,)) for scale, zero in ((0.5, 3), (0.01, 0))
+)
+DENSE = FullyConnected(keep_num_dims=False, activation=Activation.NONE)
+
+
+class Network(GraphBuilder):
+    """An input `x`: an image of int8, or a vector of float32."""
+
+    def image(self):
+        return self.input("x", (1, 4, 4, 2), "int8", SCALE)
+
+    def vector(self):
+        return self.input("x", (1, 2), "float32")
+
+    def convolution(self, source, kernel=1, pad=0):
+        weights = self.constant(np.ones((3, kernel, kernel, 2), np.int8), WEIGHT_SCALE)
+        padding = Padding(top=pad, bottom=pad, left=pad, right=pad)
+        attributes = Conv2D(
+            stride=(1, 1), dilation=(1, 1), padding=padding, activation=Activation.NONE
+        )
+        return self.add(Op.CONV_2D, [source, weights], attributes)
+
+    def padded(self, source):
+        pad = Pad(before=(0, 1, 1, 0), after=(0, 1, 1, 0), value=None)
+        return self.add(Op.PAD, [source], pad)
+
+    def dense(self, source, weights):
+        return self.add(Op.FULLY_CONNECTED, [source, weights], DENSE)
+
+
+def of_fuse_padding():
+    network = Network()
+    return network.graph(network.convolution(network.padded(network.image()), 3))
+
+
+def of_drop_unused():
+    network = Network()
+    image = network.image()
+    network.padded(image)
+    return network.graph(network.convolution(image))
+
+
+def of_fold_constants():
+    network = Network()
+    vector, half = network.vector(), network.constant(np.ones((3, 2), np.float16))
+    weights = network.add(Op.DEQUANTIZE, [half], dtype="float32")
+    return network.graph(network.dense(vector, weights))
+
+
+def of_order_branches():
+    network = Network()
+    image = network.image()
+    heavy, light = network.convolution(image, 3, 1), network.convolution(image)
+    addition = Arithmetic(activation=Activation.NONE)
+    return network.graph(network.add(Op.ADD, [heavy, light], addition))
+
+
+def of_narrow_weights():
+    network = Network()
+    return network.graph(network.convolution(network.image()))
+
+
+def of_lower_precision():
+    network = Network()
+    first = network.dense(network.vector(), network.constant(np.ones((3, 2), np.float32)))
+    return network.graph(network.dense(first, network.constant(np.ones((4, 3), np.float32))))
+
+
+def of_widen_weights():
+    network = Network()
+    vector, weights = network.vector(), network.constant(np.ones((3, 2), np.int8), WEIGHT_SCALE)
+    return network.graph(network.dense(vector, weights))
+
+
+#: By pass: the graph, the pass, and what it changes.
+EXAMPLES = {
+    # The convolution pads for itself; the PAD is left, for nobody.
+    "fuse_padding": (
+        of_fuse_padding,
+        fuse_padding,
+        [
+            "- 1: %3:int8[1x4x4x3] = CONV_2D(%1:int8[1x6x6x2], #2:int8[3x3x3x2]) padding=0x0x0x0",
+            "+ 1: %3:int8[1x4x4x3] = CONV_2D(%0:int8[1x4x4x2], #2:int8[3x3x3x2]) padding=1x1x1x1",
+        ],
+    ),
+    "drop_unused": (
+        of_drop_unused,
+        drop_unused,
+        [
+            "- 0: %1:int8[1x6x6x2] = PAD(%0:int8[1x4x4x2]) before=0x1x1x0 after=0x1x1x0 value=None",
+        ],
+    ),
+    # Weights kept as float16 become a constant of float32.
+    "fold_constants": (
+        of_fold_constants,
+        fold_constants,
+        [
+            "- 0: %2:float32[3x2] = DEQUANTIZE(#1:float16[3x2])",
+            "- 1: %3:float32[1x3] = FULLY_CONNECTED(%0:float32[1x2], %2:float32[3x2])",
+            "+ 1: %3:float32[1x3] = FULLY_CONNECTED(%0:float32[1x2], #2:float32[3x2])",
+        ],
+    ),
+    # The light branch comes first.
+    "order_branches": (
+        of_order_branches,
+        order_branches,
+        [
+            "+ 1: %4:int8[1x4x4x3] = CONV_2D(%0:int8[1x4x4x2], #3:int8[3x1x1x2]) padding=0x0x0x0",
+            "- 1: %4:int8[1x4x4x3] = CONV_2D(%0:int8[1x4x4x2], #3:int8[3x1x1x2]) padding=0x0x0x0",
+        ],
+    ),
+    # New weights, of four bits, and the mode that takes them.
+    "narrow_weights": (
+        of_narrow_weights,
+        lambda graph: narrow_weights(graph, graph.outputs),
+        [
+            "- 0: %2:int8[1x4x4x3] = CONV_2D(%0:int8[1x4x4x2], #1:int8[3x1x1x2]) padding=0x0x0x0",
+            (
+                "+ 0: %2:int8[1x4x4x3] = CONV_2D(%0:int8[1x4x4x2], #3:int8[3x1x1x2])"
+                " padding=0x0x0x0 mode=i8xi4"
+            ),
+        ],
+    ),
+    # The input is rounded by a QUANTIZE, and what lies between the layers is made rounded.
+    "lower_precision": (
+        of_lower_precision,
+        lambda graph: lower_precision(graph, "bf16"),
+        [
+            "- 0: %2:float32[1x3] = FULLY_CONNECTED(%0:float32[1x2], #1:float32[3x2])",
+            "- 1: %4:float32[1x4] = FULLY_CONNECTED(%2:float32[1x3], #3:float32[4x3])",
+            "+ 0: %5:uint16[1x2] = QUANTIZE(%0:float32[1x2])",
+            "+ 0: %2:uint16[1x3] = FULLY_CONNECTED(%5:uint16[1x2], #1:float32[3x2]) mode=bf16",
+            "+ 1: %4:float32[1x4] = FULLY_CONNECTED(%2:uint16[1x3], #3:float32[4x3]) mode=bf16",
+        ],
+    ),
+    "widen_weights": (
+        of_widen_weights,
+        widen_weights,
+        [
+            "- 0: %2:float32[1x3] = FULLY_CONNECTED(%0:float32[1x2], #1:int8[3x2])",
+            "+ 0: %2:float32[1x3] = FULLY_CONNECTED(%0:float32[1x2], #1:float32[3x2])",
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_a_pass_changes_these_lines(name):
+    make, change, expected = EXAMPLES[name]
+    graph = make()
+    assert changes(to_text(graph).splitlines(), to_text(change(graph)).splitlines()) == expected
+
+
+def test_each_pass_of_the_list_has_an_example():
+    assert {change.__name__ for change in PASSES} <= set(EXAMPLES)

@@ -1,0 +1,122 @@
+"""Each stage pass by an example: the lines of a run's text that it removes, and those it adds."""
+
+import numpy as np
+
+from matloom.arch.config import PRESETS
+from matloom.arch.machine import Machine
+from matloom.ir.attributes import Activation, Axis, Conv2D, Padding, Slice
+from matloom.ir.builder import GraphBuilder
+from matloom.ir.graph import Op, Quantisation
+from matloom.ir.names import unique_names
+from matloom.select.partition import partition
+from matloom.select.rewrites.elide_copies import elide_copies
+from matloom.select.rewrites.fuse_tables import fuse_tables
+from matloom.select.rewrites.stage_passes import STAGE_PASSES
+from matloom.select.rewrites.staged_run import StagedRun
+from matloom.select.rewrites.store_slices import store_slices
+from matloom.select.text import run_lines
+from support.text_changes import changes
+
+SCALE, WEIGHT_SCALE, LOGISTIC = (
+    Quantisation(scale=(scale,), zero_point=(zero,))
+    for scale, zero in ((0.5, 3), (0.01, 0), (1 / 256, -128))
+)
+REFERENCE = Machine(config=PRESETS["reference"])
+
+
+class Network(GraphBuilder):
+    """Convolutions of one tap; the reference array has 16 columns."""
+
+    def convolution(self, source, channels, name):
+        depth = self.tensors[source].shape[3]
+        weights = self.constant(np.ones((channels, 1, 1, depth), np.int8), WEIGHT_SCALE)
+        attributes = Conv2D(
+            stride=(1, 1),
+            dilation=(1, 1),
+            padding=Padding(top=0, bottom=0, left=0, right=0),
+            activation=Activation.NONE,
+        )
+        return self.add(Op.CONV_2D, [source, weights], attributes, name=name)
+
+
+def staged(graph, placed=()):
+    """Return the only run of a graph; tensors of `placed` leave to places of their own."""
+    names = unique_names(graph)
+    parts = partition(graph, REFERENCE, names, {})
+    (run,) = parts.runs
+    by_number = {number: names[root] for number, root in parts.roots.items()}
+    return StagedRun(graph=graph, run=run, names=by_number, placed=frozenset(placed))
+
+
+def changed(change, before):
+    lines = (run_lines(each.run, each.names) for each in (before, change(before)))
+    return changes(*lines)
+
+
+def joined(channels):
+    """Return a run that joins two convolutions of as many channels as their input has."""
+    network = Network()
+    image = network.input("x", (1, 4, 4, channels), "int8", SCALE)
+    parts = [network.convolution(image, channels, name) for name in ("left", "right")]
+    return staged(network.graph(network.add(Op.CONCATENATION, parts, Axis(axis=3), name="y")))
+
+
+def test_a_lookup_becomes_part_of_the_stage_before():
+    network = Network()
+    image = network.input("x", (1, 4, 4, 2), "int8", SCALE)
+    sums = network.convolution(image, 16, "sums")
+    run = staged(network.graph(network.add(Op.LOGISTIC, [sums], quantisation=LOGISTIC, name="y")))
+    nest = "LoopNest of 1 steps, 1 output blocks, 1 x 4 x 4 x 16 bytes, i8xi8"
+    assert changed(fuse_tables, run) == [
+        f"- CONV_2D_0: sums = x; {nest}",
+        "- 1 LOGISTIC y",
+        "- LOGISTIC_1: y = sums; 1 POSTs over 256 bytes, looked up in a table",
+        f"+ CONV_2D_0: y = x; {nest}, looked up in a table",
+        "+ 1 LOGISTIC y: nothing",
+    ]
+
+
+def test_convolutions_write_their_parts_of_a_joined_tensor():
+    nest = "LoopNest of 1 steps, 1 output blocks"
+    convolution, copy = f"{nest}, 1 x 4 x 4 x 16 bytes, i8xi8", f"{nest}, 1 x 16 x 1 x 16 bytes"
+    left, right = (f"makes part of a larger tensor from byte {first} on" for first in (0, 16))
+    assert changed(elide_copies, joined(16)) == [
+        f"- CONV_2D_0: left = x; {convolution}",
+        f"+ CONV_2D_0: y = x; {convolution}, {left}",
+        f"- CONV_2D_1: right = x; {convolution}",
+        "- 2 CONCATENATION y",
+        f"- CONCATENATION_2: y = left; {copy}, i8xi8, {left}",
+        f"- CONCATENATION_2: y = right; {copy}, i8xi8, {right}",
+        f"+ CONV_2D_1: y = x; {convolution}, {right}",
+        "+ 2 CONCATENATION y: nothing",
+    ]
+
+
+def test_two_positions_in_one_column_block_are_copied():
+    """Of 8 channels two positions share the columns; POST cannot write them apart."""
+    run = joined(8)
+    assert elide_copies(run) is run
+
+
+def test_a_variable_is_stored_out_of_the_tensor_that_holds_it():
+    network = Network()
+    sample = network.input("x", (1, 1, 1, 4), "int8", SCALE)
+    state = network.variable("state", np.zeros((1, 2, 1, 4), np.int8), SCALE)
+    window = network.add(Op.CONCATENATION, [state, sample], Axis(axis=1), name="window")
+    part = Slice(begin=(0, 1, 0, 0), size=(1, 2, 1, 4), step=(1, 1, 1, 1), dropped=())
+    last = network.add(Op.STRIDED_SLICE, [window], part, name="last")
+    result = network.convolution(window, 4, "y")
+    network.assign(state, last)
+    run = staged(network.graph(result), [last])
+    nest = "LoopNest of 1 steps, 1 output blocks, 1 x 1 x 1 x 8 bytes, i8xi8"
+    assert changed(store_slices, run) == [
+        "- 1 STRIDED_SLICE last",
+        f"- STRIDED_SLICE_1: last = window; {nest}",
+        "+ 1 STRIDED_SLICE last: nothing",
+    ]
+    # The last two of three samples of four bytes.
+    assert store_slices(run).views == {"window": ("last", 4, 12)}
+
+
+def test_each_stage_pass_has_an_example():
+    assert set(STAGE_PASSES) == {fuse_tables, elide_copies, store_slices}
