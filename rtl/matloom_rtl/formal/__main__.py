@@ -1,7 +1,7 @@
 """Proves claims about configurations: python -m matloom_rtl.formal nano --minutes 20.
 
-Exit 1 where a claim fails or is not proven. With `--report`, write what became of each into a JSON
-file, each distinct claim once, with the configurations that it stands for.
+Exits with 1 if a claim fails or is not proven. `--report` writes the outcomes to a JSON file: each
+distinct claim once, with its configurations.
 """
 
 import argparse

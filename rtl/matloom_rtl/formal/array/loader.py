@@ -1,4 +1,4 @@
-"""Weights of EXEC: which rows are read, in which order, and where they go."""
+"""EXEC's weights: the rows that are read, their order, and their destination."""
 
 from amaranth.hdl import Assert, Assume, Cat, Const, Cover, Module, Mux, Signal
 
@@ -76,7 +76,7 @@ class _Rows:
 
 
 def _flags(unit: Loader) -> dict:
-    """Return what goes with rows of weights, by its name in the unit."""
+    """Return the flags that accompany rows of weights, by their names in the unit."""
     config, flags = unit._config, {}
     if config.has_narrow:
         flags["narrow"] = unit.weight_narrow
@@ -88,7 +88,8 @@ def _flags(unit: Loader) -> dict:
 def loader(unit: Loader) -> Claim:
     """Claim that rows of tiles are read in order, from a command's first on, and none too many.
 
-    Of others: a tile is released when it is whole, and with the last one of its command told.
+    Assumes of other units: a tile is released when it is whole, and with the last one of its
+    command told.
     """
     m = Module()
     whitebox = Whitebox(unit)
@@ -180,7 +181,7 @@ def _flag_lemmas(m: Module, whitebox: Whitebox, rows: _Rows) -> None:
 
 
 def _lemmas(m: Module, whitebox: Whitebox, rows: _Rows) -> None:
-    """Claim what is known of the rows that were asked for, which wait for the arbiter."""
+    """Claim the state of rows that were requested and wait for the arbiter."""
     config, requests = whitebox.unit._config, whitebox.child("requests")
     unit, step = requests.unit, config.weight_bytes
     shown, full = unit.o.valid, ~unit.i.ready

@@ -1,4 +1,4 @@
-"""Outputs of EXEC: which vectors are, and their entries, by counts as of a program."""
+"""EXEC's outputs: the vectors that are outputs, and their accumulator entries."""
 
 from amaranth.hdl import Assert, Assume, Cat, Cover, Module, Mux, Signal
 
@@ -16,8 +16,8 @@ _STAGES = 3
 class _Grids:
     """Vectors in each stage, from 1 on, and the last one that left it.
 
-    Of whoever shows vectors: they go on in every cycle; an instruction begins with its first
-    vector, and what it says stays the same within a step.
+    Assumes of the sender: vectors advance in every cycle, an instruction begins with its first
+    vector, and its fields stay the same within a step.
     """
 
     def __init__(self, m: Module, unit: Outputs):

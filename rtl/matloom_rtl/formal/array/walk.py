@@ -18,8 +18,8 @@ __all__ = ["walk", "walk_proofs"]
 def walk(unit: Walk) -> Claim:
     """Claim that the vectors are those of the loops, each once, with its bytes and its flags.
 
-    Of who shows instructions: they stay until taken, have no empty loop and no row that is longer
-    than the scratchpad. `Outputs` may say anything; it is asked what it should be.
+    Assumes of the sender: instructions stay until taken, have no empty loop and no row that is
+    longer than the scratchpad. `Outputs` may answer anything, but must be asked the right question.
     """
     m = Module()
     whitebox = Whitebox(unit)

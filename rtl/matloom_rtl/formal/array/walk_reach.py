@@ -1,4 +1,4 @@
-"""The loops of an EXEC by themselves: no place is so far on that its bits do not suffice."""
+"""The loops of an EXEC alone: no position exceeds the bits that hold it."""
 
 from itertools import pairwise
 
@@ -17,7 +17,7 @@ __all__ = ["reach", "reach_proofs"]
 
 
 def reach(config: Config) -> Claim:
-    """Claim for one place after the other what the proof of `Walk` takes for granted of it."""
+    """Claim, position by position, the bound that the proof of `Walk` assumes."""
     m = Module()
     layout = body_layout(Opcode.EXEC, config)
     begin = Signal()

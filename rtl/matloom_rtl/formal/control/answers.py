@@ -1,4 +1,4 @@
-"""The dispatcher and the answers of its two checks: what they refuse is never issued, and named."""
+"""The dispatcher's two checks: what they refuse is never issued, and the fault names it."""
 
 from amaranth.hdl import Assert, Assume, Cat, Cover, Module, Mux, Signal
 
@@ -135,10 +135,10 @@ def _cause(checks: _Answers, followed: Followed, now: _Instruction):
 
 
 def answers(unit: Dispatch) -> Claim:
-    """Claim that what a check refuses is not issued, and that the fault says what it was, in time.
+    """Claim that a refused instruction is not issued, and that the fault names its cause in time.
 
-    The first check that fails has the say: opcode, fields, region, dependencies, extents. Of the
-    checks: their answers come as they promise, for any instruction.
+    The first check that fails decides: opcode, fields, region, dependencies, extents. Assumes that
+    the checks answer as they promise, for any instruction.
     """
     m = Module()
     whitebox = Whitebox(unit)
@@ -184,7 +184,7 @@ def _in_time(m: Module, unit: Dispatch, checks: _Answers, instruction) -> None:
 
 
 def _lemmas(m: Module, whitebox: Whitebox, followed) -> None:
-    """Claim in which state what is known of the instruction, and of the check of its extents."""
+    """Claim what is known of the instruction and of the check of its extents in each state."""
     checks, words, now = followed
     unit, states, bounds = whitebox.unit, whitebox.in_states, checks.bounds
     place = whitebox.register(name="place")
@@ -222,9 +222,9 @@ def _lemmas(m: Module, whitebox: Whitebox, followed) -> None:
 
 
 def answered(unit: Bounds) -> Claim:
-    """Claim when a check answers, and that its answer stays; what it answers is `bounds`' to say.
+    """Claim when a check answers, and that its answer stays; `bounds` is about the answer itself.
 
-    Of others: one check at a time.
+    Assumes of other units: one check at a time.
     """
     m = Module()
     whitebox = Whitebox(unit)
@@ -270,7 +270,7 @@ _STATEMENTS = {
 
 
 def answer_proofs(units: list) -> list[Proof]:
-    """Return the proofs of what the dispatcher makes of its checks' answers, and of their time."""
+    """Return the proofs of the dispatcher's reaction to its checks, and of their timing."""
     table = {Dispatch: ("dependencies", answers, 3), Bounds: ("bounds", answered, 1)}
     return [
         Proof(

@@ -18,7 +18,7 @@ _SETTLED = 3
 
 
 class _Chosen(Arbitrary):
-    """One arbitrary register of those that hold what is written, the same for the whole run."""
+    """One arbitrary register that can be written, the same for the whole run."""
 
     def __init__(self, m: Module, unit: Registers):
         self.items = [item for item in unit._table if item.access is Access.RW]

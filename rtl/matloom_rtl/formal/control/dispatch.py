@@ -1,4 +1,4 @@
-"""The dispatcher's part in what waits for what: which instruction goes where, with which waits."""
+"""The dispatcher's part in ordering: the queue of each instruction, and its waits."""
 
 from amaranth.hdl import Assert, Cat, Cover, Module, Mux, Signal
 
@@ -74,7 +74,7 @@ class Followed:
 
 
 def dispatches(unit: Dispatch) -> Claim:
-    """Claim that an instruction is noted with its own waits, and issued once, when found good.
+    """Claim that an instruction is recorded with its own waits, and issued once, after its checks.
 
     A wait of k on a unit means its instructions up to the k-th before; k of 0 none. What never was
     issued is not waited for. From the cycle after `halt` on none is issued.

@@ -1,7 +1,7 @@
 """The bounds check against the extents of the instruction set, written down a second time.
 
-Nothing of the table that the hardware is made from is used here, but the places of fields: two
-things that share a table cannot check each other.
+Only the positions of fields come from the table that the hardware is made from: two things that
+share a table cannot check each other.
 """
 
 from amaranth.hdl import Assert, Assume, Cat, Const, Cover, Module, Mux, ResetSignal, Signal

@@ -1,4 +1,4 @@
-"""The gate of each unit: no instruction starts before what it waits for has completed."""
+"""The gate of each unit: no instruction starts before all that it waits for has completed."""
 
 from amaranth.hdl import Array, Assert, Assume, Cat, Cover, Module, Mux, Signal, signed
 
@@ -52,11 +52,11 @@ class _Marked:
 
 
 def gate(unit: UnitQueue) -> Claim:
-    """Claim that the marked instruction is shown only when issued, with all waits met, and then is.
+    """Claim that the marked instruction is shown exactly when it is issued and its waits are met.
 
-    Of the dispatcher: an instruction comes when the one before is issued, at most `_WHILE_READ` are
-    issued while a head is read, and none from the second cycle after `old` on. Of the memory of
-    instructions: it brings what was asked for, and with it what was noted.
+    Assumes of the dispatcher: an instruction comes when the one before is issued, at most
+    `_WHILE_READ` are issued while a head is read, and none from the second cycle after `old` on.
+    Assumes of the memory of instructions: it returns the requested words with their notes.
     """
     m = Module()
     whitebox = Whitebox(unit)
@@ -248,7 +248,7 @@ def _bounded(m: Module, whitebox: Whitebox, item: _Marked, moves, issue) -> None
 
 
 def unit_places(unit: UnitQueue) -> int:
-    """Return how many instructions may be before one that comes: a full queue less it, a head."""
+    """Return the most instructions ahead of a new one: a full queue without it, and a head."""
     return queue_places(unit._config)
 
 

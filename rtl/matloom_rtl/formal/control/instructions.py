@@ -1,4 +1,4 @@
-"""The memory of instructions: what lies where until it is read; and the table of both units."""
+"""The memory of instructions: words stay where they were stored until they are read."""
 
 from amaranth.hdl import Cover, Module, Signal
 
@@ -19,7 +19,7 @@ _WORDS = [FORMATS[unit].instruction_words for unit in UNITS]
 def instruction_memory(unit: InstructionMemory) -> Claim:
     """Claim that a word lies where it was stored until it is read, and is read unchanged.
 
-    Of the queues: they ask for places at which instructions end, whose words are all there.
+    Assumes of the queues: they ask for the last words of instructions that are complete.
     """
     m = Module()
     whitebox = Whitebox(unit)

@@ -1,4 +1,4 @@
-"""Between dispatcher and queues: completions of each unit, and what stops the dispatcher."""
+"""The scoreboard: completions of each unit, and halts of the dispatcher."""
 
 from amaranth.hdl import Assert, Assume, Cat, Cover, Module, Signal
 
@@ -64,7 +64,7 @@ def stops(unit: Control) -> Claim:
 
 
 def scoreboard_proofs(units: list) -> list[Proof]:
-    """Return the proofs for the scoreboard of a chip, and for what stops its dispatcher."""
+    """Return the proofs for the scoreboard of a chip, and for the halts of its dispatcher."""
     controls = [unit for unit in units if isinstance(unit, Control)]
     return [
         Proof(

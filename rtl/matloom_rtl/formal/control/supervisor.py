@@ -1,4 +1,4 @@
-"""The run state: a run without progress for so long is a fault, and the first fault is kept."""
+"""The run state: a run that makes no progress ends with a fault, and the first fault is kept."""
 
 from amaranth.hdl import Assert, Cat, Cover, Module, Mux, Signal
 

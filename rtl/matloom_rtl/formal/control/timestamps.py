@@ -1,4 +1,4 @@
-"""The completion-time table: what it holds of each marked instruction, and that it is cleared."""
+"""The completion-time table: entries of marked instructions, and how the table is cleared."""
 
 from amaranth.hdl import Assert, Assume, Cat, Cover, Module, Mux, Signal
 
@@ -130,8 +130,9 @@ def _first(flags):
 def timestamps(unit: Timestamps) -> Claim:
     """Claim that an arbitrary slot holds the cycle of its completion, and 0 without one.
 
-    Of others: cycles count as said, reads come in every fourth cycle at most, marked completions
-    of a unit in every sixteenth, none while the one before waits, and no two have one mark.
+    Assumes of other units: cycles count as said, reads come in every fourth cycle at most, marked
+    completions of a unit in every sixteenth, none while the one before waits, and no two have one
+    mark.
     """
     m = Module()
     whitebox = Whitebox(unit)

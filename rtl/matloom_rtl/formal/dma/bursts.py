@@ -14,7 +14,7 @@ _PAGE_BITS = 12
 
 
 def cut_row(unit: Bursts) -> Claim:
-    """Claim what becomes of a row that ends within 32 bits of addresses and has a byte at least."""
+    """Claim the bursts of a row that has at least one byte and ends within 32 bits of addresses."""
     m = Module()
     whitebox = Whitebox(unit)
     m.submodules.unit = whitebox.fragment

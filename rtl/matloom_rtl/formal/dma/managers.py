@@ -1,4 +1,4 @@
-"""The managers of the memory bus: what they show, and that they have room for what they asked."""
+"""The managers of the memory bus: their requests, and that they have room for the answers."""
 
 from amaranth.hdl import Array, Assert, Assume, Cover, Module, Mux, Signal
 
@@ -118,7 +118,7 @@ def load(unit: Load) -> Claim:
 
 
 def read_port(unit: ReadPort) -> Claim:
-    """Claim that addresses of both readers wait unchanged, and each gets the beats of its own."""
+    """Claim that addresses of both readers wait unchanged, and that each gets its own beats."""
     m = Module()
     whitebox = Whitebox(unit)
     m.submodules.unit = whitebox.fragment
@@ -172,8 +172,8 @@ def read_port(unit: ReadPort) -> Claim:
 def fetch(unit: Fetch) -> Claim:
     """Claim that Fetch asks for no more than it has room for, so that it never holds up the bus.
 
-    Of the memory it takes rules `read_owed` and `read_last` for granted: so many beats come as were
-    asked for, RLAST is not looked at.
+    Assumes rules `read_owed` and `read_last` of the memory: as many beats come as were requested,
+    and RLAST is not looked at.
     """
     m = Module()
     whitebox = Whitebox(unit)

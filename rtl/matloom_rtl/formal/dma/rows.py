@@ -15,8 +15,8 @@ __all__ = ["row_proofs", "rows"]
 def rows(unit: Rows) -> Claim:
     """Claim that the rows are those of two loops, planes outermost, in order, each once.
 
-    Of who shows instructions: they stay until taken, with a row and a plane at least; the base of
-    a region stays as long.
+    Assumes of the sender: instructions stay until taken, with a row and a plane at least; the base
+    of a region stays as long.
     """
     m = Module()
     whitebox = Whitebox(unit)

@@ -1,4 +1,4 @@
-"""The port that engine and link share: each has its own bursts and answers, and nothing is lost."""
+"""The port that engine and link share: each gets its own bursts and answers, and none is lost."""
 
 from amaranth.hdl import Assert, Assume, Cover, Module, Mux, Signal, signed
 
@@ -55,8 +55,8 @@ class _Answered:
 def share_reads(unit: Share) -> Claim:
     """Claim that bursts of reads go out once, and that each one's beats come back to it alone.
 
-    Of others: memory returns what was asked for, bursts of the engine are as many as allowed, the
-    link asks for a beat at a time.
+    Assumes of other units: memory returns what was asked for, bursts of the engine are as many as
+    allowed, the link asks for a beat at a time.
     """
     m = Module()
     whitebox = Whitebox(unit)

@@ -1,4 +1,4 @@
-"""The scratchpad's way out: each byte of a read comes from the bank and place where it lies."""
+"""Reads of the scratchpad: each byte comes from the bank and the address where it lies."""
 
 from amaranth.hdl import Array, Assume, Cat, Cover, Module, Signal
 
@@ -60,7 +60,7 @@ def _bytes(unit: Gather, request):
 
 
 def gather_proofs(units: list) -> list[Proof]:
-    """Return a proof for each gathering unit of a chip, of equal ones one."""
+    """Return a proof for each distinct gathering unit of a chip."""
     made = {}
     for unit in units:
         if isinstance(unit, Gather):

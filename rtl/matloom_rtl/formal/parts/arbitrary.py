@@ -1,4 +1,4 @@
-"""One arbitrary number of several: what is proven of it holds for all."""
+"""One arbitrary number out of several: a claim about it holds for all."""
 
 from functools import reduce
 from operator import or_
@@ -28,6 +28,6 @@ class Arbitrary:
         ]
 
     def choose(self, values: list):
-        """Return the one of so many values, or integers, that has the number."""
+        """Return the value, or integer, at the chosen number."""
         found = (Mux(self.number == number, value, 0) for number, value in enumerate(values))
         return reduce(or_, found)

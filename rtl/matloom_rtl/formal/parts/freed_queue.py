@@ -9,7 +9,7 @@ __all__ = ["FreedQueue"]
 
 
 class FreedQueue:
-    """A queue, taken out: what follows from that items leave once, in order, unchanged.
+    """A queue taken out of its unit, of which only the queue contract is known.
 
     Members
     -------

@@ -1,4 +1,4 @@
-"""The contract of everything that queues: items leave once, in order, unchanged."""
+"""The contract of all queues: items leave once, in order and unchanged."""
 
 from amaranth.hdl import Assert, Cover, Module, Signal
 

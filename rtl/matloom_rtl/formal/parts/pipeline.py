@@ -1,4 +1,4 @@
-"""Claims about pipelines of a fixed latency: what leaves is a function of what entered."""
+"""Claims about pipelines of a fixed latency: each output is a function of an earlier input."""
 
 from amaranth.hdl import Assert, Assume, Cover, Module, Signal
 
@@ -6,7 +6,7 @@ __all__ = ["Pipeline"]
 
 
 class Pipeline:
-    """Say when the inputs of so many cycles before have had their effect.
+    """Relate outputs to the inputs of a fixed number of cycles before.
 
     Neither begins a pipeline with anything known, nor clears a reset all of it; so nothing is
     claimed before `latency` cycles without a reset have passed. Then all that is inside has
@@ -28,7 +28,7 @@ class Pipeline:
         return self._latency + 2
 
     def before(self, value, cycles: int | None = None):
-        """Return a value of so many cycles before; of those of the whole latency by default."""
+        """Return a value from some cycles before, by default from the whole latency before."""
         for _cycle in range(self._latency if cycles is None else cycles):
             self._delays += 1
             later = Signal.like(value, name=f"before_{self._delays}", reset_less=True)
@@ -48,5 +48,5 @@ class Pipeline:
         self._m.d.comb += Assert(~self._settled | condition)
 
     def reach(self, condition) -> None:
-        """Say what some run must show."""
+        """Cover a condition, which some run must show."""
         self._m.d.comb += Cover(self._settled & condition)

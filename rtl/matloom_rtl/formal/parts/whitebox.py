@@ -1,4 +1,4 @@
-"""A unit as it is built, with its registers and memories in sight of a lemma."""
+"""A unit opened for lemmas, which refer to its registers and memories."""
 
 from contextlib import suppress
 
@@ -12,8 +12,8 @@ __all__ = ["Whitebox", "inputs_of", "owners"]
 class Whitebox:
     """Elaborate a unit once; find its registers by name, and read its memories.
 
-    A lemma speaks of registers that are no ports. The unit itself is unchanged: a read port more is
-    all that `peek` adds. `fragment` is what goes into the module of the proof.
+    Lemmas refer to registers that are not ports. The unit itself stays unchanged, but for the read
+    port that `peek` adds. `fragment` is the submodule for the proof.
     """
 
     def __init__(self, unit):

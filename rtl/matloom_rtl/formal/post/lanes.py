@@ -1,4 +1,4 @@
-"""POST's lanes: which lane has which column at which beat, and that no vector lacks its place."""
+"""POST's lanes: the column of each lane at each beat, and a place for every vector."""
 
 from amaranth.hdl import Assert, Assume, Cat, Const, Cover, Module, Mux, Signal
 
@@ -66,10 +66,11 @@ class _Beats:
 
 
 def lanes(unit: Lanes) -> Claim:
-    """Claim where each column goes, when its result is shown, and that it has its place.
+    """Claim where each column goes, when its result is shown, and that there is a place for it.
 
-    The lanes themselves and the tables are taken out. Of others: a vector that is shown stays,
-    command and numbers stay while something is inside, and only what came out whole is written.
+    The lanes themselves and the tables are taken out. Assumes of other units: a vector that is
+    shown stays, command and numbers stay while something is inside, and only what came out whole is
+    written.
     """
     m = Module()
     whitebox = Whitebox(unit)

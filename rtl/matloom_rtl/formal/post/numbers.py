@@ -18,7 +18,7 @@ __all__ = ["numbers", "numbers_proofs"]
 def numbers(unit: Numbers) -> Claim:
     """Claim limits, element size and format of any command, each in the cycle that is promised.
 
-    Of a format that is not built nothing is claimed: the check of fields refuses it.
+    Nothing is claimed of formats that are not built, which the check of fields refuses.
     """
     m = Module()
     m.submodules.unit = unit

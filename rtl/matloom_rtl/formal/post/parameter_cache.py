@@ -166,11 +166,11 @@ def _late(m: Module, unit: Parameters, reads: Reads) -> list:
 
 
 def parameter_cache(unit: Parameters) -> Claim:
-    """Claim that lanes see what was read of their column, or what the instruction says for all.
+    """Claim that lanes see the parameters of their column, or the instruction's for all columns.
 
-    Bias and shift in the cycle of the column's beat, its multiplier so much later as lanes want
-    it, released or not meanwhile. Of others: data come in the order of reads, none sooner than
-    memory has them; a block is released while it is there, its first vector's beats in order.
+    Bias and shift in the cycle of the column's beat, its multiplier so much later as lanes want it,
+    released or not meanwhile. Assumes of other units: data come in the order of reads, none sooner
+    than memory has them; a block is released while it is there, its first vector's beats in order.
     """
     m = Module()
     whitebox = Whitebox(unit)

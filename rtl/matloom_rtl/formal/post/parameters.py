@@ -1,4 +1,4 @@
-"""POST's parameters: which bytes are read for each block of channels, in which order."""
+"""POST's parameters: the bytes that are read for each block of channels, in order."""
 
 from types import SimpleNamespace
 
@@ -67,8 +67,8 @@ class Reads:
 def parameters(unit: Parameters) -> Claim:
     """Claim that an instruction's blocks are read in order, each byte once, and no others.
 
-    So reads lie within the extent that is checked, blocks times bytes of a block. Of others: data
-    come of what was granted.
+    So reads lie within the extent that is checked, blocks times bytes of a block. Assumes of other
+    units: data come of what was granted.
     """
     m = Module()
     whitebox = Whitebox(unit)

@@ -75,7 +75,7 @@ def _held(m: Module, unit: Positions, nest: Nest) -> None:
 
 
 def touched(address, columns: int, config):
-    """Return of each bank whether it holds any of so many bytes: the first or the last of them."""
+    """Return, for each bank, whether it holds the first or the last of so many bytes."""
     last = (address + columns - 1)[: len(address)]
     bits = (config.bank_bytes - 1).bit_length()
     ends = [each[bits:] for each in (address, last)]

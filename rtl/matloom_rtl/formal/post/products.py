@@ -1,4 +1,4 @@
-"""POST's products: each byte less its zero point, times the oldest sum that was not used."""
+"""POST's products: each byte minus its zero point, times the oldest unused sum."""
 
 from amaranth.hdl import Assert, Cat, Module
 

@@ -1,4 +1,4 @@
-"""POST's reads ahead of its lanes: what is asked for, its place, and what becomes of it."""
+"""POST's reads ahead of its lanes: each request, its place, and its data."""
 
 from amaranth.hdl import Assert, Assume, Cat, Const, Cover, Module, Mux, Signal
 
@@ -72,9 +72,9 @@ def _ago(m: Module, value, cycles: int) -> list:
 
 
 def reader(unit: Reader) -> Claim:
-    """Claim that what is asked for is read once, has a place, and comes with what was read.
+    """Claim that each request is read once, has a place, and arrives with its data.
 
-    Of others: a command stays while vectors of it are under way.
+    Assumes of other units: a command stays while vectors of it are under way.
     """
     m = Module()
     whitebox = Whitebox(unit)

@@ -1,4 +1,4 @@
-"""POST's command: kept from its start until all that it wrote is visible."""
+"""POST's command, which stays from its start until all of its results are visible."""
 
 from amaranth.hdl import Assert, Assume, Cover, Module, Mux, Signal
 
@@ -13,8 +13,8 @@ __all__ = ["sequencer", "sequencer_proofs"]
 def sequencer(unit: Sequencer) -> Claim:
     """Claim that a command is taken, stays, streams and completes once, at its time.
 
-    Of others: the last position is asked for in a cycle after the first in which vectors stream,
-    and the last result leaves after that.
+    Assumes of other units: the last position is asked for in a cycle after the first in which
+    vectors stream, and the last result leaves after that.
     """
     m = Module()
     whitebox = Whitebox(unit)

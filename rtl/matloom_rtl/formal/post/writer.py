@@ -1,4 +1,4 @@
-"""POST's writes: each result once, at its place, with its own bytes and no others."""
+"""POST's writes: each result once, at its address, with its own bytes and no others."""
 
 from amaranth.hdl import Assert, Assume, Cat, Const, Cover, Module, Mux, Signal, Value
 
@@ -16,7 +16,7 @@ __all__ = ["writer", "writer_proofs"]
 class _Results:
     """Vectors from their first beat to their write, one arbitrary one followed with its values.
 
-    Of who sends them: beats come in order, and a vector begins only with a place.
+    Assumes of the sender: beats come in order, and a vector begins only if there is a place.
 
     Members
     -------
@@ -88,8 +88,9 @@ class _Results:
 def writer(unit: Writer) -> Claim:
     """Claim that each result is written once, at its position, with the bytes of its columns.
 
-    Of others: position, command and numbers stay while results are there; a position changes after
-    its result has left. The queue of requests in parts is taken out, for it is proven by itself.
+    Assumes of other units: position, command and numbers stay while results are there; a position
+    changes after its result has left. The queue of requests in parts is taken out, for it is proven
+    by itself.
     """
     m = Module()
     whitebox = Whitebox(unit)
