@@ -16,8 +16,8 @@ _BUSY = 0.9
 class ArithmeticTimeline:
     """Timeline of the EXECs and POSTs emitted so far, as if none waited for a transfer.
 
-    POST whose parameters lie where EXEC reads in every cycle gets them when EXEC waits: never, as
-    far as is known here.
+    A POST whose parameters share a bank with an EXEC that reads in every cycle gets them only when
+    EXEC waits, which is never in this model.
     """
 
     def __init__(self, machine: Machine):

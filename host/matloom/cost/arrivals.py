@@ -77,7 +77,7 @@ class Loads:
         self._between: list[int] = []
 
     def append(self, start: int, end: int, more: int) -> None:
-        """Note the beats of the next LOAD, and what passes until it completes."""
+        """Add the beats of the next LOAD, and the cycles from its last beat to its completion."""
         self.starts.append(start)
         self.ends.append(end)
         self._between.append(0)
@@ -98,7 +98,7 @@ class Loads:
         return min(self._machine.window_cycles, self.ends[at] - time) if at >= 0 else 0.0
 
     def make_way(self, time: int, beats: int) -> None:
-        """Let beats of commands come at a time: those of LOADs after it come later."""
+        """Let beats of commands arrive at a time, and delay the later beats of LOADs."""
         at = len(self.ends) - 1
         while at >= 0 and self.ends[at] > time:
             whole = self.starts[at] >= time

@@ -27,7 +27,7 @@ _NEXT_PARAMS = 3
 
 @dataclass(slots=True)
 class _Accesses:
-    """The times in which a unit uses banks, one after the other: accesses in a cycle by bank."""
+    """Intervals in which a unit uses banks, in order, with its accesses in a cycle by bank."""
 
     begins: list[float] = field(default_factory=list)
     ends: list[float] = field(default_factory=list)
@@ -75,7 +75,7 @@ class _UnderWay:
 
 
 def _through(time: float, work: float, use: Use, others: Iterable[_Accesses]) -> float:
-    """Return when so many cycles of accesses that begin at a time are done, after others'."""
+    """Return the end of accesses that start at a time and give way to others."""
     for bank, share in use.parts:
         left = share * work
         while left > 0:
@@ -105,8 +105,8 @@ def _through(time: float, work: float, use: Use, others: Iterable[_Accesses]) ->
 class BankWaits:
     """End times of instructions that may wait at banks.
 
-    They are told in the order in which they begin. So what a later one keeps waiting is under way,
-    and nothing has begun on the strength of when that would have ended.
+    Instructions are added in the order in which they start. So an instruction can only delay others
+    that are still running, and nothing has started yet that depends on their end.
     """
 
     def __init__(self, machine: Machine, loads: Loads) -> None:
@@ -134,7 +134,7 @@ class BankWaits:
         return self._load_end(len(self._moved) - 1, start)
 
     def begin(self, start: int, work: int, timing: Timing) -> bool:
-        """Let one of the other units begin; return whether LOADs under way are late for it."""
+        """Start an instruction of another unit; return whether it delays LOADs that are running."""
         unit = timing.opcode
         now = self.last[unit] = _UnderWay(timing, start, work, start + work, self._fetched)
         if unit is Opcode.STORE:
@@ -165,7 +165,7 @@ class BankWaits:
         return round(_through(start, work, timing.moved, (self._writes,)))
 
     def _add_post(self, post: _UnderWay) -> None:
-        """Note what a POST does if it does not wait: results follow what they are made of."""
+        """Add the accesses of a POST that does not wait: results follow their inputs."""
         timing = post.timing
         way = post.work - timing.cycles
         self._reads[Opcode.POST].append(post.start, post.end - way, timing.reads)

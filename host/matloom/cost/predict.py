@@ -69,10 +69,11 @@ _Queued = tuple[Timing | None, int, _Waits]
 
 
 class Engine:
-    """The units, at a time that advances with the instructions that they begin.
+    """Simulation of the units, whose time advances with each instruction that starts.
 
-    Of all heads of queues the one that can begin first does, as `BankWaits` asks for. Units go by
-    their places in `UNITS`: this is asked for every instruction of every candidate.
+    Of all heads of queues, the one that can start first starts next, as `BankWaits` requires. Units
+    are numbers, their places in `UNITS`, for speed: this runs for every instruction of every
+    candidate.
 
     Members
     -------
@@ -145,7 +146,7 @@ class Engine:
         return best, first
 
     def _ready_at(self, unit: int) -> int:
-        """Return when what the head of a queue waits for is done; `_NEVER` where not known yet."""
+        """Return when the head of a queue has all that it waits for; `_NEVER` if not known yet."""
         queue = self._queues[unit]
         if not queue:
             return _NEVER
@@ -221,7 +222,7 @@ class Engine:
             self._ready[_POST] = None
 
     def _note_ends(self) -> None:
-        """Note when the instructions under way end, which others may have delayed."""
+        """Update the ends of running instructions, which others may have delayed."""
         for opcode, last in self._banks.last.items():
             other, end = _UNITS[opcode], last.end
             if self._free[other] != end:
@@ -247,7 +248,7 @@ class Engine:
         self.busy[_LOAD] += work
 
     def _settle(self, unit: int) -> None:
-        """Ask again of the heads that wait for a unit when they are ready."""
+        """Recompute when the heads that wait for a unit are ready."""
         for other, ready in enumerate(self._ready):
             if ready is None or not self._queues[other]:
                 continue

@@ -50,7 +50,7 @@ class Activation(enum.StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Padding:
-    """Elements added at each edge of an image; their value stands for zero."""
+    """Elements added at each edge of an image; they have the value that stands for zero."""
 
     top: int
     bottom: int
@@ -119,7 +119,7 @@ class LeakyRelu(Attributes):
 
 @dataclass(frozen=True, kw_only=True)
 class MatrixProduct(Attributes):
-    """Products of floating-point numbers; what becomes of the sums is decision 0008.
+    """Products of floating-point numbers; decision 0008 defines the sums and their rounding.
 
     Members
     -------

@@ -66,9 +66,9 @@ class GraphBuilder:
         )
 
     def variable(self, name: str, initial: Array, quantisation: Quantisation | None = None) -> int:
-        """Add what the network remembers; return the number of its value as a call begins.
+        """Add a variable; return the number of its value at the start of a call.
 
-        It keeps that value until `assign` says what it holds next.
+        It keeps that value unless `assign` gives it another.
         """
         before = self.tensor(
             Tensor(

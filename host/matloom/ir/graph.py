@@ -20,7 +20,7 @@ Kind = TypeVar("Kind", bound=Attributes)
 
 
 def short_name(name: str) -> str:
-    """Return what stands before the first semicolon: converters join names of what they fused."""
+    """Return the part before the first semicolon, by which converters join names."""
     return name.split(";")[0]
 
 
@@ -197,7 +197,7 @@ class Variable:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Graph:
-    """A network: what enters, what leaves, and the operators between in order of execution.
+    """Network: inputs, outputs, and operators in order of execution.
 
     Tensor numbers are those of the model file, so that other runtimes can be asked for the same
     tensor; passes that need more take ``max(graph.tensors) + 1``.

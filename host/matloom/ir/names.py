@@ -1,4 +1,4 @@
-"""Names that differ, for tensors whose names in a model file need not."""
+"""Unique names of tensors, whose names in a model file may repeat."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping

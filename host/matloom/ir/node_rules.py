@@ -99,7 +99,7 @@ class Problem:
 def _unsupported_reason(
     node: Node, inputs: Sequence[Tensor], outputs: Sequence[Tensor]
 ) -> str | None:
-    """Return why no kernel runs an operator that may well be sound; None where one does."""
+    """Return why no kernel runs an operator that may be valid; None if one does."""
     rules = OPERATORS[node.op]
     sides = [[tensor.dtype for tensor in side] for side in (inputs, outputs)]
     if rules.variadic:
@@ -167,7 +167,7 @@ def node_problems(tensors: Mapping[int, Tensor], node: Node) -> Iterator[Problem
 def _scales(
     node: Node, rules: Operator, inputs: Sequence[Tensor], outputs: Sequence[Tensor]
 ) -> Iterator[Problem]:
-    """Check that quantised tensors have the scales that kernels take for granted."""
+    """Check that quantised tensors have the scales that kernels rely on."""
     for tensor in (*inputs, *outputs):
         if tensor.dtype in QUANTISED and tensor.quantisation is None:
             yield Problem(sentence=f"must have a scale and a zero point for {tensor.name!r}")

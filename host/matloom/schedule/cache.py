@@ -39,7 +39,7 @@ class Cache:
         return Cache, ()
 
     def plan(self, key: Hashable) -> Plan | tuple[OutOfScratchpad, ...] | None:
-        """Return the plan of some choices, or why there is none; None where it is not known."""
+        """Return the plan for some choices, or why there is none; None if it is not known."""
         found = self._plans.get(key)
         return self._failures.get(key) if found is None else found[0]
 
@@ -51,7 +51,7 @@ class Cache:
             _remember(self._failures, key, found, _FAILURES)
 
     def scheduled(self, plan: Plan) -> Scheduled | None:
-        """Return what was emitted of a plan that is remembered."""
+        """Return the schedule emitted from a remembered plan."""
         return next((made for known, made in self._plans.values() if known is plan), None)
 
     def keep_scheduled(self, made: Scheduled) -> None:

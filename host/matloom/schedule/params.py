@@ -94,7 +94,7 @@ class Prologue:
 
 @dataclass(frozen=True, kw_only=True)
 class TilingParams:
-    """Bounds on the tiles of a stage, tightened until its buffers fit.
+    """Bounds on the tiles of a stage, which are tightened until its buffers fit.
 
     Members
     -------

@@ -260,6 +260,6 @@ def _refusal(segment: Segment, full: OutOfScratchpad) -> DoesNotFit:
 
 
 def _tensors_are_there(segment: Segment, plan: Plan) -> bool:
-    """Return whether tensors can be placed before it is known when LOADs bring them."""
+    """Return whether tensors can be placed before the times of LOADs are known."""
     brought = [buffer for name, buffer in plan.tensor_buffers.items() if name in segment.sources]
     return plan.policy.pinned_at is None and all(buffer.first == 0 for buffer in brought)

@@ -73,7 +73,7 @@ class Load:
 
 @dataclass(frozen=True, kw_only=True)
 class ScheduleParams:
-    """The choices that a plan follows: tensors kept in external memory, limits by stage.
+    """Choices behind a plan: tensors kept in external memory, and limits by stage.
 
     `avoid_conflicts` puts what is read at the same time into different banks; `in_place` lets
     element-wise results take their input's place. `results_first` places results that are
@@ -103,7 +103,7 @@ class ScheduleParams:
 
 @dataclass(frozen=True, kw_only=True)
 class OutOfScratchpad:
-    """No room for a kind of buffer: of which stage, at which slot, of how many bytes."""
+    """Failure to place a buffer: its kind, stage, slot and bytes."""
 
     slot: int
     stage: int
@@ -118,7 +118,7 @@ class OutOfScratchpad:
 
 @dataclass(frozen=True, kw_only=True)
 class DoesNotFit:
-    """Why there is no schedule: what does not fit the engine, in a sentence for people."""
+    """Reason why there is no schedule, as a sentence for people."""
 
     reason: str
 

@@ -47,10 +47,10 @@ def search(
     run: Run = map,
     cache: Cache | None = None,
 ) -> tuple[int | None, list[Scheduled | DoesNotFit]]:
-    """Return which of some choices is best, the first of equals, and what came of each.
+    """Return the best of some choices, the first among equals, and the outcome of each.
 
-    Where the first do not fit, no others are asked for: these only differ in how much more they
-    need. Then nothing is best, and the list has one entry.
+    If the first do not fit, the others are not tried, since they need more memory. Then there is no
+    best one, and the list has one entry.
 
     Parameters
     ----------
@@ -177,7 +177,7 @@ class _Decisions:
         return found
 
     def _ways_to_stay(self, segment: Segment, scheduled: Scheduled) -> tuple[ScheduleParams, ...]:
-        """Return the ways to keep weights on chip that may be worth a plan."""
+        """Return the ways to keep weights on chip that may be worth planning."""
         if not self.may_pin or self.options.resident is False:
             return ()
         if not weights_fit(scheduled.plan, segment.config):
@@ -237,7 +237,7 @@ class _Decisions:
 def _different(
     segment: Segment, space: Iterable[ScheduleParams], cache: Cache
 ) -> Iterator[ScheduleParams]:
-    """Yield choices that differ in limits alone, of those that make the same tiles the first."""
+    """Yield choices that differ only in limits, without those that repeat the tiles of another."""
     known: set[tuple[Tiling, ...]] = set()
     for params in space:
         cuts = tuple(tilings_of(segment, params, cache))
@@ -252,7 +252,7 @@ def _outcome(
     tried: Sequence[Candidate],
     found: Sequence[Scheduled | DoesNotFit],
 ) -> str:
-    """Return what became of a candidate: chosen, or why it was dropped."""
+    """Return the outcome of a candidate: chosen, or why it was dropped."""
     made = found[number]
     if isinstance(made, DoesNotFit):
         return made.reason

@@ -30,7 +30,7 @@ __all__ = ["Convolution", "convolution_stage", "depthwise_stage"]
 
 
 def _pack(window: Window, channels: int, columns: int, config: Config) -> int:
-    """Return how many neighbouring output positions should share the array's columns.
+    """Return how many adjacent output positions should share the array's columns.
 
     Each position lengthens the run of bytes by its distance from the first, so this pays where
     neighbours share bytes, or where the run leaves rows of the array idle.
@@ -53,7 +53,7 @@ def _columns(values: np.ndarray | int, channels: int, pack: int) -> np.ndarray:
 
 @dataclass(frozen=True, kw_only=True)
 class Convolution:
-    """A convolution whose filters are known, with where it comes from and what it makes.
+    """Convolution with known filters, and its place in the graph.
 
     Members
     -------

@@ -1,4 +1,4 @@
-"""Functions of one byte as tables: the stage that looks up."""
+"""Functions of one byte as lookup tables."""
 
 import numpy as np
 

@@ -174,7 +174,7 @@ def _engine_run(
 def _reshapes(
     graph: Graph, roots: dict[int, int], on_host: set[int], needed: list[int]
 ) -> list[HostRun]:
-    """Return the host's reshapes of what it has only under another shape."""
+    """Return the reshapes by which the host gets tensors that it has in another shape."""
     runs = []
     for number in needed:
         if number not in on_host:

@@ -71,7 +71,7 @@ def maximum_stage(context: Context, window: Window, low: int, high: int) -> Arra
 
 
 def _spans(size: int, out: int, kernel: int, stride: int, pad: int) -> list[tuple[int, int, int]]:
-    """Return runs of output indices (half open) with the same number of valid taps."""
+    """Return ranges of output indices (half open) with the same number of valid taps."""
     runs: list[tuple[int, int, int]] = []
     for index in range(out):
         first = index * stride - pad

@@ -37,8 +37,8 @@ def is_large(segment: Segment) -> bool:
 def candidates(segment: Segment, *, effort: int = 1) -> tuple[Candidate, ...]:
     """Return the candidates, between which predicted cycles decide.
 
-    What large stages load twice is tried where stages are few or `effort` is 2; in a long network,
-    where a plan is dear and a stage alone decides little, it is estimated (`policies`).
+    Ways to load large stages' data repeatedly are tried if stages are few or `effort` is 2. In a
+    long network, where a plan takes long and one stage decides little, `policies` estimates them.
     """
     chosen = _of_weights(segment, segment.config, effort)
     if not addends(segment):
@@ -47,7 +47,7 @@ def candidates(segment: Segment, *, effort: int = 1) -> tuple[Candidate, ...]:
 
 
 def _of_weights(segment: Segment, config: Config, effort: int) -> tuple[Candidate, ...]:
-    """Return the choices whatever is added to sums."""
+    """Return the candidates that differ in starts and weights, whatever is added to sums."""
     prologues = _prologues(config) if _has_prologue(segment, config) else ()
     if is_large(segment):
         # Those of few weights, next to an input that stays.

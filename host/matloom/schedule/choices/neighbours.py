@@ -26,7 +26,7 @@ def ending_by_blocks(segment: Segment) -> set[int]:
 
 
 def by_blocks(segment: Segment, index: int, config: Config) -> bool:
-    """Return whether a stage on a small map makes channels for, or reads them from, such another.
+    """Return whether a stage on a small map makes channels for another such stage, or reads them.
 
     Where neighbours make and read channels apart, a tile of channels waits for the tile before
     it, not for all of the map.
@@ -52,7 +52,7 @@ def by_blocks(segment: Segment, index: int, config: Config) -> bool:
 
 
 def splits(segment: Segment, index: int, after_blocks: bool) -> bool:
-    """Return whether a stage's first tile reads the last tile of the stage before."""
+    """Return whether a stage's first tile reads the last tile of the previous stage."""
     stage, before = segment.stages[index], segment.stages[index - 1]
     if stage.elementwise or stage.depthwise or before.output not in stage.inputs:
         return False

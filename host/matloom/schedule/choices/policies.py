@@ -110,7 +110,7 @@ def addends(segment: Segment) -> frozenset[str]:
 
 
 def plain_params(segment: Segment) -> ScheduleParams:
-    """Return the choices of a plain schedule: equal tiles, weights in chunks."""
+    """Return the choices of a plain schedule: equal tiles and weights in chunks."""
     config = segment.config
     size = min(tuning.CHUNK_BYTES, config.spad_bytes // 8)
     limits = tuple(
@@ -195,7 +195,7 @@ def repeat_params(segment: Segment, first: Plan) -> tuple[ScheduleParams, ...]:
 
 
 def weights_kept(stage: Stage, config: Config) -> Weights:
-    """Return how long weights can stay on chip: all of them, some output blocks, or neither."""
+    """Return how long the weights of a stage can stay on chip."""
     if not stage.loads_weights or stage.weight_bytes <= config.spad_bytes // 2:
         return Weights.RESIDENT
     return Weights.ONCE if stage.weight_block_bytes <= config.spad_bytes // 4 else Weights.STREAMED
@@ -244,7 +244,7 @@ def _reads_weights_always(stage: Stage, config: Config) -> bool:
 
 
 def _hides_results(stage: Stage, machine: Machine) -> bool:
-    """Return whether a weight tile takes so long that fewer blocks to a tile cost nothing."""
+    """Return whether a weight tile takes so long that fewer blocks in a tile cost nothing."""
     if not _waits_for_weights(stage, machine):
         return False
     return stage.steps * machine.config.tile_load_cycles >= tuning.RESULT_CYCLES

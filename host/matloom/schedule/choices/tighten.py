@@ -22,8 +22,8 @@ def tightened(
 ) -> ScheduleParams | None:
     """Return the next choices to try: tighter for each stage that failed; None for none.
 
-    What concerns all stages is tried by itself, and of stages that share tensors on chip only the
-    first that failed: what it frees may be enough for the others.
+    Choices about all stages are tried on their own. Of stages that share tensors on chip, only the
+    first that failed is tightened, since that may free enough for the others.
     """
     tighter, settled = params, set[int]()
     for full in failures:

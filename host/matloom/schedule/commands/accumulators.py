@@ -12,8 +12,8 @@ __all__ = ["Accumulators"]
 class Accumulators:
     """Gives tiles their entries, in the order in which they are emitted.
 
-    A memory of sums serves the array before POST. So a tile whose sums come in every cycle would
-    keep POST from the half that it is in, were POST not done with the tile before it there.
+    The memory of sums serves the array before POST. So a tile that updates sums in every cycle
+    would block POST in its half if POST had not finished the earlier tile there.
 
     Parameters
     ----------
@@ -37,8 +37,8 @@ class Accumulators:
     def of(self, stage: ArrayStage, tile: ArrayTile) -> int:
         """Return the first accumulator entry of a tile: halves take turns.
 
-        Tiles lie after each other in a half, so that none waits for POST of the one before, where
-        that keeps POST from nothing.
+        Tiles follow each other in a half if that does not block POST, so that none waits for POST
+        of the one before.
         """
         half = stage.entries(self._config)
         if tile.prologue_sums is not None:

@@ -1,4 +1,4 @@
-"""LOADs of what a plan brings on chip: tensors, weights, parameters and tables."""
+"""LOADs of a plan: tensors, weights, parameters and tables."""
 
 from matloom.arch.isa import Opcode, Region
 from matloom.schedule.commands.dependencies import DependencyTracker

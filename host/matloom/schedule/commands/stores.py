@@ -1,4 +1,4 @@
-"""STOREs of what tiles finish: results from their homes, and tiles of tensors that have none."""
+"""STOREs of finished results: from tensors on chip, and of staged tiles."""
 
 from matloom.arch.isa import Opcode
 from matloom.schedule.commands.dependencies import DependencyTracker
@@ -24,7 +24,7 @@ class Stores:
         self.stored_blocks = dict.fromkeys(range(len(segment.stages)), 0)
 
     def needed(self, number: int, slot: Slot) -> bool:
-        """Return whether a slot finishes something that is to be stored."""
+        """Return whether a slot finishes bytes that must be stored."""
         stage = self.segment.stages[slot.stage]
         if number in self.plan.stagings or self._apart(slot):
             return True
@@ -62,7 +62,7 @@ class Stores:
         return self.segment.results.get(name) or self.places[name]
 
     def _home(self, slot: Slot, timestamp: int) -> None:
-        """Store what is complete and not stored yet, limb by limb."""
+        """Store the complete bytes that are not stored yet, limb by limb."""
         stage, end = self.segment.stages[slot.stage], self._finished(slot)
         start = self.stored[stage.output]
         self.stored[stage.output] = end
@@ -110,7 +110,7 @@ class Stores:
             )
 
     def _staged(self, slot: Slot, address: int, timestamp: int) -> None:
-        """Store a tile that lies by itself at an address."""
+        """Store a staged tile from an address."""
         name = self.segment.stages[slot.stage].output
         parts = self.plan.tilings[slot.stage].staged(slot.number)
         for part in parts:
@@ -118,7 +118,7 @@ class Stores:
             self._part(name, part, address + part.offset, mark)
 
     def _part(self, name: str, part: Staged, address: int, timestamp: int) -> None:
-        """Store what lies by itself at an address to its home."""
+        """Store a staged part from an address to its place in the tensor."""
         (start, step, row_step, size, *_), width, height = part.home, part.width, part.height
         joined = size == step
         if joined and width * size == row_step:

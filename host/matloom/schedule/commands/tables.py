@@ -1,4 +1,4 @@
-"""The table of lookups, filled where a stage needs another one."""
+"""Lookup tables: fills the table whenever a stage needs another one."""
 
 from matloom.arch.config import Config
 from matloom.arch.isa import Destination, Opcode, Source, Table
@@ -19,7 +19,7 @@ class Tables:
         self._held = b""
 
     def looked_up(self, number: int, stage: Stage) -> dict[str, int]:
-        """Fill the table where a stage needs another one; return what its POST says of it."""
+        """Fill the table if a stage needs another one; return the POST fields that use it."""
         if stage.table is None:
             return {}
         wanted, row_bytes = stage.table.tobytes(), self._config.table_row_bytes

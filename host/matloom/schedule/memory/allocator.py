@@ -71,13 +71,13 @@ class Allocator:
         return sorted(self._live.overlapping(first, last))
 
     def look_at(self, first: int, last: int) -> list[PlacedBuffer]:
-        """Return as `alive`; what is placed within these slots next is found a place sooner."""
+        """Return as `alive` does, and speed up the next placements within these slots."""
         placed = self.alive(first, last)
         self._window = SlotWindow(first, last, list(placed)) if len(placed) <= _FEW else None
         return placed
 
     def look_away(self) -> None:
-        """Forget what `look_at` looked at: nothing is asked for before it does again."""
+        """Forget the slots of `look_at`, which must be called again before the next query."""
         self._window = None
 
     def _banks(self, start: int, end: int) -> range:

@@ -12,7 +12,7 @@ _LEVEL_BITS = 3
 
 
 class PlacedBuffer(NamedTuple):
-    """Bytes that are taken, half open, and the slots, inclusive, in which they are, and are read.
+    """Buffer with an address: bytes (half open), and slots (inclusive) of its life and its reads.
 
     `high` is of buffers that prefer high addresses.
     """
@@ -91,5 +91,5 @@ class SlotWindow:
             insort(self.placed, placed)
 
     def alive(self, first: int, last: int) -> list[PlacedBuffer]:
-        """Return what lives at one of some of its slots, in order of address."""
+        """Return the buffers that live at one of the given slots, in order of address."""
         return [placed for placed in self.placed if placed.first <= last and first <= placed.last]

@@ -1,4 +1,4 @@
-"""Chooses when LOADs are issued: before which tile."""
+"""Chooses the tile before which each LOAD is issued."""
 
 import itertools
 from bisect import bisect_left, bisect_right

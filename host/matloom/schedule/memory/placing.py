@@ -1,4 +1,4 @@
-"""Gives the buffers of tiles addresses, slot by slot; what repeats is placed as it was before."""
+"""Gives the buffers of tiles addresses, slot by slot, and reuses placements of repeated groups."""
 
 import itertools
 from bisect import bisect_right
@@ -36,7 +36,7 @@ _Found = list[PlacedBuffer | None]
 
 
 def place_tensors(plan: Plan, space: Allocator) -> list[OutOfScratchpad]:
-    """Give tensors addresses, the largest first; return the first that there is no room for."""
+    """Give tensors addresses, the largest first; return the first one that does not fit."""
     distinct = {id(tensor_buffer): tensor_buffer for tensor_buffer in plan.tensor_buffers.values()}
     for buffer in sorted(distinct.values(), key=lambda item: (-item.size, item.first)):
         address = space.place(
@@ -56,7 +56,7 @@ def place_tensors(plan: Plan, space: Allocator) -> list[OutOfScratchpad]:
 def place_pinned(
     plan: Plan, transient: Iterable[tuple[str, Buffer]], space: Allocator
 ) -> OutOfScratchpad | None:
-    """Give weights that stay an address of their own, or leave them where they are already."""
+    """Give resident weights addresses of their own, or leave them where they are."""
     last = len(plan.slots) - 1
     for _kind, buffer in transient:
         if buffer.pinned and plan.policy.pinned_at is None:
@@ -70,7 +70,7 @@ def place_pinned(
 
 
 def reserve(plan: Plan, transient: Iterable[tuple[str, Buffer]], space: Allocator) -> None:
-    """Leave weights that are on chip already where they are."""
+    """Reserve the addresses of weights that are on chip already."""
     last = len(plan.slots) - 1
     for _kind, buffer in transient:
         if buffer.pinned:
@@ -114,7 +114,7 @@ def place_others(
 
 
 def _turns(waiting: list[_Item], *, results_first: bool) -> Iterator[list[_Item]]:
-    """Yield what is placed at once: everything, or what tiles make and then all else."""
+    """Yield groups of buffers to place together: all of them, or results before the rest."""
     if not results_first:
         yield waiting
         return
@@ -174,9 +174,9 @@ class _Placing:
     def _wanted(self, item: _Item, base: int, stage: int) -> _Wanted:
         """Return what a buffer wants.
 
-        For an input tile rather where nothing was just read: a LOAD there would wait for the EXEC.
-        What POST reads or writes, and EXEC does not, rather lies with the weights than with the
-        input, whose bank EXEC reads in every cycle.
+        Input tiles avoid bytes that were just read, since a LOAD there would wait for the EXEC.
+        Buffers of POST alone prefer the bank of the weights to that of the input, which EXEC reads
+        in every cycle.
         """
         kind, buffer, load = item
         high = buffer.high
@@ -198,7 +198,7 @@ class _Placing:
 
     @staticmethod
     def _around(alive: list[PlacedBuffer], base: int, slots: range) -> tuple[tuple[int, ...], ...]:
-        """Return what is alive at the slots of a group, as far as the group sees it."""
+        """Return the buffers that are alive at the slots of a group, relative to the group."""
         least, most = slots.start, slots.stop
         seen = []
         for start, end, first, last, (reads, until), above in alive:
@@ -208,7 +208,7 @@ class _Placing:
         return tuple(seen)
 
     def _search(self, group: list[_Item], wanted: list[_Wanted], base: int) -> _Found:
-        """Place each buffer where there is room, and return where that is."""
+        """Find an address for each buffer, and return the addresses."""
         places: _Found = []
         for item, want in zip(group, wanted, strict=True):
             if item[1].stage in self.failures:
@@ -229,7 +229,7 @@ class _Placing:
         return places
 
     def _repeat(self, group: list[_Item], wanted: list[_Wanted], found: _Found, base: int) -> None:
-        """Place each buffer where one that wanted the same was placed."""
+        """Place each buffer as the equal one of an earlier group."""
         self._space.look_away()
         for item, place in zip(group, found, strict=True):
             if item[1].stage in self.failures:
@@ -251,7 +251,7 @@ class _Placing:
 
 
 def _moved(placed: PlacedBuffer, slots: int) -> PlacedBuffer:
-    """Return the same some slots later."""
+    """Return a placed buffer, some slots later."""
     start, end, first, last, reads, high = placed
     return PlacedBuffer(
         start, end, first + slots, last + slots, (reads[0] + slots, reads[1] + slots), high

@@ -123,7 +123,7 @@ class BaseTiling(ABC, Generic[_Stage, _Tile]):
         return False
 
     def blocks_from(self, number: int, first: int) -> tuple[InputRange, int]:
-        """Return what a tile makes from output block `first` on, and its end block."""
+        """Return the outputs of a tile from output block `first` on, and its end block."""
         raise NotImplementedError(f"{self.stage.name} has no output blocks")
 
     def most_bytes(self, apart: int, *, staged: bool) -> tuple[int, int, int]:

@@ -23,7 +23,7 @@ _LARGEST_FIELD = min(largest(Opcode.EXEC, "height"), largest(Opcode.POST, "width
 
 
 def chunks(stage: ArrayStage, limits: TilingParams, config: Config) -> list[Chunk]:
-    """Return what of the weights is loaded together; parameters come with the last steps."""
+    """Return the chunks in which weights are loaded; parameters come with the last steps."""
     steps = stage.loop_nest.steps
     if stage.loop_nest.weights_fixed:
         return [Chunk(first_block=0, end_block=stage.grid.blocks, first_step=0, end_step=steps)]

@@ -1,4 +1,4 @@
-"""The first tile of a stage that reads, in its last steps, what the last tile before it makes.
+"""First tiles of stages whose last steps read the result of the tile before.
 
 The other steps are done meanwhile. So the first tile is of one output block, its steps are in
 parts, and it has as many rows as keep the array busy until then.
@@ -48,7 +48,7 @@ def first_parts(stage: ArrayStage, steps: list[_Steps]) -> list[_Steps]:
 def first_rows(
     stage: ArrayStage, pieces: list[tuple[int, int]], width: int, most: int
 ) -> list[tuple[int, int]]:
-    """Return the rows of tiles, the first two as one where the first alone is done too soon.
+    """Return the rows of tiles, with the first two joined if the first alone ends too soon.
 
     A tile has `width` positions of a row, and at most so many rows.
     """

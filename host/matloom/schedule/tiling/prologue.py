@@ -45,7 +45,7 @@ def panels(steps: int, thinnest: int) -> list[_Range]:
 
 
 def rectangles(group: int, blocks: int, *, first: bool) -> Iterator[Rectangle]:
-    """Yield what is made of a panel, in order.
+    """Yield the rectangles of a panel, in order.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Reductions that run in parts: how many steps, and of how many rows, an EXEC makes at once."""
+"""Split-K: the steps and rows of reductions that run in parts."""
 
 from matloom.arch.config import Config
 from matloom.schedule.params import TilingParams

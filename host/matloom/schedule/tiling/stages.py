@@ -1,4 +1,4 @@
-"""Stages cut under limits: remembered between plans."""
+"""Tilings of stages under limits, remembered between plans."""
 
 import itertools
 from collections.abc import Callable
@@ -50,7 +50,7 @@ class Tilings:
 
 
 def _same(one: Tiling, other: Tiling) -> bool:
-    """Return whether two tilings of a stage are the same in all that is asked of them."""
+    """Return whether two tilings of a stage are equal for every user of them."""
     left, right = one.limits, other.limits
     return (
         left.params_apart == right.params_apart

@@ -210,7 +210,7 @@ def _rows(box: _Box, group: list[int]) -> Fields:
 
 
 def _fill(rows: RowFolding, box: _Box, group: list[int]) -> Fields:
-    """Return the fields that fill rows of which some channels lie outside the image."""
+    """Return the fields that fill rows with channels outside the image."""
     return {
         **_rows(box, group),
         "fill": 1,

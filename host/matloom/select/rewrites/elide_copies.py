@@ -35,7 +35,7 @@ def elide_copies(staged: StagedRun) -> StagedRun:
 
 
 def _moved(maker: Stage, copy: Stage) -> ArrayStage | None:
-    """Return a stage that writes to the copy's place, None where it cannot."""
+    """Return the producer, writing to the copy's place; None if it cannot."""
     if not isinstance(maker, ArrayStage) or not isinstance(copy.output_layout, Placed):
         return None
     layout = copy.output_layout.taken(maker.output_layout)
