@@ -35,6 +35,8 @@ def compile(
     memory: Memory | str | Path | None = None,
     shapes: Shapes | None = None,
     dims: Dims | None = None,
+    *,
+    exact: bool = False,
 ) -> Program:
     """Return the program of a model file or graph for a configuration and a memory.
 
@@ -56,6 +58,10 @@ def compile(
     need: ``{"image": (1, 96, 96, 3)}``. `dims` are sizes of dimensions that an ONNX file has names
     for: ``{"batch": 1}``.
 
+    `exact` leaves to ONNX Runtime the layers of an ONNX file some of whose results can differ from
+    its; without it they run on the engine, and `Program.layers` says how many can differ. Programs
+    of TensorFlow Lite files are exact.
+
     Errors
     ------
     ModelError
@@ -68,7 +74,7 @@ def compile(
     if isinstance(model, Graph) and (shapes or dims):
         what = "shapes" if shapes else "dims"
         raise TypeError(f"{what} must go with a file, not the graph {model.name!r}")
-    graph = model if isinstance(model, Graph) else frontend.load(model, shapes, dims)
+    graph = model if isinstance(model, Graph) else frontend.load(model, shapes, dims, exact=exact)
     if memory is not None:
         options = replace(options or CompileOptions(), memory=load_memory(memory))
     return compile_network(graph, load_config(config), options, precision, check)
@@ -84,6 +90,7 @@ def load(
     memory: Memory | str | Path | None = None,
     shapes: Shapes | None = None,
     dims: Dims | None = None,
+    exact: bool = False,
     **device_options: Any,
 ) -> "Session":
     """Compile a network, open a device, and return a session on it.
@@ -97,7 +104,7 @@ def load(
         A device by its name, as `open_device` takes it, or a driver that is open.
     config:
         A preset, a JSON file or a Config; the program's own, or ``"reference"``, where None.
-    options, precision, check, shapes, dims:
+    options, precision, check, shapes, dims, exact:
         Of the compilation, as `compile` takes them; a program is compiled already.
     memory:
         Of the compilation, as `compile` takes it, and of a simulated device: of that alone where
@@ -111,8 +118,9 @@ def load(
         model = Program.from_bytes(model) if isinstance(model, bytes) else Program.load(model)
     if isinstance(model, Program):
         program = model
-        compiling = {"options": options, "precision": precision, "check": check}
-        for name, given in {**compiling, "shapes": shapes, "dims": dims}.items():
+        compiling: dict[str, Any] = {"options": options, "precision": precision, "check": check}
+        compiling |= {"shapes": shapes, "dims": dims, "exact": exact or None}
+        for name, given in compiling.items():
             if given is not None:
                 raise TypeError(f"{name} must go with a network, not the program {program.name!r}")
         if config is not None:
@@ -121,7 +129,9 @@ def load(
         chosen = "reference" if config is None else config
         if memory is None and (options is None or options.memory == REFERENCE_MEMORY):
             memory = device_memory(device)
-        program = compile(model, chosen, options, precision, check, memory, shapes, dims)
+        program = compile(
+            model, chosen, options, precision, check, memory, shapes, dims, exact=exact
+        )
     if isinstance(device, Driver):
         if device_options:
             raise TypeError(f"a driver that is open must have no {', '.join(device_options)}")

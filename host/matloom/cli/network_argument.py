@@ -43,31 +43,40 @@ _DIM = click.option(
 )
 
 
+_EXACT = click.option(
+    "--exact",
+    is_flag=True,
+    help="Leave to ONNX Runtime the layers of an ONNX file whose results can differ from its.",
+)
+
+
 def network_argument(verb: Callable[..., Any]) -> Any:
-    """Give a verb the argument NET and options of its inputs' sizes: it gets a file's path."""
+    """Give a verb the argument NET and the options of how it is read: it gets a file's path."""
 
     @functools.wraps(verb)
     def called(
-        *, network: Path, shapes: tuple[str, ...], dims: tuple[str, ...], **values: Any
+        *, network: Path, shapes: tuple[str, ...], dims: tuple[str, ...], exact: bool, **values: Any
     ) -> Any:
-        sized = _reshaped(network, shapes, dims) if shapes or dims else network
-        return verb(network=sized, **values)
+        changed = _reshaped(network, shapes, dims, exact) if shapes or dims or exact else network
+        return verb(network=changed, **values)
 
-    return _ARGUMENT(_SHAPE(_DIM(called)))
+    return _ARGUMENT(_SHAPE(_DIM(_EXACT(called))))
 
 
 NETWORK = network_argument
 
 
-def _reshaped(network: Path, shapes: tuple[str, ...], dims: tuple[str, ...]) -> Path:
-    """Return the path of a network whose inputs have other shapes; the verb's end removes it."""
+def _reshaped(network: Path, shapes: tuple[str, ...], dims: tuple[str, ...], exact: bool) -> Path:
+    """Return the path of a network that is read otherwise; the verb's end removes it."""
     from matloom import frontend
     from matloom.frontend.source import is_program
 
     if is_program(network):
-        option = "--shape" if shapes else "--dim"
+        option = "--shape" if shapes else "--dim" if dims else "--exact"
         raise ValueError(f"{option} must go with a network, not the program {str(network)!r}")
-    content = frontend.reshaped(network, dict(map(_shape, shapes)), dict(map(_dim, dims)))
+    content = frontend.reshaped(
+        network, dict(map(_shape, shapes)), dict(map(_dim, dims)), exact=exact
+    )
     folder = click.get_current_context().with_resource(tempfile.TemporaryDirectory())
     made = Path(folder) / network.name
     made.write_bytes(content)

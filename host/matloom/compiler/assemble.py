@@ -148,6 +148,7 @@ class _Assembly:
                     tensor_bytes=tensor_bytes(self.graph, node),
                     repeat_cycles=later[index],
                     mode=_mode(staged.stages[index]),
+                    reason=self.graph.remarks.get(node.index, ""),
                 )
             )
 

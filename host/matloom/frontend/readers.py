@@ -34,10 +34,11 @@ class Reader:
     takes:
         Whether a file is of the format, by its content.
     graph:
-        The graph of a file; raises `ModelError` for one that is damaged.
+        The graph of a file, and whether its results must be the format's own runtime's in every
+        bit; raises `ModelError` for a file that is damaged.
     reshaped:
         The file with other shapes for its inputs, by name, and sizes for dimensions that have a
-        name; raises `ModelError` where they do not fit.
+        name, and the wish that its graph be exact; raises `ModelError` where they do not fit.
     macs:
         Multiply-accumulates of operators of a file, by their names and positions (`Reference`).
     declared:
@@ -46,13 +47,13 @@ class Reader:
 
     format: str
     takes: Callable[[bytes], bool]
-    graph: Callable[[ModelFile], Graph]
-    reshaped: Callable[[ModelFile, Shapes, Dims], bytes]
+    graph: Callable[[ModelFile, bool], Graph]
+    reshaped: Callable[[ModelFile, Shapes, Dims, bool], bytes]
     macs: Callable[[bytes, Sequence[str], Sequence[int]], list[int]]
     declared: Callable[[ModelFile], Declaration]
 
 
-def _reshaped_tflite(file: ModelFile, shapes: Shapes, dims: Dims) -> bytes:
+def _reshaped_tflite(file: ModelFile, shapes: Shapes, dims: Dims, _exact: bool) -> bytes:
     if dims:
         name = next(iter(dims))
         raise ModelError(
@@ -65,7 +66,7 @@ def _reshaped_tflite(file: ModelFile, shapes: Shapes, dims: Dims) -> bytes:
 TFLITE = Reader(
     format="TensorFlow Lite",
     takes=is_tflite,
-    graph=graph_of_tflite,
+    graph=lambda file, _exact: graph_of_tflite(file),
     reshaped=_reshaped_tflite,
     macs=file_macs,
     declared=declared_by_tflite,
@@ -73,7 +74,7 @@ TFLITE = Reader(
 ONNX = Reader(
     format="ONNX",
     takes=is_onnx,
-    graph=graph_of_onnx,
+    graph=lambda file, exact: graph_of_onnx(file, exact=exact),
     reshaped=resized_onnx,
     macs=onnx_macs,
     declared=declared_by_onnx,
@@ -82,7 +83,11 @@ READERS = (TFLITE, ONNX)
 
 
 def load(
-    source: str | Path | bytes, shapes: Shapes | None = None, dims: Dims | None = None
+    source: str | Path | bytes,
+    shapes: Shapes | None = None,
+    dims: Dims | None = None,
+    *,
+    exact: bool = False,
 ) -> Graph:
     """Return the graph of a model file: a path, its bytes or the name of a packaged network.
 
@@ -93,6 +98,9 @@ def load(
         ``{"image": (1, 96, 96, 3)}``.
     dims:
         Sizes of dimensions that ONNX files have names for: ``{"batch": 1}``.
+    exact:
+        Leave to ONNX Runtime the layers of an ONNX file some of whose results can differ from its.
+        Graphs of TensorFlow Lite files are exact.
 
     Raises
     ------
@@ -104,16 +112,20 @@ def load(
     """
     reader, file = _opened(source)
     if shapes or dims:
-        file = replace(file, content=reader.reshaped(file, shapes or {}, dims or {}))
-    return reader.graph(file)
+        file = replace(file, content=reader.reshaped(file, shapes or {}, dims or {}, exact))
+    return reader.graph(file, exact)
 
 
 def reshaped(
-    source: str | Path | bytes, shapes: Shapes | None = None, dims: Dims | None = None
+    source: str | Path | bytes,
+    shapes: Shapes | None = None,
+    dims: Dims | None = None,
+    *,
+    exact: bool = False,
 ) -> bytes:
-    """Return a model file whose inputs have other shapes; the errors are those of `load`."""
+    """Return a model file that is read with other shapes, or exactly, by itself: see `load`."""
     reader, file = _opened(source)
-    return reader.reshaped(file, shapes or {}, dims or {})
+    return reader.reshaped(file, shapes or {}, dims or {}, exact)
 
 
 def declaration(source: str | Path | bytes) -> Declaration:
@@ -140,7 +152,7 @@ def macs(content: bytes, names: Sequence[str], positions: Sequence[int]) -> list
 def complete(source: str | Path | bytes) -> tuple[str, bytes]:
     """Return the format of a model file, and its bytes with all that lies in other files."""
     reader, file = _opened(source)
-    content = file.content if reader is TFLITE else reader.reshaped(file, {}, {})
+    content = file.content if reader is TFLITE else reader.reshaped(file, {}, {}, False)
     return reader.format, content
 
 

@@ -208,6 +208,8 @@ class Graph:
         The tensors of a network's user.
     variables:
         What is kept between calls, in tensors that enter and leave as well.
+    remarks:
+        What a user should know of operators that run on the engine, by their `index`.
     """
 
     name: str
@@ -216,6 +218,7 @@ class Graph:
     tensors: Mapping[int, Tensor]
     nodes: tuple[Node, ...]
     variables: tuple[Variable, ...] = ()
+    remarks: Mapping[int, str] = field(default_factory=dict)
 
     @cached_property
     def entering(self) -> tuple[int, ...]:

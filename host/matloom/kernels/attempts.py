@@ -13,6 +13,7 @@ import importlib
 import importlib.util
 import os
 import pickle
+import resource
 import signal
 import struct
 import sys
@@ -31,6 +32,8 @@ Array = npt.NDArray[Any]
 _LONG = 0.1
 #: Seconds that a damaged network may keep a library busy.
 _LONGEST = 300
+#: Bytes that optimising a damaged network may take, beside those of its own size.
+_MEMORY = 768 << 20
 #: What fresh memory holds in two runs that are compared: no bit is the same in both.
 _FILLS = (0x55, 0xAA)
 #: Bytes of the largest integers that inputs are drawn of at random; larger ones count things.
@@ -196,6 +199,16 @@ def _output_shapes(package: str, cut: dict[str, Any]) -> dict[str, Any]:
     return {"shapes": [array.shape for array in made]}
 
 
+def _optimised(content: bytes) -> dict[str, bytes]:
+    """Return what ONNX Runtime makes of a model: by itself, and of integers wherever it can."""
+    most = _MEMORY + 8 * len(content)
+    resource.setrlimit(resource.RLIMIT_DATA, (most, most))
+    return {
+        "own": _MODULE.optimised_onnx(content, integers=False),
+        "integers": _MODULE.optimised_onnx(content, integers=True),
+    }
+
+
 def _answer(question: Callable[[], dict[str, Any]]) -> bytes:
     """Return a pickled answer, or the library's refusal."""
     try:
@@ -212,6 +225,8 @@ def _served(package: str, kind: str, request: Any) -> bytes:
         return pickle.dumps([_apart(package, _CUT(**cut), given) for cut, given in request])
     if kind == "shapes":
         status, answer, _ = _forked(lambda: _answer(lambda: _shapes(*request)))
+    elif kind == "optimise":
+        status, answer, _ = _forked(lambda: _answer(lambda: _optimised(request)))
     else:
         status, answer, _ = _forked(lambda: _answer(lambda: _output_shapes(package, request)))
     return answer if status == 0 else b""

@@ -17,7 +17,7 @@ from matloom.ir.graph import Array
 from matloom.kernels import interpreters
 from matloom.kernels.interpreters import Cut
 
-__all__ = ["failure", "kept_processes", "output_shapes", "refusals", "tensor_shapes"]
+__all__ = ["failure", "kept_processes", "optimised", "output_shapes", "refusals", "tensor_shapes"]
 
 #: What is remembered of networks that were tried: a process takes a good part of a second.
 _MOST = 1024
@@ -85,6 +85,22 @@ def output_shapes(package: str, cut: Cut) -> list[tuple[int, ...]]:
     if "refusal" in answer:
         raise ValueError(answer["refusal"])
     return [tuple(shape) for shape in answer["shapes"]]
+
+
+def optimised(content: bytes) -> tuple[bytes, bytes]:
+    """Return the model that ONNX Runtime makes of another, and that of integers wherever it can.
+
+    Raises
+    ------
+    ValueError
+        It refuses the model: the message is its reason.
+    """
+    answer = _processes.ask("onnxruntime", "optimise", content)
+    if answer is None:
+        raise ValueError(_CRASH)
+    if "refusal" in answer:
+        raise ValueError(answer["refusal"])
+    return answer["own"], answer["integers"]
 
 
 def _ask(package: str, attempts: Sequence[tuple[Cut, Sequence[Array] | None]]) -> list[str]:

@@ -1,11 +1,16 @@
 """Operators of ONNX that become operators of the graph, and the others, which stay opaque."""
 
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from matloom.frontend.errors import Unsupported
+from matloom.frontend.onnx.averages import convert_average
+from matloom.frontend.onnx.claims import Claim
 from matloom.frontend.onnx.moves import MOVES
-from matloom.frontend.onnx.quantised import Model, layer_of
+from matloom.frontend.onnx.quantised import Model, layer_of, quantisation_of
 from matloom.frontend.onnx.registered import add_registered, registered_node
+from matloom.frontend.onnx.sums import convert_sum
 from matloom.frontend.onnx.values import FileValue, Values
 from matloom.frontend.onnx.weighted import convert_layer
 from matloom.frontend.opaque import OpaqueOperator
@@ -13,6 +18,21 @@ from matloom.ir.attributes import ONNX_INTERPRETERS
 from matloom.kernels.onnx_model import captured
 
 __all__ = ["Conversion", "operator_name"]
+
+
+def _layer(values: Values, model: Model, node: Any) -> Claim:
+    layer = layer_of(model, node)
+    if layer is None:
+        raise Unsupported("lacks some of its inputs")
+    return convert_layer(values, layer)
+
+
+#: Operators of bytes, by name; each needs bytes for its first input and its output.
+_INTEGERS: dict[str, Callable[[Values, Model, Any], Claim]] = {
+    **dict.fromkeys(("QLinearConv", "QLinearMatMul", "QGemm"), _layer),
+    **dict.fromkeys(("QLinearAveragePool", "QLinearGlobalAveragePool"), convert_average),
+    "QLinearAdd": convert_sum,
+}
 
 
 def operator_name(node: Any) -> str:
@@ -23,15 +43,35 @@ def operator_name(node: Any) -> str:
 class Conversion:
     """One model's operators, converted in order.
 
-    `values` has the result. `layers` counts the layers for the engine.
+    Members
+    -------
+    values:
+        The result.
+    claims:
+        What is known of operators for the engine, by their index.
+    others:
+        How many operators are those that users registered.
     """
 
-    def __init__(self, graph: Any, numbers: dict[str, int], known: dict[str, FileValue]) -> None:
-        self.graph, self.numbers = graph, numbers
-        self.model = Model(graph)
+    def __init__(
+        self,
+        model: Any,
+        numbers: dict[str, int],
+        known: dict[str, FileValue],
+        floating: frozenset[str],
+        exact: bool,
+    ) -> None:
+        self.graph, self.numbers, self.exact = model.graph, numbers, exact
+        self.model = Model(model)
         self.values = Values(numbers, known)
-        self.layers = 0
+        self.claims: dict[int, Claim] = {}
+        self.others = 0
+        self._floating = floating
         self._reasons: dict[int, str] = {}
+        self._readers: dict[str, list[Any]] = {}
+        for node in self.graph.node:
+            for name in captured(node):
+                self._readers.setdefault(name, []).append(node)
 
     def run(self, inputs: list[str], outputs: list[str]) -> list[int]:
         """Convert all operators; return the numbers of the outputs."""
@@ -42,38 +82,57 @@ class Conversion:
         return [self.values.wanted(name) for name in outputs]
 
     def _convert(self, at: int, node: Any) -> None:
-        own = registered_node(node)
+        own, marked = registered_node(node), self.values.mark()
         try:
             if own is not None:
                 add_registered(self.values, self.model, own, node, at)
-                self.layers += 1
+                self.others += 1
                 return
             if self._on_engine(node):
                 return
         except Unsupported as unsupported:
             self._reasons[id(node)] = str(unsupported)
+            self.values.undo(marked)
         self._opaque(at, node)
 
     def _on_engine(self, node: Any) -> bool:
         """Convert an operator, if it is one that the graph has; return whether it is."""
-        layer = layer_of(self.model, node)
-        if layer is not None:
-            for name in (layer.data, layer.output):
-                if name not in self.values.known:
-                    raise Unsupported(f"has {name!r}, whose shape only a run tells")
-                if self.values.known[name].dtype not in ("int8", "uint8"):
-                    raise Unsupported(f"has {name!r} of {self.values.known[name].dtype}")
-            convert_layer(self.values, layer)
-            self.layers += 1
+        if node.op_type in _INTEGERS:
+            self._integer(node)
             return True
         known = self.values.known
         if node.op_type not in MOVES or not node.input or node.domain not in ("", "ai.onnx"):
             return False
         source, made = node.input[0], node.output[0]
-        if source not in known or made not in known or not known[source].held:
+        if made not in known or not self.values.is_bytes(source):
+            return False
+        if not known[source].held and not self._leads_to_engine(made):
             return False
         MOVES[node.op_type](self.values, node, source, made)
         return True
+
+    def _integer(self, node: Any) -> None:
+        """Convert an operator of bytes, unless its results differ and must not."""
+        for name in (*node.input[:1], *node.output[:1]):
+            value = self.values.known.get(name)
+            if value is None and name not in self.model.constants:
+                raise Unsupported(f"has {name!r}, whose shape only a run tells")
+            if value is not None and value.dtype not in ("int8", "uint8"):
+                raise Unsupported(f"has {name!r} of {value.dtype}")
+        claim = _INTEGERS[node.op_type](self.values, self.model, node)
+        claim = replace(claim, floating=node.name in self._floating)
+        if self.exact and not claim.proven:
+            raise Unsupported(str(claim))
+        self.claims[len(self.values.items) - 1] = claim
+
+    def _leads_to_engine(self, name: str) -> bool:
+        """Return whether a reader of a value, or of what it moves to, is an operator of bytes."""
+        readers = self._readers.get(name, [])
+        return any(
+            reader.op_type in _INTEGERS
+            or (reader.op_type in MOVES and self._leads_to_engine(reader.output[0]))
+            for reader in readers
+        )
 
     def _opaque(self, at: int, node: Any) -> None:
         """Leave an operator to ONNX Runtime."""
@@ -96,3 +155,16 @@ class Conversion:
                 interpreters=ONNX_INTERPRETERS,
             )
         )
+        self._declare(node)
+
+    def _declare(self, node: Any) -> None:
+        """Note what the bytes of a QuantizeLinear stand for."""
+        made = node.output[0] if node.output else ""
+        if node.op_type != "QuantizeLinear" or made not in self.values.known:
+            return
+        if self.values.known[made].dtype in ("int8", "uint8") and len(node.input) > 1:
+            try:
+                given = quantisation_of(self.model, node.input[1], "".join(node.input[2:3]))
+            except Unsupported:
+                return
+            self.values.declare(made, given)

@@ -4,12 +4,15 @@ from typing import Any
 
 from matloom.errors import MissingPackageError
 from matloom.frontend.errors import ModelError, Unsupported
+from matloom.frontend.onnx.claims import Claim
 from matloom.frontend.onnx.convert import Conversion, operator_name
 from matloom.frontend.onnx.model import DTYPES
+from matloom.frontend.onnx.optimised import is_quantised, of_integers
 from matloom.frontend.onnx.order import in_pieces
+from matloom.frontend.onnx.registered import registered_node
 from matloom.frontend.onnx.shapes import inferred
 from matloom.frontend.onnx.sizes import inputs_of
-from matloom.frontend.onnx.values import FileValue, Values
+from matloom.frontend.onnx.values import FileValue
 from matloom.frontend.opaque import bind, file_tensor
 from matloom.frontend.registered import RegisteredOperatorError
 from matloom.ir.attributes import ONNX_INTERPRETERS, Reference
@@ -27,13 +30,17 @@ Shape = tuple[int, ...]
 
 
 class GraphReader:
-    """A ModelProto whose inputs have sizes."""
+    """A ModelProto whose inputs have sizes.
 
-    def __init__(self, model: Any, name: str) -> None:
-        self.model, self.proto, self.name = model, model.graph, name
+    `exact`: results are those of ONNX Runtime on this processor, in every bit.
+    """
+
+    def __init__(self, model: Any, name: str, *, exact: bool = False) -> None:
+        self.model, self.proto, self.name, self.exact = model, model.graph, name, exact
         self.content: bytes = model.SerializeToString(deterministic=True)
         self.numbers = value_numbers(self.proto)
         self.inputs = inputs_of(self.proto)
+        self._claims: list[Claim] = []
 
     def graph(self) -> Graph:
         """Return the graph: of parts for the engine and parts for ONNX Runtime, or of one node."""
@@ -46,16 +53,27 @@ class GraphReader:
             return self._whole()
         return graph
 
+    def claims(self) -> list[Claim]:
+        """Return what is known of the operators for the engine; none where there are none."""
+        try:
+            self._mixed()
+        except Unsupported:
+            return []
+        return self._claims
+
     def _mixed(self) -> Graph:
         """Return a graph whose quantised layers are operators of the engine.
 
         Raises `Unsupported` where there is none, or a tensor between the parts has no NumPy type.
         """
-        model = in_pieces(self.model)
+        if not is_quantised(self.proto) and not any(map(registered_node, self.proto.node)):
+            raise Unsupported("has no quantised operator")
+        model, floating = of_integers(self.model, self.exact)
+        model = inferred(in_pieces(model))
         numbers = value_numbers(model.graph)
         known = {
             value.name: FileValue(shape, DTYPES[value.type.tensor_type.elem_type])
-            for value in (*self.inputs, *inferred(model).graph.value_info, *self.proto.output)
+            for value in (*self.inputs, *model.graph.value_info, *self.proto.output)
             if value.type.WhichOneof("value") == "tensor_type"
             and value.type.tensor_type.elem_type in DTYPES
             and (shape := _known_shape(value)) is not None
@@ -63,12 +81,13 @@ class GraphReader:
         ends = [[value.name for value in side] for side in (self.inputs, self.proto.output)]
         if len({*ends[0], *ends[1]}) < len(ends[0]) + len(ends[1]) or not {*ends[1]} <= {*known}:
             raise Unsupported("has an input among its outputs")
-        conversion = Conversion(model.graph, numbers, known)
+        conversion = Conversion(model, numbers, known, floating, self.exact)
         outputs = conversion.run(*ends)
-        if not conversion.layers:
+        if not conversion.claims and not conversion.others:
             raise Unsupported("has no layer for the engine")
+        self._claims = list(conversion.claims.values())
         values = conversion.values
-        file = values.add(file_tensor(inferred(model).SerializeToString(deterministic=True)))
+        file = values.add(file_tensor(model.SerializeToString(deterministic=True)))
         names = {number: name for name, number in numbers.items()}
         nodes = bind(
             values.items,
@@ -76,13 +95,14 @@ class GraphReader:
             file,
             lambda number: names.get(number, "") not in conversion.model.constants,
         )
-        return self._used([numbers[name] for name in ends[0]], outputs, values, nodes)
+        entering = [numbers[name] for name in ends[0]]
+        return self._used(entering, outputs, conversion, nodes)
 
     def _used(
-        self, entering: list[int], outputs: list[int], values: Values, nodes: list[Node]
+        self, entering: list[int], outputs: list[int], conversion: Conversion, nodes: list[Node]
     ) -> Graph:
         """Return the graph of what its outputs need."""
-        needed, kept = set(outputs), []
+        values, needed, kept = conversion.values, set(outputs), []
         for node in reversed(nodes):
             if needed & {*node.outputs}:
                 needed.update(node.inputs)
@@ -97,6 +117,7 @@ class GraphReader:
             outputs=tuple(outputs),
             tensors={n: values.tensors[n] for n in sorted({*needed, *entering, *made})},
             nodes=tuple(reversed(kept)),
+            remarks={index: str(claim) for index, claim in conversion.claims.items()},
         )
 
     def _whole(self) -> Graph:

@@ -5,7 +5,7 @@ from typing import Any
 
 from matloom.frontend.errors import Unsupported
 from matloom.frontend.onnx.quantised import attribute
-from matloom.frontend.onnx.values import LAST, Values, in_file_order
+from matloom.frontend.onnx.values import LAST, Values, in_file_order, kept_axes
 from matloom.frontend.onnx.weighted import spatial_padding
 from matloom.ir.attributes import Activation, Pool2D
 from matloom.ir.graph import Op
@@ -14,11 +14,15 @@ __all__ = ["MOVES"]
 
 
 def reshape(values: Values, node: Any, source: str, made: str) -> None:
-    """Reshape, Flatten, Squeeze, Unsqueeze, Identity: the file's order stays."""
+    """Reshape, Flatten, Squeeze, Unsqueeze, Identity: the file's order stays.
+
+    Where the value is held in another, nothing is moved before a reader needs the file's.
+    """
     given, wanted = values.known[source], values.known[made]
-    number = values.bytes_of(source, in_file_order(len(given.shape)))
-    made_number = values.made(Op.RESHAPE, [number], wanted.shape, given.quantisation, made)
-    values.hold(made, in_file_order(len(wanted.shape)), made_number)
+    wanted.quantisation, wanted.flattened = given.quantisation, source
+    plain = kept_axes(in_file_order(len(given.shape)), given.shape)
+    if not given.held or any(kept_axes(order, given.shape) == plain for order in given.held):
+        values.bytes_of(made, in_file_order(len(wanted.shape)))
 
 
 def transpose(values: Values, node: Any, source: str, made: str) -> None:

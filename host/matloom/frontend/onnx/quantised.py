@@ -1,8 +1,4 @@
-"""Quantised layers in a model: QLinearConv, QLinearMatMul and QGemm of com.microsoft.
-
-Operators between DequantizeLinear and QuantizeLinear are none: which of them ONNX Runtime makes
-integer operators of depends on its version and on the processor, so it runs them itself.
-"""
+"""Quantised layers in a model: QLinearConv, QLinearMatMul and QGemm of com.microsoft."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,11 +13,12 @@ __all__ = ["Layer", "Model", "attribute", "layer_of", "quantisation_of"]
 
 
 class Model:
-    """The constants of a GraphProto, as arrays."""
+    """A ModelProto, with its constants as arrays."""
 
-    def __init__(self, graph: Any) -> None:
+    def __init__(self, proto: Any) -> None:
         from onnx import numpy_helper
 
+        self.proto, graph = proto, proto.graph
         self._protos = {each.name: each for each in graph.initializer}
         self._arrays: dict[str, Array] = {}
         self._array = numpy_helper.to_array

@@ -15,12 +15,17 @@ from matloom.ir.verify import verify
 
 __all__ = ["graph_of_onnx", "resized_onnx"]
 
+#: Metadata of a file whose graph is to be exact.
+_EXACT = "matloom.exact"
 
-def graph_of_onnx(file: ModelFile) -> Graph:
+
+def graph_of_onnx(file: ModelFile, *, exact: bool = False) -> Graph:
     """Return the graph of an ONNX file.
 
-    Inputs, outputs and their axes are the file's. Operators that are no operators of the graph,
-    in every bit, become REFERENCE nodes, which ONNX Runtime runs.
+    Inputs, outputs and their axes are the file's. Operators that are no operators of the graph
+    become REFERENCE nodes, which ONNX Runtime runs. The graph's remarks say of all others that they
+    are equal to ONNX Runtime's, or in how many sums they can differ; where the graph must be
+    `exact`, these are REFERENCE nodes, too.
 
     Raises
     ------
@@ -33,7 +38,8 @@ def graph_of_onnx(file: ModelFile) -> Graph:
     try:
         model = open_model(file)
         set_sizes(model.graph, {}, {})
-        graph = GraphReader(inferred(model), file.name).graph()
+        exact = exact or any(each.key == _EXACT for each in model.metadata_props)
+        graph = GraphReader(inferred(model), file.name, exact=exact).graph()
         verify(graph, file.name)
     # A damaged file is found out by whatever meets it: IndexError, KeyError, ValueError.
     except Exception as error:
@@ -42,15 +48,19 @@ def graph_of_onnx(file: ModelFile) -> Graph:
 
 
 def resized_onnx(
-    file: ModelFile, shapes: Mapping[str, Sequence[int]], dims: Mapping[str, int]
+    file: ModelFile, shapes: Mapping[str, Sequence[int]], dims: Mapping[str, int], exact: bool
 ) -> bytes:
     """Return an ONNX file whose inputs have sizes: by input, or by the name of a dimension.
+
+    One that is to be read `exact` says so in its metadata.
 
     The errors are those of `graph_of_onnx`.
     """
     try:
         model = open_model(file)
         set_sizes(model.graph, shapes, dims)
+        if exact:
+            model.metadata_props.add(key=_EXACT, value="1")
         content: bytes = model.SerializeToString(deterministic=True)
     # Of a damaged file, as in `graph_of_onnx`.
     except Exception as error:

@@ -29,7 +29,7 @@ def add_shapes(model: Any) -> bool:
     """
     import onnx
 
-    graph, constants, added = model.graph, Model(model.graph), False
+    graph, constants, added = model.graph, Model(model), False
     values = (*graph.input, *graph.value_info, *graph.output)
     known = {value.name: tensor for value in values if (tensor := _tensor(value)) is not None}
     for node in graph.node:

@@ -1,9 +1,10 @@
-"""Multipliers with which the engine rounds every sum of a layer as ONNX Runtime does.
+"""Multipliers with which the engine rounds the sums of a layer as ONNX Runtime does.
 
 ONNX Runtime makes ``rint(float32(sum) * scale)`` of a sum of 32 bits, in float32 and with halves to
 the even integer (MLAS, `MlasRequantizeOutput`); the engine ``floor(sum * multiplier / 2**(31 +
 right) + 1/2)`` (`Rounding.SINGLE`). Both rise with the sum, so each is known by its steps: the
-smallest sum of each result. Where all steps that sums can reach agree, so do all results.
+smallest sum of each result. Where all steps that sums can reach agree, so do all results. Where no
+multiplier gives all of them, one that gives most is taken, and the sums in between are counted.
 """
 
 from dataclasses import dataclass
@@ -22,17 +23,28 @@ Floats = npt.NDArray[np.float32]
 _LEAST, _MOST = 2**29, 2**31 - 1
 #: The engine's largest shift to the right.
 _FARTHEST = 31
+#: Products of multipliers and sums are smaller than this.
+_LARGEST = 2**62
 
 
 @dataclass(frozen=True, kw_only=True)
 class Multipliers:
     """A multiplier and a shift for each channel (negative: to the right), as int32 (2, channels).
 
-    `unproven` are the channels in which no multiplier gives every step; theirs are zero.
+    Members
+    -------
+    differing:
+        Of each channel, how many of its sums the engine rounds otherwise than ONNX Runtime.
+    repaired:
+        The channels in which no sum differs, and some would with the multiplier next to the scale.
+    absent:
+        The channels whose scale no multiplier and shift can state; theirs are zero.
     """
 
     data: npt.NDArray[np.int32]
-    unproven: tuple[int, ...]
+    differing: Integers
+    repaired: npt.NDArray[np.bool_]
+    absent: tuple[int, ...]
 
 
 def requantised(sums: Integers, scale: Floats) -> npt.NDArray[Any]:
@@ -44,7 +56,7 @@ def requantised(sums: Integers, scale: Floats) -> npt.NDArray[Any]:
 def fit_multipliers(
     scale: Floats, reach: tuple[Integers, Integers], levels: tuple[int, int]
 ) -> Multipliers:
-    """Return multipliers whose steps are ONNX Runtime's, where there are any.
+    """Return the multipliers whose steps are ONNX Runtime's, all or as many as there can be.
 
     Parameters
     ----------
@@ -56,60 +68,113 @@ def fit_multipliers(
     levels:
         The smallest and the largest result, less the zero point.
     """
-    low, high = reach
+    low, high = (np.asarray(ends, np.int64) for ends in reach)
     results = np.arange(levels[0] + 1, levels[1] + 1)
-    steps = _steps(scale, low, high, results)
-    rows = []
-    for channel, ratio in enumerate(scale.tolist()):
-        right = -int(np.frexp(ratio)[1])
-        ends = (int(low[channel]), int(high[channel]))
-        found = None
-        if 0 <= right <= _FARTHEST and ends[0] >= -(2**31) and ends[1] < 2**31:
-            found = _multiplier(steps[channel].tolist(), results.tolist(), ends, right)
-        rows.append((0, 0) if found is None else (found, -right))
-    return Multipliers(
-        data=np.array(rows, np.int32).T.copy(),
-        unproven=tuple(at for at, (multiplier, _shift) in enumerate(rows) if not multiplier),
-    )
+    right = -np.frexp(scale.astype(np.float64))[1].astype(np.int64)
+    there = np.isfinite(scale) & (scale > 0) & (right >= 0) & (right <= _FARTHEST)
+    there &= (low >= -(2**31)) & (high < 2**31)
+    data, differing = np.zeros((2, len(scale)), np.int32), np.zeros(len(scale), np.int64)
+    ends = low[there], high[there]
+    steps = _steps(scale[there], ends, results)
+    thresholds, exact = _thresholds(results, right[there])
+    least, most = _intervals(steps, ends, thresholds, exact)
+    data[0, there] = _best(least, most)
+    data[1, there] = -right[there]
+    differing[there] = _differing(data[0, there], steps, ends, thresholds, exact)
+    nearest = np.rint(np.ldexp(scale[there].astype(np.float64), 31 + right[there]))
+    plain = _differing(np.minimum(nearest, _MOST), steps, ends, thresholds, exact)
+    repaired = np.zeros(len(scale), np.bool_)
+    repaired[there] = (plain > 0) & (differing[there] == 0)
+    absent = tuple(np.nonzero(~there)[0].tolist())
+    return Multipliers(data=data, differing=differing, repaired=repaired, absent=absent)
 
 
-def _steps(scale: Floats, low: Integers, high: Integers, results: Integers) -> Integers:
+def _steps(scale: Floats, ends: tuple[Integers, Integers], results: Integers) -> Integers:
     """Return the smallest sum of each channel and result, one beyond the reach where none is."""
-    shape = len(scale), len(results)
-    first = np.broadcast_to(low[:, np.newaxis], shape).copy()
-    last = np.broadcast_to(high[:, np.newaxis] + 1, shape).copy()
+    low, high = (each[:, np.newaxis] for each in ends)
+    wide = scale[:, np.newaxis]
+    near = np.clip((results - 0.5) / wide.astype(np.float64), low - 1, high + 1).astype(np.int64)
+    # float32 keeps 24 bits of a sum and of its product.
+    margin = 2 + (np.abs(near) >> 21)
+    first, last = np.maximum(near - margin, low), np.minimum(near + margin, high + 1)
+    sure = (first == low) | (requantised(first - 1, wide) < results)
+    sure &= (last == high + 1) | (requantised(last, wide) >= results)
+    first, last = np.where(sure, first, low), np.where(sure, last, high + 1)
     while (first < last).any():
         middle = (first + last) >> 1
-        there = requantised(middle, scale[:, np.newaxis]) >= results
+        there = requantised(middle, wide) >= results
         last = np.where(there, np.minimum(middle, last), last)
         first = np.where(there, first, np.minimum(middle + 1, last))
     return first
 
 
-def _multiplier(
-    steps: list[int], results: list[int], ends: tuple[int, int], right: int
-) -> int | None:
-    """Return the multiplier in the middle of those that give all steps; None where none does.
+def _thresholds(results: Integers, right: Integers) -> tuple[Integers, npt.NDArray[np.bool_]]:
+    """Return the product from which on the engine has each result, and whether any reaches it."""
+    odd = np.broadcast_to(2 * results - 1, (len(right), len(results)))
+    exponents = 30 + right[:, np.newaxis]
+    exact = np.abs(odd) < _LARGEST >> exponents
+    return np.where(exact, odd << np.where(exact, exponents, 0), np.sign(odd) * _LARGEST), exact
 
-    The engine has at least `result` from a sum on whose product is ``(2 * result - 1) << (30 +
-    right)``; so the product of a step is that large, and that of the sum before it is not.
+
+def _intervals(
+    steps: Integers,
+    ends: tuple[Integers, Integers],
+    thresholds: Integers,
+    exact: npt.NDArray[np.bool_],
+) -> tuple[Integers, Integers]:
+    """Return the least and the largest multiplier that gives each step.
+
+    The product of a step is its threshold or more, and that of the sum before it is less.
     """
-    least, most = _LEAST, _MOST
-    for step, result in zip(steps, results, strict=True):
-        product = (2 * result - 1) << (30 + right)
-        if step <= ends[1]:
-            if step > 0:
-                least = max(least, -(-product // step))
-            elif step < 0:
-                most = min(most, -product // -step)
-            elif product > 0:
-                return None
-        before = step - 1
-        if before >= ends[0]:
-            if before > 0:
-                most = min(most, (product - 1) // before)
-            elif before < 0:
-                least = max(least, -(-(1 - product) // -before))
-            elif product < 1:
-                return None
-    return (least + most) // 2 if least <= most else None
+    low, high = (each[:, np.newaxis] for each in ends)
+    least, most = np.full(steps.shape, _LEAST), np.full(steps.shape, _MOST)
+    before = steps - 1
+    for sums, reached, wanted, above in (
+        (steps, steps <= high, thresholds, True),
+        (before, before >= low, thresholds - 1, False),
+    ):
+        # Above: sum * multiplier >= wanted; else: sum * multiplier <= wanted.
+        size = np.maximum(np.abs(sums), 1)
+        upward = (sums > 0) == above
+        floor = np.where(sums > 0, wanted, -wanted) // size
+        bound = np.where(upward, -(np.where(sums > 0, -wanted, wanted) // size), floor)
+        least = np.where(reached & (sums != 0) & upward, np.maximum(least, bound), least)
+        most = np.where(reached & (sums != 0) & ~upward, np.minimum(most, bound), most)
+        fails = (wanted > 0) if above else (wanted < 0)
+        most = np.where(reached & (sums == 0) & fails, _LEAST - 1, most)
+    # A product beyond all that there are reaches no threshold, whatever the multiplier.
+    crossed = ~exact & np.where(thresholds > 0, steps <= high, steps > low)
+    return least, np.where(crossed, _LEAST - 1, most)
+
+
+def _best(least: Integers, most: Integers) -> Integers:
+    """Return for each channel the multiplier in the middle of those that give the most steps."""
+    possible = least <= most
+    begins = np.where(possible, least, _MOST + 1)
+    ends = np.where(possible, most, _MOST + 1)
+    begins, ends = np.sort(begins, axis=1), np.sort(ends, axis=1)
+    chosen = np.empty(len(least), np.int64)
+    for at, (first, last) in enumerate(zip(begins, ends, strict=True)):
+        # How many intervals hold each of their beginnings.
+        held = np.arange(1, len(first) + 1) - np.searchsorted(last, first, "left")
+        best = int(np.argmax(np.where(first <= _MOST, held, -1)))
+        start = min(int(first[best]), _MOST)
+        stop = int(last[min(np.searchsorted(last, start, "left"), len(last) - 1)])
+        chosen[at] = (start + min(stop, _MOST)) // 2
+    return chosen
+
+
+def _differing(
+    multipliers: npt.NDArray[Any],
+    steps: Integers,
+    ends: tuple[Integers, Integers],
+    thresholds: Integers,
+    exact: npt.NDArray[np.bool_],
+) -> Integers:
+    """Return how many sums of each channel are on another side of a step on the engine."""
+    low, high = (each[:, np.newaxis] for each in ends)
+    first = -(-thresholds // multipliers.astype(np.int64)[:, np.newaxis])
+    first = np.where(exact, first, np.where(thresholds > 0, high + 1, low))
+    there = np.clip(first, low, high + 1)
+    counts: Integers = np.abs(there - steps).sum(axis=1)
+    return counts

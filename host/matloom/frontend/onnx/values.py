@@ -12,10 +12,12 @@ from matloom.frontend.opaque import OpaqueOperator
 from matloom.ir.attributes import Attributes, Transpose
 from matloom.ir.graph import Array, Node, Op, Quantisation, Tensor
 
-__all__ = ["LAST", "FileValue", "Values", "in_file_order"]
+__all__ = ["LAST", "FileValue", "Values", "as_signed", "in_file_order", "kept_axes"]
 
 #: Of an image: channels at the end.
 LAST = (0, 2, 3, 1)
+
+_IN_INT8 = " in int8"
 
 Order = tuple[int, ...]
 
@@ -26,12 +28,17 @@ def in_file_order(rank: int) -> Order:
 
 
 class FileValue:
-    """One value: its shape and type in the file, and the int8 tensors that hold it, by order."""
+    """One value: its shape and type in the file, and the int8 tensors that hold it, by order.
+
+    `flattened` is another value that has the same elements in the file's order, of more axes, and
+    may be held in an order in which this one cannot.
+    """
 
     def __init__(self, shape: tuple[int, ...], dtype: str) -> None:
         self.shape, self.dtype = shape, dtype
         self.quantisation: Quantisation | None = None
         self.held: dict[Order, int] = {}
+        self.flattened = ""
 
 
 class Values:
@@ -75,23 +82,80 @@ class Values:
                 self.node(Op.RESHAPE, [source], number)
         return self.numbers[name]
 
+    def mark(self) -> tuple[int, frozenset[str], dict[str, dict[Order, int]]]:
+        """Return how far the graph is, for `undo`."""
+        held = {name: dict(value.held) for name, value in self.known.items() if value.held}
+        return len(self.items), frozenset(self._there), held
+
+    def undo(self, mark: tuple[int, frozenset[str], dict[str, dict[Order, int]]]) -> None:
+        """Take back what was added since a mark."""
+        length, there, held = mark
+        del self.items[length:]
+        self._there = set(there)
+        for name, value in self.known.items():
+            value.held = held.get(name, {})
+
+    def is_bytes(self, name: str) -> bool:
+        """Return whether a value is there as quantised bytes."""
+        value = self.known.get(name)
+        if value is None or value.dtype not in ("int8", "uint8"):
+            return False
+        if value.held or value.flattened:
+            return True
+        return name in self._there and value.quantisation is not None
+
+    def declare(self, name: str, quantisation: Quantisation) -> None:
+        """Say what the bytes of a value stand for, in the file's type."""
+        value = self.known[name]
+        if value.quantisation is None:
+            value.quantisation = as_signed(quantisation, value.dtype)
+
+    def order_of(self, *names: str) -> Order:
+        """Return the order of axes in which values of one rank are there already."""
+        for name in names:
+            for order in self.known[name].held:
+                return order
+        return in_file_order(len(self.known[names[0]].shape))
+
     def bytes_of(self, name: str, order: Order, quantisation: Quantisation | None = None) -> int:
         """Return an int8 tensor of a value whose axes are in an order.
 
-        `quantisation` is that of the value in the file, where nothing says it yet.
+        `quantisation` is what its bytes stand for to the reader, by the file.
         """
         value = self.known[name]
-        if value.quantisation is None and quantisation is not None:
-            value.quantisation = _as_signed(quantisation, value.dtype)
+        if quantisation is not None:
+            self.declare(name, quantisation)
         if order not in value.held:
             value.held[order] = self._moved(name, value, order)
-        return value.held[order]
+        if quantisation is None:
+            return value.held[order]
+        return self.read_as(value.held[order], as_signed(quantisation, value.dtype))
+
+    def read_as(self, number: int, quantisation: Quantisation, *, scaled: bool = False) -> int:
+        """Return a tensor's bytes with another zero point, and another scale if that matters.
+
+        A file may let each reader state its own; nearly all state that of the operator before.
+        """
+        tensor = self.tensors[number]
+        have = tensor.quantisation
+        same = have is not None and have.zero_point == quantisation.zero_point
+        if same and (not scaled or have == quantisation):
+            return number
+        name = tensor.name.removesuffix(_IN_INT8)
+        return self.made(Op.RESHAPE, [number], tensor.shape, quantisation, name)
 
     def _moved(self, name: str, value: FileValue, order: Order) -> int:
         """Make an int8 tensor in an order, of one in another, or of the file's."""
         shape = tuple(value.shape[axis] for axis in order)
+        if not value.held and value.flattened:
+            given = self.known[value.flattened]
+            source = self.bytes_of(value.flattened, in_file_order(len(given.shape)))
+            plain = in_file_order(len(value.shape))
+            made = self.made(Op.RESHAPE, [source], value.shape, value.quantisation, name)
+            value.held[plain] = made
+            return made if order == plain else self._moved(name, value, order)
         for have, source in value.held.items():
-            if _kept(have, value.shape) == _kept(order, value.shape):
+            if kept_axes(have, value.shape) == kept_axes(order, value.shape):
                 return self.made(Op.RESHAPE, [source], shape, value.quantisation, name)
         if value.held:
             have, source = next(iter(value.held.items()))
@@ -130,7 +194,7 @@ class Values:
     ) -> int:
         """Add an operator; return its output, an int8 tensor."""
         # The file's own tensor has the plain name.
-        name = f"{name} in int8"
+        name = f"{name}{_IN_INT8}"
         number = self.add(Tensor(name=name, shape=shape, dtype="int8", quantisation=quantisation))
         self.node(op, inputs, number, attributes)
         return number
@@ -174,12 +238,12 @@ class Values:
         return number
 
 
-def _kept(order: Order, shape: tuple[int, ...]) -> list[int]:
+def kept_axes(order: Order, shape: tuple[int, ...]) -> list[int]:
     """Return the axes of an order that decide where elements lie: those longer than one."""
     return [axis for axis in order if shape[axis] != 1]
 
 
-def _as_signed(quantisation: Quantisation, dtype: str) -> Quantisation:
+def as_signed(quantisation: Quantisation, dtype: str) -> Quantisation:
     """Return the quantisation of the same bytes in int8."""
     if dtype == "int8":
         return quantisation

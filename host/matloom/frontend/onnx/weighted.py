@@ -6,9 +6,10 @@ from typing import Any
 import numpy as np
 
 from matloom.frontend.errors import Unsupported
+from matloom.frontend.onnx.claims import Claim
 from matloom.frontend.onnx.quantised import Layer, attribute
 from matloom.frontend.onnx.steps import fit_multipliers
-from matloom.frontend.onnx.values import LAST, Values, in_file_order
+from matloom.frontend.onnx.values import LAST, Values, as_signed, in_file_order
 from matloom.ir.attributes import (
     Activation,
     Attributes,
@@ -19,19 +20,19 @@ from matloom.ir.attributes import (
 )
 from matloom.ir.graph import Array, Op, Quantisation
 
-__all__ = ["convert_layer", "spatial_padding"]
+__all__ = ["convert_layer", "spatial_padding", "stated_multipliers"]
 
 #: int8's range.
 _LOW, _HIGH = -128, 127
 
 
-def convert_layer(values: Values, layer: Layer) -> None:
-    """Add a layer's operator, whose every result is proven to be ONNX Runtime's.
+def convert_layer(values: Values, layer: Layer) -> Claim:
+    """Add a layer's operator; return how many of its results can differ from ONNX Runtime's.
 
     Raises
     ------
     Unsupported
-        The engine has no such operator, or rounds some sums otherwise.
+        The engine has no such operator.
     """
     dense = layer.node.op_type in ("QLinearMatMul", "QGemm")
     op, weights, attributes, order = (_dense if dense else _convolution)(values, layer)
@@ -40,18 +41,41 @@ def convert_layer(values: Values, layer: Layer) -> None:
     bias = np.zeros(channels, np.int32) if layer.bias is None else layer.bias.reshape(-1)
     if bias.shape != (channels,) or bias.dtype != np.int32:
         raise Unsupported(f"has a bias of {bias.dtype} {bias.shape} for {channels} channels")
-    scale = _multipliers(layer, taps.reshape(channels, -1), bias.astype(np.int64), values)
-    given = values.bytes_of(layer.data, order, layer.given)
+    scale, claim = _multipliers(layer, taps.reshape(channels, -1), bias.astype(np.int64), values)
+    given = _flat_rows(values, layer) if dense else None
+    if given is None:
+        number = values.bytes_of(layer.data, order, layer.given)
+    else:
+        number, columns = given
+        weights = np.ascontiguousarray(weights[:, columns])
     name = layer.output
     shape = tuple(values.known[name].shape[axis] for axis in order)
     inputs = [
-        given,
+        number,
         values.constant(weights, f"{name} weights", _unit_scale(layer)),
         values.constant(bias, f"{name} bias"),
         values.constant(scale, f"{name} multipliers"),
     ]
-    signed = _signed(layer.made, values.known[name].dtype)
+    signed = as_signed(layer.made, values.known[name].dtype)
     values.hold(name, order, values.made(op, inputs, shape, signed, name, attributes))
+    return claim
+
+
+def _flat_rows(values: Values, layer: Layer) -> tuple[int, Array] | None:
+    """Return flattened images, held with their channels last, and where each element comes from.
+
+    The weights change places rather than the image. None where the file's order is there.
+    """
+    value = values.known[layer.data]
+    if value.held or len(value.shape) != 2 or not value.flattened:
+        return None
+    source = values.known[value.flattened]
+    if len(source.shape) != 4 or LAST not in source.held or source.shape[0] != value.shape[0]:
+        return None
+    signed = as_signed(layer.given, value.dtype)
+    number = values.made(Op.RESHAPE, [source.held[LAST]], value.shape, signed, layer.data)
+    places = np.arange(value.shape[1]).reshape(source.shape[1:])
+    return number, places.transpose(1, 2, 0).reshape(-1)
 
 
 def _unit_scale(layer: Layer) -> Quantisation:
@@ -59,31 +83,46 @@ def _unit_scale(layer: Layer) -> Quantisation:
     return Quantisation(scale=(float(layer.weight_scale.reshape(-1)[0]),), zero_point=(0,))
 
 
-def _signed(quantisation: Quantisation, dtype: str) -> Quantisation:
-    shift = 128 if dtype == "uint8" else 0
-    (zero,) = quantisation.zero_point
-    return Quantisation(scale=quantisation.scale, zero_point=(zero - shift,))
-
-
-def _multipliers(layer: Layer, weights: Array, bias: Array, values: Values) -> Array:
-    """Return the multipliers of weights (channels, taps), or raise `Unsupported`."""
+def _multipliers(layer: Layer, weights: Array, bias: Array, values: Values) -> tuple[Array, Claim]:
+    """Return the multipliers of weights (channels, taps), and what they give."""
     (given,), (made,) = layer.given.scale, layer.made.scale
     per_channel = layer.weight_scale.reshape(-1).astype(np.float32)
     scale = np.float32(given) * per_channel / np.float32(made)
     scale = np.broadcast_to(scale.astype(np.float32), len(weights))
     wide = weights.astype(np.int64)
     up, down = np.maximum(wide, 0).sum(axis=1), np.minimum(wide, 0).sum(axis=1)
-    zero = _signed(layer.given, values.known[layer.data].dtype).zero_point[0]
+    zero = as_signed(layer.given, values.known[layer.data].dtype).zero_point[0]
     low, high = _LOW - zero, _HIGH - zero
     reach = (up * low + down * high + bias, up * high + down * low + bias)
-    zero = _signed(layer.made, values.known[layer.output].dtype).zero_point[0]
+    return stated_multipliers(scale, reach, layer.made, values.known[layer.output].dtype)
+
+
+def stated_multipliers(
+    scale: Array, reach: tuple[Array, Array], made: Quantisation, dtype: str
+) -> tuple[Array, Claim]:
+    """Return the multipliers of sums that are scaled, and how many of the sums can differ.
+
+    Raises
+    ------
+    Unsupported
+        The engine has no multipliers for these scales.
+    """
+    zero = as_signed(made, dtype).zero_point[0]
     found = fit_multipliers(scale, reach, (_LOW - zero, _HIGH - zero))
-    if found.unproven:
+    if found.absent:
         raise Unsupported(
-            f"has sums that the engine rounds otherwise than ONNX Runtime, in "
-            f"{len(found.unproven)} of {len(weights)} channels"
+            f"has scales beyond the engine's multipliers in {len(found.absent)} of "
+            f"{len(scale)} channels"
         )
-    return found.data
+    claim = Claim(
+        unit="sums",
+        reachable=int((reach[1] - reach[0] + 1).sum()),
+        differing=int(found.differing.sum()),
+        channels=len(scale),
+        repaired=int(found.repaired.sum()),
+        affected=int((found.differing > 0).sum()),
+    )
+    return found.data, claim
 
 
 def _dense(values: Values, layer: Layer) -> tuple[Op, Array, Attributes, tuple[int, ...]]:

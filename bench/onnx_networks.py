@@ -1,0 +1,151 @@
+"""Networks of ONNX on the engine: how much of them, what is proven, whether outputs are equal.
+
+    python bench/onnx_networks.py ../shared             # into docs/results/onnx_networks.json
+    python bench/onnx_networks.py ../shared --only kws  # those of such names, printed
+
+The folder has collections of models with recorded outputs of ONNX Runtime. Each network is compiled
+for `nano`, as it is by default and with `exact`, and runs on the functional model. Integers behind
+outputs must be equal in every bit; floats are compared with the largest output.
+"""
+
+import argparse
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+
+import matloom
+from matloom.frontend.onnx.graph import GraphReader
+from matloom.frontend.onnx.model import open_model
+from matloom.frontend.onnx.shapes import inferred
+from matloom.frontend.onnx.sizes import set_sizes
+from matloom.frontend.source import read_file
+from matloom.ir.graph import Op
+from matloom.program import Program
+
+ROOT = Path(__file__).resolve().parents[1]
+REPORT = ROOT / "docs" / "results" / "onnx_networks.json"
+
+
+def networks(folder: Path, only: str) -> Iterator[tuple[str, Path, Path]]:
+    """Yield the name of each network, its file and that of its recorded outputs."""
+    for collection in ("onnx", "models"):
+        models = folder / collection / "models"
+        for path in sorted(models.rglob("*.onnx")):
+            name = path.relative_to(models).with_suffix("").as_posix()
+            golden = folder / collection / "golden" / f"{name.replace('/', '__')}.npz"
+            if only in name and golden.exists():
+                yield name, path, golden
+
+
+def sized(path: Path) -> tuple[Any, dict[str, int]]:
+    """Return a model with a batch of one, and the sizes of its dimensions."""
+    model = open_model(read_file(path))
+    constants = {each.name for each in model.graph.initializer}
+    names = [
+        dim.dim_param
+        for value in model.graph.input
+        if value.name not in constants
+        for dim in value.type.tensor_type.shape.dim
+        if dim.dim_param
+    ]
+    dims = dict.fromkeys(names, 1)
+    set_sizes(model.graph, {}, dims)
+    return inferred(model), dims
+
+
+def samples(golden: Path, model: Any) -> tuple[dict[str, Any], list[Any]]:
+    """Return recorded inputs by name, each with a first axis of samples, and outputs."""
+    with np.load(golden) as data:
+        names = [value.name for value in GraphReader(model, "").inputs]
+        given = {name: data[f"in{at}"] for at, name in enumerate(names)}
+        made = [key for key in data.files if key.startswith("out") and key.endswith(("ort", "all"))]
+        return given, [
+            data[key] for key in sorted(made, key=lambda key: int(key[3:].split("_")[0]))
+        ]
+
+
+def claims(model: Any, exact: bool) -> dict[str, int]:
+    """Return how many layers and channels are proven, repaired, or can differ."""
+    found = GraphReader(model, "", exact=exact).claims()
+    channels = [claim for claim in found if claim.channels]
+    return {
+        "layers": len(found),
+        "proven": sum(claim.proven for claim in found),
+        "channels": sum(claim.channels for claim in channels),
+        "repaired": sum(claim.repaired for claim in channels),
+        "can_differ": sum(claim.affected for claim in channels),
+        "sums_that_can_differ": sum(claim.differing for claim in channels),
+        "floating_there": sum(claim.floating for claim in found),
+    }
+
+
+def off(program: Program, given: dict[str, Any], wanted: list[Any]) -> list[float]:
+    """Return of each sample the largest difference over the largest output."""
+    with matloom.load(program, device="model") as session:
+        names = [info.name for info in program.outputs]
+        found = []
+        for at in range(len(wanted[0])):
+            made = session.run({name: arrays[at] for name, arrays in given.items()})
+            made = made if isinstance(made, dict) else {names[0]: made}
+            found.append(
+                max(
+                    float(np.abs(made[name] - arrays[at]).max() / np.abs(arrays[at]).max())
+                    for name, arrays in zip(names, wanted, strict=True)
+                )
+            )
+    return found
+
+
+def row(path: Path, golden: Path, exact: bool) -> dict[str, Any]:
+    """Return what becomes of a network."""
+    model, dims = sized(path)
+    given, wanted = samples(golden, model)
+    program = matloom.compile(path, "nano", check="sample", dims=dims, exact=exact)
+    differences = off(program, given, wanted)
+    kinds = [layer.operator for layer in program.layers if layer.where != "none"]
+    return {
+        "macs": program.macs,
+        "engine_macs": program.engine_macs,
+        "uncounted": list(program.uncounted),
+        "transposes": kinds.count(str(Op.TRANSPOSE)),
+        "samples": len(differences),
+        "equal": sum(each == 0 for each in differences),
+        "largest": max(differences),
+        **claims(model, exact),
+    }
+
+
+def main() -> None:
+    """Run the networks, and write or print what became of them."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("folder", type=Path, help="where the collections are")
+    parser.add_argument("--only", default="", help="part of a network's name")
+    arguments = parser.parse_args()
+    found = {
+        name: {
+            "default": row(path, golden, False),
+            "exact": row(path, golden, True),
+        }
+        for name, path, golden in networks(arguments.folder, arguments.only)
+    }
+    report = {
+        "onnx": onnx.__version__,
+        "onnxruntime": onnxruntime.__version__,
+        "networks": found,
+    }
+    text = json.dumps(report, indent=1) + "\n"
+    if arguments.only:
+        print(text)
+    else:
+        REPORT.write_text(text)
+
+
+if __name__ == "__main__":
+    main()

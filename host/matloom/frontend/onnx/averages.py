@@ -1,0 +1,121 @@
+"""QLinearAveragePool and QLinearGlobalAveragePool on the engine: sums by weights of one.
+
+ONNX Runtime scales the integer sum of a global average as that of a layer. Any other average is
+one of float32 numbers, whose last bits depend on all of them: a sum is counted as one that can
+differ where rounding errors can carry its quotient over a half.
+"""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from matloom.frontend.errors import Unsupported
+from matloom.frontend.onnx.claims import Claim
+from matloom.frontend.onnx.quantised import Model, attribute, quantisation_of
+from matloom.frontend.onnx.values import LAST, Values, as_signed
+from matloom.frontend.onnx.weighted import stated_multipliers
+from matloom.ir.attributes import Activation, DepthwiseConv2D, Padding
+from matloom.ir.graph import Array, Op, Quantisation
+
+__all__ = ["convert_average"]
+
+#: Relative rounding error of float32.
+_ROUNDING = 2.0**-24
+_NO_PADDING = Padding(top=0, bottom=0, left=0, right=0)
+
+
+def convert_average(values: Values, model: Model, node: Any) -> Claim:
+    """Add the operator of an average; return how many of its sums can differ.
+
+    Raises
+    ------
+    Unsupported
+        It is no average over windows of an image, all of one size.
+    """
+    name, made = node.input[0], node.output[0]
+    shape = values.known[name].shape
+    if len(shape) != 4 or attribute(node, "channels_last", 0):
+        raise Unsupported("averages over other axes than those of an image")
+    window, strides = _windows(node, shape[2:], values.known[made].shape[2:])
+    given = quantisation_of(model, node.input[1], node.input[2])
+    result = quantisation_of(model, node.input[3], node.input[4] if len(node.input) > 4 else "")
+    count, channels = math.prod(window), shape[1]
+    scale = np.float32(given.scale[0]) / (np.float32(result.scale[0]) * np.float32(count))
+    zero = as_signed(given, values.known[name].dtype).zero_point[0]
+    reach = count * (-128 - zero), count * (127 - zero)
+    data, claim = stated_multipliers(
+        np.full(1, scale, np.float32),
+        (np.array([reach[0]]), np.array([reach[1]])),
+        result,
+        values.known[made].dtype,
+    )
+    if node.op_type == "QLinearAveragePool":
+        uncertain = _uncertain(reach, float(scale), count)
+    else:
+        uncertain = claim.differing
+    inputs = [
+        values.bytes_of(name, LAST, given),
+        _ones(values, (1, *window, channels), made),
+        values.constant(np.zeros(channels, np.int32), f"{made} bias"),
+        values.constant(np.repeat(data, channels, axis=1), f"{made} multipliers"),
+    ]
+    _hold_sums(values, inputs, strides, result, made)
+    return Claim(unit="sums", reachable=claim.reachable, differing=uncertain)
+
+
+def _hold_sums(
+    values: Values, inputs: list[int], strides: tuple[int, int], result: Quantisation, made: str
+) -> None:
+    """Add the operator of sums, whose output holds a value."""
+    wanted = values.known[made]
+    attributes = DepthwiseConv2D(
+        stride=strides,
+        dilation=(1, 1),
+        padding=_NO_PADDING,
+        activation=Activation.NONE,
+        depth_multiplier=1,
+    )
+    last = tuple(wanted.shape[axis] for axis in LAST)
+    signed = as_signed(result, wanted.dtype)
+    pooled = values.made(Op.DEPTHWISE_CONV_2D, inputs, last, signed, made, attributes)
+    values.hold(made, LAST, pooled)
+
+
+def _windows(
+    node: Any, image: tuple[int, ...], made: tuple[int, ...]
+) -> tuple[tuple[int, int], tuple[int, int]]:
+    """Return the window of an average and its strides."""
+    if node.op_type == "QLinearGlobalAveragePool":
+        return (image[0], image[1]), (1, 1)
+    window = tuple(attribute(node, "kernel_shape", []))
+    strides = tuple(attribute(node, "strides", [1, 1]))
+    dilations = tuple(attribute(node, "dilations", [1, 1]))
+    kind = attribute(node, "auto_pad", b"NOTSET").decode()
+    padded = any(attribute(node, "pads", [])) or kind.startswith("SAME")
+    inside = all(
+        (count - 1) * stride + taps <= size
+        for count, stride, taps, size in zip(made, strides, window, image, strict=True)
+    )
+    if len(window) != 2 or dilations != (1, 1) or padded or not inside:
+        raise Unsupported("averages over windows that reach beyond the image")
+    return (window[0], window[1]), (strides[0], strides[1])
+
+
+def _ones(values: Values, shape: tuple[int, ...], made: str) -> int:
+    quantisation = Quantisation(scale=(1.0,), zero_point=(0,))
+    return values.constant(np.ones(shape, np.int8), f"{made} weights", quantisation)
+
+
+def _uncertain(reach: tuple[int, int], scale: float, count: int) -> int:
+    """Return how many sums are so near to a half that float32 may round their quotient otherwise.
+
+    Each of `count` numbers, each addition, and the two quotients are rounded once, and here the
+    scale and its product are.
+    """
+    largest = max(abs(reach[0]), abs(reach[1])) * scale
+    error = (count + 6) * _ROUNDING * largest
+    quotients: Array = np.arange(reach[0], reach[1] + 1) * scale
+    beyond = np.abs(quotients) > 256
+    near = np.abs(quotients - np.floor(quotients) - 0.5) <= error
+    return int((near & ~beyond).sum())

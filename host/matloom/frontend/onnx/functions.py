@@ -1,0 +1,62 @@
+"""Results of ONNX Runtime for all bytes, or all pairs of bytes, of a few operators."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from matloom.frontend.errors import Unsupported
+from matloom.ir.graph import Array
+from matloom.kernels.interpreters import onnx_session
+
+__all__ = ["every_byte", "every_pair", "run_alone"]
+
+
+def every_byte(dtype: str) -> Array:
+    """Return all bytes of a type, in ascending order."""
+    limits = np.iinfo(dtype)
+    return np.arange(limits.min, limits.max + 1, dtype=np.int64).astype(dtype)
+
+
+def every_pair(dtypes: tuple[str, str]) -> tuple[Array, Array]:
+    """Return all pairs of bytes, as two arrays (65536,)."""
+    first, second = map(every_byte, dtypes)
+    return np.repeat(first, 256), np.tile(second, 256)
+
+
+def run_alone(
+    model: Any, nodes: Sequence[Any], given: dict[str, Array], output: str, dtype: str
+) -> Array:
+    """Return an output of some operators of a model for inputs of any shape.
+
+    Raises
+    ------
+    Unsupported
+        ONNX Runtime is not installed, or refuses the operators.
+    """
+    import onnx
+
+    def value(name: str, kind: str, shape: tuple[int, ...] | None) -> Any:
+        number = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(kind))
+        return onnx.helper.make_tensor_value_info(name, number, shape)
+
+    alone = onnx.ModelProto(ir_version=model.ir_version, opset_import=model.opset_import)
+    graph = alone.graph
+    graph.name = "alone"
+    graph.node.extend(nodes)
+    graph.input.extend(value(name, each.dtype.name, each.shape) for name, each in given.items())
+    graph.output.append(value(output, dtype, None))
+    read = {name for node in nodes for name in node.input}
+    graph.initializer.extend(
+        each for each in model.graph.initializer if each.name in read and each.name not in given
+    )
+    try:
+        (made,) = onnx_session(alone.SerializeToString()).run(None, given)
+    except ImportError:
+        raise Unsupported("needs ONNX Runtime to be compared with") from None
+    # Its errors are of its own classes.
+    except Exception as error:
+        line = " ".join(str(error).split())
+        raise Unsupported(f"is refused by ONNX Runtime: {line}") from None
+    result: Array = made
+    return result

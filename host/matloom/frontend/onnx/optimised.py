@@ -1,0 +1,71 @@
+"""The model that ONNX Runtime makes of a quantised one: integer operators for QDQ.
+
+Which operators between DequantizeLinear and QuantizeLinear become integer operators is ONNX
+Runtime's decision, by its version and the processor; it is asked rather than imitated.
+"""
+
+from typing import Any
+
+from matloom.frontend.onnx.shapes import inferred
+from matloom.kernels.probe import optimised
+
+__all__ = ["is_quantised", "of_integers"]
+
+_MARKS = ("QuantizeLinear", "DequantizeLinear", "QGemm")
+
+
+def _integer(name: str) -> bool:
+    return name.startswith("QLinear") or name == "QGemm"
+
+
+def is_quantised(graph: Any) -> bool:
+    """Return whether a GraphProto has quantised operators."""
+    return any(node.op_type in _MARKS or _integer(node.op_type) for node in graph.node)
+
+
+def of_integers(model: Any, exact: bool) -> tuple[Any, frozenset[str]]:
+    """Return a model with integer operators, and the names of those that ONNX Runtime has not.
+
+    Parameters
+    ----------
+    exact:
+        Take ONNX Runtime's decisions for this processor. Else operators of int8 that it leaves in
+        floating point become integer operators, too; their names are returned.
+    """
+    if not any(node.op_type == "DequantizeLinear" for node in model.graph.node):
+        return model, frozenset()
+    try:
+        own, integers = map(_parsed, optimised(_named(model).SerializeToString()))
+    except ValueError:
+        # It is not installed, or refuses the model: what it says comes with the first operator.
+        return model, frozenset()
+    if exact:
+        return inferred(own), frozenset()
+    made, everywhere = map(_integer_operators, (own, integers))
+    return inferred(integers), frozenset(everywhere - made)
+
+
+def _named(model: Any) -> Any:
+    """Return a model whose operators have names of their own, which they keep when optimised."""
+    import onnx
+
+    named = onnx.ModelProto()
+    named.CopyFrom(model)
+    seen: set[str] = set()
+    for at, node in enumerate(named.graph.node):
+        while not node.name or node.name in seen:
+            node.name = f"{node.name or node.op_type} {at}"
+        seen.add(node.name)
+    return named
+
+
+def _parsed(content: bytes) -> Any:
+    import onnx
+
+    model = onnx.ModelProto()
+    model.ParseFromString(content)
+    return model
+
+
+def _integer_operators(model: Any) -> set[str]:
+    return {node.name for node in model.graph.node if _integer(node.op_type)}
