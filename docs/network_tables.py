@@ -65,6 +65,18 @@ def _onnx_nodes() -> str:
     )
 
 
+def _exported() -> str:
+    found = report("exported.json")
+    return table(
+        found["rows"],
+        (
+            Column(f"network (torch {found['torch']})", lambda row: row["name"]),
+            Column("program: error", lambda row: row["error"], "{:.1g}".format),
+            Column("file: error", lambda row: row["file_error"], "{:.1g}".format),
+        ),
+    )
+
+
 def _refusal(sentence: str) -> str:
     """Return the kind of a refusal."""
     kinds = {
@@ -120,5 +132,6 @@ BLOCKS = {
     "collection": _collection,
     "floats": _floats,
     "four bits": _four_bits,
+    "exported": _exported,
     "onnx nodes": _onnx_nodes,
 }

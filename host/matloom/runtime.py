@@ -13,6 +13,7 @@ from matloom.compiler import CompileOptions, compile_network
 from matloom.device.driver import Driver
 from matloom.device.open import SIMULATED, device_memory, memory_for, open_device
 from matloom.errors import UserTypeError, did_you_mean
+from matloom.frontend.readers import Source
 from matloom.frontend.source import is_program
 from matloom.ir.graph import Graph
 from matloom.passes.choose_modes import Precision
@@ -27,7 +28,7 @@ Dims = Mapping[str, int]
 
 
 def compile(
-    model: str | Path | bytes | Graph,
+    model: Source | Graph,
     config: Config | str | Path = "reference",
     options: CompileOptions | None = None,
     precision: Precision | None = None,
@@ -38,7 +39,10 @@ def compile(
     *,
     exact: bool = False,
 ) -> Program:
-    """Return the program of a model file or graph for a configuration and a memory.
+    """Return the program of a network for a configuration and a memory.
+
+    `model` is a model file, by its path, its bytes or its name, a program of torch.export, or a
+    graph.
 
     `memory` is what the bus leads to, by whose speed cycles are predicted and schedules made: a
     name of `matloom.arch.memory.MEMORIES` or of a board, a JSON file or a Memory; that of
@@ -81,7 +85,7 @@ def compile(
 
 
 def load(
-    model: str | Path | bytes | Graph | Program,
+    model: Source | Graph | Program,
     device: str | Driver = "rtl",
     config: Config | str | Path | None = None,
     options: CompileOptions | None = None,
@@ -99,7 +103,7 @@ def load(
     ----------
     model:
         A ``.tflite``, ``.onnx`` or ``.mloom`` file, its bytes, ``"digits"`` (comes with
-        Matloom), a graph or a program.
+        Matloom), a program of torch.export, a graph or a program.
     device:
         A device by its name, as `open_device` takes it, or a driver that is open.
     config:

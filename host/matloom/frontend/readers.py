@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from matloom.frontend.declaration import Declaration
 from matloom.frontend.errors import ModelError
@@ -15,12 +16,15 @@ from matloom.frontend.tflite.arithmetic import file_macs
 from matloom.frontend.tflite.declaration import declared_by_tflite
 from matloom.frontend.tflite.read import graph_of_tflite, is_tflite, reshaped_tflite
 from matloom.frontend.tflite.write import write_tflite
+from matloom.frontend.torch.exported import is_exported, is_module, onnx_of_exported
 from matloom.ir.graph import Graph
 
 __all__ = ["READERS", "Reader", "complete", "declaration", "load", "macs", "reshaped", "write"]
 
 Shapes = Mapping[str, Sequence[int]]
 Dims = Mapping[str, int]
+#: A path, bytes, or a program of torch.export, whose class only torch has.
+Source = str | Path | bytes | Any
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,13 +87,15 @@ READERS = (TFLITE, ONNX)
 
 
 def load(
-    source: str | Path | bytes,
+    source: Source,
     shapes: Shapes | None = None,
     dims: Dims | None = None,
     *,
     exact: bool = False,
 ) -> Graph:
     """Return the graph of a model file: a path, its bytes or the name of a packaged network.
+
+    A program of torch.export is read as the ONNX model of the same operators.
 
     Parameters
     ----------
@@ -117,7 +123,7 @@ def load(
 
 
 def reshaped(
-    source: str | Path | bytes,
+    source: Source,
     shapes: Shapes | None = None,
     dims: Dims | None = None,
     *,
@@ -128,7 +134,7 @@ def reshaped(
     return reader.reshaped(file, shapes or {}, dims or {}, exact)
 
 
-def declaration(source: str | Path | bytes) -> Declaration:
+def declaration(source: Source) -> Declaration:
     """Return the tensors that a model file declares, in the file's own terms; errors as of `load`.
 
     Sizes may be open, so it reads files that `load` needs `shapes` or `dims` for.
@@ -149,7 +155,7 @@ def macs(content: bytes, names: Sequence[str], positions: Sequence[int]) -> list
     return [0] * len(names)
 
 
-def complete(source: str | Path | bytes) -> tuple[str, bytes]:
+def complete(source: Source) -> tuple[str, bytes]:
     """Return the format of a model file, and its bytes with all that lies in other files."""
     reader, file = _opened(source)
     content = file.content if reader is TFLITE else reader.reshaped(file, {}, {}, False)
@@ -167,7 +173,17 @@ def write(graph: Graph) -> tuple[str, bytes]:
     return ".tflite", write_tflite(graph)
 
 
-def _opened(source: str | Path | bytes) -> tuple[Reader, ModelFile]:
+def _opened(source: Source) -> tuple[Reader, ModelFile]:
+    if is_exported(source):
+        content = onnx_of_exported(source)
+        return ONNX, ModelFile(
+            name="exported", shown="the exported program", content=content, folder=None
+        )
+    if is_module(source):
+        raise ModelError(
+            f"{type(source).__name__} is a module of PyTorch, which must be exported first",
+            hint="give torch.export.export(module.eval(), (example_input,))",
+        )
     file = read_file(source)
     for reader in READERS:
         if reader.takes(file.content):

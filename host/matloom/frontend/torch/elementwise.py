@@ -1,0 +1,205 @@
+"""Operators of aten that work element by element, in ONNX."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from matloom.frontend.torch.writer import Call, Value, Writer
+
+__all__ = ["ELEMENTWISE"]
+
+Handler = Callable[[Writer, Call], Any]
+
+#: Operators that ONNX has under another name, of one input.
+_UNARY = {
+    **{name: name.capitalize() for name in ("abs", "ceil", "cos", "erf", "exp", "floor", "log")},
+    **{name: name.capitalize() for name in ("neg", "reciprocal", "relu", "round", "selu", "sin")},
+    **{name: name.capitalize() for name in ("sigmoid", "sign", "sqrt", "tanh", "mish", "atan")},
+    "bitwise_not": "Not",
+    "hardswish": "HardSwish",
+    "isnan": "IsNaN",
+    "logical_not": "Not",
+}
+
+#: Operators that leave a tensor as it is, when nothing is trained.
+_SAME: tuple[str, ...] = (
+    "alias",
+    "clone",
+    "contiguous",
+    "detach",
+    "detach_",
+    "dropout",
+    "feature_dropout",
+    "lift",
+)
+_SAME += ("lift_fresh", "lift_fresh_copy", "native_dropout")
+
+_ARITHMETIC = {"mul": "Mul", "pow": "Pow", "maximum": "Max", "minimum": "Min"}
+_COMPARISONS = {"eq": "Equal", "ge": "GreaterOrEqual", "gt": "Greater", "le": "LessOrEqual"}
+_COMPARISONS |= {"lt": "Less"}
+_LOGICAL = {"logical_and": "And", "logical_or": "Or", "logical_xor": "Xor"}
+
+
+def _unary(op: str) -> Handler:
+    return lambda writer, call: writer.add(op, call["self"].name)
+
+
+def _same(writer: Writer, call: Call) -> str:
+    first: Value = next(each for each in call.arguments.values() if isinstance(each, Value))
+    if call.get("train", False):
+        raise call.refuse("training")
+    return first.name
+
+
+def _arithmetic(op: str) -> Handler:
+    def handler(writer: Writer, call: Call) -> str:
+        second = "exponent" if op == "Pow" else "other"
+        inputs = [writer.operand(call[name], call.dtype) for name in ("self", second)]
+        return writer.add(op, *inputs)
+
+    return handler
+
+
+def _sum(op: str) -> Handler:
+    def handler(writer: Writer, call: Call) -> str:
+        first = writer.operand(call["self"], call.dtype)
+        second = writer.operand(call["other"], call.dtype)
+        if call.get("alpha", 1) != 1:
+            second = writer.add("Mul", second, writer.constant(call["alpha"], call.dtype))
+        # rsub has its operands the other way.
+        return writer.add("Sub", second, first) if op == "rsub" else writer.add(op, first, second)
+
+    return handler
+
+
+def _divide(writer: Writer, call: Call) -> str:
+    mode = call.get("rounding_mode")
+    quotient = writer.add(
+        "Div", *(writer.operand(call[name], call.dtype) for name in ("self", "other"))
+    )
+    if mode is None:
+        return quotient
+    if mode == "floor" and call.dtype.startswith("float"):
+        return writer.add("Floor", quotient)
+    raise call.refuse(f"rounding_mode={mode!r} of {call.dtype}")
+
+
+def _comparison(op: str) -> Handler:
+    def handler(writer: Writer, call: Call) -> str:
+        types = [each.dtype for each in call.arguments.values() if isinstance(each, Value)]
+        common = np.result_type(*types).name
+        if common.startswith("int") and isinstance(call["other"], float):
+            common = "float32"
+        inputs = [writer.operand(call[name], common) for name in ("self", "other")]
+        return writer.add(op, *inputs)
+
+    return handler
+
+
+def _different(writer: Writer, call: Call) -> str:
+    return writer.add("Not", _comparison("Equal")(writer, call))
+
+
+def _where(writer: Writer, call: Call) -> str:
+    chosen = [writer.operand(call[name], call.dtype) for name in ("self", "other")]
+    return writer.add("Where", call["condition"].name, *chosen)
+
+
+def _masked_fill(writer: Writer, call: Call) -> str:
+    value = writer.operand(call["value"], call.dtype)
+    return writer.add("Where", call["mask"].name, value, call["self"].name)
+
+
+def _limits(low: str, high: str) -> Handler:
+    def handler(writer: Writer, call: Call) -> str:
+        ends = [call.get(low), call.get(high)]
+        if any(isinstance(end, Value) for end in ends):
+            raise call.refuse("tensors as limits")
+        names = ["" if end is None else writer.constant(end, call.dtype) for end in ends]
+        return writer.add("Clip", writer.operand(call["self"], call.dtype), *names)
+
+    return handler
+
+
+def _relu6(writer: Writer, call: Call) -> str:
+    ends = [writer.constant(end, call.dtype) for end in (0, 6)]
+    return writer.add("Clip", call["self"].name, *ends)
+
+
+def _leaky(writer: Writer, call: Call) -> str:
+    return writer.add("LeakyRelu", call["self"].name, alpha=float(call["negative_slope"]))
+
+
+def _elu(writer: Writer, call: Call) -> str:
+    if (call.get("scale", 1), call.get("input_scale", 1)) != (1, 1):
+        raise call.refuse("scales")
+    return writer.add("Elu", call["self"].name, alpha=float(call["alpha"]))
+
+
+def _prelu(writer: Writer, call: Call) -> str:
+    data, slope = call["self"], call["weight"]
+    if slope.shape != (1,) and data.rank > 2:
+        shape = writer.axes([slope.shape[0], *[1] * (data.rank - 2)])
+        return writer.add("PRelu", data.name, writer.add("Reshape", slope.name, shape))
+    return writer.add("PRelu", data.name, slope.name)
+
+
+def _gelu(writer: Writer, call: Call) -> str:
+    return writer.add("Gelu", call["self"].name, approximate=call.get("approximate", "none"))
+
+
+def _silu(writer: Writer, call: Call) -> str:
+    name = call["self"].name
+    return writer.add("Mul", name, writer.add("Sigmoid", name))
+
+
+def _hard_sigmoid(writer: Writer, call: Call) -> str:
+    return writer.add("HardSigmoid", call["self"].name, alpha=1 / 6, beta=0.5)
+
+
+def _softplus(writer: Writer, call: Call) -> str:
+    if call.get("beta", 1) != 1:
+        raise call.refuse(f"beta={call['beta']}")
+    return writer.add("Softplus", call["self"].name)
+
+
+def _inverse_root(writer: Writer, call: Call) -> str:
+    return writer.add("Reciprocal", writer.add("Sqrt", call["self"].name))
+
+
+def _convert(writer: Writer, call: Call) -> str:
+    return writer.cast(call["self"], call.dtype)
+
+
+ELEMENTWISE: dict[str, Handler] = {
+    **{name: _unary(op) for name, op in _UNARY.items()},
+    **dict.fromkeys(_SAME, _same),
+    **{name: _arithmetic(op) for name, op in _ARITHMETIC.items()},
+    **{name: _comparison(op) for name, op in _COMPARISONS.items()},
+    **{name: _arithmetic(op) for name, op in _LOGICAL.items()},
+    "_to_copy": _convert,
+    "add": _sum("Add"),
+    "clamp": _limits("min", "max"),
+    "clamp_max": _limits("min", "max"),
+    "clamp_min": _limits("min", "max"),
+    "div": _divide,
+    "elu": _elu,
+    "gelu": _gelu,
+    "hardsigmoid": _hard_sigmoid,
+    "hardtanh": _limits("min_val", "max_val"),
+    "leaky_relu": _leaky,
+    "masked_fill": _masked_fill,
+    "ne": _different,
+    "prelu": _prelu,
+    "_prelu_kernel": _prelu,
+    "relu6": _relu6,
+    "rsqrt": _inverse_root,
+    "rsub": _sum("rsub"),
+    "silu": _silu,
+    "softplus": _softplus,
+    "sub": _sum("Sub"),
+    "to": _convert,
+    "type_as": _convert,
+    "where": _where,
+}

@@ -1,0 +1,241 @@
+"""An exported program as an ONNX model: its parameters and operators, one after the other."""
+
+import operator
+import textwrap
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from matloom.errors import MissingPackageError
+from matloom.frontend.errors import ModelError
+from matloom.frontend.torch.elementwise import ELEMENTWISE
+from matloom.frontend.torch.layers import LAYERS
+from matloom.frontend.torch.moves import MOVES
+from matloom.frontend.torch.quantised import QUANTISED
+from matloom.frontend.torch.writer import Call, Value, Writer
+from matloom.kernels.registered import registered
+
+__all__ = ["is_exported", "is_module", "onnx_of_exported"]
+
+_HANDLERS: dict[str, Mapping[str, Callable[[Writer, Call], Any]]] = {
+    "aten": {**ELEMENTWISE, **LAYERS, **MOVES},
+    "quantized_decomposed": QUANTISED,
+}
+
+
+#: First letters of operators that check what an export has found, and make nothing.
+_CHECKS = ("_assert", "sym_constrain")
+
+#: Shape and type of a tensor.
+Kind = tuple[tuple[int, ...], str]
+
+
+class _UnknownError(ModelError):
+    """An operator that has no counterpart."""
+
+
+def is_exported(source: object) -> bool:
+    """Return whether an object is a program of torch.export, by what it has."""
+    parts = ("graph_module", "graph_signature", "state_dict", "constants")
+    return all(hasattr(source, part) for part in parts)
+
+
+def is_module(source: object) -> bool:
+    """Return whether an object is a module of PyTorch that was not exported."""
+    return all(hasattr(source, part) for part in ("forward", "named_parameters", "state_dict"))
+
+
+def onnx_of_exported(program: Any) -> bytes:
+    """Return the ONNX model of a program of torch.export.
+
+    Operators that have no counterpart are decomposed by the program itself, once.
+
+    Raises
+    ------
+    ModelError
+        An operator, a type or a size has no counterpart, or a run changes a buffer.
+    MissingPackageError
+        The package onnx is not installed.
+    """
+    try:
+        import onnx  # noqa: F401 (asked for here, so that the error comes before any work)
+    except ImportError:
+        raise MissingPackageError("onnx", "reading programs of torch.export") from None
+    try:
+        try:
+            return _Conversion(program).model()
+        except _UnknownError:
+            return _Conversion(program.run_decompositions()).model()
+    except ModelError as error:
+        raise ModelError(_line(f"the exported program {error}"), hint=error.hint) from None
+
+
+def _line(sentence: str) -> str:
+    return textwrap.shorten(sentence, 300, placeholder=" ...")
+
+
+class _Conversion:
+    """One program, written node by node."""
+
+    def __init__(self, program: Any) -> None:
+        self.program, self.writer = program, Writer()
+        #: What each node of the graph gives: a Value, or a list of them.
+        self.values: dict[str, Any] = {}
+
+    def model(self) -> bytes:
+        inputs = list(self._placeholders())
+        for node in self.program.graph_module.graph.nodes:
+            if node.op == "call_function":
+                self.values[node.name] = self._call(node)
+            elif node.op == "get_attr":
+                self.values[node.name] = self._constant(node.name, self._attribute(node.target))
+        names = [(name, self.values[name]) for name in self._outputs()]
+        taken = {value.name for value in inputs}
+        outputs = []
+        for name, value in names:
+            while name in taken:
+                name = f"{name}_out"
+            taken.add(name)
+            outputs.append((name, value))
+        return self.writer.model(inputs, outputs)
+
+    def _placeholders(self) -> Iterator[Value]:
+        """Take parameters and inputs up; yield the inputs of the user."""
+        nodes = {
+            node.name: node
+            for node in self.program.graph_module.graph.nodes
+            if node.op == "placeholder"
+        }
+        for spec in self.program.graph_signature.input_specs:
+            name, kind = str(getattr(spec.arg, "name", "")), spec.kind.name
+            if kind == "USER_INPUT" and name in nodes:
+                found = _kind(nodes[name].meta.get("val"))
+                if found is None:
+                    # A number that was given when the program was exported.
+                    continue
+                self.values[name] = value = Value(name=name, shape=found[0], dtype=found[1])
+                yield value
+            elif kind in ("PARAMETER", "BUFFER", "CONSTANT_TENSOR"):
+                held = {**self.program.constants, **self.program.state_dict}
+                self.values[name] = self._constant(name, held[spec.target])
+
+    def _constant(self, name: str, tensor: Any) -> Value:
+        try:
+            data = np.asarray(tensor.detach().cpu().numpy())
+        except TypeError:
+            dtype = str(tensor.dtype).removeprefix("torch.")
+            raise ModelError(f"has {name!r} of {dtype}, which NumPy does not have") from None
+        self.writer.constant(data, name=name)
+        return Value(name=name, shape=data.shape, dtype=data.dtype.name, data=data)
+
+    def _attribute(self, target: str) -> Any:
+        found = self.program.graph_module
+        for part in target.split("."):
+            found = getattr(found, part)
+        return found
+
+    def _outputs(self) -> list[str]:
+        names = []
+        for spec in self.program.graph_signature.output_specs:
+            if spec.kind.name != "USER_OUTPUT":
+                what = spec.target or spec.kind.name.lower()
+                raise ModelError(
+                    f"changes {what!r} when it runs, which a network here cannot",
+                    hint="export the module in eval mode, with its state as input and output",
+                )
+            name = getattr(spec.arg, "name", None)
+            # Numbers and None, which a module may return beside tensors, are no outputs.
+            if name in self.values:
+                names.append(name)
+        return names
+
+    def _call(self, node: Any) -> Any:
+        target = node.target
+        if target is operator.getitem:
+            return self._value(node.args[0])[node.args[1]]
+        space, name, arguments = _named(node)
+        if name.startswith(_CHECKS):
+            return None
+        call = Call(
+            operator=f"{space}.{name}",
+            arguments={key: self._value(given) for key, given in arguments.items()},
+            made=_made(node),
+        )
+        handler = _HANDLERS.get(space, {}).get(name) or self._own(space, name)
+        found = handler(self.writer, call)
+        names = found if isinstance(found, list) else [found]
+        values = [
+            None if each is None or kind is None else self._made(each, kind)
+            for each, kind in zip(names, call.made, strict=False)
+        ]
+        return values if isinstance(node.meta.get("val"), (list, tuple)) else values[0]
+
+    def _made(self, name: str, kind: Kind) -> Value:
+        """Return what an operator made, which may be a constant."""
+        return Value(name=name, shape=kind[0], dtype=kind[1], data=self.writer.constants.get(name))
+
+    @staticmethod
+    def _own(space: str, name: str) -> Callable[[Writer, Call], Any]:
+        """Return what writes an operator that a user registered, as a node of its own domain."""
+        if registered(f"{space}.{name}") is None:
+            raise _UnknownError(
+                f"has the operator {space}.{name}, which has no counterpart in ONNX",
+                hint="export it with torch.onnx.export(dynamo=True), or register the operator",
+            )
+
+        def handler(writer: Writer, call: Call) -> list[str]:
+            given = call.arguments.items()
+            inputs = [value.name for _, value in given if isinstance(value, Value)]
+            plain = {key: value for key, value in given if not isinstance(value, Value)}
+            return writer.several(name, inputs, len(call.made), domain=space, **plain)
+
+        return handler
+
+    def _value(self, argument: Any) -> Any:
+        """Return an argument with values in place of nodes."""
+        if isinstance(argument, (list, tuple)):
+            return [self._value(each) for each in argument]
+        if hasattr(argument, "meta") and hasattr(argument, "op"):
+            if argument.name not in self.values:
+                raise _UnknownError(f"has {argument.name!r}, which is no tensor")
+            return self.values[argument.name]
+        return argument
+
+
+def _named(node: Any) -> tuple[str, str, dict[str, Any]]:
+    """Return an operator's namespace, its name, and its arguments by name, defaults included."""
+    schema = getattr(node.target, "_schema", None)
+    if schema is None:
+        raise _UnknownError(f"calls {getattr(node.target, '__name__', node.target)}")
+    space, name = schema.name.split("::")
+    known = [argument.name for argument in schema.arguments]
+    arguments = {
+        argument.name: argument.default_value
+        for argument in schema.arguments
+        if argument.has_default_value()
+    }
+    arguments.update(zip(known, node.args, strict=False))
+    arguments.update(node.kwargs)
+    # Operators that work in place were made plain by the export, or may be taken as such.
+    plain = name if name.startswith("_") or not name.endswith("_") else name[:-1]
+    return space, plain, arguments
+
+
+def _made(node: Any) -> tuple[Kind | None, ...]:
+    """Return shape and type of each output of a node."""
+    value = node.meta.get("val")
+    return tuple(map(_kind, value if isinstance(value, (list, tuple)) else [value]))
+
+
+def _kind(value: Any) -> Kind | None:
+    """Return a tensor's shape and type; None for what is no tensor."""
+    if not hasattr(value, "shape") or not hasattr(value, "dtype"):
+        return None
+    for size in value.shape:
+        if not isinstance(size, int):
+            raise ModelError(
+                f"leaves the size {size} open",
+                hint="export it without dynamic_shapes, once for each size",
+            )
+    return tuple(value.shape), str(value.dtype).removeprefix("torch.")

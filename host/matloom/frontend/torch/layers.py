@@ -1,0 +1,266 @@
+"""Layers of aten in ONNX: convolutions, products, pools, norms, softmax, attention."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from math import prod, sqrt
+from typing import Any
+
+import numpy as np
+
+from matloom.frontend.torch.writer import Call, Writer
+
+__all__ = ["LAYERS"]
+
+Handler = Callable[[Writer, Call], Any]
+
+
+def _spread(numbers: int | Sequence[int], axes: int) -> list[int]:
+    """Return one number for each axis, of one for all or one each."""
+    given = [numbers] if isinstance(numbers, int) else list(numbers)
+    return given * axes if len(given) == 1 else given
+
+
+def _weighted(writer: Writer, call: Call) -> list[str]:
+    """Return names of a layer's data, weights and bias, where there is one.
+
+    The bias of a quantised layer becomes integers of 32 bits in units of the product of its scales,
+    as runtimes want it: half a unit at most from what it was.
+    """
+    data, weight, bias = call["input"].name, call["weight"].name, call.get("bias")
+    if bias is None:
+        return [data, weight]
+    if bias.data is None or not {data, weight} <= writer.scales.keys():
+        return [data, weight, bias.name]
+    unit = (writer.scales[data] * writer.scales[weight]).astype(np.float32)
+    limits = np.iinfo(np.int32)
+    integers = np.clip(np.rint(bias.data / unit.astype(np.float64)), limits.min, limits.max)
+    names = [writer.constant(integers, "int32"), writer.constant(unit)]
+    return [data, weight, writer.add("DequantizeLinear", *names, axis=0 if unit.ndim else None)]
+
+
+def _convolution(writer: Writer, call: Call) -> str:
+    data, weight = call["input"], call["weight"]
+    axes, padding = weight.rank - 2, call.get("padding", 0)
+    if data.rank != weight.rank:
+        raise call.refuse("an input without a batch")
+    if call.get("transposed", False):
+        return _transposed(writer, call)
+    pads, automatic = None, None
+    if padding == "same":
+        automatic = "SAME_UPPER"
+    elif padding != "valid":
+        pads = _spread(padding, axes) * 2
+    return writer.add(
+        "Conv",
+        *_weighted(writer, call),
+        strides=_spread(call["stride"], axes),
+        dilations=_spread(call["dilation"], axes),
+        group=call["groups"],
+        pads=pads,
+        auto_pad=automatic,
+    )
+
+
+def _transposed(writer: Writer, call: Call) -> str:
+    weight = call["weight"]
+    axes = weight.rank - 2
+    return writer.add(
+        "ConvTranspose",
+        *_weighted(writer, call),
+        strides=_spread(call["stride"], axes),
+        dilations=_spread(call["dilation"], axes),
+        group=call["groups"],
+        pads=_spread(call["padding"], axes) * 2,
+        output_padding=_spread(call["output_padding"], axes),
+    )
+
+
+def _linear(writer: Writer, call: Call) -> str:
+    data, weight, bias = call["input"], call["weight"], call.get("bias")
+    if data.rank == 2:
+        return writer.add("Gemm", *_weighted(writer, call), transB=1)
+    turned = writer.add("Transpose", weight.name, perm=[1, 0])
+    if weight.data is not None:
+        turned = writer.constant(weight.data.T)
+    made = writer.add("MatMul", data.name, turned)
+    return made if bias is None else writer.add("Add", made, bias.name)
+
+
+def _product(first: str, second: str) -> Handler:
+    return lambda writer, call: writer.add("MatMul", call[first].name, call[second].name)
+
+
+def _addmm(writer: Writer, call: Call) -> str:
+    return writer.add(
+        "Gemm",
+        call["mat1"].name,
+        call["mat2"].name,
+        call["self"].name,
+        alpha=float(call.get("alpha", 1)),
+        beta=float(call.get("beta", 1)),
+    )
+
+
+def _batch_norm(writer: Writer, call: Call) -> Any:
+    if call.get("training", False):
+        raise call.refuse("training")
+    data = call["input"]
+    channels = data.shape[1]
+    mean, variance = call["running_mean"], call["running_var"]
+    scale, bias = call.get("weight"), call.get("bias")
+    names = [
+        scale.name if scale is not None else writer.constant(np.ones(channels), data.dtype),
+        bias.name if bias is not None else writer.constant(np.zeros(channels), data.dtype),
+    ]
+    made = writer.add(
+        "BatchNormalization",
+        data.name,
+        *names,
+        mean.name,
+        variance.name,
+        epsilon=float(call["eps"]),
+    )
+    return made if len(call.made) == 1 else [made, *[None] * (len(call.made) - 1)]
+
+
+def _layer_norm(writer: Writer, call: Call) -> Any:
+    data, shape = call["input"], list(call["normalized_shape"])
+    weight = call.get("weight")
+    scale = weight.name if weight is not None else writer.constant(np.ones(shape), data.dtype)
+    bias = [] if call.get("bias") is None else [call["bias"].name]
+    made = writer.add(
+        "LayerNormalization",
+        data.name,
+        scale,
+        *bias,
+        axis=-len(shape),
+        epsilon=float(call["eps"]),
+    )
+    return made if len(call.made) == 1 else [made, *[None] * (len(call.made) - 1)]
+
+
+def _group_norm(writer: Writer, call: Call) -> Any:
+    data = call["input"]
+    groups = int(call.get("num_groups", call.get("group")))
+    eps = float(call["eps"])
+    one, zero = (writer.constant(fill(groups), data.dtype) for fill in (np.ones, np.zeros))
+    batch, channels = data.shape[:2]
+    grouped = writer.axes([batch, groups, prod(data.shape[1:]) // groups])
+    made = writer.add("Reshape", data.name, grouped)
+    made = writer.add("InstanceNormalization", made, one, zero, epsilon=eps)
+    made = writer.add("Reshape", made, writer.axes(data.shape))
+    across = writer.axes([channels, *[1] * (data.rank - 2)])
+    for op, name in (("Mul", "weight"), ("Add", "bias")):
+        if call.get(name) is not None:
+            made = writer.add(op, made, writer.add("Reshape", call[name].name, across))
+    return made if len(call.made) == 1 else [made, *[None] * (len(call.made) - 1)]
+
+
+def _instance_norm(writer: Writer, call: Call) -> Any:
+    if not call["use_input_stats"]:
+        raise call.refuse("kept statistics")
+    arguments = {**call.arguments, "num_groups": call["input"].shape[1]}
+    return _group_norm(writer, replace(call, arguments=arguments))
+
+
+def _pool(op: str, axes: int) -> Handler:
+    def handler(writer: Writer, call: Call) -> Any:
+        data, kernel = call["self"], _spread(call["kernel_size"], axes)
+        if data.rank != axes + 2:
+            raise call.refuse("an input without a batch")
+        if call.get("divisor_override") is not None:
+            raise call.refuse("divisor_override")
+        attributes: dict[str, Any] = {"dilations": _spread(call.get("dilation", 1), axes)}
+        if op == "AveragePool":
+            attributes = {"count_include_pad": int(call.get("count_include_pad", True))}
+        made = writer.add(
+            op,
+            data.name,
+            kernel_shape=kernel,
+            strides=_spread(call.get("stride") or kernel, axes),
+            pads=_spread(call.get("padding", 0), axes) * 2,
+            ceil_mode=int(call.get("ceil_mode", False)),
+            **attributes,
+        )
+        return made if len(call.made) == 1 else [made, None]
+
+    return handler
+
+
+def _adaptive(op: str) -> Handler:
+    def handler(writer: Writer, call: Call) -> Any:
+        data = call["self"]
+        given = data.shape[2:]
+        wanted = _spread(call["output_size"], len(given))
+        if any(size % part for size, part in zip(given, wanted, strict=True)):
+            raise call.refuse(f"sizes {given} to {tuple(wanted)}")
+        if all(part == 1 for part in wanted):
+            made = writer.add(f"Global{op}", data.name)
+        else:
+            kernel = [size // part for size, part in zip(given, wanted, strict=True)]
+            made = writer.add(op, data.name, kernel_shape=kernel, strides=kernel)
+        return made if len(call.made) == 1 else [made, None]
+
+    return handler
+
+
+def _softmax(op: str) -> Handler:
+    def handler(writer: Writer, call: Call) -> str:
+        return writer.add(op, writer.cast(call["self"], call.dtype), axis=call["dim"])
+
+    return handler
+
+
+def _attention(writer: Writer, call: Call) -> str:
+    """Write softmax(query keys^T scale + mask) values."""
+    query, key, value = call["query"], call["key"], call["value"]
+    if call.get("dropout_p", 0) or call.get("enable_gqa", False):
+        raise call.refuse("dropout or grouped queries")
+    scale = float(call.get("scale", 1 / sqrt(query.shape[-1])))
+    order = [*range(key.rank - 2), key.rank - 1, key.rank - 2]
+    turned = writer.add("Transpose", key.name, perm=order)
+    scores = writer.add("MatMul", query.name, turned)
+    scores = writer.add("Mul", scores, writer.constant(scale, query.dtype))
+    mask = call.get("attn_mask")
+    if call.get("is_causal", False):
+        seen = np.tri(query.shape[-2], key.shape[-2], dtype=bool)
+        added = writer.constant(np.where(seen, 0.0, -np.inf), query.dtype)
+        scores = writer.add("Add", scores, added)
+    elif mask is not None and mask.dtype == "bool":
+        none = writer.constant(-np.inf, query.dtype)
+        scores = writer.add("Where", mask.name, scores, none)
+    elif mask is not None:
+        scores = writer.add("Add", scores, mask.name)
+    return writer.add("MatMul", writer.add("Softmax", scores, axis=-1), value.name)
+
+
+LAYERS: dict[str, Handler] = {
+    **dict.fromkeys(("conv1d", "conv2d", "conv3d", "convolution"), _convolution),
+    **dict.fromkeys(("conv_transpose1d", "conv_transpose2d", "conv_transpose3d"), _transposed),
+    "_log_softmax": _softmax("LogSoftmax"),
+    "_native_batch_norm_legit_no_training": _batch_norm,
+    "_softmax": _softmax("Softmax"),
+    "adaptive_avg_pool1d": _adaptive("AveragePool"),
+    "adaptive_avg_pool2d": _adaptive("AveragePool"),
+    "_adaptive_avg_pool2d": _adaptive("AveragePool"),
+    "adaptive_max_pool2d": _adaptive("MaxPool"),
+    "addmm": _addmm,
+    "avg_pool1d": _pool("AveragePool", 1),
+    "avg_pool2d": _pool("AveragePool", 2),
+    "batch_norm": _batch_norm,
+    "bmm": _product("self", "mat2"),
+    "group_norm": _group_norm,
+    "instance_norm": _instance_norm,
+    "layer_norm": _layer_norm,
+    "linear": _linear,
+    "log_softmax": _softmax("LogSoftmax"),
+    "matmul": _product("self", "other"),
+    "max_pool1d": _pool("MaxPool", 1),
+    "max_pool2d": _pool("MaxPool", 2),
+    "max_pool2d_with_indices": _pool("MaxPool", 2),
+    "mm": _product("self", "mat2"),
+    "native_group_norm": _group_norm,
+    "native_layer_norm": _layer_norm,
+    "scaled_dot_product_attention": _attention,
+    "softmax": _softmax("Softmax"),
+}

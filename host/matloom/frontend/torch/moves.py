@@ -1,0 +1,260 @@
+"""Operators of aten that move, cut, join or reduce, in ONNX."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from matloom.frontend.torch.writer import Call, Writer
+
+__all__ = ["MOVES"]
+
+Handler = Callable[[Writer, Call], Any]
+
+#: Ends of slices and lengths that stand for "to the end".
+_END = 2**63 - 1
+
+
+def _shaped(writer: Writer, call: Call) -> str:
+    """Write an operator that only gives another shape, which is known."""
+    return writer.add("Reshape", call["self"].name, writer.axes(call.shape))
+
+
+def _permuted(order: Callable[[Call], Sequence[int]]) -> Handler:
+    return lambda writer, call: writer.add("Transpose", call["self"].name, perm=list(order(call)))
+
+
+def _swapped(call: Call) -> list[int]:
+    data = call["self"]
+    first, second = data.axis(call["dim0"]), data.axis(call["dim1"])
+    order = list(range(data.rank))
+    order[first], order[second] = second, first
+    return order
+
+
+def _expand(writer: Writer, call: Call) -> str:
+    return writer.add("Expand", call["self"].name, writer.axes(call.shape))
+
+
+def _repeat(writer: Writer, call: Call) -> str:
+    data, times = call["self"], list(call["repeats"])
+    shape = writer.axes([*[1] * (len(times) - data.rank), *data.shape])
+    return writer.add("Tile", writer.add("Reshape", data.name, shape), writer.axes(times))
+
+
+def _joined(writer: Writer, call: Call) -> str:
+    # Old programs put an empty tensor of one axis in front.
+    parts = [each for each in call["tensors"] if each.shape != (0,)]
+    names = [writer.cast(each, call.dtype) for each in parts]
+    return writer.add("Concat", *names, axis=call.get("dim", 0))
+
+
+def _stacked(writer: Writer, call: Call) -> str:
+    axis = call.get("dim", 0) % len(call.shape)
+    places = writer.axes([axis])
+    names = [writer.add("Unsqueeze", each.name, places) for each in call["tensors"]]
+    return writer.add("Concat", *names, axis=axis)
+
+
+def _parts(writer: Writer, call: Call) -> list[str]:
+    axis = call["self"].axis(call.get("dim", 0))
+    sizes = [made[0][axis] for made in call.made if made is not None]
+    names = [call["self"].name, writer.axes(sizes)]
+    return writer.several("Split", names, len(sizes), axis=axis)
+
+
+def _unbound(writer: Writer, call: Call) -> list[str]:
+    data = call["self"]
+    axis = data.axis(call.get("dim", 0))
+    return [
+        writer.add("Gather", data.name, writer.constant(at, "int64"), axis=axis)
+        for at in range(data.shape[axis])
+    ]
+
+
+def _slice(writer: Writer, call: Call) -> str:
+    begin, end = call.get("start", 0), call.get("end", _END)
+    places = [writer.axes([each]) for each in (begin, end, call["dim"], call.get("step", 1))]
+    return writer.add("Slice", call["self"].name, *places)
+
+
+def _select(writer: Writer, call: Call) -> str:
+    index = writer.constant(call["index"], "int64")
+    return writer.add("Gather", call["self"].name, index, axis=call["dim"])
+
+
+def _picked(data: str, index: str) -> Handler:
+    return lambda writer, call: writer.add(
+        "Gather", call[data].name, call[index].name, axis=call.get("dim", 0)
+    )
+
+
+def _indexed(writer: Writer, call: Call) -> str:
+    """Write x[:, indices], with one tensor of indices."""
+    places = [at for at, index in enumerate(call["indices"]) if index is not None]
+    if len(places) != 1 or call["indices"][places[0]].dtype == "bool":
+        raise call.refuse("several tensors of indices, or a mask")
+    (axis,) = places
+    return writer.add("Gather", call["self"].name, call["indices"][axis].name, axis=axis)
+
+
+def _reversed(writer: Writer, call: Call) -> str:
+    axes = [call["self"].axis(each) for each in call["dims"]]
+    places = [writer.axes([each] * len(axes)) for each in (-1, -_END)]
+    return writer.add(
+        "Slice", call["self"].name, *places, writer.axes(axes), writer.axes([-1] * len(axes))
+    )
+
+
+def _padded(writer: Writer, call: Call) -> str:
+    data, pad = call["self"], list(call.get("pad", call.get("padding")))
+    # From the last axis on, before and after, in pairs.
+    pairs = list(zip(pad[::2], pad[1::2], strict=True))[::-1]
+    pairs = [(0, 0)] * (data.rank - len(pairs)) + pairs
+    name = call.operator.removeprefix("aten.")
+    mode = call.get("mode", "constant")
+    if name.startswith("reflection"):
+        mode = "reflect"
+    if name.startswith("replication") or mode == "replicate":
+        mode = "edge"
+    places = writer.axes([before for before, _after in pairs] + [after for _, after in pairs])
+    value = writer.constant(call.get("value", 0), data.dtype)
+    return writer.add("Pad", data.name, places, *([value] if mode == "constant" else []), mode=mode)
+
+
+def _resized(mode: str) -> Handler:
+    def handler(writer: Writer, call: Call) -> str:
+        data = call.get("self", call.get("input"))
+        way = "align_corners" if call.get("align_corners", False) else "half_pixel"
+        sizes = writer.axes(call.shape)
+        if mode == "nearest":
+            attributes = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+        else:
+            attributes = {"coordinate_transformation_mode": way}
+        scales = [call.get("scales_h"), call.get("scales_w"), *(call.get("scale_factors") or [])]
+        for scale in filter(None, scales):
+            # A size that the scale was rounded to gives other places to read.
+            if any(float(scale * size) != int(scale * size) for size in data.shape[2:]):
+                raise call.refuse(f"a scale of {scale} for {data.shape[2:]}")
+        return writer.add("Resize", data.name, "", "", sizes, mode=mode, **attributes)
+
+    return handler
+
+
+def _reduced(op: str) -> Handler:
+    def handler(writer: Writer, call: Call) -> str:
+        data = call["self"]
+        dims = call.get("dim")
+        dims = list(range(data.rank)) if dims is None or dims == [] else dims
+        axes = [data.axis(each) for each in ([dims] if isinstance(dims, int) else dims)]
+        name = writer.cast(data, call.dtype)
+        return writer.add(op, name, writer.axes(axes), keepdims=int(call.get("keepdim", False)))
+
+    return handler
+
+
+def _extreme(op: str) -> Handler:
+    """Write an extreme along an axis, and its place; or that of two tensors, or of all elements."""
+
+    def handler(writer: Writer, call: Call) -> Any:
+        if call.get("other") is not None:
+            return writer.add(op, call["self"].name, call["other"].name)
+        if call.get("dim") is None:
+            return _reduced(f"Reduce{op}")(writer, call)
+        return [_reduced(f"Reduce{op}")(writer, call), _place(f"Arg{op}")(writer, call)]
+
+    return handler
+
+
+def _place(op: str) -> Handler:
+    def handler(writer: Writer, call: Call) -> str:
+        data, kept = call["self"], int(call.get("keepdim", False))
+        if call.get("dim") is None:
+            flat = writer.add("Reshape", data.name, writer.axes([-1]))
+            return writer.add(op, flat, axis=0, keepdims=0)
+        return writer.add(op, data.name, axis=call["dim"], keepdims=kept)
+
+    return handler
+
+
+def _variance(writer: Writer, call: Call) -> Any:
+    data, dims = call["self"], call.get("dim")
+    axes = [data.axis(each) for each in (range(data.rank) if dims is None else dims)]
+    count = int(np.prod([data.shape[each] for each in axes]))
+    correction = call.get("correction", 1)
+    places = writer.axes(axes)
+    mean = writer.add("ReduceMean", data.name, places, keepdims=1)
+    away = writer.add("Sub", data.name, mean)
+    kept = int(call.get("keepdim", False))
+    total = writer.add("ReduceSum", writer.add("Mul", away, away), places, keepdims=kept)
+    found = writer.add("Div", total, writer.constant(count - correction, data.dtype))
+    if len(call.made) == 1:
+        return found
+    return [found, writer.add("ReduceMean", data.name, places, keepdims=kept)]
+
+
+def _shuffled(writer: Writer, call: Call) -> str:
+    factor = call["upscale_factor"]
+    return writer.add("DepthToSpace", call["self"].name, blocksize=factor, mode="CRD")
+
+
+def _filled(value: Callable[[Call], Any]) -> Handler:
+    return lambda writer, call: writer.constant(np.full(call.shape, value(call), call.dtype))
+
+
+def _counted(writer: Writer, call: Call) -> str:
+    begin, step = call.get("start", 0), call.get("step", 1)
+    return writer.constant(np.arange(begin, call["end"], step), call.dtype)
+
+
+_SHAPED: tuple[str, ...] = (
+    "_reshape_alias",
+    "_unsafe_view",
+    "flatten",
+    "reshape",
+    "squeeze",
+    "unflatten",
+)
+_SHAPED += ("unsqueeze", "view", "view_copy")
+
+MOVES: dict[str, Handler] = {
+    **dict.fromkeys(_SHAPED, _shaped),
+    **dict.fromkeys(("chunk", "split", "split_with_sizes"), _parts),
+    **dict.fromkeys(("constant_pad_nd", "pad", "reflection_pad1d", "reflection_pad2d"), _padded),
+    **dict.fromkeys(("replication_pad1d", "replication_pad2d"), _padded),
+    "amax": _reduced("ReduceMax"),
+    "amin": _reduced("ReduceMin"),
+    "arange": _counted,
+    "argmax": _place("ArgMax"),
+    "argmin": _place("ArgMin"),
+    "cat": _joined,
+    "embedding": _picked("weight", "indices"),
+    "expand": _expand,
+    "flip": _reversed,
+    "full": _filled(lambda call: call["fill_value"]),
+    "full_like": _filled(lambda call: call["fill_value"]),
+    "index": _indexed,
+    "index_select": _picked("self", "index"),
+    "max": _extreme("Max"),
+    "mean": _reduced("ReduceMean"),
+    "min": _extreme("Min"),
+    "ones": _filled(lambda call: 1),
+    "ones_like": _filled(lambda call: 1),
+    "permute": _permuted(lambda call: [call["self"].axis(each) for each in call["dims"]]),
+    "pixel_shuffle": _shuffled,
+    "repeat": _repeat,
+    "scalar_tensor": _filled(lambda call: call["s"]),
+    "select": _select,
+    "slice": _slice,
+    "stack": _stacked,
+    "sum": _reduced("ReduceSum"),
+    "t": _permuted(lambda call: range(call["self"].rank)[::-1]),
+    "transpose": _permuted(_swapped),
+    "unbind": _unbound,
+    "upsample_bilinear2d": _resized("linear"),
+    "upsample_nearest2d": _resized("nearest"),
+    "var": _variance,
+    "var_mean": _variance,
+    "zeros": _filled(lambda call: 0),
+    "zeros_like": _filled(lambda call: 0),
+}

@@ -1,0 +1,61 @@
+"""Operators of `quantized_decomposed`, as the PT2E quantiser of PyTorch writes them, in ONNX."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from matloom.frontend.torch.writer import Call, Value, Writer
+
+__all__ = ["QUANTISED"]
+
+Handler = Callable[[Writer, Call], Any]
+
+
+def _parameters(writer: Writer, call: Call, dtype: str) -> list[str]:
+    """Return names of scale and zero point, in the types that ONNX wants."""
+    channels = "scales" in call.arguments
+    scale = call["scales" if channels else "scale"]
+    zero = call.get("zero_points" if channels else "zero_point")
+    if zero is None:
+        zero = np.zeros(scale.shape)
+    if isinstance(zero, Value) and zero.data is not None:
+        zero = zero.data
+    if isinstance(scale, Value) and scale.data is not None:
+        scale = scale.data
+    return [writer.operand(scale, "float32"), writer.operand(zero, dtype)]
+
+
+def _axis(call: Call) -> dict[str, Any]:
+    return {"axis": call["axis"]} if "axis" in call.arguments else {}
+
+
+def _quantise(writer: Writer, call: Call) -> str:
+    made = writer.add(
+        "QuantizeLinear",
+        call["input"].name,
+        *_parameters(writer, call, call.dtype),
+        **_axis(call),
+    )
+    limits = np.iinfo(call.dtype)
+    ends = call["quant_min"], call["quant_max"]
+    if ends == (limits.min, limits.max):
+        return made
+    return writer.add("Clip", made, *(writer.constant(end, call.dtype) for end in ends))
+
+
+def _dequantise(writer: Writer, call: Call) -> str:
+    data = call["input"]
+    parameters = _parameters(writer, call, data.dtype)
+    made = writer.add("DequantizeLinear", data.name, *parameters, **_axis(call))
+    if parameters[0] in writer.constants:
+        writer.scales[made] = writer.constants[parameters[0]]
+    return made
+
+
+QUANTISED: dict[str, Handler] = {
+    "dequantize_per_channel": _dequantise,
+    "dequantize_per_tensor": _dequantise,
+    "quantize_per_channel": _quantise,
+    "quantize_per_tensor": _quantise,
+}

@@ -1,0 +1,162 @@
+"""Builds an ONNX model node by node, for the operators of an exported program."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from matloom.frontend.errors import ModelError
+from matloom.ir.graph import Array
+
+__all__ = ["Call", "Value", "Writer"]
+
+#: Has all operators that are written, among them Gelu, HardSwish and LayerNormalization.
+_OPSET, _IR_VERSION = 20, 9
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Value:
+    """A tensor of the model: its name, shape and NumPy type, and its data where constant."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    data: Array | None = field(default=None, repr=False)
+
+    @property
+    def rank(self) -> int:
+        """Number of axes."""
+        return len(self.shape)
+
+    def axis(self, number: int) -> int:
+        """Return an axis counted from 0, of one that may be negative."""
+        return number % max(self.rank, 1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Call:
+    """One call of an operator: its arguments by name, defaults included, and its outputs.
+
+    Members
+    -------
+    operator:
+        Its name, as in ``aten.conv2d``.
+    made:
+        Shape and type of each output; None for one that is no tensor.
+    """
+
+    operator: str
+    arguments: Mapping[str, Any]
+    made: tuple[tuple[tuple[int, ...], str] | None, ...]
+
+    def __getitem__(self, name: str) -> Any:
+        return self.arguments[name]
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """Return an argument; `default` where it is None or the operator has none of that name."""
+        found = self.arguments.get(name)
+        return default if found is None else found
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the first output."""
+        assert self.made[0] is not None
+        return self.made[0][0]
+
+    @property
+    def dtype(self) -> str:
+        """Type of the first output."""
+        assert self.made[0] is not None
+        return self.made[0][1]
+
+    def refuse(self, what: str) -> ModelError:
+        """Return the error of arguments that cannot be written."""
+        return ModelError(f"has {self.operator} with {what}, which has no counterpart in ONNX")
+
+
+class Writer:
+    """The nodes and constants of a model under construction."""
+
+    def __init__(self) -> None:
+        self.nodes: list[Any] = []
+        self.constants: dict[str, Array] = {}
+        self.domains: set[str] = set()
+        #: Scales of what was dequantised with known ones: one for the tensor or for each channel.
+        self.scales: dict[str, Array] = {}
+
+    def constant(self, data: Any, dtype: str | None = None, name: str = "") -> str:
+        """Add a constant; return its name."""
+        name = name or f"constant_{len(self.constants)}"
+        self.constants[name] = np.asarray(data, dtype)
+        return name
+
+    def axes(self, numbers: Sequence[int]) -> str:
+        """Add a constant of int64; return its name."""
+        return self.constant(list(numbers), "int64")
+
+    def add(self, op: str, *inputs: str, domain: str = "", **attributes: Any) -> str:
+        """Add an operator of one output; return its name."""
+        return self.several(op, inputs, 1, domain=domain, **attributes)[0]
+
+    def several(
+        self, op: str, inputs: Sequence[str], count: int, *, domain: str = "", **attributes: Any
+    ) -> list[str]:
+        """Add an operator of several outputs; return their names."""
+        from onnx import helper
+
+        outputs = [f"value_{len(self.nodes)}_{at}" for at in range(count)]
+        given = {key: value for key, value in attributes.items() if value is not None}
+        self.nodes.append(helper.make_node(op, list(inputs), outputs, domain=domain, **given))
+        self.domains.add(domain)
+        return outputs
+
+    def cast(self, value: Value, dtype: str) -> str:
+        """Return a value's name in a type."""
+        if value.dtype == dtype:
+            return value.name
+        if value.data is not None and value.data.size == 1:
+            return self.constant(value.data, dtype)
+        return self.add("Cast", value.name, to=_onnx_type(dtype))
+
+    def operand(self, argument: Any, dtype: str) -> str:
+        """Return the name of a tensor or number in a type."""
+        if isinstance(argument, Value):
+            return self.cast(argument, dtype)
+        return self.constant(argument, dtype)
+
+    def model(self, inputs: Sequence[Value], outputs: Sequence[tuple[str, Value]]) -> bytes:
+        """Return the model's file; each output has a name of its own, and its value."""
+        import onnx
+        from onnx import helper
+
+        for name, value in outputs:
+            self.nodes.append(helper.make_node("Identity", [value.name], [name]))
+        given = [_info(value.name, value) for value in inputs]
+        made = [_info(name, value) for name, value in outputs]
+        used = {name for node in self.nodes for name in node.input}
+        held = [
+            onnx.numpy_helper.from_array(np.ascontiguousarray(array).reshape(array.shape), name)
+            for name, array in self.constants.items()
+            if name in used
+        ]
+        graph = helper.make_graph(self.nodes, "exported", given, made, held)
+        imports = [helper.make_opsetid("", _OPSET)]
+        imports += [helper.make_opsetid(domain, 1) for domain in sorted(self.domains - {""})]
+        model = helper.make_model(
+            graph, opset_imports=imports, ir_version=_IR_VERSION, producer_name="torch.export"
+        )
+        content: bytes = model.SerializeToString(deterministic=True)
+        return content
+
+
+def _info(name: str, value: Value) -> Any:
+    from onnx import helper
+
+    return helper.make_tensor_value_info(name, _onnx_type(value.dtype), value.shape)
+
+
+def _onnx_type(dtype: str) -> int:
+    from onnx import helper
+
+    return int(helper.np_dtype_to_tensor_dtype(np.dtype(dtype)))

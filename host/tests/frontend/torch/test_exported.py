@@ -1,0 +1,228 @@
+"""Programs of torch.export: read without torch, and equal to what the module computes.
+
+Most tests build programs of plain objects, which have what torch.export's have.
+"""
+
+import operator
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import matloom
+from matloom import frontend
+from matloom.frontend.errors import ModelError
+
+pytest.importorskip("onnx", reason="onnx is not installed")
+pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+
+X = np.random.default_rng(0).standard_normal((2, 4)).astype(np.float32)
+
+
+class Tensor:
+    """As much of a torch tensor as the reader asks for."""
+
+    def __init__(self, data):
+        self.data, self.shape = data, data.shape
+        self.dtype = f"torch.{data.dtype.name}"
+
+    def detach(self):
+        return self
+
+    cpu = detach
+
+    def numpy(self):
+        return self.data
+
+
+class Program:
+    """A program of torch.export, node by node."""
+
+    def __init__(self, **held):
+        self.state_dict = {name: Tensor(data) for name, data in held.items()}
+        self.constants, self.nodes, self.decomposed = {}, [], 0
+        self.graph_module = SimpleNamespace(graph=SimpleNamespace(nodes=self.nodes))
+        self.graph_signature = SimpleNamespace(input_specs=[], output_specs=[])
+        for name in held:
+            self.enter(name, self.state_dict[name], "PARAMETER")
+
+    def enter(self, name, value, kind="USER_INPUT"):
+        self.nodes.append(
+            SimpleNamespace(op="placeholder", name=name, target=name, meta={"val": value})
+        )
+        spec = SimpleNamespace(
+            arg=SimpleNamespace(name=name), kind=SimpleNamespace(name=kind), target=name
+        )
+        self.graph_signature.input_specs.append(spec)
+        return self.nodes[-1]
+
+    def call(self, schema, parameters, made, *args, **kwargs):
+        """Add a call; parameters are names, with a default after an equals sign."""
+        listed = []
+        for parameter in parameters.split():
+            name, _, default = parameter.partition("=")
+            listed.append(
+                SimpleNamespace(
+                    name=name,
+                    has_default_value=lambda default=default: bool(default),
+                    default_value=eval(default) if default else None,
+                )
+            )
+        target = SimpleNamespace(_schema=SimpleNamespace(name=schema, arguments=listed))
+        return self._node(target, made, args, kwargs)
+
+    def item(self, node, at, made):
+        return self._node(operator.getitem, made, (node, at), {})
+
+    def _node(self, target, made, args, kwargs):
+        name = f"node_{len(self.nodes)}"
+        self.nodes.append(
+            SimpleNamespace(
+                op="call_function",
+                name=name,
+                target=target,
+                args=args,
+                kwargs=kwargs,
+                meta={"val": made},
+            )
+        )
+        return self.nodes[-1]
+
+    def give(self, node, kind="USER_OUTPUT", target=None):
+        spec = SimpleNamespace(
+            arg=SimpleNamespace(name=node.name), kind=SimpleNamespace(name=kind), target=target
+        )
+        self.graph_signature.output_specs.append(spec)
+        return self
+
+    def run_decompositions(self):
+        self.decomposed += 1
+        return self
+
+
+def like(*shape, dtype="float32"):
+    return Tensor(np.zeros(shape, dtype))
+
+
+def run(program, x=X):
+    with matloom.load(program, device="model", config="nano", check="none") as session:
+        return session.run(x)
+
+
+def test_parameters_defaults_and_several_outputs():
+    weight = np.arange(12, dtype=np.float32).reshape(3, 4)
+    program = Program(w=weight)
+    x = program.enter("x", like(2, 4))
+    w = program.nodes[0]
+    line = program.call("aten::linear", "input weight bias=None", like(2, 3), x, w)
+    parts = program.call(
+        "aten::split", "self split_size dim=0", [like(2, 2), like(2, 1)], line, 2, dim=-1
+    )
+    first = program.item(parts, 0, like(2, 2))
+    scaled = program.call("aten::add", "self other alpha=1", like(2, 2), first, 1, alpha=2)
+    limited = program.call("aten::relu_", "self", like(2, 2), scaled)
+    expected = np.maximum((X @ weight.T)[:, :2] + 2, 0)
+    np.testing.assert_allclose(run(program.give(limited)), expected, rtol=1e-6)
+
+
+def test_quantisation_keeps_its_operators():
+    program = Program()
+    x = program.enter("x", like(2, 4))
+    to = "input scale zero_point quant_min quant_max dtype"
+    space = "quantized_decomposed"
+    q = program.call(
+        f"{space}::quantize_per_tensor", to, like(2, 4, dtype="int8"), x, 0.5, 3, -7, 7, "int8"
+    )
+    back = f"{to} out_dtype=None"
+    y = program.call(f"{space}::dequantize_per_tensor", back, like(2, 4), q, 0.5, 3, -7, 7, "int8")
+    program.give(y)
+    expected = (np.clip(np.rint(X / 0.5) + 3, -7, 7) - 3) * 0.5
+    np.testing.assert_array_equal(run(program), expected.astype(np.float32))
+    (node,) = frontend.load(program).nodes
+    assert node.attributes.operators[:2] == ("QuantizeLinear", "Clip")
+
+
+def test_a_quantised_layer_has_a_bias_of_integers():
+    weight = np.arange(-6, 6, dtype=np.int8).reshape(3, 4)
+    scales = np.array([0.25, 0.5, 1], np.float32)
+    held = {"w": weight, "s": scales, "z": np.zeros(3, np.int64)}
+    bias = np.array([0.3, -2.2, 5], np.float32)
+    program = Program(**held, b=bias)
+    w, s, z, b = program.nodes
+    space, to = "quantized_decomposed", "quant_min quant_max dtype"
+    x = program.enter("x", like(2, 4))
+    one = f"input scale zero_point {to}"
+    q = program.call(
+        f"{space}::quantize_per_tensor", one, like(2, 4, dtype="int8"), x, 0.5, 3, -128, 127, "int8"
+    )
+    data = program.call(
+        f"{space}::dequantize_per_tensor", one, like(2, 4), q, 0.5, 3, -128, 127, "int8"
+    )
+    each = f"input scales zero_points axis {to}"
+    kernel = program.call(
+        f"{space}::dequantize_per_channel", each, like(3, 4), w, s, z, 0, -128, 127, "int8"
+    )
+    program.give(program.call("aten::linear", "input weight bias", like(2, 3), data, kernel, b))
+    (node,) = frontend.load(program).nodes
+    assert node.attributes.operators.count("DequantizeLinear") == 3
+    units = 0.5 * scales
+    real = np.rint(X / 0.5) * 0.5
+    expected = real @ (weight * scales[:, np.newaxis]).T + np.rint(bias / units) * units
+    np.testing.assert_allclose(run(program), expected, rtol=1e-6)
+
+
+def test_what_has_no_counterpart_is_decomposed_once_and_then_refused():
+    program = Program()
+    x = program.enter("x", like(2, 4))
+    program.give(program.call("aten::svd", "self", like(2, 4), x))
+    with pytest.raises(ModelError, match=r"has the operator aten\.svd, which has no counter") as e:
+        frontend.load(program)
+    assert "torch.onnx.export(dynamo=True)" in e.value.hint
+    assert program.decomposed == 1
+
+
+def test_operators_of_users_become_registered_ones():
+    program = Program()
+    x = program.enter("x", like(2, 4))
+    program.give(program.call("mine::twice", "self times", like(2, 4), x, 2.0))
+    matloom.register_operator(
+        "mine.twice", shape=lambda x, times: x, kernel=lambda use, x: x * np.float32(2)
+    )
+    try:
+        np.testing.assert_array_equal(run(program), X * 2)
+    finally:
+        matloom.unregister_operator("mine.twice")
+
+
+def test_state_that_a_run_changes_is_refused():
+    program = Program()
+    x = program.enter("x", like(2, 4))
+    program.give(x, kind="BUFFER_MUTATION", target="running_mean")
+    with pytest.raises(ModelError, match="changes 'running_mean' when it runs"):
+        frontend.load(program)
+
+
+def test_open_sizes_are_refused():
+    program = Program()
+    program.enter("x", SimpleNamespace(shape=("s0", 4), dtype="torch.float32"))
+    with pytest.raises(ModelError, match="the exported program leaves the size s0 open"):
+        frontend.load(program)
+
+
+def test_a_module_that_is_not_exported_is_named():
+    class Net:
+        forward = named_parameters = state_dict = None
+
+    with pytest.raises(ModelError, match="Net is a module of PyTorch, which must be exported"):
+        matloom.compile(Net(), "nano")
+
+
+@pytest.mark.slow
+def test_networks_of_torch_are_equal():
+    """Each of the networks of bench/exported.py, as its own ONNX Runtime computes it."""
+    pytest.importorskip("torch", reason="torch is not installed")
+    from exported import NETWORKS, measured
+
+    for name in NETWORKS:
+        row = measured(name)
+        assert row["error"] <= 1e-5, row
