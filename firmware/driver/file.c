@@ -147,9 +147,3 @@ enum matloom_result matloom_program_use(struct matloom_program* program, const v
   if (result == MATLOOM_OK) result = check_presence(program);
   return result;
 }
-
-enum matloom_result matloom_program_open(struct matloom_program* program, const void* file,
-                                         size_t bytes) {
-  const enum matloom_result result = matloom_program_use(program, file, bytes);
-  return result == MATLOOM_OK ? matloom_check(program) : result;
-}

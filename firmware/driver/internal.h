@@ -109,15 +109,15 @@ static inline uint32_t round_up(uint32_t value) {
 enum matloom_result matloom_refuse(struct matloom_program* program, enum matloom_result error,
                                    uint32_t section, uint32_t record);
 
-/* Checks the rules within the sections of a program whose directory was checked. */
-enum matloom_result matloom_check(struct matloom_program* program);
-
 /* Sets variables on the device to their first values; the host's are then unknown. */
 void matloom_begin_placed(struct matloom_engine* engine);
 
 /* Copies bytes to memory of the engine, unless they are there, and lets the engine see them. */
 void matloom_bring(const struct matloom_engine* engine, uint8_t* place, const uint8_t* from,
                    uint32_t bytes);
+
+/* Copies bytes, unless they are the same. */
+OUTLINE void matloom_copy_bytes(uint8_t* to, const uint8_t* from, uint32_t bytes);
 
 /* Drops what the cache holds of region OUTPUT. */
 void matloom_drop_outputs(const struct matloom_engine* engine);

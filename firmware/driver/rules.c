@@ -45,7 +45,8 @@ static const struct rule rules[] = {
     EACH(ENGINE_STEPS, VARIABLE, finds_variables),
 };
 
-enum matloom_result matloom_check(struct matloom_program* program) {
+/* Checks the rules within the sections of a program whose directory was checked. */
+static enum matloom_result check(struct matloom_program* program) {
   struct seen seen = {0};
   const enum matloom_result result = matloom_check_fields(program, &seen);
   if (result != MATLOOM_OK) return result;
@@ -60,4 +61,10 @@ enum matloom_result matloom_check(struct matloom_program* program) {
     }
   }
   return MATLOOM_OK;
+}
+
+enum matloom_result matloom_program_open(struct matloom_program* program, const void* file,
+                                         size_t bytes) {
+  const enum matloom_result result = matloom_program_use(program, file, bytes);
+  return result == MATLOOM_OK ? check(program) : result;
 }

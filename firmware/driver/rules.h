@@ -1,4 +1,4 @@
-/* Rules of Program files, each a function of one record: `matloom_check` calls them by a table. */
+/* Rules of Program files, each a function of one record: `rules.c` calls them by a table. */
 #ifndef MATLOOM_RULES_H
 #define MATLOOM_RULES_H
 
