@@ -2,7 +2,7 @@
 
 import re
 
-from matloom.toolchain.premises import require_any_state
+from matloom.toolchain.rewrite_preconditions import require_any_state
 
 __all__ = ["without_initial_values"]
 

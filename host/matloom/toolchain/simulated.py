@@ -2,7 +2,7 @@
 
 import re
 
-from matloom.toolchain.premises import require_one_writer
+from matloom.toolchain.rewrite_preconditions import require_one_writer
 
 __all__ = ["simulated"]
 

@@ -172,7 +172,7 @@ class Execute(wiring.Component):
         paired = ("paired",) if config.has_paired_windows else ()
         m.submodules.vectors = vectors = CreditQueue(
             _request_layout(config),
-            at_hand=("valid", "paused", "switch", "last_tile", "bank_select", *paired),
+            registered=("valid", "paused", "switch", "last_tile", "bank_select", *paired),
         )
         shown = vectors.o.payload
         allowed = ~shown.switch | loader.full

@@ -83,7 +83,7 @@ class Loader(wiring.Component):
         config, read = self._config, self.read
         end = Signal()
         m.d.comb += end.eq(self.release & self.last)
-        requests = SkidBuffer(self._request_layout(), at_hand=("bank_select",))
+        requests = SkidBuffer(self._request_layout(), registered=("bank_select",))
         m.submodules.requests = ResetInserter(end)(requests)
         begin = self._ask(m, requests, end)
 

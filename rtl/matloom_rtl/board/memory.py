@@ -130,7 +130,7 @@ class BlockMemory(wiring.Component):
     def _read(self, m: Module, banks):
         """Words come from their lanes, and go through a register after all of them and a queue."""
         layout = ReadBeat(self._bus_bits)
-        m.submodules.queue = queue = CreditQueue(layout, at_hand=("last",))
+        m.submodules.queue = queue = CreditQueue(layout, registered=("last",))
         ar = self.axi_read.ar
         active = Signal()
         left = Signal(8, reset_less=True)

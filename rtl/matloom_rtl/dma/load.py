@@ -146,7 +146,7 @@ class Load(wiring.Component):
         # The scratchpad's arbiter is far away.
         m.submodules.writes = writes = SkidBuffer(
             data.StructLayout({**piece.members, "bank_select": config.spad_banks}),
-            at_hand=("bank_select",),
+            registered=("bank_select",),
         )
         m.d.comb += [
             writes.i.payload.bank_select.eq(

@@ -155,7 +155,7 @@ class Store(wiring.Component):
                     "last": 1,
                 }
             ),
-            at_hand=("bank_select",),
+            registered=("bank_select",),
         )
         ask, request = requests.i, requests.o
         issued = Signal()

@@ -25,7 +25,7 @@ class CreditQueue(wiring.Component):
     ----------
     payload:
         Layout of an item.
-    at_hand:
+    registered:
         Fields of it that `o` shows from registers: what an arbiter looks at. Where there is no
         item they are those of a `w_data` that was none, which may tell that it is none.
 
@@ -40,9 +40,9 @@ class CreditQueue(wiring.Component):
     o: stream of the payload, out
     """
 
-    def __init__(self, payload: data.StructLayout, *, at_hand=()):
+    def __init__(self, payload: data.StructLayout, *, registered=()):
         self._payload = payload
-        self._at_hand = at_hand
+        self._registered = registered
         super().__init__(
             {
                 "room": Out(1, init=1),
@@ -74,8 +74,8 @@ class CreditQueue(wiring.Component):
             m.d.sync += [shown.eq(following), following.eq(following + 1)]
         with m.If(self.w_en):
             m.d.sync += write.eq(write + 1)
-        rest = [name for name, _ in self._payload if name not in self._at_hand]
-        for names, address in ((self._at_hand, following), (rest, shown)):
+        rest = [name for name, _ in self._payload if name not in self._registered]
+        for names, address in ((self._registered, following), (rest, shown)):
             stored = data.StructLayout({name: self._payload[name].shape for name in names})
             memory = Memory(shape=stored, depth=CREDITS, init=[])
             m.submodules["hand" if address is following else "storage"] = memory

@@ -22,16 +22,16 @@ class SkidBuffer(wiring.Component):
     ----------
     payload:
         Layout of an item.
-    at_hand:
-        Fields of it that `o` shows from registers: what an arbiter looks at, or all.
+    registered:
+        Fields of it that `o` shows from registers: those that an arbiter looks at, or all.
 
     Members
     -------
     i, o: streams of the payload, in and out
     """
 
-    def __init__(self, payload: data.StructLayout, *, at_hand=()):
-        self._payload, self._at_hand = payload, at_hand
+    def __init__(self, payload: data.StructLayout, *, registered=()):
+        self._payload, self._registered = payload, registered
         super().__init__({"i": In(stream.Signature(payload)), "o": Out(stream.Signature(payload))})
 
     def elaborate(self, platform):
@@ -44,7 +44,7 @@ class SkidBuffer(wiring.Component):
         with m.Elif(self.i.valid):
             m.d.sync += full.eq(1)
         self._store(m)
-        for name in self._at_hand:
+        for name in self._registered:
             hand = Signal.like(self.i.payload[name], name=name, reset_less=True)
             skid = Signal.like(hand, name=f"{name}_skid", reset_less=True)
             m.d.comb += self.o.payload[name].eq(hand)
@@ -56,7 +56,9 @@ class SkidBuffer(wiring.Component):
 
     def _store(self, m: Module):
         """Keep the fields that are not in the output register, in two places in turn."""
-        fields = {name: field.shape for name, field in self._payload if name not in self._at_hand}
+        fields = {
+            name: field.shape for name, field in self._payload if name not in self._registered
+        }
         if not fields:
             return
         stored = data.StructLayout(fields)

@@ -121,7 +121,7 @@ class Reader(wiring.Component):
         """
         acc, spad, wanted, position = self.acc, self.spad, self.parameters, self.position
         m.submodules.byte_requests = requests = SkidBuffer(
-            _request_layout(self._config), at_hand=("of_vector", "bank_select")
+            _request_layout(self._config), registered=("of_vector", "bank_select")
         )
         ask, shown = requests.i, requests.o
         from_acc, bytes_ready = self.command.source == Source.ACC, ask.ready & ~wanted.valid

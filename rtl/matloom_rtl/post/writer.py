@@ -170,7 +170,7 @@ class Writer(wiring.Component):
         # In parts, of which each is known a cycle before the arbiter sees it.
         request = {"address": len(address), "bank_select": config.spad_banks}
         layout = data.StructLayout({**request, "data": 8 * columns, "mask": columns})
-        m.submodules.parts = parts = SkidBuffer(layout, at_hand=tuple(request))
+        m.submodules.parts = parts = SkidBuffer(layout, registered=tuple(request))
         ask, shown = parts.i, parts.o
         part, last = count_parts(m, self.numbers.size, ask.valid & ask.ready, "written")
         part_address = Signal.like(address)

@@ -190,4 +190,4 @@ class Port(wiring.Component):
 
 def _between(layout: data.StructLayout) -> SkidBuffer:
     """Return what stands between a queue in block RAM and who takes from it: registers alone."""
-    return SkidBuffer(layout, at_hand=tuple(name for name, _field in layout))
+    return SkidBuffer(layout, registered=tuple(name for name, _field in layout))

@@ -15,7 +15,7 @@ PLACES = 16
 
 def play(*, begins, takes, latency, cycles=400, seed=0, reset_at=None):
     """Begin and take items at random; check each cycle; return how many were taken when."""
-    dut = CreditQueue(ITEM, at_hand=("there", "number"))
+    dut = CreditQueue(ITEM, registered=("there", "number"))
     reset = Signal()
     generator = random.Random(seed)
     taken = []

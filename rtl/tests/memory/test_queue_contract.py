@@ -76,7 +76,7 @@ def of_fifo(unit, places, **options):
 
 
 def credit_queue():
-    unit = kept(CreditQueue, ITEM, at_hand=("low",))
+    unit = kept(CreditQueue, ITEM, registered=("low",))
     ports = {"put": (unit.start, unit.w_en), "data": Value.cast(unit.w_data), "room": unit.room}
     shown = {"shown": unit.o.valid, "item": Value.cast(unit.o.payload), "take": unit.o.ready}
     return Queue(unit=unit, places=CREDITS, polite=True, **ports, **shown)
@@ -85,7 +85,7 @@ def credit_queue():
 QUEUES: dict[str, Callable[[], Queue]] = {
     "UncheckedFIFO": lambda: of_fifo(kept(UncheckedFIFO, width=8, depth=5), 5, polite=True),
     "CreditQueue": credit_queue,
-    "SkidBuffer": lambda: of_streams(kept(SkidBuffer, ITEM, at_hand=("low",)), 2),
+    "SkidBuffer": lambda: of_streams(kept(SkidBuffer, ITEM, registered=("low",)), 2),
     "StreamRegister": lambda: of_streams(kept(StreamRegister, 8), 1),
     "SyncFIFO": lambda: of_fifo(kept(SyncFIFO, width=8, depth=4), 4),
     "SyncFIFOBuffered": lambda: of_fifo(kept(SyncFIFOBuffered, width=8, depth=4), 4, latency=2),

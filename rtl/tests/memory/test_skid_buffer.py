@@ -12,11 +12,11 @@ from matloom_rtl.testing import simulate
 PAYLOAD = data.StructLayout({"low": 4, "high": 4})
 
 #: Fields that are shown from registers.
-AT_HAND = [(), ("low",), ("low", "high")]
+REGISTERED = [(), ("low",), ("low", "high")]
 
 
-def run(items, *, gaps=0.0, refuse=0.0, seed=0, at_hand=()):
-    dut, generator, seen = SkidBuffer(PAYLOAD, at_hand=at_hand), random.Random(seed), []
+def run(items, *, gaps=0.0, refuse=0.0, seed=0, registered=()):
+    dut, generator, seen = SkidBuffer(PAYLOAD, registered=registered), random.Random(seed), []
 
     async def feed(ctx):
         for item in items:
@@ -44,18 +44,18 @@ def test_an_item_a_cycle(seed):
     assert run(list(range(100))) == 101
 
 
-@pytest.mark.parametrize("at_hand", AT_HAND, ids=["chosen", "at_hand", "all"])
+@pytest.mark.parametrize("registered", REGISTERED, ids=["chosen", "registered", "all"])
 @pytest.mark.parametrize(("gaps", "refuse"), [(0.6, 0), (0, 0.6), (0.5, 0.5)])
-def test_stalls(seed, gaps, refuse, at_hand):
+def test_stalls(seed, gaps, refuse, registered):
     draw = random.Random(seed)
     items = [draw.randrange(256) for _ in range(300)]
-    run(items, gaps=gaps, refuse=refuse, seed=seed, at_hand=at_hand)
+    run(items, gaps=gaps, refuse=refuse, seed=seed, registered=registered)
 
 
-@pytest.mark.parametrize("at_hand", AT_HAND, ids=["chosen", "at_hand", "all"])
-def test_two_items_wait_and_no_third(at_hand):
+@pytest.mark.parametrize("registered", REGISTERED, ids=["chosen", "registered", "all"])
+def test_two_items_wait_and_no_third(registered):
     """Cycle by cycle: `i.ready` falls with the second item, and what `o` shows does not change."""
-    dut = SkidBuffer(PAYLOAD, at_hand=at_hand)
+    dut = SkidBuffer(PAYLOAD, registered=registered)
 
     async def step(ctx, item, ready):
         """Offer an item; return what the cycle shows."""

@@ -87,7 +87,7 @@ def skid_buffer(hand: bool, stored: bool, unit=None) -> Claim:
     """Claim order of a SkidBuffer with a registered field, a stored one, or both."""
     m = Module()
     layout = _fields(hand, stored)
-    buffer = unit or SkidBuffer(layout, at_hand=("hand",) if hand else ())
+    buffer = unit or SkidBuffer(layout, registered=("hand",) if hand else ())
     whitebox = Whitebox(buffer)
     m.submodules.unit = whitebox.fragment
     i, o = buffer.i, buffer.o
@@ -123,7 +123,7 @@ def credit_queue(hand: bool, stored: bool, unit=None) -> Claim:
     """Claim order of a CreditQueue, and that items which began with `room` have their place."""
     m = Module()
     layout = _fields(hand, stored)
-    queue = unit or CreditQueue(layout, at_hand=("hand",) if hand else ())
+    queue = unit or CreditQueue(layout, registered=("hand",) if hand else ())
     whitebox = Whitebox(queue)
     m.submodules.unit = whitebox.fragment
     o = queue.o
@@ -252,10 +252,10 @@ def _described(unit) -> tuple[str, object] | None:
     match unit:
         case UncheckedFIFO(_depth=depth):
             return f"UncheckedFIFO, {depth} places", lambda: unchecked_fifo(depth)
-        case SkidBuffer(_payload=layout, _at_hand=registered):
+        case SkidBuffer(_payload=layout, _registered=registered):
             both = _both(layout, registered)
             return f"SkidBuffer, fields {_parts(*both)}", lambda: skid_buffer(*both)
-        case CreditQueue(_payload=layout, _at_hand=registered):
+        case CreditQueue(_payload=layout, _registered=registered):
             both = _both(layout, registered)
             return f"CreditQueue, fields {_parts(*both)}", lambda: credit_queue(*both)
         case StreamRegister():

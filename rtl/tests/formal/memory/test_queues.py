@@ -40,25 +40,25 @@ MUTANTS = {
     "skid buffer forgets which place is free": (
         SkidBuffer,
         ("self.i.valid & self.i.ready", "self.i.valid"),
-        {"payload": LAYOUT, "at_hand": ("hand",)},
+        {"payload": LAYOUT, "registered": ("hand",)},
         lambda unit: skid_buffer(True, True, unit),
     ),
     "skid buffer with registered fields takes the new for the old": (
         SkidBuffer,
         ("Mux(full, skid, self.i.payload[name])", "self.i.payload[name]"),
-        {"payload": LAYOUT, "at_hand": ("hand",)},
+        {"payload": LAYOUT, "registered": ("hand",)},
         lambda unit: skid_buffer(True, True, unit),
     ),
     "credit queue counts what is taken twice": (
         CreditQueue,
         ("used + self.start - taken", "used + self.start - taken - taken"),
-        {"payload": LAYOUT, "at_hand": ("hand",)},
+        {"payload": LAYOUT, "registered": ("hand",)},
         lambda unit: credit_queue(True, True, unit),
     ),
     "credit queue shows an old field": (
         CreditQueue,
         ("Mux(empty, self.w_data[name], found)", "found"),
-        {"payload": LAYOUT, "at_hand": ("hand",)},
+        {"payload": LAYOUT, "registered": ("hand",)},
         lambda unit: credit_queue(True, True, unit),
     ),
 }

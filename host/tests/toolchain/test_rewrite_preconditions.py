@@ -1,9 +1,9 @@
-"""What the rewriting for simulation relies on: each premise broken in a text that else is fine."""
+"""Preconditions of rewriting for simulation: each one broken in a text that is otherwise fine."""
 
 import pytest
 
 from matloom.toolchain.power_up import without_initial_values
-from matloom.toolchain.premises import require_any_state
+from matloom.toolchain.rewrite_preconditions import require_any_state
 from matloom.toolchain.simulated import simulated
 
 WRITE = "    if (mask[{lane}])\n      \\words$1 [{line}][{high}:{low}] <= bytes[{high}:{low}];\n"
