@@ -77,6 +77,35 @@ def _exported() -> str:
     )
 
 
+def _onnx_networks() -> str:
+    found = report("onnx_networks.json")
+    rows = [(name, row["default"], row["exact"]) for name, row in found["networks"].items()]
+
+    def share(row: dict[str, Any]) -> str:
+        return f"{row['engine_macs'] / row['macs']:.0%}" if row["macs"] else "unknown"
+
+    def equal(row: dict[str, Any]) -> str:
+        off = f", others within {row['largest']:.0e}" if row["largest"] else ""
+        return f"{row['equal']} of {row['samples']}{off}"
+
+    return table(
+        rows,
+        (
+            Column("network", lambda row: f"`{row[0].rpartition('/')[2]}`"),
+            Column("MACs on the engine", lambda row: share(row[1])),
+            Column("layers there", lambda row: row[1]["layers"], count),
+            Column("of these proven", lambda row: row[1]["proven"], count),
+            Column("channels", lambda row: row[1]["channels"], count),
+            Column("repaired", lambda row: row[1]["repaired"], count),
+            Column("can differ", lambda row: row[1]["can_differ"], count),
+            Column("transposes", lambda row: row[1]["transposes"], count),
+            Column("outputs equal", lambda row: equal(row[1])),
+            Column("exact: MACs on the engine", lambda row: share(row[2])),
+            Column("exact: outputs equal", lambda row: equal(row[2])),
+        ),
+    )
+
+
 def _refusal(sentence: str) -> str:
     """Return the kind of a refusal."""
     kinds = {
@@ -133,5 +162,6 @@ BLOCKS = {
     "floats": _floats,
     "four bits": _four_bits,
     "exported": _exported,
+    "onnx networks": _onnx_networks,
     "onnx nodes": _onnx_nodes,
 }

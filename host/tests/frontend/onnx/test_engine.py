@@ -368,3 +368,33 @@ def test_recorded_outputs(name):
             for output, arrays in zip(ends[1], wanted, strict=True):
                 off = np.abs(found[output] - arrays[at]).max()
                 assert off <= (0 if "micro_kws" in name else 1e-5 * np.abs(arrays[at]).max())
+
+
+#: Quantised networks of the collections: the file, and sizes of its dimensions.
+QUANTISED = {
+    "onnx/tum_ei_eda/micro_kws_m_static_qdq": {"unk__68": 1},
+    "onnx/tum_ei_eda/micro_kws_m_static_qoperator": None,
+    "models/mlperf_results/kai_jiang_v1.3_int8_onnx/kws_ref_model": None,
+    "models/mlperf_results/kai_jiang_v1.3_int8_onnx/resnet": None,
+    "models/derived_onnx/alibaba_kws_qop_u8s8_pc": None,
+    "models/derived_onnx/resnet8_qop_s8s8_pc": None,
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", QUANTISED)
+def test_recorded_outputs_on_the_chip(name):
+    kind, _, network = name.partition("/")
+    folder = collection(kind)
+    if folder is None:
+        pytest.skip("the collection is not there")
+    path = Path(folder, "models", f"{network}.onnx")
+    with np.load(folder / "golden" / f"{network.replace('/', '__')}.npz") as golden:
+        (key,) = {"out0_ort", "out0_ortall"} & {*golden.files}
+        given, wanted = golden["in0"][:3], golden[key]
+    with matloom.load(path, device="rtl", config="nano", dims=QUANTISED[name]) as session:
+        layers = session.program.layers
+        assert all(layer.where != "host" or not layer.macs for layer in layers)
+        assert not [layer for layer in layers if layer.operator == "TRANSPOSE"][1:]
+        for at, x in enumerate(given):
+            np.testing.assert_array_equal(session.run(x), wanted[at])

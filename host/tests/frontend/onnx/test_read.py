@@ -14,6 +14,7 @@ from matloom.errors import UserError
 from matloom.frontend.errors import ModelError
 from matloom.ir.attributes import Reference
 from matloom.kernels.interpreter import interpret
+from matloom.kernels.probe import kept_processes
 from matloom.kernels.reference import InterpreterError
 
 onnx = pytest.importorskip("onnx", reason="onnx is not installed")
@@ -213,6 +214,38 @@ def read(content):
     except UserError as error:
         return str(error)
     return None
+
+
+def quantised():
+    """Return a convolution between QuantizeLinear and DequantizeLinear, in QDQ form."""
+    scales = {"s": np.float32(0.03), "t": np.array([0.01, 0.013, 0.017], np.float32)}
+    zeros = {"z": np.int8(3), "n": np.zeros(3, np.int8)}
+    weights = {"w": np.random.default_rng(0).integers(-127, 128, (3, 2, 3, 3), np.int8)}
+    nodes = [
+        helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"]),
+        helper.make_node("DequantizeLinear", ["q", "s", "z"], ["d"]),
+        helper.make_node("DequantizeLinear", ["w", "t", "n"], ["v"], axis=0),
+        helper.make_node("Conv", ["d", "v"], ["c"]),
+        helper.make_node("QuantizeLinear", ["c", "s", "z"], ["r"]),
+        helper.make_node("DequantizeLinear", ["r", "s", "z"], ["y"]),
+    ]
+    constants = {k: np.asarray(a) for k, a in (scales | zeros | weights).items()}
+    ends = [value("x", [1, 2, 5, 4])], [value("y", [1, 3, 3, 2])]
+    return model(nodes, *ends, constants).SerializeToString()
+
+
+@pytest.mark.parametrize(
+    "count", [40, pytest.param(2_000, marks=pytest.mark.slow)], ids=["few", "many"]
+)
+def test_damaged_quantised_files_earn_one_sentence(count):
+    """ONNX Runtime sees such files when they are read, in a process of its own."""
+    content, draw = quantised(), random.Random(1)
+    assert len(frontend.load(content).remarks) == 1
+    with kept_processes():
+        messages = [read(damaged(content, draw)) for _ in range(count)]
+    refused = [message for message in messages if message is not None]
+    assert len(refused) > count // 20
+    assert all("\n" not in message and len(message) < 400 for message in refused)
 
 
 @pytest.mark.parametrize(
