@@ -149,7 +149,8 @@ class LayerInfo:
     """An operator of the network and what became of it.
 
     `timestamp` is its slot in the completion-time table, 0 for none; `where` is ``"engine"``,
-    ``"host"`` or ``"none"`` for operators that cost nothing; `reason` says why not the engine;
+    ``"host"`` or ``"none"`` for operators that cost nothing; `reason` says why not the engine,
+    or what is known of results there;
     `tensor_bytes` are those of all that it reads and writes. `repeat_cycles` is the
     prediction for later calls, where weights stay on chip. `mode` is the number format of its
     products on the engine, empty where it has none.

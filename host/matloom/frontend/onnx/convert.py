@@ -7,10 +7,12 @@ from typing import Any
 from matloom.frontend.errors import Unsupported
 from matloom.frontend.onnx.averages import convert_average
 from matloom.frontend.onnx.claims import Claim
+from matloom.frontend.onnx.joins import convert_join
 from matloom.frontend.onnx.moves import MOVES
 from matloom.frontend.onnx.quantised import Model, layer_of, quantisation_of
 from matloom.frontend.onnx.registered import add_registered, registered_node
 from matloom.frontend.onnx.sums import convert_sum
+from matloom.frontend.onnx.unary import convert_unary
 from matloom.frontend.onnx.values import FileValue, Values
 from matloom.frontend.onnx.weighted import convert_layer
 from matloom.frontend.opaque import OpaqueOperator
@@ -31,7 +33,9 @@ def _layer(values: Values, model: Model, node: Any) -> Claim:
 _INTEGERS: dict[str, Callable[[Values, Model, Any], Claim]] = {
     **dict.fromkeys(("QLinearConv", "QLinearMatMul", "QGemm"), _layer),
     **dict.fromkeys(("QLinearAveragePool", "QLinearGlobalAveragePool"), convert_average),
+    **dict.fromkeys(("QLinearLeakyRelu", "QLinearSigmoid"), convert_unary),
     "QLinearAdd": convert_sum,
+    "QLinearConcat": convert_join,
 }
 
 
@@ -113,7 +117,8 @@ class Conversion:
 
     def _integer(self, node: Any) -> None:
         """Convert an operator of bytes, unless its results differ and must not."""
-        for name in (*node.input[:1], *node.output[:1]):
+        first = 2 if node.op_type == "QLinearConcat" else 0
+        for name in (*node.input[first : first + 1], *node.output[:1]):
             value = self.values.known.get(name)
             if value is None and name not in self.model.constants:
                 raise Unsupported(f"has {name!r}, whose shape only a run tells")

@@ -75,6 +75,18 @@ class Network:
         self.quantised = self.quantisation(*made)
         self.last = self.add(op, [*names, *self.quantised], "com.microsoft", **attributes)
 
+    def function(self, op, made, **attributes):
+        names = [self.last, *self.quantised]
+        self.quantised = self.quantisation(*made)
+        self.last = self.add(op, [*names, *self.quantised], "com.microsoft", **attributes)
+
+    def join(self, other, quantised, made, axis):
+        """Join an earlier tensor to this."""
+        parts = [self.last, *self.quantised, other, *quantised]
+        self.quantised = self.quantisation(*made)
+        names = [*self.quantised, *parts]
+        self.last = self.add("QLinearConcat", names, "com.microsoft", axis=axis)
+
     def file(self):
         y = self.add("DequantizeLinear", [self.last, *self.quantised])
         made = helper.make_tensor_value_info(y, FLOAT, None)
@@ -203,6 +215,28 @@ def test_sums_and_averages_are_on_the_engine(form, dtype):
     with matloom.load(program, device="model") as session:
         for x in inputs((1, 4, 6, 5), 5):
             np.testing.assert_array_equal(session.run(x), of_integers(content, x))
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8])
+def test_joins_and_functions_of_bytes_are_equal(dtype):
+    network = Network([1, 4, 6, 5], dtype)
+    network.quantised = network.nodes[0].input[1:]
+    network.weighted("QLinearConv", (8, 4, 1, 1), 0.0113411, (0.4127391, -3))
+    first, quantised = network.last, network.quantised
+    network.weighted("QLinearConv", (8, 8, 1, 1), 0.0091137, (0.8391173, 9))
+    network.join(first, quantised, (0.9131713, -11), 1)
+    network.function("QLinearLeakyRelu", (0.8131717, 21), alpha=0.1)
+    network.function("QLinearSigmoid", (1 / 256, -128))
+    network.weighted("QLinearConv", (4, 16, 1, 1), 0.0113411, (0.0427391, -3))
+    content = network.file()
+    graph = frontend.load(content)
+    operators = [node.op for node in graph.nodes]
+    assert operators.count(Op.CONCATENATION) == 1
+    # Of input and output, and where ONNX Runtime has the LEAKY_RELU, whose slopes round twice here.
+    assert operators.count(Op.TRANSPOSE) == 4
+    with matloom.load(content, device="model", config="nano") as session:
+        for x in inputs((1, 4, 6, 5), 5):
+            np.testing.assert_array_equal(session.run(x), expected(content, x))
 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8])

@@ -1,0 +1,58 @@
+"""QLinearConcat on the engine: each input brought to the output's scale, then joined."""
+
+from typing import Any
+
+from matloom.frontend.errors import Unsupported
+from matloom.frontend.onnx.claims import Claim
+from matloom.frontend.onnx.quantised import Model, attribute, quantisation_of
+from matloom.frontend.onnx.unary import add_function, table_of
+from matloom.frontend.onnx.values import Values, as_signed
+from matloom.ir.attributes import Axis
+from matloom.ir.graph import Op
+
+__all__ = ["convert_join"]
+
+
+def convert_join(values: Values, model: Model, node: Any) -> Claim:
+    """Add the operators of a QLinearConcat.
+
+    Raises
+    ------
+    Unsupported
+        An input is constant, or is scaled as no operator of the graph scales.
+    """
+    import onnx
+
+    names, made = list(node.input), node.output[0]
+    result, wanted = quantisation_of(model, names[0], names[1]), values.known[made]
+    sources = names[2::3]
+    if any(name in model.constants for name in sources):
+        raise Unsupported("joins a constant")
+    order = values.order_of(*sources)
+    axis = int(attribute(node, "axis", 0)) % len(wanted.shape)
+    numbers = []
+    for at, name in enumerate(sources):
+        given = quantisation_of(model, *names[3 + 3 * at : 5 + 3 * at])
+        dtypes = values.known[name].dtype, wanted.dtype
+        # A join of one input along its only axis, which bytes of one dimension have.
+        alone = onnx.helper.make_node(
+            node.op_type,
+            [*names[:2], *names[2 + 3 * at : 5 + 3 * at]],
+            [made],
+            domain=node.domain,
+            axis=0,
+        )
+        table = table_of(model, [alone], (name, made), dtypes)
+        ends = as_signed(given, dtypes[0]), as_signed(result, dtypes[1])
+        number = values.bytes_of(name, order, given)
+        scaled = add_function(values, number, ends, table, f"{made}, part {at}")
+        numbers.append(values.read_as(scaled, ends[1], scaled=True))
+    shape = tuple(wanted.shape[each] for each in order)
+    signed = as_signed(result, wanted.dtype)
+    attributes = Axis(axis=order.index(axis))
+    values.hold(
+        made,
+        order,
+        values.made(Op.CONCATENATION, numbers, shape, signed, made, attributes),
+    )
+    return Claim(unit="bytes", reachable=256 * len(sources), differing=0)

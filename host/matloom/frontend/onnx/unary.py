@@ -1,0 +1,154 @@
+"""Functions of one byte: the operator of the graph that gives ONNX Runtime's result for each.
+
+ONNX Runtime runs the operators over all 256 bytes. Operators of the graph are tried in turn, and
+one is taken whose kernel gives the same 256 bytes.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from matloom.frontend.errors import Unsupported
+from matloom.frontend.onnx.claims import Claim
+from matloom.frontend.onnx.functions import every_byte, run_alone
+from matloom.frontend.onnx.quantised import Model, attribute, quantisation_of
+from matloom.frontend.onnx.steps import fit_multipliers
+from matloom.frontend.onnx.values import Values, as_signed
+from matloom.ir.attributes import Activation, Attributes, DepthwiseConv2D, LeakyRelu, Padding
+from matloom.ir.graph import Array, Graph, Node, Op, Quantisation, Tensor
+from matloom.kernels.kernels import kernel_of
+
+__all__ = ["add_function", "convert_unary", "table_of"]
+
+#: Operators that give what a quantised one of ONNX Runtime may give.
+_LIKE = {"QLinearSigmoid": Op.LOGISTIC}
+_NO_PADDING = Padding(top=0, bottom=0, left=0, right=0)
+
+
+def table_of(
+    model: Model, nodes: Sequence[Any], ends: tuple[str, str], dtypes: tuple[str, str]
+) -> Array:
+    """Return ONNX Runtime's results for all bytes of the input, ascending, as int8.
+
+    Raises
+    ------
+    Unsupported
+        A result depends on where the byte is: kernels for vectors and for single numbers differ.
+    """
+    every = every_byte(dtypes[0])
+    made = run_alone(model.proto, nodes, {ends[0]: every}, ends[1], dtypes[1])
+    # So many that each is among the last few of a vector once.
+    shifted = np.concatenate([np.roll(every, -at)[: 256 - at % 3] for at in range(0, 256, 2)])
+    again = run_alone(model.proto, nodes, {ends[0]: shifted}, ends[1], dtypes[1])
+    if made.shape != every.shape or not np.array_equal(
+        again, made[shifted.astype(np.int64) - int(every[0])]
+    ):
+        raise Unsupported("has results that depend on more than a byte")
+    if made.dtype == np.int8:
+        return made
+    moved: Array = (made.astype(np.int16) - 128).astype(np.int8)
+    return moved
+
+
+def convert_unary(values: Values, model: Model, node: Any) -> Claim:
+    """Add the operator of a function of bytes: QLinearLeakyRelu or QLinearSigmoid.
+
+    Raises
+    ------
+    Unsupported
+        No operator of the graph gives these bytes.
+    """
+    name, made = node.input[0], node.output[0]
+    given = quantisation_of(model, node.input[1], node.input[2])
+    result = quantisation_of(model, node.input[3], node.input[4] if len(node.input) > 4 else "")
+    dtypes = values.known[name].dtype, values.known[made].dtype
+    table = table_of(model, [node], (name, made), dtypes)
+    order = values.order_of(name)
+    number = values.bytes_of(name, order, given)
+    ends = as_signed(given, dtypes[0]), as_signed(result, dtypes[1])
+    wanted: list[tuple[Op, Attributes]] = []
+    if node.op_type in _LIKE:
+        wanted.append((_LIKE[node.op_type], Attributes()))
+    else:
+        wanted.append((Op.LEAKY_RELU, LeakyRelu(alpha=attribute(node, "alpha", 0.01))))
+    values.hold(made, order, add_function(values, number, ends, table, made, wanted))
+    return Claim(unit="bytes", reachable=256, differing=0)
+
+
+def add_function(
+    values: Values,
+    number: int,
+    ends: tuple[Quantisation, Quantisation],
+    table: Array,
+    name: str,
+    tried: Sequence[tuple[Op, Attributes]] = (),
+) -> int:
+    """Add the operator of an int8 tensor that gives the bytes of a table; return its output.
+
+    Raises
+    ------
+    Unsupported
+        None does.
+    """
+    shape = values.tensors[number].shape
+    if np.array_equal(table, every_byte("int8")):
+        return values.read_as(number, ends[1])
+    for op, attributes in (*tried, (Op.QUANTIZE, Attributes())):
+        if _gives(op, attributes, ends, table):
+            return values.made(op, [number], shape, ends[1], name, attributes)
+    multipliers = _linear(ends, table)
+    if multipliers is None:
+        raise Unsupported("gives bytes that no operator of the graph gives")
+    channels = shape[-1] if shape else 1
+    image = (1, math.prod(shape) // channels, 1, channels)
+    attributes = DepthwiseConv2D(
+        stride=(1, 1),
+        dilation=(1, 1),
+        padding=_NO_PADDING,
+        activation=Activation.NONE,
+        depth_multiplier=1,
+    )
+    unit = Quantisation(scale=(1.0,), zero_point=(0,))
+    inputs = [
+        values.made(Op.RESHAPE, [number], image, ends[0], name),
+        values.constant(np.ones((1, 1, 1, channels), np.int8), f"{name} weights", unit),
+        values.constant(np.zeros(channels, np.int32), f"{name} bias"),
+        values.constant(np.repeat(multipliers, channels, axis=1), f"{name} multipliers"),
+    ]
+    scaled = values.made(Op.DEPTHWISE_CONV_2D, inputs, image, ends[1], name, attributes)
+    return values.made(Op.RESHAPE, [scaled], shape, ends[1], name)
+
+
+def _gives(
+    op: Op, attributes: Attributes, ends: tuple[Quantisation, Quantisation], table: Array
+) -> bool:
+    """Return whether an operator gives the bytes of a table."""
+    tensors = {
+        at: Tensor(name="", shape=(256,), dtype="int8", quantisation=quantisation)
+        for at, quantisation in enumerate(ends)
+    }
+    node = Node(op=op, inputs=(0,), outputs=(1,), attributes=attributes, index=0)
+    graph = Graph(name="", inputs=(0,), outputs=(1,), tensors=tensors, nodes=(node,))
+    every = [every_byte("int8")]
+    try:
+        return np.array_equal(kernel_of(node, every)(graph, node, every), table)
+    # Scales that the operator does not have.
+    except ValueError:
+        return False
+
+
+def _linear(ends: tuple[Quantisation, Quantisation], table: Array) -> Array | None:
+    """Return the multiplier and the shift that scale bytes to those of a table; None for none."""
+    (given,), (made,) = (each.scale for each in ends)
+    zeros = [each.zero_point[0] for each in ends]
+    scale = np.full(1, np.float32(given) / np.float32(made), np.float32)
+    centred = every_byte("int8").astype(np.int64) - zeros[0]
+    found = fit_multipliers(scale, (centred[:1], centred[-1:]), (-128 - zeros[1], 127 - zeros[1]))
+    if found.absent:
+        return None
+    multiplier, shift = (int(each) for each in found.data[:, 0])
+    product = centred * multiplier >> (30 - shift)
+    scaled = np.clip((product + 1 >> 1) + zeros[1], -128, 127)
+    return found.data if np.array_equal(scaled, table) else None
