@@ -1,4 +1,4 @@
-"""Which banks of the scratchpad an instruction reads and writes, and how often."""
+"""Banks of the scratchpad that an instruction reads and writes, and how often."""
 
 from typing import NamedTuple
 

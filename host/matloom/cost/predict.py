@@ -111,7 +111,7 @@ class Engine:
 
     @property
     def end(self) -> int:
-        """When everything is done."""
+        """Cycle at which everything is done."""
         return max((times[-1] for times in self.done if times), default=self._dispatched)
 
     def run(self) -> None:

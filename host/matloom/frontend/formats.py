@@ -26,6 +26,12 @@ _TFLITE = b"TFL3"
 
 #: How much is unpacked of a compressed file to see what is in it.
 _PEEK = 1 << 16
+#: The fewest bytes by which a format is recognised.
+_LEAST_BYTES = 8
+#: The opcode that begins a pickle of protocol 2 and up.
+_PICKLE = 0x80
+#: Characters of ASCII below the first and beyond the second are not printed.
+_SPACE, _DELETE = 0x20, 0x7F
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,7 +114,7 @@ def kind_of(content: bytes, name: str) -> Kind:
 
 
 def _recognised(content: bytes, name: str) -> Kind:
-    if len(content) < 8:
+    if len(content) < _LEAST_BYTES:
         return Kind(what=f"a file of {len(content)} bytes" if content else "empty", hint=_AGAIN)
     for beginning, kind in _BEGINNINGS:
         if content.startswith(beginning):
@@ -149,7 +155,7 @@ def _packed(content: bytes) -> Kind | None:
                 inside = decompressor().decompress(content, _PEEK)
         if inside[_IDENTIFIER] == _TFLITE:
             return Kind(what=f"{what}, which holds a .tflite file", hint="decompress it first")
-        if len(inside) >= 8 and inside[257:262] != b"ustar":
+        if len(inside) >= _LEAST_BYTES and inside[257:262] != b"ustar":
             return Kind(what=f"{what}: {kind_of(inside, '').what}", hint=kind_of(inside, "").hint)
         return Kind(what=what, hint=_UNPACK)
     return None
@@ -210,7 +216,7 @@ def _safetensors(content: bytes) -> Kind | None:
 
 def _pickled(content: bytes) -> Kind | None:
     """Recognise pickles of protocol 2 and up."""
-    if content[0] == 0x80 and content[1] in range(2, 6):
+    if content[0] == _PICKLE and content[1] in range(2, 6):
         return Kind(what="a Python pickle, as older PyTorch wrote its files", hint=_TORCH)
     return None
 
@@ -229,7 +235,8 @@ def _text(content: bytes) -> Kind | None:
         return Kind(what="C source that holds a model as an array", hint=_C_ARRAY_HINT)
     if start[:1] == b"{" and (what := _json(content)):
         return Kind(what=what, hint=_ORIGINAL)
-    if all(byte in b"\t\r\n" or 32 <= byte != 127 for byte in start[:512]) and _is_utf8(start):
+    printed = (byte in b"\t\r\n" or _SPACE <= byte != _DELETE for byte in start[:512])
+    if all(printed) and _is_utf8(start):
         return Kind(what="a text", hint="give a .tflite or .mloom file")
     return None
 

@@ -2,6 +2,9 @@
 
 __all__ = ["Message", "message"]
 
+#: The bit of a byte of a varint after which another byte follows.
+_CONTINUES = 0x80
+
 #: Values of each field by its number: integers of varints, bytes of all else.
 Message = dict[int, list[int | bytes]]
 
@@ -47,6 +50,6 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
             return 0, -1
         value |= (data[at] & 0x7F) << shift
         at += 1
-        if data[at - 1] < 0x80:
+        if data[at - 1] < _CONTINUES:
             return value, at
     return 0, -1

@@ -109,7 +109,7 @@ class Convolution:
             )
         folded = fold_zero_point(self.bias, sums, self.input_zero)
         bias = _columns(folded, channels, pack)
-        return parameter_blocks(bias, by_channel, self.config, halves=accumulators)
+        return parameter_blocks(bias, by_channel, self.config, accumulators=accumulators)
 
     def stage(self, window: Window, pack: int, block: int, **more: Any) -> ArrayStage:
         """Return a stage that makes `pack` positions at a time, in blocks of so many channels.

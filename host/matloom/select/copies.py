@@ -27,7 +27,7 @@ _WORTH = 1.5
 
 @dataclass(frozen=True, kw_only=True)
 class Copy:
-    """Which bytes of a tensor are read: `width` positions of some bytes, in rows, in images.
+    """Bytes of a tensor to read: `width` positions of some bytes, in rows, in images.
 
     Members
     -------

@@ -1,4 +1,4 @@
-"""Which operators the engine runs, and the stages of each; the host runs the rest, with reason."""
+"""Operators that the engine runs, with the stages of each; the host runs the rest, for a reason."""
 
 from collections.abc import Callable, Mapping
 

@@ -118,13 +118,13 @@ def parameter_blocks(
     scale: tuple[np.ndarray, np.ndarray] | None,
     config: Config,
     *,
-    halves: int = 1,
+    accumulators: int = 1,
 ) -> np.ndarray:
     """Return the parameter blocks of POST: uint8 (output blocks, 9 or 4 bytes a column).
 
     A block holds the biases of its channels as int32, then, where scales differ by channel,
-    their multipliers as int32 and their shifts as int8. Where output blocks are pairs, `halves`
-    is 2, and two such blocks follow each other.
+    their multipliers as int32 and their shifts as int8. `accumulators` is 2 if output blocks are
+    pairs; two such blocks then follow each other.
     """
     parts = [bias.astype("<i4")]
     if scale is not None:
@@ -132,12 +132,12 @@ def parameter_blocks(
         parts += [multiplier.astype("<i4"), shift.astype("i1")]
     blocks = [
         np.ascontiguousarray(
-            _padded(part, 0, halves * config.columns).reshape(-1, config.columns)
+            _padded(part, 0, accumulators * config.columns).reshape(-1, config.columns)
         ).view(np.uint8)
         for part in parts
     ]
     joined = np.concatenate(blocks, axis=1)
-    return joined.reshape(len(joined) // halves, -1)
+    return joined.reshape(len(joined) // accumulators, -1)
 
 
 def repeated_columns(values: np.ndarray, channels: int, columns: int) -> np.ndarray:

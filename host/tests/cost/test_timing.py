@@ -1,4 +1,4 @@
-"""What `Timings` takes for alike costs the same."""
+"""Instructions that `Timings` treats as alike cost the same."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Which layers a precision names, and what it gives them."""
+"""Layers that a precision names, and the modes that it gives them."""
 
 import dataclasses
 

@@ -1,4 +1,4 @@
-"""Which bytes a copy reads, compared with NumPy's slices and paddings."""
+"""Bytes that a copy reads, compared with NumPy's slices and paddings."""
 
 import numpy as np
 import pytest

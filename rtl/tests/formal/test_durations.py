@@ -1,4 +1,4 @@
-"""How long proofs should take: from the report of all, and for what was never measured."""
+"""Expected durations of proofs: from the report, and for proofs that were never measured."""
 
 import json
 from pathlib import Path

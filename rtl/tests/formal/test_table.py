@@ -1,4 +1,4 @@
-"""Which proofs a chip has: each kind for what is in it."""
+"""Proofs of a chip: each kind for the units that it has."""
 
 from collections import defaultdict
 

@@ -22,7 +22,7 @@ from matloom.ir.attributes import (
     Softmax,
 )
 from matloom.ir.graph import Op, Tensor
-from matloom.ir.shapes import same_padding
+from matloom.ir.shapes import IMAGE_RANK, same_padding
 
 __all__ = ["READERS"]
 
@@ -47,7 +47,7 @@ def _pair(what: str, height: int, width: int) -> Pair:
 def _image(inputs: Sequence[Tensor], at: int) -> Pair:
     """Return height and width of an input in the layout (any, height, width, any)."""
     shape = inputs[at].shape if at < len(inputs) else ()
-    if len(shape) != 4:
+    if len(shape) != IMAGE_RANK:
         raise Contradiction(f"must have an input {at} of 4 dimensions, not {shape}")
     return shape[1], shape[2]
 

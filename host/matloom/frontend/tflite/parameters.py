@@ -21,9 +21,12 @@ from matloom.ir.attributes import (
     TransposeConv,
 )
 from matloom.ir.graph import Op, Tensor
-from matloom.ir.shapes import same_padding
+from matloom.ir.shapes import IMAGE_RANK, same_padding
 
 __all__ = ["OPERANDS", "PARAMETER_READERS"]
+
+#: The input of PADV2 that holds its value; height and width.
+_VALUE, _SIDES = 2, 2
 
 #: Operator, input tensors and output tensors, all as the file has them.
 Reader = Callable[[Any, Sequence[Tensor], Sequence[Tensor]], Attributes]
@@ -64,7 +67,7 @@ def _pad(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> 
 def _pad_value(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Attributes:
     pad = _pad(operator, inputs, outputs)
     assert isinstance(pad, Pad)
-    data = inputs[2].data if len(inputs) > 2 else None
+    data = inputs[_VALUE].data if len(inputs) > _VALUE else None
     if data is None or data.size != 1:
         raise Unsupported("has a variable value")
     return Pad(before=pad.before, after=pad.after, value=data.item())
@@ -90,7 +93,7 @@ def _transpose(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor
 def _resize(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Attributes:
     table = options(operator, tflite.ResizeNearestNeighborOptions)
     size = _parameter("size", inputs, 1)
-    if len(size) != 2:
+    if len(size) != _SIDES:
         raise Contradiction(f"must have a size of height and width, not {size}")
     return Resize(
         size=(size[0], size[1]),
@@ -100,7 +103,7 @@ def _resize(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) 
 
 
 def _split(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Attributes:
-    if len(inputs) < 2:
+    if not inputs[1:]:
         raise Contradiction(f"must have an axis and an input, not {len(inputs)} inputs")
     shape = inputs[1].shape
     axis = _axis(_only("axis", inputs, 0), len(shape))
@@ -171,7 +174,7 @@ def _transposed_convolution(
     operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]
 ) -> Attributes:
     table = options(operator, tflite.TransposeConvOptions)
-    if len(inputs) < 3 or len(outputs[0].shape) != 4 or len(inputs[1].shape) != 4:
+    if not inputs[2:] or {len(outputs[0].shape), len(inputs[1].shape)} != {IMAGE_RANK}:
         raise Contradiction("must have a size, weights and an image of 4 dimensions each")
     size, kernel = outputs[0].shape[1:3], inputs[1].shape[1:3]
     stride = (table.StrideH(), table.StrideW())

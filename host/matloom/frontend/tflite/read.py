@@ -16,7 +16,7 @@ __all__ = ["graph_of_tflite", "is_tflite", "reshaped_tflite"]
 
 def is_tflite(content: bytes) -> bool:
     """Return whether bytes are a TensorFlow Lite file: the flatbuffer says so."""
-    return len(content) >= 8 and content[4:8] == b"TFL3"
+    return content[4:8] == b"TFL3"
 
 
 def graph_of_tflite(file: ModelFile) -> Graph:

@@ -15,6 +15,7 @@ from matloom.frontend.errors import ModelError
 from matloom.frontend.tflite.flatbuffer import enum_name, numbers, operator_number, records, text
 from matloom.ir.graph import Array
 from matloom.ir.names import distinct_ends
+from matloom.ir.shapes import IMAGE_RANK
 from matloom.kernels.cut import packed, plain_model
 from matloom.kernels.probe import tensor_shapes
 
@@ -99,7 +100,7 @@ def _checked(name: str, shape: Sequence[int], tensor: Any) -> Shape:
             f"the shape of input {name!r} must have at most {TENSOR_LIMIT} elements, not {sizes}"
         )
     # Weights fix the channels of an image; LiteRT would take twice as many for two groups.
-    if len(sizes) == 4 and declared[3] not in (-1, sizes[3]):
+    if len(sizes) == IMAGE_RANK and declared[3] not in (-1, sizes[3]):
         raise ModelError(f"input {name!r} must have {declared[3]} channels, not {sizes[3]}")
     return sizes
 

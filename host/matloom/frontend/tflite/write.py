@@ -12,6 +12,7 @@ from matloom.frontend.tflite.write_options import OPTIONS, operands_of, paramete
 from matloom.ir.graph import Array, Graph, Node, Quantisation, Tensor
 from matloom.ir.operators import OPERATORS
 from matloom.ir.scales import states_multipliers
+from matloom.ir.shapes import BIAS
 
 __all__ = ["write_tflite"]
 
@@ -36,9 +37,9 @@ def write_tflite(graph: Graph) -> bytes:
     for node in graph.nodes:
         if OPERATORS[node.op].weight_axis is not None and states_multipliers(node):
             raise ValueError(f"{node} must have the multipliers that follow from its scales")
-        weighted = OPERATORS[node.op].weight_axis is not None and len(node.inputs) == 3
-        if weighted and graph.tensors[node.inputs[2]].dtype != "float32":
-            tensors[node.inputs[2]] = _scaled_bias(graph, node)
+        weighted = OPERATORS[node.op].weight_axis is not None and len(node.inputs) > BIAS
+        if weighted and graph.tensors[node.inputs[BIAS]].dtype != "float32":
+            tensors[node.inputs[BIAS]] = _scaled_bias(graph, node)
     operators = [
         _operator(file, graph, node, _operands(graph, node, tensors)) for node in graph.nodes
     ]

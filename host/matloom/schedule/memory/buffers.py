@@ -68,7 +68,7 @@ def _reads_end(slots: int, array: list[int], number: int) -> int:
 
 
 class _Sharing:
-    """Which tensors share a buffer, as element-wise results take the place of inputs."""
+    """Groups of tensors that share a buffer: element-wise results may replace their inputs."""
 
     def __init__(self, segment: Segment, spans: list[tuple[int, int]]) -> None:
         self._segment, self._spans = segment, spans

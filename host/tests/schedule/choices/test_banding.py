@@ -58,7 +58,7 @@ def test_a_table_is_looked_up_once():
 
 
 def test_then_blocks():
-    """What reads the bands may make blocks for windows of stride 2."""
+    """The reader of bands may make blocks for windows of stride 2."""
     made = chain(image=(24, 24)).halve().convolve(32)
     (program,) = exact_programs(made.graph(), REFERENCE, (3,))
     assert bands(program)

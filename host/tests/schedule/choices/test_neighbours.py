@@ -1,4 +1,4 @@
-"""What tiles owe to the stages before and after them."""
+"""Rules for tiles that follow from the stages before and after them."""
 
 from dataclasses import replace
 from types import SimpleNamespace

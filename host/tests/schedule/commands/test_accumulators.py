@@ -1,4 +1,4 @@
-"""Which accumulator entries tiles have, and what that makes them wait for."""
+"""Accumulator entries of tiles, and the waits that follow from them."""
 
 from types import SimpleNamespace
 

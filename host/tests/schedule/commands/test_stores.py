@@ -1,4 +1,4 @@
-"""What is stored after the last arithmetic."""
+"""Bytes that are stored after the last arithmetic."""
 
 import numpy as np
 import pytest

@@ -41,7 +41,7 @@ def copying(line):
 
 
 def test_a_maker_takes_the_place_of_its_copy(written, outputs_of):
-    """What it writes itself is what a copy of lines would leave."""
+    """The producer writes the same bytes as a copy of lines would."""
     maker, outputs = Dense(grid=GRID), outputs_of(GRID)
     for line in (5, 20):
         size = 7 + 40 * 60 // line
