@@ -27,7 +27,7 @@ class DeclaredTensor:
     dtype:
         NumPy's name of the type; ``"object"`` where NumPy has none.
     scales, zero_points, axis:
-        Quantisation as the file has it, empty where there is none.
+        Quantisation as the file has it, empty if there is none.
     data:
         The value of a constant.
     """

@@ -17,8 +17,8 @@ class Unsupported(ModelError):
 class Contradiction(Unsupported):
     """An operator whose tensors and options do not fit each other.
 
-    TensorFlow Lite Micro takes such at their word, and reads or writes beyond its tensors. LiteRT
-    checks them, so it alone says what the operator does.
+    TensorFlow Lite Micro trusts them, and reads or writes beyond its tensors. LiteRT checks them,
+    so it alone says what the operator does.
     """
 
 

@@ -98,7 +98,7 @@ _C_ARRAY_HINT = (
 
 
 def folder_kind(names: set[str]) -> Kind:
-    """Return what a folder of such entries is."""
+    """Return the kind of a folder with these entries."""
     if {"saved_model.pb", "saved_model.pbtxt"} & names:
         return Kind(what="a TensorFlow SavedModel", hint=_SAVED_MODEL)
     if "keras_metadata.pb" in names:
@@ -108,7 +108,7 @@ def folder_kind(names: set[str]) -> Kind:
 
 
 def kind_of(content: bytes, name: str) -> Kind:
-    """Return what a file is that is not TensorFlow Lite, by its content first, then its name."""
+    """Return the kind of a file of another format, by its content first, then by its name."""
     kind = _recognised(content, name)
     return replace(kind, hint=kind.hint.replace("FILE", shlex.quote(name) if name else "FILE"))
 
@@ -247,7 +247,7 @@ def _is_utf8(start: bytes) -> bool:
 
 
 def _json(content: bytes) -> str:
-    """Return what a JSON object is; empty where the text is none."""
+    """Return what a JSON object is; empty if the text is none."""
     with suppress(ValueError, RecursionError):
         value = json.loads(content)
         if "modelTopology" in value or "weightsManifest" in value:

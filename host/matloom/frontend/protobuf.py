@@ -12,7 +12,7 @@ _VARINT, _FIXED64, _LENGTH, _FIXED32 = 0, 1, 2, 5
 
 
 def message(data: bytes) -> Message | None:
-    """Return the fields of a message; None where the bytes are none.
+    """Return the fields of a message; None if the bytes are none.
 
     Wire format: https://protobuf.dev/programming-guides/encoding/
     """

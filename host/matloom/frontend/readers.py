@@ -144,9 +144,9 @@ def declaration(source: Source) -> Declaration:
 
 
 def macs(content: bytes, names: Sequence[str], positions: Sequence[int]) -> list[int]:
-    """Return the multiply-accumulates of operators of a model file, 0 where none are known.
+    """Return the multiply-accumulates of operators of a model file, 0 if none are known.
 
-    `names` are theirs, `positions` their places in the file; none stands for all. Registered
+    `names` and `positions`, places in the file, select operators; none selects all. Registered
     operators have no file.
     """
     for reader in READERS:

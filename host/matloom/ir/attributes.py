@@ -148,7 +148,7 @@ class Pad(Attributes):
 
 @dataclass(frozen=True, kw_only=True)
 class Pool2D(Attributes):
-    """Pooling; pairs are (vertical, horizontal). Padding counts for nothing."""
+    """Pooling; pairs are (vertical, horizontal). Padding does not count."""
 
     window: tuple[int, int]
     stride: tuple[int, int]

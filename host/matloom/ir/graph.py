@@ -91,7 +91,7 @@ class Quantisation:
     zero_point:
         As many as there are scales.
     axis:
-        The axis of the channels; None where one scale serves all.
+        The axis of the channels; None if one scale serves all.
     """
 
     scale: tuple[float, ...]

@@ -67,7 +67,7 @@ class Operator:
     types:
         Types that it takes and gives, as ``"int8 int8 int32 -> int8"``.
     shape:
-        Output shape from input shapes and attributes; None where only the size must agree.
+        Output shape from input shapes and attributes; None if only the size must agree.
     parts:
         For several outputs: the shape of each, instead of `shape`.
     weight_axis:

@@ -121,10 +121,10 @@ def buffers_of(plan: Plan) -> list[tuple[str, Buffer]]:
 
 
 def check_addresses(buffers: Iterable[tuple[str, Buffer]], config: Config) -> None:
-    """Check that buffers lie in the scratchpad, at their boundary, and none over another.
+    """Check that buffers lie in the scratchpad, at their boundary, without overlaps.
 
-    Two may have the same bytes where no slot is in the live ranges of both. Weights that stay
-    between calls have theirs in every slot.
+    Two buffers may share bytes if their live ranges share no slot. Weights that stay between calls
+    live in every slot.
     """
     alive: list[tuple[str, Buffer]] = []
     for kind, buffer in sorted(buffers, key=lambda item: (not item[1].pinned, item[1].first)):

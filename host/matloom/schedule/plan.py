@@ -46,7 +46,7 @@ class Buffer:
 
     @property
     def reads(self) -> tuple[int, int]:
-        """The first and the last slot at which it is read: those of its life where not known."""
+        """First and last slot at which it is read; those of its life if not known."""
         first = self.first if self.first_read is None else self.first_read
         return first, self.last if self.last_read is None else self.last_read
 

@@ -58,7 +58,7 @@ class Scheduled:
     image:
         The constants up to those of the segment.
     repeat:
-        How to do it again without the transfers of weights; None where they do not stay.
+        How to do it again without the transfers of weights; None if they do not stay.
     tried:
         All candidates, in the order of the search.
     """

@@ -120,7 +120,7 @@ class Context:
         return self.constant(1)
 
     def check_words(self) -> None:
-        """Raise `Unsupported` where the engine has no int16 elements, or they have zero points."""
+        """Raise `Unsupported` if the engine has no int16 elements, or they have zero points."""
         tensors = (*self.inputs, self.output)
         if all(tensor.dtype == "int8" for tensor in tensors):
             return
@@ -134,7 +134,7 @@ class Context:
             )
 
     def bias(self, channels: int) -> Array:
-        """Return the biases of a layer, zeros where it has none."""
+        """Return the biases of a layer, zeros if it has none."""
         if len(self.inputs) <= BIAS:
             return np.zeros(channels, int)
         return self.constant(BIAS).reshape(-1)

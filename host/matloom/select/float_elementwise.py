@@ -12,7 +12,7 @@ __all__ = ["float_add", "float_quantize", "float_relu"]
 
 
 def _check(context: Context) -> None:
-    """Raise `Unsupported` where the format is not built, or no neighbour runs on the engine.
+    """Raise `Unsupported` if the format is not built, or no neighbour runs on the engine.
 
     Data of an operator without such neighbours would only move to the engine and back.
     """

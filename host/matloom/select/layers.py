@@ -106,7 +106,7 @@ def _int16_convolution(
 
 
 def _check_int16(context: Context, filters: Array, activation: Activation) -> None:
-    """Raise `Unsupported` where there is no mode for int16, or filters (channels, ...) overflow.
+    """Raise `Unsupported` if there is no mode for int16, or filters (channels, ...) overflow.
 
     Sums that the reference kernels keep in 32 bits may wrap, as they do there.
     """

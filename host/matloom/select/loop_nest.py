@@ -32,7 +32,7 @@ class Walk(Protocol):
 
     @property
     def oc_step(self) -> int:
-        """Bytes of the input from output block to output block; 0 where all read the same."""
+        """Bytes of the input from output block to output block; 0 if all read the same."""
 
     @property
     def weights_fixed(self) -> bool:

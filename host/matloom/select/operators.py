@@ -117,7 +117,7 @@ ENGINE = frozenset(_STAGES)
 
 
 def _check(stage: Stage, config: Config) -> None:
-    """Raise `Unsupported` where a value exceeds its field, or the smallest tile the scratchpad."""
+    """Raise `Unsupported` if a value exceeds its field, or the smallest tile the scratchpad."""
     if not isinstance(stage, ArrayStage):
         return
     fields = stage.loop_nest.fields((0, 1), (0, 1), 0)

@@ -211,9 +211,9 @@ class VectorStage:
         Bytes of which tiles are multiples: a row of the tensor, so that tiles match those of
         neighbouring stages.
     posts:
-        For each POST the number of its input (None where it reads accumulators) and its fields.
+        For each POST the number of its input (None if it reads accumulators) and its fields.
     period, repeated:
-        Inputs, by number, that repeat every `period` bytes of the output; 0 and none where no
+        Inputs, by number, that repeat every `period` bytes of the output; 0 and none if no
         input repeats.
     table:
         As that of an `ArrayStage`.

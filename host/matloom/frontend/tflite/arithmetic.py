@@ -17,9 +17,9 @@ Shape = tuple[int, ...]
 
 
 def file_macs(content: bytes, names: Sequence[str], positions: Sequence[int]) -> list[int]:
-    """Return the multiply-accumulates of operators of a model file, 0 where none are known.
+    """Return the multiply-accumulates of operators of a model file, 0 if none are known.
 
-    `names` are theirs, `positions` their places in the first subgraph; none stands for all.
+    `names` and `positions`, places in the first subgraph, select operators; none selects all.
     """
     subgraph = tflite.Model.GetRootAs(content).Subgraphs(0)
     places = positions or range(len(names))

@@ -21,7 +21,7 @@ def custom_nodes(
     use: Callable[[int], Tensor],
     add: Callable[[Tensor], int],
 ) -> list[Node] | None:
-    """Return the nodes of an operator; None where it is not custom, or is not registered.
+    """Return the nodes of an operator; None if it is not custom, or is not registered.
 
     Parameters
     ----------

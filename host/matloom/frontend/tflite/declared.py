@@ -52,7 +52,7 @@ def unknown_operator(
 def _padded(
     shape: tuple[int, ...], tensors: FileTensors, given: Sequence[int]
 ) -> tuple[int, ...] | None:
-    """Return the shape that MIRROR_PAD makes; None where only a run tells it."""
+    """Return the shape that MIRROR_PAD makes; None if only a run tells it."""
     pads = tensors.crossing(given[1]).data if len(given) > 1 else None
     if pads is None or pads.shape != (len(shape), 2):
         return None

@@ -42,7 +42,7 @@ def sized_by_values(name: str, inputs: Sequence[int], computed: Callable[[int], 
 def joined(
     model: Any, known: FileTensors, names: Sequence[str], operators: Sequence[Any]
 ) -> str | None:
-    """Return why a network must stay in one piece; None where it need not."""
+    """Return why a network must stay in one piece; None if it need not."""
     for name in names:
         if name in _JOINED:
             return f"{name} joins the network's parts"

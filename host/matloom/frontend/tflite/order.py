@@ -16,7 +16,7 @@ def require_provided(
     operators: Sequence[Any],
     ends: tuple[Sequence[int], Sequence[int]],
 ) -> None:
-    """Raise `ModelError` where an operator reads, or the network returns, what nothing provides.
+    """Raise `ModelError` if an operator reads, or the network returns, what nothing provides.
 
     An interpreter would find there what its memory happens to hold.
     """
@@ -39,7 +39,7 @@ def require_provided(
 def written_again(
     known: FileTensors, names: Sequence[str], operators: Sequence[Any], inputs: Sequence[int]
 ) -> str | None:
-    """Return which operator writes a tensor that is there already; None where none does."""
+    """Return the operator that writes a tensor which exists already; None if none does."""
     there = set(inputs)
     for at, operator in enumerate(operators):
         for number in numbers(operator, "Outputs").tolist():

@@ -64,7 +64,7 @@ class SubgraphReader:
         self.unsized: set[int] = set()
 
     def graph(self, name: str) -> Graph:
-        """Return the graph; the reference interpreter's other subgraphs are none of it."""
+        """Return the graph, without subgraphs that only the reference interpreter runs."""
         ends = [numbers(self.subgraph, field).tolist() for field in ("Inputs", "Outputs")]
         inputs, outputs = ends
         if not inputs or not outputs:
@@ -291,6 +291,6 @@ class SubgraphReader:
         return self.tensors[self._use(number)]
 
     def _use(self, number: int) -> int:
-        """Make a tensor the graph's, and return its number."""
+        """Add a tensor to the graph, and return its number."""
         self.tensors[number] = self.known.crossing(number)
         return number

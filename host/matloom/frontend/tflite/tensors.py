@@ -37,7 +37,7 @@ class FileTensors:
     Errors
     ------
     ModelError
-        A tensor is none of the file's, or has less data than its shape says.
+        A tensor is not in the file, or has less data than its shape says.
     Unsupported
         It is of a type that NumPy does not know, sparse, larger than the engine's memory, or its
         data or scales break a rule of the graph.
@@ -98,7 +98,7 @@ class FileTensors:
     def crossing(self, number: int) -> Tensor:
         """Return a tensor that only an interpreter works on: scales that break a rule are left out.
 
-        Raises `Unsupported` where not even its elements can cross.
+        Raises `Unsupported` if not even its elements can cross.
         """
         return self._read(number)[0]
 

@@ -52,7 +52,7 @@ class Resources:
         self.initial.update(initial)
 
     def read(self, handle: int, number: int) -> int | None:
-        """Return the tensor whose bytes a read gives; None where `number` itself holds them."""
+        """Return the tensor whose bytes a read gives; None if `number` itself holds them."""
         name = self._name(handle)
         if name in self.after:
             self.again[number] = name
@@ -66,7 +66,7 @@ class Resources:
         return first
 
     def assign(self, handle: int, number: int) -> None:
-        """Let a variable hold a tensor from here on."""
+        """Record that a variable holds a tensor from here on."""
         name = self._name(handle)
         if name in self.after:
             raise Unsupported(f"must assign variable {name!r} once in a call, not twice")

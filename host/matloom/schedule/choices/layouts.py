@@ -33,7 +33,7 @@ class Layout:
     ]
 
     def make(self, segment: Segment) -> Segment | None:
-        """Return the segment with this layout wherever it can be; None where it cannot."""
+        """Return the segment with this layout wherever it can be; None if it cannot."""
         stages, sizes = self.rewrite(segment.stages, _private(segment), segment.config)
         if not sizes:
             return None

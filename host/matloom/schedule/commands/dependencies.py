@@ -69,7 +69,7 @@ class _Accesses:
         )
 
     def touch(self, unit: int, lines: StridedRange, *, write: bool) -> "_Touched":
-        """Return what a unit's access to some lines must follow, and where it is noted."""
+        """Return the accesses that an access to some lines must follow, and where to record it."""
         rows = self.rows_of(lines)
         seen, units = (rows, self._units) if write else (rows[: self._written], self._writers)
         return _Touched(seen, _AXES[rows.ndim], units, rows[self._rows[unit, write]])

@@ -142,7 +142,7 @@ class Allocator:
         reads: tuple[int, int] | None = None,
         boundary: int = 1,
     ) -> int | None:
-        """Reserve `size` bytes for slots first..last; return the address, None where full.
+        """Reserve `size` bytes for slots first..last; return the address, None if full.
 
         `high`, of weights, prefers high addresses, else low ones. `reads` are the first and the
         last slot at which the buffer is read; None means that it is while it lives. The address is
@@ -163,7 +163,7 @@ class Allocator:
         rest: int = 0,
         boundary: int = 1,
     ) -> tuple[int, int] | None:
-        """Return address and slot of what `taken` takes; None where there is room from none on."""
+        """Return the address and the first slot that `taken` finds; None if there is no room."""
         found = self.taken(size, firsts, last, high=high, reads=reads, rest=rest, boundary=boundary)
         return None if found is None else (found.start, max(found.first, firsts.start))
 
@@ -178,10 +178,10 @@ class Allocator:
         rest: int = 0,
         boundary: int = 1,
     ) -> PlacedBuffer | None:
-        """Place a buffer from the first slot on, of `firsts`, from which there is room.
+        """Place a buffer from the earliest slot of `firsts` on at which there is room.
 
-        With `rest` rather where it was free for so many slots before the first of them, which it
-        takes as well. None where there is room from none on.
+        `rest` prefers bytes that were free for so many slots before, and takes these slots, too.
+        Returns None if there is no room from any slot on.
         """
         first, align = firsts.start, max(self._align, boundary)
         quiet = max(0, first - rest)

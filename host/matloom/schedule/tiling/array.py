@@ -108,7 +108,7 @@ class ArrayTiling(BaseTiling[ArrayStage, ArrayTile]):
 
     @cached_property
     def finished(self) -> list[int]:
-        """Leading bytes that are complete when each tile is; 0 where it is not the last of rows."""
+        """Leading bytes that are complete when each tile is; 0 if it is not the last of rows."""
         grid, layout = self.stage.grid, self.stage.output_layout
         return [
             layout.finished(tile)

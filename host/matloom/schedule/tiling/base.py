@@ -62,7 +62,7 @@ class BaseTiling(ABC, Generic[_Stage, _Tile]):
     @cached_property
     @abstractmethod
     def finished(self) -> list[int]:
-        """Leading bytes of the output that are complete when each tile is; 0 where few are."""
+        """Leading bytes of the output that are complete when each tile is; 0 if few are."""
 
     @cached_property
     @abstractmethod

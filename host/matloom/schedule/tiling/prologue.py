@@ -36,7 +36,7 @@ class Rectangle:
 
 
 def panels(steps: int, thinnest: int) -> list[_Range]:
-    """Cut the steps of a reduction: panels become thicker as arithmetic is left to hide them."""
+    """Cut the steps of a reduction into panels, which grow as arithmetic hides their transfer."""
     edges = [0]
     while edges[-1] < steps:
         end = edges[-1] + max(thinnest, edges[-1] // 2)

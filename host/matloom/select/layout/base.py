@@ -161,11 +161,11 @@ class InputLayout(Protocol):
 
     @property
     def plane_bytes(self) -> int:
-        """Bytes from the plane of one output block to that of the next; 0 where all share one."""
+        """Bytes from the plane of one output block to that of the next; 0 if all share one."""
 
     @property
     def source(self) -> str | None:
-        """The tensor in external memory that LOADs make it of; None where they only copy."""
+        """The tensor in external memory that LOADs make it of; None if they only copy."""
 
     @property
     def text(self) -> str:
@@ -256,7 +256,7 @@ class OnChipLayout(OutputLayout):
 
     @property
     def plane_bytes(self) -> int:
-        """Bytes from the plane of one output block to that of the next; 0 where all share one."""
+        """Bytes from the plane of one output block to that of the next; 0 if all share one."""
         return 0
 
     def loads(self, transfer: Transfer) -> Iterator[Fields]:

@@ -71,7 +71,7 @@ class Dense(OutputLayout):
 
 
 def apart(layout: OutputLayout, tile: Outputs) -> Iterator[Write]:
-    """Yield the writes of a tile that lies by itself: its positions, for each limb."""
+    """Yield the writes of a staged tile: its positions, for each limb."""
     size = layout.grid.bytes_in(tile)
     row_step = size * (tile.end_x - tile.first_x)
     for limb in range(layout.limbs):

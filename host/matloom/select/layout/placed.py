@@ -68,7 +68,7 @@ class Placed(OutputLayout):
     def taken(self, maker: OutputLayout) -> "Placed | None":
         """Return the layout with which the maker of what this stage copies can write it itself.
 
-        None where this stage does more than copy, or POST cannot step so far.
+        None if this stage does more than copy, or POST cannot step so far.
         """
         if not self.line or not isinstance(maker, Dense) or maker.limbs > 1:
             return None

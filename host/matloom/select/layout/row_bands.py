@@ -95,7 +95,7 @@ class RowBands(OnChipLayout):
         return "two bands of rows"
 
     def byte(self, image: int, row: int, x: int, block: int) -> int:
-        """Return where a position of the grid begins in its band."""
+        """Return the first byte of a grid position in its band."""
         assert image == block == 0
         x_step, row_step = self.strides
         if row < self.half:

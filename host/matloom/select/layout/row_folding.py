@@ -134,7 +134,7 @@ def fastest(
 
 
 def _interleave(window: Window, tensor: str, channels: int, zero: int) -> RowFolding | None:
-    """Return the folding of rows into so many channels, None where the window cannot use it."""
+    """Return the folding of rows into so many channels, None if the window cannot use it."""
     if window.depth > 1 or window.images > 1 or window.dilation_y > 1 or window.kernel_height == 1:
         return None
     if channels % window.stride_y:

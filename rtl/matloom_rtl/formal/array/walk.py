@@ -78,7 +78,7 @@ def same_flags(m: Module, found, vector, there, config) -> None:
 
 
 def elements(m: Module, found, vector, there, config) -> None:
-    """Claim which elements come from the scratchpad: those in their row; of blocks none does."""
+    """Claim which elements come from the scratchpad: those within their row, none of a block."""
     byte, size = vector.byte, vector.fields.input_row_bytes
     for index in range(config.rows):
         whitebox = (byte + index >= 0) & (byte + index < size) & ~_paired(vector, config)

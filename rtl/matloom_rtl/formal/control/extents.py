@@ -35,7 +35,7 @@ class _Fields:
         self.config, self.assumed = config, []
 
     def __call__(self, name: str):
-        """Return a field, 0 where the configuration has none."""
+        """Return a field, 0 if the configuration has none."""
         item = self._there[name]
         if not item.exists(self._config):
             return Const(0)

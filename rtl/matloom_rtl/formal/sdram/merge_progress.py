@@ -243,7 +243,7 @@ def _ranks(m: Module, whitebox: Whitebox, parts: _Parts, owed: _Owed):
 
 
 def progress_proofs(units: list) -> list[Proof]:
-    """Return the proof that what writes whole beats never waits for ever."""
+    """Return the proof that the merger of writes never waits for ever."""
     return [
         Proof(
             kind="memory",
