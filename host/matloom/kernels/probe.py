@@ -180,7 +180,7 @@ _processes = _Processes()
 def kept_processes() -> Iterator[None]:
     """Let one process of each interpreter answer all that is asked within the block.
 
-    Elsewhere each question starts one anew, a good part of a second: a program that compiles one
+    Elsewhere each question starts a new one, a good part of a second: a program that compiles one
     network has no use for a process that stays.
     """
     _processes.keepers += 1

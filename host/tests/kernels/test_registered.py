@@ -49,7 +49,7 @@ def forgotten():
 
 
 def file(options=b""):
-    """Return a file of RELU, a custom operator in place of a second RELU, and RELU6."""
+    """Return a file of RELU, a custom operator instead of a second RELU, and RELU6."""
     builder = GraphBuilder()
     x = builder.input("x", SHAPE, "int8", Quantisation(scale=(0.1,), zero_point=(-10,)))
     inner = builder.add(Op.RELU6, [builder.add(Op.RELU, [builder.add(Op.RELU6, [x])])])

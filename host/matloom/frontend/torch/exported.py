@@ -193,7 +193,7 @@ class _Conversion:
         return handler
 
     def _value(self, argument: Any) -> Any:
-        """Return an argument with values in place of nodes."""
+        """Return an argument with values instead of nodes."""
         if isinstance(argument, (list, tuple)):
             return [self._value(each) for each in argument]
         if hasattr(argument, "meta") and hasattr(argument, "op"):
