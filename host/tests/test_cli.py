@@ -221,6 +221,11 @@ def test_verbs_of_networks_take_shapes(verb):
     assert "--shape" in result.output
 
 
+@pytest.mark.parametrize("verb", VERBS_OF_NETWORKS)
+def test_verbs_of_networks_take_exact(verb):
+    assert "--exact" in CliRunner().invoke(cli.cli, [verb, "--help"]).output
+
+
 def test_a_shape(tmp_path):
     pytest.importorskip("ai_edge_litert", reason="ai-edge-litert is not installed")
     path = tmp_path / "digits.mloom"
@@ -240,6 +245,7 @@ def test_a_shape(tmp_path):
         (["digits", "--shape", "image=1,9,9,1"], "inputs of image (1, 9, 9, 1) do not fit the"),
         (["digits", "--shape", "1,8,8,1"], "--shape must be NAME=N,N,... (x=1,96,96,3), not '1,8"),
         (["digits", "--shape", "image=1,a"], "--shape must be NAME=N,N,... (x=1,96,96,3), not"),
+        (["net.mloom", "--exact"], "--exact must go with a network, not the program 'net.mloom'"),
         (["net.mloom", "--shape", "x=1"], "--shape must go with a network, not the program 'net.m"),
     ],
 )

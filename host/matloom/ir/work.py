@@ -19,6 +19,18 @@ _COUNTED = frozenset(OPERATORS) | {
     *("SHAPE", "SIN", "SPACE_TO_BATCH_ND", "SPACE_TO_DEPTH", "SQRT", "SQUARE"),
     *("SQUARED_DIFFERENCE", "TILE", "TOPK_V2", "UNIDIRECTIONAL_SEQUENCE_LSTM", "VAR_HANDLE"),
     *("WHERE", "ZEROS_LIKE"),
+    # Those of ONNX.
+    *("Conv", "ConvInteger", "ConvTranspose", "Gemm", "MatMul", "MatMulInteger", "QLinearConv"),
+    *("QLinearMatMul", "com.microsoft.QGemm"),
+    *("Abs", "Add", "AveragePool", "BatchNormalization", "Cast", "Ceil", "Clip", "Concat"),
+    *("Constant", "DequantizeLinear", "Div", "Dropout", "Elu", "Erf", "Exp", "Expand", "Flatten"),
+    *("Floor", "Gather", "GlobalAveragePool", "GlobalMaxPool", "HardSigmoid", "HardSwish"),
+    *("Identity", "LeakyRelu", "Log", "MaxPool", "Mul", "Neg", "Pad", "Pow", "PRelu"),
+    *("QuantizeLinear", "Relu", "Reshape", "Shape", "Sigmoid", "Slice", "Softmax", "Split", "Sqrt"),
+    *("Squeeze", "Sub", "Tanh", "Transpose", "Unsqueeze", "Where"),
+    *(f"com.microsoft.QLinear{name}" for name in ("Add", "AveragePool", "Concat", "Mul")),
+    *(f"com.microsoft.QLinear{name}" for name in ("GlobalAveragePool", "LeakyRelu", "Sigmoid")),
+    "com.microsoft.QLinearSoftmax",
 }
 
 

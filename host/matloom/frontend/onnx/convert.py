@@ -67,7 +67,7 @@ class Conversion:
     ) -> None:
         self.graph, self.numbers, self.exact = model.graph, numbers, exact
         self.model = Model(model)
-        self.values = Values(numbers, known)
+        self.values = Values(numbers, known, len(self.graph.node))
         self.claims: dict[int, Claim] = {}
         self.others = 0
         self._floating = floating
@@ -124,11 +124,13 @@ class Conversion:
                 raise Unsupported(f"has {name!r}, whose shape only a run tells")
             if value is not None and value.dtype not in ("int8", "uint8"):
                 raise Unsupported(f"has {name!r} of {value.dtype}")
+        before = len(self.values.items)
         claim = _INTEGERS[node.op_type](self.values, self.model, node)
         claim = replace(claim, floating=node.name in self._floating)
         if self.exact and not claim.proven:
             raise Unsupported(str(claim))
-        self.claims[len(self.values.items) - 1] = claim
+        if len(self.values.items) > before:
+            self.claims[self.values.items[-1].index] = claim
 
     def _leads_to_engine(self, name: str) -> bool:
         """Return whether a reader of a value, or of what it moves to, is an operator of bytes."""

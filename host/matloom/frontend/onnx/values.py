@@ -44,11 +44,14 @@ class FileValue:
 class Values:
     """The tensors and operators of a graph under construction.
 
-    Tensors of the file have its numbers; those that are made here follow.
+    Tensors of the file have its numbers; those that are made here follow. Operators that are made
+    here have indices from `first` on.
     """
 
-    def __init__(self, numbers: dict[str, int], known: dict[str, FileValue]) -> None:
-        self.numbers, self.known = numbers, known
+    def __init__(
+        self, numbers: dict[str, int], known: dict[str, FileValue], first: int = 0
+    ) -> None:
+        self.numbers, self.known, self._first = numbers, known, first
         self.tensors: dict[int, Tensor] = {}
         self.items: list[Node | OpaqueOperator] = []
         self._free = len(numbers)
@@ -209,7 +212,7 @@ class Values:
                 inputs=tuple(inputs),
                 outputs=(output,),
                 attributes=attributes or Attributes(),
-                index=len(self.items),
+                index=self._first + len(self.items),
             )
         )
 
