@@ -44,9 +44,15 @@ class Chain:
         weights = self.instances._weights((outputs, *taps, self.shape[3]), 0)
         return self._add(Op.CONV_2D, attributes, weights)
 
-    def halve(self, *, stride: tuple[int, int] = (2, 2), padding: Padding | None = None) -> Self:
-        """Add a depthwise layer of 3x3 taps."""
-        padding = same_padding(self._size, (3, 3), stride) if padding is None else padding
+    def halve(
+        self,
+        *,
+        stride: tuple[int, int] = (2, 2),
+        padding: Padding | None = None,
+        taps: tuple[int, int] = (3, 3),
+    ) -> Self:
+        """Add a depthwise layer, of 3x3 taps by default."""
+        padding = same_padding(self._size, taps, stride) if padding is None else padding
         attributes = DepthwiseConv2D(
             stride=stride,
             dilation=(1, 1),
@@ -54,7 +60,7 @@ class Chain:
             activation=Activation.RELU,
             depth_multiplier=1,
         )
-        weights = self.instances._weights((1, 3, 3, self.shape[3]), 3)
+        weights = self.instances._weights((1, *taps, self.shape[3]), 3)
         return self._add(Op.DEPTHWISE_CONV_2D, attributes, weights)
 
     def look_up(self) -> Self:

@@ -32,9 +32,10 @@ FUNCTIONS = {
     "matloom.schedule.memory.external": ("arena_places", "chunk_offsets"),
     "matloom.schedule.tiling.tiles": ("exec_fields",),
     "matloom.schedule.tiling.cutting": (
-        *("chunks", "_Sizes.__init__", "_positions", "_strided"),
+        *("chunks", "_positions", "_strided"),
         *("cut_array", "_tile", "cut_vector"),
     ),
+    "matloom.schedule.tiling.sizes": ("Sizes.__init__",),
     "matloom.schedule.tiling.first_tiles": ("_turns", "first_parts", "first_rows"),
     "matloom.select.exec_steps": ("narrowed", "_ranges", "box", "_cut"),
     "matloom.schedule.tiling.array": (

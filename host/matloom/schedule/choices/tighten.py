@@ -12,8 +12,6 @@ from matloom.select.stage import Stage
 
 __all__ = ["tightened"]
 
-tuning.SMALLEST_TILE_BYTES = 16
-
 
 def tightened(
     segment: Segment,

@@ -5,21 +5,16 @@ import random
 from collections.abc import Iterator
 
 from matloom.arch.config import Config
-from matloom.arch.isa import Opcode, largest
-from matloom.schedule import tuning
-from matloom.schedule.params import First, Last, Order, TilingParams, Weights
+from matloom.schedule.params import First, Last, TilingParams, Weights
 from matloom.schedule.tiling.first_tiles import first_parts, first_rows
 from matloom.schedule.tiling.prologue import GROUPS, panels, rectangles
 from matloom.schedule.tiling.ramps import ramped_down, ramped_up, split_evenly
-from matloom.schedule.tiling.split_k import long_rows, shortest, step_parts
+from matloom.schedule.tiling.sizes import LARGEST_FIELD, Sizes
+from matloom.schedule.tiling.split_k import step_parts
 from matloom.schedule.tiling.tiles import ArrayTile, Chunk, VectorTile
-from matloom.select.exec_steps import read_bytes
 from matloom.select.stage import ArrayStage, Region, VectorStage
 
 __all__ = ["chunks", "cut_array", "cut_vector"]
-
-#: Rows, or positions of a row, that EXEC and POST count.
-_LARGEST_FIELD = min(largest(Opcode.EXEC, "height"), largest(Opcode.POST, "width"))
 
 
 def chunks(stage: ArrayStage, limits: TilingParams, config: Config) -> list[Chunk]:
@@ -58,69 +53,15 @@ def chunks(stage: ArrayStage, limits: TilingParams, config: Config) -> list[Chun
     ]
 
 
-class _Sizes:
-    """Rows, positions and blocks of a tile in a region."""
-
-    def __init__(
-        self,
-        stage: ArrayStage,
-        region: Region,
-        limits: TilingParams,
-        config: Config,
-        blocks: int,
-        draw: random.Random | None,
-    ):
-        half = stage.entries(config)
-        width = region.end_x - region.first_x
-        height = region.end_row - region.first_row
-        nest, in_row_bytes = stage.loop_nest, stage.input_layout.row_bytes
-        row_bytes = in_row_bytes * max(1, nest.y_step) + stage.grid.row_bytes
-        halo = (nest.kernel_rows - 1) * nest.kernel_row_step * in_row_bytes
-        self.width = min(width, half, _LARGEST_FIELD)
-        if halo + row_bytes > limits.tile_bytes:
-            self.width = min(self.width, _fitting_width(stage, limits, config))
-        single = stage.grid.block_bytes < config.columns * stage.element_bytes
-        self.blocks = 1 if single else max(1, min(blocks, half // self.width))
-        most = max(1, min(half // (self.width * self.blocks), _LARGEST_FIELD))
-        fit = max(1, (limits.tile_bytes - halo) // row_bytes)
-        if stage.loop_nest.is_long:
-            fit = max(fit, long_rows(stage, config))
-        self.shortest = -(-shortest(config) // self.width)
-        passes = config.columns // config.lanes
-        self.last = -(-max(config.tile_load_cycles, 8 * passes) // self.width)
-        rows = -(-stage.output_layout.tiled_rows(height) // limits.tiles)
-        wanted = max(rows, self.shortest)
-        self.height = max(1, min(most, fit, wanted, height))
-        if limits.order is Order.BY_BLOCKS and self.width * height <= half:
-            self.height = min(height, fit)
-            positions = self.width * self.height
-            self.blocks = min(self.blocks, -(-tuning.BLOCK_ENTRIES // positions), half // positions)
-        if draw is not None:
-            self.width = draw.randint(1, self.width)
-            self.height = draw.randint(1, max(1, min(half // self.width, fit, height)))
-            most_blocks = half // (self.width * self.height)
-            self.blocks = 1 if single else draw.randint(1, max(1, min(blocks, most_blocks)))
-
-
-def _fitting_width(stage: ArrayStage, limits: TilingParams, config: Config) -> int:
-    """Return how many positions of a row fit the bytes of a tile, at least one."""
-    one, two = (
-        read_bytes(stage.loop_nest.fields((0, 1), (0, width), 0), config.rows)
-        + width * stage.grid.position_bytes
-        for width in (1, 2)
-    )
-    return max(1, 1 + (limits.tile_bytes - one) // max(1, two - one))
-
-
 def _positions(
     stage: ArrayStage, limits: TilingParams, config: Config, draw: random.Random | None
-) -> Iterator[tuple[Region, _Sizes, int, tuple[int, int], tuple[int, int]]]:
+) -> Iterator[tuple[Region, Sizes, int, tuple[int, int], tuple[int, int]]]:
     """Yield region, sizes, image, rows and columns of the tiles, whatever their blocks."""
     largest = max(c.end_block - c.first_block for c in chunks(stage, limits, config))
     half = stage.entries(config)
     for image in range(stage.grid.images):
         for region in stage.regions:
-            sizes = _Sizes(stage, region, limits, config, largest, draw)
+            sizes = Sizes(stage, region, limits, config, largest, draw)
             edge = _prologue_rows(stage, limits, config) or region.end_row
             # Tiles of every other row come in pairs.
             stride = stage.output_layout.row_stride
@@ -254,8 +195,8 @@ def cut_vector(
     """
     draw = None if seed is None else random.Random(seed)
     half, least = config.acc_entries // 2, config.columns * stage.element_bytes
-    most = min(half, _LARGEST_FIELD) * least
-    rows = min(half // -(-stage.period // least), _LARGEST_FIELD) if stage.period else 0
+    most = min(half, LARGEST_FIELD) * least
+    rows = min(half // -(-stage.period // least), LARGEST_FIELD) if stage.period else 0
     if rows:
         # Each run of bytes begins a vector of its own.
         most, least = rows * stage.period, stage.period

@@ -92,6 +92,15 @@ def test_windows_stream_few_lines_twice():
     assert sum(each.width * each.height for each in windows) == 25 * (9 + 10 + 10)
 
 
+def test_windows_of_many_channels_are_taller():
+    """Accumulators hold 4 rows of 28 positions of 4 blocks, or 14 of one: 31 lines for 41."""
+    chain = Chain((1, 28, 28, 16)).convolve(64).halve(stride=(1, 1)).convolve(16)
+    (program,) = exact_programs(chain.graph(), CONFIG, (None,))
+    windows = [each for each in executes(program) if each.window]
+    assert [(each.out_height, each.oc_blocks) for each in windows] == [(14, 1)] * 8
+    assert sum(each.width * each.height for each in windows) == 4 * 29 * (15 + 16)
+
+
 def test_only_the_last_rows_end_in_single_blocks():
     chain = Chain((1, 48, 48, 16)).convolve(32).convolve(32).halve().convolve(32)
     (program,) = exact_programs(chain.graph(), CONFIG, (None,))
