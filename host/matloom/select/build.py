@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -11,10 +12,12 @@ from matloom.arch.modes import NARROW_MODES
 from matloom.cost import step_cycles
 from matloom.select.layout.base import Grid, OutputLayout
 from matloom.select.layout.dense import Dense, DenseInput
+from matloom.select.layout.placed import interleaved
 from matloom.select.loop_nest import LoopNest, Walk
 from matloom.select.operand import constant_weights
+from matloom.select.phased import PhasedWindow, dilated_phases, phased_window
 from matloom.select.requantisation import Requantisation
-from matloom.select.sliding import LONGEST_LINE, LONGEST_SKIP, SlidingWindow, sliding_tiles
+from matloom.select.sliding import LONGEST_LINE, LONGEST_SKIP, SlidingWindow
 from matloom.select.stage import ArrayStage
 from matloom.select.weights import (
     block_diagonal,
@@ -26,7 +29,7 @@ from matloom.select.weights import (
 )
 from matloom.select.window import Window, tap_loop_nest, whole
 
-__all__ = ["Convolution", "convolution_stage", "depthwise_stage"]
+__all__ = ["Convolution", "convolution_stage", "depthwise_stage", "dilated_stages"]
 
 
 def _pack(window: Window, channels: int, columns: int, config: Config) -> int:
@@ -92,6 +95,12 @@ class Convolution:
     place: Callable[..., OutputLayout] | None = None
     mode: str = "i8xi8"
     limbs: int = 1
+
+    @property
+    def outputs_size(self) -> int:
+        """Number of outputs."""
+        window = self.window
+        return window.images * window.out_height * window.out_width * len(self.bias)
 
     @property
     def all_macs(self) -> int:
@@ -191,17 +200,18 @@ def depthwise_stage(layer: Convolution) -> ArrayStage:
     multiplier = channels // window.depth
     word = 2 if layer.mode == "i16xi8" else 1
     in_bytes = replace(window, depth=word * window.depth)
-    slides = word == 1 and _slides(window, multiplier, config)
+    sliding = None
+    if multiplier == word == 1:
+        sliding = depthwise_window(window, layer.input_zero, config)
     dense = channels <= config.columns or window.depth == 1 or config.columns % multiplier
-    if dense and not slides:
+    if dense and sliding is None:
         spread = np.repeat(depthwise_as_dense(filters, window.depth), word, axis=3)
         return convolution_stage(
             replace(layer, window=in_bytes, filters=spread, macs=layer.all_macs)
         )
     loop_nest: Walk
-    if slides:
-        loop_nest = _sliding_window(window, layer.input_zero, config)
-        weights = sliding_tiles(filters, config)
+    if sliding is not None:
+        loop_nest, weights = sliding, sliding.tiles(filters, config)
     else:
         span = word * config.columns // multiplier
         blocks = -(-span // config.rows)
@@ -218,12 +228,46 @@ def depthwise_stage(layer: Convolution) -> ArrayStage:
     )
 
 
-def _slides(window: Window, multiplier: int, config: Config) -> bool:
-    """Return whether a sliding window can compute a depthwise convolution."""
+def dilated_stages(layer: Convolution) -> tuple[ArrayStage, ...]:
+    """Return a dilated depthwise convolution of int8 as one stage for each phase of its input.
+
+    None where taps one by one take less, or POST cannot write outputs so far apart.
+    """
+    window, channels = layer.window, layer.filters.shape[2]
+    size, steps = (window.out_height, window.out_width), (window.dilation_y, window.dilation_x)
+    stages, vectors = [], 0
+    apart = max(steps) > 1 and channels == window.depth and layer.mode != "i16xi8"
+    phases = list(dilated_phases(window)) if apart else []
+    for phase in phases:
+        nest = phased_window(phase.window, layer.input_zero, layer.config)
+        place = interleaved(size, channels, steps=steps, first=phase.first)
+        if nest is None or place is None:
+            return ()
+        place = partial(place, complete=layer.outputs_size if phase is phases[-1] else 0)
+        stages.append(depthwise_stage(replace(layer, window=phase.window, place=place)))
+        vectors += nest.steps * nest.vectors(phase.window.out_height, phase.window.out_width)
+    taps = window.kernel_height * window.kernel_width
+    return tuple(stages) if vectors < taps * size[0] * size[1] else ()
+
+
+def depthwise_window(
+    window: Window, input_zero: int, config: Config
+) -> SlidingWindow | PhasedWindow | None:
+    """Return the window that streams fewest vectors for a depthwise convolution, if any does it."""
+    size = (window.out_height, window.out_width)
+    found = (
+        _sliding_window(window, input_zero, config) if _slides(window, config) else None,
+        phased_window(window, input_zero, config),
+    )
+    windows = [each for each in found if each is not None]
+    return min(windows, key=lambda each: each.steps * each.vectors(*size), default=None)
+
+
+def _slides(window: Window, config: Config) -> bool:
+    """Return whether a window of neighbouring taps can compute a depthwise convolution."""
     line = (window.out_width - 1) * window.stride_x + WINDOW_TAPS
     return (
         config.window_lines > 0
-        and multiplier == 1
         and window.depth > 1
         and window.dilation_y == window.dilation_x == 1
         and max(window.stride_y, window.stride_x) <= LONGEST_SKIP + 1

@@ -19,7 +19,7 @@ from matloom.ir.scales import (
     activation_range,
     sums_are_wide,
 )
-from matloom.select.build import Convolution, convolution_stage, depthwise_stage
+from matloom.select.build import Convolution, convolution_stage, depthwise_stage, dilated_stages
 from matloom.select.context import Context, Unsupported
 from matloom.select.float_layers import float_stage
 from matloom.select.layout.row_folding import fastest
@@ -194,32 +194,34 @@ def _dense_convolution(
     )
 
 
-def depthwise(context: Context) -> Stage:
+def depthwise(context: Context) -> Stage | tuple[Stage, ...]:
     """Return DEPTHWISE_CONV_2D."""
     attributes = context.node.attributes_as(DepthwiseConv2D)
     data, weights = context.inputs[:2]
     window = _window(context, attributes, (weights.shape[1], weights.shape[2]))
     filters, mode = context.filters[0], "i8xi8"
+    if window.is_column:
+        # Of the same bytes, and windows slide along rows.
+        window, filters = window.turned, filters.swapaxes(0, 1)
     if data.dtype == "int16":
         mode = "i16xi8"
         _check_int16(context, filters.transpose(2, 0, 1), attributes.activation)
     elif data.shape[3] == 1:
         dense_filters = depthwise_as_dense(filters, 1)
         return _dense_convolution(context, window, dense_filters, attributes.activation)
-    return depthwise_stage(
-        Convolution(
-            name=context.name,
-            nodes=context.nodes,
-            tensors=context.ends,
-            window=window,
-            filters=filters,
-            bias=context.bias(weights.shape[3]),
-            input_zero=data.zero_point,
-            scale=context.by_channel(attributes.activation),
-            config=context.config,
-            mode=mode,
-        )
+    layer = Convolution(
+        name=context.name,
+        nodes=context.nodes,
+        tensors=context.ends,
+        window=window,
+        filters=filters,
+        bias=context.bias(weights.shape[3]),
+        input_zero=data.zero_point,
+        scale=context.by_channel(attributes.activation),
+        config=context.config,
+        mode=mode,
     )
+    return dilated_stages(layer) or depthwise_stage(layer)
 
 
 def dense(context: Context) -> Stage:

@@ -141,6 +141,10 @@ class SlidingWindow:
         right = max(0, first_x + length - self.in_width)
         return empty + min(left, right, WINDOW_TAPS - 1 - empty)
 
+    def tiles(self, filters: np.ndarray, config: Config) -> np.ndarray:
+        """Return the tiles of filters (rows, columns, channels): uint8 (blocks, bytes)."""
+        return sliding_tiles(filters, config)
+
 
 def sliding_tiles(filters: np.ndarray, config: Config) -> np.ndarray:
     """Return the tiles of depthwise filters (rows, columns, channels): uint8 (blocks, bytes)."""

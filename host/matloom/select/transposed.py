@@ -12,7 +12,7 @@ from matloom.select.build import Convolution, convolution_stage
 from matloom.select.context import Context, Unsupported
 from matloom.select.layers import layer_mode
 from matloom.select.layout.base import OutputLayout
-from matloom.select.layout.placed import Placed
+from matloom.select.layout.placed import interleaved
 from matloom.select.stage import ArrayStage, Stage
 from matloom.select.window import Window
 
@@ -70,26 +70,12 @@ def transposed_convolution(context: Context) -> tuple[Stage, ...]:
             pad_top=top,
             pad_left=left,
         )
-        place = partial(
-            _place(attributes, outputs, (y, x)),
-            complete=context.output.size if phase is phases[-1] else 0,
-        )
+        place = interleaved(attributes.size, outputs, steps=attributes.stride, first=(y, x))
+        if place is None:
+            raise Unsupported("outputs of one phase are too far apart for POST")
+        place = partial(place, complete=context.output.size if phase is phases[-1] else 0)
         stages.append(_phase_stage(context, window, taps, place))
     return tuple(stages)
-
-
-def _place(
-    attributes: TransposeConv, outputs: int, first: tuple[int, int]
-) -> Callable[..., OutputLayout]:
-    """Return what lays a phase's outputs out among those of all; `first` is its first row and x."""
-    (height, width), (y, x) = attributes.size, first
-    return partial(
-        Placed,
-        offset=(y * width + x) * outputs,
-        x_step=attributes.stride[1] * outputs,
-        row_step=attributes.stride[0] * width * outputs,
-        image_step=height * width * outputs,
-    )
 
 
 def _phase_stage(

@@ -1,6 +1,6 @@
 """Windows that slide over images, and the loop nest that takes their taps one by one."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from matloom.select.loop_nest import LoopNest
 from matloom.select.stage import Region
@@ -30,6 +30,30 @@ class Window:
     dilation_x: int = 1
     pad_top: int = 0
     pad_left: int = 0
+
+    @property
+    def is_column(self) -> bool:
+        """Whether input, output and kernel are one position wide, and not one high."""
+        return self.in_width == self.out_width == self.kernel_width == 1 < self.in_height
+
+    @property
+    def turned(self) -> "Window":
+        """The same with rows for columns."""
+        return replace(
+            self,
+            in_height=self.in_width,
+            in_width=self.in_height,
+            out_height=self.out_width,
+            out_width=self.out_height,
+            kernel_height=self.kernel_width,
+            kernel_width=self.kernel_height,
+            stride_y=self.stride_x,
+            stride_x=self.stride_y,
+            dilation_y=self.dilation_x,
+            dilation_x=self.dilation_y,
+            pad_top=self.pad_left,
+            pad_left=self.pad_top,
+        )
 
 
 def whole(window: Window, width: int, post: dict[str, int]) -> tuple[Region, ...]:

@@ -1,13 +1,15 @@
 """The layout of outputs in a tensor that several stages write, such as a concatenation."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import ClassVar
 
 from matloom.arch.isa import Opcode, largest
 from matloom.select.layout.base import OutputLayout, Outputs
 from matloom.select.layout.dense import Dense
 
-__all__ = ["Placed"]
+__all__ = ["Placed", "interleaved"]
 
 #: The maximum steps of POST between positions and between rows.
 _LONGEST_X = largest(Opcode.POST, "x_step")
@@ -85,3 +87,28 @@ class Placed(OutputLayout):
         return replace(
             self, grid=grid, x_step=x_step, row_step=row_step, image_step=image_step, line=0
         )
+
+
+def interleaved(
+    size: tuple[int, int], channels: int, *, steps: tuple[int, int], first: tuple[int, int]
+) -> Callable[..., Placed] | None:
+    """Return what lays out every so many rows and positions of an image; None for too many.
+
+    Parameters
+    ----------
+    size, channels:
+        Of the image, in rows and positions; and bytes of a position.
+    steps, first:
+        Rows and positions from one that is made to the next, and the first of them.
+    """
+    height, width = size
+    x_step, row_step = steps[1] * channels, steps[0] * width * channels
+    if x_step > _LONGEST_X or row_step > _LONGEST_ROW:
+        return None
+    return partial(
+        Placed,
+        offset=(first[0] * width + first[1]) * channels,
+        x_step=x_step,
+        row_step=row_step,
+        image_step=height * width * channels,
+    )

@@ -1,0 +1,243 @@
+"""Windows whose taps lie apart: of strided kernels, and of the phases of dilated ones.
+
+Where outputs are two positions apart, a window that reads every second position slides by one. A
+kernel of five taps is two such windows: its even taps, and its odd ones a position further. A
+dilated kernel is a plain one on each phase of the image (`dilated_phases`).
+"""
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from matloom.arch.config import WINDOW_TAPS, Config
+from matloom.arch.isa import Opcode, largest
+from matloom.select.sliding import LONGEST_LINE, sliding_tiles
+from matloom.select.window import Window
+
+__all__ = ["Phase", "PhasedWindow", "dilated_phases", "phased_window"]
+
+#: Fields of EXEC whose values grow with the distance between taps.
+_STEPS = ("x_step", "y_step", "kernel_row_step", "kernel_col_step")
+
+#: The maximum of stages of a dilated convolution.
+_MAX_PHASES = 64
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Axis:
+    """Rows or positions that the windows of a kernel read.
+
+    Members
+    -------
+    taps:
+        Taps of a window.
+    unit:
+        Rows or positions from one tap of a window to the next, and from output to output.
+    kernel, dilation:
+        Taps of the kernel, and their distance: 1 or `unit`.
+    """
+
+    taps: int
+    unit: int
+    kernel: int
+    dilation: int
+
+    @property
+    def step(self) -> int:
+        """Distance from one window to the next."""
+        return self.taps * self.unit if self.dilation == self.unit else 1
+
+    @property
+    def steps(self) -> int:
+        """Number of windows."""
+        if self.dilation == self.unit:
+            return -(-self.kernel // self.taps)
+        return max(self.unit, self.kernel - (self.taps - 1) * self.unit)
+
+    @property
+    def span(self) -> int:
+        """Rows or positions that an output reads."""
+        return (self.steps - 1) * self.step + (self.taps - 1) * self.unit + 1
+
+    @cached_property
+    def order(self) -> list[int | None]:
+        """The kernel's tap at each tap of each window, in order; None where the weight is zero."""
+        places = [
+            (window * self.step + tap * self.unit) // self.dilation
+            for window in range(self.steps)
+            for tap in range(self.taps)
+        ]
+        return [
+            place if place < self.kernel and place not in places[:number] else None
+            for number, place in enumerate(places)
+        ]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PhasedWindow:
+    """Windows of EXEC whose taps are as far apart as outputs; lengths in rows and positions.
+
+    Members
+    -------
+    y, x:
+        The windows along the image's rows and along a row.
+    depth:
+        Bytes of a position.
+    pad_top, pad_left, pad_value:
+        Padding before the first row and position, and what it reads as, signed.
+    oc_step:
+        Channels of an output block.
+    """
+
+    y: _Axis
+    x: _Axis
+    depth: int
+    pad_top: int
+    pad_left: int
+    pad_value: int
+    oc_step: int
+
+    slides: ClassVar[bool] = True
+    is_long: ClassVar[bool] = False
+    weights_fixed: ClassVar[bool] = False
+    kernel_row_step: ClassVar[int] = 1
+
+    @property
+    def steps(self) -> int:
+        """Reduction steps of one output block."""
+        return self.y.steps * self.x.steps
+
+    @property
+    def kernel_rows(self) -> int:
+        """Input rows that an output row reads, those between its taps among them."""
+        return self.y.span
+
+    @property
+    def y_step(self) -> int:
+        """Input rows from output row to output row."""
+        return self.y.unit
+
+    def vectors(self, height: int, width: int) -> int:
+        """Return the vectors that a step streams for `height` rows of `width` outputs."""
+        return (height - 1 + self.y.taps) * (width - 1 + WINDOW_TAPS)
+
+    def fields(self, rows: tuple[int, int], columns: tuple[int, int], block: int) -> dict[str, int]:
+        """Return fields of EXEC for outputs (half open) from an output block on.
+
+        `first_row` counts from the first row of the image.
+        """
+        height, width = rows[1] - rows[0], columns[1] - columns[0]
+        line = width - 1 + WINDOW_TAPS
+        first_x = columns[0] * self.x.unit - self.pad_left
+        return {
+            "window": 1,
+            "first_row": rows[0] * self.y.unit - self.pad_top,
+            "first_byte": first_x * self.depth + block * self.oc_step,
+            "pad_value": self.pad_value,
+            "width": line,
+            "height": height - 1 + self.y.taps,
+            "x_step": self.x.unit * self.depth,
+            "y_step": self.y.unit,
+            "kernel_rows": self.y.steps,
+            "kernel_row_step": self.y.step,
+            "kernel_cols": self.x.steps,
+            "kernel_col_step": self.x.step * self.depth,
+            "blocks": 1,
+            "oc_step": self.oc_step,
+            "line": line,
+            "first_output": (self.y.taps - 1) * line + WINDOW_TAPS - 1,
+            "out_width": width,
+            "out_height": height,
+            "out_x_skip": 0,
+            "out_y_skip": 0,
+        }
+
+    def tiles(self, filters: np.ndarray, config: Config) -> np.ndarray:
+        """Return the tiles of filters (rows, columns, channels): uint8 (blocks, bytes)."""
+        return sliding_tiles(_spread(_spread(filters, 0, self.y), 1, self.x), config)
+
+
+def _spread(filters: np.ndarray, axis: int, windows: _Axis) -> np.ndarray:
+    """Return filters with taps in the order of the windows, zeros among them."""
+    padded = np.insert(filters, filters.shape[axis], 0, axis=axis)
+    order = [windows.kernel if tap is None else tap for tap in windows.order]
+    taken: np.ndarray = padded.take(order, axis=axis)
+    return taken
+
+
+def phased_window(window: Window, pad_value: int, config: Config) -> PhasedWindow | None:
+    """Return the windows of a depthwise convolution whose taps are as far apart as its outputs.
+
+    None where its strides are 1 and plain windows do, or the engine cannot step so far.
+    """
+    strides = (window.stride_y, window.stride_x)
+    dilations = (window.dilation_y, window.dilation_x)
+    if not config.window_lines or window.depth == 1 or max(strides) == 1:
+        return None
+    if any(each not in (1, stride) for each, stride in zip(dilations, strides, strict=True)):
+        return None
+    y = _Axis(
+        taps=config.window_lines,
+        unit=window.stride_y,
+        kernel=window.kernel_height,
+        dilation=window.dilation_y,
+    )
+    x = _Axis(
+        taps=WINDOW_TAPS,
+        unit=window.stride_x,
+        kernel=window.kernel_width,
+        dilation=window.dilation_x,
+    )
+    found = PhasedWindow(
+        y=y,
+        x=x,
+        depth=window.depth,
+        pad_top=window.pad_top,
+        pad_left=window.pad_left,
+        pad_value=pad_value,
+        oc_step=config.columns,
+    )
+    fields = found.fields((0, 1), (0, window.out_width), 0)
+    far = any(fields[name] > largest(Opcode.EXEC, name) for name in _STEPS)
+    return None if far or fields["line"] > LONGEST_LINE else found
+
+
+class Phase(NamedTuple):
+    """Outputs of a dilated convolution that read one phase of its input.
+
+    Members
+    -------
+    first:
+        Row and position of the first of them.
+    window:
+        What makes them: its strides are its dilations.
+    """
+
+    first: tuple[int, int]
+    window: Window
+
+
+def dilated_phases(window: Window) -> Iterator[Phase]:
+    """Yield the phases of a dilated convolution of stride 1, none where there are too many."""
+    dilations = (window.dilation_y, window.dilation_x)
+    if max(window.stride_y, window.stride_x) > 1 or dilations[0] * dilations[1] > _MAX_PHASES:
+        return
+    for y, x in itertools.product(
+        range(min(dilations[0], window.out_height)), range(min(dilations[1], window.out_width))
+    ):
+        yield Phase(
+            (y, x),
+            replace(
+                window,
+                out_height=-(-(window.out_height - y) // dilations[0]),
+                out_width=-(-(window.out_width - x) // dilations[1]),
+                stride_y=dilations[0],
+                stride_x=dilations[1],
+                pad_top=window.pad_top - y,
+                pad_left=window.pad_left - x,
+            ),
+        )

@@ -1,0 +1,23 @@
+"""Maps of one column are those of one row: depthwise windows slide along them."""
+
+import pytest
+
+from matloom.arch.config import PRESETS
+from support.chain import Chain, exact_programs, executes
+
+CONFIG = PRESETS["reference"]
+
+
+def windows(shape, taps, stride):
+    """Return what EXEC does for a depthwise layer, whose results are the interpreter's."""
+    chain = Chain(shape).convolve(32).halve(taps=taps, stride=stride)
+    programs = exact_programs(chain.graph(), CONFIG, (None, 1))
+    return [each for each in executes(programs[0]) if each.window]
+
+
+@pytest.mark.parametrize(("taps", "stride"), [(3, 1), (9, 1), (4, 2)])
+def test_columns_take_what_rows_take(taps, stride):
+    down = windows((1, 40, 1, 16), (taps, 1), (stride, 1))
+    along = windows((1, 1, 40, 16), (1, taps), (1, stride))
+    streamed = [sum(each.width * each.height for each in found) for found in (down, along)]
+    assert streamed[0] == streamed[1] > 0

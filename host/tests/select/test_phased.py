@@ -1,0 +1,98 @@
+"""Depthwise kernels whose taps lie apart: dilated ones, and wide ones of stride 2 and 3."""
+
+import numpy as np
+import pytest
+
+from matloom.arch.config import PRESETS
+from matloom.ir.attributes import Activation, DepthwiseConv2D, Padding
+from matloom.ir.builder import GraphBuilder
+from matloom.ir.graph import Op, Quantisation
+from support.chain import exact_programs, executes
+
+REFERENCE, NANO = PRESETS["reference"], PRESETS["nano"]
+
+
+def depthwise(size, kernel, *, stride=(1, 1), dilation=(1, 1), same=True, seed=0):
+    """Return a network of one depthwise layer of random weights; `size` has the channels last."""
+    generator = np.random.default_rng([seed, *size, *kernel])
+    builder = GraphBuilder()
+    scale = Quantisation(scale=(0.05,), zero_point=(-7,))
+    image = builder.input("image", (2, *size), "int8", scale)
+    data = generator.integers(-127, 128, (1, *kernel, size[2]), np.int8)
+    weights = builder.constant(data, Quantisation(scale=(0.01,), zero_point=(0,)))
+    pads = [(0, 0), (0, 0)]
+    if same:
+        reach = [(taps - 1) * apart for taps, apart in zip(kernel, dilation, strict=True)]
+        pads = [(each // 2, each - each // 2) for each in reach]
+    (top, bottom), (left, right) = pads
+    attributes = DepthwiseConv2D(
+        stride=stride,
+        dilation=dilation,
+        padding=Padding(top=top, bottom=bottom, left=left, right=right),
+        activation=Activation.NONE,
+        depth_multiplier=1,
+    )
+    return builder.graph(builder.add(Op.DEPTHWISE_CONV_2D, [image, weights], attributes))
+
+
+def windows(graph, config=REFERENCE):
+    """Return the EXECs of a network, all of which slide; its results are the interpreter's."""
+    (program, *_others) = exact_programs(graph, config, (None, 1, 2))
+    found = executes(program)
+    assert all(each.window for each in found)
+    return found
+
+
+@pytest.mark.parametrize("same", [True, False], ids=["same", "valid"])
+@pytest.mark.parametrize("channels", [8, 40])
+@pytest.mark.parametrize(
+    ("kernel", "dilation"),
+    [((3, 3), (2, 2)), ((3, 3), (1, 3)), ((3, 3), (4, 1)), ((5, 2), (2, 3)), ((1, 4), (1, 2))],
+)
+@pytest.mark.fast_cases(7)
+def test_dilated_kernels_are_plain_ones_on_each_phase(kernel, dilation, channels, same):
+    windows(depthwise((13, 16, channels), kernel, dilation=dilation, same=same))
+
+
+@pytest.mark.parametrize("same", [True, False], ids=["same", "valid"])
+@pytest.mark.parametrize(
+    ("kernel", "stride"),
+    [((5, 5), (2, 2)), ((7, 7), (2, 2)), ((6, 4), (2, 2)), ((9, 5), (3, 2)), ((5, 1), (3, 1))],
+)
+def test_wide_kernels_of_a_stride_read_phases(kernel, stride, same):
+    windows(depthwise((19, 17, 24), kernel, stride=stride, same=same))
+
+
+@pytest.mark.parametrize("dilation", [(2, 2), (3, 1)])
+def test_dilated_kernels_on_another_array(dilation):
+    exact_programs(depthwise((9, 12, 6), (3, 3), dilation=dilation), NANO, (None, 1, 2))
+
+
+def steps_of(found):
+    """Return the windows of all outputs; a tile streams two lines, and two of each, more."""
+    assert {(each.height - each.out_height, each.width - each.out_width) for each in found} == {
+        (2, 2)
+    }
+    return sum(
+        each.out_width * each.out_height * each.oc_blocks * each.kernel_rows * each.kernel_cols
+        for each in found
+    )
+
+
+def test_windows_of_dilated_kernels():
+    found = windows(depthwise((28, 28, 32), (3, 3), dilation=(2, 2)))
+    assert steps_of(found) == 2 * 28 * 28 * 2
+
+
+@pytest.mark.parametrize(("taps", "count"), [(5, 4), (6, 4), (7, 9)])
+def test_windows_of_wide_kernels(taps, count):
+    """Five taps are two windows of three both ways, of which one has a weight of zero."""
+    found = windows(depthwise((28, 28, 32), (taps, taps), stride=(2, 2)))
+    assert steps_of(found) == 2 * 14 * 14 * 2 * count
+
+
+def test_dilation_as_wide_as_the_map_is_taken_tap_by_tap():
+    """Windows of three taps would stream nine vectors for each of a phase's one output."""
+    graph = depthwise((4, 4, 32), (3, 3), dilation=(4, 4))
+    (program,) = exact_programs(graph, REFERENCE, (None,))
+    assert not any(each.window for each in executes(program))
