@@ -120,6 +120,8 @@ def _cut(file: _File, attributes: Reference, package: str) -> Cut:
 def _keep_used(model: Any, subgraph: Any) -> None:
     """Leave nothing in a model but one subgraph, and the tensors and buffers that it uses.
 
+    Others stay whole where an operator calls one.
+
     Interpreters take time for each tensor of a file.
     """
     lists = [item.inputs for item in subgraph.operators]
@@ -129,20 +131,32 @@ def _keep_used(model: Any, subgraph: Any) -> None:
     kept = sorted({int(number) for numbers in lists for number in numbers if number >= 0})
     places = {number: at for at, number in enumerate(kept)}
     renumber = functools.partial(_renumbered, {**places, -1: -1})
-    model.subgraphs = [subgraph]
+    called = model.subgraphs[1:] if any(map(_calls, subgraph.operators)) else []
+    model.subgraphs = [subgraph, *called]
     buffers = [model.buffers[0]]
-    tensors = []
-    for number in kept:
-        tensor = copy.copy(subgraph.tensors[number])
-        buffers.append(model.buffers[tensor.buffer])
-        tensor.buffer = len(buffers) - 1
-        tensors.append(tensor)
+    for other in called:
+        other.tensors = [_moved(model, buffers, tensor) for tensor in other.tensors]
+    tensors = [_moved(model, buffers, subgraph.tensors[number]) for number in kept]
     model.buffers, subgraph.tensors = buffers, tensors
     subgraph.operators = [copy.copy(item) for item in subgraph.operators]
     for item in subgraph.operators:
         item.inputs, item.outputs = renumber(item.inputs), renumber(item.outputs)
         item.intermediates = None if item.intermediates is None else renumber(item.intermediates)
     subgraph.inputs, subgraph.outputs = renumber(subgraph.inputs), renumber(subgraph.outputs)
+
+
+def _calls(operator: Any) -> bool:
+    """Return whether an operator, IF or WHILE, names other subgraphs."""
+    names = ("thenSubgraphIndex", "bodySubgraphIndex")
+    return any(hasattr(operator.builtinOptions, name) for name in names)
+
+
+def _moved(model: Any, buffers: list[Any], tensor: Any) -> Any:
+    """Return a tensor whose buffer is the last of new ones."""
+    made = copy.copy(tensor)
+    buffers.append(model.buffers[tensor.buffer])
+    made.buffer = len(buffers) - 1
+    return made
 
 
 def _renumbered(places: Mapping[int, int], numbers: Any) -> Any:

@@ -27,11 +27,12 @@ from matloom.frontend.tflite.flatbuffer import (
     records,
     text,
 )
-from matloom.frontend.tflite.joined import joined, sized_by_values
+from matloom.frontend.tflite.joined import joined
 from matloom.frontend.tflite.options import READERS
 from matloom.frontend.tflite.order import require_provided, written_again
 from matloom.frontend.tflite.parameters import OPERANDS
 from matloom.frontend.tflite.tensors import FileTensors
+from matloom.frontend.tflite.values import sized_by_values
 from matloom.frontend.tflite.variables import VARIABLE_OPERATORS, Resources
 from matloom.ir.attributes import INTERPRETERS
 from matloom.ir.graph import RESHAPES, Array, Graph, Node, Op, Tensor
@@ -73,7 +74,7 @@ class SubgraphReader:
             )
         names, operators = self._operators()
         require_provided(self.known, names, operators, (inputs, outputs))
-        reason = joined(self.model, self.known, names, operators)
+        reason = joined(self.known, names, operators)
         if reason is None:
             reason = written_again(self.known, names, operators, inputs)
         interpreters = INTERPRETERS

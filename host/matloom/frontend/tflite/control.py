@@ -1,0 +1,98 @@
+"""Control flow of a TensorFlow Lite file: IF and WHILE, whose branches and bodies are subgraphs."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import tflite
+
+from matloom.frontend.tflite.flatbuffer import enum_name, numbers, operator_number, records
+from matloom.frontend.tflite.tensors import FileTensors
+from matloom.frontend.tflite.values import sized_by_values
+
+__all__ = ["CONTROL", "stands_alone"]
+
+CONTROL = frozenset({"IF", "WHILE"})
+
+#: Operators that a branch or body must not have: those with effects beyond their tensors, those
+#: that may have some, and control flow, whose own parts would have to be looked at.
+_EFFECTS = frozenset({"ASSIGN_VARIABLE", "CALL", "CALL_ONCE", "CUSTOM", "READ_VARIABLE"})
+_EFFECTS |= {"VAR_HANDLE", *CONTROL}
+
+#: Types of a loop's counters. Conditions on other numbers may never end on inputs that nobody would
+#: give, such as those of checks.
+_COUNTERS = ("bool", "int32", "int64")
+
+
+def stands_alone(known: FileTensors, names: Sequence[str], operators: Sequence[Any]) -> bool:
+    """Return whether IF and WHILE can run by themselves, between operators of the engine.
+
+    Their subgraphs must have no state and no control flow of their own, and outputs of the sizes
+    that the file declares; the condition of a loop must read integers alone.
+    """
+    if "CALL_ONCE" in names:
+        return False
+    count = known.model.SubgraphsLength()
+    parts = [
+        FileTensors(known.content, known.model, known.model.Subgraphs(at)) for at in range(1, count)
+    ]
+    if not all(map(_is_plain, parts)):
+        return False
+    for name, operator in zip(names, operators, strict=True):
+        if name in CONTROL:
+            called = [at - 1 for at in _called(name, operator)]
+            if not all(0 <= at < len(parts) for at in called):
+                return False
+            made = [known, *(parts[at] for at in (called if name == "IF" else called[1:]))]
+            ends = [numbers(operator, "Outputs").tolist()]
+            ends += [numbers(part.subgraph, "Outputs").tolist() for part in made[1:]]
+            kinds = [_kinds(part, side) for part, side in zip(made, ends, strict=True)]
+            if any(kind != kinds[0] for kind in kinds):
+                return False
+            if name == "WHILE" and not _counts(parts[called[0]]):
+                return False
+    return True
+
+
+def _called(name: str, operator: Any) -> tuple[int, int]:
+    """Return the subgraphs that an operator names: branches, or condition and body."""
+    table = tflite.IfOptions() if name == "IF" else tflite.WhileOptions()
+    source = operator.BuiltinOptions()
+    if source is None:
+        return (-1, -1)
+    table.Init(source.Bytes, source.Pos)
+    if name == "IF":
+        return table.ThenSubgraphIndex(), table.ElseSubgraphIndex()
+    return table.CondSubgraphIndex(), table.BodySubgraphIndex()
+
+
+def _kinds(part: FileTensors, ends: Sequence[int]) -> list[tuple[int, list[int]]]:
+    """Return type and shape of tensors."""
+    tables = [part.subgraph.Tensors(number) for number in ends]
+    return [(table.Type(), numbers(table, "Shape").tolist()) for table in tables]
+
+
+def _operators(part: FileTensors) -> Iterator[tuple[str, list[int]]]:
+    """Yield name and inputs of a subgraph's operators."""
+    for operator in records(part.subgraph, "Operators"):
+        code = part.model.OperatorCodes(operator.OpcodeIndex())
+        name = enum_name(tflite.BuiltinOperator, operator_number(code))
+        yield name, numbers(operator, "Inputs").tolist()
+
+
+def _is_plain(part: FileTensors) -> bool:
+    """Return whether a subgraph has no state, and sizes that do not depend on values."""
+    tables = list(records(part.subgraph, "Tensors"))
+    if any(table.IsVariable() or -1 in numbers(table, "ShapeSignature") for table in tables):
+        return False
+    return not any(
+        name in _EFFECTS
+        or name.startswith("HASHTABLE")
+        or sized_by_values(name, given, part.computed)
+        for name, given in _operators(part)
+    )
+
+
+def _counts(condition: FileTensors) -> bool:
+    """Return whether all that a condition reads are integers."""
+    read = [number for _, given in _operators(condition) for number in given if number >= 0]
+    return all(condition.dtype([number]) in _COUNTERS for number in read)

@@ -1,0 +1,26 @@
+"""Operators whose outputs have shapes that only a run tells."""
+
+from collections.abc import Callable, Sequence
+
+__all__ = ["sized_by_values"]
+
+#: Inputs whose values decide the shape of an operator's outputs; all of them where none is named.
+_SIZES: dict[str, tuple[int, ...]] = {
+    **dict.fromkeys(("BATCH_TO_SPACE_ND", "SPACE_TO_BATCH_ND", "SLICE", "SPLIT_V"), (1, 2)),
+    **dict.fromkeys(("ARG_MAX", "ARG_MIN", "BROADCAST_TO", "MEAN", "MIRROR_PAD", "ONE_HOT"), (1,)),
+    **dict.fromkeys(("PAD", "PADV2", "REDUCE_ALL", "REDUCE_ANY", "REDUCE_MAX", "REDUCE_MIN"), (1,)),
+    **dict.fromkeys(("REDUCE_PROD", "RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR", "SUM"), (1,)),
+    **dict.fromkeys(("SEGMENT_SUM", "SPARSE_TO_DENSE", "TILE", "TOPK_V2", "TRANSPOSE"), (1,)),
+    **dict.fromkeys(("FILL", "MULTINOMIAL", "RANDOM_STANDARD_NORMAL", "RANDOM_UNIFORM"), (0,)),
+    **dict.fromkeys(("SPLIT", "TRANSPOSE_CONV"), (0,)),
+    "STRIDED_SLICE": (1, 2, 3),
+    **dict.fromkeys(("RANGE", "UNIQUE", "WHERE"), ()),
+}
+
+
+def sized_by_values(name: str, inputs: Sequence[int], computed: Callable[[int], bool]) -> bool:
+    """Return whether an operator's outputs have shapes that are known at run time only."""
+    if name not in _SIZES:
+        return False
+    places = _SIZES[name] or range(len(inputs))
+    return any(computed(inputs[at]) for at in places if at < len(inputs))

@@ -1,0 +1,195 @@
+"""IF and WHILE between operators of the engine: who runs what, and what does not come apart.
+
+Expected numbers are those of LiteRT's reference kernels on the whole file.
+"""
+
+import flatbuffers
+import numpy as np
+import pytest
+
+import matloom
+from matloom import frontend
+
+interpreter = pytest.importorskip(
+    "ai_edge_litert.interpreter", reason="ai-edge-litert is not installed"
+)
+schema = pytest.importorskip("ai_edge_litert.schema_py_generated")
+
+Op, Kind = schema.BuiltinOperator, schema.TensorType
+FAST = {"device": "model", "config": "nano", "check": "full"}
+X = np.random.default_rng(0).integers(-128, 128, (1, 4)).astype(np.int8)
+
+
+class File:
+    """A file of several subgraphs, whose int8 tensors have one scale."""
+
+    def __init__(self):
+        self.model = schema.ModelT()
+        self.model.version, self.model.description = 3, b""
+        self.model.buffers, self.model.operatorCodes = [schema.BufferT()], []
+        self.model.subgraphs = []
+
+    def subgraph(self, inputs, steps, outputs, constants=()):
+        """Add a subgraph; tensors are (name, type), steps (operator, inputs, outputs, options)."""
+        graph, self.numbers = schema.SubGraphT(), {}
+        graph.name, graph.tensors, graph.operators = b"", [], []
+        for name, kind in inputs:
+            self._tensor(graph, name, kind)
+        for name, data in dict(constants).items():
+            self._tensor(graph, name, Kind.INT32, data)
+        for code, given, made, options in steps:
+            for name, kind in made:
+                self._tensor(graph, name, kind)
+            graph.operators.append(self._operator(code, given, [name for name, _ in made], options))
+        graph.inputs = [self.numbers[name] for name, _ in inputs]
+        graph.outputs = [self.numbers[name] for name in outputs]
+        self.model.subgraphs.append(graph)
+
+    def _tensor(self, graph, name, kind, data=None):
+        tensor = schema.TensorT()
+        tensor.name, tensor.type, tensor.buffer = name.encode(), kind, 0
+        tensor.shape = [1, 4] if kind in (Kind.INT8, Kind.FLOAT32) else [1]
+        if kind == Kind.INT8:
+            tensor.quantization = schema.QuantizationParametersT()
+            tensor.quantization.scale, tensor.quantization.zeroPoint = [0.1], [0]
+        if data is not None:
+            held = schema.BufferT()
+            held.data = np.frombuffer(np.array(data, np.int32).tobytes(), np.uint8)
+            self.model.buffers.append(held)
+            tensor.buffer = len(self.model.buffers) - 1
+        self.numbers[name] = len(graph.tensors)
+        graph.tensors.append(tensor)
+
+    def _operator(self, code, given, made, options):
+        known = [item.builtinCode for item in self.model.operatorCodes]
+        if code not in known:
+            item = schema.OperatorCodeT()
+            item.builtinCode = item.deprecatedBuiltinCode = code
+            item.version = 1
+            self.model.operatorCodes.append(item)
+            known.append(code)
+        operator = schema.OperatorT()
+        operator.opcodeIndex = known.index(code)
+        operator.inputs = [self.numbers[name] for name in given]
+        operator.outputs = [self.numbers[name] for name in made]
+        if options is not None:
+            name = type(options).__name__.removesuffix("T")
+            operator.builtinOptionsType = getattr(schema.BuiltinOptions, name)
+            operator.builtinOptions = options
+        return operator
+
+    def content(self):
+        builder = flatbuffers.Builder(1024)
+        builder.Finish(self.model.Pack(builder), b"TFL3")
+        return bytes(builder.Output())
+
+
+def calls(kind, first, second):
+    """Return options that name two subgraphs."""
+    options = schema.IfOptionsT() if kind == "IF" else schema.WhileOptionsT()
+    if kind == "IF":
+        options.thenSubgraphIndex, options.elseSubgraphIndex = first, second
+    else:
+        options.condSubgraphIndex, options.bodySubgraphIndex = first, second
+    return options
+
+
+def loop(counter=Kind.INT32):
+    """Return RELU, three times x + x with a counter, RELU6; or with a condition on x itself."""
+    file = File()
+    i, x = ("i", Kind.INT32), ("x", Kind.INT8)
+    add = schema.AddOptionsT()
+    before = (Op.RELU, ["x"], [("a", Kind.INT8)], None)
+    made = [("n", Kind.INT32), ("b", Kind.INT8)]
+    turn = (Op.WHILE, ["i", "a"], made, calls("WHILE", 1, 2))
+    after = (Op.RELU6, ["b"], [("y", Kind.INT8)], None)
+    file.subgraph([i, x], [before, turn, after], ["n", "y"])
+    less = (Op.LESS, ["i", "end"], [("go", Kind.BOOL)], schema.LessOptionsT())
+    if counter != Kind.INT32:
+        less = (Op.LESS, ["x", "x"], [("go", Kind.BOOL)], schema.LessOptionsT())
+    file.subgraph([i, x], [less], ["go"], {"end": [3]})
+    counted = (Op.ADD, ["i", "one"], [("n", Kind.INT32)], add)
+    doubled = (Op.ADD, ["x", "x"], [("y", Kind.INT8)], add)
+    file.subgraph([i, x], [counted, doubled], ["n", "y"], {"one": [1]})
+    return file
+
+
+def choice():
+    """Return RELU, then x + x or RELU6 by a condition, then RELU6."""
+    file = File()
+    c, x = ("c", Kind.BOOL), ("x", Kind.INT8)
+    before = (Op.RELU, ["x"], [("a", Kind.INT8)], None)
+    turn = (Op.IF, ["c", "a"], [("b", Kind.INT8)], calls("IF", 1, 2))
+    after = (Op.RELU6, ["b"], [("y", Kind.INT8)], None)
+    file.subgraph([c, x], [before, turn, after], ["y"])
+    doubled = (Op.ADD, ["x", "x"], [("y", Kind.INT8)], schema.AddOptionsT())
+    file.subgraph([x], [doubled], ["y"])
+    file.subgraph([x], [(Op.RELU6, ["x"], [("z", Kind.INT8)], None)], ["z"])
+    return file
+
+
+def expected(content, inputs):
+    made = interpreter.Interpreter(
+        model_content=content,
+        experimental_op_resolver_type=interpreter.OpResolverType.BUILTIN_REF,
+    )
+    made.allocate_tensors()
+    for detail in made.get_input_details():
+        made.set_tensor(detail["index"], inputs[detail["name"]])
+    made.invoke()
+    return {each["name"]: made.get_tensor(each["index"]) for each in made.get_output_details()}
+
+
+@pytest.mark.parametrize(
+    ("file", "name", "inputs"),
+    [
+        (loop, "WHILE", [{"i": np.array([i], np.int32), "x": X} for i in (0, 2, 7)]),
+        (choice, "IF", [{"c": np.array([c]), "x": X} for c in (False, True)]),
+    ],
+)
+def test_what_stands_before_and_after_is_on_the_engine(file, name, inputs):
+    content = file().content()
+    with matloom.load(content, **FAST) as session:
+        places = [(layer.operator, layer.where) for layer in session.program.layers]
+        assert places == [("RELU", "engine"), (name, "host"), ("RELU6", "engine")]
+        for given in inputs:
+            found, wanted = session.run(given), expected(content, given)
+            assert found.keys() == wanted.keys()
+            for key, array in found.items():
+                np.testing.assert_array_equal(array, wanted[key])
+
+
+def with_state(file):
+    file.model.subgraphs[2].tensors[0].isVariable = True
+
+
+def of_another_shape(file):
+    file.model.subgraphs[2].tensors[-1].shape = [1, 1, 4]
+
+
+def of_open_size(file):
+    file.model.subgraphs[2].tensors[-1].shapeSignature = [1, -1]
+
+
+def nested(file):
+    file.model.subgraphs[2].operators[1].opcodeIndex = (
+        file.model.subgraphs[0].operators[1].opcodeIndex
+    )
+
+
+def beyond(file):
+    file.model.subgraphs[0].operators[1].builtinOptions.bodySubgraphIndex = 9
+
+
+@pytest.mark.parametrize("change", [with_state, of_another_shape, of_open_size, nested, beyond])
+def test_what_does_not_stand_alone_stays_in_one_piece(change):
+    file = loop()
+    change(file)
+    (node,) = frontend.load(file.content()).nodes
+    assert set(node.attributes.reasons) == {"WHILE joins the network's parts"}
+
+
+def test_a_loop_until_numbers_are_reached_stays_in_one_piece():
+    """It might not end on the inputs of checks."""
+    (node,) = frontend.load(loop(counter=Kind.INT8).content()).nodes
+    assert node.attributes.positions == ()
