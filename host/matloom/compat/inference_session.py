@@ -14,6 +14,7 @@ from matloom.compat.loading import Network
 from matloom.compat.session_options import SessionOptions, note, note_ignored
 from matloom.errors import UserError, UserTypeError, unknown
 from matloom.frontend.declaration import DeclaredTensor
+from matloom.frontend.readers import Source
 from matloom.ir.graph import Array
 from matloom.report import Report
 from matloom.session import Session
@@ -74,7 +75,7 @@ class InferenceSession:
 
     def __init__(
         self,
-        path_or_bytes: str | bytes | os.PathLike[str],
+        path_or_bytes: Source,
         sess_options: Any = None,
         providers: Sequence[Provider] | None = None,
         provider_options: Sequence[Mapping[str, Any]] | None = None,
@@ -88,8 +89,8 @@ class InferenceSession:
         dims = getattr(self._options, "dims", None)
         if dims:
             options["dims"] = {**dims, **(options.get("dims") or {})}
-        source = path_or_bytes if isinstance(path_or_bytes, bytes) else os.fspath(path_or_bytes)
-        self._network = Network(source, options)
+        is_path = isinstance(path_or_bytes, str | os.PathLike)
+        self._network = Network(os.fspath(path_or_bytes) if is_path else path_or_bytes, options)
         self._inputs = {tensor.key: tensor for tensor in self._network.declaration.inputs}
         self._outputs = [tensor.key for tensor in self._network.declaration.outputs]
         self._open = [

@@ -7,6 +7,7 @@ from typing import Any
 
 from matloom import frontend
 from matloom.frontend.declaration import Declaration, DeclaredTensor, ModelInfo
+from matloom.frontend.readers import Source
 from matloom.frontend.source import is_program
 from matloom.program import Program, TensorInfo
 from matloom.runtime import load
@@ -26,7 +27,7 @@ class Network:
     Parameters
     ----------
     source:
-        A path or bytes of anything that `matloom.load` takes.
+        Anything that `matloom.load` takes.
     options:
         Keywords of `matloom.load`. Where `device` or `config` is missing, MATLOOM_DEVICE and
         MATLOOM_CONFIG of the environment stand for it, and `load`'s defaults after that.
@@ -37,11 +38,11 @@ class Network:
         The file cannot be read.
     """
 
-    def __init__(self, source: str | Path | bytes, options: Mapping[str, Any]) -> None:
+    def __init__(self, source: Source, options: Mapping[str, Any]) -> None:
         chosen = {name: os.environ.get(key) for name, key in _ENVIRONMENT.items()}
         self.options = {name: value for name, value in chosen.items() if value} | dict(options)
-        self.source: str | Path | bytes | Program = source
-        if is_program(source):
+        self.source: Source | Program = source
+        if isinstance(source, str | Path | bytes) and is_program(source):
             if isinstance(source, bytes):
                 program = Program.from_bytes(source)
             else:

@@ -171,6 +171,15 @@ def test_a_quantised_layer_has_a_bias_of_integers():
     np.testing.assert_allclose(run(program), expected, rtol=1e-6)
 
 
+def test_the_calls_of_onnx_runtime_take_a_program():
+    program = Program()
+    x = program.enter("x", like(2, 4))
+    program.give(program.call("aten::neg", "self", like(2, 4), x))
+    with matloom.InferenceSession(program, device="model", config="nano", check="none") as session:
+        assert [each.name for each in session.get_inputs()] == ["x"]
+        np.testing.assert_array_equal(session.run(None, {"x": X})[0], -X)
+
+
 def test_what_has_no_counterpart_is_decomposed_once_and_then_refused():
     program = Program()
     x = program.enter("x", like(2, 4))
@@ -218,6 +227,7 @@ def test_a_module_that_is_not_exported_is_named():
 
 
 @pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
 def test_networks_of_torch_are_equal():
     """Each of the networks of bench/exported.py, as its own ONNX Runtime computes it."""
     pytest.importorskip("torch", reason="torch is not installed")
@@ -226,3 +236,34 @@ def test_networks_of_torch_are_equal():
     for name in NETWORKS:
         row = measured(name)
         assert row["error"] <= 1e-5, row
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_a_quantised_network_of_torch_keeps_its_operators():
+    """Each operator is there; outputs differ by what the biases lost as integers."""
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    pytest.importorskip("torchao", reason="torchao is not installed")
+    from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
+    from torchao.quantization.pt2e.quantizer import x86_inductor_quantizer as quantiser
+
+    torch.manual_seed(0)
+    layers = [torch.nn.Conv2d(3, 8, 3), torch.nn.ReLU(), torch.nn.Conv2d(8, 8, 3, groups=8)]
+    network = torch.nn.Sequential(*layers, torch.nn.Flatten(), torch.nn.Linear(288, 5)).eval()
+    images = torch.randn(8, 1, 3, 10, 10)
+    chosen = quantiser.X86InductorQuantizer()
+    chosen.set_global(quantiser.get_default_x86_inductor_quantization_config())
+    prepared = prepare_pt2e(torch.export.export(network, (images[0],)).module(), chosen)
+    for image in images:
+        prepared(image)
+    converted = convert_pt2e(prepared)
+    program = torch.export.export(converted, (images[0],))
+    names = [str(node.target) for node in program.graph_module.graph.nodes]
+    with matloom.load(program, device="model", config="nano", check="none") as session:
+        kinds = [layer.operator for layer in session.program.layers]
+        for kind in ("QuantizeLinear", "DequantizeLinear"):
+            assert kinds.count(kind) >= sum(kind[:-6].lower() in name for name in names)
+        for image in images:
+            (wanted,) = converted(image).detach().numpy()
+            (found,) = session.run(image.numpy())
+            np.testing.assert_allclose(found, wanted, rtol=0, atol=0.02 * np.abs(wanted).max())
