@@ -6,13 +6,13 @@ from matloom.arch.instruction import Instruction
 from matloom.arch.isa import Destination, Opcode, Source, Table, post_element_bytes
 from matloom.arch.machine import Machine
 
-__all__ = ["NOTHING", "BankUse", "Use", "bank_use"]
+__all__ = ["NOTHING", "AccessStream", "BankUse", "bank_use"]
 
 #: Parts of a transfer, in the order in which they are moved: bank, share of the whole.
 Parts = tuple[tuple[int, float], ...]
 
 
-class Use(NamedTuple):
+class AccessStream(NamedTuple):
     """One access stream of an instruction, bank after bank.
 
     Members
@@ -32,7 +32,7 @@ class Use(NamedTuple):
 
 
 #: Of an instruction that moves nothing there.
-NOTHING = Use()
+NOTHING = AccessStream()
 
 
 class BankUse(NamedTuple):
@@ -48,9 +48,9 @@ class BankUse(NamedTuple):
         The bank of POST's parameters, -1 where it has none.
     """
 
-    reads: Use = NOTHING
-    writes: Use = NOTHING
-    weights: Use = NOTHING
+    reads: AccessStream = NOTHING
+    writes: AccessStream = NOTHING
+    weights: AccessStream = NOTHING
     params: int = -1
 
 
@@ -83,12 +83,14 @@ def _of_exec(values: dict[str, int], machine: Machine, cycles: int) -> BankUse:
     start = get("input_addr", 0)
     end = start + (get("input_rows", 1) - 1) * get("input_pitch", 0) + get("input_row_bytes", 1)
     rate = values["width"] * values["height"] * steps / cycles
-    reads = Use(_parts(start, max(end, start + 1), bank_bytes), rate)
+    reads = AccessStream(_parts(start, max(end, start + 1), bank_bytes), rate)
     if get("weights_fixed"):
         return BankUse(reads=reads)
     first = get("weight_addr", 0)
     weights = _parts(first, first + steps * machine.tile_bytes, bank_bytes)
-    return BankUse(reads=reads, weights=Use(weights, steps * machine.tile_load_cycles / cycles))
+    return BankUse(
+        reads=reads, weights=AccessStream(weights, steps * machine.tile_load_cycles / cycles)
+    )
 
 
 def _of_post(values: dict[str, int], machine: Machine, cycles: int) -> BankUse:
@@ -96,11 +98,11 @@ def _of_post(values: dict[str, int], machine: Machine, cycles: int) -> BankUse:
     vectors = values["width"] * values["height"] * values["oc_blocks"]
     rate = vectors * post_element_bytes(values) / cycles
 
-    def side(name: str) -> Use:
+    def side(name: str) -> AccessStream:
         start = get(f"{name}_addr", 0)
         rows = (values["height"] - 1) * get(f"{name}_pitch", 0)
         end = start + rows + max(1, values["width"] * get("x_step", 0))
-        return Use(_parts(start, end, machine.bank_bytes), rate)
+        return AccessStream(_parts(start, end, machine.bank_bytes), rate)
 
     reads = side("source") if get("source", 0) == Source.SPAD else NOTHING
     written = get("destination", 0) == Destination.SPAD and get("table", 0) != Table.FILL
@@ -108,10 +110,10 @@ def _of_post(values: dict[str, int], machine: Machine, cycles: int) -> BankUse:
     return BankUse(reads=reads, writes=side("dest") if written else NOTHING, params=params)
 
 
-def _moved(values: dict[str, int], machine: Machine) -> Use:
+def _moved(values: dict[str, int], machine: Machine) -> AccessStream:
     get = values.get
     start = get("spad_addr", 0)
     planes = (values["planes"] - 1) * get("spad_plane_step", 0)
     rows = (values["rows"] - 1) * get("spad_row_step", 0)
     end = start + planes + rows + values["row_bytes"]
-    return Use(_parts(start, end, machine.bank_bytes), 1 / machine.beat_cycles)
+    return AccessStream(_parts(start, end, machine.bank_bytes), 1 / machine.beat_cycles)

@@ -13,7 +13,7 @@ from math import inf
 from matloom.arch.isa import Opcode
 from matloom.arch.machine import Machine
 from matloom.cost.arrivals import Loads
-from matloom.cost.bank_use import Use
+from matloom.cost.bank_use import AccessStream
 from matloom.cost.timing import Timing
 
 __all__ = ["BankWaits"]
@@ -74,7 +74,7 @@ class _UnderWay:
     held: int = 0
 
 
-def _through(time: float, work: float, use: Use, others: Iterable[_Accesses]) -> float:
+def _through(time: float, work: float, use: AccessStream, others: Iterable[_Accesses]) -> float:
     """Return the end of accesses that start at a time and give way to others."""
     for bank, share in use.parts:
         left = share * work

@@ -17,7 +17,7 @@ from matloom.cost.arrivals import READ_AHEAD, Commands, Loads
 from matloom.cost.bank_waits import BankWaits
 from matloom.cost.timing import HANDOVER, Timing, timings_of
 
-__all__ = ["WAIT_FIELDS", "Engine", "Prediction", "predict"]
+__all__ = ["WAIT_FIELDS", "EngineSimulation", "Prediction", "predict"]
 
 #: Places of a queue, however shallow it should be.
 _QUEUE_PLACES = 3
@@ -68,7 +68,7 @@ _Command = tuple[Timing | None, int, int, _Waits, int]
 _Queued = tuple[Timing | None, int, _Waits]
 
 
-class Engine:
+class EngineSimulation:
     """Simulation of the units, whose time advances with each instruction that starts.
 
     Of all heads of queues, the one that can start first starts next, as `BankWaits` requires. Units
@@ -283,7 +283,7 @@ def predict(
 
     With `resident`, the LOADs of constants are left out, as if these were in the scratchpad.
     """
-    engine = Engine(instructions, machine, resident=resident)
+    engine = EngineSimulation(instructions, machine, resident=resident)
     engine.run()
     return Prediction(
         cycles=engine.end + HANDOVER,

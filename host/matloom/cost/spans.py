@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from matloom.arch.instruction import Instruction
 from matloom.arch.isa import UNITS, Opcode
 from matloom.arch.machine import Machine
-from matloom.cost.predict import WAIT_FIELDS, Engine
+from matloom.cost.predict import WAIT_FIELDS, EngineSimulation
 from matloom.cost.timing import HANDOVER, timings_of
 
 __all__ = ["Cause", "Span", "spans"]
@@ -62,12 +62,14 @@ def spans(instructions: list[Instruction], machine: Machine) -> list[Span]:
     It is simulated as `predict` does, so that the last `done` and `HANDOVER` make its cycles. What
     a search asks of `predict` pays nothing for this.
     """
-    engine = Engine(instructions, machine, resident=False)
+    engine = EngineSimulation(instructions, machine, resident=False)
     engine.run()
     return list(_spans(instructions, machine, engine))
 
 
-def _spans(instructions: list[Instruction], machine: Machine, engine: Engine) -> Iterator[Span]:
+def _spans(
+    instructions: list[Instruction], machine: Machine, engine: EngineSimulation
+) -> Iterator[Span]:
     timings, ends = timings_of(machine), dict.fromkeys(UNITS, 0)
     places: dict[Opcode, list[int]] = {unit: [] for unit in UNITS}
     for index, instruction in enumerate(instructions):
@@ -93,7 +95,7 @@ def _cause(
     instruction: Instruction,
     number: int,
     places: dict[Opcode, list[int]],
-    engine: Engine,
+    engine: EngineSimulation,
     free: int,
 ) -> tuple[Cause, int | None]:
     """Return what an instruction, by its number on a unit that is free then, waited for last.

@@ -14,7 +14,7 @@ from matloom.arch.isa import (
     Table,
 )
 from matloom.arch.machine import Machine
-from matloom.cost.bank_use import NOTHING, Use, bank_use
+from matloom.cost.bank_use import NOTHING, AccessStream, bank_use
 
 __all__ = ["HANDOVER", "Timing", "Timings", "timings_of"]
 
@@ -76,11 +76,11 @@ class Timing(NamedTuple):
     dispatch: int
     durations: tuple[tuple[int, int], tuple[int, int]]
     cycles: int
-    moved: Use
+    moved: AccessStream
     reads: dict[int, float]
     writes: dict[int, float]
     banks: frozenset[int]
-    params: Use = NOTHING
+    params: AccessStream = NOTHING
     param_reads: int = 0
     fetch: int = 0
     blocks: int = 1
@@ -142,7 +142,7 @@ class Timings:
             reads=use.reads.by_bank(),
             writes=use.writes.by_bank(),
             banks=frozenset({bank for bank, _ in use.reads.parts} | fetched),
-            params=Use(((use.params, 1.0),), 1.0),
+            params=AccessStream(((use.params, 1.0),), 1.0),
             param_reads=machine.post_reads(values),
             fetch=machine.post_fetch(values),
             blocks=blocks,

@@ -18,7 +18,7 @@ from typing import Any
 from matloom.frontend.onnx.recognise import is_onnx
 from matloom.frontend.protobuf import message
 
-__all__ = ["Kind", "folder_kind", "kind_of"]
+__all__ = ["FileKind", "folder_kind", "kind_of"]
 
 #: Where a flatbuffer says what it is.
 _IDENTIFIER = slice(4, 8)
@@ -35,7 +35,7 @@ _SPACE, _DELETE = 0x20, 0x7F
 
 
 @dataclass(frozen=True, kw_only=True)
-class Kind:
+class FileKind:
     """A recognised format: its name with its article, and what to do to run such a file."""
 
     what: str
@@ -54,28 +54,32 @@ _UNPACK = "unpack it, and give the .tflite file in it"
 
 #: Files whose first bytes say what they are.
 _BEGINNINGS = (
-    (b"\x89HDF\r\n\x1a\n", Kind(what="an HDF5 file, as Keras writes its models", hint=_KERAS)),
-    (b"GGUF", Kind(what="a language model in GGUF", hint=_ORIGINAL)),
-    (b"RKNN", Kind(what="a model compiled for a Rockchip NPU", hint=_ORIGINAL)),
-    (b"LITERTLM", Kind(what="a language model in the format of LiteRT-LM", hint=_ORIGINAL)),
-    (b"ML\xefR", Kind(what="MLIR bytecode", hint=_ORIGINAL)),
-    (b"\x7fELF", Kind(what="a compiled program (ELF)", hint=_ORIGINAL)),
+    (b"\x89HDF\r\n\x1a\n", FileKind(what="an HDF5 file, as Keras writes its models", hint=_KERAS)),
+    (b"GGUF", FileKind(what="a language model in GGUF", hint=_ORIGINAL)),
+    (b"RKNN", FileKind(what="a model compiled for a Rockchip NPU", hint=_ORIGINAL)),
+    (b"LITERTLM", FileKind(what="a language model in the format of LiteRT-LM", hint=_ORIGINAL)),
+    (b"ML\xefR", FileKind(what="MLIR bytecode", hint=_ORIGINAL)),
+    (b"\x7fELF", FileKind(what="a compiled program (ELF)", hint=_ORIGINAL)),
     (
         b"\x93NUMPY",
-        Kind(what="a NumPy array", hint="give it to --input, and a .tflite file as NET"),
+        FileKind(what="a NumPy array", hint="give it to --input, and a .tflite file as NET"),
     ),
-    (b"\x89PNG", Kind(what="a picture", hint="give a .tflite file")),
-    (b"\xff\xd8\xff", Kind(what="a picture", hint="give a .tflite file")),
-    (b"7767517", Kind(what="a model of ncnn", hint=_ORIGINAL)),
-    (b"version https://git-lfs", Kind(what="a pointer of Git LFS", hint="run: git lfs pull")),
+    (b"\x89PNG", FileKind(what="a picture", hint="give a .tflite file")),
+    (b"\xff\xd8\xff", FileKind(what="a picture", hint="give a .tflite file")),
+    (b"7767517", FileKind(what="a model of ncnn", hint=_ORIGINAL)),
+    (b"version https://git-lfs", FileKind(what="a pointer of Git LFS", hint="run: git lfs pull")),
 )
 
 #: Flatbuffers of others.
 _IDENTIFIERS = {
-    b"ORTM": Kind(what="a model of ONNX Runtime (.ort)", hint=_ORT),
-    b"ET12": Kind(what="a program of ExecuTorch", hint=_TORCH),
-    b"TFL1": Kind(what="a TensorFlow Lite file of 2017, version 1", hint=f"{_CONVERT} once more"),
-    b"TFL2": Kind(what="a TensorFlow Lite file of 2017, version 2", hint=f"{_CONVERT} once more"),
+    b"ORTM": FileKind(what="a model of ONNX Runtime (.ort)", hint=_ORT),
+    b"ET12": FileKind(what="a program of ExecuTorch", hint=_TORCH),
+    b"TFL1": FileKind(
+        what="a TensorFlow Lite file of 2017, version 1", hint=f"{_CONVERT} once more"
+    ),
+    b"TFL2": FileKind(
+        what="a TensorFlow Lite file of 2017, version 2", hint=f"{_CONVERT} once more"
+    ),
 }
 
 #: Of zlib: the largest window, with gzip's header.
@@ -97,25 +101,27 @@ _C_ARRAY_HINT = (
 )
 
 
-def folder_kind(names: set[str]) -> Kind:
+def folder_kind(names: set[str]) -> FileKind:
     """Return the kind of a folder with these entries."""
     if {"saved_model.pb", "saved_model.pbtxt"} & names:
-        return Kind(what="a TensorFlow SavedModel", hint=_SAVED_MODEL)
+        return FileKind(what="a TensorFlow SavedModel", hint=_SAVED_MODEL)
     if "keras_metadata.pb" in names:
-        return Kind(what="a Keras model", hint=_KERAS)
+        return FileKind(what="a Keras model", hint=_KERAS)
     found = sorted(name for name in names if name.endswith((".tflite", ".mloom")))
-    return Kind(what="a folder", hint=f"give the file {found[0]} in it" if found else "give a file")
+    return FileKind(
+        what="a folder", hint=f"give the file {found[0]} in it" if found else "give a file"
+    )
 
 
-def kind_of(content: bytes, name: str) -> Kind:
+def kind_of(content: bytes, name: str) -> FileKind:
     """Return the kind of a file of another format, by its content first, then by its name."""
     kind = _recognised(content, name)
     return replace(kind, hint=kind.hint.replace("FILE", shlex.quote(name) if name else "FILE"))
 
 
-def _recognised(content: bytes, name: str) -> Kind:
+def _recognised(content: bytes, name: str) -> FileKind:
     if len(content) < _LEAST_BYTES:
-        return Kind(what=f"a file of {len(content)} bytes" if content else "empty", hint=_AGAIN)
+        return FileKind(what=f"a file of {len(content)} bytes" if content else "empty", hint=_AGAIN)
     for beginning, kind in _BEGINNINGS:
         if content.startswith(beginning):
             return kind
@@ -128,22 +134,22 @@ def _recognised(content: bytes, name: str) -> Kind:
     return _by_suffix(PurePath(name).suffix.lower())
 
 
-def _by_suffix(suffix: str) -> Kind:
+def _by_suffix(suffix: str) -> FileKind:
     """Return what the name of a file promises, where its content says nothing."""
     if suffix in (".onnx", ".ort"):
-        return Kind(what="a damaged ONNX model", hint=_AGAIN)
+        return FileKind(what="a damaged ONNX model", hint=_AGAIN)
     if suffix in (".pt", ".pth", ".pt2", ".ckpt", ".bin"):
-        return Kind(what="a file of weights, as PyTorch writes them", hint=_TORCH)
+        return FileKind(what="a file of weights, as PyTorch writes them", hint=_TORCH)
     if suffix in (".h5", ".keras", ".hdf5"):
-        return Kind(what="a damaged Keras model", hint=_AGAIN)
+        return FileKind(what="a damaged Keras model", hint=_AGAIN)
     if suffix in (".pb", ".pbtxt"):
-        return Kind(what="a TensorFlow graph", hint=_SAVED_MODEL)
+        return FileKind(what="a TensorFlow graph", hint=_SAVED_MODEL)
     if suffix == ".mloom":
-        return Kind(what="a damaged Matloom program", hint="compile the network again")
-    return Kind(what="a file of another kind", hint="give a .tflite or .mloom file")
+        return FileKind(what="a damaged Matloom program", hint="compile the network again")
+    return FileKind(what="a file of another kind", hint="give a .tflite or .mloom file")
 
 
-def _packed(content: bytes) -> Kind | None:
+def _packed(content: bytes) -> FileKind | None:
     """Recognise compressed files, and see what is inside."""
     for beginning, (what, decompressor) in _COMPRESSED.items():
         if not content.startswith(beginning):
@@ -154,14 +160,16 @@ def _packed(content: bytes) -> Kind | None:
             with suppress(Exception):
                 inside = decompressor().decompress(content, _PEEK)
         if inside[_IDENTIFIER] == _TFLITE:
-            return Kind(what=f"{what}, which holds a .tflite file", hint="decompress it first")
+            return FileKind(what=f"{what}, which holds a .tflite file", hint="decompress it first")
         if len(inside) >= _LEAST_BYTES and inside[257:262] != b"ustar":
-            return Kind(what=f"{what}: {kind_of(inside, '').what}", hint=kind_of(inside, "").hint)
-        return Kind(what=what, hint=_UNPACK)
+            return FileKind(
+                what=f"{what}: {kind_of(inside, '').what}", hint=kind_of(inside, "").hint
+            )
+        return FileKind(what=what, hint=_UNPACK)
     return None
 
 
-def _archived(content: bytes) -> Kind | None:
+def _archived(content: bytes) -> FileKind | None:
     """Recognise archives by the names in them."""
     if content[257:262] == b"ustar":
         return _of_members(_tar_names(content), "a tar archive")
@@ -172,7 +180,7 @@ def _archived(content: bytes) -> Kind | None:
             names = archive.namelist()
     # Archives that are damaged raise almost anything.
     except Exception:
-        return Kind(what="a damaged ZIP archive", hint=_AGAIN)
+        return FileKind(what="a damaged ZIP archive", hint=_AGAIN)
     return _of_members(names, "a ZIP archive")
 
 
@@ -182,62 +190,66 @@ def _tar_names(content: bytes) -> list[str]:
     return []
 
 
-def _of_members(names: list[str], archive: str) -> Kind:
+def _of_members(names: list[str], archive: str) -> FileKind:
     """Return what an archive of such members is."""
     last = {PurePath(name).name for name in names}
     models = [name for name in names if name.endswith(".tflite")]
     if models:
-        return Kind(
+        return FileKind(
             what=f"{archive} that holds {models[0]}",
             hint=f"unpack it, and give the file {models[0]}",
         )
     if {"data.pkl", "constants.pkl"} & last or "archive_format" in last:
-        return Kind(what="a PyTorch file", hint=_TORCH)
+        return FileKind(what="a PyTorch file", hint=_TORCH)
     if "config.json" in last and any(name.endswith(".h5") for name in last):
-        return Kind(what="a Keras model (.keras)", hint=_KERAS)
+        return FileKind(what="a Keras model (.keras)", hint=_KERAS)
     if last & {"saved_model.pb", "saved_model.pbtxt"}:
-        return Kind(what=f"{archive} of a TensorFlow SavedModel", hint=_SAVED_MODEL)
+        return FileKind(what=f"{archive} of a TensorFlow SavedModel", hint=_SAVED_MODEL)
     if any(name.endswith(".mlmodel") for name in last):
-        return Kind(what="a Core ML model", hint=_ORIGINAL)
+        return FileKind(what="a Core ML model", hint=_ORIGINAL)
     if any(name.endswith(".onnx") for name in last):
-        return Kind(what=f"{archive} of an ONNX model", hint=_UNPACK_ONNX)
+        return FileKind(what=f"{archive} of an ONNX model", hint=_UNPACK_ONNX)
     if names and all(name.endswith(".npy") for name in names):
-        return Kind(what="an .npz file of arrays", hint="give it to --input, and a .tflite as NET")
-    return Kind(what=archive, hint=_UNPACK)
+        return FileKind(
+            what="an .npz file of arrays", hint="give it to --input, and a .tflite as NET"
+        )
+    return FileKind(what=archive, hint=_UNPACK)
 
 
-def _safetensors(content: bytes) -> Kind | None:
+def _safetensors(content: bytes) -> FileKind | None:
     """Recognise safetensors: the length of a JSON object, then the object."""
     if content[8:9] == b"{" and int.from_bytes(content[:8], "little") < 1 << 32:
         what = "a safetensors file, which holds weights without a network"
-        return Kind(what=what, hint=f"load it into its network, and {_TORCH}")
+        return FileKind(what=what, hint=f"load it into its network, and {_TORCH}")
     return None
 
 
-def _pickled(content: bytes) -> Kind | None:
+def _pickled(content: bytes) -> FileKind | None:
     """Recognise pickles of protocol 2 and up."""
     if content[0] == _PICKLE and content[1] in range(2, 6):
-        return Kind(what="a Python pickle, as older PyTorch wrote its files", hint=_TORCH)
+        return FileKind(what="a Python pickle, as older PyTorch wrote its files", hint=_TORCH)
     return None
 
 
-def _text(content: bytes) -> Kind | None:
+def _text(content: bytes) -> FileKind | None:
     """Recognise texts: C arrays, JSON, web pages, XML, programs."""
     start = content[:4096].lstrip(b"\xef\xbb\xbf \t\r\n")
     lowered = start[:512].lower()
     if lowered.startswith((b"<!doctype html", b"<html")):
-        return Kind(what="a web page", hint="download the file itself (its page has a raw link)")
+        return FileKind(
+            what="a web page", hint="download the file itself (its page has a raw link)"
+        )
     if b"\0" in start:
         return None
     if lowered.startswith((b"<?xml", b"<net")):
-        return Kind(what="an XML file", hint=_ORIGINAL)
+        return FileKind(what="an XML file", hint=_ORIGINAL)
     if _C_ARRAY.search(content[: 1 << 20]):
-        return Kind(what="C source that holds a model as an array", hint=_C_ARRAY_HINT)
+        return FileKind(what="C source that holds a model as an array", hint=_C_ARRAY_HINT)
     if start[:1] == b"{" and (what := _json(content)):
-        return Kind(what=what, hint=_ORIGINAL)
+        return FileKind(what=what, hint=_ORIGINAL)
     printed = (byte in b"\t\r\n" or _SPACE <= byte != _DELETE for byte in start[:512])
     if all(printed) and _is_utf8(start):
-        return Kind(what="a text", hint="give a .tflite or .mloom file")
+        return FileKind(what="a text", hint="give a .tflite or .mloom file")
     return None
 
 
@@ -260,17 +272,19 @@ def _json(content: bytes) -> str:
     return ""
 
 
-def _protobuf(content: bytes) -> Kind | None:
+def _protobuf(content: bytes) -> FileKind | None:
     """Recognise ONNX, SavedModels and frozen graphs, which have no mark but their fields."""
     if is_onnx(content):
-        return Kind(what="an ONNX model", hint=_UNPACK_ONNX)
+        return FileKind(what="an ONNX model", hint=_UNPACK_ONNX)
     found = message(content)
     if found is None:
         return None
     if set(found) == {1, 2} and found[1] == [1]:
-        return Kind(what="the file saved_model.pb of a SavedModel", hint=f"{_SAVED_MODEL}, folder")
+        return FileKind(
+            what="the file saved_model.pb of a SavedModel", hint=f"{_SAVED_MODEL}, folder"
+        )
     if any(_is_node(node) for node in found.get(1, [])[:1]):
-        return Kind(what="a frozen TensorFlow graph (GraphDef)", hint=_SAVED_MODEL)
+        return FileKind(what="a frozen TensorFlow graph (GraphDef)", hint=_SAVED_MODEL)
     return None
 
 

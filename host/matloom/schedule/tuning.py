@@ -8,11 +8,11 @@ test, may set others.
 
 from dataclasses import dataclass
 
-__all__ = ["TABLE", "Constant"]
+__all__ = ["TABLE", "TuningConstant"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Constant:
+class TuningConstant:
     """Documentation of a constant of this module.
 
     Members
@@ -67,148 +67,148 @@ ESTIMATE_FASTER = 0.984
 ATTEMPTS = 400
 MANY_SLOTS = 8000
 
-TABLE: dict[str, Constant] = {
-    "CHUNK_BYTES": Constant(
+TABLE: dict[str, TuningConstant] = {
+    "CHUNK_BYTES": TuningConstant(
         unit="bytes",
         reason="Weights that arrive in one LOAD where they fit: enough to hide its latency.",
         chosen="no measurement on record (commit bdc94ff); see its sensitivity",
         sensitivity="half +0.01 %, micro_speech at reference -1.79 %; "
         "twice +0.02 %, micro_speech at reference +1.31 %",
     ),
-    "FIRST_CHUNK_BYTES": Constant(
+    "FIRST_CHUNK_BYTES": TuningConstant(
         unit="bytes",
         reason="The same for the first stage, during whose first LOAD nothing else runs.",
         chosen="commit 178a22e, first and last tiles made small",
         sensitivity="half -0.03 %, kws at reference +0.21 %; "
         "twice +0.11 %, kws at reference +1.59 %",
     ),
-    "FIRST_TILE_BYTES": Constant(
+    "FIRST_TILE_BYTES": TuningConstant(
         unit="bytes",
         reason="Input and output of a tile of the first stage, which waits for the first of them.",
         chosen="commit 178a22e, first and last tiles made small",
         sensitivity="none",
     ),
-    "ORDINARY_TILES": Constant(
+    "ORDINARY_TILES": TuningConstant(
         unit="tiles",
         reason="Tiles of a stage at least: the next one starts while the last is post-processed. "
         "More tiles are more instructions, each of which costs some cycles.",
         chosen="the search tries 2, 3, 8 and 16 for the first stage as well",
     ),
-    "FEW_TILES": Constant(
+    "FEW_TILES": TuningConstant(
         unit="tiles",
         reason="The same of windows, each of whose tiles streams rows more than it makes, and of "
         "stages of one step, whose results take as long as their arithmetic.",
         chosen="commit e86f8ea, few tiles of windows and of one step",
         sensitivity="none",
     ),
-    "BLOCK_ENTRIES": Constant(
+    "BLOCK_ENTRIES": TuningConstant(
         unit="accumulator entries",
         reason="A tile of a few output blocks has so many where it can: POST takes time for each.",
         chosen="commit 1544369, tiles of channels",
         sensitivity="half +0.01 %, str_ww at reference +1.07 %; "
         "twice -0.01 %, str_ww at reference -0.48 %",
     ),
-    "TALLER_TILES": Constant(
+    "TALLER_TILES": TuningConstant(
         unit="of the vectors that a window streams",
         reason="Tiles of fewer blocks and more rows stream fewer lines twice, but the next stage "
         "waits longer for all channels of its first rows: they must save so much.",
         chosen="none, 1 and 0.8 to 0.95 on six MobileNets and face detectors at reference: 0.9 "
         "is best or equal on all, vww 38,637 cycles with 1, 38,572 with 0.9",
     ),
-    "RESULT_CYCLES": Constant(
+    "RESULT_CYCLES": TuningConstant(
         unit="cycles",
         reason="POST of a block of one position: a weight tile that takes longer hides it.",
         chosen="the latency of POST (`arch.machine`): 20 cycles, and an update of accumulators",
         sensitivity="none",
     ),
-    "RESULT_LATENCY": Constant(
+    "RESULT_LATENCY": TuningConstant(
         unit="cycles",
         reason="From the last vector of a small tile until the next stage can read its results.",
         chosen="decision 0021, kws 13,479 to 13,394 cycles with first tiles of two rows",
         sensitivity="half +0.02 %, kws at reference +0.61 %; twice 0",
     ),
-    "SMALLEST_TILE_BYTES": Constant(
+    "SMALLEST_TILE_BYTES": TuningConstant(
         unit="bytes",
         reason="Tiles are not cut below it where memory is short; what does not fit then, never.",
         chosen="no measurement on record (commit bdc94ff); a bound that few networks reach",
         sensitivity="none",
     ),
-    "NARROWER_BYTES": Constant(
+    "NARROWER_BYTES": TuningConstant(
         unit="bytes",
         reason="What a row of an input tile must save to be fetched apart from its neighbours, for "
         "each row is a burst of its own.",
         chosen="no measurement on record (commit 7f76e97); see its sensitivity",
         sensitivity="none",
     ),
-    "STORED_TILES": Constant(
+    "STORED_TILES": TuningConstant(
         unit="tiles",
         reason="How far a stage stays behind one whose tiles it reads from external memory, so "
         "that STORE and LOAD hide in the arithmetic of the tiles between.",
         chosen="commit 115aa0c, what reads a stored tile stays behind it",
         sensitivity="none",
     ),
-    "REST_SLOTS": Constant(
+    "REST_SLOTS": TuningConstant(
         unit="slots",
         reason="Before a freed input tile's bytes are used again, where there is more room: a LOAD "
         "there would wait for the EXEC that reads them.",
         chosen="commit 2c1f475, an input tile rather where nothing was just read",
         sensitivity="none",
     ),
-    "INPUT_CONFLICT": Constant(
+    "INPUT_CONFLICT": TuningConstant(
         unit="times",
         reason="How much worse it is to share a bank with an input, read in every cycle, than for "
         "weights to share one with weights.",
         chosen="commit 2ca6088, weights share banks with weights rather than with inputs",
         sensitivity="none",
     ),
-    "STREAMED_BYTES": Constant(
+    "STREAMED_BYTES": TuningConstant(
         unit="times",
         reason="How many times the bytes may be loaded if weights come again for each tile: the "
         "estimate leaves out halos, short rows, and transfers that nothing hides.",
         chosen="commit 66bb992; prediction decides where stages are few (`FEW_STAGES`)",
         sensitivity="none",
     ),
-    "FEW_STAGES": Constant(
+    "FEW_STAGES": TuningConstant(
         unit="stages",
         reason="Stages among which plans for both ways of `STREAMED_BYTES` cost little time.",
         chosen="commit 2f06baa, few stages try weights once and streamed",
         sensitivity="none",
     ),
-    "STAGES_TRIED": Constant(
+    "STAGES_TRIED": TuningConstant(
         unit="stages",
         reason="By whose predicted cycles the start is chosen: later ones hardly depend on it.",
         chosen="commit 1544369, the start chosen by prediction",
         sensitivity="half +0.12 %, kws at reference +2.69 %; twice 0",
     ),
-    "LARGE_PROLOGUES": Constant(
+    "LARGE_PROLOGUES": TuningConstant(
         unit="candidates",
         reason="Prologues that are tried where weights do not stay, each a plan of all stages.",
         chosen="no measurement on record; a bound on the time of compilation",
         sensitivity="none",
     ),
-    "FIRST_CALL_SLOWER": Constant(
+    "FIRST_CALL_SLOWER": TuningConstant(
         unit="times",
         reason="By how much weights that stay may slow the first call down.",
         chosen="decision 0006",
     ),
-    "LATER_CALLS_FASTER": Constant(
+    "LATER_CALLS_FASTER": TuningConstant(
         unit="times",
         reason="Cycles of later calls, of those of a first one, from which on weights stay.",
         chosen="decision 0006",
     ),
-    "ESTIMATE_FASTER": Constant(
+    "ESTIMATE_FASTER": TuningConstant(
         unit="times",
         reason="The same of an estimate, which does not know of tiles that fit a call without "
         "LOADs of weights better.",
         chosen="decision 0021, 1.6 % by the estimate where plans gain 2 %",
     ),
-    "ATTEMPTS": Constant(
+    "ATTEMPTS": TuningConstant(
         unit="plans",
         reason="Of a candidate, each with tighter choices: an end for a search that has none.",
         chosen="no measurement on record; no network of the collections reaches it",
         sensitivity="none",
     ),
-    "MANY_SLOTS": Constant(
+    "MANY_SLOTS": TuningConstant(
         unit="slots",
         reason="From which on it is checked first whether each tile fits alone: a plan takes long.",
         chosen="no measurement on record; a bound on the time of compilation",

@@ -12,10 +12,10 @@ from matloom.select.layout.base import Grid, OutputLayout
 from matloom.select.layout.dense import Dense, DenseInput
 from matloom.select.loop_nest import LoopNest
 from matloom.select.operand import same_weights
-from matloom.select.stage import ArrayStage, Region
+from matloom.select.stage import ArrayStage, OutputRegion
 from matloom.select.weights import identity_tile
 
-__all__ = ["Axis", "Copy", "copy_stage", "lines", "planes", "whole"]
+__all__ = ["CopiedAxis", "Copy", "copy_stage", "lines", "planes", "whole"]
 
 _MOST_ROWS = largest(Opcode.EXEC, "height")
 _LONGEST_POSITION = largest(Opcode.POST, "x_step")
@@ -54,7 +54,7 @@ class Copy:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Axis:
+class CopiedAxis:
     """Elements of an axis that are read: `size` of them, `step` apart; it has `length`.
 
     Where `first` or the last lies outside the axis, that is padding.
@@ -88,14 +88,14 @@ def planes(count: int) -> tuple[int, int]:
     return count // rows, rows
 
 
-def _merged(axes: list[Axis]) -> list[Axis]:
+def _merged(axes: list[CopiedAxis]) -> list[CopiedAxis]:
     """Join each axis that is read in full to the one before it, where elements are neighbours."""
-    groups = [Axis(length=1, first=0, size=1)]
+    groups = [CopiedAxis(length=1, first=0, size=1)]
     for axis in axes:
         last = groups[-1]
         if axis.full and last.step == 1:
             scale = axis.length
-            groups[-1] = Axis(
+            groups[-1] = CopiedAxis(
                 length=last.length * scale, first=last.first * scale, size=last.size * scale
             )
         elif last.length == 1 and last.full:
@@ -120,12 +120,12 @@ def lines(count: int, size: int, config: Config) -> Copy:
     )
 
 
-def _axes(groups: list[Axis]) -> int:
+def _axes(groups: list[CopiedAxis]) -> int:
     """Return how many axes are cut; all but the first count if they are."""
     return len(groups) - groups[0].full
 
 
-def whole(axes: list[Axis], pad_value: int, config: Config) -> Copy:
+def whole(axes: list[CopiedAxis], pad_value: int, config: Config) -> Copy:
     """Return the copy that reads some elements of each axis, the last axis' being bytes.
 
     Raises
@@ -141,10 +141,10 @@ def whole(axes: list[Axis], pad_value: int, config: Config) -> Copy:
     if line.full and others and others[-1].step > 1 and _axes(others) > 1:
         inner, line = line.length, others.pop()
     groups = others
-    images, rows = 1, Axis(length=1, first=0, size=1)
+    images, rows = 1, CopiedAxis(length=1, first=0, size=1)
     if groups and groups[-1].full:
         images, count = planes(groups.pop().length)
-        rows = Axis(length=count, first=0, size=count)
+        rows = CopiedAxis(length=count, first=0, size=count)
     elif groups:
         rows = groups.pop()
         if groups and groups[-1].full:
@@ -213,7 +213,9 @@ def copy_stage(
     if complement:
         tile = (-tile.view(np.int8)).view(np.uint8)
     post = unchanged(-1 if complement else 0)
-    region = Region(first_row=0, end_row=copy.out_rows, first_x=0, end_x=copy.width, post=post)
+    region = OutputRegion(
+        first_row=0, end_row=copy.out_rows, first_x=0, end_x=copy.width, post=post
+    )
     return ArrayStage(
         name=name,
         nodes=nodes,

@@ -5,12 +5,11 @@ import math
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from matloom.ir.attributes import Axis as AlongAxis
-from matloom.ir.attributes import Pad, Resize, Slice, Split, Transpose
+from matloom.ir.attributes import Axis, Pad, Resize, Slice, Split, Transpose
 from matloom.ir.graph import Array, Op
 from matloom.ir.scales import nearest
 from matloom.select.context import Context, Unsupported
-from matloom.select.copies import Axis, Copy, copy_stage, lines, planes, whole
+from matloom.select.copies import CopiedAxis, Copy, copy_stage, lines, planes, whole
 from matloom.select.layout.base import OutputLayout
 from matloom.select.layout.dense import Dense
 from matloom.select.layout.placed import Placed
@@ -22,11 +21,11 @@ __all__ = ["join_stages", "pad_stages", "resize_stages", "slice_stages", "split_
 _MAX_PHASES = 64
 
 
-def _full(shape: Sequence[int]) -> list[Axis]:
-    return [Axis(length=length, first=0, size=length) for length in shape]
+def _full(shape: Sequence[int]) -> list[CopiedAxis]:
+    return [CopiedAxis(length=length, first=0, size=length) for length in shape]
 
 
-def _whole(context: Context, axes: Sequence[Axis], pad_value: int = 0) -> Copy:
+def _whole(context: Context, axes: Sequence[CopiedAxis], pad_value: int = 0) -> Copy:
     """Return the copy of some elements of each axis; the bytes of int16 are one more axis."""
     size = context.output.element_bytes
     inner = _full((size,)) if size > 1 else []
@@ -63,7 +62,7 @@ def pad_stages(context: Context) -> tuple[ArrayStage, ...]:
     attributes = context.node.attributes_as(Pad)
     value = context.output.zero_point if attributes.value is None else int(attributes.value)
     axes = [
-        Axis(length=length, first=-before, size=before + length + after)
+        CopiedAxis(length=length, first=-before, size=before + length + after)
         for length, before, after in zip(
             context.inputs[0].shape, attributes.before, attributes.after, strict=True
         )
@@ -76,7 +75,7 @@ def slice_stages(context: Context) -> tuple[ArrayStage, ...]:
     """Return SLICE and STRIDED_SLICE."""
     attributes = context.node.attributes_as(Slice)
     axes = [
-        Axis(length=length, first=begin, size=size, step=step if size > 1 else 1)
+        CopiedAxis(length=length, first=begin, size=size, step=step if size > 1 else 1)
         for length, begin, size, step in zip(
             context.inputs[0].shape,
             attributes.begin,
@@ -92,7 +91,7 @@ def split_stages(context: Context) -> tuple[ArrayStage, ...]:
     """Return SPLIT, SPLIT_V and UNPACK: a slice for each output."""
     shape = context.inputs[0].shape
     if context.node.op is Op.UNPACK:
-        axis = context.node.attributes_as(AlongAxis).axis
+        axis = context.node.attributes_as(Axis).axis
         sizes: tuple[int, ...] = (1,) * shape[axis]
     else:
         attributes = context.node.attributes_as(Split)
@@ -100,7 +99,7 @@ def split_stages(context: Context) -> tuple[ArrayStage, ...]:
     stages, first = [], 0
     for result, size in enumerate(sizes):
         axes = _full(shape)
-        axes[axis] = Axis(length=shape[axis], first=first, size=size)
+        axes[axis] = CopiedAxis(length=shape[axis], first=first, size=size)
         stages.append(_copy(context, _whole(context, axes), result=result))
         first += size
     return tuple(stages)
@@ -108,7 +107,7 @@ def split_stages(context: Context) -> tuple[ArrayStage, ...]:
 
 def join_stages(context: Context) -> tuple[ArrayStage, ...]:
     """Return CONCATENATION and PACK: each input into its place in the rows of the output."""
-    axis = context.node.attributes_as(AlongAxis).axis
+    axis = context.node.attributes_as(Axis).axis
     outer = math.prod(context.inputs[0].shape[:axis])
     total = context.output.size_bytes // outer
     stages, offset = [], 0

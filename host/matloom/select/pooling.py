@@ -11,7 +11,7 @@ from matloom.select.layout.dense import Dense, DenseInput
 from matloom.select.loop_nest import LoopNest
 from matloom.select.operand import same_weights
 from matloom.select.requantisation import Requantisation
-from matloom.select.stage import ArrayStage, Region
+from matloom.select.stage import ArrayStage, OutputRegion
 from matloom.select.weights import identity_tile
 from matloom.select.window import Window, tap_loop_nest, whole
 
@@ -21,7 +21,7 @@ __all__ = ["average_stage", "maximum_stage", "sum_stage"]
 def _pooling_stage(
     context: Context,
     window: Window,
-    regions: tuple[Region, ...],
+    regions: tuple[OutputRegion, ...],
     pad_value: int = 0,
     maximum: bool = False,
 ) -> ArrayStage:
@@ -35,7 +35,7 @@ def _pooling_stage(
         # All blocks are positions of one column, so a single step serves them.
         nest = LoopNest(**{**vars(nest), "x_step": block, "oc_step": 0})
         width, position_bytes = position_bytes // block, block
-        regions = tuple(Region(**{**vars(region), "end_x": width}) for region in regions)
+        regions = tuple(OutputRegion(**{**vars(region), "end_x": width}) for region in regions)
     grid = Grid(
         images=window.images,
         rows=window.out_height,
@@ -108,7 +108,7 @@ def average_stage(context: Context, window: Window, low: int, high: int) -> Arra
             )
             post = {"bias": count // 2, **scale.post()}
             regions.append(
-                Region(
+                OutputRegion(
                     first_row=first_row, end_row=end_row, first_x=first_x, end_x=end_x, post=post
                 )
             )

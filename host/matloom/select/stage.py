@@ -12,14 +12,14 @@ from matloom.select.layout.dense import Dense, DenseInput
 from matloom.select.loop_nest import Walk
 from matloom.select.operand import Operand
 
-__all__ = ["ArrayStage", "Posts", "Region", "Stage", "VectorStage"]
+__all__ = ["ArrayStage", "OutputRegion", "Posts", "Stage", "VectorStage"]
 
 #: For each POST the number of its stage's input (None where it reads accumulators), its fields.
 Posts = tuple[tuple[int | None, dict[str, int]], ...]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Region:
+class OutputRegion:
     """A rectangle of output positions whose POST has the same fields; ends are half open."""
 
     first_row: int
@@ -68,7 +68,7 @@ class ArrayStage:
     input_layout: InputLayout
     output_layout: OutputLayout
     loop_nest: Walk
-    regions: tuple[Region, ...]
+    regions: tuple[OutputRegion, ...]
     weights: Operand
     params: np.ndarray = field(repr=False)
     macs: int

@@ -3,7 +3,7 @@
 from dataclasses import dataclass, replace
 
 from matloom.select.loop_nest import LoopNest
-from matloom.select.stage import Region
+from matloom.select.stage import OutputRegion
 
 __all__ = ["Window", "dense_window", "tap_loop_nest", "whole"]
 
@@ -56,9 +56,11 @@ class Window:
         )
 
 
-def whole(window: Window, width: int, post: dict[str, int]) -> tuple[Region, ...]:
+def whole(window: Window, width: int, post: dict[str, int]) -> tuple[OutputRegion, ...]:
     """Return all positions as one region, `width` of them in a row."""
-    return (Region(first_row=0, end_row=window.out_height, first_x=0, end_x=width, post=post),)
+    return (
+        OutputRegion(first_row=0, end_row=window.out_height, first_x=0, end_x=width, post=post),
+    )
 
 
 def tap_loop_nest(

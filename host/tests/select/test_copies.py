@@ -5,7 +5,7 @@ import pytest
 
 from matloom.arch.config import PRESETS
 from matloom.select.context import Unsupported
-from matloom.select.copies import Axis, lines, whole
+from matloom.select.copies import CopiedAxis, lines, whole
 
 
 def read(copy, tensor):
@@ -27,7 +27,7 @@ def cut(length, random):
     """Return how an axis is cut at random, and the slice that says the same."""
     step, first = int(random.integers(1, 4)), int(random.integers(length))
     size = int(random.integers(1, (length - 1 - first) // step + 2))
-    return Axis(length=length, first=first, size=size, step=step if size > 1 else 1), slice(
+    return CopiedAxis(length=length, first=first, size=size, step=step if size > 1 else 1), slice(
         first, first + size * step, step
     )
 
@@ -43,7 +43,7 @@ def test_slices(rank, config, seed):
         chosen = set(random.integers(0, rank, 2).tolist())
         axes, slices = [], []
         for axis, length in enumerate(shape):
-            full = Axis(length=length, first=0, size=length), slice(None)
+            full = CopiedAxis(length=length, first=0, size=length), slice(None)
             made = cut(length, random) if axis in chosen else full
             axes.append(made[0])
             slices.append(made[1])
@@ -64,7 +64,7 @@ def test_paddings(seed):
             shape, outer = (lead, 3, 4, 5), [(0, 0), *edges, (0, 0)]
             tensor = random.integers(0, 100, shape)
             axes = [
-                Axis(length=length, first=-before, size=before + length + after)
+                CopiedAxis(length=length, first=-before, size=before + length + after)
                 for length, (before, after) in zip(shape, outer, strict=True)
             ]
             copy = whole(axes, -7, PRESETS["small"])
@@ -73,7 +73,7 @@ def test_paddings(seed):
 
 
 def test_three_axes_do_not_fit():
-    axes = [Axis(length=4, first=1, size=2, step=2) for _ in range(3)]
+    axes = [CopiedAxis(length=4, first=1, size=2, step=2) for _ in range(3)]
     with pytest.raises(Unsupported, match="two axes at once"):
         whole(axes, 0, PRESETS["small"])
 

@@ -12,7 +12,7 @@ from matloom.schedule.tiling.ramps import ramped_down, ramped_up, split_evenly
 from matloom.schedule.tiling.sizes import LARGEST_FIELD, Sizes
 from matloom.schedule.tiling.split_k import step_parts
 from matloom.schedule.tiling.tiles import ArrayTile, Chunk, VectorTile
-from matloom.select.stage import ArrayStage, Region, VectorStage
+from matloom.select.stage import ArrayStage, OutputRegion, VectorStage
 
 __all__ = ["chunks", "cut_array", "cut_vector"]
 
@@ -55,7 +55,7 @@ def chunks(stage: ArrayStage, limits: TilingParams, config: Config) -> list[Chun
 
 def _positions(
     stage: ArrayStage, limits: TilingParams, config: Config, draw: random.Random | None
-) -> Iterator[tuple[Region, Sizes, int, tuple[int, int], tuple[int, int]]]:
+) -> Iterator[tuple[OutputRegion, Sizes, int, tuple[int, int], tuple[int, int]]]:
     """Yield region, sizes, image, rows and columns of the tiles, whatever their blocks."""
     largest = max(c.end_block - c.first_block for c in chunks(stage, limits, config))
     half = stage.entries(config)
@@ -125,7 +125,7 @@ def _prologue_tiles(stage: ArrayStage, limits: TilingParams, config: Config) -> 
 
 def _tile(
     stage: ArrayStage,
-    region: Region,
+    region: OutputRegion,
     image: int,
     outputs: tuple[tuple[int, int], ...],
     part: tuple[int, int, int],

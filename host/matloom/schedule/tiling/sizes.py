@@ -9,7 +9,7 @@ from matloom.schedule.params import UNBOUNDED, Order, TilingParams
 from matloom.schedule.tiling.split_k import long_rows, shortest
 from matloom.select.exec_steps import read_bytes
 from matloom.select.loop_nest import Walk
-from matloom.select.stage import ArrayStage, Region
+from matloom.select.stage import ArrayStage, OutputRegion
 
 __all__ = ["LARGEST_FIELD", "Sizes"]
 
@@ -23,7 +23,7 @@ class Sizes:
     def __init__(
         self,
         stage: ArrayStage,
-        region: Region,
+        region: OutputRegion,
         limits: TilingParams,
         config: Config,
         blocks: int,

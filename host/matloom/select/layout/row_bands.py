@@ -14,7 +14,7 @@ from matloom.select.layout.dense import Dense, DenseInput
 from matloom.select.loop_nest import LoopNest
 from matloom.select.operand import Constant
 from matloom.select.sliding import SlidingWindow
-from matloom.select.stage import ArrayStage, Region, Stage
+from matloom.select.stage import ArrayStage, OutputRegion, Stage
 from matloom.select.weights import repeated_columns, repeated_parameters
 
 __all__ = ["BandedLoopNest", "BandedWindow", "RowBands", "in_bands"]
@@ -263,7 +263,7 @@ def _takes_bands(reader: ArrayStage, layout: RowBands, config: Config) -> bool:
     return not tiles[:, layout.channels :].any()
 
 
-def _halves(regions: tuple[Region, ...], half: int) -> tuple[Region, ...]:
+def _halves(regions: tuple[OutputRegion, ...], half: int) -> tuple[OutputRegion, ...]:
     """Return the only region in two, so that no tile has rows of both bands."""
     (whole,) = regions
     return replace(whole, end_row=half), replace(whole, first_row=half)
