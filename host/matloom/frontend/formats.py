@@ -43,9 +43,9 @@ class FileKind:
 
 
 _CONVERT = "convert it to a quantised .tflite file"
-_KERAS = f"{_CONVERT} with tf.lite.TFLiteConverter.from_keras_model (docs/networks.md)"
+_KERAS = f"{_CONVERT} with tf.lite.TFLiteConverter.from_keras_model (docs/pytorch.md)"
 _SAVED_MODEL = f"{_CONVERT} with tf.lite.TFLiteConverter.from_saved_model (docs/networks.md)"
-_TORCH = f"export it with torch.onnx.export, or {_CONVERT} with litert-torch (docs/networks.md)"
+_TORCH = f"export it with torch.onnx.export, or {_CONVERT} with litert-torch (docs/pytorch.md)"
 _ORT = "give the .onnx file that it was made from"
 _UNPACK_ONNX = "unpack it, and give the .onnx file in it"
 _ORIGINAL = "give the .tflite file of the network that it was made from"
