@@ -29,7 +29,14 @@ from matloom.select.weights import (
 )
 from matloom.select.window import Window, tap_loop_nest, whole
 
-__all__ = ["Convolution", "convolution_stage", "depthwise_stage", "dilated_stages"]
+__all__ = [
+    "Convolution",
+    "DepthwiseWindow",
+    "convolution_stage",
+    "depthwise_stage",
+    "depthwise_window",
+    "dilated_stages",
+]
 
 
 def _pack(window: Window, channels: int, columns: int, config: Config) -> int:
@@ -52,6 +59,10 @@ def _pack(window: Window, channels: int, columns: int, config: Config) -> int:
 
 def _columns(values: np.ndarray | int, channels: int, pack: int) -> np.ndarray:
     return np.tile(np.broadcast_to(np.asarray(values), (channels,)), pack)
+
+
+#: Windows that slide over the channels of an output block.
+DepthwiseWindow = SlidingWindow | PhasedWindow
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -250,9 +261,7 @@ def dilated_stages(layer: Convolution) -> tuple[ArrayStage, ...]:
     return tuple(stages) if vectors < taps * size[0] * size[1] else ()
 
 
-def depthwise_window(
-    window: Window, input_zero: int, config: Config
-) -> SlidingWindow | PhasedWindow | None:
+def depthwise_window(window: Window, input_zero: int, config: Config) -> DepthwiseWindow | None:
     """Return the window that streams fewest vectors for a depthwise convolution, if any does it."""
     size = (window.out_height, window.out_width)
     found = (

@@ -5,11 +5,12 @@ from dataclasses import replace
 import numpy as np
 
 from matloom.arch.numerics import Rounding, reciprocal
+from matloom.select.build import DepthwiseWindow, depthwise_window
 from matloom.select.context import Context, Unsupported
 from matloom.select.layout.base import Grid
 from matloom.select.layout.dense import Dense, DenseInput
 from matloom.select.loop_nest import LoopNest
-from matloom.select.operand import same_weights
+from matloom.select.operand import constant_weights, same_weights
 from matloom.select.requantisation import Requantisation
 from matloom.select.stage import ArrayStage, OutputRegion
 from matloom.select.weights import identity_tile
@@ -112,7 +113,54 @@ def average_stage(context: Context, window: Window, low: int, high: int) -> Arra
                     first_row=first_row, end_row=end_row, first_x=first_x, end_x=end_x, post=post
                 )
             )
+    nest = _sums_by_windows(context, window, regions)
+    if nest is not None:
+        return _sliding_stage(context, window, tuple(regions), nest)
     return _pooling_stage(context, window, tuple(regions))
+
+
+def _sums_by_windows(
+    context: Context, window: Window, regions: list[OutputRegion]
+) -> DepthwiseWindow | None:
+    """Return the window that sums bytes with weights of one; None where taps take no longer."""
+    if context.output.element_bytes > 1:
+        return None
+    nest = depthwise_window(window, 0, context.config)
+    if nest is None:
+        return None
+    sizes = [(each.end_row - each.first_row, each.end_x - each.first_x) for each in regions]
+    vectors = nest.steps * sum(nest.vectors(*size) for size in sizes)
+    taps = window.kernel_height * window.kernel_width
+    return nest if vectors < taps * window.out_height * window.out_width else None
+
+
+def _sliding_stage(
+    context: Context, window: Window, regions: tuple[OutputRegion, ...], nest: DepthwiseWindow
+) -> ArrayStage:
+    """Return a stage that sums as a depthwise convolution with weights of one does."""
+    config = context.config
+    grid = Grid(
+        images=window.images,
+        rows=window.out_height,
+        width=window.out_width,
+        position_bytes=window.depth,
+        block_bytes=config.columns,
+    )
+    ones = np.ones((window.kernel_height, window.kernel_width, window.depth), np.int8)
+    return ArrayStage(
+        name=context.name,
+        nodes=context.nodes,
+        inputs=context.sources[:1],
+        output=context.results[0],
+        input_layout=DenseInput(rows=window.in_height, row_bytes=window.in_width * window.depth),
+        output_layout=Dense(grid=grid),
+        loop_nest=nest,
+        regions=regions,
+        weights=constant_weights(nest.tiles(ones, config), context.mode, config),
+        params=np.zeros((grid.blocks, 0), np.uint8),
+        macs=0,
+        mode=context.mode,
+    )
 
 
 def sum_stage(context: Context, window: Window, bias: int, scale: Requantisation) -> ArrayStage:

@@ -1,0 +1,56 @@
+"""Averages at small strides slide a window of ones, as a depthwise convolution does."""
+
+import pytest
+
+from matloom.arch.config import PRESETS
+from matloom.ir.attributes import Activation, Padding, Pool2D
+from matloom.ir.builder import GraphBuilder
+from matloom.ir.graph import Op, Quantisation
+from support.chain import exact_programs, executes
+
+CONFIG = PRESETS["reference"]
+
+
+def executed(size, window, stride, pads=(0, 0, 0, 0), config=CONFIG):
+    """Return the EXECs of an average pooling, whose results are the interpreter's."""
+    builder = GraphBuilder()
+    image = builder.input("image", (1, *size), "int8", Quantisation(scale=(0.1,), zero_point=(5,)))
+    top, bottom, left, right = pads
+    attributes = Pool2D(
+        window=window,
+        stride=stride,
+        padding=Padding(top=top, bottom=bottom, left=left, right=right),
+        activation=Activation.NONE,
+    )
+    graph = builder.graph(builder.add(Op.AVERAGE_POOL_2D, [image], attributes))
+    return executes(exact_programs(graph, config, (None, 1, 2))[0])
+
+
+@pytest.mark.parametrize(
+    ("size", "window", "pads"),
+    [
+        ((12, 14, 40), (3, 3), (1, 1, 1, 1)),
+        ((12, 14, 40), (3, 3), (0, 0, 0, 0)),
+        ((9, 17, 16), (5, 4), (2, 2, 1, 2)),
+        ((20, 20, 3), (3, 3), (1, 1, 1, 1)),
+    ],
+)
+def test_averages_slide(size, window, pads):
+    assert all(each.window for each in executed(size, window, (1, 1), pads))
+
+
+def test_vectors_of_averages():
+    """The inner part streams two lines, and two positions of each, more; the rim is apart."""
+    found = executed((28, 28, 16), (3, 3), (1, 1), (1, 1, 1, 1))
+    inner = [each for each in found if each.out_width == 26]
+    assert sum(each.out_height for each in inner) == 28
+    assert {(each.height - each.out_height, each.width - each.out_width) for each in inner} <= {
+        (2, 2),
+        (1, 2),
+    }
+    assert sum(each.width * each.height for each in found) < 9 * 28 * 28 / 3
+
+
+def test_windows_that_share_nothing_are_summed_tap_by_tap():
+    found = executed((16, 16, 16), (2, 2), (2, 2))
+    assert not any(each.window for each in found)
