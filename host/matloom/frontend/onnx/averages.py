@@ -12,6 +12,7 @@ import numpy as np
 
 from matloom.frontend.errors import Unsupported
 from matloom.frontend.onnx.claims import Claim
+from matloom.frontend.onnx.functions import run_alone
 from matloom.frontend.onnx.quantised import Model, attribute, quantisation_of
 from matloom.frontend.onnx.values import LAST, Values, as_signed
 from matloom.frontend.onnx.weighted import stated_multipliers
@@ -44,16 +45,18 @@ def convert_average(values: Values, model: Model, node: Any) -> Claim:
     scale = np.float32(given.scale[0]) / (np.float32(result.scale[0]) * np.float32(count))
     zero = as_signed(given, values.known[name].dtype).zero_point[0]
     reach = count * (-128 - zero), count * (127 - zero)
+    averages, uncertain = None, 0
+    if node.op_type == "QLinearAveragePool":
+        averages = _averages(values, model, node, window)
+        uncertain = _uncertain(reach, float(scale), count)
     data, claim = stated_multipliers(
         np.full(1, scale, np.float32),
         (np.array([reach[0]]), np.array([reach[1]])),
         result,
         values.known[made].dtype,
+        averages,
     )
-    if node.op_type == "QLinearAveragePool":
-        uncertain = _uncertain(reach, float(scale), count)
-    else:
-        uncertain = claim.differing
+    uncertain = max(uncertain, claim.differing)
     inputs = [
         values.bytes_of(name, LAST, given),
         _ones(values, (1, *window, channels), made),
@@ -100,6 +103,23 @@ def _windows(
     if len(window) != 2 or dilations != (1, 1) or padded or not inside:
         raise Unsupported("averages over windows that reach beyond the image")
     return (window[0], window[1]), (strides[0], strides[1])
+
+
+def _averages(values: Values, model: Model, node: Any, window: tuple[int, int]) -> Array:
+    """Return ONNX Runtime's average of one window for each sum, less the zero point.
+
+    The elements of a window are equal, or one apart.
+    """
+    kind = values.known[node.input[0]].dtype
+    count, least = math.prod(window), int(np.iinfo(kind).min)
+    sums = np.arange(255 * count + 1)[:, np.newaxis]
+    elements = sums // count + (np.arange(count) < sums % count) + least
+    images = elements.astype(kind).reshape(-1, 1, *window)
+    given, output = {node.input[0]: images}, node.output[0]
+    made = run_alone(model.proto, [node], given, output, values.known[output].dtype)
+    zero = model.constant(node.input[4]) if len(node.input) > 4 else np.zeros(1)
+    averages: Array = made.reshape(-1).astype(np.int64) - int(zero.item())
+    return averages
 
 
 def _ones(values: Values, shape: tuple[int, ...], made: str) -> int:

@@ -54,7 +54,10 @@ def requantised(sums: Integers, scale: Floats) -> npt.NDArray[Any]:
 
 
 def fit_multipliers(
-    scale: Floats, reach: tuple[Integers, Integers], levels: tuple[int, int]
+    scale: Floats,
+    reach: tuple[Integers, Integers],
+    levels: tuple[int, int],
+    given: Integers | None = None,
 ) -> Multipliers:
     """Return the multipliers whose steps are ONNX Runtime's, all or as many as there can be.
 
@@ -67,6 +70,9 @@ def fit_multipliers(
         The smallest and the largest sum of each channel, bias included.
     levels:
         The smallest and the largest result, less the zero point.
+    given:
+        The results of one channel's sums, in ascending order, where they are not ONNX Runtime's of
+        a layer.
     """
     low, high = (np.asarray(ends, np.int64) for ends in reach)
     results = np.arange(levels[0] + 1, levels[1] + 1)
@@ -75,7 +81,11 @@ def fit_multipliers(
     there &= (low >= -(2**31)) & (high < 2**31)
     data, differing = np.zeros((2, len(scale)), np.int32), np.zeros(len(scale), np.int64)
     ends = low[there], high[there]
-    steps = _steps(scale[there], ends, results)
+    if given is None:
+        steps = _steps(scale[there], ends, results)
+    else:
+        rising = np.maximum.accumulate(given)
+        steps = (low + np.searchsorted(rising, results, "left"))[np.newaxis][: there.sum()]
     thresholds, exact = _thresholds(results, right[there])
     least, most = _intervals(steps, ends, thresholds, exact)
     data[0, there] = _best(least, most)

@@ -98,9 +98,16 @@ def _multipliers(layer: Layer, weights: Array, bias: Array, values: Values) -> t
 
 
 def stated_multipliers(
-    scale: Array, reach: tuple[Array, Array], made: Quantisation, dtype: str
+    scale: Array,
+    reach: tuple[Array, Array],
+    made: Quantisation,
+    dtype: str,
+    given: Array | None = None,
 ) -> tuple[Array, Claim]:
     """Return the multipliers of sums that are scaled, and how many of the sums can differ.
+
+    `given` are the results of one channel's sums, without the zero point, where a layer's sums
+    would give others.
 
     Raises
     ------
@@ -108,7 +115,7 @@ def stated_multipliers(
         The engine has no multipliers for these scales.
     """
     zero = as_signed(made, dtype).zero_point[0]
-    found = fit_multipliers(scale, reach, (_LOW - zero, _HIGH - zero))
+    found = fit_multipliers(scale, reach, (_LOW - zero, _HIGH - zero), given)
     if found.absent:
         raise Unsupported(
             f"has scales beyond the engine's multipliers in {len(found.absent)} of "

@@ -239,6 +239,20 @@ def test_joins_and_functions_of_bytes_are_equal(dtype):
             np.testing.assert_array_equal(session.run(x), expected(content, x))
 
 
+@pytest.mark.parametrize(("made", "there"), [(0.4127391, False), (0.3911713, True)])
+def test_averages_that_are_halves_too_often_stay_with_onnx_runtime(made, there):
+    network = Network([1, 4, 6, 6], np.int8)
+    network.quantised = network.nodes[0].input[1:]
+    network.weighted("QLinearConv", (8, 4, 1, 1), 0.0113411, (0.4127391, -3))
+    network.average("QLinearAveragePool", (made, -3), kernel_shape=[2, 2], strides=[2, 2])
+    content = network.file()
+    graph = frontend.load(content)
+    assert (Op.DEPTHWISE_CONV_2D in [node.op for node in graph.nodes]) == there
+    with matloom.load(content, device="model", config="nano") as session:
+        for x in inputs((1, 4, 6, 6), 5):
+            np.testing.assert_array_equal(session.run(x), expected(content, x))
+
+
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8])
 def test_qdq_is_on_the_engine(dtype):
     content = in_qdq(chain(dtype))
