@@ -1,5 +1,6 @@
 """Finds the file of a network that is named, and says what it is where no reader takes it."""
 
+import os
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -70,7 +71,9 @@ def read_file(source: str | Path | bytes) -> ModelFile:
         return ModelFile(name="model", shown="these bytes", content=source, folder=None)
     path = network_path(source)
     content = _content(path, str(source))
-    return ModelFile(name=path.stem, shown=str(source), content=content, folder=path.parent)
+    # A name of other bytes than UTF-8 has no place in a program file.
+    name = os.fsencode(path.stem).decode(errors="replace")
+    return ModelFile(name=name, shown=str(source), content=content, folder=path.parent)
 
 
 def foreign_file(file: ModelFile) -> ModelError:

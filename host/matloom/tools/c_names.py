@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+from matloom.errors import UserError
 from matloom.program import Program
 
 __all__ = ["buffer_names", "network_name", "require_network_name"]
@@ -29,10 +30,13 @@ def network_name(path: Path) -> str:
 
 
 def require_network_name(name: str) -> str:
-    """Return a name that C takes for a network; raise `ValueError` for any other."""
+    """Return a name that C takes for a network; raise `UserError` for any other."""
     problem = _problem(name)
     if problem:
-        raise ValueError(f"the name of a network in C must {problem}, not {name!r}")
+        raise UserError(
+            f"the name of a network in C must {problem}, not {name!r}",
+            hint=f"{network_name(Path(name))} is one that C takes",
+        )
     return name
 
 
