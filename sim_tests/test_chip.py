@@ -9,8 +9,10 @@ from cocotb_tools.check_results import get_results
 from cocotb_tools.runner import get_runner
 
 from matloom.arch.config import PRESETS, load_config
+from matloom.toolchain.find_verilator import find_verilator
 from matloom_rtl.generate import TOP_NAME
 from support.chip_build import LIBRARIES, built
+from support.folders import FOLDERS
 
 HERE = Path(__file__).parent
 BENCHES = sorted(path.stem for path in HERE.glob("tb_*.py"))
@@ -51,14 +53,27 @@ def _built(config):
 
 @pytest.mark.parametrize(("bench", "name", "offset"), _cases())
 def test_chip(name, offset, bench, seed, tmp_path, monkeypatch):
+    config = load_config(_described(name))
+    if bench == GUARDS and not (config.parity or config.time_limit):
+        pytest.skip("this configuration has neither parity nor a limit on an instruction's time")
+    print(f"replay: MATLOOM_CONFIG={name} pytest sim_tests -k {bench} --seed={seed + offset}")
+    _run(bench, name, seed + offset, _built(config), tmp_path, monkeypatch)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["printable", "control"])
+def test_a_cache_may_have_any_name(kind, tmp_path, monkeypatch):
+    monkeypatch.setenv("MATLOOM_CACHE", str(tmp_path / FOLDERS[kind]))
+    find_verilator.cache_clear()
+    folder = built(load_config("nano"), waves=False)
+    _run("tb_registers", "nano", 0, folder, tmp_path, monkeypatch)
+    find_verilator.cache_clear()
+
+
+def _run(bench, name, seed, folder, tmp_path, monkeypatch):
     monkeypatch.setenv("LD_LIBRARY_PATH", str(LIBRARIES))
     # The simulator's Python takes its search path from this process's.
     monkeypatch.syspath_prepend(HERE)
-    source, config = _described(name), load_config(_described(name))
-    if bench == GUARDS and not (config.parity or config.time_limit):
-        pytest.skip("this configuration has neither parity nor a limit on an instruction's time")
-    folder = _built(config)
-    print(f"replay: MATLOOM_CONFIG={name} pytest sim_tests -k {bench} --seed={seed + offset}")
     results = get_runner("verilator").test(
         hdl_toplevel=TOP_NAME,
         hdl_toplevel_lang="verilog",
@@ -66,9 +81,12 @@ def test_chip(name, offset, bench, seed, tmp_path, monkeypatch):
         build_dir=folder,
         test_dir=tmp_path,
         results_xml=str(tmp_path / "results.xml"),
-        seed=seed + offset,
-        # The AXI models use names that cocotb deprecates.
-        extra_env={"MATLOOM_CONFIG": source, "PYTHONWARNINGS": "ignore::DeprecationWarning"},
+        seed=seed,
+        extra_env={
+            "MATLOOM_CONFIG": _described(name),
+            # The AXI models use names that cocotb deprecates.
+            "PYTHONWARNINGS": "ignore::DeprecationWarning",
+        },
         test_filter=os.environ.get("MATLOOM_TEST"),
         waves=WAVES,
     )

@@ -14,6 +14,7 @@ import selectors
 import struct
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -113,14 +114,20 @@ class References:
             process.communicate()
 
 
-def _tflm(content: bytes, calls: list[_Arrays]) -> list[_Arrays]:
-    """Return the outputs, which must be the same whatever memory held before."""
+def _twice(
+    run: Callable[[bytes, list[_Arrays]], list[_Arrays]], content: bytes, calls: list[_Arrays]
+) -> list[_Arrays]:
+    """Return the outputs, which must be the same whatever memory held before.
+
+    Kernels of both interpreters return without a word, and without a result, for types or options
+    that they do not know.
+    """
     fill = ctypes.CDLL(None).mallopt
     runs = []
     for byte in (0x0F, 0xF0):
         # M_PERTURB of mallopt(3): what fresh memory is filled with.
         fill(-6, byte)
-        runs.append(_tflm_run(content, calls))
+        runs.append(run(content, calls))
     fill(-6, 0)
     for one, other in zip(*runs, strict=True):
         if any(a.tobytes() != b.tobytes() for a, b in zip(one, other, strict=True)):
@@ -128,7 +135,7 @@ def _tflm(content: bytes, calls: list[_Arrays]) -> list[_Arrays]:
     return runs[0]
 
 
-def _tflm_run(content: bytes, calls: list[_Arrays]) -> list[_Arrays]:
+def _tflm(content: bytes, calls: list[_Arrays]) -> list[_Arrays]:
     from tflite_micro.python.tflite_micro import runtime
 
     model = runtime.schema_fb.ModelT.InitFromObj(runtime.schema_fb.Model.GetRootAs(content, 0))
@@ -177,9 +184,9 @@ def _matloom(content: bytes, calls: list[_Arrays], config: str) -> list[_Arrays]
 
 def _run(runtime: str, content: bytes, calls: list[_Arrays]) -> list[_Arrays]:
     if runtime == "tflm":
-        return _tflm(content, calls)
+        return _twice(_tflm, content, calls)
     if runtime == "litert":
-        return _litert(content, calls)
+        return _twice(_litert, content, calls)
     return _matloom(content, calls, runtime.removeprefix("matloom:"))
 
 

@@ -83,14 +83,14 @@ def _values(kinds: Sequence[tuple[tuple[int, ...], Any]], *, random: bool) -> li
 
 
 def _twins(package: str, cut: Any) -> list[Any]:
-    """Return a library twice, in memory that held other bytes before; LiteRT's once.
+    """Return a library twice, in memory that held other bytes before; ONNX Runtime's once.
 
-    Some kernels of TensorFlow Lite Micro return without a word, and without a result, for types,
-    options or shapes that they do not know: comparisons of int16, PACK without options. Only glibc
-    can fill memory, so elsewhere nothing differs.
+    Some kernels return without a word, and without a result, for types, options or shapes that they
+    do not know: TensorFlow Lite Micro's comparisons of int16, its PACK without options, LiteRT's
+    SUM of int16. Only glibc can fill memory, so elsewhere nothing differs.
     """
     fill = getattr(ctypes.CDLL(None), "mallopt", None)
-    if package != "tflite-micro" or fill is None:
+    if package == "onnxruntime" or fill is None:
         return [_LIBRARIES[package](cut)]
     twins = []
     for byte in _FILLS:

@@ -12,10 +12,11 @@ import cocotb
 import cocotb_tools.config
 from cocotb_tools.runner import get_runner
 
+from matloom.arch.config import Config
 from matloom.toolchain.cache import entry
 from matloom.toolchain.find_verilator import find_verilator
 from matloom.toolchain.workspace import Workspace, workspace
-from matloom_rtl.generate import TOP_NAME, generate
+from matloom_rtl.generate import TOP_NAME, Chip, generate
 
 #: The registers and memories of the chip stay private to Verilator, which makes it fast; but for
 #: the accumulators where there is parity, in which `tb_guards` flips bits.
@@ -29,7 +30,7 @@ _SUMS = f'public_flat_rw -module "{TOP_NAME}.core.accumulators" -var "bank_*"\n'
 LIBRARIES = cocotb_tools.config.libs_dir
 
 
-def built(config, waves):
+def built(config: Config, waves: bool) -> Path:
     """Return the folder of the program, which the cache keeps.
 
     The key covers Verilog, tools and flags, and where cocotb lies.
@@ -44,20 +45,17 @@ def built(config, waves):
     return entry(name, lambda made: _build(chip, public, made, waves))
 
 
-def _build(chip, public, made, waves):
+def _build(chip: Chip, public: str, made: Path, waves: bool) -> None:
     """Build in a folder that make can spell, where cocotb and Verilator are reached by links."""
     with workspace() as work:
         folder = work.path / "build"
         chip.write(folder)
         control = folder / "public.vlt"
         control.write_text(public)
-        places = {
-            name: work.folder(Path(getattr(cocotb_tools.config, name)))
-            for name in ("libs_dir", "share_dir")
-        }
+        libraries, shared = map(work.folder, map(Path, (LIBRARIES, cocotb_tools.config.share_dir)))
         with (
             mock.patch.dict(os.environ, _environment(work)),
-            mock.patch.multiple(cocotb_tools.config, **places),
+            mock.patch.multiple(cocotb_tools.config, libs_dir=libraries, share_dir=shared),
         ):
             get_runner("verilator").build(
                 sources=[control, folder / f"{TOP_NAME}.v"],

@@ -11,6 +11,7 @@ from matloom.toolchain import verilator
 from matloom.toolchain.find_verilator import find_verilator
 from matloom.toolchain.process import ToolError
 from matloom.toolchain.verilator import build_library, lint
+from support.folders import FOLDERS
 
 COUNTER = """
     module counter(input wire clk, input wire [7:0] step, output reg [7:0] count);
@@ -127,18 +128,6 @@ def test_broken_harness_is_named_and_leaves_nothing(counter, tmp_path):
     with pytest.raises(ToolError, match=r"error: .nonsense. was not declared"):
         build_library([counter], "counter", [harness], output)
     assert [path.name for path in output.parent.iterdir()] == [".libcounter.so.lock"]
-
-
-#: Folders may have any character but these two, and names of any bytes, up to 255 of them.
-PRINTABLE = "".join(letter for letter in map(chr, range(32, 127)) if letter != "/")
-FOLDERS = {
-    "printable": PRINTABLE,
-    "accents": "jos\N{LATIN SMALL LETTER E WITH ACUTE} \N{CJK UNIFIED IDEOGRAPH-65E5}",
-    "bytes": os.fsdecode(b"\xff\xfe\x80"),
-    "control": "tab\tnewline\nbell\a escape\x1b delete\x7f",
-    "long": "/".join(["n" * 255] * 3),
-    "dash": "-O3 --help",
-}
 
 
 @pytest.mark.slow

