@@ -113,13 +113,18 @@ class _Binder:
         sizes = _sizes(staged)
         sizes.update({name: len(values) for name, values in constants.items()})
         stages = tuple(stage for stages in staged.stages for stage in stages)
+        between: dict[str, int] = {}
         for stage in stages:
             layout = stage.input_layout
             if layout.source is not None:
                 assert stage.inputs[0] not in sizes
                 sizes[stage.inputs[0]] = layout.rows * layout.row_bytes
                 sources[stage.inputs[0]] = sources[layout.source]
-            sizes.setdefault(stage.output, stage.size)
+            if stage.output not in sizes:
+                # Between an operator's stages; several may write parts of it.
+                end = max(stage.size, stage.output_layout.end)
+                between[stage.output] = max(between.get(stage.output, 0), end)
+        sizes.update(between)
         used = {name for stage in stages for name in (*stage.inputs, stage.output)}
         return Segment(
             stages=stages,

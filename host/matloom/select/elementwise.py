@@ -18,6 +18,7 @@ from matloom.ir.scales import (
 from matloom.select.byte_posts import product_posts, requantise_posts, sum_posts
 from matloom.select.context import SAME, Context, Unsupported
 from matloom.select.copies import copy_stage, lines
+from matloom.select.extremes import extreme
 from matloom.select.lookup import table_stage
 from matloom.select.requantisation import Requantisation
 from matloom.select.stage import Posts, Stage, VectorStage
@@ -172,9 +173,11 @@ def relu6(context: Context) -> Stage:
     return _limited(context, *activation_range(Activation.RELU6, context.inputs[0]))
 
 
-def limit(context: Context) -> Stage:
-    """Return MAXIMUM and MINIMUM with one constant."""
+def limit(context: Context) -> Stage | tuple[Stage, ...]:
+    """Return MAXIMUM and MINIMUM, with one constant or of two computed tensors."""
     data = context.inputs[0]
+    if context.inputs[1].data is None:
+        return extreme(context)
     value = context.constant(1)
     if value.size != 1:
         raise Unsupported("the engine compares with one constant")

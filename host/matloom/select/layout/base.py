@@ -201,6 +201,11 @@ class OutputLayout(ABC):
         """Bytes of the tensor, of each limb."""
 
     @property
+    def end(self) -> int:
+        """Byte of the tensor after the last of these outputs."""
+        return self.size
+
+    @property
     def limbs(self) -> int:
         """Byte limbs of each sum that are stored; each limb is a tensor, and they are contiguous.
 

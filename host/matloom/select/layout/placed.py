@@ -48,6 +48,12 @@ class Placed(OutputLayout):
         return self.grid.size
 
     @property
+    def end(self) -> int:
+        """Byte of the tensor after the last of these outputs."""
+        grid = self.grid
+        return self.byte(grid.images - 1, grid.rows - 1, grid.width - 1, 0) + grid.position_bytes
+
+    @property
     def strides(self) -> tuple[int, int]:
         """Bytes from position to position, and from row to row."""
         return self.x_step, self.row_step
