@@ -89,7 +89,7 @@ def build(case, folder, **wrong):
     source = folder / "soak.v"
     source.write_text(verilog.convert(Flat(controller), name="soak", emit_src=False))
     defines = f"-DSOAK_BUS_BYTES={bus_bits // 8} -DSOAK_GEAR={gear}"
-    flags = ["-CFLAGS", f"-I{HARNESS} {defines}"]
+    flags = ["-CFLAGS", f"-I{HARNESS}", "-CFLAGS", defines]
     harness = Path(__file__).with_name("soak.cpp")
     path = build_library([source], "soak", [harness], folder / "soak.so", flags=flags, jobs=1)
     return ctypes.CDLL(str(path)), shape_of(part, timing)
