@@ -9,8 +9,8 @@ from matloom.select.build import DepthwiseWindow, depthwise_window
 from matloom.select.context import Context, Unsupported
 from matloom.select.layout.base import Grid
 from matloom.select.layout.dense import Dense, DenseInput
-from matloom.select.loop_nest import LoopNest
-from matloom.select.operand import constant_weights, same_weights
+from matloom.select.loop_nest import LoopNest, Walk
+from matloom.select.operand import Constant, constant_weights, same_weights
 from matloom.select.requantisation import Requantisation
 from matloom.select.stage import ArrayStage, OutputRegion
 from matloom.select.weights import identity_tile
@@ -45,6 +45,18 @@ def _pooling_stage(
         block_bytes=block,
     )
     tile = identity_tile(config, word=word)
+    return _stage(context, window, grid, nest, regions, same_weights(tile, grid.blocks))
+
+
+def _stage(
+    context: Context,
+    window: Window,
+    grid: Grid,
+    nest: Walk,
+    regions: tuple[OutputRegion, ...],
+    weights: Constant,
+) -> ArrayStage:
+    """Return a stage of pooling; the depth of `window` is in bytes."""
     return ArrayStage(
         name=context.name,
         nodes=context.nodes,
@@ -54,11 +66,11 @@ def _pooling_stage(
         output_layout=Dense(grid=grid),
         loop_nest=nest,
         regions=regions,
-        weights=same_weights(tile, grid.blocks),
+        weights=weights,
         params=np.zeros((grid.blocks, 0), np.uint8),
         macs=0,
         mode=context.mode,
-        element_bytes=word,
+        element_bytes=context.output.element_bytes,
     )
 
 
@@ -147,20 +159,8 @@ def _sliding_stage(
         block_bytes=config.columns,
     )
     ones = np.ones((window.kernel_height, window.kernel_width, window.depth), np.int8)
-    return ArrayStage(
-        name=context.name,
-        nodes=context.nodes,
-        inputs=context.sources[:1],
-        output=context.results[0],
-        input_layout=DenseInput(rows=window.in_height, row_bytes=window.in_width * window.depth),
-        output_layout=Dense(grid=grid),
-        loop_nest=nest,
-        regions=regions,
-        weights=constant_weights(nest.tiles(ones, config), context.mode, config),
-        params=np.zeros((grid.blocks, 0), np.uint8),
-        macs=0,
-        mode=context.mode,
-    )
+    weights = constant_weights(nest.tiles(ones, config), context.mode, config)
+    return _stage(context, window, grid, nest, regions, weights)
 
 
 def sum_stage(context: Context, window: Window, bias: int, scale: Requantisation) -> ArrayStage:

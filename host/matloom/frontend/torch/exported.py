@@ -3,6 +3,7 @@
 import operator
 import textwrap
 from collections.abc import Callable, Iterator, Mapping
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -58,10 +59,8 @@ def onnx_of_exported(program: Any) -> bytes:
     MissingPackageError
         The package onnx is not installed.
     """
-    try:
-        import onnx  # noqa: F401 (asked for here, so that the error comes before any work)
-    except ImportError:
-        raise MissingPackageError("onnx", "reading programs of torch.export") from None
+    if find_spec("onnx") is None:
+        raise MissingPackageError("onnx", "reading programs of torch.export")
     try:
         try:
             return _Conversion(program).model()
