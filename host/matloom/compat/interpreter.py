@@ -33,7 +33,7 @@ class Interpreter:
     experimental_delegates:
         Ignored, with a warning: the engine runs what it can, the host the rest.
     num_threads, experimental_op_resolver_type:
-        Ignored: results are those of the reference kernels.
+        Ignored: results always equal the reference kernels'.
     experimental_preserve_all_tensors:
         Keep what operators make for `get_tensor`; the program stores it all, and runs longer.
     options:

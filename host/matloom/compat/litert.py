@@ -10,7 +10,7 @@ __all__ = ["Delegate", "Interpreter", "OpResolverType", "SignatureRunner", "load
 
 
 class OpResolverType(enum.Enum):
-    """Sets of LiteRT's kernels; Matloom's results are those of the reference kernels."""
+    """Kernels that LiteRT may choose; Matloom's results equal the reference kernels'."""
 
     AUTO = 0
     BUILTIN = 1

@@ -47,7 +47,7 @@ class SignatureRunner:
         Errors
         ------
         ValueError
-            The names are not those of the signature's inputs, or a type is not an input's.
+            A name is not an input of the signature, or an array has another type than its input.
         """
         known = self._signature.inputs
         if set(inputs) != set(known):

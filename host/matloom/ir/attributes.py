@@ -35,7 +35,7 @@ __all__ = [
 INTERPRETERS: tuple[str, ...] = ("tflite-micro", "ai-edge-litert")
 #: The package of the one that runs operators of ONNX.
 ONNX_INTERPRETERS: tuple[str, ...] = ("onnxruntime",)
-#: Stands for the kernels that users register.
+#: The interpreter of operators that users register.
 REGISTERED: tuple[str, ...] = ("registered",)
 
 

@@ -99,7 +99,7 @@ class Model:
         self.queue, self.held, self.idle = queue, deque(), 0
 
     def check(self, shown, item):
-        """Check what a cycle shows."""
+        """Check the contract in one cycle."""
         if shown:
             assert self.held, "an item is shown that nobody put"
             assert item == self.held[0][0], "items leave in order and unchanged"

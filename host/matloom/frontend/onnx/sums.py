@@ -97,7 +97,7 @@ def _signed_bytes(array: Array) -> Array:
 
 
 def _pairs(operands: _Operands) -> tuple[Array, Array]:
-    """Return the pairs of bytes that can meet: all, or those of a constant's."""
+    """Return the pairs of bytes that can meet: all, or each byte with the constant's bytes."""
     first, second = every_pair((operands.dtypes[0], operands.dtypes[1]))
     for data, side in zip(operands.constants, (first, second), strict=True):
         if data is not None:

@@ -230,7 +230,7 @@ def test_a_module_that_is_not_exported_is_named():
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_networks_of_torch_are_equal():
-    """Each of the networks of bench/exported.py, as its own ONNX Runtime computes it."""
+    """Each network of bench/exported.py gives what PyTorch computes."""
     pytest.importorskip("torch", reason="torch is not installed")
     from exported import NETWORKS, measured
 
