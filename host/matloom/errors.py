@@ -5,6 +5,8 @@ import re
 from collections.abc import Iterable
 from importlib import metadata
 
+from matloom.printable import printable, printable_lines
+
 __all__ = [
     "HintedError",
     "HintedWarning",
@@ -26,7 +28,8 @@ class HintedError(Exception):
     hint: str = ""
 
     def __init__(self, *arguments: object, hint: str = "") -> None:
-        super().__init__(*arguments)
+        super().__init__(*(printable_lines(a) if isinstance(a, str) else a for a in arguments))
+        hint = printable(hint)
         if hint:
             self.hint = hint
             self.add_note(f"hint: {hint}")

@@ -18,6 +18,7 @@ ARCH = [path for path in HOST if path.is_relative_to(ROOT / "host" / "matloom" /
 #: The rooms of the host package in the order of imports: each imports none that comes after it.
 ROOMS = (
     *(
+        "printable",
         "errors",
         "sealed",
         "arch",
@@ -67,7 +68,7 @@ GENERATORS = {
 
 
 #: What the host and the generator share.
-SHARED = ("matloom.arch", "matloom.errors", "matloom.sealed")
+SHARED = ("matloom.arch", "matloom.errors", "matloom.printable", "matloom.sealed")
 
 #: What a file of the generator asks for beyond it: libraries of extras.
 OF_EXTRAS = {
@@ -109,7 +110,7 @@ def strangers(path, friends):
 
 @pytest.mark.parametrize("path", ARCH, ids=lambda path: path.name)
 def test_arch_needs_the_standard_library_only(path):
-    assert strangers(path, ["matloom.arch", "matloom.errors"]) == []
+    assert strangers(path, ["matloom.arch", "matloom.errors", "matloom.printable"]) == []
 
 
 def test_no_hardware_imports_rooms_that_simulators_are_not_rebuilt_for():

@@ -21,6 +21,7 @@ from matloom.cli import (
 )
 from matloom.cli.complaints import complaint, show_warning
 from matloom.cli.group import cli
+from matloom.cli.say import say_text
 from matloom.errors import HintedError
 
 __all__ = [
@@ -68,6 +69,6 @@ def main() -> None:
         # python -X dev shows where it was raised.
         if sys.flags.dev_mode:
             raise
-        click.echo(complaint(error), err=True)
+        say_text(complaint(error), err=True)
         status = 2
     sys.exit(status or 0)

@@ -10,9 +10,10 @@ import click
 
 from matloom.cli.group import cli
 from matloom.cli.network_argument import NETWORK
-from matloom.cli.options import Compilation, compilation, console
+from matloom.cli.options import Compilation, compilation
 from matloom.cli.places import require_place
 from matloom.cli.programs import program_of
+from matloom.cli.say import say, say_text, show
 
 #: Seconds before the first line on samples that are done, and between two of them.
 _PATIENCE, _INTERVAL = 2.0, 5.0
@@ -83,9 +84,7 @@ def evaluate(
     made = measure(program, arrays, labels, progress=_progress(), first=first, **choice)
     if report is not None:
         report.write_text(made.to_json())
-    for item in (made.table(), *made.lines()):
-        if item is not None:
-            console().print(item)
+    show((made.table(), *made.lines()))
 
 
 @cli.command(
@@ -153,8 +152,8 @@ def compare(
             made = compare_with_reference(network, arrays, samples=samples, seed=seed)
     if report is not None:
         report.write_text(json.dumps(asdict(made), indent=2) + "\n")
-    console().print(made.table())
-    click.echo(str(made))
+    show([made.table()])
+    say_text(str(made))
     sys.exit(0 if parent is not None or made.equal else 1)
 
 
@@ -179,7 +178,7 @@ def _progress() -> Callable[[int, int], None]:
     started = time.monotonic()
     due = started + _PATIENCE
 
-    def say(done: int, samples: int) -> None:
+    def tell(done: int, samples: int) -> None:
         nonlocal due
         now = time.monotonic()
         if now >= due and done < samples:
@@ -187,6 +186,6 @@ def _progress() -> Callable[[int, int], None]:
             spent = now - started
             left = spent / done * (samples - done)
             line = f"{done:,} of {samples:,} samples, {spent:.0f} s, about {left:.0f} s left"
-            click.echo(line, file=sys.stderr)
+            say(line, err=True)
 
-    return say
+    return tell

@@ -9,6 +9,7 @@ import click
 from matloom.cli.group import cli
 from matloom.cli.options import CONFIG
 from matloom.cli.places import require_folder
+from matloom.cli.say import say
 from matloom.errors import UserError
 
 
@@ -22,7 +23,7 @@ def _list_boards(context: click.Context, _parameter: click.Parameter, wanted: bo
         kind = {"block": "block RAM", "sdram": "SDRAM"}[board.memory.kind]
         memory = f"{board.memory.bytes // 1024} KiB of {kind}"
         clock = f"{board.clock_hz / 1e6:.4g} MHz"
-        click.echo(f"{board.name:18} {board.config:8} {clock:9} {memory:22} {board.title}")
+        say(f"{board.name:18} {board.config:8} {clock:9} {memory:22} {board.title}")
     context.exit()
 
 
@@ -114,8 +115,8 @@ def build(
     for tool in plan.device.tools:
         find(tool)
     engine = config or plan.board.config
-    click.echo(f"{plan.board.title}: {engine} at {plan.clock_mhz:.4g} MHz, {plan.device.name}")
-    click.echo("synthesis, placement and routing take 10 to 45 minutes for each seed that is tried")
+    say(f"{plan.board.title}: {engine} at {plan.clock_mhz:.4g} MHz, {plan.device.name}")
+    say("synthesis, placement and routing take 10 to 45 minutes for each seed that is tried")
     seeds = placement["seeds"]
     first = plan.board.seed if placement["seed"] is None else placement["seed"]
     tried = tuple(range(first, first + (seeds or _MOST_SEEDS)))
@@ -134,8 +135,8 @@ def _write(plan: Any, made: Any, output: Path | None) -> None:
     bitstream.write_bytes(made.path.read_bytes())
     report = folder / f"{plan.name}.json"
     report.write_text(json.dumps(made.report, indent=2) + "\n")
-    click.echo(report)
-    click.echo(f"{bitstream}: {summary(made.report)}")
+    say(report)
+    say(f"{bitstream}: {summary(made.report)}")
 
 
 def _for_vivado(board: Any, output: Path | None, config: str | None, freq: float | None) -> None:
@@ -146,20 +147,20 @@ def _for_vivado(board: Any, output: Path | None, config: str | None, freq: float
     from matloom_rtl.fpga.progress import FlowError
 
     project = make_project(board, config, round(freq * 1e6) if freq else None)
-    click.echo(f"{board.title}: a folder for Vivado, {project.clock_mhz:g} MHz; no bitstream")
+    say(f"{board.title}: a folder for Vivado, {project.clock_mhz:g} MHz; no bitstream")
     folder = output or Path("build") / board.name
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in project.files.items():
         (folder / name).write_text(text)
-        click.echo(folder / name)
+        say(folder / name)
     try:
         with tempfile.TemporaryDirectory(prefix="matloom-vivado-") as work:
-            report = check(project, Path(work), click.echo)
+            report = check(project, Path(work), say)
     except FlowError as error:
         raise ValueError(str(error)) from error
     path = folder / f"{board.name}.json"
     path.write_text(json.dumps(report, indent=2) + "\n")
-    click.echo(f"{path}: by Yosys {_area(report)}")
+    say(f"{path}: by Yosys {_area(report)}")
 
 
 def build_in_cache(plan: Any, seeds: tuple[int, ...], jobs: int = 1, *, first: bool = False) -> Any:
@@ -174,7 +175,7 @@ def build_in_cache(plan: Any, seeds: tuple[int, ...], jobs: int = 1, *, first: b
 
     work = cache_folder() / "boards" / f"{plan.name}-{plan.digest()}"
     with exclusive(work / "build"):
-        return build_board(plan, work, click.echo, seeds, jobs, first)
+        return build_board(plan, work, say, seeds, jobs, first)
 
 
 def _area(report: dict[str, Any]) -> str:
@@ -213,7 +214,7 @@ def program(board: str, bitstream: Path, flash: bool) -> None:
     from matloom_rtl.board.programmer import programmer_command
 
     command = programmer_command(load_board(board), bitstream, flash)
-    click.echo(" ".join(command))
+    say(" ".join(command))
     done = subprocess.run(command, check=False)
     if done.returncode:
         raise UserError(
@@ -246,7 +247,7 @@ def simulate_board(board: str, config: str | None, soc: bool, cpu: str | None) -
     processor, found = _processor(soc, cpu), load_board(board)
     engine = config or (found.with_processor() if processor else found).config
     with SimulatedBoard(board, config, cpu=processor) as running:
-        click.echo(f"--device {running.device} --config {engine}")
+        say(f"--device {running.device} --config {engine}")
         running.stopped.wait()
 
 
@@ -282,4 +283,4 @@ def package_ip(config: str, output: Path, freq: float) -> None:
     with progress(f"generating the Verilog of {config}"):
         chip = generate(chosen)
     for path in package(chip, output, freq):
-        click.echo(path)
+        say(path)

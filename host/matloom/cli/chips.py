@@ -7,10 +7,10 @@ from typing import Any
 import click
 
 from matloom.cli.group import cli
-from matloom.cli.options import CONFIG, DEVICE, MEMORY, Routing, console, routing
+from matloom.cli.options import CONFIG, DEVICE, MEMORY, Routing, routing
 from matloom.cli.places import require_folder, require_place
+from matloom.cli.say import say, show
 from matloom.errors import UserError, unknown
-from matloom.terminal.tables import plain_console
 
 #: What the area is predicted for, without --fpga-report.
 _DEVICE = "ecp5-85k"
@@ -23,7 +23,8 @@ def doctor(as_json: bool) -> None:
     from matloom.tools import doctor as clinic
 
     findings = clinic.examine()
-    click.echo(clinic.to_json(findings) if as_json else clinic.to_table(findings), nl=as_json)
+    # Colours for a terminal are in the table, so it is written as it is.
+    sys.stdout.write(f"{clinic.to_json(findings)}\n" if as_json else clinic.to_table(findings))
     sys.exit(0 if clinic.healthy(findings) else 1)
 
 
@@ -65,10 +66,10 @@ def generate(config: str, output: Path, fpga: str | None, routing: Routing) -> N
     header = output / "matloom_regs.h"
     header.write_text(_header())
     for path in (*written, header):
-        click.echo(path)
+        say(path)
     if fpga is None:
         device = DEVICES[_DEVICE]
-        click.echo(area_line(chosen, device.name, device.family, device.capacity))
+        say(area_line(chosen, device.name, device.family, device.capacity))
     else:
         _fpga_report(chip, DEVICES[fpga], output, Path(config).stem, routing)
 
@@ -92,14 +93,14 @@ def _fpga_report(chip: Any, device: Any, output: Path, name: str, how: Routing) 
     )
     if how.freq is not None:
         device = device.changed({"--freq": f"{how.freq:g}"})
-    report, units = build_report(chip, device, click.echo, effort)
+    report, units = build_report(chip, device, say, effort)
     path = output / f"{device.name}_{name}.json"
     path.write_text(json.dumps(report, indent=2) + "\n")
     breakdown = output / f"{device.name}_{name}_units.json"
     breakdown.write_text(json.dumps(units, indent=2) + "\n")
-    click.echo(breakdown)
+    say(breakdown)
     if report["fmax_mhz"] is None:
-        click.echo(path)
+        say(path)
         raise UserError(
             f"no seed was routed ({len(effort.seeds)} tried)",
             hint=f"try others: --seed {effort.seeds[-1] + 1}, or a slower clock: --freq",
@@ -107,7 +108,7 @@ def _fpga_report(chip: Any, device: Any, output: Path, name: str, how: Routing) 
     clocks = f"{report['fmax_mhz']} MHz by seed {report['seed']}"
     if len(effort.seeds) > 1:
         clocks += f", median {report['median_mhz']}"
-    click.echo(f"{path}: {clocks}")
+    say(f"{path}: {clocks}")
 
 
 @cli.command("simulate-link", examples=("matloom simulate-link --config nano",))
@@ -124,7 +125,7 @@ def simulate_link(config: str) -> None:
 
     chosen = load_config(config)
     with LinkedChip(chosen) as chip:
-        click.echo(f"--device {chip.device} --config {config}")
+        say(f"--device {chip.device} --config {config}")
         threading.Event().wait()
 
 
@@ -151,11 +152,12 @@ def demo(device: str, config: str, folder: Path | None) -> None:
         from matloom.data.digits import save
 
         for path in save(folder):
-            click.echo(path)
+            say(path)
         return
+    from matloom.terminal.tables import plain_console
     from matloom.tools.demo import run_demo
 
-    sys.exit(0 if run_demo(console(markup=True), device, config) else 1)
+    sys.exit(0 if run_demo(plain_console(markup=True), device, config) else 1)
 
 
 @cli.command(
@@ -190,15 +192,13 @@ def bench(config: str, check: bool, output: Path | None, memory: str | None) -> 
         require_place("--output", path)
     kept = path.read_text() if check else ""
     results, skipped = benchmark.run_bench(
-        chosen, name, say=lambda line: click.echo(line, err=True), memory=outside
+        chosen, name, say=lambda line: say(line, err=True), memory=outside
     )
-    plain_console().print(benchmark.table(results, name))
-    for line in (*benchmark.peer_lines(results), *skipped):
-        click.echo(line)
+    show((benchmark.table(results, name), *benchmark.peer_lines(results), *skipped))
     if check:
         problems = benchmark.check(results, kept)
         for line in problems:
-            click.echo(line, err=True)
+            say(line, err=True)
         sys.exit(1 if problems else 0)
     path.write_text(benchmark.to_json(results, chosen, name))
-    click.echo(path)
+    say(path)

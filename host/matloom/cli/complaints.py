@@ -7,6 +7,7 @@ from typing import TextIO
 import click
 
 from matloom.cli.group import SECTIONS
+from matloom.cli.say import say_text
 from matloom.errors import HintedError, HintedWarning, did_you_mean
 
 __all__ = ["complaint", "show_warning"]
@@ -40,7 +41,7 @@ def show_warning(
     One of a library's keeps the form that Python has for it, with the place.
     """
     if isinstance(message, HintedWarning):
-        click.echo(_lines("warning", message.what, message.hint), err=True)
+        say_text(_lines("warning", message.what, message.hint), err=True)
     else:
         _show_as_python_does(message, category, filename, lineno, file, line)
 

@@ -9,6 +9,7 @@ from matloom.cli.network_argument import NetworkFile
 from matloom.cli.options import CONFIG, MEMORY, Compilation
 from matloom.cli.places import require_folder
 from matloom.cli.programs import program_of
+from matloom.cli.say import say
 
 
 @cli.command(
@@ -60,9 +61,9 @@ def firmware(
     write_files(output, files)
     parts = ("src/driver/", "src/kernels/")
     linked += [path for path in files if path.startswith(parts) and path.endswith(".c")]
-    click.echo(f"{output}: {len(files)} files; README.md says how to build them")
-    click.echo(f"link: {' '.join(linked)}")
-    click.echo("headers: src")
+    say(f"{output}: {len(files)} files; README.md says how to build them")
+    say(f"link: {' '.join(linked)}")
+    say("headers: src")
 
 
 def _compilation(board: str | None, config: str, memory: str | None) -> Compilation:

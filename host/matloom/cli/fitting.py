@@ -8,6 +8,7 @@ import click
 from matloom.cli.boards import build_in_cache, summary
 from matloom.cli.group import cli
 from matloom.cli.network_argument import NetworkFile
+from matloom.cli.say import say
 from matloom.errors import UserError
 
 #: Names of resources, by what reports call them.
@@ -122,13 +123,13 @@ def _predict(shown: list[Any], part: Any, graph: Any, board: str) -> None:
 
 def _show(wanted: Any, shown: list[Any], network: Path | None) -> None:
     part = wanted.part
-    click.echo(f"{part.board}: {part.device} at {part.clock_mhz:.4g} MHz")
+    say(f"{part.board}: {part.device} at {part.clock_mhz:.4g} MHz")
     for place, item in enumerate(shown, 1):
         config = item.config
         line = f"{place}. {config.rows}x{config.columns}, {item.text}"
         if item.soft_columns:
             line += f", {item.soft_columns} columns in tables"
-        click.echo(line)
+        say(line)
         told = [f"{name} {use.used:,.0f} of {use.available:,}" for name, use in item.uses.items()]
         told.append("clock not known" if item.mhz is None else f"about {item.mhz:.0f} MHz")
         if item.is_beyond_routed:
@@ -136,10 +137,10 @@ def _show(wanted: Any, shown: list[Any], network: Path | None) -> None:
             told.append(most if item.routed else "nothing was routed on this device yet")
         if network is not None and item.milliseconds is not None:
             told.append(f"{network.name} {item.milliseconds:.3f} ms")
-        click.echo(f"   {', '.join(told + ([item.why] if item.why else []))}")
+        say(f"   {', '.join(told + ([item.why] if item.why else []))}")
     _say_limit(wanted, shown[0])
     worst = wanted.model.worst()
-    click.echo(
+    say(
         f"Model: {len(wanted.model.samples)} syntheses; each left out and predicted by the others, "
         f"tables are off by up to {worst['COMB']:.0%}, flip-flops by up to {worst['FF']:.0%}; "
         f"multipliers and block RAMs are exact. A seed moves the clock by a tenth."
@@ -149,7 +150,7 @@ def _show(wanted: Any, shown: list[Any], network: Path | None) -> None:
 def _say_limit(wanted: Any, best: Any) -> None:
     """Say what is fullest, and what a larger array lacks."""
     use = best.uses[best.fullest]
-    click.echo(
+    say(
         f"Fullest: {best.fullest}, {use.used / use.available:.0%} of the device; "
         f"{max(0, use.room - use.used):,.0f} left of the {use.room:,.0f} that can be filled."
     )
@@ -162,7 +163,7 @@ def _say_limit(wanted: Any, best: Any) -> None:
     else:
         use = larger.uses[name]
         lack = f"lacks {use.used - use.room:,.0f} {name}, {beyond:.0%} of what can be filled"
-    click.echo(f"Limit: of larger arrays the nearest, {shape}, {lack}.")
+    say(f"Limit: of larger arrays the nearest, {shape}, {lack}.")
 
 
 def _build(best: list[Any], board: str, freq: float | None) -> None:
@@ -172,15 +173,15 @@ def _build(best: list[Any], board: str, freq: float | None) -> None:
     from matloom_rtl.fpga.progress import FlowError
 
     for candidate in best:
-        click.echo(f"building {candidate.text}")
+        say(f"building {candidate.text}")
         plan = make_plan(load_board(board), candidate.text, round(freq * 1e6) if freq else None)
         try:
             made = build_in_cache(plan, (4,))
         except FlowError as error:
-            click.echo(f"{candidate.text}: {error}")
+            say(f"{candidate.text}: {error}")
             continue
-        click.echo(f"{candidate.text}: {summary(made.report)}")
-        click.echo(f"matloom build {board} --config {candidate.text} copies its bitstream")
+        say(f"{candidate.text}: {summary(made.report)}")
+        say(f"matloom build {board} --config {candidate.text} copies its bitstream")
         return
     if best:
         raise UserError(

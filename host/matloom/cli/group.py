@@ -6,6 +6,7 @@ from typing import Any
 import click
 
 import matloom
+from matloom.cli.say import say_text
 
 __all__ = ["SECTIONS", "Verb", "cli"]
 
@@ -91,4 +92,4 @@ Exit status: 0 all is well, 1 a check failed or something differs, 2 an error,
 def cli(context: click.Context) -> None:
     """Generate a matrix engine for FPGAs and run quantised networks on it."""
     if context.invoked_subcommand is None:
-        click.echo(context.get_help())
+        say_text(context.get_help())

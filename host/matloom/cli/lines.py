@@ -5,6 +5,7 @@ from pathlib import Path
 import click
 
 from matloom.cli.group import cli
+from matloom.cli.say import say
 from matloom.errors import UserError
 
 #: An address of a serial port, as --device takes it.
@@ -40,10 +41,10 @@ def check_board(device: str, tested: int) -> None:
     transport = board_transport(device)
     try:
         for line in describe(transport.hello):
-            click.echo(line)
+            say(line)
         with progress("testing its memory"):
             found = check_memory(transport, tested)
-        click.echo(found.summary)
+        say(found.summary)
     finally:
         transport.close()
     if not found.right:
@@ -90,4 +91,4 @@ def boot(device: str, image: Path | None, timeout: float) -> None:
         attempts = send_image(stream, data, timeout)
     finally:
         stream.close()
-    click.echo(f"{len(data)} bytes started, sent {attempts} times")
+    say(f"{len(data)} bytes started, sent {attempts} times")

@@ -13,12 +13,12 @@ from matloom.cli.options import (
     Given,
     Target,
     compilation,
-    console,
     given,
     target,
 )
 from matloom.cli.places import require_place
 from matloom.cli.programs import described, modes_by_layer, program_of
+from matloom.cli.say import say, say_text, show
 from matloom.frontend.source import is_program
 
 _REPORT = click.option(
@@ -72,16 +72,15 @@ def run(
     outputs, made = _run_once(network, given, target, how, report, tensors)
     if output is None:
         for name, array in outputs.items():
-            click.echo(array_line(name, array))
+            say(array_line(name, array))
     else:
         with output.open("wb") as stream:
             write_arrays(stream, outputs)
-    click.echo(f"{made.cycles:,} cycles ({made.cycles_source}), utilisation {made.utilisation:.3f}")
+    say(f"{made.cycles:,} cycles ({made.cycles_source}), utilisation {made.utilisation:.3f}")
     if made.ran_on not in ("", made.memory):
-        click.echo(f"predicted for memory {made.memory}, ran on {made.ran_on}")
+        say(f"predicted for memory {made.memory}, ran on {made.ran_on}")
     if made.computed_by == "kernels":
-        for line in made.provenance():
-            console().print(line.strip())
+        show(line.strip() for line in made.provenance())
 
 
 def _run_once(
@@ -181,10 +180,9 @@ def explain(network: Path, how: Compilation, candidates: bool) -> None:
     if how.memory is not None and is_program(network):
         raise ValueError(f"--memory must go with a network, not the program {str(network)!r}")
     program = program_of(network, how)
-    for item in (interface_table(program), "", *sentences(program)):
-        console().print(item)
+    show((interface_table(program), "", *sentences(program)))
     if tried is not None:
-        click.echo(tried)
+        say_text(tried)
 
 
 @cli.command(
@@ -239,8 +237,7 @@ def precision_verb(
         )
     if report is not None:
         report.write_text(made.to_json())
-    for item in (made.table(), *made.sentences()):
-        console().print(item)
+    show((made.table(), *made.sentences()))
 
 
 @cli.command(
@@ -262,5 +259,4 @@ def profile(
     Of several samples the last one is shown: what a call costs does not depend on its values.
     """
     _outputs, made = _run_once(network, given, target, how, report)
-    for item in (made.table(), *made.lines()):
-        console().print(item)
+    show((made.table(), *made.lines()))

@@ -17,7 +17,6 @@ __all__ = [
     "Routing",
     "Target",
     "compilation",
-    "console",
     "given",
     "routing",
     "target",
@@ -220,10 +219,3 @@ target = _together("target", Target, tuple(item.name for item in fields(Target))
 
 #: The same for a `Routing`.
 routing = _together("routing", Routing, tuple(item.name for item in fields(Routing)))
-
-
-def console(*, markup: bool = False) -> Any:
-    """Return what prints; `markup` for texts without names, which come from files."""
-    from matloom.terminal.tables import plain_console
-
-    return plain_console(markup=markup)

@@ -9,6 +9,7 @@ from matloom.cli.group import cli
 from matloom.cli.network_argument import NETWORK
 from matloom.cli.options import Compilation, compilation
 from matloom.cli.places import require_place
+from matloom.cli.say import say, say_text
 from matloom.frontend.source import is_program
 
 __all__ = ["described", "modes_by_layer", "program_of"]
@@ -71,7 +72,7 @@ def compile_verb(
     if output is None:
         if how.check is not None:
             raise ValueError("--check must go with --output, not with --stop-after")
-        click.echo(described(network, how, str(stop), "--stop-after"))
+        say_text(described(network, how, str(stop), "--stop-after"))
         return
     require_place("--output", output)
     program = _compiled(network, how)
@@ -81,10 +82,10 @@ def compile_verb(
         output.write_bytes(network_image(program))
     else:
         program.save(output)
-    click.echo(f"{output}: {program.predicted_cycles:,} cycles predicted")
+    say(f"{output}: {program.predicted_cycles:,} cycles predicted")
     if emit == "c":
-        click.echo(f"link: {output.name} {' '.join(linked_sources())}")
-        click.echo("matloom firmware writes these files, too")
+        say(f"link: {output.name} {' '.join(linked_sources())}")
+        say("matloom firmware writes these files, too")
 
 
 def described(network: Path, how: Compilation, stop: str, option: str) -> str:
@@ -146,4 +147,4 @@ def disasm(network: Path, how: Compilation) -> None:
     """List the instructions of NET."""
     from matloom.program.disassemble import disassemble
 
-    click.echo(disassemble(program_of(network, how)))
+    say_text(disassemble(program_of(network, how)))

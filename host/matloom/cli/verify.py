@@ -12,7 +12,9 @@ import click
 from matloom.cli.group import cli
 from matloom.cli.options import CONFIG
 from matloom.cli.places import require_folder, require_place
+from matloom.cli.say import say
 from matloom.device.errors import DeviceError
+from matloom.printable import printable
 from matloom.verification.verdicts import STEPS
 
 if TYPE_CHECKING:
@@ -62,14 +64,14 @@ def _write(found: "Verification", folder: Path, junit: Path | None) -> list[Path
 def _tell(found: "Verification") -> None:
     """Print what came of each step, of all, and what to do about it."""
     for step in found.steps:
-        click.echo(f"{step.name:12} {step.verdict:10} {step.seconds:6.1f} s  {step.sentence}")
+        say(f"{step.name:12} {step.verdict:10} {step.seconds:6.1f} s  {step.sentence}")
         if step.verdict == "FAILED":
             for line in step.lines[:2]:
-                click.echo(f"{'':12} {line}")
-    click.echo(f"{found.name}: {found.verdict}")
+                say(f"{'':12} {line}")
+    say(f"{found.name}: {found.verdict}")
     if found.complete_minutes is not None:
-        click.echo(f"about {found.complete_minutes} minutes would complete it:")
-        click.echo(f"  {found.command(found.complete_minutes)}")
+        say(f"about {found.complete_minutes} minutes would complete it:")
+        say(f"  {found.command(found.complete_minutes)}")
 
 
 @cli.command(
@@ -131,7 +133,7 @@ def verify(
     require_folder("--output", output)
     require_place("--junit", junit)
     found = Verification(
-        name=Path(config).stem,
+        name=printable(Path(config).stem),
         source=config,
         config=chosen,
         seed=secrets.randbits(32) if seed is None else seed,
@@ -139,18 +141,18 @@ def verify(
         only=only,
         coverage=Coverage(chosen),
     )
-    click.echo(f"--seed={found.seed}", err=True)
+    say(f"--seed={found.seed}", err=True)
     steps.verify(
         found,
         linter=_lint,
         prover=_prover(),
         folder=output,
-        say=lambda line: click.echo(line, err=True),
+        say=lambda line: say(line, err=True),
     )
     written = _write(found, output, junit)
     _tell(found)
     for path in written:
-        click.echo(path)
+        say(path)
     sys.exit(1 if found.failed else 0)
 
 
@@ -177,12 +179,10 @@ def replay(check: str, config: str, waves: Path | None) -> None:
     failed = replays.Replay.parse(check)
     try:
         with progress(f"running {check}"):
-            replays.replay(
-                load_config(config), failed, waves, lambda line: click.echo(line, err=True)
-            )
+            replays.replay(load_config(config), failed, waves, lambda line: say(line, err=True))
     except (MismatchError, DeviceError) as error:
-        click.echo(f"{check}: FAILED, {error}")
+        say(f"{check}: FAILED, {error}")
         if waves is not None:
-            click.echo(waves)
+            say(waves)
         sys.exit(1)
-    click.echo(f"{check}: PASSED")
+    say(f"{check}: PASSED")

@@ -13,6 +13,7 @@ from matloom.compiler.values import Bound, BoundRun, Job, Rewritten, ScheduledNe
 from matloom.errors import UserError, unknown
 from matloom.ir.graph import Graph
 from matloom.ir.text import to_text
+from matloom.printable import printable
 from matloom.program.disassemble import disassemble
 from matloom.schedule import Scheduled
 from matloom.schedule.text import (
@@ -81,17 +82,17 @@ def _instructions(network: ScheduledNetwork) -> Iterator[str]:
             yield f"run {number}: host"
             continue
         yield f"run {number}: engine"
-        yield disassemble(run.commands)
+        yield from disassemble(run.commands).splitlines()
         if run.repeat_commands is not None:
             yield f"run {number}, weights on chip: engine"
-            yield disassemble(run.repeat_commands)
+            yield from disassemble(run.repeat_commands).splitlines()
 
 
 #: By its name, where one can stop: the phase whose value it is, and that value's lines.
 STOPS: dict[str, tuple[str, Callable[[Any], Iterable[str]]]] = {
-    "read": ("read", lambda graph: [to_text(graph).rstrip()]),
-    "formats": ("formats", lambda graph: [to_text(graph).rstrip()]),
-    "passes": ("passes", lambda prepared: [to_text(prepared.graph).rstrip()]),
+    "read": ("read", lambda graph: to_text(graph).splitlines()),
+    "formats": ("formats", lambda graph: to_text(graph).splitlines()),
+    "passes": ("passes", lambda prepared: to_text(prepared.graph).splitlines()),
     "select": ("select", _selected),
     "rewrite": ("rewrite", _rewritten),
     "bind": ("bind", _bound),
@@ -102,7 +103,7 @@ STOPS: dict[str, tuple[str, Callable[[Any], Iterable[str]]]] = {
     "prefetch": ("schedule", _runs(load_lines)),
     "allocate": ("schedule", _runs(allocation_lines)),
     "emit": ("schedule", _instructions),
-    "assemble": ("assemble", lambda compiled: [disassemble(compiled.program)]),
+    "assemble": ("assemble", lambda compiled: disassemble(compiled.program).splitlines()),
 }
 
 
@@ -119,4 +120,4 @@ def describe(source: str | Path | Graph, job: Job, stop: str) -> str:
     phase, lines = STOPS[stop]
     run = run_phases(source, job, phase)
     tried = (f"; dropped: {each.reason}; next: {each.remedy}" for each in run.retries)
-    return "\n".join([*tried, *lines(run.values[phase])])
+    return "\n".join(map(printable, (*tried, *lines(run.values[phase]))))

@@ -4,13 +4,14 @@ from dataclasses import fields
 
 from matloom.ir.attributes import Attributes, Padding
 from matloom.ir.graph import Graph, Node, Quantisation, Tensor, Variable
+from matloom.printable import printable
 
 __all__ = ["to_text"]
 
 
 def to_text(graph: Graph) -> str:
     """Return `graph` with a line for each input, output, variable and operator."""
-    lines = [f"graph {graph.name}"]
+    lines = [f"graph {printable(graph.name)}"]
     for kind, numbers in (("input", graph.inputs), ("output", graph.outputs)):
         lines += [
             f"{kind} {_tensor(number, graph.tensors[number])} {graph.tensors[number].name!r}"

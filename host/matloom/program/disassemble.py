@@ -6,6 +6,7 @@ from matloom.arch.instruction import Instruction, unpack
 from matloom.arch.isa import FORMATS, UNITS, Field, Opcode
 from matloom.arch.modes import MAC_MODES
 from matloom.arch.numerics import SUPPORTED_ROUNDINGS, Rounding
+from matloom.printable import printable
 from matloom.program import EngineStep, Program
 from matloom.program.describe_state import describe_state
 from matloom.program.verdict import sentence
@@ -49,7 +50,7 @@ def disassemble(source: Program | bytes) -> str:
                 lines += _lines(source.commands(step.repeat), layers)
         else:
             lines.append(f"step {number}: host, {step.operator} {', '.join(step.inputs)}")
-    return "\n".join(lines)
+    return "\n".join(map(printable, lines))
 
 
 def _lines(commands: bytes, layers: dict[int, str]) -> list[str]:

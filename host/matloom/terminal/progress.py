@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from matloom.printable import printable
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -19,7 +21,7 @@ class _Step:
     """A computation under way: its text, and what it is doing now."""
 
     def __init__(self, text: str, detail: Callable[[], str] | None) -> None:
-        self.text, self.note, self._detail = text, "", detail
+        self.text, self.note, self._detail = printable(text), "", detail
         self.began = time.monotonic()
 
     @property
@@ -30,7 +32,7 @@ class _Step:
     def line(self) -> str:
         """Return the text with what is being done and the seconds that have passed."""
         told = [each for each in (self.now, f"{time.monotonic() - self.began:.0f} s") if each]
-        return f"{self.text}: {', '.join(told)}"
+        return printable(f"{self.text}: {', '.join(told)}")
 
 
 #: The computation that is shown; what begins within it is told as what it is doing.

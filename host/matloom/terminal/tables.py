@@ -5,13 +5,15 @@ import io
 import os
 import sys
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 from rich import box
 from rich.cells import cell_len, chop_cells
-from rich.console import Console, ConsoleOptions, RenderResult
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.table import Table
 
 from matloom.ir.work import is_counted
+from matloom.printable import printable
 
 __all__ = [
     "NameTable",
@@ -48,7 +50,7 @@ def as_text(items: Iterable[Table | str]) -> str:
     width = plain_console().width
     console = Console(file=stream, width=width, highlight=False, markup=False, emoji=False)
     for item in items:
-        console.print(item)
+        console.print(printable(item) if isinstance(item, str) else item)
     return "\n".join(line.rstrip() for line in stream.getvalue().rstrip().splitlines())
 
 
@@ -72,7 +74,7 @@ class NameTable(Table):
 
     def __init__(self, title: str = "", *, spare: Sequence[str] = (), least: int = _LEAST) -> None:
         super().__init__(
-            title=title or None,
+            title=printable(title) or None,
             title_justify="left",
             title_style="bold",
             box=box.SIMPLE_HEAD,
@@ -81,6 +83,11 @@ class NameTable(Table):
             padding=(0, 0, 0, 1),
         )
         self.spare, self.least = tuple(spare), least
+
+    def add_row(self, *cells: RenderableType | None, **options: Any) -> None:
+        """Add a row, with control characters in its texts escaped."""
+        shown = [printable(cell) if isinstance(cell, str) else cell for cell in cells]
+        super().add_row(*shown, **options)
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Render what fits."""

@@ -11,6 +11,7 @@ from matloom import frontend
 from matloom.errors import UserError
 from matloom.ir.graph import Array, Graph, short_name
 from matloom.kernels.interpreter import carried, initial_state, interpret
+from matloom.printable import printable
 from matloom.tools.compare import random_inputs
 from matloom.tools.layer_errors import Layer, layer_errors, real_numbers
 from matloom.tools.samples import graph_samples
@@ -41,18 +42,18 @@ class Agreement:
         return layer_errors(f"{self.network} against {self.parent}", self.layers)
 
     def __str__(self) -> str:
-        text = f"{self.network} against {self.parent}: {len(self.layers)} tensors of the same name "
-        text += f"and shape, {self.samples} samples"
+        scope = f"{len(self.layers)} tensors of the same name and shape, {self.samples} samples"
+        lines = [f"{self.network} against {self.parent}: {scope}"]
         noisy = [layer for layer in self.layers if layer.sqnr_db is not None]
         if noisy:
             worst = min(noisy, key=_decibels)
-            text += f"\nfarthest off: {short_name(worst.tensor)}, {worst.sqnr_db:.1f} dB"
+            lines.append(f"farthest off: {short_name(worst.tensor)}, {worst.sqnr_db:.1f} dB")
         else:
-            text += "\nall of them are equal"
+            lines.append("all of them are equal")
         if self.unmatched:
             names = ", ".join(map(short_name, self.unmatched))
-            text += f"\nnot in {self.parent}: {names}"
-        return text
+            lines.append(f"not in {self.parent}: {names}")
+        return "\n".join(map(printable, lines))
 
 
 def _decibels(layer: Layer) -> float:

@@ -10,6 +10,7 @@ from rich.table import Table
 from matloom import frontend
 from matloom.ir.graph import Array, Graph, Node
 from matloom.kernels.interpreter import carried, check_input, initial_state, interpret
+from matloom.printable import printable
 from matloom.tools.layer_errors import Layer, layer_errors, real_numbers
 from matloom.tools.references import Reference, open_reference
 
@@ -75,7 +76,7 @@ class Comparison:
             return f"{scope}: equal"
         total = sum(layer.different for layer in self.layers)
         lines = (f"{scope}: {total} differ", f"first: {self.first}", self.caveat)
-        return "\n".join(filter(None, lines))
+        return "\n".join(printable(line) for line in lines if line)
 
 
 def compare(

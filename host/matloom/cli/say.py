@@ -1,0 +1,30 @@
+"""Printing for verbs: the only way to a terminal, which control characters do not pass."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import click
+
+from matloom.printable import printable, printable_lines
+
+__all__ = ["say", "say_text", "show"]
+
+
+def say(line: object, *, err: bool = False) -> None:
+    """Print one line, on stdout or on stderr; line breaks within it are escaped."""
+    click.echo(printable(str(line)), err=err)
+
+
+def say_text(text: str, *, err: bool = False) -> None:
+    """Print a text of several lines; whoever makes it escapes line breaks within names."""
+    click.echo(printable_lines(text), err=err)
+
+
+def show(items: Iterable[Any]) -> None:
+    """Print tables and lines; what is None is left out."""
+    from matloom.terminal.tables import plain_console
+
+    console = plain_console()
+    for item in items:
+        if item is not None:
+            console.print(printable(item) if isinstance(item, str) else item)

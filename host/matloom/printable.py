@@ -1,0 +1,31 @@
+"""Makes text from files safe to print: no control character reaches a terminal."""
+
+import unicodedata
+
+__all__ = ["printable", "printable_lines"]
+
+#: Unicode categories that move the cursor, reorder a line, or are invisible: control and format
+#: characters, lone surrogates, separators of lines and paragraphs.
+_HIDDEN = frozenset({"Cc", "Cf", "Cs", "Zl", "Zp"})
+
+
+def printable(text: str) -> str:
+    r"""Return a text on one line, with control characters escaped as in Python: ``\x1b``, ``\n``.
+
+    Names in model files may hold anything. Printed raw, an escape sequence colours or clears the
+    terminal, a line break forges a line of output, and bidirectional marks reorder one.
+    """
+    if text.isprintable():
+        return text
+    return "".join(_escaped(each) for each in text)
+
+
+def printable_lines(text: str) -> str:
+    """Return a text with every line of it made `printable`; line breaks stay."""
+    return "\n".join(map(printable, text.split("\n")))
+
+
+def _escaped(character: str) -> str:
+    if unicodedata.category(character) not in _HIDDEN:
+        return character
+    return character.encode("unicode_escape").decode("ascii")
