@@ -71,6 +71,13 @@ def pytest_sessionstart(session):
         ]
 
 
+def pytest_unconfigure(config):
+    """Leave no process behind when the tests end before the tools are compiled."""
+    for tool in getattr(config, "compiling", ()):
+        tool.kill()
+        tool.wait()
+
+
 def pytest_collection_finish():
     """Look for garbage seldom, and not among what was imported: tests leave few cycles behind."""
     gc.collect()
