@@ -21,7 +21,7 @@ from pathlib import Path
 from matloom.arch.config import PRESETS, Config
 from matloom.ir.attributes import Conv2D
 from matloom.ir.graph import Graph, Node, Op
-from matloom.tools.bench import CASES, Case, graph_of
+from matloom.tools.bench import CASES, Workload, graph_of
 
 ROOT = Path(__file__).resolve().parents[1]
 ENVIRONMENT = ROOT / "build" / "scalesim"
@@ -172,7 +172,7 @@ def simulate(layers: list[Layer], config: Config, dataflow: str) -> list[tuple[i
     return [(round(float(row[2])), round(float(row[1]))) for row in found]
 
 
-def cases(largest: int) -> list[Case]:
+def cases(largest: int) -> list[Workload]:
     """Return the benchmark's cases that SCALE-Sim can run in a minute."""
     return [
         case

@@ -14,7 +14,7 @@ from matloom.errors import UserError
 from matloom.ir.names import unique_names
 from matloom.kernels.interpreter import carried, interpret
 from matloom.tools.compare import random_inputs
-from matloom.tools.references import Reference
+from matloom.tools.references import MicroReference
 from support.random_network import Size, random_network
 
 DEVICES = ["model", "fast", "rtl"]
@@ -33,7 +33,7 @@ def graph():
 @pytest.mark.parametrize("device", DEVICES)
 def test_every_tensor_of_digits_is_that_of_the_reference(device, graph):
     pytest.importorskip("tflite_micro", reason="tflite-micro, the reference, is absent")
-    reference = Reference(NETWORK.read_bytes(), graph)
+    reference = MicroReference(NETWORK.read_bytes(), graph)
     given = images(2)
     wanted = [reference.run({graph.inputs[0]: image[np.newaxis]}) for image in given]
     with matloom.load(NETWORK, device, "nano") as session:

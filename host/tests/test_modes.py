@@ -23,7 +23,7 @@ from matloom.ir.graph import Graph, Node, Op, Quantisation, Tensor
 from matloom.ir.verify import verify
 from matloom.kernels.interpreter import interpret
 from matloom.runtime import load
-from matloom.tools.references import Reference
+from matloom.tools.references import MicroReference
 from matloom.verification.random_operators import Instances
 
 #: As the devices' tests have it: built once for all.
@@ -168,7 +168,7 @@ def test_words_from_layer_to_layer(device, seed):
     program = compile_network(graph, CONFIG)
     assert [layer.mode for layer in program.layers] == ["i16xi8"] * 3
     assert len(program.steps) == 1
-    reference = Reference(write_tflite(graph), graph)
+    reference = MicroReference(write_tflite(graph), graph)
     session = load(program, device=device)
     for sample in range(3):
         noise = np.random.default_rng([seed, sample])
@@ -236,7 +236,7 @@ def test_words_through_many_operators(device, seed):
     graph = words_of_many_operators(seed)
     program = compile_network(graph, CONFIG)
     assert len(program.steps) == 1
-    reference = Reference(write_tflite(graph), graph)
+    reference = MicroReference(write_tflite(graph), graph)
     session = load(program, device=device)
     (last,) = graph.outputs
     for sample in range(2):

@@ -7,7 +7,7 @@ from matloom import frontend
 from matloom.compiler import compile_network
 from matloom.device.open import open_device
 from matloom.runtime import Session
-from matloom.tools.references import Reference
+from matloom.tools.references import MicroReference
 from support.recorded import compare_recorded
 
 slow = pytest.mark.slow
@@ -74,7 +74,7 @@ class FrameByFrame:
 
     def __init__(self, path):
         self.graph = frontend.load(path)
-        self.interpreter = Reference(path.read_bytes(), self.graph)
+        self.interpreter = MicroReference(path.read_bytes(), self.graph)
 
     def run(self, frame):
         """Return the outputs of a call, and variables by name as it ends."""

@@ -5,6 +5,7 @@ import functools
 import re
 import subprocess
 import tomllib
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
@@ -116,3 +117,30 @@ def test_other_words_are_not():
     assert not phrases_in("accountable, handy, a newer one, replace it in its place")
     assert openings_in('def f():\n    """What it is."""') == ["What it is."]
     assert not openings_in('def f():\n    """Whether it is."""\nclass A:\n    x = "What"')
+
+
+def places_of_classes(sources):
+    """Return the files that define each public class, by its name."""
+    places = defaultdict(list)
+    for path, text in sources.items():
+        for found in re.findall(r"^class ([A-Z]\w*)", text, re.M):
+            places[found].append(path)
+    return places
+
+
+# The hardware's unit and what the host says of it may share a name: `Load`, `Counters`.
+@pytest.mark.parametrize("package", ["host/matloom/", "rtl/matloom_rtl/"])
+def test_a_class_name_means_one_thing(package):
+    sources = {
+        path: text
+        for path, text in texts().items()
+        if path.startswith(package) and path.endswith(".py")
+    }
+    places = places_of_classes(sources)
+    assert len(places) > 100
+    assert not {name: paths for name, paths in places.items() if len(paths) > 1}
+
+
+def test_a_name_of_two_classes_is_found():
+    places = places_of_classes({"a.py": "class Walk:\n", "b.py": "x = 1\nclass Walk(Base):\n"})
+    assert places["Walk"] == ["a.py", "b.py"]

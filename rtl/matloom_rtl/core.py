@@ -12,7 +12,7 @@ from matloom_rtl.bus.axi_lite import AxiLiteSignature
 from matloom_rtl.control.control import Control
 from matloom_rtl.dma.fetch import Fetch
 from matloom_rtl.dma.load import Load
-from matloom_rtl.dma.read_port import ReadPort as BusReadPort
+from matloom_rtl.dma.read_port import SharedReadPort
 from matloom_rtl.dma.store import Store
 from matloom_rtl.memory.scratchpad import ReadPort, Scratchpad
 from matloom_rtl.post.post import Post
@@ -67,7 +67,7 @@ class Core(wiring.Component):
             return component
 
         fetch, load = unit("fetch", Fetch(config)), unit("load", Load(config))
-        store, read_port = unit("store", Store(config)), unit("read_port", BusReadPort(config))
+        store, read_port = unit("store", Store(config)), unit("read_port", SharedReadPort(config))
         execute, post = unit("execute", Execute(config)), unit("post", Post(config))
         accumulators = unit("accumulators", Accumulators(config))
         spad = unit("scratchpad", self._scratchpad())

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from matloom.arch.csr import register
 from matloom.arch.isa import WRITABLE_REGIONS, Region
 
-__all__ = ["CHANNELS", "RULES", "Rule", "Window", "broken_rule", "windows"]
+__all__ = ["CHANNELS", "RULES", "RegionRegisters", "Rule", "broken_rule", "windows"]
 
 #: Channels by the prefix of their signals, and whether the chip drives their VALID.
 CHANNELS = {
@@ -171,7 +171,7 @@ def broken_rule(name: str, channel: str, cycle: int, value: int, limit: int) -> 
 
 
 @dataclass(frozen=True, kw_only=True)
-class Window:
+class RegionRegisters:
     """Registers that place a region on the bus, and what may go there."""
 
     region: Region
@@ -180,10 +180,10 @@ class Window:
     writable: bool
 
 
-def windows() -> tuple[Window, ...]:
+def windows() -> tuple[RegionRegisters, ...]:
     """Return the window of each region, in the order of `Region`."""
     return tuple(
-        Window(
+        RegionRegisters(
             region=region,
             base_offset=register(f"{region.name}_BASE").offset,
             bytes_offset=register(f"{region.name}_BYTES").offset,

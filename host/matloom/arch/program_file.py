@@ -32,9 +32,9 @@ __all__ = [
     "TENSORS_LIMIT",
     "TENSOR_LIMIT",
     "Attribute",
-    "Field",
+    "HostOperator",
     "Kind",
-    "Operator",
+    "RecordField",
     "Section",
 ]
 
@@ -70,7 +70,7 @@ CHECKS = ("none", "sample", "full")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Field:
+class RecordField:
     """One field of a record.
 
     Members
@@ -107,30 +107,32 @@ class Field:
         return ((self.name, "u32" if self.type == "text" else self.type),)
 
 
-def _u32(name: str, doc: str, low: int = 0, high: int = _U32, **more: tuple[str, ...]) -> Field:
+def _u32(
+    name: str, doc: str, low: int = 0, high: int = _U32, **more: tuple[str, ...]
+) -> RecordField:
     choices = more.get("choices", ())
     last = len(choices) - 1 if choices else high
-    return Field(name=name, type="u32", doc=doc, low=low, high=last, choices=choices)
+    return RecordField(name=name, type="u32", doc=doc, low=low, high=last, choices=choices)
 
 
-def _i32(name: str, doc: str, low: int = -_I32 - 1, high: int = _I32) -> Field:
-    return Field(name=name, type="i32", doc=doc, low=low, high=high)
+def _i32(name: str, doc: str, low: int = -_I32 - 1, high: int = _I32) -> RecordField:
+    return RecordField(name=name, type="i32", doc=doc, low=low, high=high)
 
 
-def _u64(name: str, doc: str) -> Field:
-    return Field(name=name, type="u64", doc=doc, low=0, high=(1 << 63) - 1)
+def _u64(name: str, doc: str) -> RecordField:
+    return RecordField(name=name, type="u64", doc=doc, low=0, high=(1 << 63) - 1)
 
 
-def _f64(name: str, doc: str, low: float, high: float) -> Field:
-    return Field(name=name, type="f64", doc=doc, low=low, high=high)
+def _f64(name: str, doc: str, low: float, high: float) -> RecordField:
+    return RecordField(name=name, type="f64", doc=doc, low=low, high=high)
 
 
-def _text(name: str, doc: str) -> Field:
-    return Field(name=name, type="text", doc=doc)
+def _text(name: str, doc: str) -> RecordField:
+    return RecordField(name=name, type="text", doc=doc)
 
 
-def _range(name: str, doc: str, of: str | None, most: int = _U32) -> Field:
-    return Field(name=name, type="range", doc=doc, low=0, high=most, of=of)
+def _range(name: str, doc: str, of: str | None, most: int = _U32) -> RecordField:
+    return RecordField(name=name, type="range", doc=doc, low=0, high=most, of=of)
 
 
 _RESERVED_WORD = _u32("reserved", "0", high=0)
@@ -154,7 +156,7 @@ class Section:
     tag: int
     name: str
     doc: str
-    fields: tuple[Field, ...] = ()
+    fields: tuple[RecordField, ...] = ()
     least: int = 0
     most: int = FILE_LIMIT
     alignment: int = 8
@@ -169,7 +171,7 @@ class Section:
 
 #: The head of every file. The checksum is the CRC-32 of all bytes after it.
 HEADER = (
-    Field(name="magic", type="u64", doc="the letters `MLOOMPRG`"),
+    RecordField(name="magic", type="u64", doc="the letters `MLOOMPRG`"),
     _u32("format", "version of this layout", FORMAT_VERSION, FORMAT_VERSION),
     _u32("checksum", "CRC-32 (IEEE 802.3) of all that follows this field"),
     _u32("total_bytes", "size of the file", high=FILE_LIMIT),
@@ -237,7 +239,7 @@ SECTIONS = (
         tag=6,
         name="floats",
         doc="Values of lists of floating-point numbers.",
-        fields=(Field(name="value", type="f64", doc="a number"),),
+        fields=(RecordField(name="value", type="f64", doc="a number"),),
     ),
     Section(
         tag=7,
@@ -592,7 +594,7 @@ ATTRIBUTES = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Operator:
+class HostOperator:
     """An operator of the host: TensorFlow Lite's name and number, and its attributes in order."""
 
     number: int
@@ -608,7 +610,7 @@ _SLICE = ("begin", "lengths", "step", "dropped")
 _ACTIVATION, _AXIS, _PARTS = ("activation",), ("axis",), ("axis", "sizes")
 
 OPERATORS = tuple(
-    Operator(number=number, name=name, attributes=attributes)
+    HostOperator(number=number, name=name, attributes=attributes)
     for number, name, attributes in (
         (0, "ADD", _ACTIVATION),
         (1, "AVERAGE_POOL_2D", _POOLING),

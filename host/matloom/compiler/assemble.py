@@ -13,8 +13,8 @@ from matloom.ir.graph import Array, Tensor, Variable
 from matloom.ir.work import macs, tensor_bytes
 from matloom.program import (
     Binding,
-    Constant,
     EngineStep,
+    HostConstant,
     HostStep,
     LayerInfo,
     Program,
@@ -88,7 +88,7 @@ class _Assembly:
         self.image = bytearray(scheduled.image)
         self.steps: list[EngineStep | HostStep] = []
         self.layers: list[LayerInfo] = []
-        self.constants: dict[int, Constant] = {}
+        self.constants: dict[int, HostConstant] = {}
         self.host_data = bytearray()
 
     def _commands(self, commands: bytes) -> int:
@@ -209,7 +209,7 @@ class _Assembly:
         if tensor.data is None or number in self.constants:
             return
         quantisation = tensor.quantisation
-        self.constants[number] = Constant(
+        self.constants[number] = HostConstant(
             name=self.names[number],
             offset=self._host_bytes(tensor.data),
             shape=tensor.shape,

@@ -11,7 +11,7 @@ from matloom.arch.config import Config
 from matloom.arch.instruction import Instruction
 from matloom.arch.isa import Opcode, Region
 from matloom.coverage.flight import Event, follow
-from matloom.coverage.model import Model, declare
+from matloom.coverage.model import CoverageModel, declare
 from matloom.coverage.points import Window, fields_reached, waits_reached
 
 __all__ = ["Coverage"]
@@ -32,7 +32,7 @@ class Coverage:
 
     def __init__(self, config: Config) -> None:
         self.config = config
-        self.model: Model = declare(config)
+        self.model: CoverageModel = declare(config)
         self.hits: Counter[str] = Counter()
         self.runs = self.instructions = 0
 

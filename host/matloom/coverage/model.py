@@ -26,7 +26,7 @@ __all__ = [
     "FIRST",
     "LAST",
     "STALLS",
-    "Model",
+    "CoverageModel",
     "Wish",
     "boundary_bytes",
     "capacity",
@@ -75,7 +75,7 @@ class Wish:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Model:
+class CoverageModel:
     """Declared points by group, and what a configuration cannot have, with the reason.
 
     Members
@@ -99,7 +99,7 @@ class Model:
 
 
 @functools.cache
-def declare(config: Config) -> Model:
+def declare(config: Config) -> CoverageModel:
     """Return the points of a configuration: they follow from it and the instruction set."""
     wishes: dict[Point, Wish] = {}
     excluded: dict[str, str] = {}
@@ -120,7 +120,7 @@ def declare(config: Config) -> Model:
     }
     for unit in UNITS:
         excluded[f"{unit.name} overtakes {unit.name}"] = "a unit works in order"
-    return Model(points=points, wishes=wishes, excluded=excluded)
+    return CoverageModel(points=points, wishes=wishes, excluded=excluded)
 
 
 def _waits() -> Iterator[Point]:

@@ -18,7 +18,7 @@ from matloom.errors import MissingPackageError
 __all__ = [
     "HELD_OUT",
     "NETWORK",
-    "Split",
+    "DigitsSplit",
     "held_out",
     "input_quantisation",
     "quantise",
@@ -37,7 +37,7 @@ _WHITE = 16
 
 
 @dataclass(frozen=True, kw_only=True)
-class Split:
+class DigitsSplit:
     """The digits, divided once and for all.
 
     Images are float32 of shape (n, 8, 8, 1), from 0 (paper) to 1 (ink); labels are int64 (n,).
@@ -49,7 +49,7 @@ class Split:
     held_out_labels: NDArray[np.int64]
 
 
-def split() -> Split:
+def split() -> DigitsSplit:
     """Load the digits and divide them into 1,437 for training and 360 held out.
 
     Raises
@@ -72,7 +72,7 @@ def split() -> Split:
         stratify=digits.target,
         random_state=_SPLIT_SEED,
     )
-    return Split(
+    return DigitsSplit(
         train_images=train_images,
         train_labels=train_labels,
         held_out_images=held_out_images,

@@ -22,7 +22,7 @@ from matloom.toolchain.cache import entry
 from matloom.toolchain.find_verilator import find_verilator
 from matloom.toolchain.verilator import build_arguments, compile_library
 
-__all__ = ["DIVISOR", "HARNESS", "LineSimulation", "Source", "build", "load"]
+__all__ = ["DIVISOR", "HARNESS", "LineSimulation", "SimulatorSources", "build", "load"]
 
 #: Folder of the C++ that runs the simulations.
 HARNESS = Path(__file__).with_name("harness")
@@ -37,7 +37,7 @@ _NAMED_BAUD = 115_200
 
 
 @dataclass(frozen=True, kw_only=True)
-class Source:
+class SimulatorSources:
     """Sources and options of a simulator.
 
     Members
@@ -68,7 +68,7 @@ class Source:
     initialised: bool = False
 
 
-def build(source: Source, optimise: bool, on_line: Callable[[str], None] | None) -> Path:
+def build(source: SimulatorSources, optimise: bool, on_line: Callable[[str], None] | None) -> Path:
     """Return the simulator library of a source, from the cache or built now."""
     text = source.verilog
     if not source.initialised:

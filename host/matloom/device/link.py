@@ -19,7 +19,7 @@ from matloom.device.errors import DeviceClosedError, DeviceError, DeviceTimeoutE
 from matloom.device.frames import Hello, Reply, ReplyParser
 from matloom.device.line_cost import LineCost
 from matloom.device.transport import never
-from matloom.device.window import Asked, Window
+from matloom.device.window import Asked, RequestWindow
 
 __all__ = ["Link", "Stream"]
 
@@ -126,7 +126,7 @@ class Link:
             self._session = False
             # Answers to what was asked before must not be taken for new ones.
             self._sequence = self._sequence + 4 * WINDOW_REQUESTS & 255
-            window = Window(
+            window = RequestWindow(
                 Request.HELLO, [Asked(length=HELLO_BYTES, address=0)], self._take_numbers(1)
             )
             data = self._run(window, _HELLO_ATTEMPTS)[0]
@@ -144,7 +144,7 @@ class Link:
             self._resume()
             self._session = False
             first = self._sequence
-            window = Window(kind, asked, first)
+            window = RequestWindow(kind, asked, first)
             answers = self._run(window, _ATTEMPTS, seconds)
             self._sequence = first + len(answers) & 255
             self._session = True
@@ -169,7 +169,7 @@ class Link:
             hint="open it again",
         )
 
-    def _run(self, window: Window, attempts: int, seconds: float = 0.0) -> list[bytes]:
+    def _run(self, window: RequestWindow, attempts: int, seconds: float = 0.0) -> list[bytes]:
         """Send and receive until every request has its answer."""
         self._parser.lengths = window.lengths
         began = self.stream.now()

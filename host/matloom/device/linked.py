@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 from matloom.arch.config import Config
-from matloom.device.line_simulation import DIVISOR, HARNESS, LineSimulation, Source, build
+from matloom.device.line_simulation import DIVISOR, HARNESS, LineSimulation, SimulatorSources, build
 
 __all__ = ["LinkedChip"]
 
@@ -14,7 +14,7 @@ _MEMORY_BASE = 0x8000_0000
 _CLOCK_HZ = 1_000_000
 
 
-def _source(config: Config, memory_bytes: int) -> Source:
+def _source(config: Config, memory_bytes: int) -> SimulatorSources:
     from matloom_rtl.generate import LINKED_NAME, generate_linked
     from matloom_rtl.link.settings import LinkSettings
 
@@ -25,7 +25,7 @@ def _source(config: Config, memory_bytes: int) -> Source:
         memory_base=_MEMORY_BASE,
         memory_bytes=memory_bytes,
     )
-    return Source(
+    return SimulatorSources(
         top=LINKED_NAME,
         verilog=generate_linked(config, settings).verilog,
         label=f"linked-{config.digest:08x}",

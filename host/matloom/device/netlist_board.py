@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from matloom.device.line_simulation import HARNESS, LineSimulation, Source
+from matloom.device.line_simulation import HARNESS, LineSimulation, SimulatorSources
 from matloom.device.line_simulation import build as build_line
 from matloom.device.simulator import remembered, source_digest
 
@@ -40,13 +40,13 @@ def _build(plan: Any, on_line: Callable[[str], None] | None) -> Path:
     )
 
 
-def _source(plan: Any, on_line: Callable[[str], None] | None) -> Source:
+def _source(plan: Any, on_line: Callable[[str], None] | None) -> SimulatorSources:
     from matloom_rtl.board.plan import BOARD_TOP
     from matloom_rtl.fpga.netlist import mapped_verilog
 
     say = on_line or (lambda _line: None)
     step = round(1e12 / plan.link.baud / plan.link.divisor * (1 - _FAST))
-    return Source(
+    return SimulatorSources(
         top=BOARD_TOP,
         verilog=mapped_verilog(plan.verilog, BOARD_TOP, say, plan.soft_columns),
         label=f"board-netlist-{plan.name}-{plan.config.digest:08x}",

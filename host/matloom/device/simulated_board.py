@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from matloom.device.errors import DeviceError
-from matloom.device.line_simulation import DIVISOR, HARNESS, LineSimulation, Source, build
+from matloom.device.line_simulation import DIVISOR, HARNESS, LineSimulation, SimulatorSources, build
 from matloom.device.soc import bit_cycles
 from matloom.toolchain.soc_firmware import boot_rom
 
@@ -27,7 +27,7 @@ def _board(name: str, cpu: str | None) -> Any:
     return found.with_processor() if cpu else found
 
 
-def _source(name: str, config: str | None, cpu: str | None) -> Source:
+def _source(name: str, config: str | None, cpu: str | None) -> SimulatorSources:
     from matloom.arch.config import load_config
     from matloom_rtl.board.plan import BOARD_TOP, board_verilog
     from matloom_rtl.board.top import settings_for
@@ -45,7 +45,7 @@ def _source(name: str, config: str | None, cpu: str | None) -> Source:
     options: tuple[str, ...] = ("--pins-inout-enables",) if has_sdram else ()
     defines += ("MATLOOM_GEARED",) if board.memory.gear > 1 else ()
     defines += tuple(f"MATLOOM_WIRED_{name.upper()}" for name in board.memory.wired)
-    return Source(
+    return SimulatorSources(
         top=BOARD_TOP,
         verilog=board_verilog(board, engine, pll, link, soc),
         label=f"board-{board.name}{'-soc' if cpu else ''}-{engine.digest:08x}",

@@ -11,7 +11,7 @@ from matloom.arch.config import Config
 from matloom.arch.soc import MEMORY_BASE
 from matloom.device.boot import send_image
 from matloom.device.errors import DeviceClosedError
-from matloom.device.line_simulation import HARNESS, LineSimulation, Source, build, load
+from matloom.device.line_simulation import HARNESS, LineSimulation, SimulatorSources, build, load
 from matloom.device.link import Link
 from matloom.device.link_transport import LinkTransport
 from matloom.errors import UserError, unknown
@@ -75,7 +75,7 @@ def _library(
         memory_bytes=memory_bytes,
     )
     settings = SocSettings(link=link, rom=boot_rom(), cpu=cpu)
-    source = Source(
+    source = SimulatorSources(
         top=LINKED_NAME,
         verilog=generate_soc(config, settings).verilog,
         label=f"soc-{config.digest:08x}",

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from matloom.arch.link import WINDOW_REQUESTS, Request, Status
 from matloom.device.frames import Reply, request_frame
 
-__all__ = ["Asked", "Window"]
+__all__ = ["Asked", "RequestWindow"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -18,7 +18,7 @@ class Asked:
     data: bytes = b""
 
 
-class Window:
+class RequestWindow:
     """Requests of one kind, of which `WINDOW_REQUESTS` are under way at a time.
 
     The line keeps its order in both directions: whatever was sent before a request that has an

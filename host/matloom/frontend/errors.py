@@ -1,7 +1,7 @@
 """The errors that a model file earns."""
 
 from matloom.errors import UserError
-from matloom.ir.node_rules import Breach, Problem
+from matloom.ir.node_rules import Problem, RuleKind
 
 __all__ = ["Contradiction", "ModelError", "Unsupported", "error_of"]
 
@@ -23,9 +23,9 @@ class Contradiction(Unsupported):
 
 
 _ERRORS = {
-    Breach.UNSUPPORTED: Unsupported,
-    Breach.CONTRADICTION: Contradiction,
-    Breach.UNDEFINED: ModelError,
+    RuleKind.UNSUPPORTED: Unsupported,
+    RuleKind.CONTRADICTION: Contradiction,
+    RuleKind.UNDEFINED: ModelError,
 }
 
 

@@ -25,7 +25,7 @@ from matloom.ir.scales import (
 )
 from matloom.ir.shapes import IMAGE_RANK, same_shape
 
-__all__ = ["QUANTISED", "Breach", "Problem", "node_problems"]
+__all__ = ["QUANTISED", "Problem", "RuleKind", "node_problems"]
 
 #: Types of integers that may stand for real numbers.
 QUANTISED = ("int8", "int16", "uint8")
@@ -67,7 +67,7 @@ RATIOS: Mapping[Op, Callable[[Graph, Node], object]] = {
 }
 
 
-class Breach(Enum):
+class RuleKind(Enum):
     """Kind of broken rule, which decides who may still run the operator."""
 
     #: No kernel here runs it; an interpreter may.
@@ -90,7 +90,7 @@ class Problem:
     """
 
     sentence: str
-    breach: Breach = Breach.UNSUPPORTED
+    breach: RuleKind = RuleKind.UNSUPPORTED
 
     def __str__(self) -> str:
         return self.sentence
@@ -184,7 +184,7 @@ def _scales(
             scales = len(tensor.quantisation.scale)
             sentence = f"must have one scale for {tensor.name!r}, not {scales}"
             # TensorFlow Lite Micro takes the first for all.
-            yield Problem(sentence=sentence, breach=Breach.CONTRADICTION)
+            yield Problem(sentence=sentence, breach=RuleKind.CONTRADICTION)
     wanted = FIXED_OUTPUTS.get((node.op, outputs[0].dtype))
     if wanted is not None and outputs[0].quantisation is not None:
         given_pair = (outputs[0].scale, outputs[0].zero_point)
@@ -213,13 +213,13 @@ def _ratios(tensors: Mapping[int, Tensor], node: Node) -> Iterator[Problem]:
     if output.quantisation is None:
         return
     activation = getattr(node.attributes, "activation", Activation.NONE)
-    breach = Breach.UNSUPPORTED
+    breach = RuleKind.UNSUPPORTED
     try:
         if node.op in LIMITS:
             limit, side = LIMITS[node.op]
             activation_range(limit, graph.tensors[(node.inputs, node.outputs)[side][0]])
         if activation is not Activation.NONE:
-            breach = Breach.UNDEFINED if node.op in _UNLIMITED else breach
+            breach = RuleKind.UNDEFINED if node.op in _UNLIMITED else breach
             activation_range(activation, output)
         if OPERATORS[node.op].weight_axis is not None:
             _, shifts = channel_multipliers(graph, node)
@@ -243,7 +243,7 @@ def _shape(
     if rules.shape is None and rules.parts is None:
         if inputs[0].size != outputs[0].size:
             sentence = f"must give {inputs[0].size} elements, not {outputs[0].size}"
-            yield Problem(sentence=sentence, breach=Breach.CONTRADICTION)
+            yield Problem(sentence=sentence, breach=RuleKind.CONTRADICTION)
         return
     given = [tensor.shape for tensor in inputs]
     try:
@@ -253,11 +253,11 @@ def _shape(
             assert rules.shape is not None
             shapes = [rules.shape(given, node.attributes)]
     except ValueError as error:
-        yield Problem(sentence=f"does not fit its inputs: {error}", breach=Breach.CONTRADICTION)
+        yield Problem(sentence=f"does not fit its inputs: {error}", breach=RuleKind.CONTRADICTION)
         return
     if len(shapes) != len(outputs):
         sentence = f"must have {len(shapes)} outputs, not {len(outputs)}"
-        yield Problem(sentence=sentence, breach=Breach.CONTRADICTION)
+        yield Problem(sentence=sentence, breach=RuleKind.CONTRADICTION)
         return
     for shape, output in zip(shapes, outputs, strict=True):
         # A dense layer's rows are its elements; files give them any number of dimensions.
@@ -266,5 +266,5 @@ def _shape(
         if shape != output.shape and not (loose and shape[-1:] == output.shape[-1:]):
             sentence = f"must have an output of shape {shape}, not {output.shape}"
             flat = same and rules.shape in _FLAT
-            breach = Breach.UNSUPPORTED if flat else Breach.CONTRADICTION
+            breach = RuleKind.UNSUPPORTED if flat else RuleKind.CONTRADICTION
             yield Problem(sentence=sentence, breach=breach)

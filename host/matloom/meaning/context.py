@@ -19,7 +19,7 @@ from matloom.meaning.terms import (
     split_words,
 )
 
-__all__ = ["FORMATS", "Context", "Unproven"]
+__all__ = ["FORMATS", "NodeInputs", "Unproven"]
 
 #: Number formats of POST, by the dtype of elements.
 FORMATS = {"float32": FP32_FORMAT} | {
@@ -32,7 +32,7 @@ class Unproven(Exception):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Context:
+class NodeInputs:
     """A node and what its inputs hold.
 
     Members

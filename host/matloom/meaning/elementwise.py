@@ -15,7 +15,7 @@ from matloom.ir.scales import (
     unary_multiplier,
 )
 from matloom.kernels.kernels import kernel_of
-from matloom.meaning.context import FORMATS, Context, Unproven
+from matloom.meaning.context import FORMATS, NodeInputs, Unproven
 from matloom.meaning.float_layers import float_add, float_limit
 from matloom.meaning.terms import Integers, Scale, looked_up, requantised
 
@@ -35,7 +35,7 @@ __all__ = [
 _BY_TABLE = (Op.HARD_SWISH, Op.LOGISTIC, Op.TANH)
 
 
-def _wide(context: Context, values: Integers) -> Integers:
+def _wide(context: NodeInputs, values: Integers) -> Integers:
     """Return an input broadcast to the output's shape."""
     return np.broadcast_to(values, context.output.shape)
 
@@ -46,7 +46,7 @@ def _scaled(values: Integers, pair: Multiplier, pre_shift: int) -> Integers:
     return requantised(values, 0, scale, "sum")
 
 
-def add(context: Context) -> list[Integers]:
+def add(context: NodeInputs) -> list[Integers]:
     """ADD and SUB: scaled differences from the zero points, added, scaled again."""
     if context.floating:
         return float_add(context)
@@ -66,14 +66,14 @@ def add(context: Context) -> list[Integers]:
     return context.written(context.result(total, *scales.output, activation))
 
 
-def _is_odd(context: Context, pair: Multiplier, left: int) -> bool:
+def _is_odd(context: NodeInputs, pair: Multiplier, left: int) -> bool:
     """Return whether every byte's negative is scaled to the negative of what the byte is."""
     differences = (np.arange(-128, 128) - context.inputs[1].zero_point) << left
     above = multiply_by_quantized_multiplier(differences, *pair)
     return bool(np.all(multiply_by_quantized_multiplier(-differences, *pair) == -above))
 
 
-def multiply(context: Context) -> list[Integers]:
+def multiply(context: NodeInputs) -> list[Integers]:
     """MUL: products of differences from the zero points."""
     first, second = (_wide(context, context.centred(index)) for index in (0, 1))
     with np.errstate(over="ignore"):
@@ -83,7 +83,7 @@ def multiply(context: Context) -> list[Integers]:
     return context.written(context.result(products, *pair, activation))
 
 
-def rescale(context: Context) -> list[Integers]:
+def rescale(context: NodeInputs) -> list[Integers]:
     """QUANTIZE between integers of the same size, and RELU."""
     if is_table(context):
         return table(context)
@@ -94,7 +94,7 @@ def rescale(context: Context) -> list[Integers]:
     return context.written(context.result(context.centred(0), *pair, activation))
 
 
-def limit(context: Context) -> list[Integers]:
+def limit(context: NodeInputs) -> list[Integers]:
     """RELU6, and MAXIMUM and MINIMUM with one constant."""
     if context.floating:
         return float_limit(context)
@@ -112,7 +112,7 @@ def limit(context: Context) -> list[Integers]:
     return context.written(requantised(context.values(0), 0, scale, context.kind))
 
 
-def is_table(context: Context) -> bool:
+def is_table(context: NodeInputs) -> bool:
     """Return whether the operator is one of a byte that the engine has as a table."""
     types = context.inputs[0].dtype, context.output.dtype
     if context.node.op is Op.QUANTIZE and "uint8" in types:
@@ -122,7 +122,7 @@ def is_table(context: Context) -> bool:
     return context.node.op in _BY_TABLE or context.node.op is Op.LEAKY_RELU
 
 
-def looked_up_by(context: Context) -> tuple[Integers, Integers]:
+def looked_up_by(context: NodeInputs) -> tuple[Integers, Integers]:
     """Return what an operator of one tensor of bytes makes of each (256,), and the bytes."""
     every = np.arange(256, dtype=np.uint8).view(context.inputs[0].dtype)
     made = kernel_of(context.node, [every])(context.graph, context.node, [every])
@@ -134,24 +134,24 @@ def looked_up_by(context: Context) -> tuple[Integers, Integers]:
     return entries[inner & 255], values
 
 
-def table(context: Context) -> list[Integers]:
+def table(context: NodeInputs) -> list[Integers]:
     """Return an operator of one int8 tensor by what its definition makes of every byte."""
     return context.written(looked_up(*looked_up_by(context)))
 
 
-def _above(context: Context, pair: Multiplier) -> Integers:
+def _above(context: NodeInputs, pair: Multiplier) -> Integers:
     """Return what is above zero, scaled; else the output's zero point."""
     kept = context.result(context.centred(0), *pair, low=context.output.zero_point)
     return context.note(kept, "part above zero")
 
 
-def _both(context: Context, above: Integers, below: Integers) -> list[Integers]:
+def _both(context: NodeInputs, above: Integers, below: Integers) -> list[Integers]:
     """Return the sum of two parts of which one is the zero point wherever the other is not."""
     total = wrap32(above + below - 2 * context.output.zero_point)
     return context.written(context.result(total, 2**30, 1))
 
 
-def leaky_relu(context: Context) -> list[Integers]:
+def leaky_relu(context: NodeInputs) -> list[Integers]:
     """LEAKY_RELU: a table of bytes where there are tables, else the sum of two parts."""
     if is_table(context):
         return table(context)
@@ -163,7 +163,7 @@ def leaky_relu(context: Context) -> list[Integers]:
     return _both(context, positive, context.note(negative, "part below zero"))
 
 
-def prelu(context: Context) -> list[Integers]:
+def prelu(context: NodeInputs) -> list[Integers]:
     """PRELU: what is above zero, and what is below times the slopes, added."""
     above, below = prelu_scales(context.graph, context.node)
     given = context.inputs[0]

@@ -10,7 +10,7 @@ from matloom.arch.modes import FP32_FORMAT, MAC_MODES
 from matloom.arch.numerics import wrap32
 from matloom.ir.attributes import Activation, Arithmetic, MatrixProduct
 from matloom.ir.graph import Op
-from matloom.meaning.context import Context, Unproven
+from matloom.meaning.context import NodeInputs, Unproven
 from matloom.meaning.floats import NOTHING, element_bytes, elements, limited, weight_probes
 from matloom.meaning.terms import Integers, exact_product
 
@@ -44,27 +44,27 @@ def _limited(
     return limited(wrap32(sums), bias, low, high)
 
 
-def _bias(context: Context) -> Any:
+def _bias(context: NodeInputs) -> Any:
     data = context.inputs[2].data
     if data is None:
         raise Unproven("a bias that is computed")
     return data.reshape(-1).astype(np.float32).view(np.int32).astype(np.int64)
 
 
-def float_result(context: Context, sums: Integers, activation: Activation) -> list[Integers]:
+def float_result(context: NodeInputs, sums: Integers, activation: Activation) -> list[Integers]:
     """Return the output of a layer's sums (..., channels), its bias added."""
     bias: Any = _bias(context) if len(context.inputs) > 2 else 0
     return context.written(_limited(sums, bias, activation))
 
 
-def _elements(context: Context, index: int) -> Integers:
+def _elements(context: NodeInputs, index: int) -> Integers:
     """Return the elements of an input of patterns, in its shape."""
     tensor, raw = context.inputs[index], context.raw[index]
     size = tensor.element_bytes
     return elements([raw[place::size] for place in range(size)]).reshape(tensor.shape)
 
 
-def matrix_product(context: Context) -> list[Integers]:
+def matrix_product(context: NodeInputs) -> list[Integers]:
     """MATRIX_PRODUCT; products of a row and a column of 12 and 25 bits are exact in int64."""
     attributes, weights = context.node.attributes_as(MatrixProduct), context.inputs[1].data
     if weights is None:
@@ -81,14 +81,14 @@ def matrix_product(context: Context) -> list[Integers]:
     return [np.stack(element_bytes(results, form, size), axis=-1)]
 
 
-def float_add(context: Context) -> list[Integers]:
+def float_add(context: NodeInputs) -> list[Integers]:
     """ADD of float32."""
     first, second = (np.broadcast_to(context.values(at), context.output.shape) for at in (0, 1))
     activation = context.node.attributes_as(Arithmetic).activation
     return context.written(_limited(first + second, NOTHING, activation))
 
 
-def float_limit(context: Context) -> list[Integers]:
+def float_limit(context: NodeInputs) -> list[Integers]:
     """RELU, RELU6 and QUANTIZE of float32."""
     activation = Activation.NONE
     if context.node.op is not Op.QUANTIZE:

@@ -25,7 +25,7 @@ from matloom.ir.scales import (
     reduction_multiplier,
     sums_are_wide,
 )
-from matloom.meaning.context import Context, Unproven
+from matloom.meaning.context import NodeInputs, Unproven
 from matloom.meaning.float_layers import float_result, float_weights
 from matloom.meaning.terms import (
     Integers,
@@ -50,14 +50,14 @@ __all__ = [
 _Floats = NDArray[np.float64]
 
 
-def _weights(context: Context) -> NDArray[Any]:
+def _weights(context: NodeInputs) -> NDArray[Any]:
     data = context.inputs[1].data
     if data is None:
         raise Unproven("weights that are computed")
     return data
 
 
-def _given(context: Context, mode: str | None) -> _Floats:
+def _given(context: NodeInputs, mode: str | None) -> _Floats:
     """Return the first input less its zero point, as the products of a mode see it."""
     if mode in FLOAT_MODES:
         return context.values(0).astype(np.float64)
@@ -67,7 +67,7 @@ def _given(context: Context, mode: str | None) -> _Floats:
     return (values - context.inputs[0].zero_point).astype(np.float64)
 
 
-def _factors(context: Context, mode: str | None) -> _Floats:
+def _factors(context: NodeInputs, mode: str | None) -> _Floats:
     weights = _weights(context)
     if mode in FLOAT_MODES:
         return float_weights(weights, mode)
@@ -92,7 +92,7 @@ def _tap(image: _Floats, tap: tuple[int, int], attributes: Any, shape: tuple[int
     return image[:, rows, columns]
 
 
-def _layer(context: Context, sums: Integers, activation: Activation) -> list[Integers]:
+def _layer(context: NodeInputs, sums: Integers, activation: Activation) -> list[Integers]:
     """Return the output of sums (..., channels): bias added, scaled by channel, limited."""
     if len(context.inputs) > 2:
         bias = context.inputs[2].data
@@ -113,7 +113,7 @@ def _layer(context: Context, sums: Integers, activation: Activation) -> list[Int
     )
 
 
-def convolution(context: Context) -> list[Integers]:
+def convolution(context: NodeInputs) -> list[Integers]:
     """CONV_2D."""
     attributes = context.node.attributes_as(Conv2D)
     image = _around(_given(context, attributes.mode), attributes.padding)
@@ -126,7 +126,7 @@ def convolution(context: Context) -> list[Integers]:
     return _layer(context, sums, attributes.activation)
 
 
-def depthwise(context: Context) -> list[Integers]:
+def depthwise(context: NodeInputs) -> list[Integers]:
     """DEPTHWISE_CONV_2D."""
     attributes = context.node.attributes_as(DepthwiseConv2D)
     image = _around(_given(context, None), attributes.padding)
@@ -138,7 +138,7 @@ def depthwise(context: Context) -> list[Integers]:
     return _layer(context, sums.astype(np.int64), attributes.activation)
 
 
-def dense(context: Context) -> list[Integers]:
+def dense(context: NodeInputs) -> list[Integers]:
     """FULLY_CONNECTED."""
     attributes = context.node.attributes_as(FullyConnected)
     weights = _factors(context, attributes.mode)
@@ -149,7 +149,7 @@ def dense(context: Context) -> list[Integers]:
     return _layer(context, sums, attributes.activation)
 
 
-def transposed_convolution(context: Context) -> list[Integers]:
+def transposed_convolution(context: NodeInputs) -> list[Integers]:
     """TRANSPOSE_CONV: each input position adds its products to a window of the output."""
     attributes = context.node.attributes_as(TransposeConv)
     image, weights = _given(context, None), _factors(context, None)
@@ -174,7 +174,7 @@ def transposed_convolution(context: Context) -> list[Integers]:
     return _layer(context, sums, attributes.activation)
 
 
-def average_pool(context: Context) -> list[Integers]:
+def average_pool(context: NodeInputs) -> list[Integers]:
     """AVERAGE_POOL_2D: sums over the elements of the image that a window has, over their count."""
     attributes, shape = context.node.attributes_as(Pool2D), context.output.shape
     image = _around(context.values(0).astype(np.float64), attributes.padding)
@@ -196,7 +196,7 @@ def average_pool(context: Context) -> list[Integers]:
     return context.written(result)
 
 
-def max_pool(context: Context) -> list[Integers]:
+def max_pool(context: NodeInputs) -> list[Integers]:
     """MAX_POOL_2D."""
     if context.output.dtype != "int8":
         raise Unproven(f"maximum pooling of {context.output.dtype}")
@@ -210,7 +210,7 @@ def max_pool(context: Context) -> list[Integers]:
     return context.written(requantised(sums.astype(np.int64), 0, scale))
 
 
-def reduction(context: Context) -> list[Integers]:
+def reduction(context: NodeInputs) -> list[Integers]:
     """SUM and MEAN."""
     axes = context.node.attributes_as(Reduce).axes
     count = math.prod(context.inputs[0].shape[axis] for axis in axes)

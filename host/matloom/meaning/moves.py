@@ -4,45 +4,45 @@ import numpy as np
 
 from matloom.ir.attributes import Axis, Pad, Resize, Slice, Split, Transpose
 from matloom.ir.scales import nearest
-from matloom.meaning.context import Context
+from matloom.meaning.context import NodeInputs
 from matloom.meaning.terms import Integers
 
 __all__ = ["concatenation", "pack", "pad", "resize", "split", "take", "transpose", "unpack"]
 
 
-def _elements(context: Context, index: int = 0) -> Integers:
+def _elements(context: NodeInputs, index: int = 0) -> Integers:
     """Return an input in its shape, with an axis of bytes more."""
     tensor = context.inputs[index]
     return context.raw[index].reshape(*tensor.shape, tensor.element_bytes)
 
 
-def _all(context: Context) -> list[Integers]:
+def _all(context: NodeInputs) -> list[Integers]:
     return [_elements(context, index) for index in range(len(context.raw))]
 
 
-def concatenation(context: Context) -> list[Integers]:
+def concatenation(context: NodeInputs) -> list[Integers]:
     """CONCATENATION."""
     return [np.concatenate(_all(context), axis=context.node.attributes_as(Axis).axis)]
 
 
-def pack(context: Context) -> list[Integers]:
+def pack(context: NodeInputs) -> list[Integers]:
     """PACK."""
     return [np.stack(_all(context), axis=context.node.attributes_as(Axis).axis)]
 
 
-def unpack(context: Context) -> list[Integers]:
+def unpack(context: NodeInputs) -> list[Integers]:
     """UNPACK."""
     return list(np.moveaxis(_elements(context), context.node.attributes_as(Axis).axis, 0))
 
 
-def split(context: Context) -> list[Integers]:
+def split(context: NodeInputs) -> list[Integers]:
     """SPLIT and SPLIT_V."""
     attributes = context.node.attributes_as(Split)
     ends = np.cumsum(attributes.sizes)[:-1].tolist()
     return list(np.split(_elements(context), ends, axis=attributes.axis))
 
 
-def pad(context: Context) -> list[Integers]:
+def pad(context: NodeInputs) -> list[Integers]:
     """PAD and PADV2."""
     attributes, output = context.node.attributes_as(Pad), context.output
     value = output.zero_point if attributes.value is None else int(attributes.value)
@@ -58,7 +58,7 @@ def pad(context: Context) -> list[Integers]:
     return [result]
 
 
-def take(context: Context) -> list[Integers]:
+def take(context: NodeInputs) -> list[Integers]:
     """SLICE and STRIDED_SLICE."""
     attributes = context.node.attributes_as(Slice)
     result = _elements(context)
@@ -68,13 +68,13 @@ def take(context: Context) -> list[Integers]:
     return [result]
 
 
-def transpose(context: Context) -> list[Integers]:
+def transpose(context: NodeInputs) -> list[Integers]:
     """TRANSPOSE."""
     order = context.node.attributes_as(Transpose).permutation
     return [_elements(context).transpose(*order, len(order))]
 
 
-def resize(context: Context) -> list[Integers]:
+def resize(context: NodeInputs) -> list[Integers]:
     """RESIZE_NEAREST_NEIGHBOR."""
     attributes = context.node.attributes_as(Resize)
     _images, height, width, _depth = context.inputs[0].shape

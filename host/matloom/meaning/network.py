@@ -8,13 +8,13 @@ import numpy as np
 from matloom.arch.config import Config
 from matloom.ir.graph import RESHAPES, Graph, Node, Op
 from matloom.meaning import elementwise, float_layers, layers, moves
-from matloom.meaning.context import Context, Unproven
+from matloom.meaning.context import NodeInputs, Unproven
 from matloom.meaning.terms import Integers, fresh, split_words
 
 __all__ = ["Expected", "expected_bytes"]
 
 #: What stands for the outputs of a node: for each their elements, or their bytes.
-_Rule = Callable[[Context], list[Integers]]
+_Rule = Callable[[NodeInputs], list[Integers]]
 
 _RULES: dict[Op, _Rule] = {
     Op.ADD: elementwise.add,
@@ -141,7 +141,7 @@ class _Network:
         if len(raw) < len(given):
             return [None] * len(node.outputs)
         root = self._root(node.inputs[0])
-        context = Context(
+        context = NodeInputs(
             graph=self.graph,
             node=node,
             config=self.config,

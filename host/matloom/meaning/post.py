@@ -15,7 +15,7 @@ from matloom.meaning.floats import element_bytes, elements, limited
 from matloom.meaning.state import State, view
 from matloom.meaning.terms import (
     Integers,
-    Requantisation,
+    RequantisedTerm,
     Scale,
     is_known,
     join_words,
@@ -162,7 +162,9 @@ _scaling = itemgetter(
 
 
 @lru_cache(maxsize=1024)
-def _requantisation(parameters: _Parameters, scaling: tuple[int, ...], kind: str) -> Requantisation:
+def _requantisation(
+    parameters: _Parameters, scaling: tuple[int, ...], kind: str
+) -> RequantisedTerm:
     """Return what a POST does with sums: tiles of a layer have it in common."""
     bias, multiplier, shift, rounding, pre_shift, zero, low, high, words, *ends = scaling
     if words:
@@ -176,7 +178,7 @@ def _requantisation(parameters: _Parameters, scaling: tuple[int, ...], kind: str
         low=low,
         high=high,
     )
-    return Requantisation(
+    return RequantisedTerm(
         bias=bias if parameters.bias is None else parameters.bias, scale=scale, kind=kind
     )
 

@@ -20,7 +20,7 @@ __all__ = [
     "FREE",
     "PROBE",
     "Integers",
-    "Requantisation",
+    "RequantisedTerm",
     "Scale",
     "exact_product",
     "fresh",
@@ -147,7 +147,7 @@ class Scale:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Requantisation:
+class RequantisedTerm:
     """Term for `scale` applied to sums and a bias: of kind ``"byte"``, ``"word"`` or ``"sum"``.
 
     Where nothing is rounded a sum stays what it is, and so do bytes and words that are not
@@ -208,8 +208,8 @@ class Requantisation:
 
 
 def requantised(values: Integers, bias: Any, scale: Scale, kind: str = "byte") -> Integers:
-    """Return the `Requantisation` of sums."""
-    return Requantisation(bias=bias, scale=scale, kind=kind).of(values)
+    """Return the `RequantisedTerm` of sums."""
+    return RequantisedTerm(bias=bias, scale=scale, kind=kind).of(values)
 
 
 def _passes(values: Integers, kind: str) -> NDArray[np.bool_]:

@@ -5,8 +5,8 @@ from matloom.program.errors import ProgramError
 from matloom.program.program import Origin, Program
 from matloom.program.records import (
     Binding,
-    Constant,
     EngineStep,
+    HostConstant,
     HostStep,
     LayerInfo,
     Quantised,
@@ -19,8 +19,8 @@ from matloom.program.records import (
 __all__ = [
     "FORMAT_VERSION",
     "Binding",
-    "Constant",
     "EngineStep",
+    "HostConstant",
     "HostStep",
     "LayerInfo",
     "Origin",

@@ -11,7 +11,7 @@ from matloom.arch.footprint import StridedRange, footprint
 from matloom.arch.instruction import Instruction
 from matloom.arch.isa import FORMATS, AddressSpace, Region
 
-__all__ = ["Access", "Space", "accesses", "strided_view"]
+__all__ = ["MemoryAccess", "Space", "accesses", "strided_view"]
 
 _Entry = TypeVar("_Entry", bound=np.generic)
 
@@ -19,7 +19,7 @@ _Entry = TypeVar("_Entry", bound=np.generic)
 Space = tuple[AddressSpace, Region | None]
 
 
-class Access(NamedTuple):
+class MemoryAccess(NamedTuple):
     """Addresses ``start .. end - 1`` that an instruction reads or writes; `base` is the field.
 
     `lines` are those of the addresses that it touches, None for all.
@@ -38,7 +38,7 @@ class Access(NamedTuple):
         return f"{name} addresses {self.start} to {self.end - 1}"
 
 
-def accesses(instruction: Instruction, config: Config) -> Iterator[Access]:
+def accesses(instruction: Instruction, config: Config) -> Iterator[MemoryAccess]:
     """Yield the accesses of an instruction, empty ones too."""
     get = instruction.values.get
     for extent in FORMATS[instruction.opcode].extents:
@@ -47,7 +47,9 @@ def accesses(instruction: Instruction, config: Config) -> Iterator[Access]:
             memory, base = extent.memory, extent.base
             region = Region(get("region", 0)) if memory is AddressSpace.DRAM else None
             lines = footprint(extent, instruction, config)
-            yield Access((memory, region), base, int(get(base, 0)), int(end), extent.write, lines)
+            yield MemoryAccess(
+                (memory, region), base, int(get(base, 0)), int(end), extent.write, lines
+            )
 
 
 def strided_view(table: NDArray[_Entry], lines: StridedRange) -> NDArray[_Entry]:

@@ -16,8 +16,8 @@ from matloom.arch.modes import MODES
 from matloom.ir.work import is_counted
 from matloom.program.errors import ProgramError
 from matloom.program.records import (
-    Constant,
     EngineStep,
+    HostConstant,
     HostStep,
     LayerInfo,
     Repeat,
@@ -71,7 +71,7 @@ class Contents:
     steps: tuple[EngineStep | HostStep, ...]
     layers: tuple[LayerInfo, ...] = ()
     variables: tuple[VariableInfo, ...] = ()
-    constants: tuple[Constant, ...] = ()
+    constants: tuple[HostConstant, ...] = ()
     host_data: bytes = b""
     verdict: Verdict | None = None
     memory: Memory = REFERENCE_MEMORY

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from matloom.arch.instruction import Instruction
 from matloom.arch.isa import UNITS, Opcode
-from matloom.program.accesses import Access, Space, strided_view
+from matloom.program.accesses import MemoryAccess, Space, strided_view
 from matloom.program.errors import VerifyError
 
 __all__ = ["Hazards"]
@@ -36,7 +36,7 @@ class _Past:
     accesses leave addresses out, each address is a piece.
     """
 
-    def __init__(self, found: Sequence[Access]) -> None:
+    def __init__(self, found: Sequence[MemoryAccess]) -> None:
         edges = sorted({edge for access in found for edge in (access.start, access.end)})
         count = len(edges)
         #: The piece of each edge; None where each address is one.
@@ -48,7 +48,7 @@ class _Past:
         #: Writes of each unit, then its reads.
         self._last = np.zeros((2 * len(UNITS), count), np.int32)
 
-    def last(self, access: Access) -> NDArray[np.int32]:
+    def last(self, access: MemoryAccess) -> NDArray[np.int32]:
         """Return the entries of an access: writes of each unit, then reads; they may be set."""
         lines = access.lines
         if lines is not None:
@@ -62,8 +62,8 @@ class _Past:
 class Hazards:
     """Follows what is certainly complete when each instruction starts: a vector clock a unit."""
 
-    def __init__(self, found: Sequence[Access]) -> None:
-        by_space: dict[Space, list[Access]] = {}
+    def __init__(self, found: Sequence[MemoryAccess]) -> None:
+        by_space: dict[Space, list[MemoryAccess]] = {}
         for access in found:
             by_space.setdefault(access.space, []).append(access)
         self._past = {space: _Past(items) for space, items in by_space.items()}
@@ -74,7 +74,7 @@ class Hazards:
         self._starts = [nothing for _unit in UNITS]
         self._fetches = [nothing for _unit in UNITS]
 
-    def check(self, number: int, instruction: Instruction, found: Sequence[Access]) -> None:
+    def check(self, number: int, instruction: Instruction, found: Sequence[MemoryAccess]) -> None:
         """Check one instruction against all before it, and remember it."""
         unit = _PLACES[instruction.opcode]
         start = self._start(unit, instruction)
@@ -113,7 +113,7 @@ class Hazards:
         self,
         number: int,
         instruction: Instruction,
-        access: Access,
+        access: MemoryAccess,
         entries: NDArray[np.int32],
         known: _Clock,
     ) -> None:

@@ -12,7 +12,7 @@ from matloom.ir.graph import Graph, Node, Op, Quantisation, Tensor
 from matloom.ir.operators import OPERATORS
 from matloom.program.contents import Contents
 from matloom.program.errors import ProgramError
-from matloom.program.records import Constant, HostStep, TensorInfo
+from matloom.program.records import HostConstant, HostStep, TensorInfo
 
 __all__ = ["step_graph", "tensors_by_name"]
 
@@ -73,7 +73,7 @@ def _tensor(info: TensorInfo) -> Tensor:
     return Tensor(name=info.key, shape=info.shape, dtype=info.dtype, quantisation=quantisation)
 
 
-def _constant(constant: Constant, host_data: bytes) -> Tensor:
+def _constant(constant: HostConstant, host_data: bytes) -> Tensor:
     dtype = np.dtype(constant.dtype)
     count = math.prod(constant.shape)
     end = constant.offset + count * dtype.itemsize

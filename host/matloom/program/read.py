@@ -24,8 +24,8 @@ from matloom.program.contents import Contents
 from matloom.program.errors import ProgramError
 from matloom.program.records import (
     Binding,
-    Constant,
     EngineStep,
+    HostConstant,
     HostStep,
     LayerInfo,
     Quantised,
@@ -222,8 +222,8 @@ class _Reader:
             raise ProgramError(f"an end must have another name than its tensor's, not {name!r}")
         self._tensors[row["tensor"]] = replace(info, name=name, unique=info.key)
 
-    def _constant(self, row: _Row) -> Constant:
-        return Constant(
+    def _constant(self, row: _Row) -> HostConstant:
+        return HostConstant(
             name=self._texts[row["name"]],
             offset=row["offset"],
             shape=self._list(row, "shape", self._integers),

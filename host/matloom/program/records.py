@@ -7,8 +7,8 @@ from matloom.arch.isa import Region
 
 __all__ = [
     "Binding",
-    "Constant",
     "EngineStep",
+    "HostConstant",
     "HostStep",
     "LayerInfo",
     "Quantised",
@@ -73,7 +73,7 @@ class TensorInfo:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Constant:
+class HostConstant:
     """A constant that host steps read.
 
     Members

@@ -10,7 +10,7 @@ from matloom.arch.footprint import StridedRange
 from matloom.arch.instruction import Instruction
 from matloom.arch.isa import AddressSpace, Opcode, Region, Table
 from matloom.program import Repeat
-from matloom.program.accesses import Access, accesses, strided_view
+from matloom.program.accesses import MemoryAccess, accesses, strided_view
 
 __all__ = ["repeat_problem"]
 
@@ -73,7 +73,7 @@ def _repeating_problem(
     return None
 
 
-def _constant(access: Access, instruction: Instruction) -> bool:
+def _constant(access: MemoryAccess, instruction: Instruction) -> bool:
     """Return whether an access is of what does not change from call to call."""
     if access.base in _CONSTANTS:
         return True
@@ -81,13 +81,13 @@ def _constant(access: Access, instruction: Instruction) -> bool:
     return fills and access.base == "source_addr"
 
 
-def _on_chip(instruction: Instruction, config: Config) -> Iterator[Access]:
+def _on_chip(instruction: Instruction, config: Config) -> Iterator[MemoryAccess]:
     for access in accesses(instruction, config):
         if access.space[0] is AddressSpace.SPAD and access.start < access.end:
             yield access
 
 
-def _touched(table: NDArray[np.bool_], access: Access) -> NDArray[np.bool_]:
+def _touched(table: NDArray[np.bool_], access: MemoryAccess) -> NDArray[np.bool_]:
     """Return the entries of the bytes that an access touches; they may be set."""
     lines = access.lines or StridedRange(access.start, access.end - access.start)
     return strided_view(table[np.newaxis], lines)

@@ -17,7 +17,7 @@ from matloom.arch.program_file import (
     MAGIC,
     REQUIRED,
     SECTIONS,
-    Field,
+    RecordField,
     Section,
 )
 from matloom.program.errors import ProgramError
@@ -164,7 +164,7 @@ def _check_entry(section: Section, name: str, size: int, records: int, record: i
 
 
 def _check_field(
-    section: Section, field: Field, tables: dict[str, _Array], used: dict[str, int]
+    section: Section, field: RecordField, tables: dict[str, _Array], used: dict[str, int]
 ) -> None:
     """Check a field of all records of a section, and count what its ranges use."""
     table = tables[section.name]
@@ -190,7 +190,7 @@ def _check_field(
 
 def _require(
     section: Section,
-    field: Field,
+    field: RecordField,
     values: _Array,
     low: float | None,
     high: float | None,

@@ -6,7 +6,14 @@ from functools import cache
 
 import numpy as np
 
-from matloom.arch.program_file import OPERATORS, SECTIONS, Attribute, Field, Operator, Section
+from matloom.arch.program_file import (
+    OPERATORS,
+    SECTIONS,
+    Attribute,
+    HostOperator,
+    RecordField,
+    Section,
+)
 
 __all__ = [
     "BY_NAME",
@@ -28,7 +35,7 @@ _LETTERS = {"u32": "I", "i32": "i", "u64": "Q", "f64": "d"}
 _ARRAYS = {"u32": "<u4", "i32": "<i4", "u64": "<u8", "f64": "<f8"}
 
 
-def _words(fields: Iterable[Field]) -> list[tuple[str, str]]:
+def _words(fields: Iterable[RecordField]) -> list[tuple[str, str]]:
     """Return the names and elementary types of a record."""
     return [word for field in fields for word in field.words]
 
@@ -40,7 +47,7 @@ def names(section: Section) -> tuple[str, ...]:
 
 
 @cache
-def packer(fields: tuple[Field, ...]) -> struct.Struct:
+def packer(fields: tuple[RecordField, ...]) -> struct.Struct:
     """Return what packs a record."""
     return struct.Struct("<" + "".join(_LETTERS[kind] for _name, kind in _words(fields)))
 
@@ -51,7 +58,7 @@ def array_type(section: Section) -> np.dtype[np.void]:
     return np.dtype([(name, _ARRAYS[kind]) for name, kind in _words(section.fields)])
 
 
-def attributes_of(operator: Operator, attributes: Sequence[Attribute]) -> list[Attribute]:
+def attributes_of(operator: HostOperator, attributes: Sequence[Attribute]) -> list[Attribute]:
     """Return the attributes of an operator, in order."""
     by_name = {item.name: item for item in attributes}
     return [by_name[name] for name in operator.attributes]

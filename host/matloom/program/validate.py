@@ -23,8 +23,8 @@ from matloom.program.errors import ProgramError
 from matloom.program.node import step_graph, tensors_by_name
 from matloom.program.records import (
     Binding,
-    Constant,
     EngineStep,
+    HostConstant,
     HostStep,
     LayerInfo,
     Repeat,
@@ -72,7 +72,7 @@ def _check_names(what: str, names: Iterable[str]) -> None:
         seen.add(name)
 
 
-def _size(what: str, item: TensorInfo | Constant) -> int:
+def _size(what: str, item: TensorInfo | HostConstant) -> int:
     """Return the bytes of a tensor or constant."""
     if item.dtype not in DTYPES:
         raise ProgramError(f"{what} {item.name!r} must be of a known type, not {item.dtype!r}")

@@ -17,7 +17,7 @@ from matloom.arch.isa import (
     Table,
 )
 from matloom.program import EngineStep, Program, Repeat
-from matloom.program.accesses import Access, accesses
+from matloom.program.accesses import MemoryAccess, accesses
 from matloom.program.errors import VerifyError
 from matloom.program.hazards import Hazards
 from matloom.program.instruction_table import InstructionTable, unpack_all
@@ -97,7 +97,7 @@ def overlaps_itself(instruction: Instruction, config: Config) -> bool:
     return _overlaps(instruction, accesses(instruction, config), config)
 
 
-def _overlaps(instruction: Instruction, given: Iterable[Access], config: Config) -> bool:
+def _overlaps(instruction: Instruction, given: Iterable[MemoryAccess], config: Config) -> bool:
     found = [item for item in given if item.space[0] is AddressSpace.SPAD and item.start < item.end]
     reads = [item for item in found if not item.write]
     for write in (item for item in found if item.write) if reads else ():
@@ -124,13 +124,13 @@ def _positions_apart(post: Instruction, config: Config) -> bool:
 
 def _legal_instructions(
     commands: bytes, config: Config, region_bytes: Mapping[Region, int]
-) -> list[tuple[Instruction, list[Access]]]:
+) -> list[tuple[Instruction, list[MemoryAccess]]]:
     """Return the instructions before END and what each touches.
 
     Raises at the first where the dispatcher would stop. Its bounds count for empty accesses, too.
     """
     issued = dict.fromkeys(UNITS, 0)
-    made: list[tuple[Instruction, list[Access]]] = []
+    made: list[tuple[Instruction, list[MemoryAccess]]] = []
     for number, (instruction, doubtful) in enumerate(_instructions(commands, config)):
         if doubtful:
             _check_legal(number, instruction, issued, config)
@@ -192,7 +192,7 @@ def _check_legal(
 def _check_bounds(
     number: int,
     instruction: Instruction,
-    found: Sequence[Access],
+    found: Sequence[MemoryAccess],
     config: Config,
     region_bytes: Mapping[Region, int],
 ) -> None:

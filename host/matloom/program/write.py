@@ -29,8 +29,8 @@ from matloom.program.contents import Contents
 from matloom.program.errors import ProgramError
 from matloom.program.records import (
     Binding,
-    Constant,
     EngineStep,
+    HostConstant,
     HostStep,
     LayerInfo,
     Repeat,
@@ -179,7 +179,7 @@ class _Writer:
         row = (self._text(info.key), dtype, *shape, scale, zero, int(kept is not None))
         self.rows["tensors"].append(row)
 
-    def _constant(self, constant: Constant) -> None:
+    def _constant(self, constant: HostConstant) -> None:
         self.rows["constants"].append(
             (
                 self._text(constant.name),

@@ -20,7 +20,7 @@ from matloom.ir.scales import (
 from matloom.ir.shapes import BIAS, IMAGE_RANK
 from matloom.select.requantisation import Requantisation
 
-__all__ = ["BROADCASTING", "SAME", "Context", "Unsupported", "constant", "source_name", "unchanged"]
+__all__ = ["BROADCASTING", "SAME", "Context", "NotOnEngine", "constant", "source_name", "unchanged"]
 
 #: Operators whose stages read constants broadcast to the shape of the result.
 BROADCASTING = frozenset({Op.ADD, Op.SUB, Op.MUL, Op.PRELU})
@@ -37,7 +37,7 @@ def source_name(graph: Graph, node: Node, number: int, names: Mapping[int, str])
     return names[number]
 
 
-class Unsupported(ValueError):
+class NotOnEngine(ValueError):
     """An operator that the engine cannot run; the message is the reason."""
 
 
@@ -108,28 +108,28 @@ class Context:
         return derived_name(self.results[0], what)
 
     def constant(self, index: int) -> Array:
-        """Return the data of an input; raise `Unsupported` where it is computed."""
+        """Return the data of an input; raise `NotOnEngine` where it is computed."""
         data = self.inputs[index].data
         if data is None:
-            raise Unsupported(f"its input {index} is not constant")
+            raise NotOnEngine(f"its input {index} is not constant")
         return data
 
     @property
     def filters(self) -> Array:
-        """The data of a layer's filters, its second input; raise `Unsupported` if computed."""
+        """The data of a layer's filters, its second input; raise `NotOnEngine` if computed."""
         return self.constant(1)
 
     def check_words(self) -> None:
-        """Raise `Unsupported` if the engine has no int16 elements, or they have zero points."""
+        """Raise `NotOnEngine` if the engine has no int16 elements, or they have zero points."""
         tensors = (*self.inputs, self.output)
         if all(tensor.dtype == "int8" for tensor in tensors):
             return
         if not self.config.has_words:
             built = ", ".join(self.config.mac_modes)
-            raise Unsupported(f"the engine is built with {built}, not i16xi8")
+            raise NotOnEngine(f"the engine is built with {built}, not i16xi8")
         zeros = [tensor.quantisation.zero_point for tensor in tensors if tensor.quantisation]
         if any(tensor.dtype != "int16" for tensor in tensors) or any(map(any, zeros)):
-            raise Unsupported(
+            raise NotOnEngine(
                 "the engine takes numbers of two bytes to such, and without zero points"
             )
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from matloom.arch.config import Config
 from matloom.arch.isa import Opcode, largest
-from matloom.select.context import Unsupported, unchanged
+from matloom.select.context import NotOnEngine, unchanged
 from matloom.select.layout.base import Grid, OutputLayout
 from matloom.select.layout.dense import Dense, DenseInput
 from matloom.select.loop_nest import LoopNest
@@ -135,7 +135,7 @@ def whole(axes: list[CopiedAxis], pad_value: int, config: Config) -> Copy:
     """
     groups = _merged(axes)
     if any(axis.step < 0 for axis in groups):
-        raise Unsupported("the engine does not step backwards")
+        raise NotOnEngine("the engine does not step backwards")
     inner = 1
     *others, line = groups
     if line.full and others and others[-1].step > 1 and _axes(others) > 1:
@@ -150,7 +150,7 @@ def whole(axes: list[CopiedAxis], pad_value: int, config: Config) -> Copy:
         if groups and groups[-1].full:
             images = groups.pop().length
     if groups:
-        raise Unsupported("the engine cuts two axes at once, not more")
+        raise NotOnEngine("the engine cuts two axes at once, not more")
     width, position = line.size, inner
     if line.step == 1:
         width, position = _run(line.size * inner, rows.size, config)

@@ -16,7 +16,7 @@ from matloom.ir.scales import (
     rescale_multiplier,
 )
 from matloom.select.byte_posts import product_posts, requantise_posts, sum_posts
-from matloom.select.context import SAME, Context, Unsupported
+from matloom.select.context import SAME, Context, NotOnEngine
 from matloom.select.copies import copy_stage, lines
 from matloom.select.extremes import extreme
 from matloom.select.lookup import table_stage
@@ -95,11 +95,11 @@ def _repetition(context: Context) -> tuple[int, tuple[int, ...]]:
             continue
         inner = tuple(itertools.dropwhile(lambda length: length == 1, tensor.shape))
         if inner != shape[len(shape) - len(inner) :]:
-            raise Unsupported(f"it broadcasts {tensor.shape} to {shape}")
+            raise NotOnEngine(f"it broadcasts {tensor.shape} to {shape}")
         periods.add(tensor.size * context.output.element_bytes)
         repeated.append(number)
     if len(periods) > 1:
-        raise Unsupported("it broadcasts both inputs")
+        raise NotOnEngine("it broadcasts both inputs")
     period = periods.pop() if periods else 0
     return period, tuple(repeated)
 
@@ -128,7 +128,7 @@ def subtract(context: Context) -> tuple[Stage, ...]:
     scales = addition(context.graph, context.node)
     first, second = (tensor.zero_point for tensor in context.inputs)
     if not _odd(scales.inputs[1], scales.left_shift, second):
-        raise Unsupported("its second input at this scale rounds halves")
+        raise NotOnEngine("its second input at this scale rounds halves")
     negated = context.derived("negated")
     size, tile_unit = context.output.size, context.tile_unit
     if context.inputs[1].data is None and context.inputs[1].size < size:
@@ -180,9 +180,9 @@ def limit(context: Context) -> Stage | tuple[Stage, ...]:
         return extreme(context)
     value = context.constant(1)
     if value.size != 1:
-        raise Unsupported("the engine compares with one constant")
+        raise NotOnEngine("the engine compares with one constant")
     if data.data is not None or data.shape != context.output.shape:
-        raise Unsupported(f"it broadcasts {data.shape} to {context.output.shape}")
+        raise NotOnEngine(f"it broadcasts {data.shape} to {context.output.shape}")
     level = int(value.reshape(-1)[0])
     every = np.iinfo(context.output.dtype)
     maximum = context.node.op is Op.MAXIMUM
@@ -198,7 +198,7 @@ def product(
 ) -> VectorStage:
     """Return the products of two tensors."""
     if not context.config.products:
-        raise Unsupported("it multiplies tensors, and the configuration has products = 0")
+        raise NotOnEngine("it multiplies tensors, and the configuration has products = 0")
     return repeating(context, vector_stage(context, product_posts(zeros, scale), sources, target))
 
 
@@ -231,7 +231,7 @@ def leaky_relu(context: Context) -> Stage | tuple[Stage, ...]:
         return table_stage(context)
     if context.node.attributes_as(LeakyRelu).alpha < 0:
         where = "in int16" if words else "where the configuration has tables = 0"
-        raise Unsupported(f"its slope must be 0 or more {where}")
+        raise NotOnEngine(f"its slope must be 0 or more {where}")
     above, below = leaky_scales(context.graph, context.node)
     zero, output = context.inputs[0].zero_point, context.output.zero_point
     kept = replace(context.result(*below, Activation.NONE), high=output)

@@ -8,7 +8,7 @@ import numpy as np
 from matloom.arch.isa import Opcode, largest
 from matloom.ir.graph import Op
 from matloom.ir.shapes import IMAGE_RANK
-from matloom.select.context import Context, Unsupported, unchanged
+from matloom.select.context import Context, NotOnEngine, unchanged
 from matloom.select.copies import Copy, copy_stage, lines, planes
 from matloom.select.layout.base import Grid
 from matloom.select.layout.dense import Dense, DenseInput
@@ -35,7 +35,7 @@ def extreme(context: Context) -> tuple[ArrayStage, ...]:
     rows = shape[0] * shape[1] if len(shape) == IMAGE_RANK else prod(shape[:-1])
     size = context.output.size_bytes // rows
     if size > _LONGEST_ROW:
-        raise Unsupported(f"rows that are compared have at most {_LONGEST_ROW} bytes, not {size}")
+        raise NotOnEngine(f"rows that are compared have at most {_LONGEST_ROW} bytes, not {size}")
     copies = [
         _beside(context, source, lines(rows, size, context.config), pair) for source in range(2)
     ]
@@ -55,16 +55,16 @@ def extreme(context: Context) -> tuple[ArrayStage, ...]:
 
 
 def _check(context: Context) -> None:
-    """Raise `Unsupported` where the engine cannot compare the two inputs."""
+    """Raise `NotOnEngine` where the engine cannot compare the two inputs."""
     first, second = context.inputs
     if not context.config.maximum:
-        raise Unsupported("it keeps maxima, and the configuration has maximum = 0")
+        raise NotOnEngine("it keeps maxima, and the configuration has maximum = 0")
     if first.data is not None or not first.shape == context.output.shape == second.shape:
-        raise Unsupported(f"it broadcasts {second.shape} to {context.output.shape}")
+        raise NotOnEngine(f"it broadcasts {second.shape} to {context.output.shape}")
     if context.output.dtype != "int8":
-        raise Unsupported("the engine compares computed tensors of int8")
+        raise NotOnEngine("the engine compares computed tensors of int8")
     if not first.quantisation == second.quantisation == context.output.quantisation:
-        raise Unsupported("its tensors must have one scale and one zero point")
+        raise NotOnEngine("its tensors must have one scale and one zero point")
 
 
 def _beside(context: Context, source: int, copy: Copy, target: str) -> ArrayStage:

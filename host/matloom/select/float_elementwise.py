@@ -3,7 +3,7 @@
 from matloom.arch.modes import FLOAT_MODES, STORAGE
 from matloom.ir.attributes import Activation, Arithmetic
 from matloom.ir.graph import Node
-from matloom.select.context import Context, Unsupported
+from matloom.select.context import Context, NotOnEngine
 from matloom.select.elementwise import repeating, vector_stage
 from matloom.select.float_posts import NUMBER_FORMATS, limit_posts, sum_posts
 from matloom.select.stage import VectorStage
@@ -12,18 +12,18 @@ __all__ = ["float_add", "float_quantize", "float_relu"]
 
 
 def _check(context: Context) -> None:
-    """Raise `Unsupported` if the format is not built, or no neighbour runs on the engine.
+    """Raise `NotOnEngine` if the format is not built, or no neighbour runs on the engine.
 
     Data of an operator without such neighbours would only move to the engine and back.
     """
     dtype, op = context.output.dtype, context.node.op
     if NUMBER_FORMATS.get(dtype) not in context.config.post_formats:
-        raise Unsupported(f"the engine has no {op} of float32 to {dtype}")
+        raise NotOnEngine(f"the engine has no {op} of float32 to {dtype}")
     graph, node = context.graph, context.node
     makers = [graph.producers[number] for number in node.inputs if number in graph.producers]
     neighbours = (*makers, *graph.consumers[node.output])
     if not any(_stays(context, graph.nodes[at]) for at in neighbours):
-        raise Unsupported(f"the engine has {op} of float32 only next to layers in bf16 or fp16")
+        raise NotOnEngine(f"the engine has {op} of float32 only next to layers in bf16 or fp16")
 
 
 def _stays(context: Context, node: Node) -> bool:

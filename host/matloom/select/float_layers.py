@@ -8,7 +8,7 @@ from matloom.arch.config import Config
 from matloom.arch.floats import FLOAT_FORMATS, narrow
 from matloom.ir.attributes import Activation, MatrixProduct
 from matloom.ir.graph import Array
-from matloom.select.context import Context, Unsupported
+from matloom.select.context import Context, NotOnEngine
 from matloom.select.float_posts import LIMITS, NOTHING, addend_post, float_post, result_post
 from matloom.select.layout.base import Grid
 from matloom.select.layout.dense import Dense, DenseInput
@@ -61,18 +61,18 @@ def _loop_nest(window: Window, taps: int, mode: str, config: Config) -> LoopNest
 
 
 def _require_mode(mode: str, config: Config) -> None:
-    """Raise `Unsupported` for a mode that the engine has not."""
+    """Raise `NotOnEngine` for a mode that the engine has not."""
     if mode not in config.mac_modes:
-        raise Unsupported(f"the engine is built with {', '.join(config.mac_modes)}, not {mode}")
+        raise NotOnEngine(f"the engine is built with {', '.join(config.mac_modes)}, not {mode}")
 
 
 def _require(window: Window, activation: Activation, mode: str, config: Config) -> None:
-    """Raise `Unsupported` for what the engine has not."""
+    """Raise `NotOnEngine` for what the engine has not."""
     _require_mode(mode, config)
     if activation not in LIMITS:
-        raise Unsupported(f"the engine has no {activation} of floating-point numbers")
+        raise NotOnEngine(f"the engine has no {activation} of floating-point numbers")
     if window.dilation_x != 1 and window.kernel_width > 1:
-        raise Unsupported("floating-point kernels must not be dilated sideways")
+        raise NotOnEngine("floating-point kernels must not be dilated sideways")
 
 
 def float_stage(

@@ -20,7 +20,7 @@ from matloom.ir.scales import (
     sums_are_wide,
 )
 from matloom.select.build import Convolution, convolution_stage, depthwise_stage, dilated_stages
-from matloom.select.context import Context, Unsupported
+from matloom.select.context import Context, NotOnEngine
 from matloom.select.float_layers import float_stage
 from matloom.select.layout.row_folding import fastest
 from matloom.select.requantisation import Requantisation
@@ -106,20 +106,20 @@ def _int16_convolution(
 
 
 def _check_int16(context: Context, filters: Array, activation: Activation) -> None:
-    """Raise `Unsupported` if there is no mode for int16, or filters (channels, ...) overflow.
+    """Raise `NotOnEngine` if there is no mode for int16, or filters (channels, ...) overflow.
 
     Sums that the reference kernels keep in 32 bits may wrap, as they do there.
     """
     built = context.config.mac_modes
     if "i16xi8" not in built:
-        raise Unsupported(f"the engine is built with {', '.join(built)}, not i16xi8")
+        raise NotOnEngine(f"the engine is built with {', '.join(built)}, not i16xi8")
     wide = sums_are_wide(context.graph, context.node)
     if not wide and context.output.dtype == "int16":
         return
     shifts = np.maximum(context.by_channel(activation).shift, 0) if wide else 0
     largest = int((_largest_sums(context, filters, _MAX_INT16) << shifts).max())
     if largest >= 2**31:
-        raise Unsupported(f"sums must fit 32 bits whatever the input, and may be {largest}")
+        raise NotOnEngine(f"sums must fit 32 bits whatever the input, and may be {largest}")
 
 
 def _largest_sums(context: Context, filters: Array, max_abs: int) -> Array:
@@ -136,7 +136,7 @@ def _limbs(context: Context, filters: Array, max_abs: int) -> int:
         return 1
     largest = int(_largest_sums(context, filters, max_abs).max())
     if largest >= LARGEST_LIMBS:
-        raise Unsupported(f"sums must be below {LARGEST_LIMBS} to be read, and may be {largest}")
+        raise NotOnEngine(f"sums must be below {LARGEST_LIMBS} to be read, and may be {largest}")
     return len(LIMBS)
 
 
@@ -147,12 +147,12 @@ def layer_mode(context: Context, filters: Array, asked: str | None) -> str:
     if asked is None:
         return "i8xi4" if narrow and "i8xi4" in built else "i8xi8"
     if asked not in built or asked == "i16xi8":
-        raise Unsupported(f"the engine is built with {', '.join(built)}, not {asked}")
+        raise NotOnEngine(f"the engine is built with {', '.join(built)}, not {asked}")
     if asked in NARROW_MODES and not narrow:
-        raise Unsupported(f"weights of {asked} must be -8 to 7")
+        raise NotOnEngine(f"weights of {asked} must be -8 to 7")
     zero = context.inputs[0].zero_point
     if asked == "i4xi4" and zero not in INT4:
-        raise Unsupported(f"a zero point of {asked} must be -8 to 7, not {zero}")
+        raise NotOnEngine(f"a zero point of {asked} must be -8 to 7, not {zero}")
     return asked
 
 

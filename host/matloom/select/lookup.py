@@ -5,7 +5,7 @@ import numpy as np
 from matloom.ir.graph import Array, Graph, Node
 from matloom.kernels.kernels import kernel_of
 from matloom.select.byte_posts import requantise_posts
-from matloom.select.context import SAME, Context, Unsupported
+from matloom.select.context import SAME, Context, NotOnEngine
 from matloom.select.requantisation import Requantisation
 from matloom.select.stage import VectorStage
 
@@ -24,7 +24,7 @@ def table_of(graph: Graph, node: Node) -> Array:
 def table_stage(context: Context) -> VectorStage:
     """Return an operator of one tensor as a table of its kernel's results."""
     if not context.config.tables:
-        raise Unsupported("it needs a table, and the configuration has tables = 0")
+        raise NotOnEngine("it needs a table, and the configuration has tables = 0")
     same = Requantisation(multiplier=SAME[0], shift=SAME[1], zero=0, low=-128, high=127)
     return VectorStage(
         name=context.name,

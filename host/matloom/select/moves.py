@@ -8,7 +8,7 @@ from functools import partial
 from matloom.ir.attributes import Axis, Pad, Resize, Slice, Split, Transpose
 from matloom.ir.graph import Array, Op
 from matloom.ir.scales import nearest
-from matloom.select.context import Context, Unsupported
+from matloom.select.context import Context, NotOnEngine
 from matloom.select.copies import CopiedAxis, Copy, copy_stage, lines, planes, whole
 from matloom.select.layout.base import OutputLayout
 from matloom.select.layout.dense import Dense
@@ -33,10 +33,10 @@ def _whole(context: Context, axes: Sequence[CopiedAxis], pad_value: int = 0) -> 
 
 
 def _pad_byte(value: int, size: int) -> int:
-    """Return the signed byte that fills a number; raise `Unsupported` where its bytes differ."""
+    """Return the signed byte that fills a number; raise `NotOnEngine` where its bytes differ."""
     first, *others = value.to_bytes(size, "little", signed=True)
     if any(other != first for other in others):
-        raise Unsupported(f"the engine pads with equal bytes, not with {value}")
+        raise NotOnEngine(f"the engine pads with equal bytes, not with {value}")
     return (first ^ 128) - 128
 
 
@@ -139,7 +139,7 @@ def _factor(places: Array, length: int) -> tuple[int, int, int]:
         return 1, int(places[0]), steps.pop()
     if size == 1:
         return 1, int(places[0]), 1
-    raise Unsupported(f"the engine resizes by whole factors, not from {length} to {size}")
+    raise NotOnEngine(f"the engine resizes by whole factors, not from {length} to {size}")
 
 
 def resize_stages(context: Context) -> tuple[ArrayStage, ...]:
@@ -151,7 +151,7 @@ def resize_stages(context: Context) -> tuple[ArrayStage, ...]:
     down, first_row, row_step = _factor(nearest(attributes, height, out_height), height)
     across, first_x, x_step = _factor(nearest(attributes, width, out_width), width)
     if down * across > _MAX_PHASES:
-        raise Unsupported(f"the engine resizes up to {_MAX_PHASES}-fold, not {down * across}-fold")
+        raise NotOnEngine(f"the engine resizes up to {_MAX_PHASES}-fold, not {down * across}-fold")
     copy = Copy(
         images=images,
         in_rows=height,
@@ -200,7 +200,7 @@ def swap(context: Context) -> tuple[ArrayStage, ...]:
     if not moved:
         return (_copy(context, lines(1, context.output.size_bytes, context.config)),)
     if moved != [moved[0], moved[0] + 1]:
-        raise Unsupported("the engine swaps two groups of axes, not more")
+        raise NotOnEngine("the engine swaps two groups of axes, not more")
     before, high, low = math.prod(sizes[: moved[0]]), sizes[moved[0]], sizes[moved[1]]
     inner = math.prod(sizes[moved[1] + 1 :]) * context.output.element_bytes
     # The rows of a single image may be split into several images, dense on both sides.

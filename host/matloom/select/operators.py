@@ -7,7 +7,7 @@ from matloom.arch.isa import Opcode, largest
 from matloom.arch.machine import Machine
 from matloom.arch.modes import FLOAT_MODES
 from matloom.ir.graph import Graph, Node, Op
-from matloom.select.context import Context, Unsupported, source_name
+from matloom.select.context import Context, NotOnEngine, source_name
 from matloom.select.elementwise import (
     add,
     leaky_relu,
@@ -37,7 +37,7 @@ from matloom.select.scaled_channels import multiplication
 from matloom.select.stage import ArrayStage, Stage
 from matloom.select.transposed import transposed_convolution
 
-__all__ = ["ENGINE", "Unsupported", "stages_of"]
+__all__ = ["ENGINE", "NotOnEngine", "stages_of"]
 
 #: Largest value of the fields that a stage sets directly, by what they stand for.
 _LARGEST = {
@@ -117,7 +117,7 @@ ENGINE = frozenset(_STAGES)
 
 
 def _check(stage: Stage, config: Config) -> None:
-    """Raise `Unsupported` if a value exceeds its field, or the smallest tile the scratchpad."""
+    """Raise `NotOnEngine` if a value exceeds its field, or the smallest tile the scratchpad."""
     if not isinstance(stage, ArrayStage):
         return
     fields = stage.loop_nest.fields((0, 1), (0, 1), 0)
@@ -140,19 +140,19 @@ def _check(stage: Stage, config: Config) -> None:
     }
     for name, value in values.items():
         if value > _LARGEST[name]:
-            raise Unsupported(f"{name} must be at most {_LARGEST[name]}, not {value}")
+            raise NotOnEngine(f"{name} must be at most {_LARGEST[name]}, not {value}")
     step = narrowed(fields, 0, 1, config.rows)
     minimum, maximum = read_bytes(step, config.rows), config.spad_bytes // 2
     if minimum > maximum:
-        raise Unsupported(f"a step must read at most {maximum} bytes of input, not {minimum}")
+        raise NotOnEngine(f"a step must read at most {maximum} bytes of input, not {minimum}")
 
 
 def _builder(node: Node, graph: Graph) -> Callable[[Context], Stage | tuple[Stage, ...]]:
-    """Return the function that builds an operator's stages; raise `Unsupported` for its types."""
+    """Return the function that builds an operator's stages; raise `NotOnEngine` for its types."""
     if node.op is Op.MATRIX_PRODUCT:
         return matrix_product
     if node.op not in _STAGES:
-        raise Unsupported(f"the engine has no {node.op}")
+        raise NotOnEngine(f"the engine has no {node.op}")
     given = graph.tensors[node.inputs[0]].dtype
     if given == "float32" and node.op in _FLOAT_STAGES:
         return _FLOAT_STAGES[node.op]
@@ -162,20 +162,20 @@ def _builder(node: Node, graph: Graph) -> Callable[[Context], Stage | tuple[Stag
     for dtype in sorted(data - {"int8", *_MORE_TYPES.get(node.op, ())}):
         lowered = node.op in (Op.CONV_2D, Op.FULLY_CONNECTED) and dtype == "float32"
         hint = "; a precision of bf16 or fp16 makes it run there" if lowered else ""
-        raise Unsupported(f"the engine has no {node.op} of {dtype}{hint}")
+        raise NotOnEngine(f"the engine has no {node.op} of {dtype}{hint}")
     return _STAGES[node.op]
 
 
 def stages_of(
     node: Node, graph: Graph, names: Mapping[int, str], machine: Machine
 ) -> tuple[Stage, ...]:
-    """Return the stages of a node; raise `Unsupported` with the reason where the host must run it.
+    """Return the stages of a node; raise `NotOnEngine` with the reason where the host must run it.
 
     `names` gives each tensor the name of its buffer: tensors that share bytes share a name.
     """
     build = _builder(node, graph)
     if not all(graph.tensors[number].size for number in (*node.inputs, *node.outputs)):
-        raise Unsupported("a tensor is empty")
+        raise NotOnEngine("a tensor is empty")
     context = Context(
         node=node,
         graph=graph,

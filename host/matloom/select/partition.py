@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from matloom.arch.machine import Machine
 from matloom.ir.graph import RESHAPES, Graph, Node, Op
 from matloom.kernels.reference import choose
-from matloom.select.operators import Unsupported, stages_of
+from matloom.select.operators import NotOnEngine, stages_of
 from matloom.select.stage import Stage
 
 __all__ = ["EngineRun", "HostRun", "Partition", "partition"]
@@ -103,7 +103,7 @@ def _stages(
         else:
             try:
                 stages[id(node)] = stages_of(node, graph, names, machine)
-            except Unsupported as unsupported:
+            except NotOnEngine as unsupported:
                 reasons[id(node)] = str(unsupported)
     return stages, reasons
 

@@ -18,7 +18,7 @@ from matloom.arch.isa import Opcode, largest
 from matloom.select.sliding import LONGEST_LINE, sliding_tiles
 from matloom.select.window import Window
 
-__all__ = ["Phase", "PhasedWindow", "dilated_phases", "phased_window"]
+__all__ = ["OutputPhase", "PhasedWindow", "dilated_phases", "phased_window"]
 
 #: Fields of EXEC whose values grow with the distance between taps.
 _STEPS = ("x_step", "y_step", "kernel_row_step", "kernel_col_step")
@@ -206,7 +206,7 @@ def phased_window(window: Window, pad_value: int, config: Config) -> PhasedWindo
     return None if far or fields["line"] > LONGEST_LINE else found
 
 
-class Phase(NamedTuple):
+class OutputPhase(NamedTuple):
     """Outputs of a dilated convolution that read one phase of its input.
 
     Members
@@ -221,7 +221,7 @@ class Phase(NamedTuple):
     window: Window
 
 
-def dilated_phases(window: Window) -> Iterator[Phase]:
+def dilated_phases(window: Window) -> Iterator[OutputPhase]:
     """Yield the phases of a dilated convolution of stride 1, none where there are too many."""
     dilations = (window.dilation_y, window.dilation_x)
     if max(window.stride_y, window.stride_x) > 1 or dilations[0] * dilations[1] > _MAX_PHASES:
@@ -229,7 +229,7 @@ def dilated_phases(window: Window) -> Iterator[Phase]:
     for y, x in itertools.product(
         range(min(dilations[0], window.out_height)), range(min(dilations[1], window.out_width))
     ):
-        yield Phase(
+        yield OutputPhase(
             (y, x),
             replace(
                 window,

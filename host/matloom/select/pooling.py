@@ -6,7 +6,7 @@ import numpy as np
 
 from matloom.arch.numerics import Rounding, reciprocal
 from matloom.select.build import DepthwiseWindow, depthwise_window
-from matloom.select.context import Context, Unsupported
+from matloom.select.context import Context, NotOnEngine
 from matloom.select.layout.base import Grid
 from matloom.select.layout.dense import Dense, DenseInput
 from matloom.select.loop_nest import LoopNest, Walk
@@ -77,7 +77,7 @@ def _stage(
 def maximum_stage(context: Context, window: Window, low: int, high: int) -> ArrayStage:
     """Return a maximum pooling, clamped to ``low .. high``."""
     if not context.config.maximum:
-        raise Unsupported("it keeps maxima, and the configuration has maximum = 0")
+        raise NotOnEngine("it keeps maxima, and the configuration has maximum = 0")
     scale = Requantisation(multiplier=2**30, shift=1, zero=0, low=low, high=high)
     regions = whole(window, window.out_width, scale.post())
     return _pooling_stage(context, window, regions, pad_value=-128, maximum=True)
@@ -109,7 +109,7 @@ def average_stage(context: Context, window: Window, low: int, high: int) -> Arra
             multiplier, shift = reciprocal(count)
             maximum = 2 ** (31 - shift) // count
             if count * 2 ** (8 * size - 1) + count // 2 >= maximum:
-                raise Unsupported(f"sums of {count} numbers must be below {maximum} to be divided")
+                raise NotOnEngine(f"sums of {count} numbers must be below {maximum} to be divided")
             scale = Requantisation(
                 multiplier=multiplier,
                 shift=shift,

@@ -8,7 +8,7 @@ from matloom.arch.isa import Opcode, largest
 from matloom.ir.attributes import Activation, Reduce
 from matloom.ir.scales import reduction_multiplier
 from matloom.select.build import Convolution, convolution_stage
-from matloom.select.context import Context, Unsupported
+from matloom.select.context import Context, NotOnEngine
 from matloom.select.copies import planes
 from matloom.select.pooling import sum_stage
 from matloom.select.requantisation import Requantisation
@@ -29,7 +29,7 @@ def _taps(count: int) -> tuple[int, int]:
     for columns in range(-(-count // _MAX_TAPS), min(count, _MAX_TAPS) + 1):
         if count % columns == 0:
             return count // columns, columns
-    raise Unsupported(f"the engine sums {_MAX_TAPS} times {_MAX_TAPS} elements, not {count}")
+    raise NotOnEngine(f"the engine sums {_MAX_TAPS} times {_MAX_TAPS} elements, not {count}")
 
 
 def reduction(context: Context) -> Stage:
@@ -39,14 +39,14 @@ def reduction(context: Context) -> Stage:
     axes = [axis for axis in context.node.attributes_as(Reduce).axes if shape[axis] > 1]
     first, end = (axes[0], axes[-1] + 1) if axes else (0, 0)
     if any(shape[axis] > 1 and axis not in axes for axis in range(first, end)):
-        raise Unsupported("the engine sums over neighbouring axes")
+        raise NotOnEngine("the engine sums over neighbouring axes")
     outer, count, inner = (
         math.prod(part) for part in (shape[:first], shape[first:end], shape[end:])
     )
     scale = context.result(*reduction_multiplier(context.graph, context.node), Activation.NONE)
     zero = context.inputs[0].zero_point
     if count * _MAX_INT16 >= 2**31 and context.mode == "i16xi8":
-        raise Unsupported(f"sums of words must fit 32 bits, and {count} might not")
+        raise NotOnEngine(f"sums of words must fit 32 bits, and {count} might not")
     if inner == 1:
         return _by_weights(context, outer, count, scale)
     height, width = _taps(count)

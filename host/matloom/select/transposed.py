@@ -9,7 +9,7 @@ import numpy as np
 from matloom.ir.attributes import TransposeConv
 from matloom.ir.graph import Array
 from matloom.select.build import Convolution, convolution_stage
-from matloom.select.context import Context, Unsupported
+from matloom.select.context import Context, NotOnEngine
 from matloom.select.layers import layer_mode
 from matloom.select.layout.base import OutputLayout
 from matloom.select.layout.placed import interleaved
@@ -49,7 +49,7 @@ def transposed_convolution(context: Context) -> tuple[Stage, ...]:
     rows = _phases(height, filters.shape[1], attributes.stride[0], attributes.padding.top)
     columns = _phases(width, filters.shape[2], attributes.stride[1], attributes.padding.left)
     if len(rows) * len(columns) > _MAX_PHASES:
-        raise Unsupported(f"its strides must make {_MAX_PHASES} phases at most")
+        raise NotOnEngine(f"its strides must make {_MAX_PHASES} phases at most")
     stages = []
     phases = list(itertools.product(rows, columns))
     for phase in phases:
@@ -72,7 +72,7 @@ def transposed_convolution(context: Context) -> tuple[Stage, ...]:
         )
         place = interleaved(attributes.size, outputs, steps=attributes.stride, first=(y, x))
         if place is None:
-            raise Unsupported("outputs of one phase are too far apart for POST")
+            raise NotOnEngine("outputs of one phase are too far apart for POST")
         place = partial(place, complete=context.output.size if phase is phases[-1] else 0)
         stages.append(_phase_stage(context, window, taps, place))
     return tuple(stages)

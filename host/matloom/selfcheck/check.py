@@ -12,7 +12,7 @@ from matloom.kernels.definition import Definition
 from matloom.kernels.reference import as_declared
 from matloom.program import EngineStep, HostStep, Program, Verdict
 from matloom.selfcheck.errors import CheckError
-from matloom.selfcheck.machine import Machine
+from matloom.selfcheck.machine import EngineAndHost
 from matloom.selfcheck.stimuli import KINDS, inputs_of, values_of
 
 __all__ = ["CHECKS", "check_mode", "check_program", "samples_tiles"]
@@ -94,7 +94,7 @@ class _Check:
     def __init__(self, program: Program, graph: Graph, names: Mapping[str, int], seed: int) -> None:
         self.program, self.graph, self.names = program, graph, names
         self.definition = Definition(graph, program.config.float_rows)
-        self.machine = Machine(program, seed)
+        self.machine = EngineAndHost(program, seed)
         self._draw = np.random.default_rng([seed, 1])
         self.calls = 0
 

@@ -15,10 +15,10 @@ from matloom.kernels.reference import InterpreterError
 from matloom.kernels.step import HostSteps
 from matloom.program import Binding, EngineStep, HostStep, Program
 
-__all__ = ["Machine"]
+__all__ = ["EngineAndHost"]
 
 
-class Machine:
+class EngineAndHost:
     """Engine and host of one program.
 
     Members

@@ -13,7 +13,7 @@ from matloom.ir.graph import Array, Graph, short_name
 from matloom.kernels.interpreter import carried, initial_state, interpret
 from matloom.printable import printable
 from matloom.tools.compare import random_inputs
-from matloom.tools.layer_errors import Layer, layer_errors, real_numbers
+from matloom.tools.layer_errors import OperatorErrors, layer_errors, real_numbers
 from matloom.tools.samples import graph_samples
 
 __all__ = ["Agreement", "compare_with_parent"]
@@ -34,7 +34,7 @@ class Agreement:
     network: str
     parent: str
     samples: int
-    layers: tuple[Layer, ...]
+    layers: tuple[OperatorErrors, ...]
     unmatched: tuple[str, ...]
 
     def table(self) -> Table:
@@ -56,7 +56,7 @@ class Agreement:
         return "\n".join(map(printable, lines))
 
 
-def _decibels(layer: Layer) -> float:
+def _decibels(layer: OperatorErrors) -> float:
     assert layer.sqnr_db is not None
     return layer.sqnr_db
 
@@ -86,7 +86,7 @@ def compare_with_parent(
     graph, other = frontend.load(path), frontend.load(parent)
     pairs = _matched(graph, other)
     layers = {
-        number: Layer(operator=str(node.op), tensor=graph.tensors[number].name)
+        number: OperatorErrors(operator=str(node.op), tensor=graph.tensors[number].name)
         for node in graph.nodes
         for number in node.outputs
         if number in pairs

@@ -28,8 +28,8 @@ from matloom.terminal.tables import NameTable
 __all__ = [
     "CASES",
     "EXCEPTIONS",
-    "Case",
     "Result",
+    "Workload",
     "check",
     "collection",
     "graph_of",
@@ -50,7 +50,7 @@ EXCEPTIONS: dict[tuple[str, str], str] = {}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Case:
+class Workload:
     """Something to measure: a network of the collection, the demo's, or a matrix product.
 
     Members
@@ -99,25 +99,27 @@ def _padded(size: int, unit: int) -> int:
     return -(-size // unit) * unit
 
 
-def _network(name: str, model: str, macs: int, cycles: int, **more: Any) -> Case:
+def _network(name: str, model: str, macs: int, cycles: int, **more: Any) -> Workload:
     """Return a network whose target is `cycles` on 256 multipliers."""
     target = macs / 256 / cycles
-    return Case(name=name, model=f"mlperf_tiny/{model}.tflite", target=target, **more)
+    return Workload(name=name, model=f"mlperf_tiny/{model}.tflite", target=target, **more)
 
 
-def _product(rows: int, inner: int, columns: int, target: float, mode: str = "i8xi8") -> Case:
+def _product(rows: int, inner: int, columns: int, target: float, mode: str = "i8xi8") -> Workload:
     cube = rows == inner == columns and rows % 16 == 0
     name = f"matmul {rows}" if cube else f"matmul {rows}x{inner}x{columns}"
     if mode != "i8xi8":
-        return Case(name=f"{name} {mode}", product=(rows, inner, columns), target=target, mode=mode)
+        return Workload(
+            name=f"{name} {mode}", product=(rows, inner, columns), target=target, mode=mode
+        )
     others = (("RedMulE", "99.4 %"), ("OpenGeMM", "82-99 %"))
-    return Case(name=name, product=(rows, inner, columns), target=target, peers=others)
+    return Workload(name=name, product=(rows, inner, columns), target=target, peers=others)
 
 
 #: Targets are the project's goals for 16x16, a 64-bit bus and 32 cycles of latency. Peers: MLPerf
 #: Tiny, closed division, and fpgaConvNet, with the same int8 networks.
 CASES = (
-    Case(name="digits"),
+    Workload(name="digits"),
     _network(
         "ic",
         "pretrainedResnet_quant",
@@ -228,7 +230,7 @@ def collection(name: str = "models") -> Path | None:
     return folder if (folder / "models").is_dir() else None
 
 
-def graph_of(case: Case) -> Graph | None:
+def graph_of(case: Workload) -> Graph | None:
     """Return the network of a case; None where the model collection is absent."""
     if case.product is not None:
         return product_graph(*case.product, mode=case.mode)
@@ -243,7 +245,9 @@ def _inputs(program: Program) -> dict[str, np.ndarray]:
     return {info.name: noise.integers(-128, 128, info.shape, np.int8) for info in program.inputs}
 
 
-def _measure(case: Case, graph: Graph, config: Config, config_name: str, memory: Memory) -> Result:
+def _measure(
+    case: Workload, graph: Graph, config: Config, config_name: str, memory: Memory
+) -> Result:
     started = time.perf_counter()
     program = compile_network(graph, config, CompileOptions(memory=memory))
     compiled = time.perf_counter() - started

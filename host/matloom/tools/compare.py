@@ -11,8 +11,8 @@ from matloom import frontend
 from matloom.ir.graph import Array, Graph, Node
 from matloom.kernels.interpreter import carried, check_input, initial_state, interpret
 from matloom.printable import printable
-from matloom.tools.layer_errors import Layer, layer_errors, real_numbers
-from matloom.tools.references import Reference, open_reference
+from matloom.tools.layer_errors import OperatorErrors, layer_errors, real_numbers
+from matloom.tools.references import MicroReference, open_reference
 
 __all__ = ["Comparison", "Difference", "compare", "random_inputs"]
 
@@ -33,7 +33,7 @@ class Difference:
     index: tuple[int, ...]
     expected: int | float
     given: int | float
-    reference: str = Reference.name
+    reference: str = MicroReference.name
 
     def __str__(self) -> str:
         return (
@@ -51,9 +51,9 @@ class Comparison:
 
     network: str
     samples: int
-    layers: tuple[Layer, ...]
+    layers: tuple[OperatorErrors, ...]
     first: Difference | None
-    reference: str = Reference.name
+    reference: str = MicroReference.name
     caveat: str = ""
 
     @property
@@ -117,7 +117,7 @@ def compare(
     reference = open_reference(*frontend.complete(path), graph)
     tensors = _interpreted(graph) if run is None else run
     layers = [
-        Layer(operator=str(node), tensor=graph.tensors[node.outputs[0]].name)
+        OperatorErrors(operator=str(node), tensor=graph.tensors[node.outputs[0]].name)
         for node in graph.nodes
     ]
     first: Difference | None = None

@@ -16,7 +16,7 @@ from matloom.arch.blocks import (
 from matloom.arch.config import Config, ConfigError, load_config
 from matloom.tools.area import AreaModel, load_model, load_samples
 
-__all__ = ["Candidate", "Fit", "Part", "Use"]
+__all__ = ["Fit", "FittedEngine", "Part", "Use"]
 
 #: Which part of a resource can be filled.
 FILL = {"tables": 0.85, "flip-flops": 0.95, "multipliers": 1.0, "block RAMs": 1.0}
@@ -106,7 +106,7 @@ class Use:
 
 
 @dataclass(kw_only=True)
-class Candidate:
+class FittedEngine:
     """An engine, and what is predicted of it on a board.
 
     `text` is what ``--config`` takes, `asked_mhz` the clock to be met. `mhz` is the clock that it
@@ -181,8 +181,8 @@ class Fit:
     part: Part
     model: AreaModel = field(default_factory=load_model)
     placed: dict[str, Any] = field(default_factory=lambda: load_samples()["placed"])
-    found: list[Candidate] = field(default_factory=list)
-    next: Candidate | None = None
+    found: list[FittedEngine] = field(default_factory=list)
+    next: FittedEngine | None = None
 
     def search(self) -> None:
         """Find the largest engine of each shape that fits and is expected to meet its clock."""
@@ -201,10 +201,12 @@ class Fit:
         larger = [item for item in tight if item.macs > largest]
         self.next = min(larger, key=lambda item: item.limit[1], default=None)
 
-    def _best_of_shape(self, rows: int, columns: int) -> tuple[Candidate | None, Candidate | None]:
+    def _best_of_shape(
+        self, rows: int, columns: int
+    ) -> tuple[FittedEngine | None, FittedEngine | None]:
         """Return the best that fits, or else the one that lacks least."""
-        fitting: list[Candidate] = []
-        lacking: Candidate | None = None
+        fitting: list[FittedEngine] = []
+        lacking: FittedEngine | None = None
         memories = list(_memories(columns))
         for head in _heads(rows, columns):
             # With more memory an engine lacks no less: most heads are done with after this one.
@@ -225,7 +227,7 @@ class Fit:
                     break
         return max(fitting, key=lambda item: item.size, default=None), lacking
 
-    def candidate(self, text: str) -> Candidate | None:
+    def candidate(self, text: str) -> FittedEngine | None:
         """Return what is predicted of an engine; None where it breaks a configuration's rule."""
         try:
             config = load_config(text)
@@ -251,7 +253,7 @@ class Fit:
             name: Use(used=needs[name], room=fill[name] * available, available=available)
             for name, available in part.capacity.items()
         }
-        return Candidate(
+        return FittedEngine(
             text=text,
             config=config,
             uses=uses,

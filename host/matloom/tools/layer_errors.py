@@ -10,11 +10,11 @@ from rich.table import Table
 from matloom.ir.graph import Array, Tensor
 from matloom.terminal.tables import layer_table
 
-__all__ = ["Layer", "layer_errors", "real_numbers"]
+__all__ = ["OperatorErrors", "layer_errors", "real_numbers"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Layer:
+class OperatorErrors:
     """Errors of one operator's outputs, over all samples.
 
     Members
@@ -40,7 +40,7 @@ class Layer:
             return None
         return 10 * math.log10(self.signal / self.noise)
 
-    def with_more(self, wrong: Array, expected: Array, given: Array) -> "Layer":
+    def with_more(self, wrong: Array, expected: Array, given: Array) -> "OperatorErrors":
         """Return the figures with another sample's: where it is wrong, and its real numbers."""
         with np.errstate(invalid="ignore", over="ignore"):
             error = np.where(wrong, given - expected, 0.0)
@@ -64,7 +64,7 @@ def real_numbers(tensor: Tensor, array: Array) -> Array:
     return (numbers - tensor.zero_point) * tensor.scale
 
 
-def layer_errors(title: str, layers: Iterable[Layer]) -> Table:
+def layer_errors(title: str, layers: Iterable[OperatorErrors]) -> Table:
     """Return the layers that were compared as a table."""
     table = layer_table(
         title, ("tensor", "operator"), ("elements", "different", "largest error", "SQNR, dB")

@@ -11,10 +11,10 @@ from matloom.ir.graph import Array, Graph
 from matloom.kernels.interpreters import onnx_session
 from matloom.kernels.reference import as_declared
 
-__all__ = ["LiteReference", "OnnxReference", "Reference", "open_reference"]
+__all__ = ["LiteReference", "MicroReference", "OnnxReference", "open_reference"]
 
 
-class Reference:
+class MicroReference:
     """TensorFlow Lite Micro.
 
     Raises
@@ -56,7 +56,7 @@ class Reference:
 
 
 class LiteReference:
-    """LiteRT with its reference kernels; raises as `Reference` does, of ai-edge-litert."""
+    """LiteRT with its reference kernels; raises as `MicroReference` does, of ai-edge-litert."""
 
     name = "LiteRT's reference kernels"
     caveat = (
@@ -91,7 +91,7 @@ class LiteReference:
 
 
 class OnnxReference:
-    """ONNX Runtime on the CPU, with all its optimisations; raises as `Reference` does."""
+    """ONNX Runtime on the CPU, with all its optimisations; raises as `MicroReference` does."""
 
     name = "ONNX Runtime"
     caveat = ""
@@ -131,7 +131,7 @@ class OnnxReference:
 
 def open_reference(
     format: str, content: bytes, graph: Graph
-) -> Reference | LiteReference | OnnxReference:
+) -> MicroReference | LiteReference | OnnxReference:
     """Return what runs a model file: TensorFlow Lite Micro, or LiteRT where that refuses it.
 
     Of ONNX, ONNX Runtime.
@@ -146,7 +146,7 @@ def open_reference(
     if format == "ONNX":
         return OnnxReference(content, graph)
     try:
-        return Reference(content, graph)
+        return MicroReference(content, graph)
     except ValueError as refusal:
         try:
             return LiteReference(content, graph)

@@ -23,7 +23,7 @@ from matloom.verification.pair import MismatchError, Pair
 from matloom.verification.random_layers import random_layer
 from matloom.verification.random_programs import (
     REGION_BYTES,
-    Stream,
+    RandomProgram,
     clear_state,
     random_stream,
     random_streams,
@@ -181,7 +181,7 @@ def least_busy(instructions: list[Instruction], bus_bytes: int) -> dict[str, int
     return least
 
 
-def check_stream(pair: Pair, stream: Stream, number: int) -> None:
+def check_stream(pair: Pair, stream: RandomProgram, number: int) -> None:
     """Run a legal stream on both devices and compare what it wrote to external memory.
 
     Raise `MismatchError` where it differs, or where the counters contradict each other.
@@ -218,7 +218,7 @@ def _equal_states(pair: Pair, number: int) -> None:
         raise MismatchError(f"after stream {number}: scratchpad or accumulators differ")
 
 
-def _equal_ends(pair: Pair, stream: Stream, generator: random.Random, number: int) -> bool:
+def _equal_ends(pair: Pair, stream: RandomProgram, generator: random.Random, number: int) -> bool:
     """Compare the fault records of a stream, and memory around what it may write."""
     bases = _fill(pair.rtl, pair.chip.memory, stream, generator)
     written = [
@@ -247,7 +247,7 @@ def _require_lasting(pair: Pair, record: tuple[int, int, int, int], number: int)
 
 
 def _fill(
-    driver: Driver, memory: NDArray[np.uint8], stream: Stream, generator: random.Random
+    driver: Driver, memory: NDArray[np.uint8], stream: RandomProgram, generator: random.Random
 ) -> dict[Region, int]:
     """Place the stream's regions between guard bytes and return where they are."""
     sizes = {region: len(contents) for region, contents in stream.regions.items()}
@@ -268,7 +268,7 @@ def _outside(memory: NDArray[np.uint8], written: list[slice]) -> NDArray[np.uint
     return rest
 
 
-def _outcome(driver: Driver, stream: Stream) -> tuple[int, int, int, int] | None:
+def _outcome(driver: Driver, stream: RandomProgram) -> tuple[int, int, int, int] | None:
     """Run a stream and return the fault record that it ends with, or None."""
     try:
         run_stream(driver, stream)

@@ -13,7 +13,7 @@ from matloom.arch.isa import FORMATS, INSTRUCTION_WORD_BYTES, Opcode, Region
 from matloom.device.model.engine import Engine, EngineFaultError
 from matloom.program.instruction_table import unpack_all
 from matloom.program.verify import VerifyError, verify_commands
-from matloom.verification.random_programs import Stream
+from matloom.verification.random_programs import RandomProgram
 
 __all__ = ["corrupt", "defined", "leaves_chip"]
 
@@ -29,7 +29,7 @@ _LOOPS = {
 }
 
 
-def corrupt(generator: random.Random, stream: Stream) -> Stream:
+def corrupt(generator: random.Random, stream: RandomProgram) -> RandomProgram:
     """Return a stream with a bit or a word of its commands changed, or cut short, or noise.
 
     What could take very long is drawn again.
@@ -84,7 +84,7 @@ def _steps(commands: bytes) -> int:
     return total
 
 
-def defined(stream: Stream, config: Config) -> bool:
+def defined(stream: RandomProgram, config: Config) -> bool:
     """Return whether units in any order come to the same, with parameters that mean something.
 
     A multiplier or shift of a channel that is out of range means nothing. Devices begin with all
@@ -108,7 +108,7 @@ def defined(stream: Stream, config: Config) -> bool:
     return True
 
 
-def leaves_chip(stream: Stream, config: Config) -> bool:
+def leaves_chip(stream: RandomProgram, config: Config) -> bool:
     """Return whether an instruction goes beyond a memory on chip, before anything else is wrong."""
     engine = Engine(config)
     contents = {**stream.regions, Region.PROGRAM: stream.commands}

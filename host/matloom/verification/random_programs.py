@@ -26,7 +26,7 @@ from matloom.verification.instructions import Space, random_instruction
 
 __all__ = [
     "Draw",
-    "Stream",
+    "RandomProgram",
     "clear_state",
     "random_stream",
     "random_streams",
@@ -50,7 +50,7 @@ _UNIT_SHARES = {Opcode.LOAD: 3, Opcode.EXEC: 4, Opcode.POST: 4, Opcode.STORE: 2}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Stream:
+class RandomProgram:
     """A command buffer with the contents of the regions before it runs.
 
     Members
@@ -68,7 +68,7 @@ class Stream:
     regions: dict[Region, bytes]
 
 
-def random_streams(config: Config, seed: int, count: int) -> Iterator[Stream]:
+def random_streams(config: Config, seed: int, count: int) -> Iterator[RandomProgram]:
     """Yield `count` streams for a configuration: most are short, some have what takes long.
 
     Some have hundreds of instructions, so that waits reach far back; some large regions; some
@@ -95,7 +95,7 @@ def random_stream(
     *,
     most_steps: int = _MOST_STEPS,
     region_bytes: int = REGION_BYTES,
-) -> Stream:
+) -> RandomProgram:
     """Return a legal, hazard-free stream of about `length` instructions.
 
     Fields, addresses, strides and overlaps are random; waits are those that the accesses need,
@@ -153,7 +153,7 @@ class Draw:
             results=results,
         )
 
-    def stream(self, length: int, most_steps: int) -> Stream:
+    def stream(self, length: int, most_steps: int) -> RandomProgram:
         """Return the stream; to be called once."""
         self._begin()
         for _number in range(length):
@@ -170,14 +170,14 @@ class Draw:
             address = self.random.randrange(self.config.spad_bytes - 255)
             self._append(Opcode.POST, _fill_table(self.config, address))
 
-    def _end(self, most_steps: int) -> Stream:
+    def _end(self, most_steps: int) -> RandomProgram:
         """Store something of what there is, and return the stream."""
         for region in WRITABLE_REGIONS:
             self._append_random(Opcode.STORE, most_steps, region)
         self.order.end()
         self._strengthen_waits(Opcode.END, share=0.5)
         instructions = tuple(self.order.instructions)
-        return Stream(
+        return RandomProgram(
             instructions=instructions,
             commands=b"".join(pack(instruction) for instruction in instructions),
             regions={region: bytes(contents) for region, contents in self.regions.items()},
@@ -309,7 +309,7 @@ def _fill_table(config: Config, address: int) -> dict[str, int]:
     }
 
 
-def run_stream(driver: Driver, stream: Stream) -> dict[Region, bytes]:
+def run_stream(driver: Driver, stream: RandomProgram) -> dict[Region, bytes]:
     """Run a stream on a device and return the writable regions; raise as `Driver.run` does."""
     sizes = {region: len(contents) for region, contents in stream.regions.items()}
     driver.allocate({Region.PROGRAM: len(stream.commands), **sizes})

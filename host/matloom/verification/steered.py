@@ -12,7 +12,7 @@ from matloom.coverage.model import STALLS, Wish
 from matloom.coverage.points import Window, fields_reached
 from matloom.coverage.variants import kind_of, least, variants
 from matloom.verification.instructions import Space, wished_instruction
-from matloom.verification.random_programs import REGION_BYTES, Draw, Stream, random_stream
+from matloom.verification.random_programs import REGION_BYTES, Draw, RandomProgram, random_stream
 
 __all__ = ["Steered", "steered_streams"]
 
@@ -37,7 +37,7 @@ _FAR = 600
 class Steered:
     """A stream, and how external memory is to answer while it runs: one of `STALLS`."""
 
-    stream: Stream
+    stream: RandomProgram
     stall: str
 
 
@@ -74,7 +74,7 @@ def steered_streams(coverage: Coverage, seed: int) -> Iterator[Steered]:
         yield Steered(stream=stream, stall=stall)
 
 
-def _granting(seed: int, coverage: Coverage, points: list[str]) -> Stream:
+def _granting(seed: int, coverage: Coverage, points: list[str]) -> RandomProgram:
     """Return a stream for some of the points of fields, named without the stall."""
     config, generator = coverage.config, random.Random(seed)
     large = max(REGION_BYTES, config.spad_bytes + 8192)
@@ -83,7 +83,7 @@ def _granting(seed: int, coverage: Coverage, points: list[str]) -> Stream:
     return draw.granting({point: coverage.model.wishes[point] for point in some})
 
 
-def _pairing(seed: int, coverage: Coverage, points: list[str]) -> Stream:
+def _pairing(seed: int, coverage: Coverage, points: list[str]) -> RandomProgram:
     """Return a stream with some pairs of instructions."""
     config, generator = coverage.config, random.Random(seed)
     kinds: dict[str, list[Wish]] = {}
@@ -115,7 +115,7 @@ class _SteeredDraw(Draw):
                 config=config, regions=self.space.regions, fetched=(0, 0), results=(0, size)
             )
 
-    def granting(self, wishes: Mapping[str, Wish]) -> Stream:
+    def granting(self, wishes: Mapping[str, Wish]) -> RandomProgram:
         """Return a stream for points and the wishes that reach them."""
         self._begin()
         granted, reached = 0, set[str]()
@@ -126,7 +126,7 @@ class _SteeredDraw(Draw):
                 granted += 1
         return self._end(_SHORT)
 
-    def pairing(self, pairs: list[tuple[Wish, Wish]]) -> Stream:
+    def pairing(self, pairs: list[tuple[Wish, Wish]]) -> RandomProgram:
         """Return a stream of pairs, the second of each shorter than the first."""
         self._begin()
         for first, second in pairs:

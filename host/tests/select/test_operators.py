@@ -25,7 +25,7 @@ from matloom.kernels.interpreter import interpret
 from matloom.runtime import load
 from matloom.select.operators import ENGINE
 from matloom.tools.compare import random_inputs
-from matloom.tools.references import Reference
+from matloom.tools.references import MicroReference
 from matloom.verification.random_operators import VALID, Instances
 
 #: Instances of each operator, in turn for each configuration: more than 20,000 in all.
@@ -76,7 +76,7 @@ def check(op, seed, number, dtype="int8", configs=CONFIGS):
     """Compare an instance with the reference kernels; return whether it ran where it should."""
     graph = Instances([seed, number, *op.encode()], dtype, engine=True).make(op)
     given = random_inputs(graph, seed + number)
-    expected = Reference(write_tflite(graph), graph).run(given)
+    expected = MicroReference(write_tflite(graph), graph).run(given)
     config = configs[number % len(configs)]
     # Few tensors of one layer stay on chip, in random tiles fewer: to try costs more than all the
     # rest, and is the same for all operators.
@@ -276,7 +276,7 @@ def test_a_constant_of_rank_0(op, first):
         tensors = [replace(tensor, quantisation=scale) for tensor in tensors]
     graph = instances.network(op, tensors[::-1] if first else tensors, SCALAR[op])
     given = random_inputs(graph, 1)
-    expected = Reference(write_tflite(graph), graph).run(given)
+    expected = MicroReference(write_tflite(graph), graph).run(given)
     for config in CONFIGS:
         found, on_engine = run(graph, config, given)
         assert on_engine or (first and limited)

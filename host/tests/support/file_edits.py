@@ -9,7 +9,7 @@ from matloom.arch.program_file import (
     DIRECTORY,
     HEADER,
     SECTIONS,
-    Field,
+    RecordField,
     Section,
 )
 from matloom.program.tables import BY_NAME, BY_TAG, packer
@@ -145,7 +145,7 @@ def _edited(
 
 
 def _value(
-    field: Field, kind: str, others: list[int | float], now: int | float, draw: random.Random
+    field: RecordField, kind: str, others: list[int | float], now: int | float, draw: random.Random
 ) -> int | float:
     """Return a value near a limit, of another record, near its own, or any."""
     choices: list[int | float] = [*_NUMBERS[kind], draw.choice(others), now + 1, now - 1]

@@ -10,7 +10,7 @@ from matloom.compiler import compile_network
 from matloom.data.digits import NETWORK
 from matloom.data.matrix_products import product_graph
 from matloom.data.streaming import streaming_network
-from matloom.program import Constant, HostStep, Program, TensorInfo, VariableInfo
+from matloom.program import HostConstant, HostStep, Program, TensorInfo, VariableInfo
 from support.file_edits import FileParts
 
 __all__ = ["firmware_cases"]
@@ -43,7 +43,7 @@ def _remembering(program: Program) -> Program:
     start = -(-len(program.host_data) // CONSTANT_ALIGNMENT) * CONSTANT_ALIGNMENT
     data = program.host_data.ljust(start, b"\0") + np.arange(100, 110, dtype=np.int8).tobytes()
     variable = VariableInfo(name="memory", before="before", after="after", initial=start)
-    table = Constant(
+    table = HostConstant(
         name="table",
         offset=0,
         shape=(2, 3),

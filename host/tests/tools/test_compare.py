@@ -16,7 +16,7 @@ from matloom.frontend.tflite.write import write_tflite
 from matloom.kernels.interpreter import interpret
 from matloom.tools.against import compare_with_parent
 from matloom.tools.compare import compare
-from matloom.tools.references import LiteReference, Reference
+from matloom.tools.references import LiteReference, MicroReference
 
 DIGITS = resources.files("matloom.data").joinpath("digits.tflite").read_bytes()
 
@@ -144,7 +144,7 @@ def test_litert_stands_in(path, monkeypatch):
     def refuse(self, content, graph):
         raise ValueError("TensorFlow Lite Micro must take digits: no such kernel")
 
-    monkeypatch.setattr(Reference, "__init__", refuse)
+    monkeypatch.setattr(MicroReference, "__init__", refuse)
     outcome = compare(path, samples=20)
     assert outcome.reference == "LiteRT's reference kernels"
     assert all(layer.elements for layer in outcome.layers)
@@ -197,7 +197,7 @@ def test_errors_against_floats_are_those_between_two_interpreters(models, refere
         given = kept["x"][:3]
     outcome = compare_with_parent(*paths, {"x": given})
     graph, floats = map(frontend.load, paths)
-    ours = Reference(paths[0].read_bytes(), graph)
+    ours = MicroReference(paths[0].read_bytes(), graph)
     theirs = LiteReference(paths[1].read_bytes(), floats)
     source, target = graph.tensors[graph.inputs[0]], graph.tensors[graph.nodes[0].outputs[0]]
     signal = noise = 0.0

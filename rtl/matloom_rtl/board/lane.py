@@ -5,10 +5,10 @@ from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-__all__ = ["Lane"]
+__all__ = ["MemoryLane"]
 
 
-class Lane(wiring.Component):
+class MemoryLane(wiring.Component):
     """Read and write a memory of `words` of `bits`.
 
     Block RAMs of a large memory lie all over the device. So each lane registers all that goes in

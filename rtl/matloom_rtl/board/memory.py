@@ -6,11 +6,11 @@ from amaranth.hdl import Array, Cat, Module, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, connect, flipped
 
-from matloom_rtl.board.lane import Lane
+from matloom_rtl.board.lane import MemoryLane
 from matloom_rtl.bus.axi import AxiReadSignature, AxiWriteSignature, ReadBeat
 from matloom_rtl.memory.credits import CreditQueue
 
-__all__ = ["BLOCK_WORDS", "BlockMemory", "words_of_bank"]
+__all__ = ["BLOCK_WORDS", "BurstMemory", "words_of_bank"]
 
 #: Words of a bank: a block RAM of an ECP5 or a Gowin device holds one bit of each.
 BLOCK_WORDS = 16384
@@ -36,7 +36,7 @@ def words_of_bank(size: int, bus_bits: int) -> int:
     return min(BLOCK_WORDS, words & -words)
 
 
-class BlockMemory(wiring.Component):
+class BurstMemory(wiring.Component):
     """Serve bursts of reads and of writes, which do not wait for each other.
 
     What a response says is written is seen by every read that begins after it. Addresses outside
@@ -95,7 +95,7 @@ class BlockMemory(wiring.Component):
         # Narrower lanes would leave bits of their block RAMs unused.
         bits = min(self._bus_bits, max(8, BLOCK_WORDS // self._words))
         banks = [
-            [Lane(words=self._words, bits=bits) for _ in range(self._bus_bits // bits)]
+            [MemoryLane(words=self._words, bits=bits) for _ in range(self._bus_bits // bits)]
             for _ in range(self.banks)
         ]
         for index, lanes in enumerate(banks):

@@ -8,7 +8,7 @@ from matloom.arch.config import Config
 from matloom.arch.soc import MEMORY_BASE
 from matloom_rtl.board.clocking import Clocking, Reset, pll_for
 from matloom_rtl.board.definition import Board
-from matloom_rtl.board.memory import BlockMemory
+from matloom_rtl.board.memory import BurstMemory
 from matloom_rtl.board.pin_registers import LEAST_GEARED_HZ
 from matloom_rtl.board.sdram import BoardSdram
 from matloom_rtl.bus.slice import BusSlice
@@ -114,7 +114,7 @@ class BoardTop(wiring.Component):
 
     def _block_memory(self):
         size = self._board.memory.bytes
-        return BlockMemory(bus_bits=self._config.bus_bits, base=MEMORY_BASE, size=size)
+        return BurstMemory(bus_bits=self._config.bus_bits, base=MEMORY_BASE, size=size)
 
     def _sdram(self, m: Module, clocking: Clocking):
         memory = BoardSdram(

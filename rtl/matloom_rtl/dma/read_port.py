@@ -7,12 +7,12 @@ from amaranth.lib.wiring import In, Out
 from matloom.arch.config import Config
 from matloom_rtl.bus.axi import AxiReadSignature
 
-__all__ = ["ReadPort"]
+__all__ = ["SharedReadPort"]
 
 _FETCH, _LOAD = 0, 1
 
 
-class ReadPort(wiring.Component):
+class SharedReadPort(wiring.Component):
     """Send the addresses of Fetch with id 0 and of Load with id 1, and part the beats by id.
 
     Fetch goes first: it asks seldom, for commands that everything else waits for. At most

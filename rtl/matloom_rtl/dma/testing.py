@@ -8,7 +8,7 @@ from amaranth.hdl import Array, Module
 
 from matloom_rtl.ports import SPAD_READ_LATENCY
 
-__all__ = ["Commands", "SpadPort", "with_bases"]
+__all__ = ["CommandDriver", "SpadPort", "with_bases"]
 
 
 def with_bases(unit, bases: Sequence[int]) -> Module:
@@ -81,7 +81,7 @@ class SpadPort:
             self.cycle += 1
 
 
-class Commands:
+class CommandDriver:
     """Drive a unit's instructions; `issue` returns when all are done.
 
     Parameters

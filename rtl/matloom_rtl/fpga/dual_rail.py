@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from matloom_rtl.fpga.progress import FlowError
-from matloom_rtl.fpga.rails import Memory, Register, WritePort, written
+from matloom_rtl.fpga.rails import RailMemory, Register, WritePort, written
 from matloom_rtl.fpga.tools import YOSYS, find, run
 
 __all__ = ["MUTANT_CHOICE", "DualRail", "dual_rail"]
@@ -113,12 +113,12 @@ def _join_choices(module: dict[str, Any]) -> None:
     _add_port(module, MUTANT_CHOICE, "input", choices[0])
 
 
-def _cut(module: dict[str, Any]) -> tuple[list[Memory], list[Register]]:
+def _cut(module: dict[str, Any]) -> tuple[list[RailMemory], list[Register]]:
     """Take memories and registers out of a module: what they read and hold are its inputs now."""
     for net in module["netnames"].values():
         net["attributes"].pop("init", None)
     names = _names(module)
-    memories, registers = list[Memory](), list[Register]()
+    memories, registers = list[RailMemory](), list[Register]()
     for cell in [name for name, each in module["cells"].items() if each["type"] == "$mem_v2"]:
         memories.append(_cut_memory(module, cell, len(memories)))
     for cell in [name for name, each in module["cells"].items() if each["type"] == "$dff"]:
@@ -140,7 +140,7 @@ def _number(cell: dict[str, Any], parameter: str) -> int:
     return int(cell["parameters"][parameter], 2)
 
 
-def _cut_memory(module: dict[str, Any], name: str, place: int) -> Memory:
+def _cut_memory(module: dict[str, Any], name: str, place: int) -> RailMemory:
     cell = module["cells"].pop(name)
     for parameter, value in _MEMORY_RULES.items():
         if _number(cell, parameter) != value:
@@ -154,7 +154,7 @@ def _cut_memory(module: dict[str, Any], name: str, place: int) -> Memory:
     _add_port(module, f"{prefix}_rd_data", "input", cell["connections"]["RD_DATA"])
     enables = cell["connections"]["WR_EN"]
     contents = cell["parameters"]["INIT"][::-1] if not writers else ""
-    return Memory(
+    return RailMemory(
         prefix=prefix,
         name=name,
         width=width,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-__all__ = ["Memory", "Register", "WritePort", "written"]
+__all__ = ["RailMemory", "Register", "WritePort", "written"]
 
 #: A port of an AXI channel: a payload has a meaning where the channel's VALID says so.
 _CHANNEL = re.compile(r"(?P<channel>[ms]_axil?_(?:aw|w|b|ar|r))(?P<name>[a-z]+)")
@@ -57,7 +57,7 @@ class WritePort:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Memory:
+class RailMemory:
     """A memory that reads at once, whose logic has ports `<prefix>_rd_addr`, and so on.
 
     Members
@@ -79,7 +79,7 @@ class Memory:
 def written(
     top: str,
     ports: Mapping[str, tuple[str, int]],
-    memories: Sequence[Memory],
+    memories: Sequence[RailMemory],
     registers: Sequence[Register],
 ) -> tuple[str, tuple[str, ...]]:
     """Return a module `top` around `<top>_logic`, and the names of what it checks.
@@ -136,7 +136,7 @@ def _register(register: Register) -> str:
     )
 
 
-def _memory(memory: Memory) -> str:
+def _memory(memory: RailMemory) -> str:
     name, word = memory.prefix, f"[{memory.width - 1}:0]"
     wires = [("rd_addr", memory.address_bits * memory.readers)]
     wires += [("rd_data", memory.width * memory.readers)]
@@ -157,7 +157,7 @@ def _memory(memory: Memory) -> str:
     return "".join(text)
 
 
-def _first_contents(memory: Memory) -> str:
+def _first_contents(memory: RailMemory) -> str:
     name, width = memory.prefix, memory.width
     at = f"[{name}_i]"
     lines = [
@@ -170,7 +170,7 @@ def _first_contents(memory: Memory) -> str:
     return "  initial begin\n" + "".join(lines) + "  end\n"
 
 
-def _each(memory: Memory) -> str:
+def _each(memory: RailMemory) -> str:
     """Return the head of a loop over all words."""
     place = f"{memory.prefix}_i"
     return f"for ({place} = 0; {place} < {memory.words}; {place} = {place} + 1)"
@@ -181,7 +181,7 @@ def _part(wire: str, place: int, width: int) -> str:
     return f"{wire}[{width * place + width - 1}:{width * place}]"
 
 
-def _outside(memory: Memory, port: str, place: int) -> str:
+def _outside(memory: RailMemory, port: str, place: int) -> str:
     """Return when an address names no word, though it is defined."""
     if memory.words == 1 << memory.address_bits:
         return "1'b0"
@@ -189,7 +189,7 @@ def _outside(memory: Memory, port: str, place: int) -> str:
     return f"({address} >= {memory.address_bits}'d{memory.words})"
 
 
-def _read(memory: Memory, place: int) -> str:
+def _read(memory: RailMemory, place: int) -> str:
     """Return a port that reads what is undefined where its address is."""
     name, bits = memory.prefix, memory.address_bits
     address = _part(f"{name}_rd_addr_d", place, bits)
@@ -201,7 +201,7 @@ def _read(memory: Memory, place: int) -> str:
     )
 
 
-def _write(memory: Memory, place: int) -> str:
+def _write(memory: RailMemory, place: int) -> str:
     """Return a port that makes undefined what it might write, all words if it knows not which."""
     name, bits, width = memory.prefix, memory.address_bits, memory.width
     address, unknown = (_part(f"{name}_wr_addr_{rail}", place, bits) for rail in "dx")
@@ -236,7 +236,7 @@ def _unmeant(name: str, width: int) -> str:
 def _instance(
     top: str,
     ports: Mapping[str, tuple[str, int]],
-    memories: Sequence[Memory],
+    memories: Sequence[RailMemory],
     registers: Sequence[Register],
 ) -> str:
     links = list[str]()

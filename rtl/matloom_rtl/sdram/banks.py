@@ -5,7 +5,7 @@ from amaranth.lib import wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
-from matloom_rtl.sdram.pins import Plan
+from matloom_rtl.sdram.pins import ControllerPlan
 
 __all__ = ["Banks"]
 
@@ -35,7 +35,7 @@ class Banks(wiring.Component):
         `row_bank` may be closed, all may.
     """
 
-    def __init__(self, plan: Plan):
+    def __init__(self, plan: ControllerPlan):
         self._plan = plan
         super().__init__(
             {

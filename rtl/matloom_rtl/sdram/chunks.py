@@ -5,7 +5,7 @@ from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from matloom_rtl.bus.axi import Address
-from matloom_rtl.sdram.pins import Plan
+from matloom_rtl.sdram.pins import ControllerPlan
 
 __all__ = ["Chunks"]
 
@@ -24,7 +24,7 @@ class Chunks(wiring.Component):
         Chunks, in the order of addresses, burst after burst.
     """
 
-    def __init__(self, plan: Plan, *, write: bool):
+    def __init__(self, plan: ControllerPlan, *, write: bool):
         self._plan, self._write = plan, write
         super().__init__(
             {"i": In(stream.Signature(Address)), "o": Out(stream.Signature(plan.chunk_layout))}

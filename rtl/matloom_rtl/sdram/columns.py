@@ -4,7 +4,7 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from matloom_rtl.sdram.pins import Plan
+from matloom_rtl.sdram.pins import ControllerPlan
 
 __all__ = ["Columns"]
 
@@ -33,7 +33,7 @@ class Columns(wiring.Component):
         The command is of a burst's last beat, and the burst's id.
     """
 
-    def __init__(self, plan: Plan):
+    def __init__(self, plan: ControllerPlan):
         self._plan = plan
         super().__init__(
             {

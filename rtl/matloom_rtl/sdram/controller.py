@@ -11,7 +11,7 @@ from matloom_rtl.sdram.banks import Banks
 from matloom_rtl.sdram.columns import Columns
 from matloom_rtl.sdram.datapath import DataPath
 from matloom_rtl.sdram.opener import Opener
-from matloom_rtl.sdram.pins import Plan, SdramPinsSignature
+from matloom_rtl.sdram.pins import ControllerPlan, SdramPinsSignature
 from matloom_rtl.sdram.port import Port
 from matloom_rtl.sdram.sequence import Sequence
 
@@ -82,7 +82,7 @@ class SdramController(wiring.Component):
         timing: SdramTiming | None = None,
         gear: int = 1,
     ):
-        self.plan = Plan(
+        self.plan = ControllerPlan(
             part=part,
             timing=timing or part.timing_of_gear(clock_hz, gear),
             bus_bits=bus_bits,

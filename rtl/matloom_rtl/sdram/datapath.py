@@ -4,7 +4,7 @@ from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from matloom_rtl.sdram.pins import Plan
+from matloom_rtl.sdram.pins import ControllerPlan
 
 __all__ = ["DataPath"]
 
@@ -30,7 +30,7 @@ class DataPath(wiring.Component):
         A beat, `latency` cycles after its READ.
     """
 
-    def __init__(self, plan: Plan):
+    def __init__(self, plan: ControllerPlan):
         self._plan = plan
         bits, pins = plan.bus_bits, plan.word_bits
         super().__init__(

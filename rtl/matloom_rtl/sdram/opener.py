@@ -4,7 +4,7 @@ from amaranth.hdl import Module, Signal
 from amaranth.lib import stream, wiring
 from amaranth.lib.wiring import In, Out
 
-from matloom_rtl.sdram.pins import Plan
+from matloom_rtl.sdram.pins import ControllerPlan
 
 __all__ = ["Opener"]
 
@@ -35,7 +35,7 @@ class Opener(wiring.Component):
         It is given in this cycle.
     """
 
-    def __init__(self, plan: Plan):
+    def __init__(self, plan: ControllerPlan):
         self._plan = plan
         chunk = stream.Signature(plan.chunk_layout)
         super().__init__(

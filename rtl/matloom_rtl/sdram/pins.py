@@ -9,7 +9,7 @@ from amaranth.lib.wiring import In, Out
 from matloom.arch.sdram import InvalidSdramError, SdramPart
 from matloom.arch.sdram_timing import SdramTiming
 
-__all__ = ["Plan", "SdramPinsSignature"]
+__all__ = ["ControllerPlan", "SdramPinsSignature"]
 
 
 class SdramPinsSignature(wiring.Signature):
@@ -47,7 +47,7 @@ class SdramPinsSignature(wiring.Signature):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class ControllerPlan:
     """A controller's parameters and what follows from them; raises InvalidSdramError.
 
     `chunk_beats` is the longest run of bus beats that is served without asking again: AXI bursts

@@ -8,7 +8,7 @@ from amaranth.lib.wiring import In, Out, connect, flipped
 from matloom_rtl.bus.axi import AxiReadSignature, AxiWriteSignature
 from matloom_rtl.memory.skid_buffer import SkidBuffer
 from matloom_rtl.sdram.chunks import Chunks
-from matloom_rtl.sdram.pins import Plan
+from matloom_rtl.sdram.pins import ControllerPlan
 
 __all__ = ["Port"]
 
@@ -47,7 +47,7 @@ class Port(wiring.Component):
         The last beat of a burst has been taken.
     """
 
-    def __init__(self, plan: Plan):
+    def __init__(self, plan: ControllerPlan):
         self._plan = plan
         bits = plan.bus_bits
         super().__init__(

@@ -4,7 +4,7 @@ from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
-from matloom_rtl.sdram.pins import Plan
+from matloom_rtl.sdram.pins import ControllerPlan
 
 __all__ = ["Sequence"]
 
@@ -40,7 +40,7 @@ class Sequence(wiring.Component):
     refresh: Out(1)
     mode: Out(1)
 
-    def __init__(self, plan: Plan):
+    def __init__(self, plan: ControllerPlan):
         self._timing = plan.waits
         super().__init__()
 

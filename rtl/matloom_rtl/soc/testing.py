@@ -3,13 +3,13 @@
 from matloom.arch.soc import LINE_BYTES
 from matloom_rtl.soc.wishbone import CTI_CLASSIC, CTI_END, CTI_INCREMENTING
 
-__all__ = ["LINE", "Initiator", "word_at"]
+__all__ = ["LINE", "BusInitiator", "word_at"]
 
 #: Words of a line of the caches.
 LINE = LINE_BYTES // 4
 
 
-class Initiator:
+class BusInitiator:
     """Asks of a bus.
 
     Members

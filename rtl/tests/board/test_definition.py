@@ -16,7 +16,7 @@ from matloom_rtl.board.external import board_memory
 from matloom_rtl.board.pins import constraints, places
 from matloom_rtl.board.top import settings_for
 from matloom_rtl.fpga.vivado import BOARD_DEVICES
-from matloom_rtl.sdram.pins import Plan
+from matloom_rtl.sdram.pins import ControllerPlan
 
 LINES = (BOARD_FOLDER / "ulx3s-85f.toml").read_text()
 
@@ -215,7 +215,7 @@ def test_one_bitstream_for_each_chip_that_a_ulx3s_may_have(name):
     gear = board.memory.gear
     least = chosen.timing_of_gear(board.clock_hz, gear)
     # Longer than any of them asks for between rows of two banks.
-    plan = Plan(part=chosen, timing=least, bus_bits=32, chunk_beats=16, gear=gear)
+    plan = ControllerPlan(part=chosen, timing=least, bus_bits=32, chunk_beats=16, gear=gear)
     apart = gear * plan.activate_distance
     waits = ("cas_latency", "rcd", "rp", "ras", "rc", "rfc", "wr", "mrd", "power_up")
     slow = ("MT48LC16M16A2",) if gear == 1 else ()  # It takes 133 MHz (docs/boards.md).

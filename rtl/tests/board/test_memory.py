@@ -6,7 +6,7 @@ import random
 import pytest
 from amaranth.hdl import ResetInserter, Signal
 
-from matloom_rtl.board.memory import BlockMemory
+from matloom_rtl.board.memory import BurstMemory
 from matloom_rtl.testing import simulate
 
 BASE, WORDS, BANKS, WIDTH = 0x8000_0000, 64, 3, 4
@@ -19,7 +19,7 @@ class Bench:
     def __init__(self, *, stall=0.0, seed=0, banks=BANKS, bits=8 * WIDTH):
         self.width = bits // 8
         self.size = WORDS * banks * self.width
-        self.dut = BlockMemory(bus_bits=bits, base=BASE, size=self.size, bank_words=WORDS)
+        self.dut = BurstMemory(bus_bits=bits, base=BASE, size=self.size, bank_words=WORDS)
         self.random, self.stall = random.Random(seed), stall
         self.contents = bytearray(self.size)
         self.reset = Signal()
@@ -192,11 +192,11 @@ def test_a_reset_forgets_bursts_and_keeps_words():
 )
 def test_rules(size, base, message):
     with pytest.raises(ValueError, match=message):
-        BlockMemory(bus_bits=32, base=base, size=size, bank_words=64)
+        BurstMemory(bus_bits=32, base=base, size=size, bank_words=64)
 
 
 def test_banks_fit_the_size():
     for size, banks in ((1 << 18, 4), (1 << 16, 1), (13 << 12, 13), (1 << 12, 1)):
-        assert BlockMemory(bus_bits=32, base=BASE, size=size).banks == banks
+        assert BurstMemory(bus_bits=32, base=BASE, size=size).banks == banks
     with pytest.raises(ValueError, match="size must be a multiple of 2048 bytes, not 5000"):
-        BlockMemory(bus_bits=32, base=BASE, size=5000)
+        BurstMemory(bus_bits=32, base=BASE, size=5000)

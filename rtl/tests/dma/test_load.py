@@ -10,7 +10,7 @@ from matloom.arch.config import Config
 from matloom.arch.csr import Fault
 from matloom_rtl.bus.testing import AxiMemory
 from matloom_rtl.dma.load import Load
-from matloom_rtl.dma.testing import Commands, SpadPort, with_bases
+from matloom_rtl.dma.testing import CommandDriver, SpadPort, with_bases
 from matloom_rtl.testing import kept, simulate
 
 BASES = (0x0000, 0x1000, 0x2000, 0x2100)
@@ -70,7 +70,7 @@ class Bench:
             dut.axi, self.dram, burst_beats=config.burst_beats, stall=memory_stall, **memory
         )
         self.spad = SpadPort(dut.spad_write, bytearray(self.before), stall=spad_stall)
-        self.commands = Commands(dut.unit, bodies, stall=stall)
+        self.commands = CommandDriver(dut.unit, bodies, stall=stall)
 
     def run(self, limit=20000):
         cycles = simulate(

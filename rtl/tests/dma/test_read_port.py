@@ -12,8 +12,8 @@ from matloom_rtl.bus.axi import AxiReadSignature
 from matloom_rtl.bus.testing import AxiMemory
 from matloom_rtl.dma.fetch import Fetch
 from matloom_rtl.dma.load import Load
-from matloom_rtl.dma.read_port import ReadPort
-from matloom_rtl.dma.testing import Commands, SpadPort
+from matloom_rtl.dma.read_port import SharedReadPort
+from matloom_rtl.dma.testing import CommandDriver, SpadPort
 from matloom_rtl.testing import simulate
 
 DRAM = random.Random(17).randbytes(0x4000)
@@ -24,7 +24,7 @@ class Readers(wiring.Component):
 
     def __init__(self, config):
         super().__init__({"axi": Out(AxiReadSignature(config.bus_bits))})
-        self.fetch, self.load, self.port = Fetch(config), Load(config), ReadPort(config)
+        self.fetch, self.load, self.port = Fetch(config), Load(config), SharedReadPort(config)
 
     def elaborate(self, platform):
         m = Module()
@@ -43,7 +43,7 @@ class Bench:
             self.dut.axi, DRAM, burst_beats=config.burst_beats, stall=memory_stall, seed=2
         )
         self.spad = SpadPort(self.dut.load.spad_write, bytearray(0x2000), stall=spad_stall)
-        self.commands = Commands(self.dut.load.unit, bodies)
+        self.commands = CommandDriver(self.dut.load.unit, bodies)
         self.stall, self.random = stall, random.Random(3)
         self.instruction_words, self.events = [], [0, 0]
 
@@ -139,7 +139,7 @@ def test_commands_that_nobody_takes_do_not_keep_load():
 
 
 def test_an_address_once_shown_stays():
-    dut = ReadPort(Config())
+    dut = SharedReadPort(Config())
 
     async def check(ctx):
         ctx.set(dut.load.ar.payload, {"addr": 0x100, "len": 3})
@@ -165,7 +165,7 @@ def test_an_address_once_shown_stays():
 
 def test_ready_does_not_follow_the_id():
     """By no gate: whatever else the inputs are, both ids find the same READY."""
-    dut, rng, seen = ReadPort(Config(outstanding=3)), random.Random(5), set()
+    dut, rng, seen = SharedReadPort(Config(outstanding=3)), random.Random(5), set()
     inputs = (dut.fetch.ar.valid, dut.load.ar.valid, dut.axi.ar.ready, dut.load.r.ready)
     inputs += (dut.axi.r.valid, dut.axi.r.payload.last)
 
@@ -188,7 +188,7 @@ def test_ready_does_not_follow_the_id():
 
 def test_commands_that_arrive_while_load_waits_are_taken_once():
     """A beat of Fetch waits for a write of LOAD, and Fetch sees it when the bus gives it."""
-    dut = ReadPort(Config(outstanding=2))
+    dut = SharedReadPort(Config(outstanding=2))
 
     async def main(ctx):
         ctx.set(dut.axi.ar.ready, 1)
@@ -219,7 +219,7 @@ def test_commands_that_arrive_while_load_waits_are_taken_once():
 @pytest.mark.parametrize("outstanding", [1, 2, 4, 7, 8, 16])
 def test_no_more_bursts_than_may_be_outstanding(outstanding):
     """Both readers ask for ever; only the last beat of a burst makes room for another."""
-    dut, asked = ReadPort(Config(outstanding=outstanding)), []
+    dut, asked = SharedReadPort(Config(outstanding=outstanding)), []
 
     async def step(ctx, beat, last):
         ctx.set(dut.axi.r.valid, beat)

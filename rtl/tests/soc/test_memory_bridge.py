@@ -8,7 +8,7 @@ from amaranth.hdl import ResetInserter, Signal
 from matloom.arch.soc import LINE_BYTES, MEMORY_BASE
 from matloom_rtl.bus.testing import AxiMemory
 from matloom_rtl.soc.memory_bridge import MemoryBridge
-from matloom_rtl.soc.testing import LINE, Initiator, word_at
+from matloom_rtl.soc.testing import LINE, BusInitiator, word_at
 from matloom_rtl.testing import simulate
 
 BYTES = 512
@@ -18,7 +18,7 @@ class Bench:
     def __init__(self, bus_bits=64, **memory):
         self.dut = MemoryBridge(bus_bits)
         self.contents = bytearray(random.Random(3).randbytes(BYTES))
-        self.cpu = Initiator(self.dut.wishbone)
+        self.cpu = BusInitiator(self.dut.wishbone)
         self.reset = Signal()
         beats = LINE_BYTES * 8 // bus_bits
         options = {"base": MEMORY_BASE, "latency": 4, "burst_beats": beats, **memory}

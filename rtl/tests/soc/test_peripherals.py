@@ -12,7 +12,7 @@ from matloom_rtl.soc.interrupts import Interrupts
 from matloom_rtl.soc.peripheral import PeripheralBridge
 from matloom_rtl.soc.settings import SocSettings, line_for
 from matloom_rtl.soc.system import System
-from matloom_rtl.soc.testing import Initiator
+from matloom_rtl.soc.testing import BusInitiator
 from matloom_rtl.soc.timer import Timer
 from matloom_rtl.soc.uart import Uart
 from matloom_rtl.testing import simulate
@@ -31,7 +31,7 @@ class Bench:
         bridge, m = PeripheralBridge((3,)), Module()
         m.submodules.bridge, m.submodules.part = bridge, part
         connect(m, bridge.peripheral_0, part.port)
-        self.module, self.cpu = m, Initiator(bridge.wishbone)
+        self.module, self.cpu = m, BusInitiator(bridge.wishbone)
 
     async def read(self, ctx, name):
         address = 0x3000 + soc_register(self.name, name).offset

@@ -2,7 +2,7 @@
 
 from amaranth.hdl import ResetInserter, Signal
 
-from matloom_rtl.soc.testing import Initiator
+from matloom_rtl.soc.testing import BusInitiator
 from matloom_rtl.soc.wishbone import RegisterBridge
 from matloom_rtl.testing import simulate
 
@@ -15,7 +15,7 @@ class Bench:
         self.dut = RegisterBridge()
         self.reset = Signal()
         self.registers = {}
-        self.cpu = Initiator(self.dut.wishbone)
+        self.cpu = BusInitiator(self.dut.wishbone)
 
     async def serve(self, ctx):
         """Take addresses and words at once; answer in the next cycle."""

@@ -21,8 +21,8 @@ from matloom.arch.program_file import (
     STEP_KINDS,
     TENSOR_LIMIT,
     TENSORS_LIMIT,
-    Field,
     Kind,
+    RecordField,
     Section,
 )
 
@@ -43,7 +43,7 @@ _LIMITS = {
 _U32, _I32 = (0, (1 << 32) - 1), (-(1 << 31), (1 << 31) - 1)
 
 
-def _offsets(name: str, fields: tuple[Field, ...]) -> list[str]:
+def _offsets(name: str, fields: tuple[RecordField, ...]) -> list[str]:
     """Return the lines with the byte offsets of the fields of a record."""
     lines, at = [], 0
     for field in fields:
@@ -60,7 +60,7 @@ def _enum(name: str, doc: str, values: dict[str, int]) -> list[str]:
     return [*lines, "};"]
 
 
-def _words(field: Field) -> tuple[int, int] | None:
+def _words(field: RecordField) -> tuple[int, int] | None:
     """Return the two words of a field's limits, None where it has none.
 
     Of ``f64`` they are the low and high half of the greatest value, zero being the least.

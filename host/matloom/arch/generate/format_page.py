@@ -14,8 +14,8 @@ from matloom.arch.program_file import (
     TENSOR_LIMIT,
     TENSORS_LIMIT,
     Attribute,
-    Field,
     Kind,
+    RecordField,
     Section,
 )
 
@@ -98,7 +98,7 @@ def _row(section: Section) -> tuple[object, ...]:
     return section.tag, name, count, size, section.alignment, required, section.doc
 
 
-def _fields(fields: tuple[Field, ...]) -> str:
+def _fields(fields: tuple[RecordField, ...]) -> str:
     rows, offset = [], 0
     for field in fields:
         rows.append((offset, field.type, f"`{field.name}`", _legal(field), field.doc))
@@ -106,7 +106,7 @@ def _fields(fields: tuple[Field, ...]) -> str:
     return table(("offset", "type", "field", "legal", "meaning"), rows)
 
 
-def _legal(field: Field) -> str:
+def _legal(field: RecordField) -> str:
     if field.choices:
         return ", ".join(f"{number} {name}" for number, name in enumerate(field.choices))
     if field.type == "range":

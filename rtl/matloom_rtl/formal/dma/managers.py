@@ -4,7 +4,7 @@ from amaranth.hdl import Array, Assert, Assume, Cover, Module, Mux, Signal
 
 from matloom_rtl.dma.fetch import Fetch
 from matloom_rtl.dma.load import Load
-from matloom_rtl.dma.read_port import ReadPort
+from matloom_rtl.dma.read_port import SharedReadPort
 from matloom_rtl.dma.store import Store
 from matloom_rtl.formal.parts.channel import assume_stays, implies, stays
 from matloom_rtl.formal.parts.whitebox import Whitebox, inputs_of
@@ -117,7 +117,7 @@ def load(unit: Load) -> Claim:
     return Claim(module=m, ports=inputs_of(unit))
 
 
-def read_port(unit: ReadPort) -> Claim:
+def read_port(unit: SharedReadPort) -> Claim:
     """Claim that addresses of both readers wait unchanged, and that each gets its own beats."""
     m = Module()
     whitebox = Whitebox(unit)
@@ -225,7 +225,7 @@ def fetch(unit: Fetch) -> Claim:
 _TABLE = {
     Store: (store, SPAD_READ_LATENCY + 2),
     Load: (load, 2),
-    ReadPort: (read_port, 2),
+    SharedReadPort: (read_port, 2),
     Fetch: (fetch, 3),
 }
 
@@ -234,8 +234,8 @@ _STATEMENTS = {
     Store: f"AW {_ALLOWED}; W waits unchanged; WLAST comes with the last beat of each burst and no "
     "other; every beat that is read has its place",
     Load: f"AR {_ALLOWED}; every burst has its place; no beat is taken that was not asked for",
-    ReadPort: "AR waits unchanged; each reader's bursts go out once, and their beats come back to "
-    "it alone; no more are on their way than allowed",
+    SharedReadPort: "AR waits unchanged; each reader's bursts go out once, and their beats come "
+    "back to it alone; no more are on their way than allowed",
     Fetch: f"AR {_ALLOWED}; a beat that was asked for is taken when it comes",
 }
 

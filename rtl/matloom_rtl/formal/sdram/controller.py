@@ -15,7 +15,7 @@ from matloom_rtl.formal.proof import Claim, Proof
 from matloom_rtl.formal.sdram.controller_lemmas import Parts, lemmas
 from matloom_rtl.formal.sdram.pin_rules import Rules
 from matloom_rtl.sdram.controller import SdramController
-from matloom_rtl.sdram.pins import Plan
+from matloom_rtl.sdram.pins import ControllerPlan
 
 __all__ = ["sdram", "sdram_proofs", "short"]
 
@@ -107,7 +107,7 @@ def _chunks(m: Module, port, parts: Parts, rules: Rules) -> None:
 def short(part: SdramPart, *, clock_hz: int, bus_bits: int, gear: int = 1) -> SdramController:
     """Return a controller of chunks of two beats that is up and refreshes within few cycles."""
     timing = part.timing_of_gear(clock_hz, gear)
-    plan = Plan(part=part, timing=timing, bus_bits=bus_bits, chunk_beats=2, gear=gear)
+    plan = ControllerPlan(part=part, timing=timing, bus_bits=bus_bits, chunk_beats=2, gear=gear)
     due = gear * (plan.longest_wait + 1)
     timing = replace(plan.timing, power_up=4, refresh_due=due, refresh=due + 1, initial_refreshes=2)
     return SdramController(

@@ -18,7 +18,7 @@ from matloom_rtl.sdram.columns import Columns
 from matloom_rtl.sdram.datapath import DataPath
 from matloom_rtl.sdram.merge import BURSTS, Merge
 from matloom_rtl.sdram.opener import Opener
-from matloom_rtl.sdram.pins import Plan
+from matloom_rtl.sdram.pins import ControllerPlan
 from matloom_rtl.sdram.port import Port
 from matloom_rtl.sdram.sequence import Sequence
 from matloom_rtl.sdram.unanswered import Unanswered
@@ -118,7 +118,7 @@ def test_a_word_at_another_place_is_not_proven(refuted, mutated, plan, change):
 def test_beats_of_one_word_at_registered_pins_are_proven(prove):
     part = load_sdram("GW2AR-18")
     timing = part.timing(54_000_000)
-    plan = Plan(part=part, timing=timing, bus_bits=32, chunk_beats=16, pin_cycles=2)
+    plan = ControllerPlan(part=part, timing=timing, bus_bits=32, chunk_beats=16, pin_cycles=2)
     result = prove(lambda: datapath(DataPath(plan)), depth=9, cover_depth=12)
     assert result.verdict == PROVEN, result.detail
 
