@@ -41,7 +41,7 @@ def cycles(pair, instructions):
     """Return measured and predicted cycles."""
     instructions = [*instructions, Instruction(Opcode.END)]
     commands = b"".join(pack(instruction) for instruction in instructions)
-    pair.rtl.allocate({Region.PROGRAM: len(commands), Region.INPUT: 64, Region.OUTPUT: 64})
+    pair.rtl.allocate({Region.PROGRAM: len(commands), Region.INPUT: 400, Region.OUTPUT: 64})
     pair.rtl.write_region(Region.PROGRAM, 0, commands)
     measured = pair.rtl.run(0, len(commands)).cycles
     return measured, predict(instructions, Machine(config=pair.config)).cycles
@@ -82,3 +82,23 @@ def test_blocks_follow_each_other_as_predicted(pair, given, width):
     )
     measured, predicted = (many[side] - few[side] for side in (0, 1))
     assert predicted == pytest.approx(measured, abs=2)
+
+
+def test_loads_go_on_while_the_array_is_busy(pair):
+    """An EXEC that waits behind a long one stops nobody, however many LOADs come after it.
+
+    The long one takes 144 vectors for each of 100 taps, and the LOADs, of 400 bytes, fewer cycles
+    than that. They wait for nothing, so little but the EXEC's cycles passes.
+    """
+    config = pair.config
+    long = {**EXEC, "width": 16, "height": 9, "kernel_rows": 100, "weights_fixed": 1}
+    load = {**MOVE, "region": Region.INPUT, "row_bytes": 400, "spad_addr": 2 * config.bank_bytes}
+    streams = [
+        Instruction(Opcode.EXEC, long),
+        Instruction(Opcode.EXEC, {**EXEC, "weights_fixed": 1, "wait_exec": 1}),
+        *[Instruction(Opcode.LOAD, load)] * 96,
+    ]
+    assert 144 * 100 * config.bus_bytes > 96 * 400
+    measured, predicted = cycles(pair, streams)
+    assert 144 * 100 < measured < 144 * 100 + 400
+    assert predicted == pytest.approx(measured, rel=0.01)

@@ -150,7 +150,7 @@ class Control(wiring.Component):
             queues.issue.eq(dispatch.issue),
             queues.completed.eq(counts),
             dispatch.completed.eq(counts),
-            dispatch.halt.eq(supervisor.halt | queues.old),
+            dispatch.halt.eq(supervisor.halt),
             self.exec_met.eq(queues.met[execute]),
             self.post_fetch.eq(queues.met[post][load]),
         ]

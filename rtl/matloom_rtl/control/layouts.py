@@ -7,13 +7,13 @@ from matloom.arch.config import Config
 from matloom.arch.isa import FORMATS, INSTRUCTION_WORD_BYTES, UNITS, Opcode, fields_of
 
 __all__ = [
-    "AHEAD",
     "GRANULE_BITS",
     "LONGEST",
     "LONGEST_WAIT",
     "RECORD_BITS",
     "count_bits",
     "field_place",
+    "issued_unread",
     "notes_layout",
     "place_bits",
     "queue_places",
@@ -27,8 +27,8 @@ GRANULE_BITS = 8 * INSTRUCTION_WORD_BYTES
 #: Instruction words of the longest instruction.
 LONGEST = max(layout.instruction_words for layout in FORMATS.values())
 
-#: Instructions that may be issued while the oldest one of a queue stays.
-AHEAD = 32
+#: Instruction words of the shortest instruction of a unit.
+SHORTEST = min(FORMATS[unit].instruction_words for unit in UNITS)
 
 #: Longest wait, and more instructions than a unit may have without completing one.
 LONGEST_WAIT = 63
@@ -45,12 +45,20 @@ def queue_places(config: Config) -> int:
 def count_bits(config: Config) -> int:
     """Return how many bits number the instructions of a unit, so that their order is known.
 
-    While an instruction is in a queue, all before it there leave, each within `AHEAD` and what is
-    on its way; so the target that it waits for is no further back than the unit's completions than
-    the longest wait and these together.
+    Targets are compared with completions from when an instruction has been read on, in every
+    cycle. Until then its words lie in the memory of instructions, which has no room for more than
+    `issued_unread` further ones; so a target is no further behind the completions than the longest
+    wait and these together.
     """
-    furthest = LONGEST_WAIT + (queue_places(config) + 2) * (AHEAD + 2)
-    return 1 + furthest.bit_length()
+    return 1 + (LONGEST_WAIT + issued_unread(config, SHORTEST)).bit_length()
+
+
+def issued_unread(config: Config, words: int) -> int:
+    """Return the most instructions that are issued after one of `words` which is not read yet.
+
+    All of their words lie in the memory of instructions, behind its own.
+    """
+    return ((1 << place_bits(config)) - words) // SHORTEST
 
 
 def field_place(opcode: Opcode, name: str) -> tuple[int, int]:

@@ -8,7 +8,6 @@ from amaranth.lib.wiring import In, Out
 from matloom.arch.config import Config
 from matloom.arch.isa import FORMATS, UNITS, Opcode
 from matloom_rtl.control.layouts import (
-    AHEAD,
     GRANULE_BITS,
     LONGEST,
     count_bits,
@@ -28,8 +27,10 @@ class UnitQueue(wiring.Component):
     Instructions come before the dispatcher has checked them; the one that came last is shown once
     it is `issued`, all others are. The first is read from `InstructionMemory` into a register, from
     which its unit works. `met` tells for it which of its dependencies have completed: the
-    completions of a unit are beyond the target, in the order of numbers of `count_bits`. With
-    `gated`, `o` is valid only when all have; EXEC gates itself, because it fetches weights earlier.
+    completions of a unit are beyond the target, in the order of numbers of `count_bits`. They are
+    compared in every cycle once it is read, and what is met stays met, so it may wait while any
+    number of instructions pass it by in other queues. With `gated`, `o` is valid only when all are
+    met; EXEC gates itself, because it fetches weights earlier.
 
     Latency: two cycles from `issued` to `o`, where the instruction could be read before; from one
     that leaves to the next in `o` three cycles and one for each instruction word, if no other unit
@@ -52,11 +53,6 @@ class UnitQueue(wiring.Component):
     o: stream of `body_layout`, out
     met: out
         One bit for each unit.
-    issues: in
-        An instruction was issued to this or another queue.
-    old: out
-        `AHEAD` were issued since the one before the head left, or since the queue was empty: no
-        more may be, or the order of numbers is lost.
     """
 
     def __init__(self, config: Config, opcode: Opcode, *, gated: bool = True):
@@ -74,8 +70,6 @@ class UnitQueue(wiring.Component):
                 "completed": In(data.ArrayLayout(count_bits(config), len(UNITS))),
                 "o": Out(stream.Signature(body_layout(opcode, config))),
                 "met": Out(len(UNITS)),
-                "issues": In(1),
-                "old": Out(1),
             }
         )
 
@@ -112,7 +106,6 @@ class UnitQueue(wiring.Component):
         with m.If(present & ~stays):
             m.d.sync += present.eq(0)
         m.d.sync += judged.eq(shown)
-        self._age(m, stays)
         for index in range(len(UNITS)):
             target = notes.targets[index]
             beyond = (target - self.completed[index])[len(target) - 1]
@@ -135,13 +128,3 @@ class UnitQueue(wiring.Component):
                 m.d.sync += present.eq(1)
         m.d.comb += self.o.payload.eq(view_body(head, self._opcode, self._config))
         return notes
-
-    def _age(self, m: Module, stays):
-        """Count what is issued while the head stays."""
-        age = Signal(range(AHEAD + 1))
-        # A power of two.
-        m.d.comb += self.old.eq(age[-1])
-        with m.If(~stays):
-            m.d.sync += age.eq(0)
-        with m.Elif(self.issues & ~self.old):
-            m.d.sync += age.eq(age + 1)

@@ -1,6 +1,6 @@
 """The queues of all units, around the memory of the instructions that wait in them."""
 
-from amaranth.hdl import Cat, Module, Signal
+from amaranth.hdl import Cat, Module
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out, connect, flipped
 
@@ -33,8 +33,6 @@ class Queues(wiring.Component):
         Instructions whose dependencies are met; of EXEC that of the head, whatever is met.
     met: array of bits for each unit, out
         Which dependencies of each unit's head are met.
-    old: out
-        As `UnitQueue.old`, a cycle late: of any queue.
     """
 
     def __init__(self, config: Config):
@@ -52,7 +50,6 @@ class Queues(wiring.Component):
                     for name, unit in names.items()
                 },
                 "met": Out(data.ArrayLayout(len(UNITS), len(UNITS))),
-                "old": Out(1),
             }
         )
 
@@ -66,8 +63,6 @@ class Queues(wiring.Component):
             # All queues are told the same.
             memory.notes.eq(given[0].payload),
         ]
-        old = Signal(len(UNITS))
-        m.d.comb += self.old.eq(old.any())
         for number, unit in enumerate(UNITS):
             name = unit.name.lower()
             queue = UnitQueue(self._config, unit, gated=unit is not Opcode.EXEC)
@@ -85,8 +80,6 @@ class Queues(wiring.Component):
                 queue.notes.eq(memory.word_notes),
                 queue.completed.eq(self.completed),
                 queue.issued.eq(self.issue[number]),
-                queue.issues.eq(self.issue.any()),
                 self.met[number].eq(queue.met),
             ]
-            m.d.sync += old[number].eq(queue.old)
         return m

@@ -1,11 +1,13 @@
-"""Queues: an instruction of any unit goes through whole, and one that stays is told of."""
+"""Queues: an instruction of any unit goes through whole, however many others pass it."""
+
+import dataclasses
 
 import pytest
 
 from matloom.arch.config import PRESETS
 from matloom.arch.instruction import Instruction, pack
-from matloom.arch.isa import UNITS
-from matloom_rtl.control.layouts import AHEAD
+from matloom.arch.isa import UNITS, Opcode
+from matloom_rtl.control.layouts import count_bits, issued_unread
 from matloom_rtl.control.queues import Queues
 from matloom_rtl.testing import simulate
 
@@ -35,7 +37,7 @@ async def give(ctx, dut, unit, *, target):
 
 
 @pytest.mark.parametrize("unit", UNITS)
-def test_an_instruction_that_stays_is_told_of_a_cycle_late(unit):
+def test_an_instruction_that_stays_goes_through_whole(unit):
     dut = Queues(CONFIG)
     name = unit.name.lower()
     out = getattr(dut, f"o_{name}")
@@ -43,22 +45,30 @@ def test_an_instruction_that_stays_is_told_of_a_cycle_late(unit):
 
     async def main(ctx):
         await give(ctx, dut, unit, target=0)
-        for _cycle in range(10):
-            await ctx.tick()
-        assert ctx.get(dut.met[UNITS.index(unit)]) == 0b1110
+        await ctx.tick().repeat(10)
         ctx.set(dut.issue, others & -others)
-        for _number in range(AHEAD + 1):
-            assert not ctx.get(dut.old)
+        for _number in range(50):
             await ctx.tick()
-        assert ctx.get(dut.old)
+            # EXEC gates itself.
+            assert ctx.get(out.valid) == (unit is Opcode.EXEC)
+            assert ctx.get(dut.met[UNITS.index(unit)]) == 0b1110
         ctx.set(dut.issue, 0)
-        # Its dependency is met: it leaves as it came, and nothing is old any more.
+        # Its dependency is met: it leaves as it came.
         ctx.set(dut.completed[0], 1)
-        await ctx.tick().repeat(2)
+        await ctx.tick()
+        assert ctx.get(dut.met[UNITS.index(unit)]) == 0b1111
         ctx.set(out.ready, 1)
         (payload,) = await ctx.tick().sample(out.payload).until(out.valid)
         assert getattr(payload, FIRST[name]) == 3
-        await ctx.tick().repeat(2)
-        assert not ctx.get(dut.old)
 
     simulate(dut, main, cycles=200)
+
+
+@pytest.mark.parametrize(
+    ("depth", "unread", "bits"), [(1, 7, 8), (2, 7, 8), (4, 15, 8), (8, 31, 8), (32, 127, 9)]
+)
+def test_numbers_are_wide_enough_for_what_the_memory_holds(depth, unread, bits):
+    """A memory of 16 words and more: without the first instruction's two, two for each other."""
+    config = dataclasses.replace(CONFIG, queue_depth=depth)
+    assert issued_unread(config, 2) == unread
+    assert count_bits(config) == bits

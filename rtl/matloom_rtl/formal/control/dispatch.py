@@ -4,6 +4,7 @@ from amaranth.hdl import Assert, Cat, Cover, Module, Mux, Signal
 
 from matloom.arch.isa import FORMATS, UNITS, Opcode
 from matloom_rtl.control.dispatch import Dispatch
+from matloom_rtl.control.layouts import LONGEST
 from matloom_rtl.formal.parts.channel import implies
 from matloom_rtl.formal.parts.whitebox import Whitebox, inputs_of
 from matloom_rtl.formal.proof import Claim
@@ -39,6 +40,8 @@ class Followed:
         one before was issued.
     count, many:
         Instructions issued to each unit, as the dispatcher counts them, and up to 127.
+    taken:
+        Words that were taken since an instruction was issued.
     """
 
     def __init__(self, m: Module, unit: Dispatch):
@@ -55,6 +58,7 @@ class Followed:
         self.many = [Signal(7, name=f"issued_{number}") for number in range(len(UNITS))]
         self.ended = Signal()
         self.apart = Signal(4, init=15)
+        self.taken = Signal(range(LONGEST + 1))
         self.opcodes = Cat(self.head[:4] == opcode.value for opcode in UNITS)
         self.waits = [
             self.head[_FIRST_WAIT + _WAIT_BITS * number :][:_WAIT_BITS]
@@ -65,6 +69,7 @@ class Followed:
         with m.Elif(unit.issue.any()):
             m.d.sync += before_first.eq(1)
         m.d.sync += [
+            self.taken.eq(Mux(unit.issue.any(), 0, self.taken) + self.takes),
             self.unissued.eq((self.unissued & ~unit.issue) | self.gives),
             self.apart.eq(Mux(unit.issue.any(), 1, self.apart + ~self.apart.all())),
             self.ended.eq(self.ended | (unit.fault != 0) | unit.finished),
@@ -77,7 +82,8 @@ def dispatches(unit: Dispatch) -> Claim:
     """Claim that an instruction is recorded with its own waits, and issued once, after its checks.
 
     A wait of k on a unit means its instructions up to the k-th before; k of 0 none. What never was
-    issued is not waited for. From the cycle after `halt` on none is issued.
+    issued is not waited for. From the cycle after `halt` on none is issued. When one is, all of its
+    words and no others have been taken since the one before was.
     """
     m = Module()
     whitebox = Whitebox(unit)
@@ -90,6 +96,10 @@ def dispatches(unit: Dispatch) -> Claim:
     m.d.sync += halted.eq(unit.halt)
     m.d.comb += [
         implies(halted, ~unit.issue.any()),
+        *(
+            implies(issued, followed.taken == words)
+            for issued, words in zip(unit.issue, _WORDS, strict=True)
+        ),
         Assert((gives & (gives - 1)) == 0),
         implies(gives.any(), ~unissued.any()),
         implies(unit.issue.any(), unit.issue == unissued),
@@ -143,6 +153,15 @@ def dispatch_lemmas(m: Module, whitebox: Whitebox, followed: Followed) -> None:
         Assert(place[0] == first),
         Assert((place & (place - 1)) == 0),
         Assert(unit.i.ready == whitebox.in_states("Assemble")),
+        implies(unit.i.ready & ~unit.issue.any(), place == (1 << followed.taken)[:LONGEST]),
+        implies(
+            unit.i.ready & ~first,
+            (Cat(followed.taken < words for words in _WORDS) & opcodes).any(),
+        ),
+        *(
+            implies(whole & opcodes[number], followed.taken == words)
+            for number, words in enumerate(_WORDS)
+        ),
         implies(known[0], mine == opcodes),
         implies(first, ~whole & ~given),
         implies(given, whole),

@@ -3,7 +3,7 @@
 from amaranth.hdl import Array, Assert, Assume, Cat, Cover, Module, Mux, Signal, signed
 
 from matloom.arch.isa import FORMATS, UNITS
-from matloom_rtl.control.layouts import AHEAD, queue_places
+from matloom_rtl.control.layouts import LONGEST_WAIT, issued_unread, queue_places
 from matloom_rtl.control.queue import UnitQueue
 from matloom_rtl.formal.parts.channel import implies
 from matloom_rtl.formal.parts.whitebox import Whitebox
@@ -11,17 +11,9 @@ from matloom_rtl.formal.proof import Claim, Proof
 
 __all__ = ["gate", "gate_proofs"]
 
-#: Longest wait of the instruction set, and more instructions than a unit has without completing
-#: one: those of its queue, and those within the unit.
-_LONGEST_WAIT, _OUTSTANDING = 63, 63
-
-#: Instructions that are issued while a head is read, and in the two cycles in which the dispatcher
-#: does not know that it must stop. A read waits for those of three full queues and of what comes
-#: meanwhile: 48 cycles at `reference`, in which the dispatcher, at 16 an instruction, issues three.
-_WHILE_READ, _LATE = 8, 2
-
-#: Instructions that are issued while one head stays.
-_EACH = AHEAD + _LATE + _WHILE_READ
+#: More instructions than a unit has without completing one: those of its queue, and those within
+#: the unit.
+_OUTSTANDING = 63
 
 
 class _Marked:
@@ -29,7 +21,7 @@ class _Marked:
 
     `need[u]`: so many completions of unit u are yet to come until it may start; 0 or less: none.
     Numbers here never wrap: they begin with what is outstanding when the instruction comes, and
-    every completion takes one off.
+    every completion takes one off, until none is needed of the head once it is issued (`reached`).
     """
 
     def __init__(self, m: Module, unit: UnitQueue, issue, done):
@@ -44,7 +36,9 @@ class _Marked:
         self.place = Signal(8)
         self.is_head = Signal()
         self.issued = Signal()
-        self.since = Signal(16)
+        self.reached = Array(Signal(name=f"reached_{number}") for number in range(count))
+        #: Instructions that were issued from its own on, until it is read.
+        self.since = Signal(8)
         for number in range(count):
             m.d.sync += self.outstanding[number].eq(
                 self.outstanding[number] + issue[number] - done[number]
@@ -54,9 +48,10 @@ class _Marked:
 def gate(unit: UnitQueue) -> Claim:
     """Claim that the marked instruction is shown exactly when it is issued and its waits are met.
 
-    Assumes of the dispatcher: an instruction comes when the one before is issued, at most
-    `_WHILE_READ` are issued while a head is read, and none from the second cycle after `old` on.
-    Assumes of the memory of instructions: it returns the requested words with their notes.
+    Assumes of the dispatcher: an instruction comes when the one before is issued.
+    Assumes of the memory of instructions: it returns the requested words with their notes; after a
+    word that it has not returned it has room for the rest of its words alone. Of these the
+    dispatcher takes two at least for each instruction that it issues.
     """
     m = Module()
     whitebox = Whitebox(unit)
@@ -67,14 +62,14 @@ def gate(unit: UnitQueue) -> Claim:
     item = _Marked(m, unit, issue, done)
     wait = [Signal(6, name=f"waits_{each}") for each in range(len(UNITS))]
     present = whitebox.register(name="present")
-    m.d.comb += [unit.issued.eq(issue[number]), unit.issues.eq(issue.any())]
+    m.d.comb += unit.issued.eq(issue[number])
     unissued = _dispatches(m, unit, item, issue, done, number)
     _brings(m, unit)
     came, left = unit.i.valid & unit.i.ready, present & unit.o.valid & unit.o.ready
     fetched, level = unit.brings & (unit.index == 0), whitebox.child("fifo").unit.level
     _follow(m, unit, item, (came, left, fetched, level), (wait, issue, done, number))
     _noted(m, whitebox, item, present)
-    _bounded(m, whitebox, item, (came, left, present), issue)
+    _bounded(m, unit, item, issue)
     shown, head = unit.o.valid & present, item.is_head
     needs = Cat((item.waits[each] != 0) & (item.need[each] > 0) for each in range(len(UNITS)))
     m.d.comb += [
@@ -117,8 +112,6 @@ def _dispatches(m: Module, unit: UnitQueue, item: _Marked, issue, done, number: 
     completed = [
         Signal(len(each), name=f"completed_{number}") for number, each in enumerate(_counts(unit))
     ]
-    old = Signal(2)
-    m.d.sync += old.eq(Cat(unit.old, old))
     with m.If(issue[number]):
         m.d.sync += unissued.eq(0)
     with m.Elif(unit.i.valid & unit.i.ready):
@@ -128,7 +121,6 @@ def _dispatches(m: Module, unit: UnitQueue, item: _Marked, issue, done, number: 
         Assume(~issue[number] | unissued),
         Assume(~unissued | ~(issue.any() & ~issue[number])),
         Assume(~unit.i.valid | (~unissued & ~issue.any())),
-        Assume(~(issue.any() & old[1])),
     ]
     for each, count in enumerate(completed):
         under_way = item.outstanding[each]
@@ -172,13 +164,18 @@ def _follow(m: Module, unit: UnitQueue, item: _Marked, moves, events) -> None:
         m.d.sync += item.is_head.eq(0)
     with m.If(issue[number]):
         m.d.sync += item.issued.eq(1)
-    m.d.sync += item.since.eq(item.since + issue.any())
+    m.d.sync += item.since.eq(item.since + (issue.any() & ~item.is_head))
     for each in range(len(UNITS)):
         under_way = item.outstanding[each]
-        m.d.sync += item.need[each].eq(item.need[each] - done[each])
+        reaches = item.is_head & item.issued & (item.need[each] <= 0)
+        with m.If(reaches):
+            m.d.sync += item.reached[each].eq(1)
+        with m.Else():
+            m.d.sync += item.need[each].eq(item.need[each] - done[each])
         with m.If(begins):
             m.d.sync += [
                 item.waits[each].eq(wait[each]),
+                item.reached[each].eq(0),
                 item.need[each].eq(under_way + 1 - wait[each] - done[each]),
                 item.targets[each].eq(unit.completed[each] + under_way - wait[each]),
             ]
@@ -207,44 +204,33 @@ def _noted(m: Module, whitebox: Whitebox, item: _Marked, present) -> None:
     ]
 
 
-def _bounded(m: Module, whitebox: Whitebox, item: _Marked, moves, issue) -> None:
-    """Claim that no number is so far from another that their order is lost."""
-    unit = whitebox.unit
-    came, left, present = moves
-    begins = came & item.mark & (item.place == 0) & ~item.is_head
-    lives = (item.place != 0) | item.is_head
-    age, longest = whitebox.register(name="age"), unit_places(unit)
-    # Issued since the head before left: of these while there was none, and after `old`.
-    issued_now = Signal(16)
-    unread = Signal(8)
-    late = Signal(8)
-    m.d.sync += [
-        issued_now.eq(Mux(left | begins, 0, issued_now + issue.any())),
-        unread.eq(Mux(left | ~(present | unit.asks), 0, unread + (issue.any() & ~present))),
-        late.eq(Mux(left | ~present, 0, late + (issue.any() & unit.old))),
-    ]
-    before = Mux(item.is_head, 0, item.place - 1 + present)
-    bits = len(unit.completed[0])
+def _bounded(m: Module, unit: UnitQueue, item: _Marked, issue) -> None:
+    """Claim that no number is so far from another that their order is lost, while that matters.
+
+    All words of what is issued after an unread instruction lie in the memory of instructions. The
+    head is looked at in every cycle, and what it has reached stays met.
+    """
+    words = FORMATS[unit._opcode].instruction_words
+    most = issued_unread(unit._config, words)
+    unread, bits = item.place != 0, len(unit.completed[0])
+    # Its own issue is one of them.
     m.d.comb += [
-        Assume(unread <= _WHILE_READ),
-        Assert(age <= AHEAD),
-        implies(lives, before <= longest),
+        Assume(~unread | (item.since + issue.any() <= most + 1)),
+        implies(unread | item.is_head, item.since <= most + 1),
+        implies((unread | item.is_head) & ~item.issued, item.since == 0),
     ]
+    lives = unread | item.is_head
     for each in range(len(UNITS)):
-        low = item.outstanding[each] - item.since - (_LONGEST_WAIT - 1)
+        need, reached = item.need[each], item.reached[each]
         modulo = (item.targets[each] + 1 - unit.completed[each])[:bits]
+        low = item.outstanding[each] - item.since - (LONGEST_WAIT - 1)
         m.d.comb += [
-            implies(lives, item.need[each] >= low),
-            implies(lives, item.need[each] <= _OUTSTANDING + 1),
-            implies(lives, item.need[each][:bits] == modulo),
+            implies(unread | (item.is_head & ~item.issued), need >= low),
+            implies(lives, (need >= -(LONGEST_WAIT + most)) & (need <= _OUTSTANDING + 1)),
+            implies(lives & ~reached, need[:bits] == modulo),
+            implies(lives & reached, item.is_head & item.issued & (need <= 0)),
+            implies(item.is_head & reached, unit.met[each]),
         ]
-    m.d.comb += [
-        implies(lives, item.since <= (longest - before) * _EACH + issued_now),
-        implies(lives, issued_now <= unread + age + late),
-        implies(~present, (age == 0) & (late == 0)),
-        implies(late != 0, age == AHEAD),
-        Assert(late <= _LATE),
-    ]
 
 
 def unit_places(unit: UnitQueue) -> int:

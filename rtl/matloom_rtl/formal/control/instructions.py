@@ -1,6 +1,6 @@
 """The memory of instructions: words stay where they were stored until they are read."""
 
-from amaranth.hdl import Cover, Module, Signal
+from amaranth.hdl import Cover, Module, Mux, Signal
 
 from matloom.arch.isa import FORMATS, UNITS
 from matloom_rtl.control.dispatch import Dispatch
@@ -18,6 +18,9 @@ _WORDS = [FORMATS[unit].instruction_words for unit in UNITS]
 
 def instruction_memory(unit: InstructionMemory) -> Claim:
     """Claim that a word lies where it was stored until it is read, and is read unchanged.
+
+    While it is not read, as many words come after it as there are other places, at most: of that
+    the proof of `UnitQueue` makes use.
 
     Assumes of the queues: they ask for the last words of instructions that are complete.
     """
@@ -37,6 +40,9 @@ def instruction_memory(unit: InstructionMemory) -> Claim:
         m.d.sync += [held.eq(1), place.eq(followed), value.eq(unit.i.payload)]
     with m.Elif(held & reads & (at == place)):
         m.d.sync += held.eq(0)
+    # Words after it, in a number that does not wrap as places do.
+    after = Signal(unit._bits + 1)
+    m.d.sync += after.eq(Mux(held, after + comes, 0))
     noted = Signal()
     with m.If(comes & ~held):
         m.d.sync += noted.eq(0)
@@ -45,6 +51,8 @@ def instruction_memory(unit: InstructionMemory) -> Claim:
     m.d.comb += [
         implies(held, occupied.bit_select(place, 1)),
         implies(comes & held, followed != place),
+        implies(held, after + comes < 1 << unit._bits),
+        implies(held, after == (unit.last - place)[: unit._bits]),
         implies(held & reads & (at == place), unit.word == value),
         implies(held & noted & reads & (at == place), unit.word_notes.as_value() == notes),
         implies(held, whitebox.peek("words", place) == value),
@@ -96,9 +104,10 @@ _TABLE = {
 _STATEMENTS = {
     InstructionMemory: "a word and what is noted of it lie where they were stored until they are "
     "read, and are read unchanged, those of an instruction from the last on; none waits without a "
-    "read under way",
+    "read under way; after a word that is not read come as many as there are other places, at most",
     Dispatch: "an instruction goes into the queue of its opcode with its own waits, and is issued "
-    "once, and only if what it waits for was issued; none after a fault or END",
+    "once, when all of its words have been taken, and only if what it waits for was issued; none "
+    "after a fault, a halt or END",
 }
 
 

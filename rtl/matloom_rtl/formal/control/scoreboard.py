@@ -1,4 +1,4 @@
-"""The scoreboard: completions of each unit, and halts of the dispatcher."""
+"""The scoreboard: completions of each unit; and where the words of instructions go."""
 
 from amaranth.hdl import Assert, Assume, Cat, Cover, Module, Signal
 
@@ -8,7 +8,7 @@ from matloom_rtl.control.layouts import RECORD_BITS
 from matloom_rtl.formal.parts.whitebox import Whitebox
 from matloom_rtl.formal.proof import Claim, Proof
 
-__all__ = ["scoreboard", "scoreboard_proofs", "stops"]
+__all__ = ["scoreboard", "scoreboard_proofs", "stores"]
 
 #: More bits than are counted in.
 _BITS = RECORD_BITS + 8
@@ -39,32 +39,36 @@ def scoreboard(unit: Control) -> Claim:
     return Claim(module=m, ports=(which, forget, *done))
 
 
-def stops(unit: Control) -> Claim:
-    """Claim that the dispatcher is halted in the cycle after any unit's queue was `old`.
+def stores(unit: Control) -> Claim:
+    """Claim that the memory of instructions stores the words that the dispatcher takes, no others.
 
-    With the claim of `Dispatch` about `halt`, nothing is issued from the second cycle after `old`
-    on, which the proof of `UnitQueue` assumes.
+    So what is proven of the words of each also holds of those of the other, which the proof of
+    `UnitQueue` assumes.
     """
     m = Module()
     whitebox = Whitebox(unit)
-    queues, dispatch = whitebox.child("queues"), whitebox.child("dispatch").unit
-    old = [queues.child(opcode.name.lower()).unit.old for opcode in UNITS]
-    # Whatever the queues and all else do.
-    for opcode in UNITS:
-        queues.free(opcode.name.lower())
-    for name in ("dispatch", "registers", "counters", "scoreboard"):
+    dispatch, queues = (whitebox.child(name).unit.i for name in ("dispatch", "queues"))
+    # Whatever all of them do.
+    for name in ("dispatch", "queues", "registers", "counters", "scoreboard"):
         whitebox.fragment.subfragments[:] = [
             part for part in whitebox.fragment.subfragments if part[1] != name
         ]
     m.submodules.unit = whitebox.fragment
-    late = Signal(len(UNITS))
-    m.d.sync += late.eq(Cat(old) & ~whitebox.register(name="forget").replicate(len(UNITS)))
-    m.d.comb += [Assert(~late.any() | dispatch.halt), Cover(late.all()), Cover(~dispatch.halt)]
-    return Claim(module=m, ports=tuple(old))
+    taken, stored = dispatch.valid & dispatch.ready, queues.valid & queues.ready
+    m.d.comb += [
+        Assert(taken == stored),
+        Assert(taken == unit.instruction_words.valid & unit.instruction_words.ready),
+        Assert(dispatch.payload == queues.payload),
+        Cover(taken),
+        Cover(queues.ready & unit.instruction_words.valid & ~taken),
+    ]
+    words = unit.instruction_words
+    ports = (words.valid, words.payload, dispatch.ready, queues.ready)
+    return Claim(module=m, ports=ports)
 
 
 def scoreboard_proofs(units: list) -> list[Proof]:
-    """Return the proofs for the scoreboard of a chip, and for the halts of its dispatcher."""
+    """Return the proofs for the scoreboard of a chip, and for where instruction words go."""
     controls = [unit for unit in units if isinstance(unit, Control)]
     return [
         Proof(
@@ -80,11 +84,11 @@ def scoreboard_proofs(units: list) -> list[Proof]:
     ] + [
         Proof(
             kind="dependencies",
-            unit="Control, halt",
-            statement="the dispatcher is halted in the cycle after any queue has waited for so "
-            "many instructions that the order of numbers could be lost",
-            build=lambda unit=unit: stops(unit),
-            cover_depth=10,
+            unit="Control, words",
+            statement="the memory of instructions stores the words that the dispatcher takes, and "
+            "no others",
+            build=lambda unit=unit: stores(unit),
+            cover_depth=2,
         )
         for unit in controls
     ]

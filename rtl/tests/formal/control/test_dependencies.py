@@ -13,7 +13,7 @@ from matloom_rtl.formal.control.answers import answered, answers
 from matloom_rtl.formal.control.dispatch import dispatches
 from matloom_rtl.formal.control.gate import gate
 from matloom_rtl.formal.control.instructions import instruction_memory
-from matloom_rtl.formal.control.scoreboard import scoreboard, stops
+from matloom_rtl.formal.control.scoreboard import scoreboard, stores
 from matloom_rtl.formal.engine import PROVEN
 
 NANO = load_config("nano")
@@ -73,9 +73,29 @@ MUTANTS = {
         *(Dispatch, ("with m.If(given & ~self.halt)", "with m.If(given)")),
         *(lambda unit: dispatches(unit(NANO)), 14),
     ),
-    "the dispatcher goes on while a queue is old": (
-        *(Control, ("supervisor.halt | queues.old", "supervisor.halt")),
-        *(lambda unit: stops(unit(NANO)), 5),
+    "a word is stored that the dispatcher does not take": (
+        *(
+            Control,
+            ("queues.i.valid.eq(words.valid & dispatch.i.ready)", "queues.i.valid.eq(words.valid)"),
+        ),
+        *(lambda unit: stores(unit(NANO)), 3),
+    ),
+    "a place is free before its word is read": (
+        *(
+            InstructionMemory,
+            ("~occupied.bit_select(place, 1)", "~occupied.bit_select(place ^ 1, 1)"),
+        ),
+        *(lambda unit: instruction_memory(unit(NANO)), 25),
+    ),
+    "an instruction is issued without its last word": (
+        *(
+            Dispatch,
+            (
+                "last.eq(place[layout.instruction_words - 1])",
+                "last.eq(place[layout.instruction_words - 2])",
+            ),
+        ),
+        *(lambda unit: dispatches(unit(NANO)), 12),
     ),
     "a completion is counted for another unit": (
         *(Control, ("completed[number].eq(completed[number] + 1)", "completed[0].eq(1)")),
