@@ -102,7 +102,7 @@ static uint32_t fake_now(void* context) {
 
 void fake_open(struct fake* fake, uint32_t digest) {
   memset(fake, 0, sizeof *fake);
-  fake->registers[ID / 4] = 0x4d4c0007u;
+  fake->registers[ID / 4] = 0x4d4c0008u;
   fake->registers[DIGEST / 4] = digest;
   fake->busy_polls = 3;
   fake->reset_polls = 2;

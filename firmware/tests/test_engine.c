@@ -48,7 +48,7 @@ static void test_probe(void) {
   EQUAL(matloom_digest(&engine), 7);
   EQUAL(fake.resets, 1);
   EQUAL(fake.registers[3], 0);
-  fake.registers[0] = 0x4d4c0006u;
+  fake.registers[0] = 0x4d4c0007u;
   EQUAL(matloom_probe(&engine, &port), MATLOOM_ERROR_IDENTITY);
   fake_open(&fake, 7);
   fake.reset_polls = NEVER;
@@ -71,7 +71,7 @@ static void test_probe_with_a_failing_bus(void) {
 static void test_registers_in_memory(void) {
   static uint32_t window[512];
   struct matloom_port port = {.registers = window};
-  window[0] = 0x4d4c0007u;
+  window[0] = 0x4d4c0008u;
   window[1] = 99;
   EQUAL(matloom_probe(&engine, &port), MATLOOM_OK);
   EQUAL(matloom_digest(&engine), 99);

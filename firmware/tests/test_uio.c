@@ -126,7 +126,7 @@ static void test_run(const struct matloom_uio_names* names, const uint8_t* file,
   CHECK(memory.bus == 0x80000000u && memory.bytes == 65536);
   EQUAL(matloom_program_open(&program, file, bytes), MATLOOM_OK);
   EQUAL(matloom_probe(&engine, &port), MATLOOM_ERROR_IDENTITY);
-  uio.registers[MAPPED_ID] = 0x4d4c0007u;
+  uio.registers[MAPPED_ID] = 0x4d4c0008u;
   uio.registers[MAPPED_DIGEST] = program.digest;
   EQUAL(matloom_probe(&engine, &port), MATLOOM_OK);
   EQUAL(matloom_attach(&engine, &program, &memory), MATLOOM_OK);

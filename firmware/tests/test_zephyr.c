@@ -87,7 +87,7 @@ int main(void) {
   EQUAL(sample(), 0);
   EQUAL(strcmp(said, "no engine of this interface version\n"), 0);
   EQUAL(enabled, 0);
-  stand_in_registers[MAPPED_ID] = 0x4d4c0007u;
+  stand_in_registers[MAPPED_ID] = 0x4d4c0008u;
   stand_in_registers[MAPPED_DIGEST] = DIGEST;
   EQUAL(sample(), 0); /* nothing ends the run: the sample says so */
   EQUAL(strcmp(said, "no end in time\n"), 0);

@@ -25,11 +25,11 @@ __all__ = [
 ]
 
 #: Changes with every change of the instruction or register layout.
-INTERFACE_VERSION = 7
+INTERFACE_VERSION = 8
 
-#: Fields younger than the interface version, each with the value that builds what was there before:
-#: with it they are no part of the digest nor of a program file, so that chips, programs and drivers
-#: from before keep working.
+#: Fields that came after the first ones, each with the value that builds what was there before:
+#: with it they are no part of the digest nor of a program file, so that such a field alone makes no
+#: chip, program or driver another.
 ADDED_FIELDS = {"time_limit": 0, "parity": 0, "element_stride": 1}
 
 #: Taps of a line of the sliding windows that a depthwise EXEC uses.
@@ -474,6 +474,11 @@ class Config:
     def last_timestamp(self) -> int:
         """Highest slot of the completion-time table."""
         return max(0, self.timestamps - 1)
+
+    @property
+    def reserved(self) -> int:
+        """Always 0: what fields need that have a place in the encoding, and no hardware yet."""
+        return 0
 
     @property
     def digest(self) -> int:

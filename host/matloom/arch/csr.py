@@ -13,6 +13,7 @@ __all__ = [
     "EXEC_CAUSES",
     "IDENTITY",
     "REGISTERS",
+    "RESERVED",
     "TIMESTAMPS_OFFSET",
     "WINDOW_BYTES",
     "Access",
@@ -261,6 +262,13 @@ ALL_REGISTERS = (
         ),
         needs="time_limit",
     ),
+)
+
+#: Offsets that stay free for later engines: the first, the last, and what they are for. No register
+#: is there yet, so reads and writes answer with an error.
+RESERVED = (
+    (0x34, 0x34, "number of the engine, where several share a memory"),
+    (0x80, 0xBC, "regions of a second command buffer, in the order of the first's"),
 )
 
 _BY_NAME = {item.name: item for item in ALL_REGISTERS}

@@ -133,6 +133,8 @@ class _Legal(NamedTuple):
     def fault(self, opcode: Opcode, value: int, mode: int) -> str:
         """Return a sentence on a value that is illegal."""
         name = f"{opcode.name}.{self.item.name}"
+        if value and self.item.needs == "reserved":
+            return f"{name} is reserved and must be 0, not {value}"
         if value and not self.exists:
             return f"{name} must be 0 in a configuration without {self.item.needs}, not {value}"
         if self.choices is not None and value not in self.choices:

@@ -423,6 +423,20 @@ _EXEC = (
         plain=True,
         needs="has_paired_windows",
     ),
+    Field(
+        name="weights_wait_post",
+        bits=1,
+        doc="1: weights are not fetched before `wait_post` is met, too: POST wrote them",
+        needs="reserved",
+    ),
+    Field(
+        name="chained",
+        bits=1,
+        doc="1: the lines of a window are parts of one line of nine taps: what leaves the last tap "
+        "of a line enters the first one of the next; `line` and the line memories are not used",
+        plain=True,
+        needs="reserved",
+    ),
 )
 
 #: Fields of EXEC that must be multiples of `Config.weight_boundary` where windows are paired.
@@ -584,6 +598,26 @@ _POST = (
         bits=8,
         doc="of words, the lower byte of the largest result",
         needs="has_words",
+    ),
+    Field(
+        name="addend",
+        bits=2,
+        doc="a source byte less `factor_zero`, shifted left by `pre_shift`, is 1: added to its "
+        "accumulator, 2: subtracted from it; the sum is not shifted; 0 with `product`, with words "
+        "and under FLOAT",
+        needs="reserved",
+    ),
+    Field(
+        name="params_wait",
+        bits=1,
+        doc="1: parameters are not fetched before all waits are met: POST wrote them",
+        needs="reserved",
+    ),
+    Field(
+        name="dest_block_step",
+        bits=16,
+        doc="a quarter of the bytes from block to block of the results; 0: they lie side by side",
+        needs="reserved",
     ),
 )
 

@@ -9,6 +9,7 @@ from matloom.arch.csr import (
     EXEC_CAUSES,
     IDENTITY,
     REGISTERS,
+    RESERVED,
     TIMESTAMPS_OFFSET,
     WINDOW_BYTES,
     register,
@@ -102,3 +103,9 @@ def test_counters_lie_side_by_side():
 
 def test_identity_spells_the_name():
     assert (IDENTITY >> 16).to_bytes(2, "big") == b"ML"
+
+
+def test_reserved_offsets_are_free():
+    taken = {item.offset for item in ALL_REGISTERS}
+    assert [(first, last) for first, last, _text in RESERVED] == [(0x34, 0x34), (0x80, 0xBC)]
+    assert not any(first <= offset <= last for first, last, _ in RESERVED for offset in taken)

@@ -37,6 +37,44 @@ _ONES = (
 )
 
 
+#: Fields whose place is kept for later engines.
+RESERVED = {
+    (Opcode.EXEC, "weights_wait_post"): (379, 1),
+    (Opcode.EXEC, "chained"): (380, 1),
+    (Opcode.POST, "addend"): (362, 2),
+    (Opcode.POST, "params_wait"): (364, 1),
+    (Opcode.POST, "dest_block_step"): (365, 16),
+}
+
+
+@pytest.mark.parametrize("config", [*PRESETS.values(), FLOAT, NARROW])
+@pytest.mark.parametrize(("opcode", "name"), RESERVED)
+def test_reserved_fields_have_a_place_and_must_be_zero(opcode, name, config):
+    first, bits = RESERVED[opcode, name]
+    for value in (1, (1 << bits) - 1):
+        data = pack(Instruction(opcode, {name: value}))
+        assert int.from_bytes(data, "little") - opcode == value << first
+        sentence = illegal_field(Instruction(opcode, {**legal(opcode), name: value}), config)
+        assert sentence == f"{opcode.name}.{name} is reserved and must be 0, not {value}"
+    assert not illegal_field(Instruction(opcode, legal(opcode)), config)
+
+
+def legal(opcode):
+    """Return an instruction's fields that must not be zero."""
+    ones = _ONES if opcode is Opcode.EXEC else ("width", "height", "oc_blocks", "tail")
+    return dict.fromkeys(ones, 1)
+
+
+def test_what_is_reserved_is_all_of_it():
+    found = {
+        (opcode, item.name)
+        for opcode, layout in FORMATS.items()
+        for item in layout.fields
+        if item.needs == "reserved"
+    }
+    assert found == set(RESERVED)
+
+
 @pytest.mark.parametrize("opcode", Opcode)
 def test_formats_fit_and_names_differ(opcode):
     layout = FORMATS[opcode]

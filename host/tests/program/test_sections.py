@@ -34,7 +34,7 @@ def test_header(digits):
     refused(data[:-1], f"must have {len(data)} bytes, not {len(data) - 1}")
     refused(data[:-1] + bytes([data[-1] ^ 1]), "checksum must be")
     refused(
-        with_word(data, 20, 5), "chips of interface version 5, and this Matloom makes version 7"
+        with_word(data, 20, 5), "chips of interface version 5, and this Matloom makes version 8"
     )
     refused(with_word(data, 24, 0), "digest must be its configuration's")
     refused(with_word(data, 28, 2**31), "a directory of 2147483648 sections must fit")

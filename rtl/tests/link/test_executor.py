@@ -66,7 +66,7 @@ class Bench:
     def __init__(self, *, bus_bits=32, stall=0.0, latency=5, silent=False, broken=()):
         self.dut = Both(bus_bits)
         self.reset = Signal()
-        self.contents, self.registers = bytearray(256), {0: 0x4D4C0007, 8: 0}
+        self.contents, self.registers = bytearray(256), {0: 0x4D4C0008, 8: 0}
         self.register_writes, self.replies, self.shown = [], [], []
         self.memories = [
             AxiMemory(

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from matloom.arch.config import INTERFACE_VERSION
-from matloom.arch.csr import ALL_REGISTERS, TIMESTAMPS_OFFSET, Fault, Register
+from matloom.arch.csr import ALL_REGISTERS, RESERVED, TIMESTAMPS_OFFSET, Fault, Register
 from matloom.arch.isa import FORMATS, INSTRUCTION_WORD_BYTES, Extent, Field, Region
 from matloom.arch.numerics import SUPPORTED_ROUNDINGS, Rounding
 
@@ -23,6 +23,10 @@ it waits for had waited for.
 A field that needs a unit exists where the configuration has it; elsewhere its bits must be zero.
 Where a limit names a property of the configuration, the bits above must be zero, in a signed field
 copies of the sign: an address that a memory does not have is a fault, not another address.
+
+A reserved field has its place and meaning, but no engine has the hardware yet: it must be zero.
+Instructions name no engine: where several share a memory, each has registers and a command buffer
+of its own. Nor do they name a set of regions: that belongs to the command buffer.
 
 Under each table stand the ends of the extents that the instruction touches, from the field named
 first on. They are checked against the memory's size before an instruction is issued, the first
@@ -77,6 +81,8 @@ def isa_page() -> str:
             elif item.multiple is not None:
                 legal += f", multiples of `{item.multiple}`"
             doc = item.doc if item.needs is None else f"{item.doc}; needs `{item.needs}`"
+            if item.needs == "reserved":
+                legal, doc = "0", f"reserved: {item.doc}"
             rows.append((position, item.bits, f"`{item.name}`", legal, doc))
             position += item.bits
         parts.append(table(("bit", "bits", "field", "legal", "meaning"), rows))
@@ -138,6 +144,13 @@ def registers_page() -> str:
         for bits in item.fields
     ]
     parts.append(table(("register", "bit", "bits", "field", "meaning"), fields))
+    parts.append("## Reserved\n")
+    parts.append(
+        "These offsets are kept free for later engines; accesses answer with SLVERR. Bit 2 of "
+        "`CONTROL`, which must be written as 0, will start with the second regions.\n"
+    )
+    free = [(f"`{first:#05x}` to `{last:#05x}`", text) for first, last, text in RESERVED]
+    parts.append(table(("offsets", "meaning"), free))
     parts.append("## Fault causes\n")
     parts.append(table(("number", "cause"), [(int(fault), fault.name) for fault in Fault]))
     return "\n".join(parts)
