@@ -1,4 +1,4 @@
-"""Errors that say what to do about them, and the hints that many of them share."""
+"""Errors that tell the user what to do, and the hints that many of them share."""
 
 import difflib
 import re
@@ -20,7 +20,7 @@ __all__ = [
 
 
 class HintedError(Exception):
-    """Error with a remedy: `hint`, an imperative sentence without a full stop, or empty.
+    """Error with a remedy in `hint`: an imperative sentence without a full stop, or empty.
 
     The hint is also a note (PEP 678), so that a traceback in Python shows it.
     """
@@ -36,7 +36,7 @@ class HintedError(Exception):
 
 
 class HintedWarning(UserWarning):
-    """Warning with a remedy, `hint`, where there is one; its text in Python has both."""
+    """Warning with an optional remedy in `hint`, which is also part of its text."""
 
     def __init__(self, what: str, hint: str = "") -> None:
         super().__init__(what, hint)
@@ -47,22 +47,22 @@ class HintedWarning(UserWarning):
 
 
 class UserError(HintedError, ValueError):
-    """Error in what a user asked for."""
+    """Error caused by what the user asked for."""
 
 
 class UserTypeError(HintedError, TypeError):
-    """Error in the kind of something that a user gave or asked for."""
+    """Error caused by an argument of the wrong type."""
 
 
 class MissingPackageError(HintedError, ModuleNotFoundError):
-    """Error of a Python package that is not installed; the hint is the command that installs it.
+    """Error raised when a Python package is missing; the hint is the command that installs it.
 
     Parameters
     ----------
     package:
-        Its name in a package index.
+        Name in the package index.
     purpose:
-        What needs it: "comparing with TensorFlow Lite Micro".
+        The feature that needs it: "comparing with TensorFlow Lite Micro".
     """
 
     def __init__(self, package: str, purpose: str) -> None:
@@ -73,12 +73,12 @@ class MissingPackageError(HintedError, ModuleNotFoundError):
         self.package, self.purpose = package, purpose
 
     def __reduce__(self) -> tuple[type["MissingPackageError"], tuple[str, str]]:
-        """Return how it is pickled: by what it was made of."""
+        """Return the arguments to rebuild the error from when it is unpickled."""
         return MissingPackageError, (self.package, self.purpose)
 
 
 def did_you_mean(given: object, known: Iterable[str]) -> str:
-    """Return the hint for a name that is nearly a known one; empty where none is near."""
+    """Return a hint with the closest known name, or an empty string if none is close."""
     names = {name.casefold(): name for name in known}
     near = difflib.get_close_matches(str(given).casefold(), names, n=1)
     return f"did you mean {names[near[0]]!r}?" if near else ""
@@ -87,9 +87,9 @@ def did_you_mean(given: object, known: Iterable[str]) -> str:
 def unknown(
     kind: type[HintedError], thing: str, given: object, known: Iterable[str], also: str = ""
 ) -> HintedError:
-    """Return the error of a name that is none of the known ones, with the nearest as its hint.
+    """Return the error for an unknown name, with the closest known name as its hint.
 
-    `also` is what else may be given: ``" or a JSON file"``.
+    `also` names other accepted values: ``" or a JSON file"``.
     """
     names = list(known)
     message = f"{thing} must be one of {', '.join(names)}{also}, not {given!r}"
@@ -97,13 +97,13 @@ def unknown(
 
 
 def install_command(*packages: str) -> str:
-    """Return the shell command that installs packages in the versions that Matloom needs."""
+    """Return the shell command that installs packages in the versions Matloom supports."""
     wanted = " ".join(f"'{_requirement(package)}'" for package in packages)
     return f"python -m pip install {wanted}"
 
 
 def _requirement(package: str) -> str:
-    """Return a package with the bounds that Matloom's own metadata give it."""
+    """Return a package with the version bounds from Matloom's own metadata."""
     try:
         listed = metadata.requires("matloom") or []
     except metadata.PackageNotFoundError:

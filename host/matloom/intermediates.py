@@ -1,4 +1,4 @@
-"""Tensors inside a network: which of them a name means, and their values by the kernels."""
+"""Intermediate tensors of a network: looks them up by name and computes them with the kernels."""
 
 from collections.abc import Mapping, Sequence
 from typing import Literal
@@ -19,20 +19,20 @@ Names = Sequence[str] | Literal["all"]
 
 
 def wanted_tensors(program: Program, names: Names) -> dict[str, int]:
-    """Return the numbers of tensors in the network of a program, by the names given.
+    """Return the graph numbers of the tensors with the given names.
 
     Parameters
     ----------
     names:
-        Names of the model file, whole or up to the first semicolon where that is one tensor's;
-        where several tensors share a name, each but one has its number after a colon. ``"all"``
-        for everything that an operator makes, in the file's order.
+        Names from the model file, in full or up to the first semicolon if that is unambiguous.
+        Where several tensors share a name, all but one have their number after a colon. ``"all"``
+        stands for the results of all operators, in the file's order.
 
     Raises
     ------
     UserError
-        A name is no tensor's, or a constant's; or the program was read from a file and the name is
-        not an output's.
+        No tensor has this name, or it is a constant; or the program was read from a file and the
+        name is not one of its outputs.
     """
     if program.origin is None:
         return _outputs_alone(program, names)
@@ -47,7 +47,7 @@ def wanted_tensors(program: Program, names: Names) -> dict[str, int]:
 
 
 def _outputs_alone(program: Program, names: Names) -> dict[str, int]:
-    """Return the places of outputs: a program from a file has no other tensors' names."""
+    """Return the positions of outputs by name, for a program from a file, which names no others."""
     places = {info.name: at for at, info in enumerate(program.outputs)}
     for name in places if names == "all" else names:
         if name not in places:
@@ -60,7 +60,7 @@ def _outputs_alone(program: Program, names: Names) -> dict[str, int]:
 
 
 def _named(graph: Graph) -> dict[str, int]:
-    """Return inputs and what operators make by name; an output comes before an input."""
+    """Return inputs and the results of operators by name; an output comes before an input."""
     made = {number for node in graph.nodes for number in node.outputs}
     unique = unique_names(graph)
     found = {unique[at]: at for at in graph.tensors if at in made or at in graph.inputs}
@@ -96,9 +96,9 @@ def _number(graph: Graph, by_name: Mapping[str, int], name: str) -> int:
 
 
 def on_the_way(program: Program) -> bool:
-    """Return whether kernels make the tensors of a network as the program does.
+    """Return whether the kernels compute intermediate tensors exactly as the program does.
 
-    With a precision they do not: where a tensor is rounded depends on what reads it.
+    With a precision they do not, because where a tensor is rounded depends on what reads it.
     """
     return program.origin is not None and program.origin.graph is program.origin.source
 
@@ -106,13 +106,13 @@ def on_the_way(program: Program) -> bool:
 def computed(
     program: Program, wanted: Mapping[str, int], known: Mapping[str, Array]
 ) -> dict[str, Array]:
-    """Return tensors by the operators' kernels.
+    """Return tensors computed by the operators' kernels.
 
     Parameters
     ----------
     known:
-        What a call had by the program's names: inputs, variables as it began, and all that crossed
-        between its steps. So operators of an interpreter, which remember, do not run again.
+        Tensors of the call by their names in the program: inputs, initial variables, and everything
+        passed between its steps. Operators of a stateful interpreter therefore do not run again.
     """
     origin = program.origin
     assert origin is not None
@@ -133,7 +133,7 @@ def chosen(
     inputs: Mapping[str, Array],
     results: Mapping[str, Array],
 ) -> dict[str, Array]:
-    """Return tensors by the names asked for, of what went into a program and came out of it."""
+    """Pick tensors by name from the inputs and the results of a program."""
     assert program.origin is not None
     graph = program.origin.source
     found = {}

@@ -1,4 +1,4 @@
-"""Makes text from files safe to print: no control character reaches a terminal."""
+"""Makes text from files safe to print: removes control characters before they reach a terminal."""
 
 import unicodedata
 

@@ -24,11 +24,11 @@ _BUSY = ("load_busy", "post_busy", "store_busy")
 
 @dataclass(frozen=True, kw_only=True)
 class LayerReport:
-    """An operator: where it ran, and from the completion of the one before to its own.
+    """One operator: where it ran, and the cycles since the previous operator's completion.
 
-    The cycles of all operators sum to the report's. Operators beyond the last slot of the
-    completion-time table are `together`: the first of them has the cycles, and the predicted
-    cycles, of all, the others None and 0.
+    The cycles of all operators add up to the cycles of the report. Operators beyond the last slot
+    of the completion-time table are `together`: the first has the cycles and predicted cycles of
+    the whole group, the others have None and 0.
     """
 
     name: str
@@ -63,28 +63,30 @@ class Report:
     Members
     -------
     cycles:
-        From doorbell to done, over all engine steps; `cycles_source` says whether the engine's
-        own counters gave them or, on a device without time, the compiler's prediction.
+        From doorbell to done, summed over all engine steps. `cycles_source` says whether they come
+        from the engine's counters or, on a device without a clock, from the compiler's prediction.
     utilisation:
-        MACs on the engine / (MACs that the array can do in a cycle in their mode x cycles).
+        MACs on the engine / (MACs per cycle that the array can do in their mode x cycles).
     stalls:
-        Cycles of the execute unit by cause; with `exec_stream` they sum to `cycles`.
+        Stalled cycles of the execute unit by cause; together with `exec_stream` they add up to
+        `cycles`.
     bytes_read, bytes_written:
-        What the bus carried, whole beats, commands included.
+        Bytes transferred on the bus, in whole beats, including the commands.
     memory, ran_on:
-        What cycles were predicted for, and what memory the device has; empty where it has none.
+        Memory that the cycles were predicted for, and memory of the device; empty if it has none.
     resident:
-        Whether weights were on chip from the call before.
+        Whether the weights were still on chip from the previous call.
     state:
-        Bytes of what the network remembers, by variable.
+        Bytes of each variable of the network.
     computed_by:
-        ``"program"``, or ``"kernels"`` on device fast, whose outputs are those of the operators'
-        kernels; `equality` then says in a sentence what shows that the program gives the same.
+        ``"program"``, or ``"kernels"`` on device fast, where the operators' kernels compute the
+        outputs. `equality` then explains in a sentence why the program gives the same outputs.
     stored:
-        Tensors that a run was asked for beyond the outputs, which its program stores as well.
+        Intermediate tensors that were requested, which the program stores in addition to the
+        outputs.
     link, upload:
-        What the call cost on the line of a device behind one, and what it cost to put the program
-        there, once a session; else None.
+        Cost of the call, and of the upload of the program once per session, on the serial line of
+        the device; None if it has no line.
     """
 
     network: str
@@ -112,7 +114,7 @@ class Report:
     upload: LineCost | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the report as JSON knows it."""
+        """Return the report as a dictionary of JSON types."""
         return dataclasses.asdict(self)
 
     def to_json(self) -> str:
@@ -138,7 +140,7 @@ class Report:
         return table
 
     def lines(self) -> list[str]:
-        """Return what the counters say of the whole: causes of waiting, units and the bus."""
+        """Return the lines on the whole run: stall causes, units and bus."""
         lines = [f"  {cause}: {count:,}" for cause, count in self.stalls.items() if count]
         if self.cycles_source == "counters":
             lines += [f"  {unit}: {self.counters[unit]:,}" for unit in _BUSY]
@@ -164,7 +166,7 @@ class Report:
         return lines
 
     def provenance(self) -> list[str]:
-        """Return what stands in for counters, and for the program's own outputs."""
+        """Return the sources that replace counters or the program's own outputs."""
         if self.computed_by == "program":
             return ["  cycles are predicted, not counted: this device has no clock"]
         return [
@@ -187,9 +189,10 @@ def make_report(
 ) -> Report:
     """Return the report of a program's last run; `runs` has one entry for each engine step.
 
-    The device knows no time where its cycle counters read zero: the prediction then stands in,
-    and the report says so. `resident` tells that the program's `repeat` ran, `ran_on` what memory
-    the device has, `kernels` that the operators' kernels answered and not the program.
+    If the cycle counters read zero, the device has no clock: the report then uses the prediction
+    and says so. `resident` is set if the program's `repeat` ran, `ran_on` is the memory of the
+    device, and `kernels` is set if the operators' kernels computed the outputs instead of the
+    program.
     """
     counted = sum(run.cycles for run in runs)
     predicted = program.predicted_cycles
@@ -225,9 +228,9 @@ def make_report(
 
 
 def _layers(program: Program, runs: list[Counters], resident: bool) -> tuple[LayerReport, ...]:
-    """Turn completion times into differences, engine step by engine step.
+    """Convert completion times into cycles per operator, one engine step after another.
 
-    The last operator of a step has what follows its completion, too.
+    The last operator of a step also gets the cycles between its completion and the end of the step.
     """
     spent: dict[int, int] = {}
     for run in runs:

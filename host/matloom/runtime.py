@@ -39,41 +39,41 @@ def compile(
     *,
     exact: bool = False,
 ) -> Program:
-    """Return the program of a network for a configuration and a memory.
+    """Return a network compiled for a configuration and a memory.
 
-    `model` is a model file, by its path, its bytes or its name, a program of torch.export, or a
-    graph.
+    `model` is a model file (its path, bytes or name), a program from torch.export, or a graph.
 
-    `memory` is what the bus leads to, by whose speed cycles are predicted and schedules made: a
-    name of `matloom.arch.memory.MEMORIES` or of a board, a JSON file or a Memory; that of
-    `options`, or else the reference memory, where None.
+    `memory` is the memory on the bus, whose speed the predicted cycles and the schedule depend on:
+    a name in `matloom.arch.memory.MEMORIES`, the name of a board, a JSON file or a Memory. None
+    means the memory in `options`, or else the reference memory.
 
-    `precision` is for all convolutions and dense layers that can have it, or a table by the name
-    of their output, in which ``*`` stands for all others. ``"bf16"`` and ``"fp16"`` are of layers
-    of float32: inputs and weights are rounded to it, sums are fp32. ``"i8xi4"`` is of layers of
-    int8, whose weights get four bits; `matloom.precision_report` says what that changes.
+    `precision` applies to all convolutions and dense layers that support it, or is a table by the
+    name of their output, in which ``*`` stands for all others. ``"bf16"`` and ``"fp16"`` apply to
+    float32 layers: inputs and weights are rounded, sums stay fp32. ``"i8xi4"`` applies to int8
+    layers, whose weights are reduced to four bits; `matloom.precision_report` measures the effect.
 
-    Before it is returned, the program runs on the functional model and is compared with the
-    operators' definitions. `check` says how much of it: ``"full"``, ``"sample"`` (all of a network
+    Before it is returned, the program runs on the functional model and its results are compared
+    with the operators' definitions. `check` selects how much is compared: ``"full"``, ``"sample"``
+    (all of a network
     of up to 20 million multiply-accumulates, a part of a larger one) or ``"none"``; by default
     `MATLOOM_CHECK` of the environment, else ``"sample"``.
 
-    `shapes` are other shapes for inputs of a file, by name, as networks of unknown height and width
-    need: ``{"image": (1, 96, 96, 3)}``. `dims` are sizes of dimensions that an ONNX file has names
-    for: ``{"batch": 1}``.
+    `shapes` overrides the shapes of inputs by name, for networks of unknown height and width:
+    ``{"image": (1, 96, 96, 3)}``. `dims` gives sizes to the named dimensions of an ONNX file:
+    ``{"batch": 1}``.
 
-    `exact` leaves to ONNX Runtime the layers of an ONNX file some of whose results can differ from
-    its; without it they run on the engine, and `Program.layers` says how many can differ. Programs
-    of TensorFlow Lite files are exact.
+    `exact` keeps a layer of an ONNX file in ONNX Runtime if the engine's results could differ;
+    otherwise it runs on the engine, and `Program.layers` says how many results can differ. Programs
+    of TensorFlow Lite files are always exact.
 
     Errors
     ------
     ModelError
-        No model file, one that is damaged, or one whose inputs cannot have these `shapes`.
+        The file is not a model, is damaged, or its inputs cannot have these `shapes`.
     InterpreterError
-        An operator that neither the engine, the host nor a reference interpreter runs.
+        Neither the engine, the host nor a reference interpreter can run an operator.
     CompileError
-        The operators of one command buffer fit the scratchpad alone, but not one after another.
+        The operators of one command buffer fit the scratchpad individually, but not in sequence.
     """
     if isinstance(model, Graph) and (shapes or dims):
         what = "shapes" if shapes else "dims"
@@ -102,20 +102,20 @@ def load(
     Parameters
     ----------
     model:
-        A ``.tflite``, ``.onnx`` or ``.mloom`` file, its bytes, ``"digits"`` (comes with
-        Matloom), a program of torch.export, a graph or a program.
+        A ``.tflite``, ``.onnx`` or ``.mloom`` file, its bytes, ``"digits"`` (comes with Matloom), a
+        program from torch.export, a graph or a compiled program.
     device:
-        A device by its name, as `open_device` takes it, or a driver that is open.
+        The name of a device, as for `open_device`, or an open driver.
     config:
-        A preset, a JSON file or a Config; the program's own, or ``"reference"``, where None.
+        A preset, a JSON file or a Config. None means the program's own, or ``"reference"``.
     options, precision, check, shapes, dims, exact:
-        Of the compilation, as `compile` takes them; a program is compiled already.
+        Passed to `compile`; not allowed for a program that is compiled already.
     memory:
-        Of the compilation, as `compile` takes it, and of a simulated device: of that alone where
-        there is a program already, whose own memory is simulated where None. A network is compiled
-        for the memory of a board, or of a driver that is open, where None.
+        Memory to compile for, as for `compile`, and to simulate. With a compiled program it only
+        applies to the simulated device; None means the memory the program was compiled for. For a
+        network, None means the memory of the board or of the open driver.
     device_options:
-        As `open_device` takes them; memory is as large as the network needs.
+        Passed to `open_device`; memory is as large as the network needs.
     """
     _require_known(device_options)
     if isinstance(model, str | Path | bytes) and is_program(model):
@@ -147,7 +147,7 @@ def load(
 
 
 def _require_known(options: Mapping[str, Any]) -> None:
-    """Raise `UserTypeError` for arguments that neither `load` nor `open_device` has."""
+    """Raise `UserTypeError` for arguments that neither `load` nor `open_device` accepts."""
     known = [*signature(load).parameters][:-1] + [*signature(open_device).parameters][2:]
     for name in options:
         if name not in known:
@@ -155,7 +155,7 @@ def _require_known(options: Mapping[str, Any]) -> None:
 
 
 def _opened(program: Program, device: str, **options: Any) -> Session:
-    """Open a device and return a session on it; the device is closed where there is none."""
+    """Open a device and return a session on it; close the device again if that fails."""
     driver = open_device(device, program.config, **options)
     try:
         return Session(program, driver, device, own=True)

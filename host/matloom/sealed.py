@@ -1,7 +1,7 @@
-"""Files that are kept for later, with digests that tell whether they are still whole.
+"""Seals: digests stored next to cached files, which tell whether the files are intact.
 
-A seal is a file that lies next to what it is of. A full disk, power that fails or a stray copy may
-cut, empty, replace or lose any of them; whoever finds a broken seal makes the files again.
+A full disk, a power failure or a stray copy can cut, empty, replace or lose a file. Whoever finds a
+broken seal makes the files again.
 """
 
 import hashlib
@@ -15,7 +15,7 @@ __all__ = ["intact", "seal"]
 
 
 def seal(path: Path, files: Iterable[Path]) -> None:
-    """Write the seal `path` of files, or links, in its folder and below; it appears whole."""
+    """Write the seal of files, or links, in the folder of `path` and below it, atomically."""
     content = json.dumps(_digests(path, files))
     with tempfile.NamedTemporaryFile("w", dir=path.parent, delete=False) as stream:
         stream.write(content)
@@ -23,7 +23,7 @@ def seal(path: Path, files: Iterable[Path]) -> None:
 
 
 def intact(path: Path, files: Iterable[Path]) -> bool:
-    """Return whether `path` is the seal of just these files, and they are as they were then."""
+    """Return whether `path` seals exactly these files, and they are unchanged since."""
     try:
         return bool(json.loads(path.read_bytes()) == _digests(path, files))
     except (OSError, ValueError):
@@ -31,7 +31,7 @@ def intact(path: Path, files: Iterable[Path]) -> bool:
 
 
 def _digests(path: Path, files: Iterable[Path]) -> dict[str, str]:
-    """Return what tells each file from any other, by its name from the seal's folder."""
+    """Return the digest of each file, by its path relative to the seal's folder."""
     found = {}
     for file in sorted(files):
         name = file.relative_to(path.parent).as_posix()

@@ -1,4 +1,4 @@
-"""A program on a device: runs it call by call, and keeps what stays between calls."""
+"""Sessions: run a program on a device call by call, and keep state between calls."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -29,21 +29,21 @@ class Session(RealNumbers):
     """A program on a device.
 
     Inputs and outputs have the names, shapes and dtypes of the model file; an input and an output
-    may share a name. Where two inputs or two outputs share one, each has its tensor's number after
-    a colon: ``x:3``; one without a name is ``tensor_3``. `Program.inputs` and `Program.outputs`
-    list them in the file's order. What a streaming network remembers stays from run to run, and
-    from sample to sample of one run, until `reset`; `state` and `restore` are for its variables by
-    name. Weights that fit stay on chip until another program, a reset or a fault; several
-    sessions, and threads, may share a driver.
+    may share a name. Where two inputs or two outputs share a name, each gets its tensor number
+    after a colon: ``x:3``; a tensor without a name is ``tensor_3``. `Program.inputs` and
+    `Program.outputs` list them in the file's order. A streaming network keeps its state from run to
+    run, and from sample to sample within a run, until `reset`; `state` and `restore` read and write
+    its variables by name. Weights that fit stay on chip until another program runs, a reset or a
+    fault. Several sessions and threads may share a driver.
 
     Errors
     ------
     ProgramError, VerifyError
         The program is for another configuration, or its instructions are illegal or have hazards.
     DeviceClosedError
-        The session, or its device, was closed, before a call or while it was under way.
+        The session or its device was closed, before or during a call.
     InterpreterError
-        An operator needs a reference interpreter, and none is installed or takes it.
+        An operator needs a reference interpreter, but none that supports it is installed.
     """
 
     def __init__(self, program: Program, driver: Driver, device: str, *, own: bool = False) -> None:
@@ -78,14 +78,14 @@ class Session(RealNumbers):
         self.close()
 
     def close(self) -> None:
-        """End the session, and close a device that `load` opened for it; twice does nothing more.
+        """End the session, and close its device if `load` opened it; a second call does nothing.
 
-        Any thread may close, at any time, and `with`, a signal's handler, garbage collection and
-        the interpreter's end do the same. A call that another thread has under way is stopped: it
-        ends with `DeviceClosedError` and without outputs, and `close` returns after it. That takes
-        about a second, or as long as what the host has begun: an operator, on device ``fast`` a
-        step. Later calls raise `DeviceClosedError` at once. A device that others share stays open
-        and goes on running their programs.
+        Any thread may call it at any time; leaving `with`, a signal handler, garbage collection and
+        the end of the interpreter do the same. A call that is running in another thread stops with
+        `DeviceClosedError` and without outputs, and `close` waits for it. That takes about a
+        second, or until the host has finished its current operator (on device ``fast``, its current
+        step). Later calls raise `DeviceClosedError` at once. A device shared with other sessions
+        stays open and continues to run their programs.
         """
         self._closed = True
         if self._own:
@@ -95,25 +95,25 @@ class Session(RealNumbers):
                 self.driver.owner = None
 
     def run(self, inputs: Array | Mapping[str, Array], outputs: Names | None = None) -> Any:
-        """Return the network's outputs for its inputs, or any of its tensors.
+        """Run the network; return its outputs, or any of its tensors.
 
-        A mapping of names gives a mapping; one array gives one array, for a network of one
-        input and one output. Where the leading axis is longer than the model's batch, the
-        network runs sample by sample and the outputs are joined along their leading axis.
+        Pass a mapping by name to get a mapping, or, for a network with one input and one output, an
+        array to get an array. If the leading axis is longer than the model's batch, the network
+        runs sample by sample and the outputs are concatenated along their leading axis.
 
         Parameters
         ----------
         outputs:
-            Names of tensors of the model file, or ``"all"`` for everything that an operator makes;
-            the result is then a mapping of them. Device ``fast`` computes them by the operators'
-            kernels. Other devices have a program compiled that stores them, once for each set of
-            names, which takes as long as the first compilation, and puts it into memory instead
-            of the other; its cycles are then the report's.
+            Names of tensors in the model file, or ``"all"`` for the results of all operators; the
+            return value is then a mapping. Device ``fast`` computes them with the operators'
+            kernels. For other devices Matloom compiles a program that also stores these tensors,
+            once for each set of names; this takes as long as the first compilation. That program
+            replaces the first one in memory, and the report gives its cycles.
 
         Errors
         ------
         ValueError, TypeError
-            A name, shape or dtype is not the model's.
+            A name, shape or dtype does not match the model.
         """
         program = self.program
         if isinstance(inputs, Mapping):
@@ -132,7 +132,7 @@ class Session(RealNumbers):
     def _run_samples(
         self, inputs: Mapping[str, Array], wanted: Mapping[str, int] | None = None
     ) -> dict[str, Array]:
-        """Return outputs, or tensors by their numbers in the network, which the kernels compute."""
+        """Return outputs, or the tensors with the `wanted` numbers, computed by the kernels."""
         self._require_open()
         self._ran, results = self, []
         for sample in samples_of(self.program, inputs):
@@ -159,7 +159,7 @@ class Session(RealNumbers):
         return chosen(wanted, session.program, inputs, results)
 
     def _storing(self, numbers: frozenset[int]) -> "Session":
-        """Return a session whose program also puts out these tensors: this one where none."""
+        """Return a session whose program also outputs these tensors; this one if there are none."""
         if not numbers:
             return self
         with self.driver.lock:
@@ -172,7 +172,7 @@ class Session(RealNumbers):
             return self._wider[numbers]
 
     def _run_as(self, session: "Session", inputs: Mapping[str, Array]) -> dict[str, Array]:
-        """Run another program of this network, which goes on with what this one remembers."""
+        """Run another program of this network, which continues with the state of this session."""
         with self.driver.lock:
             session._host.share(self._host)
             session.restore(self._state.values())
@@ -193,11 +193,11 @@ class Session(RealNumbers):
             raise DeviceClosedError("the session was closed: load the network again to run it")
 
     def leave(self) -> None:
-        """Give external memory up to another program; the driver asks for it."""
+        """Give up external memory to another program; called by the driver."""
         self._state.leave()
 
     def _claim(self) -> None:
-        """Put the program into external memory, unless it is there."""
+        """Copy the program into external memory, unless it is there already."""
         if self.driver.owner is not self:
             before = self._line_cost()
             self.driver.allocate(self.program.region_bytes)
@@ -213,7 +213,7 @@ class Session(RealNumbers):
     def _run_one(
         self, inputs: dict[str, Array], wanted: Mapping[str, int] | None
     ) -> dict[str, Array]:
-        """Run every step once."""
+        """Run every step once for one sample."""
         state = {} if wanted is None else self._state.values()
         self._claim()
         before = self._line_cost()
@@ -244,7 +244,7 @@ class Session(RealNumbers):
         return read_outputs(self.driver, step)
 
     def _run_commands(self, step: EngineStep) -> Counters:
-        """Run a step, the shorter way where nothing touched its weights since the last time."""
+        """Run a step; skip its weight transfers if the weights are still on chip."""
         commands: EngineStep | Repeat = step
         self._repeated = step.repeat is not None and self._resident == self.driver.epoch
         if step.repeat is not None and self._repeated:
@@ -255,36 +255,36 @@ class Session(RealNumbers):
         return counters
 
     def reset(self) -> None:
-        """Forget what the network remembers from run to run: variables, and inside operators."""
+        """Clear the state that the network keeps between runs: in variables and in operators."""
         self._host = HostSteps(self.program)
         self._state.reset()
 
     @property
     def state(self) -> dict[str, Array]:
-        """The network's variables, by name: a copy.
+        """Return a copy of the network's variables, by name.
 
-        What opaque operators remember is not among them.
+        The internal state of opaque operators is not included.
 
         Errors
         ------
         DeviceError
-            A call failed, so it is unknown until `reset` or `restore`.
+            A call failed, so the state is unknown until `reset` or `restore`.
         """
         with self.driver.lock:
             return self._state.values()
 
     def restore(self, state: Mapping[str, Array]) -> None:
-        """Let the network's variables hold what `state` once gave.
+        """Set the network's variables to values that `state` returned.
 
         Errors
         ------
         ValueError, TypeError
-            A name, shape or dtype is not a variable's.
+            A name, shape or dtype does not match a variable.
         """
         self._state.restore(state)
 
     def report(self) -> Report:
-        """Return what the last sample cost."""
+        """Return the cost of the last sample."""
         if self._ran is not self:
             more = self._ran.program.outputs[len(self.program.outputs) :]
             return replace(self._ran.report(), stored=tuple(info.name for info in more))

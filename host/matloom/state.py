@@ -14,15 +14,15 @@ __all__ = ["SessionState"]
 
 
 class SessionState:
-    """The variables of one session by name.
+    """The variables of one session, by name.
 
-    Those with a place move to external memory before a run (`arrive`), and back when another
-    program is about to replace them there (`leave`); nothing else of them crosses.
+    Variables with an address move to external memory before a run (`arrive`), and back when another
+    program is about to overwrite them (`leave`). They are not copied otherwise.
 
     Errors
     ------
     DeviceError
-        A call failed half-way, so what variables hold is unknown until `reset` or `restore`.
+        A call failed half-way, so the variables are unknown until `reset` or `restore`.
     """
 
     def __init__(self, program: Program, driver: Driver) -> None:
@@ -32,35 +32,35 @@ class SessionState:
         self.reset()
 
     def reset(self) -> None:
-        """Let all variables begin again."""
+        """Set all variables to their initial values."""
         self._values: dict[str, Array] = self._program.initial_state()
         #: Whether those with a place are in external memory, and here out of date.
         self._away = False
         self._lost = False
 
     def restore(self, values: Mapping[str, Array]) -> None:
-        """Let variables hold other values; raise ValueError or TypeError where they do not fit."""
+        """Set the variables to other values; raise ValueError or TypeError if they do not match."""
         initial = self._program.initial_state()
         if set(values) != set(initial):
             raise ValueError(f"a state must be of {sorted(initial)}, not {sorted(values)}")
-        given = {name: np.array(values[name]) for name in initial}
-        for name, array in given.items():
+        new_values = {name: np.array(values[name]) for name in initial}
+        for name, array in new_values.items():
             wanted = initial[name]
             if array.dtype != wanted.dtype:
                 raise TypeError(f"variable {name!r} must be {wanted.dtype}, not {array.dtype}")
             if array.shape != wanted.shape:
                 raise ValueError(f"variable {name!r} must be {wanted.shape}, not {array.shape}")
-        self._values, self._away, self._lost = given, False, False
+        self._values, self._away, self._lost = new_values, False, False
 
     def values(self) -> dict[str, Array]:
-        """Return a copy of what variables hold."""
+        """Return a copy of the variables' values."""
         self._require_known()
         if self._away:
             self._fetch()
         return {name: array.copy() for name, array in self._values.items()}
 
     def arrive(self) -> dict[str, Array]:
-        """Put variables where a run finds them; return the host's by their tensors' names."""
+        """Move variables to where a run finds them; return those on the host by tensor name."""
         self._require_known()
         if not self._away:
             for variable in self._placed:
@@ -71,19 +71,19 @@ class SessionState:
         return {item.before: self._values[item.name] for item in self._kept}
 
     def follow(self, known: Mapping[str, Array]) -> None:
-        """Take the host's variables from the tensors that a run left."""
+        """Update the host's variables from the tensors of a finished run."""
         for item in self._kept:
             shape = self._values[item.name].shape
             self._values[item.name] = np.array(known[item.after]).reshape(shape)
 
     def leave(self) -> None:
-        """Take variables out of external memory: other regions are about to be there."""
+        """Copy variables back from external memory, before other regions replace them."""
         if self._away and not self._lost:
             self._fetch()
         self._away = False
 
     def lose(self) -> None:
-        """Note that a run failed, which may have replaced some variables and not others."""
+        """Mark the variables as unknown: a run failed and may have updated only some of them."""
         self._lost = bool(self._placed)
 
     def _fetch(self) -> None:

@@ -1,4 +1,4 @@
-"""From a model file to a Program: `pipeline` has the whole way, phase by phase."""
+"""Compiles a model file into a Program; `pipeline` lists all phases."""
 
 from matloom.compiler.checked import compile_network
 from matloom.compiler.pipeline import PHASES, compiled, run_phases

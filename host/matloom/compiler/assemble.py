@@ -1,4 +1,4 @@
-"""From scheduled runs to a Program: the image, the regions, the steps, the layers."""
+"""Assembles scheduled runs into a Program: its image, regions, steps and layers."""
 
 from dataclasses import asdict
 
@@ -30,9 +30,9 @@ __all__ = ["assemble"]
 
 
 def assemble(scheduled: ScheduledNetwork, job: Job) -> Compiled | Retry:
-    """Return the program of runs with their instructions.
+    """Return the program made of scheduled runs.
 
-    There is none where the options want weights to stay, and they cannot.
+    Fails if the options require resident weights and they do not fit.
     """
     prepared = scheduled.bound.rewritten.selected.prepared
     program = _Assembly(scheduled, job).program()
@@ -62,7 +62,7 @@ def _tensor_info(name: str, key: str, tensor: Tensor) -> TensorInfo:
 
 
 def _spent(timestamps: tuple[int, ...], completions: dict[int, int]) -> list[int]:
-    """Return the cycles from each timestamp's predecessor to it."""
+    """Return the cycles between consecutive timestamps."""
     spent, before = [], 0
     for timestamp in timestamps:
         done = completions.get(timestamp, before)
@@ -72,7 +72,7 @@ def _spent(timestamps: tuple[int, ...], completions: dict[int, int]) -> list[int
 
 
 def _mode(stages: tuple[Stage, ...]) -> str:
-    """Return the mode of the products of an operator."""
+    """Return the number format in which an operator multiplies."""
     modes = {mode for stage in stages for mode in stage.used_modes}
     return ", ".join(sorted(modes))
 
@@ -92,10 +92,10 @@ class _Assembly:
         self.host_data = bytearray()
 
     def _commands(self, commands: bytes) -> int:
-        """Put a command buffer after the constants; return its offset.
+        """Append a command buffer after the constants; return its offset.
 
-        A longest burst begins there: from anywhere else the first one is shorter, less is read
-        ahead, and the prediction does not know.
+        The offset is aligned to the longest burst. Anywhere else the first burst would be shorter
+        and read less ahead, which the prediction does not model.
         """
         self.image.extend(bytes(-len(self.image) % LONGEST_BURST))
         offset = len(self.image)
@@ -104,7 +104,7 @@ class _Assembly:
         return offset
 
     def _engine(self, run: ScheduledRun) -> None:
-        """Append a step of the engine."""
+        """Append an engine step."""
         self.steps.append(
             EngineStep(
                 command_offset=self._commands(run.commands),
@@ -118,7 +118,7 @@ class _Assembly:
         self._engine_layers(run)
 
     def _repeat(self, run: ScheduledRun) -> Repeat | None:
-        """Return the commands for later calls, where weights stay on chip."""
+        """Return the commands for later calls, when the weights are on chip already."""
         again = run.scheduled.repeat
         if again is None:
             return None
@@ -153,7 +153,7 @@ class _Assembly:
             )
 
     def _host(self, run: HostRun) -> None:
-        """Append a step of the host, with the constants that it reads."""
+        """Append a host step, with the constants that it reads."""
         node = run.node
         for number in node.inputs:
             self._constant(number)
@@ -187,7 +187,7 @@ class _Assembly:
         )
 
     def _host_bytes(self, array: Array) -> int:
-        """Keep an array for the host; return its offset."""
+        """Append an array that a host step reads; return its offset."""
         self.host_data.extend(bytes(-len(self.host_data) % CONSTANT_ALIGNMENT))
         offset = len(self.host_data)
         self.host_data.extend(array.tobytes())
@@ -204,7 +204,7 @@ class _Assembly:
         )
 
     def _constant(self, number: int) -> None:
-        """Keep a tensor for the host, once, if it is constant."""
+        """Store a constant tensor for host steps, once."""
         tensor = self.graph.tensors[number]
         if tensor.data is None or number in self.constants:
             return
@@ -220,7 +220,7 @@ class _Assembly:
         )
 
     def _region_bytes(self) -> dict[Region, int]:
-        """Return the size of each region, as far as runs of the engine use it."""
+        """Return the size of each region that engine runs use."""
         runs = [run for run in self.scheduled.runs if isinstance(run, ScheduledRun)]
         return {
             Region.PROGRAM: len(self.image),
@@ -230,7 +230,7 @@ class _Assembly:
         }
 
     def _tensors(self) -> dict[int, TensorInfo]:
-        """Return by number the tensors that a user, a step or a variable may name."""
+        """Return the tensors that a user, a step or a variable may refer to, by number."""
         ends = {*self.graph.inputs, *self.graph.outputs}
         named = {
             number: _tensor_info(
@@ -246,7 +246,7 @@ class _Assembly:
         return {number: info for number, info in named.items() if info.key in used}
 
     def program(self) -> Program:
-        """Return the program: constants first, then command buffers."""
+        """Return the finished program: constants first, then command buffers."""
         for run in self.scheduled.runs:
             if isinstance(run, HostRun):
                 self._host(run)

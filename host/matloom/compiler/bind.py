@@ -1,4 +1,4 @@
-"""Places in external memory: of what enters and leaves each run of the engine."""
+"""Gives the inputs and outputs of each engine run addresses in external memory."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -18,7 +18,7 @@ __all__ = ["bind", "binding"]
 
 
 def bind(rewritten: Rewritten, job: Job) -> Bound:
-    """Return the runs with places for their inputs and outputs, ready to be scheduled."""
+    """Return the runs with addresses for their inputs and outputs, ready to be scheduled."""
     binder = _Binder(rewritten, job)
     runs = tuple(run if isinstance(run, HostRun) else binder.bound(run) for run in rewritten.runs)
     return Bound(
@@ -30,7 +30,7 @@ def bind(rewritten: Rewritten, job: Job) -> Bound:
 
 
 def binding(rewritten: Rewritten, number: int, place: Place) -> Binding:
-    """Return what a step says of a tensor at a place in external memory."""
+    """Return the step's description of a tensor at an address in external memory."""
     prepared = rewritten.selected.prepared
     return Binding(
         name=prepared.names[number],
@@ -43,7 +43,7 @@ def binding(rewritten: Rewritten, number: int, place: Place) -> Binding:
 
 @dataclass
 class _Binder:
-    """State from run to run: the regions, and the number of operators with a timestamp."""
+    """State while runs are bound: the regions, and the number of timestamps given out."""
 
     rewritten: Rewritten
     job: Job
@@ -53,7 +53,7 @@ class _Binder:
     operators: int = 0
 
     def bound(self, staged: StagedRun) -> BoundRun:
-        """Return a run with its places."""
+        """Return a run with the addresses of its inputs and outputs."""
         inputs = self._bindings(staged, Region.INPUT, staged.run.consumed)
         outputs = self._bindings(staged, Region.OUTPUT, staged.run.produced)
         last = self.job.config.last_timestamp
@@ -77,9 +77,9 @@ class _Binder:
     def _bindings(
         self, staged: StagedRun, region: Region, numbers: tuple[int, ...]
     ) -> tuple[Binding, ...]:
-        """Give tensors places in a region; those that share bytes share their place.
+        """Give tensors addresses in a region; tensors that share bytes share an address.
 
-        Variables that stay in external memory have theirs.
+        Variables that stay in external memory keep their addresses.
         """
         state = self.rewritten.state
         offsets: dict[str, int] = {}
@@ -109,7 +109,7 @@ class _Binder:
         constants: Mapping[str, bytes],
         timestamps: tuple[int, ...],
     ) -> Segment:
-        """Return what is scheduled of a run; its constants have no places yet."""
+        """Return the segment to schedule for a run; its constants have no addresses yet."""
         sizes = _sizes(staged)
         sizes.update({name: len(values) for name, values in constants.items()})
         stages = tuple(stage for stages in staged.stages for stage in stages)
@@ -147,7 +147,7 @@ def _places(
 
 
 def _constants(staged: StagedRun, names: Mapping[int, str]) -> dict[str, bytes]:
-    """Return constants that stages read as tensors, broadcast to the result."""
+    """Return the constants that stages read as tensors, broadcast to the shape of the result."""
     found: dict[str, bytes] = {}
     read = {name for stages in staged.stages for stage in stages for name in stage.inputs}
     for node in staged.run.nodes:
@@ -162,7 +162,7 @@ def _constants(staged: StagedRun, names: Mapping[int, str]) -> dict[str, bytes]:
 
 
 def _sizes(staged: StagedRun) -> dict[str, int]:
-    """Return the bytes of the tensors that are not constant, by their roots' names."""
+    """Return the sizes in bytes of tensors that are not constant, by the names of their roots."""
     sizes = {}
     for node in staged.run.nodes:
         for number in (*node.inputs, *node.outputs):
@@ -173,7 +173,7 @@ def _sizes(staged: StagedRun) -> dict[str, int]:
 
 
 def _stage_timestamps(staged: StagedRun, timestamps: tuple[int, ...]) -> tuple[int, ...]:
-    """Return an operator's timestamp for its last stage, and none for its others."""
+    """Return the timestamp of each stage: only the last stage of an operator has one."""
     by_stage: list[int] = []
     for timestamp, stages in zip(timestamps, staged.stages, strict=True):
         by_stage.extend([0] * (len(stages) - 1) + [timestamp] * bool(stages))
@@ -181,9 +181,9 @@ def _stage_timestamps(staged: StagedRun, timestamps: tuple[int, ...]) -> tuple[i
 
 
 def _with_views(results: dict[str, Place], views: Mapping[str, View]) -> dict[str, Place]:
-    """Return the places of results, for views those of the tensors that hold them.
+    """Return the addresses of results; a view has that of the tensor that contains it.
 
-    Such a place is where the tensor would begin, of which only the view is stored.
+    Only the view is stored; the address is where the whole tensor would begin.
     """
     places = dict(results)
     for name, (output, start, _end) in views.items():

@@ -1,4 +1,4 @@
-"""Programs that are checked before anybody gets them, and what is done where one fails."""
+"""Checks programs before they are returned, and falls back to simpler ones if a check fails."""
 
 import warnings
 from collections.abc import Callable, Sequence
@@ -27,24 +27,24 @@ def compile_network(
     precision: Precision | None = None,
     check: str | None = None,
 ) -> Program:
-    """Return the program that runs a network on an engine of this configuration.
+    """Return the checked program that runs a network on an engine of this configuration.
 
-    Operators that do not fit the engine's memory run on the host. `precision` gives layers
-    products of another format (`passes.lower_precision`), where the engine runs them. `check`
-    is how much of the program is run against the operators' definitions before it is returned
-    (`selfcheck.check_program`): ``"full"``, ``"sample"``, whose cost is bounded, or ``"none"``; by
-    default `MATLOOM_CHECK` of the environment, else ``"sample"``. But for ``"none"``, every
-    instruction's meaning is proven, too (`meaning.check_meaning`). A program that fails is a defect
-    of the compiler: a `CompilerWarning` says so and names what repeats it, and a plainer one that
-    passes is returned.
+    Operators that do not fit the engine's memory run on the host. `precision` makes layers multiply
+    in another number format (`passes.lower_precision`), if the engine supports it. `check` selects
+    how much of the program is compared with the operators' definitions before it is returned
+    (`selfcheck.check_program`): ``"full"``, ``"sample"``, whose cost is bounded, or ``"none"``; the
+    default is the environment variable `MATLOOM_CHECK`, else ``"sample"``. Unless it is ``"none"``,
+    the meaning of every instruction is proved as well (`meaning.check_meaning`). A program that
+    fails its check is a compiler bug: a `CompilerWarning` reports it with the command that
+    reproduces it, and a simpler program that passes is returned.
 
     Raises
     ------
     CompileError
-        Where operators fit the memory alone, but not one after another, or weights that the
-        options want resident are too large.
+        Operators fit the memory individually but not in sequence, or the weights are too large to
+        be resident as the options require.
     CheckError
-        Where even a program that runs everything on the host fails its check.
+        Even a program that runs everything on the host fails its check.
     """
     config, mode = load_config(config), check_mode(check)
     options = options or CompileOptions()
@@ -71,7 +71,7 @@ def _one_thread() -> AbstractContextManager[object]:
 def _checked(
     graph: Graph, config: Config, options: CompileOptions, precision: Precision | None, mode: str
 ) -> tuple[Compiled, Program]:
-    """Return a program that passes its check, a plainer one where the first does not."""
+    """Return a program that passes its check, with fallbacks if the first one does not."""
     candidate = compiled(graph, config, options, precision)
     try:
         program = replace(candidate.program, verdict=candidate.check(mode))
@@ -83,7 +83,7 @@ def _checked(
 
 
 def _with_outputs(graph: Graph, numbers: Sequence[int]) -> Graph:
-    """Return a graph with further outputs, each with a name of its own."""
+    """Return a graph with more outputs, each with a unique name."""
     names = unique_names(graph)
     tensors = dict(graph.tensors)
     for number in numbers:
@@ -111,10 +111,10 @@ def _plainer(
     error: CheckError,
     reason: str,
 ) -> tuple[Compiled, Program]:
-    """Return what a plainer schedule gives, and its program with the verdict, with a warning.
+    """Return a simpler program that passes its check, and the plan it came from; warn about it.
 
-    First without what makes schedules fast; then with one operator after another on the host, the
-    one whose result is wrong; at last with all of them there.
+    First without the optimisations of the scheduler; then with the operators whose results are
+    wrong moved to the host, one at a time; finally with all operators on the host.
     """
     refused: dict[int, str] = {}
     plain = replace(options, tiling_seed=None, resident=options.resident or False, plain=True)
@@ -133,7 +133,7 @@ def _plainer(
 
 
 def _refuse(candidate: Compiled, error: CheckError, refused: dict[int, str]) -> None:
-    """Add the operator that makes a wrong tensor to those of the host, else all operators."""
+    """Move the operator that makes a wrong tensor to the host, or all operators if unknown."""
     at = candidate.graph.producers.get(candidate.numbers.get(error.tensor, -1))
     while at is not None and candidate.graph.nodes[at].op in RESHAPES:
         at = candidate.graph.producers.get(candidate.graph.nodes[at].inputs[0])

@@ -1,7 +1,7 @@
-"""Text of what phases make, as `matloom compile NET --stop-after PHASE` prints it.
+"""Text of the phases' results, as `matloom compile NET --stop-after PHASE` prints it.
 
-`schedule` is one phase: a candidate of its search goes through all its steps before it is compared.
-The steps of the candidate that was chosen can be looked at one by one.
+`schedule` is one phase, because each candidate of its search goes through all steps before it is
+compared. The steps of the chosen candidate can be printed one by one.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -63,7 +63,7 @@ def _places(run: BoundRun) -> Iterator[str]:
 
 
 def _runs(lines: Callable[[Scheduled], Iterable[str]]) -> Callable[[ScheduledNetwork], Any]:
-    """Return what describes a step of the schedules of all runs."""
+    """Return a function that prints the schedules of all runs."""
 
     def each(network: ScheduledNetwork) -> Iterator[str]:
         for number, run in enumerate(network.runs):
@@ -108,12 +108,12 @@ STOPS: dict[str, tuple[str, Callable[[Any], Iterable[str]]]] = {
 
 
 def describe(source: str | Path | Graph, job: Job, stop: str) -> str:
-    """Return what the phases make of a network up to one of `STOPS`, and what was tried before.
+    """Return the text of the phases up to one of `STOPS`, and of the failed attempts before it.
 
     Raises
     ------
     ValueError
-        For another name than those of `STOPS`.
+        If the name is not in `STOPS`.
     """
     if stop not in STOPS:
         raise unknown(UserError, "--stop-after", stop, STOPS)

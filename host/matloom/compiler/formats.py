@@ -1,4 +1,4 @@
-"""Number formats of layers, as a precision asks for them, where the engine can run them."""
+"""Number formats of layers: those that a precision asks for and the engine supports."""
 
 from matloom.arch.config import Config
 from matloom.arch.config_name import config_name
@@ -13,9 +13,10 @@ __all__ = ["choose_formats", "left_to_the_host", "of_engine_alone"]
 
 
 def choose_formats(graph: Graph, job: Job) -> Graph:
-    """Return the graph in the precision that is asked for.
+    """Return the graph in the requested precision.
 
-    Raises `CompileError` where the engine is not built with it: it would be lost for nothing.
+    Raises `CompileError` if the engine does not support the format: accuracy would be lost for
+    nothing.
     """
     if job.precision is None:
         return graph
@@ -25,14 +26,14 @@ def choose_formats(graph: Graph, job: Job) -> Graph:
 
 
 def left_to_the_host(parts: Partition) -> frozenset[int]:
-    """Return the outputs of layers in another format that the engine cannot run."""
+    """Return the outputs of layers whose lowered number format the engine cannot run."""
     nodes = [run.node for run in parts.runs if isinstance(run, HostRun)]
     lowered = (node for node in nodes if getattr(node.attributes, "mode", None) in MODES)
     return frozenset(node.output for node in lowered)
 
 
 def of_engine_alone(parts: Partition) -> str | None:
-    """Return why an operator that the host cannot run is left to it; None where there is none."""
+    """Return why an operator that only the engine supports cannot run there; None if all can."""
     for run in parts.runs:
         if isinstance(run, HostRun) and run.node.op is Op.MATRIX_PRODUCT:
             return f"{run.node} must run on the engine: {run.reason}"

@@ -1,17 +1,17 @@
-"""The whole way from a model file to a program: phases with names, from one value to the next.
+"""The compiler from model file to program: named phases, each making one value from the previous.
 
     read       a model file becomes a graph                                  frontend/readers.py
     formats    layers get the number formats that a precision asks for       compiler/formats.py
     passes     graph passes, none of which changes a result                  passes/
     select     operators become stages of the engine, or stay with the host  select/
     rewrite    stage passes over each run of the engine                      select/rewrites/
-    bind       what enters or leaves a run gets a place in external memory   compiler/bind.py
+    bind       inputs and outputs of runs get addresses in external memory   compiler/bind.py
     schedule   the search: tiles, order, addresses on chip, instructions     schedule/search.py
     assemble   image, steps and layers become a program                      compiler/assemble.py
 
-Values are immutable (`compiler.values`), and each knows the one that it was made of. A phase that
-has none returns a `Retry`: why, what is tried next, and from which phase on. With
-``MATLOOM_VERIFY=1`` the value of each phase is checked (`compiler.verify`).
+Values are immutable (`compiler.values`), and each refers to the value that it was made from. A
+phase that fails returns a `Retry`: the reason, what to try next, and the phase to restart from.
+With ``MATLOOM_VERIFY=1`` the value of each phase is checked (`compiler.verify`).
 """
 
 import os
@@ -50,18 +50,18 @@ __all__ = ["PHASES", "Phase", "Run", "compiled", "run_phases"]
 
 
 def read(source: str | Path | Graph, job: Job) -> Graph:
-    """Return the graph of a model file; a graph is one already."""
+    """Return the graph of a model file; a graph is returned as it is."""
     return source if isinstance(source, Graph) else frontend.load(source)
 
 
 def prepare(meaning: Graph, job: Job) -> Prepared:
-    """Return the graph after all passes, its tensors with names that differ."""
+    """Return the graph after all passes; its tensors have unique names."""
     graph = run_passes(meaning)
     return Prepared(meaning=meaning, graph=graph, names=unique_names(graph))
 
 
 def select(prepared: Prepared, job: Job) -> Selected | Retry:
-    """Return stages; layers in another format that the engine cannot run get theirs back."""
+    """Return the stages; layers in a number format that the engine cannot run keep their own."""
     parts = partition(prepared.graph, job.machine, prepared.names, job.refused)
     reason = of_engine_alone(parts)
     if reason is not None:
@@ -89,7 +89,7 @@ def schedule(bound: Bound, job: Job) -> ScheduledNetwork | Retry:
 
 @dataclass(frozen=True)
 class Phase:
-    """A function from the value before, and what is asked for, to its value or a `Retry`."""
+    """A function from the previous value and the job to the next value, or to a `Retry`."""
 
     name: str
     run: Callable[[Any, Job], Any]
@@ -109,19 +109,19 @@ PHASES = (
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """The values of phases, by their names, and the tries that failed before."""
+    """The values of all phases by name, and the failed attempts before them."""
 
     values: Mapping[str, Any]
     retries: tuple[Retry, ...]
 
 
 def run_phases(source: str | Path | Graph, job: Job, last: str = PHASES[-1].name) -> Run:
-    """Run the phases up to one of them.
+    """Run the phases up to and including `last`.
 
     Raises
     ------
     CompileError
-        Where nothing is left to try.
+        If nothing is left to try.
     """
     with gc_paused():
         return _run_phases(source, job, last)
@@ -155,9 +155,9 @@ def compiled(
     precision: Precision | None = None,
     refused: Mapping[int, str] | None = None,
 ) -> Compiled:
-    """Return the program of a network, unchecked; errors are `compile_network`'s.
+    """Return the program of a network, unchecked; raises the same errors as `compile_network`.
 
-    `refused` are reasons to leave operators to the host, by their places in the model file.
+    `refused` gives reasons to leave operators to the host, by their index in the model file.
     """
     job = Job(config=config, options=options, precision=precision, refused=dict(refused or {}))
     run = run_phases(graph, job)

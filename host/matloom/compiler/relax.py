@@ -1,4 +1,4 @@
-"""Next attempts where a network does not fit the engine."""
+"""Chooses the next attempt when a network does not fit the engine."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -16,8 +16,8 @@ __all__ = ["relaxed"]
 def relaxed(selected: Selected, job: Job, reason: str) -> Retry:
     """Return what to try after the runs did not fit for this reason.
 
-    First variables that are copied; then operators that do not fit even alone on the host; then
-    one stage after another; at last nothing.
+    First, copy variables instead of slicing them; next, move operators that do not fit even alone
+    to the host; then run one stage after another; finally give up.
     """
     if job.slices and selected.prepared.graph.variables:
         # Tensors that variables are stored out of stay on chip, which may be too much.
@@ -36,7 +36,7 @@ def relaxed(selected: Selected, job: Job, reason: str) -> Retry:
 
 
 def _too_large(selected: Selected, job: Job) -> Iterator[tuple[int, str]]:
-    """Yield the operators of the engine that do not fit even alone, each with the reason."""
+    """Yield the engine operators that do not fit even alone, each with the reason."""
     for run in selected.parts.runs:
         if isinstance(run, HostRun):
             continue
@@ -61,7 +61,7 @@ def _alone(selected: Selected, run: EngineRun, at: int) -> Selected:
 
 
 def _misfit(selected: Selected, job: Job) -> str | None:
-    """Return why a network does not fit, with or without slices of variables; None if it does."""
+    """Return why a network does not fit, with or without slices of variables; None if it fits."""
     reason = None
     for slices in (True, False) if selected.prepared.graph.variables else (False,):
         tried = replace(job, slices=slices)

@@ -1,4 +1,4 @@
-"""Stage passes over each run of the engine."""
+"""Applies the stage passes to each run of the engine."""
 
 import os
 
@@ -13,7 +13,7 @@ __all__ = ["rewrite"]
 
 
 def rewrite(selected: Selected, job: Job) -> Rewritten:
-    """Return the runs after the stage passes, of which a plain schedule has none."""
+    """Return the runs after the stage passes, which a plain schedule skips."""
     graph, parts = selected.prepared.graph, selected.parts
     state, state_bytes = state_places(graph, parts, job.host_variables)
     names = {number: selected.prepared.names[root] for number, root in parts.roots.items()}
@@ -29,7 +29,7 @@ def rewrite(selected: Selected, job: Job) -> Rewritten:
 
 
 def _passed(staged: StagedRun, job: Job) -> StagedRun:
-    """Return a run after all passes; with ``MATLOOM_VERIFY=1`` check it after each."""
+    """Return a run after all passes; with ``MATLOOM_VERIFY=1``, check it after each pass."""
     checked = os.environ.get("MATLOOM_VERIFY") == "1"
     for change in STAGE_PASSES:
         staged = change(staged)

@@ -1,4 +1,4 @@
-"""Instructions of each run of the engine, one run after another: they share the image."""
+"""Schedules the engine runs one after another; they share one image of constants."""
 
 from dataclasses import replace
 
@@ -22,7 +22,7 @@ __all__ = ["schedule_runs"]
 
 
 def schedule_runs(bound: Bound, job: Job) -> ScheduledNetwork | DoesNotFit:
-    """Return all instructions, or why a run does not fit the engine."""
+    """Return the instructions of all runs, or why a run does not fit the engine."""
     image = Image()
     runs: list[ScheduledRun | HostRun] = []
     found: set[int] = set()
@@ -42,7 +42,7 @@ def schedule_runs(bound: Bound, job: Job) -> ScheduledNetwork | DoesNotFit:
 
 
 def _scheduled(bound: Bound, run: BoundRun, job: Job, image: Image) -> ScheduledRun | DoesNotFit:
-    """Return the instructions of a run; its constants follow those of the image."""
+    """Return the instructions of a run; its constants are appended to the image."""
     image = image.fork()
     constants = {
         name: Place(region=Region.PROGRAM, offset=image.add(values))
@@ -69,7 +69,7 @@ def _scheduled(bound: Bound, run: BoundRun, job: Job, image: Image) -> Scheduled
 
 
 def _packed(instructions: list[Instruction], config: Config) -> bytes | DoesNotFit:
-    """Return the command buffer, or which field is out of range."""
+    """Return the command buffer, or the name of a field that is out of range."""
     table = InstructionTable(instructions)
     problem = table.illegal(config)
     if problem is not None:
@@ -78,7 +78,7 @@ def _packed(instructions: list[Instruction], config: Config) -> bytes | DoesNotF
 
 
 def _overwritten(rewritten: Rewritten, scheduled: Scheduled, config: Config) -> set[int]:
-    """Return the variables that a command buffer would read after they are written."""
+    """Return the variables that a command buffer would read after overwriting them."""
     graph, state = rewritten.selected.prepared.graph, rewritten.state
     before = {
         (place.offset, place.offset + graph.tensors[variable.before].size_bytes): variable.before

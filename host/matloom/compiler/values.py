@@ -1,4 +1,4 @@
-"""The immutable values of the compiler's phases, each with the one that it was made of."""
+"""Immutable values passed between the compiler's phases; each refers to the one before it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -31,18 +31,18 @@ __all__ = [
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """Request of a compilation, and what failed attempts have taught.
+    """The network to compile, with options, and what failed attempts have taught.
 
     Members
     -------
     refused:
-        Reasons to leave operators to the host, by their places in the model file.
+        Reasons to leave operators to the host, by their index in the model file.
     unlowered:
-        Outputs of layers that keep their number format, whatever the precision says.
+        Outputs of layers that keep their number format regardless of the precision.
     slices:
-        Whether variables may be stored out of tensors that hold them.
+        Whether a variable may be stored as a slice of a larger tensor.
     host_variables:
-        Variables, by their first tensor, that the host keeps.
+        Variables that stay on the host, by their first tensor.
     """
 
     config: Config
@@ -59,23 +59,23 @@ class Job:
         return Machine(config=self.config, memory=self.options.memory)
 
     def again(self, **changes: object) -> "Job":
-        """Return the job with changes that take back what was learnt of variables."""
+        """Return the job with changes, and without what was learnt about variables."""
         fresh = replace(self, slices=True, host_variables=frozenset())
         return replace(fresh, **changes)  # type: ignore[arg-type]
 
 
 @dataclass(frozen=True, kw_only=True)
 class Retry:
-    """Why a phase has no value, and what is tried next.
+    """Failure of a phase: the reason, and what to try next.
 
     Members
     -------
     reason, remedy:
-        In words, for people.
+        As sentences for people.
     phase:
-        The phase to begin again with.
+        The phase to restart from.
     job:
-        With what; None where nothing is left to try.
+        The job to restart with; None if nothing is left to try.
     """
 
     reason: str
@@ -91,9 +91,9 @@ class Prepared:
     Members
     -------
     meaning:
-        What a program must compute: the graph before passes, its layers in their number formats.
+        The graph that the program must compute: before the passes, with the final number formats.
     names:
-        Names that differ, by the tensors' numbers.
+        Unique names by tensor number.
     """
 
     meaning: Graph
@@ -103,7 +103,7 @@ class Prepared:
 
 @dataclass(frozen=True, kw_only=True)
 class Selected:
-    """A graph whose operators are stages, in runs of the engine, or the host's."""
+    """A graph whose operators are grouped into engine runs of stages and host steps."""
 
     prepared: Prepared
     parts: Partition
@@ -116,9 +116,9 @@ class Rewritten:
     Members
     -------
     state:
-        Places of the tensors of variables that stay in external memory.
+        Addresses of the tensors of variables that stay in external memory.
     state_bytes:
-        The size of all of them.
+        Their total size.
     """
 
     selected: Selected
@@ -129,16 +129,16 @@ class Rewritten:
 
 @dataclass(frozen=True, kw_only=True)
 class BoundRun:
-    """A run of the engine whose inputs and outputs have places in external memory.
+    """A run of the engine whose inputs and outputs have addresses in external memory.
 
     Members
     -------
     segment:
-        What is scheduled.
+        The stages to schedule.
     constants:
-        Tensors of it that go into the image.
+        Its tensors that go into the image.
     timestamps:
-        For each operator its slot of the completion-time table, 0 for none.
+        The slot of each operator in the completion-time table, 0 for none.
     """
 
     staged: StagedRun
@@ -151,7 +151,7 @@ class BoundRun:
 
 @dataclass(frozen=True, kw_only=True)
 class Bound:
-    """Runs with their places, and the sizes of the regions of inputs and outputs."""
+    """Runs with bound tensors, and the sizes of the input and output regions."""
 
     rewritten: Rewritten
     runs: tuple[BoundRun | HostRun, ...]
@@ -161,7 +161,7 @@ class Bound:
 
 @dataclass(frozen=True, kw_only=True)
 class ScheduledRun:
-    """A run of the engine with its instructions, also as bytes: of the first call, and others."""
+    """A run of the engine with its instructions, and the bytes of its first and later calls."""
 
     bound: BoundRun
     scheduled: Scheduled
@@ -178,7 +178,7 @@ class ScheduledNetwork:
     image:
         Weights, parameters and other constants.
     overwritten:
-        Variables, by their first tensor, that are read after they are written.
+        Variables that are read after they are overwritten, by their first tensor.
     """
 
     bound: Bound
@@ -189,19 +189,19 @@ class ScheduledNetwork:
 
 @dataclass(frozen=True, kw_only=True)
 class Compiled:
-    """A program that nothing has checked yet.
+    """A program that has not been checked yet.
 
     Members
     -------
     graph:
-        What it means: the given graph, its layers in the number formats that a precision gives
-        them, before all passes that change no result.
+        The graph it must compute: the given one, its layers in the number formats of the precision,
+        before the passes that change no result.
     prepared:
         The graph after those passes, which was scheduled.
     numbers:
-        The graph's number of each tensor, by its name in the program.
+        Tensor numbers of the graph, by their names in the program.
     retries:
-        The tries before this one, each with its reason.
+        The failed attempts before this one, each with its reason.
     """
 
     program: Program
@@ -211,9 +211,9 @@ class Compiled:
     retries: tuple[Retry, ...] = ()
 
     def check(self, mode: str = "full", seed: int = 0) -> Verdict:
-        """Return the verdict of `check_program` and `check_meaning`, of neither in mode none.
+        """Return the verdicts of `check_program` and `check_meaning`; mode none runs neither.
 
-        Raises `CheckError` where one of them fails.
+        Raises `CheckError` if one of them fails.
         """
         with gc_paused():
             verdict = check_program(self.program, self.graph, self.numbers, mode=mode, seed=seed)
@@ -230,7 +230,7 @@ class Compiled:
             return replace(verdict, stages=stages, tiles=count, share=share)
 
     def proven(self, observer: Tiles | None = None) -> tuple[int, int]:
-        """Return what `check_meaning` does; raise `CheckError` where it fails."""
+        """Return the result of `check_meaning`; raise `CheckError` if it fails."""
         names = {number: name for name, number in self.numbers.items()}
         try:
             return check_meaning(self.prepared, self.program, names, observer)

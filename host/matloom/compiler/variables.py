@@ -1,4 +1,4 @@
-"""Which variables stay in external memory, where the engine reads and writes them in place."""
+"""Chooses the variables that stay in external memory, where the engine updates them in place."""
 
 from collections.abc import Collection, Iterable
 
@@ -17,11 +17,11 @@ __all__ = ["overwritten", "state_places"]
 def state_places(
     graph: Graph, parts: Partition, refused: Collection[int]
 ) -> tuple[dict[int, Place], int]:
-    """Return places in region ARENA for tensors of variables, and the bytes of all.
+    """Return addresses in region ARENA for the tensors of variables, and their total size in bytes.
 
-    Both tensors of a variable have the same place. There are none for variables that the host
-    needs, or another run of the engine after they are assigned, and for those in `refused`,
-    numbers of tensors as a call begins.
+    The initial and the final tensor of a variable share an address. Variables get none if the host
+    needs them, if another engine run reads them after they are assigned, or if their initial tensor
+    is in `refused`.
     """
     places: dict[int, Place] = {}
     end = 0
@@ -36,7 +36,7 @@ def state_places(
 
 
 def _in_place(graph: Graph, parts: Partition, before: int, after: int) -> bool:
-    """Return whether a run of the engine makes what follows, and nothing reads either later."""
+    """Return whether an engine run makes the final value, and neither value is read later."""
     old, new = before, parts.roots[after]
     # Sums of 32 bits lie in memory as planes of bytes.
     if old == new or graph.tensors[after].dtype == "int32" or graph.tensors[new].data is not None:
@@ -44,18 +44,18 @@ def _in_place(graph: Graph, parts: Partition, before: int, after: int) -> bool:
     wanted = [*graph.outputs, *(each.after for each in graph.variables)]
     if [parts.roots[number] for number in wanted].count(new) != 1 or old in _roots(parts, wanted):
         return False
-    made = -1
+    last_write = -1
     for at, run in enumerate(parts.runs):
         if not isinstance(run, EngineRun):
             if {old, new} & _roots(parts, run.node.inputs):
                 return False
-        elif new in run.consumed or (old in run.consumed and made >= 0):
+        elif new in run.consumed or (old in run.consumed and last_write >= 0):
             return False
         elif new in _roots(parts, run.produced):
             if [parts.roots[number] for number in run.produced].count(new) != 1:
                 return False
-            made = at
-    return made >= 0
+            last_write = at
+    return last_write >= 0
 
 
 def _roots(parts: Partition, numbers: Iterable[int]) -> set[int]:
@@ -65,10 +65,10 @@ def _roots(parts: Partition, numbers: Iterable[int]) -> set[int]:
 def overwritten(
     instructions: Iterable[Instruction], places: Iterable[tuple[int, int]], config: Config
 ) -> set[int]:
-    """Return the places, by their first bytes, that are read again after something is written.
+    """Return the addresses that are read again after a write.
 
-    In place, a LOAD must find the bytes of the call's beginning. That another reads the new ones
-    is possible, and rare: it counts as well.
+    A LOAD of a variable that is updated in place must see the initial bytes. A LOAD may rarely be
+    meant to see the new bytes; it is reported as well.
 
     Parameters
     ----------

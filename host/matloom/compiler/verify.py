@@ -1,4 +1,4 @@
-"""Checks of what the phases make, for ``MATLOOM_VERIFY=1``: a rule that is broken is a defect."""
+"""Checks of the phases' values, for ``MATLOOM_VERIFY=1``: a broken rule is a compiler bug."""
 
 import itertools
 from collections.abc import Callable
@@ -27,14 +27,14 @@ __all__ = ["PhaseError", "verify_value"]
 
 
 def _prepared(prepared: Prepared, job: Job) -> None:
-    """Check the graph, which each pass was checked for as well, and that names differ."""
+    """Check that names are unique; each pass has checked the graph already."""
     verify(prepared.graph, "passes")
     if len(set(prepared.names.values())) != len(prepared.graph.tensors):
         raise PhaseError("passes: names of tensors must differ")
 
 
 def _selected(selected: Selected, job: Job) -> None:
-    """Check that each operator is in one run, after those that make what it reads."""
+    """Check that each operator is in one run, after the operators that make its inputs."""
     graph, roots = selected.prepared.graph, selected.parts.roots
     known = {roots[number] for number in graph.entering}
     known.update(number for number, tensor in graph.tensors.items() if tensor.data is not None)
@@ -58,7 +58,7 @@ def _rewritten(rewritten: Rewritten, job: Job) -> None:
 
 
 def _bound(bound: Bound, job: Job) -> None:
-    """Check that inputs and outputs of a run lie in their regions, none over another."""
+    """Check that inputs and outputs of a run lie in their regions without overlaps."""
     ends = {Region.INPUT: bound.input_bytes, Region.OUTPUT: bound.output_bytes}
     for run in bound.runs:
         if isinstance(run, HostRun):
@@ -82,7 +82,7 @@ def _number(bound: Bound, name: str) -> int:
 
 
 def _scheduled(network: ScheduledNetwork, job: Job) -> None:
-    """Check the chosen plan of each run, also that of a repeated call."""
+    """Check the chosen plan of each run, and its plan for repeated calls."""
     for run in network.runs:
         if isinstance(run, HostRun):
             continue
@@ -92,7 +92,7 @@ def _scheduled(network: ScheduledNetwork, job: Job) -> None:
 
 
 def _assembled(compiled: Compiled, job: Job) -> None:
-    """Check the program's parts, and that no instruction overtakes another that it needs."""
+    """Check the program's parts, and that no instruction overtakes one it depends on."""
     validate(compiled.program)
     verify_program(compiled.program)
 
@@ -116,6 +116,6 @@ def verify_value(phase: str, value: Any, job: Job) -> None:
     Raises
     ------
     PhaseError, ValueError
-        The first rule that is broken: of a graph or program a ValueError, by its own verifier.
+        A rule is broken; the verifiers of graphs and programs raise ValueError.
     """
     CHECKS[phase](value, job)

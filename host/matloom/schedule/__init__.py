@@ -1,4 +1,4 @@
-"""From stages to instructions: tiles, order, scratchpad addresses, waits, predicted cycles."""
+"""Schedules stages as instructions: tiles, order, scratchpad addresses, waits, predicted cycles."""
 
 from matloom.schedule.image import Image
 from matloom.schedule.options import CompileOptions

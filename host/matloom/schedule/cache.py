@@ -1,7 +1,7 @@
-"""Cache of intermediate results that candidates of one search share.
+"""Cache of intermediate results shared by the candidates of one search.
 
-Results do not depend on the cache, only the time to find them does. A cache stays in its process;
-a new process starts with an empty one.
+The cache affects how long a search takes, never its result. It is not shared between processes; a
+new process starts with an empty one.
 """
 
 from collections.abc import Hashable
@@ -18,14 +18,14 @@ _PLANS, _FAILURES = 8, 200
 
 
 class Cache:
-    """Tilings, plans, addresses and instructions of the candidates of one search.
+    """Cached tilings, plans, addresses and instructions of the candidates of one search.
 
     Members
     -------
     tilings:
         How stages were cut.
     placements:
-        Where groups of buffers lie in the last plan (`memory.placing`).
+        Addresses of groups of buffers in the last plan (`memory.placing`).
     """
 
     def __init__(self) -> None:
@@ -39,23 +39,23 @@ class Cache:
         return Cache, ()
 
     def plan(self, key: Hashable) -> Plan | tuple[OutOfScratchpad, ...] | None:
-        """Return the plan for some choices, or why there is none; None if it is not known."""
+        """Return the cached plan for these choices, or why there is none; None if not cached."""
         found = self._plans.get(key)
         return self._failures.get(key) if found is None else found[0]
 
     def keep(self, key: Hashable, found: Plan | tuple[OutOfScratchpad, ...]) -> None:
-        """Remember a plan, or why there is none."""
+        """Cache a plan, or the reason why there is none."""
         if isinstance(found, Plan):
             _remember(self._plans, key, (found, None), _PLANS)
         else:
             _remember(self._failures, key, found, _FAILURES)
 
     def scheduled(self, plan: Plan) -> Scheduled | None:
-        """Return the schedule emitted from a remembered plan."""
+        """Return the schedule emitted from a cached plan."""
         return next((made for known, made in self._plans.values() if known is plan), None)
 
     def keep_scheduled(self, made: Scheduled) -> None:
-        """Remember what was emitted with its plan, where that is remembered."""
+        """Cache a schedule next to its plan, if the plan is cached."""
         for key, (plan, _before) in self._plans.items():
             if plan is made.plan:
                 self._plans[key] = plan, made
@@ -63,7 +63,7 @@ class Cache:
 
 
 def _remember(known: dict[Hashable, Any], key: Hashable, found: object, most: int) -> None:
-    """Add to what is known, and forget the oldest of too many."""
+    """Add an entry to a cache, and evict the oldest if there are too many."""
     while len(known) >= most:
         del known[next(iter(known))]
     known[key] = found

@@ -1,4 +1,4 @@
-"""Checks a schedule step by step: its tiles, their order, and addresses on chip."""
+"""Checks every step of a schedule: tiles, their order, and addresses on chip."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -22,7 +22,7 @@ def check_plan(plan: Plan, config: Config) -> None:
     Raises
     ------
     PhaseError
-        The first rule that is broken: phase, stage or buffer, and what is wrong.
+        A rule is broken; the message names the phase, the stage or buffer, and the fault.
     """
     for tiling in plan.tilings:
         check_tiles(tiling.stage, tiling.tiles)
@@ -31,7 +31,7 @@ def check_plan(plan: Plan, config: Config) -> None:
 
 
 def check_tiles(stage: Stage, tiles: Iterable[Tile]) -> None:
-    """Check that tiles make each output exactly once, of all steps of the reduction in order."""
+    """Check that tiles make each output exactly once, with all reduction steps in order."""
     checks: dict[type[Stage], Callable[[Any, list[Any]], None]] = {
         ArrayStage: _check_array,
         VectorStage: _check_vector,
@@ -40,7 +40,7 @@ def check_tiles(stage: Stage, tiles: Iterable[Tile]) -> None:
 
 
 def _check_array(stage: ArrayStage, tiles: list[ArrayTile]) -> None:
-    """Count the steps that each output has had: a tile begins where the one before ended."""
+    """Check that the reduction steps of each output follow each other without gaps, to the last."""
     shape = (stage.grid.images, stage.grid.rows, stage.grid.width, stage.grid.blocks)
     done = np.zeros(shape, np.int32)
     for number, tile in enumerate(tiles):
@@ -79,7 +79,7 @@ def _check_vector(stage: VectorStage, tiles: list[VectorTile]) -> None:
 
 
 def check_order(plan: Plan) -> None:
-    """Check that each tile has one slot, and each stage its tiles in order."""
+    """Check that each tile has exactly one slot, and the tiles of each stage are in order."""
     following = Counter[int]()
     for number, slot in enumerate(plan.slots):
         tiles = plan.tilings[slot.stage].tiles
@@ -94,7 +94,7 @@ def check_order(plan: Plan) -> None:
 
 
 def _check_complete(index: int, tiling: Tiling, slots: int, plan: Plan) -> None:
-    """Check that a stage has all of its slots, within the span that is known of it."""
+    """Check that all tiles of a stage are in the plan, within the recorded span of slots."""
     if slots != len(tiling.tiles):
         raise PhaseError(
             f"order: {tiling.stage.name} must have {len(tiling.tiles)} slots, not {slots}"
@@ -108,7 +108,7 @@ def _check_complete(index: int, tiling: Tiling, slots: int, plan: Plan) -> None:
 
 
 def buffers_of(plan: Plan) -> list[tuple[str, Buffer]]:
-    """Return each buffer of a plan once, with what it holds."""
+    """Return each buffer of a plan once, with a description of its contents."""
     kinds = (
         *((f"tensor {name}", buffer) for name, buffer in plan.tensor_buffers.items()),
         *(("weights", buffer) for buffer in plan.weights.values()),
@@ -121,10 +121,10 @@ def buffers_of(plan: Plan) -> list[tuple[str, Buffer]]:
 
 
 def check_addresses(buffers: Iterable[tuple[str, Buffer]], config: Config) -> None:
-    """Check that buffers lie in the scratchpad, at their boundary, without overlaps.
+    """Check that buffers lie inside the scratchpad, are aligned, and do not overlap.
 
-    Two buffers may share bytes if their live ranges share no slot. Weights that stay between calls
-    live in every slot.
+    Two buffers may share bytes if their live ranges have no slot in common. Weights that stay
+    between calls are live in every slot.
     """
     alive: list[tuple[str, Buffer]] = []
     for kind, buffer in sorted(buffers, key=lambda item: (not item[1].pinned, item[1].first)):

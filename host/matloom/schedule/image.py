@@ -1,4 +1,4 @@
-"""The constants of a program: weights and parameters, each sequence of bytes once."""
+"""The constants of a program: weights and parameters, stored without duplicates."""
 
 __all__ = ["Image"]
 
@@ -6,14 +6,14 @@ _ALIGNMENT = 64
 
 
 class Image:
-    """Bytes that grow; equal constants share their place."""
+    """Growing sequence of bytes in which equal constants are stored once."""
 
     def __init__(self) -> None:
         self._data = bytearray()
         self._known: dict[bytes, int] = {}
 
     def add(self, data: bytes) -> int:
-        """Return the offset of `data`, a multiple of 64, adding it if it is new."""
+        """Return the offset of `data`, a multiple of 64; append it if it is new."""
         if data not in self._known:
             self._data.extend(bytes(-len(self._data) % _ALIGNMENT))
             self._known[data] = len(self._data)
@@ -21,13 +21,13 @@ class Image:
         return self._known[data]
 
     def fork(self) -> "Image":
-        """Return a copy, to grow by itself."""
+        """Return a copy that grows independently."""
         copy = Image()
         copy.take(self)
         return copy
 
     def take(self, other: "Image") -> None:
-        """Become what another is."""
+        """Replace the contents by another image's."""
         self._data, self._known = bytearray(other._data), dict(other._known)
 
     def __bytes__(self) -> bytes:

@@ -12,32 +12,33 @@ EFFORTS = (0, 1, 2)
 
 @dataclass(frozen=True, kw_only=True)
 class CompileOptions:
-    """Choices that change the program, never its results.
+    """Options that change the program, but never its results.
 
     Members
     -------
     tiling_seed:
-        Draw tile sizes and buffer homes at random from this seed (for tests); None chooses
+        Draw tile sizes and the homes of tensors at random from this seed (for tests); None chooses
         by predicted cycles.
     resident:
-        Weights stay in the scratchpad between the calls of a session. None: where all of
-        them fit next to the tensors, and the first call takes no longer for it. True: or
-        else a `CompileError`. False: never.
+        Whether weights stay in the scratchpad between the calls of a session. None: if all of them
+        fit next to the tensors without slowing down the first call. True: always; raise
+        `CompileError` if they do not fit. False: never.
     plain:
-        Schedules of the simplest kind, stage by stage, for networks whose first schedule fails
-        a check: no tables or concatenations written by their producers, no interleaved
+        Use the simplest schedule, stage by stage, for networks whose first schedule fails a check:
+        no tables or concatenations written by their producers, no interleaved
         stages, no space-to-depth layouts, no prologue, ramps or split steps, no in-place reuse.
     memory:
-        What the bus leads to, by whose speed predictions and schedules are made.
+        The memory on the bus, whose speed predictions and schedules are based on.
     effort:
-        0: the first schedule that fits, for a fast compilation. 1: the best of some, compared by
-        the predicted cycles of a network's first layers. 2: by those of the whole network, also
-        where estimates say that nothing is gained; compilation takes several times as long.
+        0: take the first schedule that fits, for fast compilation. 1: compare several schedules by
+        the predicted cycles of the network's first layers. 2: compare them by the predicted cycles
+        of the whole network, even if estimates promise no gain; compilation takes several times as
+        long.
 
     Raises
     ------
     ValueError
-        Where `effort` is another number.
+        If `effort` is any other number.
     """
 
     tiling_seed: int | None = None
@@ -47,6 +48,6 @@ class CompileOptions:
     memory: Memory = REFERENCE_MEMORY
 
     def __post_init__(self) -> None:
-        """Check that there is such an effort."""
+        """Check that `effort` is valid."""
         if self.effort not in EFFORTS:
             raise ValueError(f"effort must be one of {list(EFFORTS)}, not {self.effort}")

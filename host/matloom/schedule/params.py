@@ -1,4 +1,4 @@
-"""Parameters of a search: bounds on the tiles of each stage, and the start of the first one."""
+"""Parameters of a search: bounds on the tiles of each stage, and the shape of its first tiles."""
 
 import enum
 from dataclasses import dataclass
@@ -24,8 +24,8 @@ UNBOUNDED = 1 << 30
 class Weights(enum.Enum):
     """Lifetime of a stage's weights in the scratchpad.
 
-    RESIDENT: while the stage runs; ONCE: tiles are ordered so that each chunk is loaded once;
-    STREAMED: chunks are loaded again for each tile of positions.
+    RESIDENT: all weights stay while the stage runs. ONCE: tiles are ordered so that each chunk is
+    loaded once. STREAMED: chunks are reloaded for each tile of positions.
     """
 
     RESIDENT = 0
@@ -34,13 +34,12 @@ class Weights(enum.Enum):
 
 
 class First(enum.Enum):
-    """Shape of a stage's first tiles, if there is no `Prologue`.
+    """Shape of a stage's first tiles, unless it has a `Prologue`.
 
-    WHOLE: like the others.
-    RAMP: small, and growing, because they wait for their input.
-    SPLIT: the first tile is of one output block, and its last steps are an EXEC of their own, so
-    that the others need not wait for what they do not read (`first_tiles`).
-    SPLIT_LONG: the same, with the rows of two tiles where one would leave too little to do.
+    WHOLE: like the others. RAMP: small, and growing, because they wait for their input. SPLIT: the
+    first tile has one output block, and its last steps are a separate EXEC, so that only this EXEC
+    waits for the end of the input (`first_tiles`). SPLIT_LONG: the same, with the rows of two tiles
+    if one would keep the array busy too briefly.
     """
 
     WHOLE = 0
@@ -50,17 +49,17 @@ class First(enum.Enum):
 
     @property
     def splits(self) -> bool:
-        """Whether the first tile's last steps are an EXEC of their own."""
+        """Whether the last steps of the first tile are a separate EXEC."""
         return self in (First.SPLIT, First.SPLIT_LONG)
 
 
 class Last(enum.Flag):
-    """Pieces that shrink towards the end of a stage.
+    """Shape of a stage's last tiles, which may shrink towards its end.
 
-    EVEN: nothing. CHUNKS: chunks of weights, so that little is left to do after the last transfer.
-    ROWS: the rows of tiles, so that little is left to transfer after the last tile; the last rows
-    become tiles of fewer and fewer output blocks. BLOCKS: the output blocks of the last tiles, so
-    that little is left to do after the last arithmetic.
+    EVEN: not at all. CHUNKS: chunks of weights shrink, so that little is left to compute after the
+    last transfer. ROWS: the rows of tiles shrink, so that little is left to transfer after the last
+    tile; the last rows become tiles of fewer and fewer output blocks. BLOCKS: the output blocks of
+    the last tiles shrink, so that little is left to post-process after the last EXEC.
     """
 
     EVEN = 0
@@ -70,7 +69,7 @@ class Last(enum.Flag):
 
 
 class Order(enum.Enum):
-    """Dimension that a tile covers whole, if the accumulators have room.
+    """Dimension that a tile covers completely, if the accumulators have room.
 
     BY_ROWS: all output blocks of a few rows. BY_BLOCKS: all positions of a few output blocks.
     """
@@ -81,10 +80,11 @@ class Order(enum.Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class Prologue:
-    """The first tiles of a matrix product, whose operands arrive panel by panel of the inner size.
+    """First tiles of a matrix product whose operands arrive panel by panel.
 
-    A panel of `rows` rows and `blocks` output blocks is `steps` steps of the reduction: little to
-    wait for, and more arithmetic than transfer. Each half of the rows has half of the accumulators.
+    A panel covers `steps` steps of the reduction for `rows` rows and `blocks` output blocks: a
+    short wait, and more arithmetic than transfer. Each half of the rows uses half of the
+    accumulators.
     """
 
     rows: int
@@ -94,25 +94,27 @@ class Prologue:
 
 @dataclass(frozen=True, kw_only=True)
 class TilingParams:
-    """Bounds on the tiles of a stage, which are tightened until its buffers fit.
+    """Bounds on the tiles of a stage, tightened until its buffers fit.
 
     Members
     -------
     weights:
-        How long they stay.
+        How long weights stay on chip.
     chunk_bytes:
-        Weights of a chunk: some output blocks, or some steps of one, at least one tile.
+        Maximum bytes of a chunk of weights: several output blocks, or several steps of one. A chunk
+        has at least one weight tile.
     tile_bytes:
-        Input and output bytes of a tile: some rows, or some positions of one, at least one.
+        Maximum input and output bytes of a tile: several rows, or several positions of one. A tile
+        has at least one position.
     tiles:
-        Tiles at least, where the rows allow, so that the next stage can start while the last
-        tile is post-processed.
+        Minimum number of tiles, if there are enough rows, so that the next stage can start while
+        the last tile is post-processed.
     first, last, order:
-        How the first and the last tiles differ from the others, and what a tile has all of. The
-        first outputs of a matrix product may be made panel by panel (`Prologue`).
+        Shape of the first tiles, shape of the last tiles, and the dimension that a tile covers
+        completely. A matrix product may start panel by panel (`Prologue`).
     params_apart:
-        Parameters are loaded by themselves, to another bank than the weights: where weights
-        are read in every cycle, POST would wait for them.
+        Load parameters separately, into another bank than the weights, because POST would wait if
+        weights are read in every cycle.
     """
 
     weights: Weights
@@ -126,28 +128,28 @@ class TilingParams:
 
     @property
     def prologue(self) -> Prologue | None:
-        """Panels of the first outputs; None if these are not made panel by panel."""
+        """Panels of the first outputs; None if there is no prologue."""
         return self.first if isinstance(self.first, Prologue) else None
 
     @property
     def splits(self) -> bool:
-        """Whether the first tile's last steps are an EXEC of their own."""
+        """Whether the last steps of the first tile are a separate EXEC."""
         return isinstance(self.first, First) and self.first.splits
 
 
 @dataclass(frozen=True, kw_only=True)
 class Candidate:
-    """Candidate of a search: the start of the first stage, and what large stages load repeatedly.
+    """Candidate of a search: how the first stage starts, and what large stages reload.
 
     Members
     -------
     tiles, first:
-        Of the first stage, as in `TilingParams`.
+        Values for the first stage, as in `TilingParams`.
     streamed:
-        Weights that do not fit are loaded for each tile of positions, not the input for each
-        chunk of weights. None: for each stage what `choices.policies` estimates.
+        Reload weights that do not fit for each tile of positions, instead of the input for each
+        chunk of weights. None: as `choices.policies` estimates for each stage.
     addends_by_tile:
-        What tiles add to their sums is loaded tile by tile, not as a tensor that stays.
+        Load the tensors added to sums tile by tile, instead of keeping them on chip.
     """
 
     tiles: int = tuning.ORDINARY_TILES

@@ -1,7 +1,7 @@
-"""From the choices of a candidate to its instructions: `STEPS`, one after another.
+"""Turns the choices of a candidate into instructions: runs `STEPS` one after another.
 
-`evaluate` is a function of its arguments alone: segment, choices and result can be pickled, so a
-search may evaluate candidates wherever it likes.
+`evaluate` is a pure function, and segment, choices and result can be pickled, so a search may
+evaluate candidates in other processes.
 """
 
 from collections.abc import Callable
@@ -41,12 +41,12 @@ class Draft:
     tilings:
         After `tile`: how each stage is cut.
     plan, allocator:
-        After `order`: slots, then buffers, LOADs and addresses; and what of the scratchpad is
-        taken.
+        After `order`: the plan (slots, later also buffers, LOADs and addresses), and the allocator
+        of the scratchpad.
     transient:
-        After `assign_buffers`: the buffers of tiles and weights, each with what it is for.
+        After `assign_buffers`: the buffers of tiles and weights, each with its use.
     tensors_placed:
-        Whether tensors have their addresses already.
+        Whether tensors have addresses already.
     scheduled:
         After `emit`: the result.
     """
@@ -63,19 +63,19 @@ class Draft:
 
     @property
     def planned(self) -> Plan:
-        """The plan, once there is one."""
+        """The plan; must exist already."""
         assert self.plan is not None
         return self.plan
 
     @property
     def space(self) -> Allocator:
-        """The scratchpad, once there is a plan."""
+        """The allocator of the scratchpad; must exist already."""
         assert self.allocator is not None
         return self.allocator
 
     @property
     def key(self) -> tuple[object, ...]:
-        """Cache key of the plan; the tilings stand for all choices about tiles."""
+        """Cache key of the plan; the tilings represent all choices about tiles."""
         rest = replace(self.params, limits=(), pinned_at=None, start=ORDINARY_START)
         return tuple(self.tilings), rest
 
@@ -87,7 +87,7 @@ def tile(draft: Draft) -> Failures:
 
 
 def order(draft: Draft) -> Failures:
-    """Put the tiles of all stages into one order."""
+    """Put the tiles of all stages into program order."""
     segment, params = draft.segment, draft.params
     slots = sequence(segment, draft.tilings, params.spilled, interleaved=not params.plain)
     buffers = tensor_buffers_of(segment, params, slots, segment.config)
@@ -104,7 +104,7 @@ def order(draft: Draft) -> Failures:
 def assign_buffers(draft: Draft) -> Failures:
     """Find the buffers of all tiles, and the LOADs that fill them.
 
-    Tensors that do not wait for LOADs are placed first: where they do not fit, nothing else would.
+    Tensors that need no LOADs are placed first: if they do not fit, the rest cannot fit either.
     """
     segment, plan = draft.segment, draft.planned
     if _tensors_are_there(segment, plan):
@@ -149,7 +149,7 @@ def allocate(draft: Draft) -> Failures:
 
 
 def emit(draft: Draft) -> Failures:
-    """Write the instructions, and predict how long they take."""
+    """Emit the instructions, and predict their cycles."""
     segment, plan = draft.segment, draft.planned
     image = segment.image.fork()
     places, arena_end = arena_places(segment, plan, segment.config, segment.arena_start)
@@ -186,10 +186,10 @@ STEPS: tuple[Callable[[Draft], Failures], ...] = (
 def evaluate(
     segment: Segment, params: ScheduleParams, cache: Cache | None = None
 ) -> Scheduled | DoesNotFit:
-    """Return the schedule of a segment under some choices, or why there is none.
+    """Return the schedule of a segment under these choices, or why there is none.
 
-    Choices that do not fit the scratchpad are tightened until they do, but those of weights that
-    stay on chip between calls.
+    Choices that do not fit the scratchpad are tightened until they do, unless weights stay on chip
+    between calls.
     """
     cache = Cache() if cache is None else cache
     for _ in range(tuning.ATTEMPTS):
@@ -206,10 +206,10 @@ def evaluate(
 
 
 def make_plan(segment: Segment, params: ScheduleParams, cache: Cache) -> Plan | Failures:
-    """Return the plan of a segment under some choices, or why there is none: one reason a stage.
+    """Return the plan of a segment under these choices, or one reason per stage that fails.
 
-    Choices that make no difference, which a search often tries where memory is short, have the
-    same plan.
+    Choices that lead to the same tiles share a plan; a search often tries such choices if memory is
+    short.
     """
     draft = Draft(segment=segment, params=params, cache=cache)
     tile(draft)
@@ -260,6 +260,6 @@ def _refusal(segment: Segment, full: OutOfScratchpad) -> DoesNotFit:
 
 
 def _tensors_are_there(segment: Segment, plan: Plan) -> bool:
-    """Return whether tensors can be placed before the times of LOADs are known."""
+    """Return whether tensors can be placed before LOADs are timed."""
     brought = [buffer for name, buffer in plan.tensor_buffers.items() if name in segment.sources]
     return plan.policy.pinned_at is None and all(buffer.first == 0 for buffer in brought)

@@ -1,4 +1,4 @@
-"""Plans: buffers, transfers and choices, and the reasons why one does not fit."""
+"""Plans: buffers, transfers and choices, and reasons why a plan does not fit."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -28,9 +28,9 @@ TABLE = -2
 
 @dataclass(eq=False)
 class Buffer:
-    """Bytes in the scratchpad that live from slot `first` to slot `last`, inclusive.
+    """Bytes in the scratchpad that are live from slot `first` to slot `last`, inclusive.
 
-    Their address is a multiple of `boundary`.
+    The address is a multiple of `boundary`.
     """
 
     size: int
@@ -46,7 +46,7 @@ class Buffer:
 
     @property
     def reads(self) -> tuple[int, int]:
-        """First and last slot at which it is read; those of its life if not known."""
+        """First and last slot at which it is read; its whole life if unknown."""
         first = self.first if self.first_read is None else self.first_read
         return first, self.last if self.last_read is None else self.last_read
 
@@ -56,8 +56,8 @@ class Load:
     """A transfer into `buffer`, needed at slot `use` and issued before slot `slot`.
 
     `what` names the source: ``("tensor", name, first byte)`` or ``("chunk", stage, chunk)``.
-    It is `rows` rows of `size` bytes, `row_step` bytes apart at the source, and as far in the
-    scratchpad where they lie `apart`, else one after the other.
+    It copies `rows` rows of `size` bytes, `row_step` bytes apart at the source. In the scratchpad
+    the rows have the same distance if they lie `apart`, else they are contiguous.
     """
 
     buffer: Buffer
@@ -75,13 +75,14 @@ class Load:
 class ScheduleParams:
     """Choices behind a plan: tensors kept in external memory, and limits by stage.
 
-    `avoid_conflicts` puts what is read at the same time into different banks; `in_place` lets
-    element-wise results take their input's place. `results_first` places results that are
-    stored tile by tile before what LOADs bring, which may arrive later. `resident` gives all
-    weights places that nothing else uses. `pinned_at` are the addresses of weights, by stage and
-    chunk, that are there before the segment starts, and must be there when it ends; None for
-    none. `plain` runs one stage after another and gives each tensor bytes of its own. `start` is
-    what they came of: where they are tightened, some stages begin again with its limits.
+    `avoid_conflicts` puts buffers that are read at the same time into different banks; `in_place`
+    lets element-wise results overwrite their input. `results_first` places results that are stored
+    tile by tile before buffers filled by LOADs, which may arrive later. `resident` gives all
+    weights addresses that nothing else uses. `pinned_at` holds the addresses, by stage and chunk,
+    of weights that are on chip before the segment starts and must be intact when it ends; None if
+    there are none. `plain` runs one stage after another and gives each tensor its own bytes.
+    `start` is the choices before tightening, to which some stages are reset when others are
+    tightened.
     """
 
     spilled: frozenset[str] = frozenset()
@@ -112,7 +113,7 @@ class OutOfScratchpad:
 
     @classmethod
     def of(cls, buffer: "Buffer", slot: int, kind: str) -> "OutOfScratchpad":
-        """Return that there is none for a buffer."""
+        """Return the failure to place this buffer."""
         return cls(slot=slot, stage=buffer.stage, kind=kind, size=buffer.size)
 
 
@@ -125,10 +126,10 @@ class DoesNotFit:
 
 @dataclass
 class Plan:
-    """Slots, how each stage is cut, and for each slot its buffers and the LOADs to issue before it.
+    """Slots, the tiling of each stage, and for each slot its buffers and the LOADs before it.
 
-    `params` are the parameters of stages that have them apart from their weights, `tables` the
-    tables of those that have one.
+    `params` holds the parameters of stages that load them separately from weights, `tables` the
+    lookup tables of stages that have one.
     """
 
     policy: ScheduleParams
@@ -159,7 +160,7 @@ class Plan:
 
     @property
     def resident_bytes(self) -> tuple[tuple[int, int], ...]:
-        """Ranges of addresses (half open) that hold weights and nothing else."""
+        """Address ranges (half open) that hold weights and nothing else."""
         buffers = (load.buffer for load in self.loads if load.buffer.pinned)
         # A buffer may be loaded in parts.
         whole = {(item.address, item.address + item.size) for item in buffers}

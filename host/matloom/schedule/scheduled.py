@@ -13,14 +13,14 @@ __all__ = ["Repetition", "Scheduled", "Tried"]
 
 @dataclass(frozen=True, kw_only=True)
 class Tried:
-    """Candidate of a decision, with its outcome.
+    """A candidate that a search tried, with its outcome.
 
     Members
     -------
     cycles:
-        Predicted; None for a candidate that was not scheduled.
+        Predicted cycles; None if the candidate was not scheduled.
     outcome:
-        Why it was dropped, or that it was chosen.
+        Chosen, or the reason why it was dropped.
     """
 
     decision: str
@@ -31,12 +31,12 @@ class Tried:
 
 @dataclass(frozen=True, kw_only=True)
 class Repetition:
-    """A segment's instructions where weights are in the scratchpad already.
+    """Instructions for later calls of a segment, when its weights are already on chip.
 
     Members
     -------
     kept:
-        The bytes of the scratchpad (half open) that hold them.
+        Ranges of the scratchpad (half open) that hold the weights.
     """
 
     instructions: list[Instruction]
@@ -47,18 +47,18 @@ class Repetition:
 
 @dataclass(frozen=True, kw_only=True)
 class Scheduled:
-    """A segment's instructions, how they came about, and what they need.
+    """The instructions of a segment, how they were found, and what they need.
 
     Members
     -------
     segment:
-        What was scheduled: the given stages, some of their tensors in 2 x 2 blocks.
+        The scheduled stages, possibly with other layouts than the given ones.
     arena_end:
-        First byte of the ARENA window that the segment does not use.
+        End of the bytes of region ARENA that the segment uses.
     image:
-        The constants up to those of the segment.
+        The constants, including those of the segment.
     repeat:
-        How to do it again without the transfers of weights; None if they do not stay.
+        Instructions for later calls, without transfers of weights; None if weights do not stay.
     tried:
         All candidates, in the order of the search.
     """

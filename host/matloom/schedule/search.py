@@ -1,9 +1,9 @@
 """Searches for the fastest schedule of a segment, and records every candidate with its outcome.
 
-Three decisions follow each other, each over a list of candidates: how the first stage starts,
-whether weights stay on chip between calls, and how tensors lie on chip. A candidate is evaluated
-by all steps of `pipeline` and is a `Scheduled`, or the reason why it does not fit; nothing is
-thrown. All of them are in `tried`.
+It makes three decisions in turn, each by comparing candidates: how the first stage starts, whether
+weights stay on chip between calls, and which layouts tensors have on chip. The steps of `pipeline`
+turn a candidate into a `Scheduled` or into the reason why it does not fit, without exceptions.
+`tried` lists all candidates.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -47,17 +47,17 @@ def search(
     run: Run = map,
     cache: Cache | None = None,
 ) -> tuple[int | None, list[Scheduled | DoesNotFit]]:
-    """Return the best of some choices, the first among equals, and the outcome of each.
+    """Return the index of the best choices, the first among equals, and the outcome of each.
 
-    If the first do not fit, the others are not tried, since they need more memory. Then there is no
-    best one, and the list has one entry.
+    If the first choices do not fit, the others are not tried, since they need more memory. The
+    index is then None, and the list has one entry.
 
     Parameters
     ----------
     objective:
-        What is to be least.
+        The quantity to minimise, such as predicted cycles.
     run:
-        `map`, or one like it, such as that of a `concurrent.futures.ProcessPoolExecutor`.
+        `map`, or a replacement such as the `map` of a `concurrent.futures.ProcessPoolExecutor`.
     """
     found: list[Scheduled | DoesNotFit] = []
     for made in run(partial(evaluate, segment, cache=cache), space):
@@ -73,11 +73,11 @@ def search(
 def schedule_segment(
     segment: Segment, options: CompileOptions, *, may_pin: bool = True, run: Run = map
 ) -> Scheduled | DoesNotFit:
-    """Return the instructions of a segment, or why none fit.
+    """Return the fastest schedule of a segment, or why none fits.
 
-    What paired windows read lies in blocks where that is possible and predicted to be faster.
-    With `may_pin` nothing else uses the scratchpad between two times that it runs. The result is
-    the same whatever `run` is.
+    Other layouts of tensors are used where they are predicted to be faster. `may_pin` says that
+    nothing else uses the scratchpad between two calls, so weights may stay. `run` does not affect
+    the result.
     """
     decisions = _Decisions(options=options, may_pin=may_pin, run=run)
     found = decisions.made(segment)
@@ -88,7 +88,7 @@ def schedule_segment(
 
 @dataclass(kw_only=True)
 class _Decisions:
-    """The decisions of one search, with the candidates that were tried."""
+    """The decisions of one search, and the candidates tried so far."""
 
     options: CompileOptions
     may_pin: bool
@@ -115,13 +115,13 @@ class _Decisions:
         )
 
     def _first(self, segment: Segment, candidate: Candidate) -> ScheduleParams:
-        """Return the choices that a candidate begins with."""
+        """Return the choices that a candidate starts with."""
         if self.options.tiling_seed is not None:
             return random_params(segment, self.options.tiling_seed)
         return plain_params(segment) if self.options.plain else first_params(segment, candidate)
 
     def _best_start(self, segment: Segment) -> tuple[ScheduleParams, Scheduled | None] | DoesNotFit:
-        """Return the start with the fewest predicted cycles, and its schedule where it is known."""
+        """Return the start with the fewest predicted cycles, and its schedule if known."""
         options = self.options
         if options.tiling_seed is not None or options.plain or not options.effort:
             return self._first(segment, Candidate()), None
@@ -143,7 +143,7 @@ class _Decisions:
         return self._first(segment, tried[best]), chosen if start is segment else None
 
     def _with_layout(self, candidate: Candidate, known: Scheduled, layout: Layout) -> Scheduled:
-        """Return the faster of a schedule and that of the same segment laid out otherwise."""
+        """Return the faster of a schedule and one of the same segment with another layout."""
         segment = layout.make(known.segment)
         if segment is None:
             return known
@@ -162,9 +162,9 @@ class _Decisions:
     def _with_residency(
         self, segment: Segment, params: ScheduleParams, known: Scheduled | None
     ) -> Scheduled | DoesNotFit:
-        """Return the schedule of a segment, with its weights on chip where that is better.
+        """Return the schedule of a segment, with weights kept on chip if that is better.
 
-        Without residency it is `known`, or found now.
+        `known` is the schedule without resident weights, if it exists already.
         """
         found = evaluate(segment, params, self.cache) if known is None else known
         if isinstance(found, DoesNotFit):
@@ -177,7 +177,7 @@ class _Decisions:
         return found
 
     def _ways_to_stay(self, segment: Segment, scheduled: Scheduled) -> tuple[ScheduleParams, ...]:
-        """Return the ways to keep weights on chip that may be worth planning."""
+        """Return the choices for resident weights that are worth planning."""
         if not self.may_pin or self.options.resident is False:
             return ()
         if not weights_fit(scheduled.plan, segment.config):
@@ -189,7 +189,7 @@ class _Decisions:
         return resident_params(segment, scheduled.plan.policy)
 
     def _may_gain(self, scheduled: Scheduled) -> bool:
-        """Return whether later calls may become shorter if weights stay: estimated without them."""
+        """Return whether resident weights could shorten later calls, estimated without them."""
         if self.options.resident or self.options.effort > 1:
             return True
         machine = scheduled.segment.machine
@@ -197,7 +197,7 @@ class _Decisions:
         return without.cycles <= tuning.ESTIMATE_FASTER * scheduled.prediction.cycles
 
     def _takes(self, scheduled: Scheduled, pinned: Scheduled | None, way: str) -> bool:
-        """Return whether weights should stay this way."""
+        """Return whether to keep weights on chip with these choices."""
         if pinned is None:
             self._note("residency", way, None, "no room")
             return False
@@ -206,7 +206,7 @@ class _Decisions:
         return taken
 
     def _pinned(self, segment: Segment, params: ScheduleParams) -> Scheduled | None:
-        """Return a schedule with weights that stay for the next time; None for no room."""
+        """Return a schedule whose weights stay for the next call; None if there is no room."""
         first = evaluate(segment, params, self.cache)
         if isinstance(first, DoesNotFit):
             return None
@@ -237,7 +237,7 @@ class _Decisions:
 def _different(
     segment: Segment, space: Iterable[ScheduleParams], cache: Cache
 ) -> Iterator[ScheduleParams]:
-    """Yield choices that differ only in limits, without those that repeat the tiles of another."""
+    """Yield choices that differ only in limits, skipping those that repeat another's tiles."""
     known: set[tuple[Tiling, ...]] = set()
     for params in space:
         cuts = tuple(tilings_of(segment, params, cache))
@@ -268,13 +268,13 @@ def _cycles(scheduled: Scheduled) -> int:
 
 
 def _calls(scheduled: Scheduled) -> int:
-    """Return the cycles of a first call and a later one."""
+    """Return the cycles of the first call and of a later one."""
     later = scheduled if scheduled.repeat is None else scheduled.repeat
     return scheduled.prediction.cycles + later.prediction.cycles
 
 
 def _worth(scheduled: Scheduled, pinned: Scheduled) -> bool:
-    """Return whether weights that stay cost the first call little, and save later ones more."""
+    """Return whether resident weights cost the first call little and save later calls more."""
     assert pinned.repeat is not None
     before, again = scheduled.prediction.cycles, pinned.repeat.prediction.cycles
     return (
@@ -284,7 +284,7 @@ def _worth(scheduled: Scheduled, pinned: Scheduled) -> bool:
 
 
 def _start(segment: Segment) -> Segment:
-    """Return the first stages, for choices that concern the start."""
+    """Return the first stages, to compare choices that affect only the start."""
     stages = segment.stages[: tuning.STAGES_TRIED]
     if len(stages) == len(segment.stages):
         return segment

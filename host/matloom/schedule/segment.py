@@ -1,4 +1,4 @@
-"""Segments: stages that the engine runs without the host, and the tensors that enter and leave."""
+"""Segments: stages that the engine runs without the host, and their inputs and outputs."""
 
 from dataclasses import dataclass, field
 
@@ -13,7 +13,7 @@ __all__ = ["Place", "Segment"]
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """Place of a tensor in external memory."""
+    """Address of a tensor in external memory."""
 
     region: Region
     offset: int
@@ -26,19 +26,19 @@ class Segment:
     Members
     -------
     machine:
-        The engine and the memory in which its tensors and constants lie.
+        The engine and its external memory.
     sources:
         Tensors that are in external memory before the segment starts.
     results:
-        Tensors that must be there when it ends.
+        Tensors that must be in external memory when it ends.
     timestamps:
-        For each stage its slot of the completion-time table, 0 for none.
+        The slot of each stage in the completion-time table, 0 for none.
     on_chip:
-        Tensors that must not be kept in external memory.
+        Tensors that must stay on chip.
     views:
-        Results of which only some bytes (half open) are stored; they have a home on chip.
+        Results of which only a range of bytes (half open) is stored; they lie whole on chip.
     image:
-        The constants before those of the segment come; a schedule has a copy that has grown.
+        The constants of earlier segments; a schedule appends its own to a copy.
     arena_start:
         First byte of region ARENA that is free for tensors.
     """

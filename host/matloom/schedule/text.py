@@ -1,4 +1,4 @@
-"""The steps of a schedule as text, for people: the search, tiles, their order, addresses."""
+"""Prints the steps of a schedule for people: search, tiles, order, addresses."""
 
 from collections.abc import Iterator
 
@@ -31,7 +31,7 @@ def _tried(each: Tried) -> str:
 
 
 def tile_lines(scheduled: Scheduled) -> Iterator[str]:
-    """Yield for each stage its weights' way on chip, and its tiles."""
+    """Yield the lifetime of weights and the tiles of each stage."""
     plan = scheduled.plan
     for tiling, params in zip(plan.tilings, plan.policy.limits, strict=True):
         count = f"{len(tiling.tiles)} tiles, {len(tiling.chunks)} chunks of weights"
@@ -42,7 +42,7 @@ def tile_lines(scheduled: Scheduled) -> Iterator[str]:
 
 
 def order_lines(scheduled: Scheduled) -> Iterator[str]:
-    """Yield each slot of the schedule: the stage, and which of its tiles."""
+    """Yield each slot of the schedule: its stage and tile."""
     stages = scheduled.segment.stages
     for number, slot in enumerate(scheduled.plan.slots):
         last = ", its last" if slot.last else ""
@@ -60,7 +60,7 @@ def buffer_lines(scheduled: Scheduled) -> Iterator[str]:
 
 
 def load_lines(scheduled: Scheduled) -> Iterator[str]:
-    """Yield each LOAD with the slot before which it is issued, and the one that needs it."""
+    """Yield each LOAD with the slot before which it is issued and the slot that needs it."""
     for load in scheduled.plan.loads:
         yield f"before slot {load.slot}: LOAD {_source(load)}, used in slot {load.use}"
 

@@ -1,9 +1,9 @@
-"""Constants that steer the search, each with its unit, its reason and its measurement.
+"""Constants that steer the search, each with its unit, reason and measurement.
 
-None of them changes what a program computes, only how fast it is, or how fast it is found.
-`bench/sweep_tuning.py` halves and doubles one after another and compares predicted cycles; what it
-found is in `sensitivity`. Modules read the values here when they need them, so that a sweep, or a
-test, may set others.
+They affect only how fast a program is, or how fast it is found, never what it computes.
+`bench/sweep_tuning.py` halves and doubles each in turn and compares predicted cycles; the results
+are in `sensitivity`. Other modules read the values at the time of use, so a sweep or a test may
+change them.
 """
 
 from dataclasses import dataclass
@@ -18,16 +18,15 @@ class TuningConstant:
     Members
     -------
     unit:
-        Of its value.
+        Unit of the value.
     reason:
-        What it decides, and why it is not much smaller or larger.
+        What the constant decides, and why it is not much smaller or larger.
     chosen:
-        The measurement or estimate that it was chosen by.
+        The measurement or estimate behind the value.
     sensitivity:
-        By how much the predicted cycles of first calls change with half and twice its value: the
-        sum over kws, ad, str_ww, micro_speech and digits at `nano` and `reference`, and the network
-        that changes most. Those that fit the scratchpad say nothing of what matters only where
-        memory is short.
+        Change of the predicted cycles of first calls with half and twice the value: the sum over
+        kws, ad, str_ww, micro_speech and digits at `nano` and `reference`, and the network that
+        changes most. Networks that fit the scratchpad cannot show effects of a shortage of memory.
     """
 
     unit: str

@@ -1,1 +1,1 @@
-"""From operators to stages, the terms of the engine: instruction selection."""
+"""Instruction selection: turns operators into stages, which the engine can run."""

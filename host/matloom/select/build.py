@@ -1,4 +1,4 @@
-"""Stages of dense and depthwise convolutions, from window, filters, bias and scales."""
+"""Builds the stages of dense and depthwise convolutions from window, filters, bias and scales."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -42,8 +42,8 @@ __all__ = [
 def _pack(window: Window, channels: int, columns: int, config: Config) -> int:
     """Return how many adjacent output positions should share the array's columns.
 
-    Each position lengthens the run of bytes by its distance from the first, so this pays where
-    neighbours share bytes, or where the run leaves rows of the array idle.
+    Each position lengthens the run of bytes by its distance from the first, so sharing pays if
+    neighbours overlap, or if the run leaves rows of the array idle.
     """
     run, shift = window.kernel_width * window.depth, window.stride_x * window.depth
     positions = window.out_width * window.out_height
@@ -67,30 +67,30 @@ DepthwiseWindow = SlidingWindow | PhasedWindow
 
 @dataclass(frozen=True, kw_only=True)
 class Convolution:
-    """Convolution with known filters, and its place in the graph.
+    """Convolution with constant filters, and its context in the graph.
 
     Members
     -------
     name, nodes:
-        As those of an `ArrayStage`.
+        As in `ArrayStage`.
     tensors:
         The input's name and the output's.
     window:
-        Its depth is in elements of the input for a depthwise convolution, else in bytes: an int16
-        element has two.
+        Its depth is in input elements for a depthwise convolution, else in bytes (an int16 element
+        has two).
     filters:
         int8, (channels, rows, columns, depth), or depthwise (rows, columns, output channels).
     bias:
         int32 (channels,).
     macs:
-        Multiply-accumulates of the operator where they are not those of the filters.
+        Multiply-accumulates of the operator, if they differ from those of the filters.
     place:
-        Gives the outputs their layout in a tensor that other stages write as well; None for a
-        tensor of their own.
+        Returns the layout of the outputs in a tensor shared with other stages; None for a separate
+        tensor.
     mode:
-        As that of an `ArrayStage`.
+        As in `ArrayStage`.
     limbs:
-        Byte limbs of each sum that are stored (`OutputLayout`).
+        Number of byte limbs stored of each sum (`OutputLayout`).
     """
 
     name: str
@@ -132,9 +132,9 @@ class Convolution:
         return parameter_blocks(bias, by_channel, self.config, accumulators=accumulators)
 
     def stage(self, window: Window, pack: int, block: int, **more: Any) -> ArrayStage:
-        """Return a stage that makes `pack` positions at a time, in blocks of so many channels.
+        """Return a stage that computes `pack` positions at a time, in blocks of `block` channels.
 
-        The depth of `window` is in bytes; `more` are the stage's members that are not of shape.
+        The depth of `window` is in bytes; `more` are further members of the stage.
         """
         channels, size = len(self.bias), self.scale.element_bytes
         grid = Grid(
@@ -163,7 +163,7 @@ class Convolution:
 
 
 def convolution_stage(layer: Convolution) -> ArrayStage:
-    """Return a dense convolution."""
+    """Return the stage of a dense convolution."""
     window, config = layer.window, layer.config
     channels, accumulators = layer.filters.shape[0], 2 if layer.mode in NARROW_MODES else 1
     block = accumulators * config.columns
@@ -199,12 +199,12 @@ def convolution_stage(layer: Convolution) -> ArrayStage:
 
 
 def depthwise_stage(layer: Convolution) -> ArrayStage:
-    """Return a depthwise convolution of int8, or of int16 in the mode i16xi8.
+    """Return the stage of a depthwise convolution of int8, or of int16 in mode i16xi8.
 
-    A sliding window computes it where the engine has windows and the strides fit. Otherwise a layer
-    of few channels, or of a multiplier that does not divide the columns, becomes a dense
-    convolution whose other weights are zero. In all others each output block reads its own input
-    channels alone.
+    It uses a sliding window if the engine has windows and the strides fit. Otherwise, a layer with
+    few channels, or with a multiplier that does not divide the columns, becomes a dense convolution
+    padded with zero weights. In all other layers, each output block reads only its own input
+    channels.
     """
     window, filters, config = layer.window, layer.filters, layer.config
     channels = filters.shape[2]
@@ -240,9 +240,9 @@ def depthwise_stage(layer: Convolution) -> ArrayStage:
 
 
 def dilated_stages(layer: Convolution) -> tuple[ArrayStage, ...]:
-    """Return a dilated depthwise convolution of int8 as one stage for each phase of its input.
+    """Return a dilated depthwise convolution of int8 as one stage per phase of its input.
 
-    None where taps one by one take less, or POST cannot write outputs so far apart.
+    None if single taps are faster, or if POST cannot write outputs that far apart.
     """
     window, channels = layer.window, layer.filters.shape[2]
     size, steps = (window.out_height, window.out_width), (window.dilation_y, window.dilation_x)
@@ -262,7 +262,7 @@ def dilated_stages(layer: Convolution) -> tuple[ArrayStage, ...]:
 
 
 def depthwise_window(window: Window, input_zero: int, config: Config) -> DepthwiseWindow | None:
-    """Return the window that streams fewest vectors for a depthwise convolution, if any does it."""
+    """Return the window that streams the fewest vectors for a depthwise convolution, or None."""
     size = (window.out_height, window.out_width)
     found = (
         _sliding_window(window, input_zero, config) if _slides(window, config) else None,

@@ -1,4 +1,4 @@
-"""The POSTs of element-wise stages; the last one writes int8 or int16 elements."""
+"""POSTs of element-wise stages on bytes; the last one writes int8 or int16 elements."""
 
 from matloom.arch.isa import Destination, Source
 from matloom.arch.numerics import Rounding

@@ -21,12 +21,12 @@ _STEPS = ("x_step", "y_step", "oc_step")
 
 
 def check_staged(staged: StagedRun, config: Config, phase: str) -> None:
-    """Check a run between two passes; `phase` is what made it.
+    """Check a run between two passes; `phase` names the last one.
 
     Raises
     ------
     PhaseError
-        The first rule that is broken, with the stage.
+        A rule is broken; the message names the rule and the stage.
     """
     constants = (
         name
@@ -51,12 +51,12 @@ def check_staged(staged: StagedRun, config: Config, phase: str) -> None:
 def check_stages(
     stages: Iterable[Stage], outside: Iterable[str], config: Config, phase: str
 ) -> None:
-    """Check stages in order, which may read tensors from `outside` or of stages before.
+    """Check stages in order; they may read tensors from `outside` or of earlier stages.
 
     Raises
     ------
     PhaseError
-        The first rule that is broken, with the stage.
+        A rule is broken; the message names the rule and the stage.
     """
     known, complete = set(outside), set[str]()
     for stage in stages:
@@ -90,7 +90,7 @@ def _check_table(stage: Stage, config: Config, phase: str) -> None:
 
 
 def _check_array(stage: ArrayStage, config: Config, phase: str) -> None:
-    """Check that shapes agree, that each position has one POST, and that fields hold the loops."""
+    """Check that shapes agree, each position is in one region, and fields can hold the loops."""
     name, nest = stage.name, stage.loop_nest
     _require(stage.mode in config.mac_modes, phase, name, "have a mode of the engine", stage.mode)
     steps = 1 if nest.weights_fixed else nest.steps

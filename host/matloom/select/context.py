@@ -30,7 +30,7 @@ SAME = (2**30, 1)
 
 
 def source_name(graph: Graph, node: Node, number: int, names: Mapping[int, str]) -> str:
-    """Return the name of an input's buffer: a broadcast constant has one for each shape."""
+    """Return the name of an input's buffer; a broadcast constant has one for each shape."""
     tensor, shape = graph.tensors[number], graph.tensors[node.outputs[0]].shape
     if node.op in BROADCASTING and tensor.data is not None and tensor.shape != shape:
         return derived_name(names[number], f"as {shape}")
@@ -50,9 +50,9 @@ class Context:
     sources, results:
         The buffers of its inputs and of its outputs.
     machine:
-        What runs the stages.
+        The engine and its memory.
     external:
-        The first input is the network's.
+        Whether the first input is an input of the network.
     """
 
     node: Node
@@ -64,7 +64,7 @@ class Context:
 
     @property
     def config(self) -> Config:
-        """The engine."""
+        """The engine's configuration."""
         return self.machine.config
 
     @property
@@ -74,41 +74,41 @@ class Context:
 
     @property
     def output(self) -> Tensor:
-        """Its first output."""
+        """The first output."""
         return self.graph.tensors[self.node.outputs[0]]
 
     @property
     def name(self) -> str:
-        """Operator and place in the model file."""
+        """Operator and index in the model file."""
         return f"{self.node.op}_{self.node.index}"
 
     @property
     def nodes(self) -> tuple[int, ...]:
-        """Its place in the model file."""
+        """Index of the node in the model file."""
         return (self.node.index,)
 
     @property
     def ends(self) -> tuple[str, str]:
-        """The buffers of the first input and the first output."""
+        """Buffers of the first input and the first output."""
         return self.sources[0], self.results[0]
 
     @property
     def mode(self) -> str:
-        """The mode of products with its first input, int16 or int8."""
+        """Number format for products with the first input, int16 or int8."""
         return "i16xi8" if self.inputs[0].dtype == "int16" else "i8xi8"
 
     @property
     def tile_unit(self) -> int:
-        """Bytes of a row of the output, or all of them where it has no rows."""
+        """Bytes of a row of the output, or of all of it if it has no rows."""
         shape, size = self.output.shape, self.output.size_bytes
         return size // (shape[0] * shape[1]) if len(shape) == IMAGE_RANK else size
 
     def derived(self, what: str) -> str:
-        """Return the name of a buffer between the node's stages."""
+        """Return the name of a buffer between two stages of the node."""
         return derived_name(self.results[0], what)
 
     def constant(self, index: int) -> Array:
-        """Return the data of an input; raise `NotOnEngine` where it is computed."""
+        """Return the data of an input; raise `NotOnEngine` if it is computed."""
         data = self.inputs[index].data
         if data is None:
             raise NotOnEngine(f"its input {index} is not constant")
@@ -116,11 +116,11 @@ class Context:
 
     @property
     def filters(self) -> Array:
-        """The data of a layer's filters, its second input; raise `NotOnEngine` if computed."""
+        """Filters of a layer, its second input; raise `NotOnEngine` if they are computed."""
         return self.constant(1)
 
     def check_words(self) -> None:
-        """Raise `NotOnEngine` if the engine has no int16 elements, or they have zero points."""
+        """Raise `NotOnEngine` if the engine does not support int16, or zero points are not 0."""
         tensors = (*self.inputs, self.output)
         if all(tensor.dtype == "int8" for tensor in tensors):
             return
@@ -142,7 +142,7 @@ class Context:
     def result(
         self, multiplier: Array | int, shift: Array | int, activation: Activation
     ) -> Requantisation:
-        """Return the requantisation from sums to the output's integers."""
+        """Return the requantisation of sums to the output's integers."""
         low, high = activation_range(activation, self.output)
         return Requantisation(
             multiplier=multiplier,
@@ -154,7 +154,7 @@ class Context:
         )
 
     def by_channel(self, activation: Activation) -> Requantisation:
-        """Return the requantisation by channel from a layer's sums to the output's integers."""
+        """Return the per-channel requantisation of a layer's sums to the output's integers."""
         multipliers, shifts = channel_multipliers(self.graph, self.node)
         if not sums_are_wide(self.graph, self.node):
             scale = self.result(multipliers, shifts, activation)
@@ -165,7 +165,7 @@ class Context:
 
 
 def unchanged(bias: int = 0) -> dict[str, int]:
-    """Return the fields of POST that add `bias` and change nothing else."""
+    """Return the POST fields that add `bias` and change nothing else."""
     same = Requantisation(multiplier=SAME[0], shift=SAME[1], zero=0, low=-128, high=127)
     return {"bias": bias, **same.post()}
 

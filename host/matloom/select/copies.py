@@ -27,17 +27,17 @@ _WORTH = 1.5
 
 @dataclass(frozen=True, kw_only=True)
 class Copy:
-    """Bytes of a tensor to read: `width` positions of some bytes, in rows, in images.
+    """Part of a tensor to copy: images of rows of `width` positions.
 
     Members
     -------
     images, in_rows, in_row_bytes:
-        The tensor, dense.
+        Shape of the dense tensor.
     out_rows, width, position_bytes:
-        What is read of each image.
+        Part to read of each image: rows, positions per row, bytes per position.
     first_row, row_step, first_byte, x_step:
-        The first row and the byte of it, and from row to row and from position to position.
-        What lies outside the image reads as `pad_value`.
+        First row, step between rows, first byte of a row, and step between positions. Anything
+        outside the image reads as `pad_value`.
     """
 
     images: int
@@ -55,9 +55,9 @@ class Copy:
 
 @dataclass(frozen=True, kw_only=True)
 class CopiedAxis:
-    """Elements of an axis that are read: `size` of them, `step` apart; it has `length`.
+    """Elements to read along an axis of `length`: `size` of them, `step` apart.
 
-    Where `first` or the last lies outside the axis, that is padding.
+    Elements outside the axis are padding.
     """
 
     length: int
@@ -72,7 +72,7 @@ class CopiedAxis:
 
 
 def _run(size: int, rows: int, config: Config) -> tuple[int, int]:
-    """Return width and bytes of the positions that read `size` contiguous bytes the fastest."""
+    """Return the width and bytes of positions that copy `size` contiguous bytes the fastest."""
     block = min(config.rows, config.columns)
     blocks = -(-size // block)
     part = max(number for number in range(1, block + 1) if size % number == 0)
@@ -83,13 +83,13 @@ def _run(size: int, rows: int, config: Config) -> tuple[int, int]:
 
 
 def planes(count: int) -> tuple[int, int]:
-    """Return a number of images and of rows in each that the fields can hold."""
+    """Return how many images and rows in each to use, so that the fields can hold them."""
     rows = max(number for number in range(1, min(count, _MOST_ROWS) + 1) if count % number == 0)
     return count // rows, rows
 
 
 def _merged(axes: list[CopiedAxis]) -> list[CopiedAxis]:
-    """Join each axis that is read in full to the one before it, where elements are neighbours."""
+    """Merge each axis that is read in full into the previous one, if elements are contiguous."""
     groups = [CopiedAxis(length=1, first=0, size=1)]
     for axis in axes:
         last = groups[-1]
@@ -106,7 +106,7 @@ def _merged(axes: list[CopiedAxis]) -> list[CopiedAxis]:
 
 
 def lines(count: int, size: int, config: Config) -> Copy:
-    """Return the copy of a tensor as `count` rows of `size` bytes."""
+    """Return the copy of a tensor of `count` rows of `size` bytes."""
     images, rows = planes(count)
     width, position = _run(size, rows, config)
     return Copy(
@@ -121,17 +121,17 @@ def lines(count: int, size: int, config: Config) -> Copy:
 
 
 def _axes(groups: list[CopiedAxis]) -> int:
-    """Return how many axes are cut; all but the first count if they are."""
+    """Return the number of cut axes; all but the first axis of a group count if any is cut."""
     return len(groups) - groups[0].full
 
 
 def whole(axes: list[CopiedAxis], pad_value: int, config: Config) -> Copy:
-    """Return the copy that reads some elements of each axis, the last axis' being bytes.
+    """Return the copy of some elements of each axis, the last axis being bytes.
 
     Raises
     ------
     Unsupported
-        More axes are cut than the engine walks over.
+        More axes are cut than the engine's loops can step over.
     """
     groups = _merged(axes)
     if any(axis.step < 0 for axis in groups):
@@ -170,7 +170,7 @@ def whole(axes: list[CopiedAxis], pad_value: int, config: Config) -> Copy:
 
 
 def _loop_nest(copy: Copy, block: int) -> LoopNest:
-    """Return the loop over positions of one step, `block` bytes from output block to block."""
+    """Return the loop nest of a single step over positions, `block` bytes between output blocks."""
     return LoopNest(
         kernel_rows=1,
         kernel_row_step=1,
@@ -197,9 +197,9 @@ def copy_stage(
     place: Callable[..., OutputLayout] = Dense,
     complement: bool = False,
 ) -> ArrayStage:
-    """Return a copy; with `complement` each byte x becomes -1 - x.
+    """Return the stage that copies; with `complement`, each byte x becomes -1 - x.
 
-    `place` makes the layout of its outputs from their grid.
+    `place` returns the layout of the outputs for their grid.
     """
     block = min(config.rows, config.columns)
     grid = Grid(

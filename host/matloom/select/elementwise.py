@@ -43,7 +43,7 @@ __all__ = [
 def vector_stage(
     context: Context, posts: Posts, inputs: tuple[str, ...], target: str
 ) -> VectorStage:
-    """Return a stage of an operator's size; `target` is by default the operator's result."""
+    """Return an element-wise stage of an operator; `target` defaults to the operator's result."""
     return VectorStage(
         name=context.name,
         nodes=context.nodes,
@@ -64,13 +64,13 @@ def _requantised(
 
 
 def repeating(context: Context, stage: VectorStage) -> VectorStage:
-    """Return a stage that repeats a shorter input instead of broadcasting it."""
+    """Return the stage changed to repeat a shorter input instead of broadcasting it."""
     period, repeated = _repetition(context)
     return replace(stage, period=period, repeated=repeated)
 
 
 def _sum(context: Context, sources: tuple[str, str], zeros: tuple[int, int]) -> VectorStage:
-    """Return the sum of two tensors by the scales of ADD and SUB."""
+    """Return the stage of the sum of two tensors, with the scales of ADD and SUB."""
     attributes = context.node.attributes_as(Arithmetic)
     scales = addition(context.graph, context.node)
     result = context.result(*scales.output, attributes.activation)
@@ -79,14 +79,15 @@ def _sum(context: Context, sources: tuple[str, str], zeros: tuple[int, int]) -> 
 
 
 def _repetition(context: Context) -> tuple[int, tuple[int, ...]]:
-    """Return the period of a `VectorStage`, and which inputs have no more bytes than that.
+    """Return the period of a `VectorStage`, and which inputs are no longer than it.
 
-    Constants need not repeat: the program holds them broadcast.
+    Constants need not repeat, because the program stores them broadcast.
 
     Raises
     ------
     Unsupported
-        A computed input is broadcast otherwise than by repetition, or two have different periods.
+        A computed input is broadcast in another way than by repetition, or two have different
+        periods.
     """
     periods, repeated = set(), []
     shape = context.output.shape
@@ -105,25 +106,24 @@ def _repetition(context: Context) -> tuple[int, tuple[int, ...]]:
 
 
 def add(context: Context) -> Stage:
-    """Return ADD."""
+    """Return the stages of ADD."""
     context.check_words()
     first, second = (tensor.zero_point for tensor in context.inputs)
     return _sum(context, (context.sources[0], context.sources[1]), (first, second))
 
 
 def _odd(scale: Multiplier, left_shift: int, zero: int) -> bool:
-    """Return whether bytes and their negatives are scaled to negatives of each other."""
+    """Return whether scaling is an odd function: negated bytes give negated results."""
     values = (np.arange(-128, 128) - zero) << left_shift
     above, below = (multiply_by_quantized_multiplier(x, *scale) for x in (values, -values))
     return bool(np.all(above == -below))
 
 
 def subtract(context: Context) -> tuple[Stage, ...]:
-    """Return SUB: the sum of the first and of the second's complement, -1 less each byte.
+    """Return the stages of SUB: the first input plus the second's complement, -1 less each byte.
 
-    The complement of the zero point is the complement's zero point, so that differences from it
-    are negated. Rounding is halves up before it is halves away from zero, which is the same for
-    negated numbers unless a half occurs.
+    The zero point is complemented too, so that differences from it are negated. Scaling rounds
+    halves up and then halves away from zero, which is symmetric unless a half occurs.
     """
     scales = addition(context.graph, context.node)
     first, second = (tensor.zero_point for tensor in context.inputs)
@@ -145,7 +145,7 @@ def subtract(context: Context) -> tuple[Stage, ...]:
 
 
 def quantize(context: Context) -> Stage:
-    """Return QUANTIZE from int8 to int8, or from int16 to int16; of uint8 it is a table."""
+    """Return the stages of QUANTIZE from int8 to int8 or int16 to int16; uint8 uses a table."""
     data = context.inputs[0]
     if "uint8" in (data.dtype, context.output.dtype):
         return table_stage(context)
@@ -155,7 +155,7 @@ def quantize(context: Context) -> Stage:
 
 
 def relu(context: Context) -> Stage:
-    """Return RELU, to another scale."""
+    """Return the stages of RELU with a change of scale."""
     context.check_words()
     data = context.inputs[0]
     scale = context.result(*rescale_multiplier(data, context.output), Activation.RELU)
@@ -169,12 +169,12 @@ def _limited(context: Context, low: int, high: int) -> Stage:
 
 
 def relu6(context: Context) -> Stage:
-    """Return RELU6, whose scale stays the input's."""
+    """Return the stages of RELU6, which keeps the input's scale."""
     return _limited(context, *activation_range(Activation.RELU6, context.inputs[0]))
 
 
 def limit(context: Context) -> Stage | tuple[Stage, ...]:
-    """Return MAXIMUM and MINIMUM, with one constant or of two computed tensors."""
+    """Return the stages of MAXIMUM and MINIMUM, with a constant or of two computed tensors."""
     data = context.inputs[0]
     if context.inputs[1].data is None:
         return extreme(context)
@@ -196,35 +196,35 @@ def product(
     scale: Requantisation,
     target: str = "",
 ) -> VectorStage:
-    """Return the products of two tensors."""
+    """Return the stage of the element-wise product of two tensors."""
     if not context.config.products:
         raise NotOnEngine("it multiplies tensors, and the configuration has products = 0")
     return repeating(context, vector_stage(context, product_posts(zeros, scale), sources, target))
 
 
 def halves(context: Context, above: VectorStage, below: Stage) -> VectorStage:
-    """Return the sum of two stages' results, of which one is always at the zero point."""
+    """Return the stage that adds two results, one of which is always at the zero point."""
     zero = context.output.zero_point
     posts = sum_posts((zero, zero), (SAME, SAME), 0, context.result(*SAME, Activation.NONE))
     return vector_stage(context, posts, (above.output, below.output), "")
 
 
 def above_zero(context: Context, scale: Multiplier) -> VectorStage:
-    """Return the first input where it is above its zero point, scaled; else the zero point."""
+    """Return the stage of ``max(x, 0)``, scaled; `x` is the first input."""
     zero, output = context.inputs[0].zero_point, context.output.zero_point
     kept = replace(context.result(*scale, Activation.NONE), low=output)
     return _requantised(context, zero, kept, context.derived("above"))
 
 
 def below_zero(context: Context) -> VectorStage:
-    """Return the first input where it is below its zero point, else that, not scaled."""
+    """Return the stage of ``min(x, 0)``, not scaled; `x` is the first input."""
     zero = context.inputs[0].zero_point
     kept = Requantisation(multiplier=SAME[0], shift=SAME[1], zero=0, low=-128, high=zero)
     return _requantised(context, 0, kept, context.derived("below"))
 
 
 def leaky_relu(context: Context) -> Stage | tuple[Stage, ...]:
-    """Return LEAKY_RELU: by a table, else what is above zero and what is below, each scaled."""
+    """Return the stages of LEAKY_RELU: a table, or the sum of both sides of zero, each scaled."""
     context.check_words()
     words = context.output.dtype == "int16"
     if context.config.tables and not words:

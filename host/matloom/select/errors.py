@@ -1,4 +1,4 @@
-"""The error of the compiler: a network that cannot be made into a program."""
+"""Errors of the compiler: networks that it cannot turn into programs, and its own defects."""
 
 from matloom.errors import UserError
 
@@ -10,4 +10,4 @@ class CompileError(UserError):
 
 
 class PhaseError(AssertionError):
-    """Defect of the compiler, found by MATLOOM_VERIFY=1: the result of a phase breaks a rule."""
+    """A compiler bug found by MATLOOM_VERIFY=1: the result of a phase breaks a rule."""

@@ -1,4 +1,4 @@
-"""Split-K parts of a reduction: the steps that one EXEC runs, and the input that they read."""
+"""Split-K parts of a reduction: the steps that one EXEC runs, and the input it reads."""
 
 from typing import NamedTuple
 
@@ -10,7 +10,7 @@ _LOOPS = ("kernel_rows", "kernel_cols", "blocks")
 
 
 class Box(NamedTuple):
-    """Rows and bytes of a row (half open) of one image of the input."""
+    """Rows, and bytes of a row (half open), of one image of the input."""
 
     low: int
     high: int
@@ -19,19 +19,19 @@ class Box(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Bytes."""
+        """Number of bytes."""
         return (self.high - self.low) * (self.right - self.left)
 
 
 def narrowed(
     fields: dict[str, int], first_step: int, end_step: int, array_rows: int
 ) -> dict[str, int]:
-    """Return the fields of EXEC for some of its steps.
+    """Return the fields of EXEC limited to some of its steps.
 
     Raises
     ------
     ValueError
-        One EXEC cannot make these steps: they are neither whole kernel rows, nor whole columns of
+        One EXEC cannot run these steps: they are neither whole kernel rows, nor whole columns of
         one row, nor blocks of one column.
     """
     by_row = fields["kernel_cols"] * fields["blocks"]
@@ -66,7 +66,7 @@ def narrowed(
 
 
 def _ranges(fields: dict[str, int], oc_blocks: int, array_rows: int) -> tuple[int, int, int, int]:
-    """Return first and end of the rows, and of the bytes in a row, that an EXEC addresses."""
+    """Return the range of rows, and of bytes in a row, that an EXEC addresses."""
     rows = (fields["height"] - 1) * fields["y_step"]
     rows += (fields["kernel_rows"] - 1) * fields["kernel_row_step"]
     length = (fields["width"] - 1) * fields["x_step"] + (oc_blocks - 1) * fields["oc_step"]
@@ -77,7 +77,7 @@ def _ranges(fields: dict[str, int], oc_blocks: int, array_rows: int) -> tuple[in
 
 
 def box(stage: ArrayStage, fields: dict[str, int], oc_blocks: int, array_rows: int) -> Box:
-    """Return the part inside of the image of what an EXEC addresses, at least one byte."""
+    """Return the part of the image that an EXEC reads, at least one byte."""
     top, bottom, left, right = _ranges(fields, oc_blocks, array_rows)
     rows, row_bytes = stage.input_layout.rows, stage.input_layout.row_bytes
     low = min(max(top, 0), rows - 1)
@@ -99,10 +99,10 @@ def read_bytes(fields: dict[str, int], array_rows: int) -> int:
 def parts(
     stage: ArrayStage, *, most_steps: int, input_bytes: int, array_rows: int
 ) -> list[tuple[int, int]]:
-    """Return ranges of steps that each need at most `input_bytes` for one output position.
+    """Return ranges of steps that each read at most `input_bytes` for one output position.
 
-    A part is one EXEC: kernel rows, columns of one row, or blocks of one column; at least one
-    step.
+    Each part is one EXEC of at least one step: kernel rows, columns of one row, or blocks of one
+    column.
     """
     whole = stage.loop_nest.fields((0, 1), (0, 1), 0)
     units = [
@@ -121,7 +121,7 @@ def parts(
 
 
 def _cut(steps: int, outer: int, size: int) -> list[tuple[int, int]]:
-    """Cut each run of `outer` steps into pieces of `size`."""
+    """Split each run of `outer` steps into pieces of `size`."""
     return [
         (start + first, start + min(first + size, outer))
         for start in range(0, steps, outer)

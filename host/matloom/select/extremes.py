@@ -1,4 +1,4 @@
-"""Stages of MAXIMUM and MINIMUM of two computed tensors: pooling over pairs of rows."""
+"""Stages of MAXIMUM and MINIMUM of two computed tensors, as pooling over pairs of rows."""
 
 from functools import partial
 from math import prod
@@ -25,10 +25,11 @@ _LONGEST_ROW = largest(Opcode.EXEC, "kernel_col_step")
 
 
 def extreme(context: Context) -> tuple[ArrayStage, ...]:
-    """Return MAXIMUM or MINIMUM of two computed tensors of int8.
+    """Return the stages of MAXIMUM or MINIMUM of two computed int8 tensors.
 
-    Rows of both are put next to each other, which their makers do where they can. EXEC keeps the
-    maximum of each pair; for minima it does so of negated bytes, and a copy turns the signs back.
+    Rows of both are interleaved in one tensor, if possible by their producers. EXEC keeps the
+    maximum of each pair. For minima, bytes are complemented first, and a copy complements the
+    results.
     """
     _check(context)
     shape, pair = context.output.shape, context.derived("pair")
@@ -55,7 +56,7 @@ def extreme(context: Context) -> tuple[ArrayStage, ...]:
 
 
 def _check(context: Context) -> None:
-    """Raise `NotOnEngine` where the engine cannot compare the two inputs."""
+    """Raise `NotOnEngine` if the engine cannot compare the two inputs."""
     first, second = context.inputs
     if not context.config.maximum:
         raise NotOnEngine("it keeps maxima, and the configuration has maximum = 0")
@@ -68,7 +69,7 @@ def _check(context: Context) -> None:
 
 
 def _beside(context: Context, source: int, copy: Copy, target: str) -> ArrayStage:
-    """Return the copy of an input to every second row of a tensor of both."""
+    """Return the copy of an input into every second row of the interleaved tensor."""
     size = copy.in_row_bytes
     total = 2 * size * copy.images * copy.out_rows
     return copy_stage(
@@ -92,7 +93,7 @@ def _beside(context: Context, source: int, copy: Copy, target: str) -> ArrayStag
 def _maxima(
     context: Context, shape: tuple[int, int], tensors: tuple[str, str], *, negate: bool = False
 ) -> ArrayStage:
-    """Return the larger of each two bytes of a pair of rows; negated, -1 less the smaller."""
+    """Return the stage of pairwise maxima; of complemented bytes, -1 less the minimum."""
     config, (count, size) = context.config, shape
     images, rows = planes(count)
     most = min(config.rows, config.columns)
@@ -124,7 +125,7 @@ def _maxima(
 
 
 def _pairs(size: int, position: int) -> LoopNest:
-    """Return the loop over positions of so many bytes, each with that of the next row."""
+    """Return the loop nest over positions of some bytes, each with the position in the next row."""
     return LoopNest(
         kernel_rows=1,
         kernel_row_step=1,

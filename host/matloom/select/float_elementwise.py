@@ -1,4 +1,4 @@
-"""Stages between layers in floating-point modes: sums, limits and roundings of float32."""
+"""Float32 stages between layers in floating-point modes: sums, limits, rounding."""
 
 from matloom.arch.modes import FLOAT_MODES, STORAGE
 from matloom.ir.attributes import Activation, Arithmetic
@@ -12,9 +12,9 @@ __all__ = ["float_add", "float_quantize", "float_relu"]
 
 
 def _check(context: Context) -> None:
-    """Raise `NotOnEngine` if the format is not built, or no neighbour runs on the engine.
+    """Raise `NotOnEngine` if the engine lacks the format, or no neighbour runs on the engine.
 
-    Data of an operator without such neighbours would only move to the engine and back.
+    Without such a neighbour, data would move to the engine and back for a single operator.
     """
     dtype, op = context.output.dtype, context.node.op
     if NUMBER_FORMATS.get(dtype) not in context.config.post_formats:
@@ -27,14 +27,14 @@ def _check(context: Context) -> None:
 
 
 def _stays(context: Context, node: Node) -> bool:
-    """Return whether a node is a layer in a floating-point mode, or rounds to the format of one."""
+    """Return whether a node is a layer in a floating-point mode, or rounds to such a format."""
     if getattr(node.attributes, "mode", None) in FLOAT_MODES:
         return True
     return context.graph.tensors[node.outputs[0]].dtype in STORAGE.values()
 
 
 def float_add(context: Context) -> VectorStage:
-    """Return ADD of float32, to float32 or to the format of a mode."""
+    """Return the stages of float32 ADD, to float32 or to the format of a mode."""
     _check(context)
     activation = context.node.attributes_as(Arithmetic).activation
     posts = sum_posts(context.output.dtype, activation)
@@ -42,14 +42,14 @@ def float_add(context: Context) -> VectorStage:
 
 
 def float_relu(context: Context) -> VectorStage:
-    """Return RELU and RELU6, to float32 or to the format of a mode."""
+    """Return the stages of float32 RELU and RELU6, to float32 or to the format of a mode."""
     _check(context)
     posts = limit_posts(context.output.dtype, Activation(context.node.op))
     return vector_stage(context, posts, context.sources, "")
 
 
 def float_quantize(context: Context) -> VectorStage:
-    """Return QUANTIZE of float32 to the format of a mode."""
+    """Return the stages of QUANTIZE from float32 to the format of a mode."""
     _check(context)
     posts = limit_posts(context.output.dtype, Activation.NONE)
     return vector_stage(context, posts, context.sources, "")

@@ -25,9 +25,9 @@ _RESIDUAL = 3
 
 
 def _tiles(patterns: Array, taps: int, config: Config) -> Array:
-    """Return filters, patterns (channels, rows, numbers), as tiles: (output blocks, bytes).
+    """Pack filters, patterns (channels, rows, numbers), into weight tiles (output blocks, bytes).
 
-    A kernel row is one run of numbers, cut into steps of `float_rows`; the rest is +0.
+    A kernel row is one run of numbers, cut into steps of `float_rows` and padded with +0.
     """
     channels, rows = patterns.shape[:2]
     elements = config.float_rows
@@ -42,7 +42,7 @@ def _tiles(patterns: Array, taps: int, config: Config) -> Array:
 
 
 def _loop_nest(window: Window, taps: int, mode: str, config: Config) -> LoopNest:
-    """Return the loops over kernel rows, and over `taps` steps of each."""
+    """Return the loops over kernel rows and the `taps` steps of each."""
     number = FLOAT_FORMATS[mode].bytes
     pixel = window.depth * number
     return LoopNest(
@@ -61,13 +61,13 @@ def _loop_nest(window: Window, taps: int, mode: str, config: Config) -> LoopNest
 
 
 def _require_mode(mode: str, config: Config) -> None:
-    """Raise `NotOnEngine` for a mode that the engine has not."""
+    """Raise `NotOnEngine` for a mode that the engine does not support."""
     if mode not in config.mac_modes:
         raise NotOnEngine(f"the engine is built with {', '.join(config.mac_modes)}, not {mode}")
 
 
 def _require(window: Window, activation: Activation, mode: str, config: Config) -> None:
-    """Raise `NotOnEngine` for what the engine has not."""
+    """Raise `NotOnEngine` for a window, activation or mode that the engine does not support."""
     _require_mode(mode, config)
     if activation not in LIMITS:
         raise NotOnEngine(f"the engine has no {activation} of floating-point numbers")
@@ -78,14 +78,14 @@ def _require(window: Window, activation: Activation, mode: str, config: Config) 
 def float_stage(
     context: Context, window: Window, filters: Array, activation: Activation, mode: str
 ) -> ArrayStage:
-    """Return a layer whose filters are float32 (channels, rows, columns, depth).
+    """Return the stage of a layer with float32 filters (channels, rows, columns, depth).
 
     Operands are rounded to the mode's format; the output is float32 or in that format.
 
     Raises
     ------
     Unsupported
-        The engine is not built with the mode, or a kernel row is not one run of bytes.
+        The engine does not support the mode, or a kernel row is not one run of bytes.
     """
     _require(window, activation, mode, context.config)
     raw = np.ascontiguousarray(filters, np.float32).view(np.uint32).astype(np.int64)
@@ -95,12 +95,12 @@ def float_stage(
 
 
 def matrix_product(context: Context) -> ArrayStage:
-    """Return MATRIX_PRODUCT: a dense layer of patterns.
+    """Return the stage of MATRIX_PRODUCT: a dense layer of bit patterns.
 
     Raises
     ------
     Unsupported
-        The engine is not built with a format.
+        The engine does not support a format.
     """
     attributes = context.node.attributes_as(MatrixProduct)
     (rows, inner), result = context.inputs[0].shape, context.output.number_format
@@ -123,7 +123,7 @@ def matrix_product(context: Context) -> ArrayStage:
 def _stage(
     context: Context, window: Window, patterns: Array, mode: str, post: dict[str, int]
 ) -> ArrayStage:
-    """Return a layer whose filters are patterns (channels, rows, numbers) of a mode."""
+    """Return the stage of a layer with filters as patterns (channels, rows, numbers) of a mode."""
     config = context.config
     channels, number = len(patterns), FLOAT_FORMATS[mode].bytes
     pixel = window.depth * number

@@ -1,4 +1,4 @@
-"""The POSTs of floating-point numbers: formats, limits, sums and roundings."""
+"""POSTs of floating-point numbers: formats, limits, sums and rounding."""
 
 import numpy as np
 
@@ -45,7 +45,7 @@ def limit_pattern(value: float) -> int:
     Raises
     ------
     ValueError
-        It is no number of that format.
+        The format cannot represent the value.
     """
     form = FLOAT_FORMATS["fp8_e5m2"]
     wide = int(np.float32(value).view(np.uint32))
@@ -56,12 +56,12 @@ def limit_pattern(value: float) -> int:
 
 
 def _number(name: str) -> int:
-    """Return the number of a format, by its name."""
+    """Return the code of a format, by its name."""
     return FP32_FORMAT if name == FP32.name else MAC_MODES.index(name)
 
 
 def _fields(number: int, limits: tuple[int, int]) -> dict[str, int]:
-    """Return the fields for elements of a format on chip, by its number, and for limits."""
+    """Return the fields for the format of elements on chip, by its code, and for limits."""
     return {
         "rounding": Rounding.FLOAT,
         "pre_shift": number,
@@ -71,12 +71,12 @@ def _fields(number: int, limits: tuple[int, int]) -> dict[str, int]:
 
 
 def float_post(dtype: str, activation: Activation) -> dict[str, int]:
-    """Return the fields for elements of a dtype on chip, and for the limits of an activation."""
+    """Return the fields for the dtype of elements on chip, and for the limits of an activation."""
     return _fields(NUMBER_FORMATS[dtype], LIMITS[activation])
 
 
 def result_post(name: str, limits: tuple[float, float]) -> dict[str, int]:
-    """Return the fields for results in a format, by its name, within numbers of fp8_e5m2."""
+    """Return the fields for results in a named format, with fp8_e5m2 limits."""
     return _fields(_number(name), (limit_pattern(limits[0]), limit_pattern(limits[1])))
 
 
@@ -86,7 +86,7 @@ def addend_post(name: str) -> dict[str, int]:
 
 
 def _into(destination: Destination, number: int = FP32_FORMAT) -> dict[str, int]:
-    """Return a POST of elements of a format that sets accumulators or adds to them."""
+    """Return a POST that sets accumulators to elements of a format, or adds elements to them."""
     same = _fields(number, LIMITS[Activation.NONE])
     return {"source": Source.SPAD, "destination": destination, "bias": NOTHING, **same}
 
@@ -97,7 +97,7 @@ def _out_of(source: Source, dtype: str, activation: Activation) -> dict[str, int
 
 
 def limit_posts(dtype: str, activation: Activation) -> Posts:
-    """Return float32 limited, as elements of a dtype; a POST has one format on chip."""
+    """Return the POSTs that limit float32 and write a dtype; each POST has one format on chip."""
     if dtype == "float32":
         return ((0, _out_of(Source.SPAD, dtype, activation)),)
     return (
@@ -107,7 +107,7 @@ def limit_posts(dtype: str, activation: Activation) -> Posts:
 
 
 def sum_posts(dtype: str, activation: Activation) -> Posts:
-    """Return the sum of two tensors of float32, limited, as elements of a dtype."""
+    """Return the POSTs that add two float32 tensors, limit the sum, and write a dtype."""
     return (
         (0, _into(Destination.ACC_SET)),
         (1, _into(Destination.ACC_ADD)),

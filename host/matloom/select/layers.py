@@ -1,4 +1,4 @@
-"""Stages of the operators that slide a window or have weights."""
+"""Stages of operators that slide a window or have weights."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -67,7 +67,7 @@ def _window(context: Context, attributes: Conv2D | Pool2D, kernel: tuple[int, in
 
 
 def convolution(context: Context) -> Stage:
-    """Return CONV_2D."""
+    """Return the stages of CONV_2D."""
     attributes = context.node.attributes_as(Conv2D)
     weights = context.inputs[1]
     window = _window(context, attributes, (weights.shape[1], weights.shape[2]))
@@ -84,7 +84,7 @@ def convolution(context: Context) -> Stage:
 def _int16_convolution(
     context: Context, window: Window, filters: Array, activation: Activation
 ) -> Stage:
-    """Return a convolution of int16: both bytes of an element meet the same weight."""
+    """Return an int16 convolution, in which both bytes of an element use the same weight."""
     _check_int16(context, filters, activation)
     limbs = _limbs(context, filters, _MAX_INT16)
     return convolution_stage(
@@ -106,9 +106,9 @@ def _int16_convolution(
 
 
 def _check_int16(context: Context, filters: Array, activation: Activation) -> None:
-    """Raise `NotOnEngine` if there is no mode for int16, or filters (channels, ...) overflow.
+    """Raise `NotOnEngine` without an int16 mode, or if sums of filters (channels, ...) overflow.
 
-    Sums that the reference kernels keep in 32 bits may wrap, as they do there.
+    Sums that the reference kernels keep in 32 bits may wrap, as they do in the kernels.
     """
     built = context.config.mac_modes
     if "i16xi8" not in built:
@@ -123,7 +123,7 @@ def _check_int16(context: Context, filters: Array, activation: Activation) -> No
 
 
 def _largest_sums(context: Context, filters: Array, max_abs: int) -> Array:
-    """Return the maximum magnitude of each channel's sum, of inputs within `max_abs` of zero."""
+    """Return the largest magnitude of each channel's sum, for inputs within `max_abs` of zero."""
     weights = np.abs(filters.astype(np.int64)).reshape(len(filters), -1).sum(axis=1)
     bias = np.abs(context.bias(len(filters)).astype(np.int64))
     largest: Array = weights * max_abs + bias
@@ -131,7 +131,7 @@ def _largest_sums(context: Context, filters: Array, max_abs: int) -> Array:
 
 
 def _limbs(context: Context, filters: Array, max_abs: int) -> int:
-    """Return the byte limbs in which results leave: one, or those of a whole sum."""
+    """Return the number of byte limbs of results: one, or those of a whole sum."""
     if context.output.dtype != "int32":
         return 1
     largest = int(_largest_sums(context, filters, max_abs).max())
@@ -141,7 +141,7 @@ def _limbs(context: Context, filters: Array, max_abs: int) -> int:
 
 
 def layer_mode(context: Context, filters: Array, asked: str | None) -> str:
-    """Return the mode of a layer: `asked`, or packed int4 where all weights fit four bits."""
+    """Return the mode of a layer: `asked`, or packed int4 if all weights fit four bits."""
     narrow = filters.min() in INT4 and filters.max() in INT4
     built = context.config.mac_modes
     if asked is None:
@@ -163,7 +163,7 @@ def _dense_convolution(
     activation: Activation,
     asked: str | None = "i8xi8",
 ) -> Stage:
-    """Return a convolution with filters (channels, rows, columns, depth) over the whole depth."""
+    """Return a convolution over the whole depth; filters (channels, rows, columns, depth)."""
     mode = layer_mode(context, filters, asked)
     data = context.inputs[0]
     max_abs = max(127 - data.zero_point, data.zero_point + 128)
@@ -195,7 +195,7 @@ def _dense_convolution(
 
 
 def depthwise(context: Context) -> Stage | tuple[Stage, ...]:
-    """Return DEPTHWISE_CONV_2D."""
+    """Return the stages of DEPTHWISE_CONV_2D."""
     attributes = context.node.attributes_as(DepthwiseConv2D)
     data, weights = context.inputs[:2]
     window = _window(context, attributes, (weights.shape[1], weights.shape[2]))
@@ -225,7 +225,7 @@ def depthwise(context: Context) -> Stage | tuple[Stage, ...]:
 
 
 def dense(context: Context) -> Stage:
-    """Return FULLY_CONNECTED."""
+    """Return the stages of FULLY_CONNECTED."""
     attributes = context.node.attributes_as(FullyConnected)
     data, weights = context.inputs[:2]
     channels, depth = weights.shape
@@ -259,7 +259,7 @@ def dense(context: Context) -> Stage:
 def pooling(
     make: Callable[[Context, Window, int, int], ArrayStage],
 ) -> Callable[[Context], Stage]:
-    """Return the function that builds the stage of a pooling."""
+    """Return the builder of stages for a kind of pooling."""
 
     def pool(context: Context) -> Stage:
         context.check_words()

@@ -1,4 +1,4 @@
-"""Functions of one byte as lookup tables."""
+"""Lookup tables for functions of one byte."""
 
 import numpy as np
 
@@ -13,7 +13,7 @@ __all__ = ["table_of", "table_stage"]
 
 
 def table_of(graph: Graph, node: Node) -> Array:
-    """Return an operator's results for all bytes: uint8 (256,), by the unsigned byte."""
+    """Return an operator's results for all bytes: uint8 (256,), indexed by the unsigned byte."""
     every = np.arange(256, dtype=np.uint8).view(graph.tensors[node.inputs[0]].dtype)
     results = kernel_of(node, [every])(graph, node, [every])
     assert isinstance(results, np.ndarray)
@@ -22,7 +22,7 @@ def table_of(graph: Graph, node: Node) -> Array:
 
 
 def table_stage(context: Context) -> VectorStage:
-    """Return an operator of one tensor as a table of its kernel's results."""
+    """Return the stage of an operator on one tensor, as a table of its kernel's results."""
     if not context.config.tables:
         raise NotOnEngine("it needs a table, and the configuration has tables = 0")
     same = Requantisation(multiplier=SAME[0], shift=SAME[1], zero=0, low=-128, high=127)

@@ -1,4 +1,4 @@
-"""Loops of EXEC over the input of a stage, and the loop nest that takes taps one by one."""
+"""Loops of EXEC over the input of a stage, and the loop nest that processes single taps."""
 
 from dataclasses import dataclass
 from typing import ClassVar, Protocol
@@ -12,7 +12,7 @@ MAX_TAPS = largest(Opcode.EXEC, "kernel_cols")
 
 
 class Walk(Protocol):
-    """Loops of EXEC over the input of a stage: taps one by one, or as a sliding window."""
+    """Loops of EXEC over the input of a stage: single taps, or a sliding window."""
 
     @property
     def steps(self) -> int:
@@ -24,36 +24,36 @@ class Walk(Protocol):
 
     @property
     def kernel_row_step(self) -> int:
-        """Input rows from one of them to the next."""
+        """Distance in input rows between two rows of the kernel."""
 
     @property
     def y_step(self) -> int:
-        """Input rows from output row to output row."""
+        """Input rows between output rows."""
 
     @property
     def oc_step(self) -> int:
-        """Bytes of the input from output block to output block; 0 if all read the same."""
+        """Bytes of the input between output blocks; 0 if all read the same."""
 
     @property
     def weights_fixed(self) -> bool:
-        """Whether one weight tile serves all steps and blocks."""
+        """Whether all steps and blocks share one weight tile."""
 
     @property
     def slides(self) -> bool:
-        """Whether windows slide: each tile streams rows more than it makes."""
+        """Whether windows slide: a tile then streams more rows than it makes."""
 
     @property
     def is_long(self) -> bool:
-        """Whether it has one kernel row, of more taps than one EXEC counts.
+        """Whether it has one kernel row, with more taps than one EXEC can count.
 
-        The reduction then always runs in parts.
+        The reduction then always runs in several parts.
         """
 
     def vectors(self, height: int, width: int) -> int:
         """Return about how many vectors a step streams for `height` rows of `width` outputs."""
 
     def fields(self, rows: tuple[int, int], columns: tuple[int, int], block: int) -> dict[str, int]:
-        """Return fields of EXEC for outputs (half open) from an output block on."""
+        """Return the fields of EXEC for a range of outputs (half open), from an output block."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,7 +83,7 @@ class LoopNest:
 
     @property
     def is_long(self) -> bool:
-        """Whether it has one kernel row, of more taps than one EXEC counts."""
+        """Whether it has one kernel row, with more taps than one EXEC can count."""
         return self.kernel_rows == self.blocks == 1 and self.kernel_cols > MAX_TAPS
 
     def vectors(self, height: int, width: int) -> int:
@@ -91,9 +91,9 @@ class LoopNest:
         return height * width
 
     def fields(self, rows: tuple[int, int], columns: tuple[int, int], block: int) -> dict[str, int]:
-        """Return fields of EXEC for outputs (half open) from an output block on.
+        """Return the fields of EXEC for a range of outputs (half open), from an output block.
 
-        `first_row` counts from the first row of the image.
+        `first_row` is relative to the first row of the image.
         """
         return {
             "maximum": int(self.maximum),

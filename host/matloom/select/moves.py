@@ -1,4 +1,4 @@
-"""Stages of the operators that move elements: pad, join, split, slice, resize, transpose."""
+"""Stages of operators that move elements: pad, join, split, slice, resize, transpose."""
 
 import itertools
 import math
@@ -33,7 +33,7 @@ def _whole(context: Context, axes: Sequence[CopiedAxis], pad_value: int = 0) -> 
 
 
 def _pad_byte(value: int, size: int) -> int:
-    """Return the signed byte that fills a number; raise `NotOnEngine` where its bytes differ."""
+    """Return the signed byte to fill with; raise `NotOnEngine` if the bytes of the value differ."""
     first, *others = value.to_bytes(size, "little", signed=True)
     if any(other != first for other in others):
         raise NotOnEngine(f"the engine pads with equal bytes, not with {value}")
@@ -58,7 +58,7 @@ def _copy(
 
 
 def pad_stages(context: Context) -> tuple[ArrayStage, ...]:
-    """Return PAD and PADV2: a copy whose padding reads as the value."""
+    """Return the stages of PAD and PADV2: a copy whose padding reads as the value."""
     attributes = context.node.attributes_as(Pad)
     value = context.output.zero_point if attributes.value is None else int(attributes.value)
     axes = [
@@ -72,7 +72,7 @@ def pad_stages(context: Context) -> tuple[ArrayStage, ...]:
 
 
 def slice_stages(context: Context) -> tuple[ArrayStage, ...]:
-    """Return SLICE and STRIDED_SLICE."""
+    """Return the stages of SLICE and STRIDED_SLICE."""
     attributes = context.node.attributes_as(Slice)
     axes = [
         CopiedAxis(length=length, first=begin, size=size, step=step if size > 1 else 1)
@@ -88,7 +88,7 @@ def slice_stages(context: Context) -> tuple[ArrayStage, ...]:
 
 
 def split_stages(context: Context) -> tuple[ArrayStage, ...]:
-    """Return SPLIT, SPLIT_V and UNPACK: a slice for each output."""
+    """Return the stages of SPLIT, SPLIT_V and UNPACK: a slice for each output."""
     shape = context.inputs[0].shape
     if context.node.op is Op.UNPACK:
         axis = context.node.attributes_as(Axis).axis
@@ -106,7 +106,7 @@ def split_stages(context: Context) -> tuple[ArrayStage, ...]:
 
 
 def join_stages(context: Context) -> tuple[ArrayStage, ...]:
-    """Return CONCATENATION and PACK: each input into its place in the rows of the output."""
+    """Return the stages of CONCATENATION and PACK: each input is copied into the output."""
     axis = context.node.attributes_as(Axis).axis
     outer = math.prod(context.inputs[0].shape[:axis])
     total = context.output.size_bytes // outer
@@ -130,7 +130,7 @@ def join_stages(context: Context) -> tuple[ArrayStage, ...]:
 
 
 def _factor(places: Array, length: int) -> tuple[int, int, int]:
-    """Return the factor by which an axis grows, and the first position and step that are read."""
+    """Return the factor by which an axis grows, and the first position and step to read."""
     size = len(places)
     if size % length == 0 and all(places == [at // (size // length) for at in range(size)]):
         return size // length, 0, 1
@@ -143,7 +143,7 @@ def _factor(places: Array, length: int) -> tuple[int, int, int]:
 
 
 def resize_stages(context: Context) -> tuple[ArrayStage, ...]:
-    """Return RESIZE_NEAREST_NEIGHBOR: a copy for each output that repeats a position."""
+    """Return the stages of RESIZE_NEAREST_NEIGHBOR: one copy for each repetition of a position."""
     attributes = context.node.attributes_as(Resize)
     images, height, width, depth = context.inputs[0].shape
     depth *= context.output.element_bytes
@@ -184,7 +184,7 @@ def resize_stages(context: Context) -> tuple[ArrayStage, ...]:
 
 
 def swap(context: Context) -> tuple[ArrayStage, ...]:
-    """Return TRANSPOSE where two neighbouring groups of axes change places."""
+    """Return the stages of TRANSPOSE that swaps two neighbouring groups of axes."""
     shape = context.inputs[0].shape
     order = [axis for axis in context.node.attributes_as(Transpose).permutation if shape[axis] > 1]
     groups: list[list[int]] = []

@@ -13,7 +13,7 @@ __all__ = ["Computed", "Constant", "Operand", "constant_weights", "same_weights"
 
 @dataclass(frozen=True, kw_only=True)
 class Constant:
-    """Weights that are known when a network is compiled; LOAD brings them from its image.
+    """Weights known at compile time; LOAD reads them from the image of constants.
 
     Members
     -------
@@ -59,9 +59,9 @@ class Computed:
     Members
     -------
     tensor, layout:
-        The tensor, and how it lies there.
+        The tensor, and its layout on chip.
     steps, tile_bytes:
-        As those of a `Constant`.
+        As in `Constant`.
     """
 
     tensor: str
@@ -80,11 +80,11 @@ class Computed:
         return self.steps * self.tile_bytes
 
     def tile(self, block: int, step: int) -> bytes:
-        """Refuse: its bytes are not known before the network runs."""
+        """Raise: the bytes are unknown before the network runs."""
         raise NotImplementedError(f"tile {step} of block {block} of {self.tensor} is computed")
 
     def chunk(self, blocks: slice, steps: slice) -> bytes:
-        """Refuse: its bytes are not known before the network runs."""
+        """Raise: the bytes are unknown before the network runs."""
         raise NotImplementedError(f"the tiles of {self.tensor} are computed")
 
 
@@ -92,10 +92,10 @@ Operand = Constant | Computed
 
 
 def same_weights(tile: np.ndarray, blocks: int) -> Constant:
-    """Return weights of one tile, uint8 (bytes,), for all steps of so many output blocks."""
+    """Return weights that use one tile, uint8 (bytes,), in all steps of all output blocks."""
     return Constant(tiles=np.broadcast_to(tile, (blocks, 1, tile.size)))
 
 
 def constant_weights(blocks: np.ndarray, mode: str, config: Config) -> Constant:
-    """Return weights of a mode, given as uint8 (output blocks, bytes of all steps)."""
+    """Return weights of a mode from uint8 (output blocks, bytes of all steps)."""
     return Constant(tiles=blocks.reshape(len(blocks), -1, MODES[mode].weight_tile_bytes(config)))

@@ -1,4 +1,4 @@
-"""Operators that the engine runs, with the stages of each; the host runs the rest, for a reason."""
+"""Operators that the engine can run, with their stages; the host runs the others, for a reason."""
 
 from collections.abc import Callable, Mapping
 
@@ -117,7 +117,7 @@ ENGINE = frozenset(_STAGES)
 
 
 def _check(stage: Stage, config: Config) -> None:
-    """Raise `NotOnEngine` if a value exceeds its field, or the smallest tile the scratchpad."""
+    """Raise `NotOnEngine` if a value exceeds its field, or any tile the scratchpad."""
     if not isinstance(stage, ArrayStage):
         return
     fields = stage.loop_nest.fields((0, 1), (0, 1), 0)
@@ -169,9 +169,9 @@ def _builder(node: Node, graph: Graph) -> Callable[[Context], Stage | tuple[Stag
 def stages_of(
     node: Node, graph: Graph, names: Mapping[int, str], machine: Machine
 ) -> tuple[Stage, ...]:
-    """Return the stages of a node; raise `NotOnEngine` with the reason where the host must run it.
+    """Return the stages of a node; raise `NotOnEngine` with the reason if the host must run it.
 
-    `names` gives each tensor the name of its buffer: tensors that share bytes share a name.
+    `names` maps tensors to the names of their buffers; tensors that share bytes share a name.
     """
     build = _builder(node, graph)
     if not all(graph.tensors[number].size for number in (*node.inputs, *node.outputs)):

@@ -1,4 +1,4 @@
-"""PRELU: the part below zero is multiplied by a tensor."""
+"""PRELU: multiplies negative values by a tensor of slopes."""
 
 from matloom.ir.attributes import Activation
 from matloom.ir.scales import prelu_scales

@@ -1,4 +1,4 @@
-"""Cuts a graph into runs of the engine and operators of the host, in order of execution."""
+"""Partitions a graph into engine runs and host operators, in execution order."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ __all__ = ["EngineRun", "HostRun", "Partition", "partition"]
 class EngineRun:
     """Nodes for one command buffer, with the stages of each.
 
-    `consumed` and `produced` are the tensors that enter the run and leave it.
+    `consumed` and `produced` are the tensors that enter and leave the run.
     """
 
     nodes: tuple[Node, ...]
@@ -27,7 +27,7 @@ class EngineRun:
 
 @dataclass(frozen=True, kw_only=True)
 class HostRun:
-    """One operator of the host, and why the engine does not run it."""
+    """One host operator, with the reason why the engine does not run it."""
 
     node: Node
     reason: str
@@ -35,7 +35,7 @@ class HostRun:
 
 @dataclass(frozen=True, kw_only=True)
 class Partition:
-    """The runs in order, and for each tensor its root, the tensor whose bytes it shares."""
+    """The runs in order, and the root of each tensor: the tensor whose bytes it shares."""
 
     runs: tuple[EngineRun | HostRun, ...]
     roots: dict[int, int]
@@ -56,7 +56,7 @@ def _computed(graph: Graph, node: Node) -> list[int]:
 def _groups(
     graph: Graph, roots: dict[int, int], stages: dict[int, tuple[Stage, ...]]
 ) -> list[tuple[bool, list[Node]]]:
-    """Order nodes so that runs of the engine are as long as the data allow."""
+    """Order nodes so that engine runs are as long as data dependencies allow."""
     ready = {roots[number] for number in graph.entering}
     ready.update(number for number, tensor in graph.tensors.items() if tensor.data is not None)
     waiting = [node for node in graph.nodes if node.op not in RESHAPES]
@@ -78,7 +78,7 @@ def _groups(
 
 
 def _host_tensors(graph: Graph, stages: dict[int, tuple[Stage, ...]]) -> set[int]:
-    """Return the tensors that the host needs: those that it reads, and the results."""
+    """Return the tensors that the host needs: inputs of its operators, and the results."""
     wanted = set(graph.leaving)
     for node in graph.nodes:
         if node.op not in RESHAPES and id(node) not in stages:
@@ -89,7 +89,7 @@ def _host_tensors(graph: Graph, stages: dict[int, tuple[Stage, ...]]) -> set[int
 def _stages(
     graph: Graph, machine: Machine, names: Mapping[int, str], refused: Mapping[int, str]
 ) -> tuple[dict[int, tuple[Stage, ...]], dict[int, str]]:
-    """Return by a node's identity its stages, or else the reason for the host to run it."""
+    """Return, by node identity, the stages of each node or the reason for the host to run it."""
     stages: dict[int, tuple[Stage, ...]] = {}
     opaque = [node for node in graph.nodes if node.op is Op.REFERENCE]
     reasons = dict(zip(map(id, opaque), map(str, choose(graph, opaque)), strict=True))
@@ -114,11 +114,11 @@ def partition(
     names: Mapping[int, str],
     refused: Mapping[int, str] | None = None,
 ) -> Partition:
-    """Return the runs of a graph; `names` differ between its tensors.
+    """Return the runs of a graph; `names` are unique tensor names.
 
-    `refused` are reasons to leave operators to the host, by their places in the model file.
-    A tensor that leaves the engine does so under each name and shape that the host asks for;
-    one that a later run of the engine reads, under its root's.
+    `refused` gives reasons to leave operators to the host, by their index in the model file. A
+    tensor leaves the engine under each name and shape that the host uses, or, if a later engine run
+    reads it, under the name of its root.
     """
     roots = _roots(graph)
     shared = {number: names[root] for number, root in roots.items()}
@@ -174,7 +174,7 @@ def _engine_run(
 def _reshapes(
     graph: Graph, roots: dict[int, int], on_host: set[int], needed: list[int]
 ) -> list[HostRun]:
-    """Return the reshapes by which the host gets tensors that it has in another shape."""
+    """Return the reshapes that give the host tensors it has in another shape."""
     runs = []
     for number in needed:
         if number not in on_host:

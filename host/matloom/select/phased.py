@@ -1,8 +1,8 @@
-"""Windows whose taps lie apart: of strided kernels, and of the phases of dilated ones.
+"""Windows with spaced taps: for strided kernels, and for the phases of dilated ones.
 
-Where outputs are two positions apart, a window that reads every second position slides by one. A
-kernel of five taps is two such windows: its even taps, and its odd ones a position further. A
-dilated kernel is a plain one on each phase of the image (`dilated_phases`).
+With stride 2, a window that reads every second position slides by one of them. A kernel of five
+taps becomes two such windows: one with its even taps, and one with its odd taps a position further.
+A dilated kernel is a plain kernel on each phase of the image (`dilated_phases`).
 """
 
 import itertools
@@ -29,16 +29,16 @@ _MAX_PHASES = 64
 
 @dataclass(frozen=True, kw_only=True)
 class _Axis:
-    """Rows or positions that the windows of a kernel read.
+    """Rows or positions that the windows of a kernel read along one axis.
 
     Members
     -------
     taps:
         Taps of a window.
     unit:
-        Rows or positions from one tap of a window to the next, and from output to output.
+        Distance between taps of a window, and between outputs, in rows or positions.
     kernel, dilation:
-        Taps of the kernel, and their distance: 1 or `unit`.
+        Taps of the kernel, and the distance between them: 1 or `unit`.
     """
 
     taps: int
@@ -48,7 +48,7 @@ class _Axis:
 
     @property
     def step(self) -> int:
-        """Distance from one window to the next."""
+        """Distance between windows."""
         return self.taps * self.unit if self.dilation == self.unit else 1
 
     @property
@@ -65,7 +65,7 @@ class _Axis:
 
     @cached_property
     def order(self) -> list[int | None]:
-        """The kernel's tap at each tap of each window, in order; None where the weight is zero."""
+        """The kernel's tap for each tap of each window, in order; None for a zero weight."""
         places = [
             (window * self.step + tap * self.unit) // self.dilation
             for window in range(self.steps)
@@ -88,7 +88,7 @@ class PhasedWindow:
     depth:
         Bytes of a position.
     pad_top, pad_left, pad_value:
-        Padding before the first row and position, and what it reads as, signed.
+        Padding before the first row and position, and its signed value.
     oc_step:
         Channels of an output block.
     """
@@ -113,12 +113,12 @@ class PhasedWindow:
 
     @property
     def kernel_rows(self) -> int:
-        """Input rows that an output row reads, those between its taps among them."""
+        """Input rows that an output row spans, including those between its taps."""
         return self.y.span
 
     @property
     def y_step(self) -> int:
-        """Input rows from output row to output row."""
+        """Input rows between output rows."""
         return self.y.unit
 
     def vectors(self, height: int, width: int) -> int:
@@ -126,9 +126,9 @@ class PhasedWindow:
         return (height - 1 + self.y.taps) * (width - 1 + WINDOW_TAPS)
 
     def fields(self, rows: tuple[int, int], columns: tuple[int, int], block: int) -> dict[str, int]:
-        """Return fields of EXEC for outputs (half open) from an output block on.
+        """Return the fields of EXEC for a range of outputs (half open), from an output block.
 
-        `first_row` counts from the first row of the image.
+        `first_row` is relative to the first row of the image.
         """
         height, width = rows[1] - rows[0], columns[1] - columns[0]
         line = width - 1 + WINDOW_TAPS
@@ -157,12 +157,12 @@ class PhasedWindow:
         }
 
     def tiles(self, filters: np.ndarray, config: Config) -> np.ndarray:
-        """Return the tiles of filters (rows, columns, channels): uint8 (blocks, bytes)."""
+        """Return the weight tiles of filters (rows, columns, channels): uint8 (blocks, bytes)."""
         return sliding_tiles(_spread(_spread(filters, 0, self.y), 1, self.x), config)
 
 
 def _spread(filters: np.ndarray, axis: int, windows: _Axis) -> np.ndarray:
-    """Return filters with taps in the order of the windows, zeros among them."""
+    """Return filters with taps in the order of the windows, with zeros for missing taps."""
     padded = np.insert(filters, filters.shape[axis], 0, axis=axis)
     order = [windows.kernel if tap is None else tap for tap in windows.order]
     taken: np.ndarray = padded.take(order, axis=axis)
@@ -172,7 +172,7 @@ def _spread(filters: np.ndarray, axis: int, windows: _Axis) -> np.ndarray:
 def phased_window(window: Window, pad_value: int, config: Config) -> PhasedWindow | None:
     """Return the windows of a depthwise convolution whose taps are as far apart as its outputs.
 
-    None where its strides are 1 and plain windows do, or the engine cannot step so far.
+    None if plain windows suffice because its strides are 1, or if the engine cannot step so far.
     """
     strides = (window.stride_y, window.stride_x)
     dilations = (window.dilation_y, window.dilation_x)
@@ -212,9 +212,9 @@ class OutputPhase(NamedTuple):
     Members
     -------
     first:
-        Row and position of the first of them.
+        Row and position of the first output.
     window:
-        What makes them: its strides are its dilations.
+        Their window, whose strides are its dilations.
     """
 
     first: tuple[int, int]
@@ -222,7 +222,7 @@ class OutputPhase(NamedTuple):
 
 
 def dilated_phases(window: Window) -> Iterator[OutputPhase]:
-    """Yield the phases of a dilated convolution of stride 1, none where there are too many."""
+    """Yield the phases of a dilated convolution of stride 1; none if there are too many."""
     dilations = (window.dilation_y, window.dilation_x)
     if max(window.stride_y, window.stride_x) > 1 or dilations[0] * dilations[1] > _MAX_PHASES:
         return

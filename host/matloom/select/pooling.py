@@ -1,4 +1,4 @@
-"""Stages of pooling: maxima, averages and sums over windows, by one tile of weights."""
+"""Stages of pooling: maxima, averages and sums over windows, with a single weight tile."""
 
 from dataclasses import replace
 
@@ -56,7 +56,7 @@ def _stage(
     regions: tuple[OutputRegion, ...],
     weights: Constant,
 ) -> ArrayStage:
-    """Return a stage of pooling; the depth of `window` is in bytes."""
+    """Return a pooling stage; the depth of `window` is in bytes."""
     return ArrayStage(
         name=context.name,
         nodes=context.nodes,
@@ -75,7 +75,7 @@ def _stage(
 
 
 def maximum_stage(context: Context, window: Window, low: int, high: int) -> ArrayStage:
-    """Return a maximum pooling, clamped to ``low .. high``."""
+    """Return the stage of max pooling, clamped to ``low .. high``."""
     if not context.config.maximum:
         raise NotOnEngine("it keeps maxima, and the configuration has maximum = 0")
     scale = Requantisation(multiplier=2**30, shift=1, zero=0, low=low, high=high)
@@ -97,7 +97,7 @@ def _spans(size: int, out: int, kernel: int, stride: int, pad: int) -> list[tupl
 
 
 def average_stage(context: Context, window: Window, low: int, high: int) -> ArrayStage:
-    """Return an average pooling over the valid taps of each window, clamped to ``low .. high``."""
+    """Return the stage of average pooling over valid taps, clamped to ``low .. high``."""
     regions, size = [], context.output.element_bytes
     for first_row, end_row, valid_rows in _spans(
         window.in_height, window.out_height, window.kernel_height, window.stride_y, window.pad_top
@@ -134,7 +134,7 @@ def average_stage(context: Context, window: Window, low: int, high: int) -> Arra
 def _sums_by_windows(
     context: Context, window: Window, regions: list[OutputRegion]
 ) -> DepthwiseWindow | None:
-    """Return the window that sums bytes with weights of one; None where taps take no longer."""
+    """Return the window that sums bytes with weights of one; None if single taps are as fast."""
     if context.output.element_bytes > 1:
         return None
     nest = depthwise_window(window, 0, context.config)
@@ -149,7 +149,7 @@ def _sums_by_windows(
 def _sliding_stage(
     context: Context, window: Window, regions: tuple[OutputRegion, ...], nest: DepthwiseWindow
 ) -> ArrayStage:
-    """Return a stage that sums as a depthwise convolution with weights of one does."""
+    """Return a stage that sums like a depthwise convolution with weights of one."""
     config = context.config
     grid = Grid(
         images=window.images,
@@ -164,6 +164,6 @@ def _sliding_stage(
 
 
 def sum_stage(context: Context, window: Window, bias: int, scale: Requantisation) -> ArrayStage:
-    """Return the sum over each window, which must lie within the image, requantised."""
+    """Return the stage of requantised sums over each window, which must lie within the image."""
     regions = whole(window, window.out_width, {"bias": bias, **scale.post()})
     return _pooling_stage(context, window, regions)

@@ -25,7 +25,7 @@ _MAX_TAPS = min(largest(Opcode.EXEC, "kernel_rows"), largest(Opcode.EXEC, "kerne
 
 
 def _taps(count: int) -> tuple[int, int]:
-    """Return rows and columns of a window of `count` elements."""
+    """Return the rows and columns of a window of `count` elements."""
     for columns in range(-(-count // _MAX_TAPS), min(count, _MAX_TAPS) + 1):
         if count % columns == 0:
             return count // columns, columns
@@ -33,7 +33,7 @@ def _taps(count: int) -> tuple[int, int]:
 
 
 def reduction(context: Context) -> Stage:
-    """Return SUM and MEAN over neighbouring axes; along the last one, weights are ones."""
+    """Return the stages of SUM and MEAN over neighbouring axes; the last uses weights of one."""
     context.check_words()
     shape = context.inputs[0].shape
     axes = [axis for axis in context.node.attributes_as(Reduce).axes if shape[axis] > 1]
@@ -64,7 +64,7 @@ def reduction(context: Context) -> Stage:
 
 
 def _by_weights(context: Context, outer: int, count: int, scale: Requantisation) -> ArrayStage:
-    """Return sums of `count` neighbouring elements: products with ones."""
+    """Return the stages that sum `count` neighbouring elements by multiplying with ones."""
     images, rows = planes(outer)
     run = count * context.output.element_bytes
     return convolution_stage(

@@ -16,7 +16,7 @@ WORD_BYTES = 2
 class Requantisation:
     """Requantisation of sums to elements of one or two bytes.
 
-    Multiplier and shift (scalars, or arrays by channel), rounding, zero point, limits.
+    It has a multiplier and shift (scalars, or arrays by channel), rounding, zero point and limits.
     """
 
     multiplier: np.ndarray | int
@@ -29,7 +29,7 @@ class Requantisation:
 
     @property
     def by_channel(self) -> bool:
-        """Whether channels have multipliers and shifts of their own."""
+        """Whether each channel has its own multiplier and shift."""
         return len(set(self.pairs)) > 1
 
     @property
@@ -39,7 +39,7 @@ class Requantisation:
         return list(zip(multipliers.tolist(), shifts.tolist(), strict=True))
 
     def post(self) -> dict[str, int]:
-        """Return the fields of POST that it fixes."""
+        """Return the POST fields of this requantisation."""
         multiplier, shift = (0, 0) if self.by_channel else self.pairs[0]
         limits = {"clamp_low": self.low, "clamp_high": self.high}
         if self.element_bytes == WORD_BYTES:
@@ -57,7 +57,7 @@ class Requantisation:
 
 
 def limb_fields(limb: int) -> dict[str, int]:
-    """Return the fields of a POST that makes a limb of sums (`numerics.from_limbs`)."""
+    """Return the POST fields that write one limb of sums (`numerics.from_limbs`)."""
     pre_shift, shift = LIMBS[limb]
     return {
         "rounding": Rounding.SINGLE,

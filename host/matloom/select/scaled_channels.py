@@ -1,4 +1,4 @@
-"""Stages of products by a constant for each channel."""
+"""Stages of products with a constant for each channel."""
 
 from dataclasses import replace
 
@@ -26,9 +26,9 @@ def scaled_channels(
     factors: Array,
     scale: Requantisation,
 ) -> ArrayStage:
-    """Return products by a factor for each channel: a depthwise convolution of one tap.
+    """Return the stage of per-channel products: a depthwise convolution with one tap.
 
-    Factors beyond a weight are sums of some, whose taps meet the same byte.
+    A factor too large for one weight is split over several taps that read the same byte.
     """
     channels = context.output.shape[-1] if context.output.shape else 1
     taps = max(1, -(-int(np.abs(factors).max()) // 127))
@@ -54,7 +54,7 @@ def scaled_channels(
 
 
 def channel_factors(context: Context, index: int) -> Array | None:
-    """Return a constant input without its zero point, where it is one for all or each channel."""
+    """Return a constant input less its zero point, if it is a scalar or has a value per channel."""
     tensor = context.inputs[index]
     # A constant of rank 0 has no last axis.
     if tensor.data is None or tensor.size not in (1, *tensor.shape[-1:]):
@@ -64,7 +64,7 @@ def channel_factors(context: Context, index: int) -> Array | None:
 
 
 def multiplication(context: Context) -> Stage:
-    """Return MUL: by a constant for each channel through the array, else byte by byte in POST."""
+    """Return the stages of MUL: by per-channel constants in the array, else by POST."""
     scale = context.result(
         *product_multiplier(context.graph, context.node),
         context.node.attributes_as(Arithmetic).activation,

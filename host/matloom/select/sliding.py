@@ -1,7 +1,7 @@
 """Depthwise convolutions as sliding windows: what EXEC streams, and where its outputs lie.
 
-The semantics are those of decision 0002. A step covers `lines` kernel rows of three taps; larger
-kernels take several steps. Taps that pad a step to nine come first, with zero weights.
+Decision 0002 defines the semantics. A step covers `lines` kernel rows of three taps; larger kernels
+take several steps. A step with fewer taps is padded in front with zero weights.
 """
 
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ class SlidingWindow:
     in_width, depth:
         Positions of an input row, and bytes of a position.
     kernel_rows, kernel_width, y_step, stride_x, pad_top, pad_left:
-        The convolution.
+        Shape of the convolution.
     oc_step:
         Channels of an output block.
     """
@@ -69,7 +69,7 @@ class SlidingWindow:
 
     @property
     def _empty_rows(self) -> int:
-        """Kernel rows of zeros before the first."""
+        """Rows of zero weights before the first kernel row."""
         return self._row_steps * self.lines - self.kernel_rows
 
     @property
@@ -82,9 +82,9 @@ class SlidingWindow:
         return lines * max((width - 1) * self.stride_x + WINDOW_TAPS - 1, WINDOW_TAPS)
 
     def fields(self, rows: tuple[int, int], columns: tuple[int, int], block: int) -> dict[str, int]:
-        """Return fields of EXEC for outputs (half open) from an output block on.
+        """Return the fields of EXEC for a range of outputs (half open), from an output block.
 
-        `first_row` counts from the first row of the image.
+        `first_row` is relative to the first row of the image.
         """
         height, width = rows[1] - rows[0], columns[1] - columns[0]
         first_row = rows[0] * self.y_step - self.pad_top - self._empty_rows
@@ -119,9 +119,9 @@ class SlidingWindow:
     def _skipped_rows(self, first_row: int) -> int:
         """Return the leading lines that need not be streamed.
 
-        A window reads lines before the first as padding, which is what lines above the image
-        are, and what does not matter where weights are zero. Later steps begin at lines of
-        their own, so only a single step may skip.
+        A window reads lines before the first as padding. That is right for lines above the image,
+        and irrelevant under zero weights. Later steps start at other lines, so lines can be skipped
+        only if there is a single step.
         """
         if self._row_steps > 1:
             return 0
@@ -131,8 +131,8 @@ class SlidingWindow:
     def _skipped_columns(self, first_x: int, length: int) -> int:
         """Return the leading vectors of a line that need not be streamed.
 
-        A window reads the end of the line before instead: that does not matter where weights are
-        zero, and is the same where both are padding.
+        A window reads the end of the previous line instead. That is irrelevant under zero weights,
+        and makes no difference if both are padding.
         """
         if self._column_steps > 1:
             return 0
@@ -142,7 +142,7 @@ class SlidingWindow:
         return empty + min(left, right, WINDOW_TAPS - 1 - empty)
 
     def tiles(self, filters: np.ndarray, config: Config) -> np.ndarray:
-        """Return the tiles of filters (rows, columns, channels): uint8 (blocks, bytes)."""
+        """Return the weight tiles of filters (rows, columns, channels): uint8 (blocks, bytes)."""
         return sliding_tiles(filters, config)
 
 

@@ -1,4 +1,4 @@
-"""Stages: operators in the terms of the engine, before they are cut into tiles."""
+"""Stages: operators as the engine runs them, before they are cut into tiles."""
 
 from dataclasses import dataclass, field
 from typing import ClassVar
@@ -20,7 +20,7 @@ Posts = tuple[tuple[int | None, dict[str, int]], ...]
 
 @dataclass(frozen=True, kw_only=True)
 class OutputRegion:
-    """A rectangle of output positions whose POST has the same fields; ends are half open."""
+    """A rectangle of output positions with the same POST fields; ends are half open."""
 
     first_row: int
     end_row: int
@@ -36,29 +36,29 @@ class ArrayStage:
     Members
     -------
     name, nodes:
-        The operator, and the numbers of the graph's nodes that it stands for.
+        Name of the operator, and the numbers of the graph's nodes that it implements.
     inputs, output:
-        Tensor names; one input, and a second that is added to the sums where `addend_post` says so.
+        Tensor names: one input, and, with `addend_post`, a second that is added to the sums.
     input_layout, output_layout:
-        How its input and its output lie on chip; `output_layout` has the grid of its outputs.
+        Layouts of its input and its output on chip; `output_layout` contains the grid of outputs.
     loop_nest:
-        How EXEC walks over the input.
+        Loops of EXEC over the input.
     regions:
-        Rectangles of the outputs, which cover each position once.
+        Rectangles that cover each output position once.
     weights:
-        What the input is multiplied with. With `weights_fixed` all blocks are the same tile.
+        Second operand of the products. With `weights_fixed`, all blocks share one tile.
     params:
         Parameter blocks, uint8 (output blocks, bytes).
     mode:
-        The number format of its products, one of `MAC_MODES`.
+        Number format of the products, one of `MAC_MODES`.
     element_bytes:
-        Of a number of the output.
+        Bytes of an output element.
     table:
-        uint8 (256,): the result for each unsigned byte, applied last; None for no table.
+        Lookup table applied last, uint8 (256,), indexed by the unsigned byte; None for no table.
     addend_post:
-        Fields of the POST that adds the second input, laid out as the output, to the sums of a
-        tile before its results are made; None for none. Only where the output is dense and
-        has one limb.
+        Fields of the POST that adds the second input, in the layout of the output, to the sums of a
+        tile before its results are made; None for no second input. Only for dense outputs of one
+        limb.
     """
 
     name: str
@@ -93,26 +93,26 @@ class ArrayStage:
 
     @property
     def has_costly_tiles(self) -> bool:
-        """Whether each tile takes some cycles more.
+        """Whether each tile costs some extra cycles.
 
-        Windows stream rows more than they make; after a single step, results take as long as the
-        arithmetic, and POST some cycles more.
+        Windows stream more rows than they make. After a single reduction step, results take as long
+        as the arithmetic, plus some cycles of POST.
         """
         return self.loop_nest.slides or self.steps == 1
 
     @property
     def streamed_inputs(self) -> tuple[str, ...]:
-        """The input that tiles stream through the array, not what is added to their sums."""
+        """The input that tiles stream through the array, without the tensor added to sums."""
         return self.inputs[:1]
 
     @property
     def loads_weights(self) -> bool:
-        """Whether each output block has weights of its own."""
+        """Whether each output block has its own weights."""
         return not self.loop_nest.weights_fixed
 
     @property
     def pools(self) -> bool:
-        """Whether one weight tile serves all taps and channels, as in pooling and copies."""
+        """Whether all taps and channels share one weight tile, as in pooling and copies."""
         return self.loop_nest.weights_fixed
 
     @property
@@ -142,29 +142,29 @@ class ArrayStage:
 
     @property
     def used_modes(self) -> frozenset[str]:
-        """Number formats in which it multiplies."""
+        """Number formats in which the stage multiplies."""
         return frozenset({self.mode}) if self.macs else frozenset()
 
     @property
     def addend(self) -> str | None:
-        """The tensor that is added to the sums, if there is one."""
+        """The tensor that is added to the sums, or None."""
         return None if self.addend_post is None else self.inputs[1]
 
     @property
     def grid(self) -> Grid:
-        """Extent of its outputs: images, rows, positions, blocks."""
+        """Extent of the outputs: images, rows, positions, blocks."""
         return self.output_layout.grid
 
     @property
     def makes_dense_bytes(self) -> bool:
-        """Whether POST writes one byte of each sum, to a dense tensor, and adds nothing to it."""
+        """Whether POST writes one byte per sum to a dense tensor, and adds nothing to it."""
         layout = self.output_layout
         single = layout.limbs == self.accumulators_per_block == self.element_bytes == 1
         return layout.contiguous and single and self.addend_post is None
 
     @property
     def text(self) -> str:
-        """Use of the array, for people."""
+        """Description of how the array is used, for people."""
         grid = self.grid
         text = (
             f"{type(self.loop_nest).__name__} of {self.steps} steps, {grid.blocks} output blocks, "
@@ -177,48 +177,48 @@ class ArrayStage:
 
     @property
     def accumulators_per_block(self) -> int:
-        """Blocks of the array's columns that an output block stands for."""
+        """Blocks of array columns per output block."""
         return 2 if self.mode in NARROW_MODES else 1
 
     def entries(self, config: Config) -> int:
-        """Return how many accumulator entries, or pairs of them, are in a half."""
+        """Return how many accumulator entries, or pairs of entries, a half has."""
         return config.acc_entries // 2 // self.accumulators_per_block
 
     @property
     def depthwise(self) -> bool:
-        """Whether each output block reads channels of its own, with weights of its own."""
+        """Whether each output block reads its own channels with its own weights."""
         return self.loop_nest.oc_step > 0 and not self.loop_nest.weights_fixed
 
     @property
     def size(self) -> int:
-        """Bytes of the output, of each limb."""
+        """Bytes of the output, per limb."""
         return self.grid.size
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class VectorStage:
-    """An element-wise operator: some POSTs over the same flat range of bytes.
+    """An element-wise operator: POSTs over the same flat range of bytes.
 
     Members
     -------
     size:
         Bytes of the output.
     element_bytes:
-        Of a number of the output.
+        Bytes of an output element.
     input_ratio:
-        Bytes of an input element by those of an output element.
+        Bytes of an input element divided by bytes of an output element.
     tile_unit:
-        Bytes of which tiles are multiples: a row of the tensor, so that tiles match those of
+        Tiles are multiples of this many bytes: a row of the tensor, so that they match the tiles of
         neighbouring stages.
     posts:
-        For each POST the number of its input (None if it reads accumulators) and its fields.
+        For each POST, the index of its input (None if it reads accumulators) and its fields.
     period, repeated:
-        Inputs, by number, that repeat every `period` bytes of the output; 0 and none if no
-        input repeats.
+        Inputs, by index, that repeat every `period` bytes of the output; 0 and none if no input
+        repeats.
     table:
-        As that of an `ArrayStage`.
+        As in `ArrayStage`.
     is_lookup_only:
-        The POST changes nothing before the table: the stage is a lookup alone.
+        Whether the POST changes nothing before the table, so the stage is a pure lookup.
     """
 
     name: str
@@ -254,16 +254,16 @@ class VectorStage:
 
     @property
     def text(self) -> str:
-        """Use of post-processing, for people."""
+        """Description of how post-processing is used, for people."""
         return f"{len(self.posts)} POSTs over {self.size} bytes"
 
     def entries(self, config: Config) -> int:
-        """Return how many accumulator entries are in a half."""
+        """Return how many accumulator entries a half has."""
         return config.acc_entries // 2
 
     @property
     def repeated_inputs(self) -> frozenset[str]:
-        """Inputs that are read again and again."""
+        """Inputs that repeat."""
         return frozenset(self.inputs[at] for at in self.repeated)
 
     @property
@@ -273,17 +273,17 @@ class VectorStage:
 
     @property
     def grid(self) -> Grid:
-        """Its output, as one position of one block."""
+        """The output as one position of one block."""
         return self.output_layout.grid
 
     @property
     def input_layout(self) -> InputLayout:
-        """Its inputs, as one row of bytes."""
+        """The inputs as one row of bytes."""
         return DenseInput(rows=1, row_bytes=self.size * self.input_ratio)
 
     @property
     def output_layout(self) -> OutputLayout:
-        """Its output, as one position."""
+        """The output as one position."""
         size = self.size
         grid = Grid(images=1, rows=1, width=1, position_bytes=size, block_bytes=size)
         return Dense(grid=grid)

@@ -1,4 +1,4 @@
-"""Stages as text, for people."""
+"""Prints stages for people."""
 
 from collections.abc import Iterable, Mapping
 
@@ -9,14 +9,14 @@ __all__ = ["run_lines", "stage_line"]
 
 
 def stage_line(stage: Stage) -> str:
-    """Return a line on a stage: what it reads and makes, and how."""
+    """Return a line that describes a stage: inputs, output, and how it runs."""
     flow = f"{stage.name}: {stage.output} = {', '.join(stage.inputs)}"
     looks_up = "" if stage.table is None else ", looked up in a table"
     return f"{flow}; {stage.text}{looks_up}"
 
 
 def run_lines(run: EngineRun | HostRun, names: Mapping[int, str]) -> Iterable[str]:
-    """Yield lines on a run: what enters and leaves it, its operators, and the stages of each."""
+    """Yield lines on a run: tensors that enter and leave it, operators, and their stages."""
     if isinstance(run, HostRun):
         yield f"host: {names[run.node.outputs[0]]} = {run.node.op}; {run.reason}"
         return

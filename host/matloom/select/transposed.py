@@ -27,9 +27,9 @@ def _phases(
 ) -> list[tuple[int, int, list[int], int]]:
     """Return the phases of a transposed convolution along an axis (polyphase decomposition).
 
-    A phase has the outputs whose positions leave one remainder by the stride: the first output
-    and their number, the taps that meet inputs, in the inputs' order, and the padding before the
-    image.
+    A phase is the set of outputs whose positions have the same remainder modulo the stride. It
+    consists of the first output and their number, the taps that meet inputs, in the order of the
+    inputs, and the padding before the image.
     """
     phases = []
     for phase in range(min(stride, length)):
@@ -41,7 +41,7 @@ def _phases(
 
 
 def transposed_convolution(context: Context) -> tuple[Stage, ...]:
-    """Return TRANSPOSE_CONV: for each phase of the strides a convolution with its taps."""
+    """Return the stages of TRANSPOSE_CONV: one convolution for each phase of the strides."""
     attributes = context.node.attributes_as(TransposeConv)
     filters = context.filters
     images, in_height, in_width, depth = context.inputs[0].shape

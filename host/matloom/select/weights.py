@@ -26,9 +26,9 @@ def run_matrices(filters: np.ndarray, *, single_run: bool, pack: int, shift: int
     filters:
         int8 (output channels, kernel rows, kernel columns, input channels).
     single_run:
-        A kernel row is one run of contiguous bytes, else each tap is a run of its own.
+        Whether a kernel row is one run of contiguous bytes; otherwise each tap is a separate run.
     pack, shift:
-        Output positions that share the columns, and input bytes from one to the next.
+        Output positions that share the columns, and input bytes between them.
     """
     channels, rows, columns, depth = filters.shape
     taps, run = (1, columns * depth) if single_run else (columns, depth)
@@ -54,10 +54,10 @@ def _padded(matrix: np.ndarray, axis: int, multiple: int) -> np.ndarray:
 
 
 def weight_tiles(matrices: np.ndarray, config: Config, *, narrow: bool = False) -> np.ndarray:
-    """Cut `run_matrices` into tiles: uint8 (output blocks, bytes), rest zero.
+    """Cut `run_matrices` into tiles: uint8 (output blocks, bytes), padded with zeros.
 
-    A tile of a narrow mode packs two blocks: the first has the low lane (nibbles), the second the
-    high one.
+    In a narrow mode a tile packs two blocks: the first into the low nibbles, the second into the
+    high ones.
     """
     block = config.columns * (2 if narrow else 1)
     full = _padded(_padded(matrices, 2, config.rows), 3, block)
@@ -82,8 +82,8 @@ def depthwise_as_dense(filters: np.ndarray, depth: int) -> np.ndarray:
 def block_diagonal(filters: np.ndarray, depth: int, config: Config, *, word: int = 1) -> np.ndarray:
     """Return the tiles of depthwise filters (rows, columns, output channels), block by block.
 
-    The multiplier must divide the array's columns, so that each output block reads the same
-    number of input channels, of `word` bytes each. uint8 (output blocks, bytes).
+    They are uint8 (output blocks, bytes). The multiplier must divide the array's columns, so that
+    each output block reads the same number of input channels, of `word` bytes each.
     """
     rows, columns, channels = filters.shape
     multiplier = channels // depth
@@ -100,7 +100,7 @@ def block_diagonal(filters: np.ndarray, depth: int, config: Config, *, word: int
 
 
 def identity_tile(config: Config, *, word: int = 1) -> np.ndarray:
-    """Return the identity tile: element r, of `word` bytes, passes to column r; uint8 bytes."""
+    """Return the identity tile, uint8: passes element r, of `word` bytes, to column r."""
     tile = np.zeros((config.rows, config.columns), np.int8)
     same = np.repeat(np.eye(config.rows // word, config.columns, dtype=np.int8), word, axis=0)
     tile[: len(same)] = same
@@ -108,7 +108,7 @@ def identity_tile(config: Config, *, word: int = 1) -> np.ndarray:
 
 
 def fold_zero_point(bias: np.ndarray, sums: np.ndarray, input_zero: int) -> np.ndarray:
-    """Return ``bias - input_zero * sums`` modulo 2**32 as int32; `sums` are those of weights."""
+    """Return ``bias - input_zero * sums`` modulo 2**32 as int32; `sums` are sums of weights."""
     folded = bias.astype(np.int64) - int(input_zero) * sums.astype(np.int64)
     return folded.astype(np.uint64).astype(np.uint32).view(np.int32)
 
@@ -122,9 +122,9 @@ def parameter_blocks(
 ) -> np.ndarray:
     """Return the parameter blocks of POST: uint8 (output blocks, 9 or 4 bytes a column).
 
-    A block holds the biases of its channels as int32, then, where scales differ by channel,
-    their multipliers as int32 and their shifts as int8. `accumulators` is 2 if output blocks are
-    pairs; two such blocks then follow each other.
+    A block holds the biases of its channels as int32, then, if scales are per channel, multipliers
+    as int32 and shifts as int8. `accumulators` is 2 if output blocks are pairs; each pair then has
+    two consecutive blocks.
     """
     parts = [bias.astype("<i4")]
     if scale is not None:
@@ -141,16 +141,16 @@ def parameter_blocks(
 
 
 def repeated_columns(values: np.ndarray, channels: int, columns: int) -> np.ndarray:
-    """Return values of columns, in the last axis by turns, with those of the channels twice."""
+    """Return column values, in the last axis, with those of the channels duplicated."""
     by_column = values.reshape(len(values), -1, columns).copy()
     by_column[:, :, channels : 2 * channels] = by_column[:, :, :channels]
     return by_column.reshape(values.shape)
 
 
 def repeated_parameters(params: np.ndarray, channels: int, columns: int) -> np.ndarray:
-    """Return parameter blocks with those of the channels twice.
+    """Return parameter blocks with those of the channels duplicated.
 
-    A block has 32-bit numbers of all columns, one or two of each, then bytes.
+    A block has one or two 32-bit numbers per column, then bytes.
     """
     words, rest = divmod(params.shape[1], 4 * columns)
     wide = np.ascontiguousarray(params[:, : 4 * columns * words]).view("<i4")

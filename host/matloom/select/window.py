@@ -1,4 +1,4 @@
-"""Windows that slide over images, and the loop nest that takes their taps one by one."""
+"""Windows that slide over images, and the loop nest that processes their taps one by one."""
 
 from dataclasses import dataclass, replace
 
@@ -10,10 +10,10 @@ __all__ = ["Window", "dense_window", "tap_loop_nest", "whole"]
 
 @dataclass(frozen=True, kw_only=True)
 class Window:
-    """Shapes of an operator that slides a window: NHWC input and output, strides, padding.
+    """Shape of a sliding-window operator: NHWC input and output, strides, padding.
 
-    `pad_top` and `pad_left` are the padding before the first row and column; that after the last
-    follows from the output's size.
+    `pad_top` and `pad_left` are the padding before the first row and column; the padding after the
+    last follows from the output's size.
     """
 
     images: int
@@ -33,12 +33,12 @@ class Window:
 
     @property
     def is_column(self) -> bool:
-        """Whether input, output and kernel are one position wide, and not one high."""
+        """Whether input, output and kernel are one position wide, but more than one high."""
         return self.in_width == self.out_width == self.kernel_width == 1 < self.in_height
 
     @property
     def turned(self) -> "Window":
-        """The same with rows for columns."""
+        """The window with rows and columns swapped."""
         return replace(
             self,
             in_height=self.in_width,
@@ -57,7 +57,7 @@ class Window:
 
 
 def whole(window: Window, width: int, post: dict[str, int]) -> tuple[OutputRegion, ...]:
-    """Return all positions as one region, `width` of them in a row."""
+    """Return all positions as one region, with `width` of them per row."""
     return (
         OutputRegion(first_row=0, end_row=window.out_height, first_x=0, end_x=width, post=post),
     )
@@ -72,7 +72,7 @@ def tap_loop_nest(
     maximum: bool = False,
     fixed: bool = False,
 ) -> LoopNest:
-    """Return the loop nest in which each tap is a step of its own."""
+    """Return the loop nest in which each tap is a separate step."""
     return LoopNest(
         kernel_rows=window.kernel_height,
         kernel_row_step=window.dilation_y,
@@ -91,7 +91,7 @@ def tap_loop_nest(
 
 
 def dense_window(images: int, size: tuple[int, int], depth: int) -> Window:
-    """Return the window of one tap on an image of a height and width."""
+    """Return a 1x1 window on images of a given height and width."""
     return Window(
         images=images,
         in_height=size[0],

@@ -1,1 +1,1 @@
-"""Choices of a search: where it starts, what it tries, and tighter ones until a plan fits."""
+"""Choices of a search: starting points, candidates, and tighter bounds until a plan fits."""

@@ -1,4 +1,4 @@
-"""Candidates of a search, between which predicted cycles decide."""
+"""Candidates of a search; the one with the fewest predicted cycles is chosen."""
 
 from dataclasses import replace
 
@@ -28,17 +28,18 @@ _PROLOGUES = ((128, 4, 32), (128, 4, 64), (128, 8, 32), (128, 8, 48), (80, 8, 32
 
 
 def is_large(segment: Segment) -> bool:
-    """Return whether the weights of some stage cannot stay on chip while it runs."""
+    """Return whether the weights of any stage are too large to stay on chip while it runs."""
     return any(
         weights_kept(stage, segment.config) is not Weights.RESIDENT for stage in segment.stages
     )
 
 
 def candidates(segment: Segment, *, effort: int = 1) -> tuple[Candidate, ...]:
-    """Return the candidates, between which predicted cycles decide.
+    """Return the candidates to compare by predicted cycles.
 
-    Ways to load large stages' data repeatedly are tried if stages are few or `effort` is 2. In a
-    long network, where a plan takes long and one stage decides little, `policies` estimates them.
+    Different ways to reload the data of large stages are tried if there are few stages or `effort`
+    is 2. In a long network, where planning is slow and a single stage matters little, `policies`
+    estimates the best way instead.
     """
     chosen = _of_weights(segment, segment.config, effort)
     if not addends(segment):
@@ -47,7 +48,7 @@ def candidates(segment: Segment, *, effort: int = 1) -> tuple[Candidate, ...]:
 
 
 def _of_weights(segment: Segment, config: Config, effort: int) -> tuple[Candidate, ...]:
-    """Return the candidates that differ in starts and weights, whatever is added to sums."""
+    """Return candidates with different first tiles and weight lifetimes."""
     prologues = _prologues(config) if _has_prologue(segment, config) else ()
     if is_large(segment):
         # Those of few weights, next to an input that stays.
@@ -64,13 +65,13 @@ def _of_weights(segment: Segment, config: Config, effort: int) -> tuple[Candidat
 
 
 def _prologue_bytes(stage: Stage, blocks: int) -> int:
-    """Return the bytes of a stage's input and of some output blocks' weights."""
+    """Return the bytes of a stage's input and of the weights of some output blocks."""
     weights = blocks * stage.weight_block_bytes
     return stage.grid.images * stage.input_layout.rows * stage.input_layout.row_bytes + weights
 
 
 def _prologues(config: Config) -> tuple[Candidate, ...]:
-    """Return prologues whose panels are bursts of some beats for each row."""
+    """Return prologues with panels of different numbers of bus beats per row."""
     return tuple(
         Candidate(first=Prologue(rows=rows, blocks=blocks, steps=max(1, size // config.rows)))
         for rows, blocks, size in _PROLOGUES
@@ -78,7 +79,7 @@ def _prologues(config: Config) -> tuple[Candidate, ...]:
 
 
 def _has_prologue(segment: Segment, config: Config) -> bool:
-    """Return whether the first stage is a matrix product of many rows, from external memory."""
+    """Return whether the first stage is a tall matrix product that reads external memory."""
     stage = segment.stages[0]
     if not isinstance(stage, ArrayStage) or not isinstance(stage.loop_nest, LoopNest):
         return False

@@ -1,4 +1,4 @@
-"""Layouts of tensors on chip that a search tries instead of dense ones."""
+"""Alternative layouts of tensors on chip that a search tries."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
@@ -15,15 +15,15 @@ __all__ = ["LAYOUTS", "Layout"]
 
 @dataclass(frozen=True, kw_only=True)
 class Layout:
-    """Another layout of some tensors.
+    """An alternative layout of some tensors.
 
     Members
     -------
     name, without:
-        What it is called, and what stays without it.
+        Its name, and the name of the layout that it replaces.
     rewrite:
-        Returns stages of which some make and read tensors in this layout, and the sizes of these
-        tensors, given those that only one stage makes and only one reads.
+        Returns the stages rewritten to use this layout, and the new sizes of tensors. It takes the
+        tensors that have a single producer and a single consumer.
     """
 
     name: str
@@ -33,7 +33,7 @@ class Layout:
     ]
 
     def make(self, segment: Segment) -> Segment | None:
-        """Return the segment with this layout wherever it can be; None if it cannot."""
+        """Return the segment with this layout wherever it applies; None if it applies nowhere."""
         stages, sizes = self.rewrite(segment.stages, _private(segment), segment.config)
         if not sizes:
             return None
@@ -46,7 +46,7 @@ class Layout:
 
 
 def _private(segment: Segment) -> frozenset[str]:
-    """Return the tensors that one stage makes and one reads, and that do not leave the segment."""
+    """Return the tensors with one producer and one consumer that stay within the segment."""
     made = Counter(stage.output for stage in segment.stages)
     read = Counter(name for stage in segment.stages for name in stage.inputs)
     outer = segment.sources.keys() | segment.results.keys()

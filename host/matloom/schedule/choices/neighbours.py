@@ -1,4 +1,4 @@
-"""Rules for the tiles of a stage that follow from the stages before and after it."""
+"""Rules for the tiles of a stage that depend on the stages before and after it."""
 
 from matloom.arch.config import Config
 from matloom.schedule import tuning
@@ -8,9 +8,9 @@ __all__ = ["before_pooling", "by_blocks", "ending_by_blocks", "followed", "split
 
 
 def _widens(segment: Segment, index: int) -> bool:
-    """Return whether a stage of paired windows is before one of as many output blocks or more.
+    """Return whether a paired-window stage precedes one of at least as many output blocks.
 
-    That has work with the first channels while the last are made.
+    The second can start on the first channels while the first makes the others.
     """
     stage, after = segment.stages[index], segment.stages[min(index + 1, len(segment.stages) - 1)]
     if stage.elementwise or after.elementwise or not stage.input_layout.plane_bytes:
@@ -19,17 +19,17 @@ def _widens(segment: Segment, index: int) -> bool:
 
 
 def ending_by_blocks(segment: Segment) -> set[int]:
-    """Return the stages whose last tiles are of single blocks: windows that widen, their makers."""
+    """Return the stages that end with tiles of one block: widening windows and their producers."""
     windows = {index for index in range(len(segment.stages)) if _widens(segment, index)}
     read = {name for index in windows for name in segment.stages[index].inputs}
     return windows | {index for index, made in enumerate(segment.stages) if made.output in read}
 
 
 def by_blocks(segment: Segment, index: int, config: Config) -> bool:
-    """Return whether a stage on a small map makes channels for another such stage, or reads them.
+    """Return whether a stage on a small map produces or consumes channels of another such stage.
 
-    Where neighbours make and read channels apart, a tile of channels waits for the tile before
-    it, not for all of the map.
+    If both stages are tiled by channels, a tile waits for one tile of its producer instead of the
+    whole map.
     """
 
     def small(number: int) -> bool:
@@ -60,9 +60,9 @@ def splits(segment: Segment, index: int, after_blocks: bool) -> bool:
 
 
 def before_pooling(segment: Segment) -> set[int]:
-    """Return the stages whose last rows pooling waits for: an element-wise one, and its maker.
+    """Return stages that pooling waits for: an element-wise stage and its producer.
 
-    Each of its POSTs takes as long as the tile is large, and pooling has nothing else to do.
+    Each POST takes time in proportion to its tile, and pooling has nothing else to do meanwhile.
     """
     stages, found = segment.stages, set[int]()
     for index, stage in enumerate(stages[2:], 2):
@@ -73,9 +73,10 @@ def before_pooling(segment: Segment) -> set[int]:
 
 
 def followed(segment: Segment, index: int) -> bool:
-    """Return whether an element-wise stage follows the tiles of a stage closely.
+    """Return whether an element-wise stage closely follows the tiles of this stage.
 
-    Its POSTs come between theirs, and those of a long tile keep the next EXEC from its queue.
+    Its POSTs alternate with this stage's, and those of a long tile keep the next EXEC out of its
+    queue.
     """
     after = segment.stages[min(index + 1, len(segment.stages) - 1)]
     return after.elementwise and segment.stages[index].output in after.inputs

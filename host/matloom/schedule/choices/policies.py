@@ -1,4 +1,4 @@
-"""First choices for each stage: the fastest in plentiful memory, and for resident weights."""
+"""Initial choices for each stage: fastest with plenty of memory, and for resident weights."""
 
 import itertools
 import random
@@ -46,7 +46,7 @@ _SHARE_OF_SHAPES, _SHARE_SPILLED = 0.3, 0.4
 
 
 def first_params(segment: Segment, candidate: Candidate) -> ScheduleParams:
-    """Return the choices that are best when memory is plentiful."""
+    """Return the best choices if memory is plentiful."""
     config = segment.config
     limits: list[TilingParams] = []
     in_blocks = [by_blocks(segment, index, config) for index in range(len(segment.stages))]
@@ -87,19 +87,19 @@ def first_params(segment: Segment, candidate: Candidate) -> ScheduleParams:
 
 
 def _first(segment: Segment, index: int, *, split: bool) -> First:
-    """Return how the first tile of a stage after the first is cut."""
+    """Return the shape of the first tile of any stage but the first."""
     if not split:
         return First.WHOLE
     return First.SPLIT if followed(segment, index) else First.SPLIT_LONG
 
 
 def _any_of(*members: tuple[Last, bool]) -> Last:
-    """Return the members that are wanted."""
+    """Return the union of the requested `Last` flags."""
     return reduce(or_, (member for member, wanted in members if wanted), Last.EVEN)
 
 
 def _with_blocks(last: Last, wanted: bool) -> Last:
-    """Return with or without `Last.BLOCKS`."""
+    """Return the flags with or without `Last.BLOCKS`."""
     return last | Last.BLOCKS if wanted else last & ~Last.BLOCKS
 
 
@@ -110,7 +110,7 @@ def addends(segment: Segment) -> frozenset[str]:
 
 
 def plain_params(segment: Segment) -> ScheduleParams:
-    """Return the choices of a plain schedule: equal tiles and weights in chunks."""
+    """Return the choices of a plain schedule: equal tiles, and weights loaded in chunks."""
     config = segment.config
     size = min(tuning.CHUNK_BYTES, config.spad_bytes // 8)
     limits = tuple(
@@ -121,7 +121,7 @@ def plain_params(segment: Segment) -> ScheduleParams:
 
 
 def random_params(segment: Segment, seed: int) -> ScheduleParams:
-    """Return random choices, so that small networks are cut as memory forces large ones to be."""
+    """Return random choices, which cut small networks as finely as large ones have to be."""
     config = segment.config
     draw, shape = random.Random(seed), random.Random(f"shapes of {seed}")
 
@@ -147,7 +147,7 @@ def random_params(segment: Segment, seed: int) -> ScheduleParams:
 
 
 def weights_fit(plan: Plan, config: Config) -> bool:
-    """Return whether all weights fit the scratchpad at once, whatever lies next to them."""
+    """Return whether the scratchpad could hold all weights at once, ignoring other buffers."""
     if any(limits.weights is Weights.STREAMED for limits in plan.policy.limits):
         return False
     sizes = (sum(tiling.chunk_bytes) for tiling in plan.tilings)
@@ -155,10 +155,10 @@ def weights_fit(plan: Plan, config: Config) -> bool:
 
 
 def resident_params(segment: Segment, policy: ScheduleParams) -> tuple[ScheduleParams, ...]:
-    """Return the choices to try for resident weights, the fastest first; none if some cannot stay.
+    """Return choices to try for resident weights, the fastest first; none if they cannot stay.
 
-    POST fetches parameters while EXEC reads weights, in a repetition in every cycle; to have them
-    apart is one transfer more.
+    POST reads parameters while EXEC reads weights, in repeated calls in every cycle. Keeping them
+    in different banks avoids conflicts but costs one more transfer.
     """
     if any(limits.weights is Weights.STREAMED for limits in policy.limits):
         return ()
@@ -177,7 +177,7 @@ def resident_params(segment: Segment, policy: ScheduleParams) -> tuple[ScheduleP
 
 
 def repeat_params(segment: Segment, first: Plan) -> tuple[ScheduleParams, ...]:
-    """Return the choices to try for later calls, which find the weights of the first on chip."""
+    """Return choices to try for later calls, which find the weights on chip."""
     pinned_at = replace(first.policy, resident=False, pinned_at=first.chunk_addresses)
     ramped_down = tuple(
         replace(limits, last=_with_blocks(limits.last, _hides_results(stage, segment.machine)))
@@ -202,15 +202,15 @@ def weights_kept(stage: Stage, config: Config) -> Weights:
 
 
 def _tiles(stage: Stage) -> int:
-    """Return how many tiles a stage after the first has at least."""
+    """Return the minimum number of tiles of a stage other than the first."""
     return tuning.FEW_TILES if stage.has_costly_tiles else TilingParams.tiles
 
 
 def _streams(stage: Stage, config: Config) -> bool:
-    """Return whether weights should come again for each tile of positions.
+    """Return whether to reload weights for each tile of positions.
 
-    Otherwise an input that is too large to stay comes again for each chunk of weights. Estimated
-    of tiles and chunks as large as may be.
+    Otherwise an input that is too large to stay is reloaded for each chunk of weights. The estimate
+    assumes the largest possible tiles and chunks.
     """
     if not stage.loads_weights:
         return False
@@ -227,7 +227,7 @@ def _streams(stage: Stage, config: Config) -> bool:
 
 
 def _waits_for_weights(stage: Stage, machine: Machine) -> bool:
-    """Return whether a weight tile takes longer to arrive than to use."""
+    """Return whether a weight tile takes longer to load than to use."""
     if not stage.loads_weights:
         return False
     positions = stage.grid.images * stage.grid.rows * stage.grid.width
@@ -235,7 +235,7 @@ def _waits_for_weights(stage: Stage, machine: Machine) -> bool:
 
 
 def _reads_weights_always(stage: Stage, config: Config) -> bool:
-    """Return whether the bank of the weights is read in most cycles."""
+    """Return whether EXEC reads weights in most cycles."""
     if not stage.loads_weights or not stage.has_params:
         return False
     return (
@@ -244,7 +244,7 @@ def _reads_weights_always(stage: Stage, config: Config) -> bool:
 
 
 def _hides_results(stage: Stage, machine: Machine) -> bool:
-    """Return whether a weight tile takes so long that fewer blocks in a tile cost nothing."""
+    """Return whether loading a weight tile takes long enough to make tiles of fewer blocks free."""
     if not _waits_for_weights(stage, machine):
         return False
     return stage.steps * machine.config.tile_load_cycles >= tuning.RESULT_CYCLES

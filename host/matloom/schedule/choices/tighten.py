@@ -1,4 +1,4 @@
-"""Tighter choices for the stages of which a plan did not fit."""
+"""Tightens the choices of stages whose plan did not fit."""
 
 from dataclasses import replace
 
@@ -18,10 +18,10 @@ def tightened(
     params: ScheduleParams,
     failures: tuple[OutOfScratchpad, ...],
 ) -> ScheduleParams | None:
-    """Return the next choices to try: tighter for each stage that failed; None for none.
+    """Return the next choices to try: tighter for each stage that failed; None if nothing is left.
 
-    Choices about all stages are tried on their own. Of stages that share tensors on chip, only the
-    first that failed is tightened, since that may free enough for the others.
+    Choices that affect all stages are changed one at a time. Among stages that share tensors on
+    chip, only the first that failed is tightened, since that may free enough memory for the others.
     """
     tighter, settled = params, set[int]()
     for full in failures:
@@ -70,7 +70,7 @@ def _tighten(
 
 
 def _smallest(params: ScheduleParams, full: OutOfScratchpad, stage: Stage) -> ScheduleParams | None:
-    """Return the next smaller bounds of a stage whatever they cost, or None."""
+    """Return the next smaller bounds of a stage regardless of their cost, or None."""
     limits, block_bytes = params.limits[full.stage], stage.block_bytes
     smaller = []
     if block_bytes and limits.weights is not Weights.STREAMED:
@@ -87,9 +87,9 @@ def _smallest(params: ScheduleParams, full: OutOfScratchpad, stage: Stage) -> Sc
 
 
 def _in_place(segment: Segment, params: ScheduleParams) -> ScheduleParams:
-    """Let element-wise results take their input's place, and end with small tiles.
+    """Let element-wise results overwrite their input, and end with small tiles.
 
-    The next stage reads the bank that their last tile reads, and keeps it waiting.
+    Their last tile has to share a bank with the reads of the next stage, so it should be short.
     """
     limits = tuple(
         replace(limit, last=limit.last | Last.ROWS)
@@ -106,7 +106,7 @@ def _spill(
     full: OutOfScratchpad,
     config: Config,
 ) -> ScheduleParams | None:
-    """Keep the largest live tensor in external memory, and all that never fit on chip."""
+    """Move the largest live tensor, and all that never fit on chip, to external memory."""
     widest = plain_params(segment)
     if not params.plain:
         widest = _in_place(segment, first_params(segment, params.start))
@@ -120,14 +120,14 @@ def _spill(
 
 
 def _may_leave(segment: Segment, params: ScheduleParams, name: str) -> bool:
-    """Return whether a tensor is on chip and could be kept in external memory."""
+    """Return whether a tensor is on chip and may be moved to external memory."""
     return not (name in params.spilled or name in segment.on_chip or name in segment.views)
 
 
 def _never_fitting(segment: Segment, config: Config) -> list[str]:
-    """Return the tensors that exceed the scratchpad alone.
+    """Return the tensors that are larger than the scratchpad.
 
-    Spilling them one plan at a time would take as many plans as a large network has tensors.
+    They are spilled together: one plan for each would be slow on a large network.
     """
     used = {name for stage in segment.stages for name in (stage.output, *stage.inputs)}
     return [name for name in used if segment.sizes[name] > config.spad_bytes]
@@ -136,7 +136,7 @@ def _never_fitting(segment: Segment, config: Config) -> list[str]:
 def _without(
     segment: Segment, params: ScheduleParams, name: str, widest: ScheduleParams, config: Config
 ) -> ScheduleParams:
-    """Spill a tensor; its users get the widest limits, with a bound on the size of their tiles."""
+    """Spill a tensor; reset its users to the widest limits, but bound the bytes of their tiles."""
     params = replace(params, spilled=params.spilled | {name})
     for index, stage in enumerate(segment.stages):
         if name == stage.output or name in stage.inputs:
@@ -156,13 +156,13 @@ def _limit(params: ScheduleParams, index: int, limits: TilingParams) -> Schedule
 
 
 def _alive(segment: Segment, ranges: dict[str, range], index: int) -> list[str]:
-    """Return the tensors that are needed at or across a stage, largest first."""
+    """Return the tensors that are live at a stage, largest first."""
     names = [(size, name) for name, size in segment.sizes.items() if index in ranges[name]]
     return [name for _, name in sorted(names, reverse=True)]
 
 
 def _live_ranges(segment: Segment) -> dict[str, range]:
-    """Return the stages at or across which each tensor is needed."""
+    """Return the first and last stage at which each tensor is needed."""
     first: dict[str, int] = {}
     last: dict[str, int] = {}
     for number, stage in enumerate(segment.stages):
@@ -177,7 +177,7 @@ def _live_ranges(segment: Segment) -> dict[str, range]:
 
 
 def _neighbours(segment: Segment, params: ScheduleParams, index: int) -> range:
-    """Return the stages of which some buffers may live together with those of a stage."""
+    """Return the stages whose buffers may be live at the same time as those of a stage."""
     ranges = _live_ranges(segment)
     shared = [ranges[name] for name in _alive(segment, ranges, index) if name not in params.spilled]
     first = min((stages.start for stages in shared), default=index)
@@ -186,5 +186,5 @@ def _neighbours(segment: Segment, params: ScheduleParams, index: int) -> range:
 
 
 def _apart_from_stages(params: ScheduleParams) -> ScheduleParams:
-    """Return what of the choices concerns all stages."""
+    """Return the choices that affect all stages."""
     return replace(params, limits=(), spilled=frozenset())

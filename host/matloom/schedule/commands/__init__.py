@@ -1,1 +1,1 @@
-"""Instructions of a plan, with the waits between them."""
+"""Emits the instructions of a plan, with the waits between them."""

@@ -1,4 +1,4 @@
-"""Assigns accumulator entries to tiles, in alternating halves."""
+"""Assigns accumulator entries to tiles, alternating between the two halves."""
 
 from matloom.arch.instruction import Instruction
 from matloom.arch.machine import Machine
@@ -10,20 +10,20 @@ __all__ = ["Accumulators"]
 
 
 class Accumulators:
-    """Gives tiles their entries, in the order in which they are emitted.
+    """Assigns accumulator entries to tiles, in the order in which they are emitted.
 
-    The memory of sums serves the array before POST. So a tile that updates sums in every cycle
-    would block POST in its half if POST had not finished the earlier tile there.
+    The accumulators give the array priority over POST. A tile that updates its sums in every cycle
+    would therefore block POST from finishing an earlier tile in the same half.
 
     Parameters
     ----------
     instructions:
-        Those that were emitted; more come while tiles ask for entries.
+        The instructions emitted so far; the list grows between calls.
 
     Members
     -------
     half:
-        The half that the last tile is in.
+        The half of the last tile.
     """
 
     def __init__(self, machine: Machine, instructions: list[Instruction]):
@@ -35,10 +35,10 @@ class Accumulators:
         self._timeline = ArithmeticTimeline(machine)
 
     def of(self, stage: ArrayStage, tile: ArrayTile) -> int:
-        """Return the first accumulator entry of a tile: halves take turns.
+        """Return the first accumulator entry of a tile.
 
-        Tiles follow each other in a half if that does not block POST, so that none waits for POST
-        of the one before.
+        Consecutive tiles share a half if that does not block POST, so that no tile waits for POST
+        of the one before. Otherwise halves alternate.
         """
         half = stage.entries(self._config)
         if tile.prologue_sums is not None:
@@ -56,7 +56,7 @@ class Accumulators:
         return self._entry
 
     def _leaves_post(self, tile: ArrayTile) -> bool:
-        """Return whether POST can read what lies in the half of a tile that begins now."""
+        """Return whether POST can read the half of a tile while that tile runs."""
         slow = max(self._config.tile_load_cycles, self._config.acc_update_latency)
         if 2 * tile.positions <= slow:
             return True

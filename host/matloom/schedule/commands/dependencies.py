@@ -1,4 +1,4 @@
-"""Waits between units, derived from what each instruction reads and writes."""
+"""Waits between units, derived from the memory that each instruction reads and writes."""
 
 from dataclasses import dataclass
 from functools import lru_cache
@@ -39,9 +39,9 @@ def _users(space: AddressSpace, *, write: bool) -> tuple[int, ...]:
 
 
 class _Accesses:
-    """For each unit the number of its last instruction that wrote, and read, each line.
+    """Number of each unit's last instruction that wrote, and read, each line of a memory.
 
-    Of the rows of `last`, those of writes come first; there is one for each unit that can.
+    The rows of `last` are the units that can write, then the units that can read.
     """
 
     def __init__(self, space: AddressSpace, size: int, line: int = 1):
@@ -56,7 +56,7 @@ class _Accesses:
         self.last = np.full((len(self._units), -(-size // line)), _NEVER, np.int32)
 
     def rows_of(self, lines: StridedRange) -> _Rows:
-        """Return what is known of some lines; numpy refuses any after the last unit's."""
+        """Return the last accesses to some lines; numpy raises if they exceed the memory."""
         if not lines.counts and 0 <= lines.start <= lines.end <= self.last.shape[1]:
             return self.last[:, lines.start : lines.end]
         unit, line = self.last.strides
@@ -69,16 +69,16 @@ class _Accesses:
         )
 
     def touch(self, unit: int, lines: StridedRange, *, write: bool) -> "_Touched":
-        """Return the accesses that an access to some lines must follow, and where to record it."""
+        """Return the accesses that an access must follow, and where to record the new one."""
         rows = self.rows_of(lines)
         seen, units = (rows, self._units) if write else (rows[: self._written], self._writers)
         return _Touched(seen, _AXES[rows.ndim], units, rows[self._rows[unit, write]])
 
 
 class _Touched(NamedTuple):
-    """Lines that an instruction touches: `seen` is of each unit that it must follow, in order.
+    """Lines that an instruction touches: `seen` are the instructions it must follow, by unit.
 
-    `mark` is where its number is noted.
+    `mark` is where its own number is recorded.
     """
 
     seen: _Rows
@@ -89,14 +89,14 @@ class _Touched(NamedTuple):
 
 @dataclass(frozen=True)
 class _Extents:
-    """The extents of an opcode, and those that apply, by the fields on which that depends."""
+    """The extents of an opcode, and a cache of those that apply by the fields they depend on."""
 
     every: tuple[Extent, ...]
     fields: tuple[str, ...]
     known: dict[tuple[int, ...], tuple[Extent, ...]]
 
     def of(self, values: dict[str, int]) -> tuple[Extent, ...]:
-        """Return the extents that apply to an instruction."""
+        """Return the extents that apply to an instruction with these field values."""
         key = tuple([values.get(name, 0) for name in self.fields])
         found = self.known.get(key)
         if found is None:
@@ -134,9 +134,9 @@ _ON_CHIP = {
 class DependencyTracker:
     """Appends instructions and gives each the waits that its memory accesses need.
 
-    Extents are the boxes of `matloom.arch.isa`, within them the channels that are touched, so
-    a wait may be stronger than needed, never weaker. The program region is constant and the
-    input region is only read: they need none.
+    Extents are the boxes of `matloom.arch.isa`, narrowed to the channels touched, so a wait may be
+    stronger than needed but never weaker. The program region is constant and the input region is
+    only read, so neither needs waits.
     """
 
     def __init__(self, config: Config, dram_bytes: dict[Region, int]):
@@ -154,7 +154,7 @@ class DependencyTracker:
         }
 
     def append(self, opcode: Opcode, **values: int) -> Instruction:
-        """Issue an instruction after all others; return it with its waits."""
+        """Append an instruction; return it with its waits."""
         instruction = Instruction(opcode, values)
         unit = _UNITS[opcode]
         number = self._issued[unit]
@@ -181,7 +181,7 @@ class DependencyTracker:
         return instruction
 
     def _touched_on_chip(self, instruction: Instruction) -> tuple[_Touched, ...]:
-        """Return what an instruction touches in the scratchpad and the accumulators."""
+        """Return the lines of scratchpad and accumulators that an instruction touches."""
         values, unit, found = instruction.values, _UNITS[instruction.opcode], []
         for extent in _EXTENTS[instruction.opcode].of(values):
             if extent.memory is AddressSpace.DRAM:
@@ -195,7 +195,7 @@ class DependencyTracker:
         return tuple(found)
 
     def _touched_outside(self, instruction: Instruction) -> tuple[_Touched, ...]:
-        """Return what an instruction touches of the regions that instructions write."""
+        """Return the lines of writable regions in external memory that an instruction touches."""
         values, opcode = instruction.values, instruction.opcode
         region = self._dram.get(values["region"])
         if region is None:
@@ -213,5 +213,5 @@ class DependencyTracker:
         return tuple(found)
 
     def end(self) -> None:
-        """Append the END."""
+        """Append END."""
         self.instructions.append(Instruction(Opcode.END, {}))

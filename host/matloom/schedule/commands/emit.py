@@ -1,4 +1,4 @@
-"""Instructions of a planned segment, in program order."""
+"""Emits the instructions of a planned segment, in program order."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -26,7 +26,7 @@ __all__ = ["emit_instructions"]
 
 
 class _Emitter:
-    """Turns slots into instructions; DRAM places of tensors and chunks are given."""
+    """Turns slots into instructions, given the external addresses of tensors and chunks."""
 
     def __init__(
         self,
@@ -48,7 +48,7 @@ class _Emitter:
         self.bordered: set[str] = set()
 
     def slot(self, number: int, slot: Slot) -> None:
-        """Issue the tile of a slot, and the STOREs of what it finishes."""
+        """Emit the tile of a slot, and the STOREs of what it completes."""
         stage = self.segment.stages[slot.stage]
         timestamp = self.segment.timestamps[slot.stage] if slot.last else 0
         stores = self.stores.needed(number, slot)
@@ -62,7 +62,7 @@ class _Emitter:
             self.stores.append(number, slot, timestamp)
 
     def _input(self, number: int, stage: ArrayStage, tile: ArrayTile) -> dict[str, int]:
-        """Return the fields of EXEC that say where the input lies, relative to its rows there."""
+        """Return the fields of EXEC that locate the input, relative to the rows of the tile."""
         name = stage.inputs[0]
         layout = stage.input_layout
         row_bytes, left = layout.row_bytes, 0
@@ -115,10 +115,10 @@ class _Emitter:
     def _write(
         self, number: int, stage: ArrayStage, tile: ArrayTile, source: Fields, timestamp: int
     ) -> None:
-        """Issue the POSTs of a tile; `source` are their fields that say what they read.
+        """Emit the POSTs of a tile; `source` are the fields that say what they read.
 
-        Its results go to their tensor, whose borders are written before the first of them, or lie
-        by themselves until they are stored.
+        Results go to their tensor, whose borders are written before the first tile, or to a staging
+        buffer until they are stored.
         """
         layout = stage.output_layout
         borders: Iterable[Fields] = ()
@@ -143,7 +143,7 @@ class _Emitter:
     def _post(
         self, stage: ArrayStage, tile: ArrayTile, source: Fields, write: Write, address: int
     ) -> Fields:
-        """Return the fields of the POST that makes what is written at an address."""
+        """Return the fields of a POST that writes its results to an address."""
         whole, rest = divmod(write.size // stage.element_bytes - 1, self.config.columns)
         limbs = stage.output_layout.limbs
         return {
@@ -167,7 +167,7 @@ class _Emitter:
     def _add_second_input(
         self, number: int, stage: ArrayStage, tile: ArrayTile, entry: int
     ) -> None:
-        """Issue the POST that adds the second input to the sums of a tile, if there is one."""
+        """Emit the POST that adds the second input, if any, to the sums of a tile."""
         name, size = stage.addend, stage.grid.bytes_in(tile)
         if name is None or stage.addend_post is None:
             return
@@ -194,7 +194,7 @@ class _Emitter:
     def _executes(
         self, stage: ArrayStage, tile: ArrayTile, fields: dict[str, int]
     ) -> Iterator[dict[str, int]]:
-        """Yield the fields of the EXECs of a tile: of one, or of one for each plane it reads."""
+        """Yield the fields of a tile's EXECs: a single one, or one for each input plane."""
         apart = stage.input_layout.plane_bytes
         if not apart:
             yield fields
@@ -209,7 +209,7 @@ class _Emitter:
             }
 
     def _chunk_addresses(self, number: int, stage: ArrayStage, tile: ArrayTile) -> tuple[int, int]:
-        """Return where a tile's first weights and first parameters lie; 0 for no parameters."""
+        """Return the addresses of a tile's first weights and parameters; 0 for no parameters."""
         index = self.plan.slots[number].stage
         chunk = self.plan.tilings[index].chunks[tile.chunk]
         base = self.plan.weights[number].address
@@ -229,7 +229,7 @@ class _Emitter:
 
 
 def _moved(post: Fields, address: int) -> Fields:
-    """Return the fields of a POST whose addresses count from `address` on."""
+    """Return the fields of a POST with its addresses moved to start at `address`."""
     addresses = ("source_addr", "dest_addr")
     return {**post, **{name: address + post.get(name, 0) for name in addresses}}
 
@@ -246,9 +246,9 @@ def emit_instructions(
     Parameters
     ----------
     places:
-        External memory of sources and of tensors that the plan keeps there.
+        Addresses of sources, and of tensors that the plan keeps in external memory.
     chunk_offsets:
-        Offset in the program image of each (stage, chunk) of weights and parameters.
+        Offset of each (stage, chunk) of weights and parameters in the program image.
     dram_bytes:
         Sizes of the windows that STORE may write.
     """

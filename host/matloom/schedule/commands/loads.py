@@ -1,4 +1,4 @@
-"""LOADs of a plan: tensors, weights, parameters and tables."""
+"""Emits the LOADs of a plan: tensors, weights, parameters and tables."""
 
 from matloom.arch.isa import Opcode, Region
 from matloom.schedule.commands.dependencies import DependencyTracker
@@ -15,7 +15,7 @@ _DENSE = DenseInput(rows=1, row_bytes=1)
 
 
 class LoadCommands:
-    """Appends LOADs; DRAM places of tensors and chunks are given."""
+    """Appends LOADs, given the external addresses of tensors and chunks."""
 
     def __init__(
         self,
@@ -33,7 +33,7 @@ class LoadCommands:
         }
 
     def append(self, load: Load) -> None:
-        """Issue the LOADs of a transfer."""
+        """Emit the LOADs of a transfer."""
         kind, of, start = load.what
         if kind == "chunk":
             place = Place(region=Region.PROGRAM, offset=self._chunk_offsets[int(of), start])

@@ -1,4 +1,4 @@
-"""STOREs of finished results: from tensors on chip, and of staged tiles."""
+"""Emits the STOREs of finished results, from tensors on chip and from staging buffers."""
 
 from matloom.arch.isa import Opcode
 from matloom.schedule.commands.dependencies import DependencyTracker
@@ -12,7 +12,7 @@ __all__ = ["Stores"]
 
 
 class Stores:
-    """Appends the STOREs after the tiles of a plan; `places` are of tensors in external memory."""
+    """Appends STOREs after the tiles of a plan; `places` are external addresses of tensors."""
 
     def __init__(
         self, segment: Segment, plan: Plan, places: dict[str, Place], order: DependencyTracker
@@ -24,7 +24,7 @@ class Stores:
         self.stored_blocks = dict.fromkeys(range(len(segment.stages)), 0)
 
     def needed(self, number: int, slot: Slot) -> bool:
-        """Return whether a slot finishes bytes that must be stored."""
+        """Return whether a slot completes bytes that must be stored."""
         stage = self.segment.stages[slot.stage]
         if number in self.plan.stagings or self._apart(slot):
             return True
@@ -33,15 +33,16 @@ class Stores:
         return self._finished(slot) > self.stored[stage.output]
 
     def _finished(self, slot: Slot) -> int:
-        """Return the end of the bytes that are complete and to be stored."""
+        """Return the end of the complete bytes that are to be stored."""
         end = self.plan.tilings[slot.stage].finished[slot.number]
         view = self.segment.views.get(self.segment.stages[slot.stage].output)
         return end if view is None else min(end, view[1])
 
     def _apart(self, slot: Slot) -> bool:
-        """Return whether a slot completes output blocks of the last rows, which are stored now.
+        """Return whether a slot completes some output blocks of the last rows, to store at once.
 
-        So little is left to store after the last one. The output is a result at home on chip.
+        That leaves little to store after the last tile. It applies to outputs that lie whole on
+        chip.
         """
         name = self.segment.stages[slot.stage].output
         at_home = name in self.segment.results and name in self.plan.tensor_buffers
@@ -49,7 +50,7 @@ class Stores:
         return at_home and whole and self.plan.tilings[slot.stage].ends_in_blocks(slot.number)
 
     def append(self, number: int, slot: Slot, timestamp: int) -> None:
-        """Issue the STOREs of a slot that needs them; the last one has the timestamp."""
+        """Emit the STOREs of a slot that needs them; the last one has the timestamp."""
         staging = self.plan.stagings.get(number)
         if staging is not None:
             self._staged(slot, staging.address, timestamp)
@@ -62,7 +63,7 @@ class Stores:
         return self.segment.results.get(name) or self.places[name]
 
     def _home(self, slot: Slot, timestamp: int) -> None:
-        """Store the complete bytes that are not stored yet, limb by limb."""
+        """Store the complete bytes that have not been stored yet, limb by limb."""
         stage, end = self.segment.stages[slot.stage], self._finished(slot)
         start = self.stored[stage.output]
         self.stored[stage.output] = end
@@ -74,7 +75,7 @@ class Stores:
             self._linear(stage.output, first, end + limb * apart, address, last)
 
     def _blocks(self, slot: Slot, timestamp: int) -> None:
-        """Store the positions of a tile, of each the output blocks that are not stored yet."""
+        """Store the output blocks of a tile's positions that have not been stored yet."""
         name, first = self.segment.stages[slot.stage].output, self.stored_blocks[slot.stage]
         part, self.stored_blocks[slot.stage] = self.plan.tilings[slot.stage].blocks_from(
             slot.number, first
@@ -94,7 +95,7 @@ class Stores:
         )
 
     def _linear(self, name: str, start: int, end: int, address: int, timestamp: int) -> None:
-        """Store bytes of a tensor that lie one after the other from an address on."""
+        """Store consecutive bytes of a tensor from an address."""
         place = self._place(name)
         for done in range(start, end, LONGEST_ROW):
             size = min(LONGEST_ROW, end - done)
@@ -118,7 +119,7 @@ class Stores:
             self._part(name, part, address + part.offset, mark)
 
     def _part(self, name: str, part: Staged, address: int, timestamp: int) -> None:
-        """Store a staged part from an address to its place in the tensor."""
+        """Store a staged part from an address to its position in the tensor."""
         (start, step, row_step, size, *_), width, height = part.home, part.width, part.height
         joined = size == step
         if joined and width * size == row_step:

@@ -1,4 +1,4 @@
-"""Lookup tables: fills the table whenever a stage needs another one."""
+"""Fills the lookup table whenever a stage needs a different one."""
 
 from matloom.arch.config import Config
 from matloom.arch.isa import Destination, Opcode, Source, Table
@@ -11,7 +11,7 @@ __all__ = ["Tables"]
 
 
 class Tables:
-    """Appends the POSTs that fill the table."""
+    """Appends the POSTs that fill the lookup table."""
 
     def __init__(self, plan: Plan, config: Config, order: DependencyTracker):
         self._plan, self._config, self._order = plan, config, order
@@ -19,7 +19,7 @@ class Tables:
         self._held = b""
 
     def looked_up(self, number: int, stage: Stage) -> dict[str, int]:
-        """Fill the table if a stage needs another one; return the POST fields that use it."""
+        """Fill the lookup table for a stage if needed; return the POST fields that use it."""
         if stage.table is None:
             return {}
         wanted, row_bytes = stage.table.tobytes(), self._config.table_row_bytes

@@ -1,4 +1,4 @@
-"""POSTs of element-wise tiles."""
+"""Emits the POSTs of element-wise tiles."""
 
 from matloom.arch.config import Config
 from matloom.arch.isa import Destination, Opcode, post_element_bytes
@@ -13,7 +13,7 @@ __all__ = ["VectorPosts"]
 
 
 class VectorPosts:
-    """Appends them; sums between them are in the half of the accumulators of the tile before."""
+    """Appends the POSTs; intermediate sums use the accumulator half of the tile before."""
 
     def __init__(
         self,
@@ -27,9 +27,9 @@ class VectorPosts:
         self._accumulators, self._tables = accumulators, tables
 
     def append(self, number: int, stage: VectorStage, tile: VectorTile, timestamp: int) -> None:
-        """Issue the POSTs of whole vectors, as positions of one block, then of what is left.
+        """Emit the POSTs of whole vectors, as positions of one block, then of the remaining bytes.
 
-        Where inputs repeat, each repetition is a row.
+        If inputs repeat, each repetition is a row.
         """
         size, period = stage.element_bytes, stage.period
         vector = self._config.columns * size

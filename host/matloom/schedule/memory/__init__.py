@@ -1,1 +1,1 @@
-"""Space on chip and in external memory: which buffers exist, when, and where."""
+"""Plans memory on chip and outside: which buffers exist, when, and at which address."""

@@ -1,4 +1,4 @@
-"""Allocates scratchpad addresses to buffers that live over intervals of slots."""
+"""Allocates scratchpad addresses to buffers that are live over intervals of slots."""
 
 import itertools
 import random
@@ -20,7 +20,7 @@ _FEW = 400
 def _cut(
     gaps: list[tuple[int, int]], placed: PlacedBuffer, size: int, align: int
 ) -> list[tuple[int, int]]:
-    """Return what is left of gaps, of which each has room, next to a buffer that lies in some."""
+    """Return the remaining gaps after placing a buffer, without those that are too small."""
     start, end = placed.start, placed.end
     # Gaps are in order, and few of many are touched.
     first = bisect_left(gaps, (start,))
@@ -39,11 +39,11 @@ def _cut(
 
 
 class Allocator:
-    """An address range in which buffers are placed for inclusive intervals of slots.
+    """Address range in which buffers are placed for inclusive intervals of slots.
 
     With `spread`, buffers that are read at the same time prefer different banks, because a bank
-    serves one read and one write a cycle; without, they are packed closely. `seed` draws addresses
-    at random among those that are free.
+    serves one read and one write a cycle; without it, buffers are packed tightly. With a `seed`,
+    addresses are drawn at random from the free ones.
     """
 
     def __init__(
@@ -64,27 +64,27 @@ class Allocator:
         return self._random is not None
 
     def alive(self, first: int, last: int) -> list[PlacedBuffer]:
-        """Return what lives at one of the slots, in order of address."""
+        """Return the buffers live at any of the slots, in order of address."""
         window = self._window
         if window is not None and window.first <= first and last <= window.last:
             return window.alive(first, last)
         return sorted(self._live.overlapping(first, last))
 
     def look_at(self, first: int, last: int) -> list[PlacedBuffer]:
-        """Return as `alive` does, and speed up the next placements within these slots."""
+        """Like `alive`, but also cache the result for the next placements within these slots."""
         placed = self.alive(first, last)
         self._window = SlotWindow(first, last, list(placed)) if len(placed) <= _FEW else None
         return placed
 
     def look_away(self) -> None:
-        """Forget the slots of `look_at`, which must be called again before the next query."""
+        """Drop the slots cached by `look_at`."""
         self._window = None
 
     def _banks(self, start: int, end: int) -> range:
         return range(start // self._bank_bytes, (end - 1) // self._bank_bytes + 1)
 
     def _gaps(self, size: int, alive: list[PlacedBuffer], align: int) -> list[tuple[int, int]]:
-        """Return the gaps, in order, that have room for some bytes from an aligned address on."""
+        """Return the gaps, in order, that have room for `size` bytes from an aligned address."""
         gaps, position = [], 0
         for placed in alive:
             start, end = placed.start, placed.end
@@ -97,7 +97,7 @@ class Allocator:
         return gaps
 
     def _fits(self, size: int, alive: list[PlacedBuffer], align: int) -> bool:
-        """Return whether there is an aligned address between buffers in order of address."""
+        """Return whether there is an aligned gap between buffers sorted by address."""
         position = 0
         for placed in alive:
             gap = placed.start - position
@@ -108,7 +108,7 @@ class Allocator:
         return position + -position % align + size <= self.capacity
 
     def _candidates(self, size: int, gaps: list[tuple[int, int]], align: int) -> list[int]:
-        """Return addresses in gaps with room, in order: at their ends, and at those of banks."""
+        """Return candidate addresses in the gaps, in order: gap ends and starts of banks."""
         found: list[int] = []
         for low, high in gaps:
             low += -low % align
@@ -122,7 +122,7 @@ class Allocator:
         return found
 
     def _at_banks(self, size: int, low: int, top: int, high: int, align: int) -> list[int]:
-        """Return the candidates of a gap that lies in several banks, from `low` to `top`."""
+        """Return the candidates of a gap that spans several banks, from `low` to `top`."""
         candidates = {low, top}
         for bank in self._banks(low, high):
             first, last = bank * self._bank_bytes, (bank + 1) * self._bank_bytes - size
@@ -142,11 +142,11 @@ class Allocator:
         reads: tuple[int, int] | None = None,
         boundary: int = 1,
     ) -> int | None:
-        """Reserve `size` bytes for slots first..last; return the address, None if full.
+        """Reserve bytes for slots first..last; return the address, or None if there is no room.
 
-        `high`, of weights, prefers high addresses, else low ones. `reads` are the first and the
-        last slot at which the buffer is read; None means that it is while it lives. The address is
-        a multiple of `boundary`, a power of two.
+        `high` (used for weights) prefers high addresses over low ones. `reads` are the first and
+        last slot at which the buffer is read; None means its whole life. The address is a multiple
+        of `boundary`, a power of two.
         """
         slots, reads = range(first, first + 1), reads or (first, last)
         found = self.taken(size, slots, last, high=high, reads=reads, boundary=boundary)
@@ -163,7 +163,7 @@ class Allocator:
         rest: int = 0,
         boundary: int = 1,
     ) -> tuple[int, int] | None:
-        """Return the address and the first slot that `taken` finds; None if there is no room."""
+        """Return the address and first slot of the earliest placement; None if there is no room."""
         found = self.taken(size, firsts, last, high=high, reads=reads, rest=rest, boundary=boundary)
         return None if found is None else (found.start, max(found.first, firsts.start))
 
@@ -178,10 +178,10 @@ class Allocator:
         rest: int = 0,
         boundary: int = 1,
     ) -> PlacedBuffer | None:
-        """Place a buffer from the earliest slot of `firsts` on at which there is room.
+        """Place a buffer from the earliest slot in `firsts` at which there is room.
 
-        `rest` prefers bytes that were free for so many slots before, and takes these slots, too.
-        Returns None if there is no room from any slot on.
+        `rest` prefers bytes that were free for that many slots before, and reserves these slots
+        too. Returns None if no slot has room.
         """
         first, align = firsts.start, max(self._align, boundary)
         quiet = max(0, first - rest)
@@ -199,11 +199,12 @@ class Allocator:
     def _earliest(
         self, size: int, slots: range, last: int, align: int
     ) -> tuple[int | None, list[PlacedBuffer]]:
-        """Return the first of some slots from which on there is room, None for none.
+        """Return the first of some slots from which there is room, None if there is none.
 
-        With it, in order of address, all that lives from it on, and more. What is in the way can
-        only grow towards earlier slots. So the search goes back from the last one, from end to end
-        of what lived before: its cost depends on the answer, not on how many slots there are.
+        Also returns, in order of address, at least the buffers that are live from that slot. Going
+        back to earlier slots only adds buffers, so the search starts at the last slot and steps
+        back over the ends of earlier buffers. Its cost depends on the answer, not on the number of
+        slots.
         """
         first, use = slots.start, slots.stop - 1
         if len(slots) <= _SHORT:
@@ -252,7 +253,7 @@ class Allocator:
         high: bool,
         reads: tuple[int, int],
     ) -> int:
-        """Return the address whose banks others read least at the same time."""
+        """Return the address whose banks other buffers read least at the same time."""
         busy = [0] * (self.capacity // self._bank_bytes + 2)
         for other in alive:
             # A tile is post-processed during the next.
@@ -271,11 +272,11 @@ class Allocator:
     def reserve(
         self, start: int, size: int, first: int, last: int, *, high: bool, reads: tuple[int, int]
     ) -> None:
-        """Take `size` bytes from `start` on for slots first..last; they must be free."""
+        """Reserve `size` bytes from `start` for slots first..last; they must be free."""
         self.take(PlacedBuffer(start, start + size, first, last, reads, high))
 
     def take(self, placed: PlacedBuffer) -> None:
-        """Take bytes that are free."""
+        """Reserve the bytes of a placed buffer, which must be free."""
         self._live.add(placed)
         if self._window is not None:
             self._window.add(placed)

@@ -1,4 +1,4 @@
-"""Finds which buffers the tiles of a segment need, and when, and which LOADs bring their bytes."""
+"""Finds the buffers that the tiles of a segment need, their live ranges, and their LOADs."""
 
 from bisect import bisect_left
 
@@ -17,8 +17,8 @@ def tensor_buffers_of(
 ) -> dict[str, Buffer]:
     """Return a buffer for each tensor on chip.
 
-    Where memory is short, element-wise results share their input's. Otherwise not: the last tile
-    would read the bank that the next stage reads at the same time.
+    If memory is short, element-wise results share the buffer of their input. Otherwise they do not,
+    because the last tile would read the same bank as the next stage.
     """
     first: dict[str, int] = {}
     first_read: dict[str, int] = {}
@@ -58,9 +58,9 @@ def tensor_buffers_of(
 
 
 def _reads_end(slots: int, array: list[int], number: int) -> int:
-    """Return the slot that ends the reads of one of `slots`: element-wise tiles after others queue.
+    """Return the slot at which reads end: element-wise tiles may queue behind array tiles.
 
-    `array` are the slots of the others.
+    `array` are the slots of array tiles.
     """
     place = bisect_left(array, number)
     following = array[place] if place < len(array) else slots
@@ -68,7 +68,7 @@ def _reads_end(slots: int, array: list[int], number: int) -> int:
 
 
 class _Sharing:
-    """Groups of tensors that share a buffer: element-wise results may replace their inputs."""
+    """Groups of tensors that share a buffer: element-wise results may overwrite their inputs."""
 
     def __init__(self, segment: Segment, spans: list[tuple[int, int]]) -> None:
         self._segment, self._spans = segment, spans
@@ -80,7 +80,7 @@ class _Sharing:
         self._together: dict[str, list[str]] = {}
 
     def reuse(self, tensor_buffers: dict[str, Buffer], index: int) -> None:
-        """Let an element-wise stage write over an input that nobody reads afterwards."""
+        """Let an element-wise stage overwrite an input that no later stage reads."""
         stage = self._segment.stages[index]
         begin, _end = self._spans[index]
         for name in stage.inputs:
@@ -98,7 +98,7 @@ class _Sharing:
                 return
 
     def _last_read(self, names: list[str], index: int) -> int:
-        """Return the last slot of the stages other than one that read some tensors."""
+        """Return the last slot at which other stages read some tensors."""
         return max(
             (
                 self._spans[number][1]
@@ -124,7 +124,7 @@ class Builder:
         self._arrived: dict[tuple[int, int], int] = {}
 
     def add(self, number: int, slot: Slot) -> None:
-        """Note what a slot needs."""
+        """Record the buffers that a slot needs."""
         stage, cut = self.segment.stages[slot.stage], self.plan.tilings[slot.stage]
         self._add_weights(number, slot)
         complete = cut.completes[slot.number]
@@ -141,7 +141,7 @@ class Builder:
             self._add_output(number, slot, stage.addend)
 
     def _add_output(self, number: int, slot: Slot, addend: str | None) -> None:
-        """Note where results lie that leave for external memory tile by tile."""
+        """Record the buffer of results that leave for external memory tile by tile."""
         if self.segment.stages[slot.stage].output not in self.plan.policy.spilled:
             return
         if addend is not None and (number, addend) in self.plan.input_ranges:
@@ -155,7 +155,7 @@ class Builder:
         self.transient.append(("output tile", staging))
 
     def _add_weights(self, number: int, slot: Slot) -> None:
-        """Note which weights a tile uses, and its parameters where they are apart."""
+        """Record the weights that a tile uses, and its parameters if they are separate."""
         index, cut = slot.stage, self.plan.tilings[slot.stage]
         chunk = cut.used_chunks[slot.number]
         if chunk is None:
@@ -179,9 +179,9 @@ class Builder:
         again: bool = False,
         part: int | None = None,
     ) -> Buffer:
-        """Return the buffer of a chunk, which is loaded the first time, and when asked to.
+        """Return the buffer of a chunk; load it on first use, or again when requested.
 
-        Of a `part` of its bytes the others are loaded when they are needed.
+        If only a `part` of the bytes is needed now, the others are loaded later.
         """
         key = (index, chunk)
         policy = self.plan.policy
@@ -203,14 +203,14 @@ class Builder:
         return self._chunk[key]
 
     def close(self) -> None:
-        """Keep the buffers of a prologue apart, so that no LOAD in it waits for an EXEC."""
+        """Separate the buffers of a prologue, so that none of its LOADs waits for an EXEC."""
         slots = [number for number, slot in enumerate(self.plan.slots) if slot.tile.prologue_sums]
         for buffer in {id(item): item for item in map(self.plan.weights.get, slots)}.values():
             assert buffer is not None
             buffer.last = max(buffer.last, slots[-1])
 
     def _add_prologue(self, number: int, name: str, slot: Slot, panel: Panel) -> None:
-        """Bring the bytes of a tile's rows that its panel adds to those of the panels before."""
+        """Load the input bytes that this panel adds to those of earlier panels."""
         cut = self.plan.tilings[slot.stage]
         done = self._prologue_loaded.get((name, panel.first_step), 0)
         if name not in self._loaded or panel.end_row <= done:

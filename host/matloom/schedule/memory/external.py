@@ -1,4 +1,4 @@
-"""Addresses of a plan's tensors and weights in external memory."""
+"""Assigns external addresses to the tensors and weights of a plan."""
 
 from matloom.arch.config import Config
 from matloom.arch.isa import Region
@@ -15,10 +15,10 @@ _ARENA_LIMIT = 2**31
 def arena_places(
     segment: Segment, plan: Plan, config: Config, arena_start: int
 ) -> tuple[dict[str, Place], int]:
-    """Give the tensors that the plan keeps in external memory a place in the arena.
+    """Assign arena addresses to the tensors that the plan keeps in external memory.
 
-    A tensor lives from the first slot of the schedule that stores a tile of it to the last that
-    loads one: slots of different stages are interleaved.
+    A tensor is live from the first slot that stores one of its tiles to the last slot that loads
+    one; slots of different stages may be interleaved.
     """
     space = Allocator(_ARENA_LIMIT, config, avoid_conflicts=False)
     places = dict(segment.sources)
@@ -34,7 +34,7 @@ def arena_places(
 
 
 def _slots_of(segment: Segment, plan: Plan) -> dict[str, tuple[int, int]]:
-    """Return the first and the last slot of the schedule that uses each tensor."""
+    """Return the first and last slot that use each tensor."""
     uses: dict[str, tuple[int, int]] = {}
     for stage, (begin, end) in zip(segment.stages, plan.order.spans, strict=True):
         for name in (*stage.inputs, stage.output):
@@ -44,7 +44,7 @@ def _slots_of(segment: Segment, plan: Plan) -> dict[str, tuple[int, int]]:
 
 
 def chunk_offsets(segment: Segment, plan: Plan, image: Image) -> dict[tuple[int, int], int]:
-    """Put weights, parameters and tables into an image; return the offset of each chunk there."""
+    """Append weights, parameters and tables to an image; return the offset of each chunk."""
     offsets = {}
     for index, stage in enumerate(segment.stages):
         if stage.table is not None:

@@ -1,4 +1,4 @@
-"""Live ranges of placed buffers, searchable by interval of schedule slots."""
+"""Live ranges of placed buffers, searchable by interval of slots."""
 
 from bisect import insort
 from collections import defaultdict
@@ -12,9 +12,9 @@ _LEVEL_BITS = 3
 
 
 class PlacedBuffer(NamedTuple):
-    """Buffer with an address: bytes (half open), and slots (inclusive) of its life and its reads.
+    """Buffer with an address: bytes (half open), and slots (inclusive) of its life and reads.
 
-    `high` is of buffers that prefer high addresses.
+    `high` is set for buffers that prefer high addresses.
     """
 
     start: int
@@ -26,11 +26,11 @@ class PlacedBuffer(NamedTuple):
 
 
 class LiveRanges:
-    """Buffers by the interval of slots in which they live, to find those of another interval.
+    """Index of buffers by live range, to find those that overlap an interval of slots.
 
-    A buffer that lives for at most ``2**level`` slots is in the one or two buckets of so many slots
-    that its interval meets, so that neither its length nor the number of buffers that lived
-    before matters to a search.
+    A buffer that is live for at most ``2**level`` slots is listed in the one or two buckets of that
+    many slots that it overlaps. The cost of a search therefore depends neither on the length of
+    live ranges nor on the number of earlier buffers.
     """
 
     def __init__(self) -> None:
@@ -38,7 +38,7 @@ class LiveRanges:
         self._by_last: dict[int, list[PlacedBuffer]] = defaultdict(list)
 
     def add(self, placed: PlacedBuffer) -> None:
-        """Remember a buffer."""
+        """Add a buffer to the index."""
         first, last = placed.first, placed.last
         bits = (last - first).bit_length()
         level = -(-bits // _LEVEL_BITS) * _LEVEL_BITS
@@ -54,12 +54,12 @@ class LiveRanges:
         self._by_last[last].append(placed)
 
     def ended(self, first: int, end: int) -> Iterator[PlacedBuffer]:
-        """Yield the buffers whose last slot is in a range, half open, from the latest on."""
+        """Yield the buffers whose last slot is in a half-open range, latest first."""
         for last in range(end - 1, first - 1, -1):
             yield from self._by_last.get(last, ())
 
     def overlapping(self, first: int, last: int) -> list[PlacedBuffer]:
-        """Return the buffers that live at one of the slots, in no certain order."""
+        """Return the buffers that are live at any of the slots, in no particular order."""
         found: list[PlacedBuffer] = []
         for level, buckets in self._levels.items():
             low, high = first >> level, last >> level
@@ -80,16 +80,16 @@ class LiveRanges:
 
 
 class SlotWindow:
-    """Buffers that live within some slots, by address, for many queries about these slots."""
+    """Buffers live within a range of slots, by address, for many queries about these slots."""
 
     def __init__(self, first: int, last: int, placed: list[PlacedBuffer]) -> None:
         self.first, self.last, self.placed = first, last, placed
 
     def add(self, placed: PlacedBuffer) -> None:
-        """Note a buffer that was placed since, where it lives at one of the slots."""
+        """Add a newly placed buffer if it is live within the window."""
         if placed.first <= self.last and self.first <= placed.last:
             insort(self.placed, placed)
 
     def alive(self, first: int, last: int) -> list[PlacedBuffer]:
-        """Return the buffers that live at one of the given slots, in order of address."""
+        """Return the buffers live at any of the given slots, in order of address."""
         return [placed for placed in self.placed if placed.first <= last and first <= placed.last]

@@ -11,10 +11,10 @@ __all__ = ["time_loads"]
 
 
 def time_loads(segment: Segment, plan: Plan, config: Config) -> None:
-    """Choose the slot before which each LOAD is issued: early enough, no earlier than needed.
+    """Choose the slot before which each LOAD is issued: early enough, but no earlier than needed.
 
-    A LOAD in a full queue blocks everything after it, so none is issued before the one a queue
-    ahead of it has begun. A LOAD of a tensor must follow the STORE of its bytes.
+    A LOAD blocks everything after it if its queue is full, so it is issued only when the LOAD one
+    queue length ahead has begun. A LOAD of a tensor must follow the STORE of its bytes.
     """
     machine = segment.machine
     cycles = [plan.tilings[slot.stage].cycles[slot.number] for slot in plan.slots]

@@ -1,4 +1,4 @@
-"""Finds tiles that can never fit, before a plan is made that would fail on them."""
+"""Finds tiles that can never fit, to avoid making plans that must fail."""
 
 from matloom.schedule.plan import OutOfScratchpad, Plan
 from matloom.schedule.segment import Segment
@@ -7,7 +7,7 @@ __all__ = ["too_large"]
 
 
 def too_large(segment: Segment, plan: Plan) -> list[OutOfScratchpad]:
-    """Return the stages with a tile whose buffers alone do not fit with the tensors on chip."""
+    """Return the stages with a tile whose buffers cannot fit next to the tensors on chip."""
     spans, kinds = plan.order.spans, ("weights", "input tile", "output tile")
     tensor_buffers = list({id(item): item for item in plan.tensor_buffers.values()}.values())
     failures = []

@@ -1,4 +1,4 @@
-"""Gives the buffers of tiles addresses, slot by slot, and reuses placements of repeated groups."""
+"""Assigns addresses to the buffers of tiles slot by slot, and reuses those of repeated groups."""
 
 import itertools
 from bisect import bisect_right
@@ -36,7 +36,7 @@ _Found = list[PlacedBuffer | None]
 
 
 def place_tensors(plan: Plan, space: Allocator) -> list[OutOfScratchpad]:
-    """Give tensors addresses, the largest first; return the first one that does not fit."""
+    """Assign addresses to tensors, largest first; return the first one that does not fit."""
     distinct = {id(tensor_buffer): tensor_buffer for tensor_buffer in plan.tensor_buffers.values()}
     for buffer in sorted(distinct.values(), key=lambda item: (-item.size, item.first)):
         address = space.place(
@@ -56,7 +56,7 @@ def place_tensors(plan: Plan, space: Allocator) -> list[OutOfScratchpad]:
 def place_pinned(
     plan: Plan, transient: Iterable[tuple[str, Buffer]], space: Allocator
 ) -> OutOfScratchpad | None:
-    """Give resident weights addresses of their own, or leave them where they are."""
+    """Reserve addresses for resident weights alone, or leave the weights where they are."""
     last = len(plan.slots) - 1
     for _kind, buffer in transient:
         if buffer.pinned and plan.policy.pinned_at is None:
@@ -70,7 +70,7 @@ def place_pinned(
 
 
 def reserve(plan: Plan, transient: Iterable[tuple[str, Buffer]], space: Allocator) -> None:
-    """Reserve the addresses of weights that are on chip already."""
+    """Reserve the addresses of weights that are already on chip."""
     last = len(plan.slots) - 1
     for _kind, buffer in transient:
         if buffer.pinned:
@@ -84,14 +84,14 @@ def place_others(
     space: Allocator,
     placements: dict[Hashable, Any],
 ) -> list[OutOfScratchpad]:
-    """Place all buffers of tiles as their live ranges begin.
+    """Place the buffers of tiles as their live ranges begin.
 
-    Return the first failure of each stage; the stage's other buffers are left out then.
+    Returns the first failure of each stage; the remaining buffers of that stage are skipped.
 
     Parameters
     ----------
     placements:
-        Where groups of buffers lay in the plan before; afterwards, where they lie in this one.
+        Addresses of groups of buffers in the previous plan; updated to those of this plan.
     """
     by_buffer = {id(load.buffer): load for load in plan.loads if load.buffer.address < 0}
     waiting = [
@@ -114,7 +114,7 @@ def place_others(
 
 
 def _turns(waiting: list[_Item], *, results_first: bool) -> Iterator[list[_Item]]:
-    """Yield groups of buffers to place together: all of them, or results before the rest."""
+    """Yield groups of buffers to place together: all at once, or results before the others."""
     if not results_first:
         yield waiting
         return
@@ -123,7 +123,7 @@ def _turns(waiting: list[_Item], *, results_first: bool) -> Iterator[list[_Item]
 
 
 def _group_begins(plan: Plan) -> Iterator[int]:
-    """Yield the slots at which a stage begins, or new rows of it some slots after others."""
+    """Yield the slots at which a stage, or a new group of its rows, begins."""
     begin, stage, row = 0, -1, -1
     for number, slot in enumerate(plan.slots):
         first = slot.tile.first_row
@@ -134,14 +134,14 @@ def _group_begins(plan: Plan) -> Iterator[int]:
 
 
 class _Placing:
-    """Gives groups of buffers addresses; a group that repeats an earlier one is placed as that was.
+    """Places groups of buffers; a group that repeats an earlier one gets the same addresses.
 
     Members
     -------
     known:
-        Where the groups of this plan lie, by what they wanted and what was alive around them.
+        Addresses of the groups of this plan, by their requests and the buffers live around them.
     failures:
-        The first of each stage.
+        The first failure of each stage.
     """
 
     def __init__(self, segment: Segment, space: Allocator, before: Mapping[Hashable, Any]) -> None:
@@ -172,11 +172,11 @@ class _Placing:
             self.known[key] = found
 
     def _wanted(self, item: _Item, base: int, stage: int) -> _Wanted:
-        """Return what a buffer wants.
+        """Return the requirements of a buffer on its address.
 
         Input tiles avoid bytes that were just read, since a LOAD there would wait for the EXEC.
-        Buffers of POST alone prefer the bank of the weights to that of the input, which EXEC reads
-        in every cycle.
+        Buffers that only POST uses prefer the bank of the weights to that of the input, which EXEC
+        reads in every cycle.
         """
         kind, buffer, load = item
         high = buffer.high
@@ -198,7 +198,7 @@ class _Placing:
 
     @staticmethod
     def _around(alive: list[PlacedBuffer], base: int, slots: range) -> tuple[tuple[int, ...], ...]:
-        """Return the buffers that are alive at the slots of a group, relative to the group."""
+        """Return the buffers live at the slots of a group, relative to the group."""
         least, most = slots.start, slots.stop
         seen = []
         for start, end, first, last, (reads, until), above in alive:
@@ -208,7 +208,7 @@ class _Placing:
         return tuple(seen)
 
     def _search(self, group: list[_Item], wanted: list[_Wanted], base: int) -> _Found:
-        """Find an address for each buffer, and return the addresses."""
+        """Find and return an address for each buffer."""
         places: _Found = []
         for item, want in zip(group, wanted, strict=True):
             if item[1].stage in self.failures:
@@ -229,7 +229,7 @@ class _Placing:
         return places
 
     def _repeat(self, group: list[_Item], wanted: list[_Wanted], found: _Found, base: int) -> None:
-        """Place each buffer as the equal one of an earlier group."""
+        """Place each buffer at the address of its counterpart in an earlier group."""
         self._space.look_away()
         for item, place in zip(group, found, strict=True):
             if item[1].stage in self.failures:
@@ -251,7 +251,7 @@ class _Placing:
 
 
 def _moved(placed: PlacedBuffer, slots: int) -> PlacedBuffer:
-    """Return a placed buffer, some slots later."""
+    """Return a placed buffer moved by some slots."""
     start, end, first, last, reads, high = placed
     return PlacedBuffer(
         start, end, first + slots, last + slots, (reads[0] + slots, reads[1] + slots), high

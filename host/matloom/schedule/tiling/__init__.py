@@ -1,1 +1,1 @@
-"""Stages cut into tiles, and the order in which tiles run."""
+"""Cuts stages into tiles, and puts the tiles into order."""

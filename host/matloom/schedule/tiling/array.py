@@ -1,4 +1,4 @@
-"""A stage of the array cut into rectangles of outputs, and its weights into chunks."""
+"""Tiling of an array stage: rectangles of outputs, and chunks of weights."""
 
 import itertools
 from collections.abc import Iterator
@@ -25,13 +25,13 @@ _FEW = 64
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ArrayTiling(BaseTiling[ArrayStage, ArrayTile]):
-    """Tiles of a stage of the array, and its chunks of weights."""
+    """Tiles and weight chunks of an array stage."""
 
     @classmethod
     def of(
         cls, stage: ArrayStage, limits: TilingParams, config: Config, seed: int | None
     ) -> "ArrayTiling":
-        """Return a stage cut under limits, at random where there is a seed."""
+        """Return the tiling of a stage under limits; a seed draws it at random."""
         return cls(
             stage=stage,
             limits=limits,
@@ -42,7 +42,7 @@ class ArrayTiling(BaseTiling[ArrayStage, ArrayTile]):
 
     @cached_property
     def cycles(self) -> list[int]:
-        """Cycles that each tile keeps the array busy, or POST, whichever takes longer."""
+        """Cycles of each tile: those of the array or of POST, whichever are more."""
         stage = self.stage
         accumulators = stage.accumulators_per_block * stage.output_layout.limbs
         return [
@@ -58,7 +58,7 @@ class ArrayTiling(BaseTiling[ArrayStage, ArrayTile]):
 
     @cached_property
     def input_ranges(self) -> list[InputRange]:
-        """Part of the first input that each tile reads; all steps of its outputs, if that fits."""
+        """Part of the first input that each tile reads, for all steps of its outputs if it fits."""
         return [self._input_range(tile) for tile in self.tiles]
 
     @cached_property
@@ -67,7 +67,7 @@ class ArrayTiling(BaseTiling[ArrayStage, ArrayTile]):
         return [_addend_range(self.stage, tile) for tile in self.tiles]
 
     def reads(self, number: int) -> Iterator[tuple[str, InputRange]]:
-        """Yield what a tile reads of the first input, and adds of the second to complete sums."""
+        """Yield the range of the first input, and of the second if the tile completes its sums."""
         yield self.stage.inputs[0], self.input_ranges[number]
         addend = self.stage.addend
         if addend is not None and self.completes[number]:
@@ -82,7 +82,7 @@ class ArrayTiling(BaseTiling[ArrayStage, ArrayTile]):
 
     @cached_property
     def completes(self) -> list[bool]:
-        """Whether all steps of the reductions are done after each tile."""
+        """Whether each tile completes the reductions of its outputs."""
         steps = self.stage.loop_nest.steps
         return [tile.end_step == steps for tile in self.tiles]
 
@@ -108,7 +108,7 @@ class ArrayTiling(BaseTiling[ArrayStage, ArrayTile]):
 
     @cached_property
     def finished(self) -> list[int]:
-        """Leading bytes that are complete when each tile is; 0 if it is not the last of rows."""
+        """Leading output bytes that are complete after each tile; 0 if its rows are unfinished."""
         grid, layout = self.stage.grid, self.stage.output_layout
         return [
             layout.finished(tile)
@@ -119,7 +119,7 @@ class ArrayTiling(BaseTiling[ArrayStage, ArrayTile]):
 
     @cached_property
     def chunk_bytes(self) -> list[int]:
-        """Bytes of each chunk: its weight tiles, and parameters where it is the last."""
+        """Bytes of each chunk: weight tiles, and parameters if it is the last of its blocks."""
         stage = self.stage
         sizes = []
         for chunk in self.chunks:
@@ -135,7 +135,7 @@ class ArrayTiling(BaseTiling[ArrayStage, ArrayTile]):
     def chunk_data(self, number: int) -> bytes:
         """Return the bytes of a chunk: weights, block by block, then the parameters of its blocks.
 
-        Parameters belong to the last steps, if they are not apart.
+        The chunk with the last steps also has the parameters, unless they are loaded separately.
         """
         stage, chunk = self.stage, self.chunks[number]
         first, end = chunk.first_block, chunk.end_block
@@ -162,21 +162,21 @@ class ArrayTiling(BaseTiling[ArrayStage, ArrayTile]):
 
     @cached_property
     def panels(self) -> list[Panel | None]:
-        """The panel of each tile of a prologue, None for other tiles."""
+        """The panel of each tile in a prologue; None for other tiles."""
         return [
             Panel(tile.first_step, tile.end_row) if tile.prologue_sums else None
             for tile in self.tiles
         ]
 
     def panel_rows(self, number: int, first_row: int) -> InputRange:
-        """Return what a tile of a prologue reads for its rows from `first_row` on."""
+        """Return the input range that a prologue tile reads for its rows from `first_row`."""
         tile = self.tiles[number]._replace(first_row=first_row)
         box, pitch = input_box(self.stage, tile, self.config), self.stage.input_layout.row_bytes
         rows, width = box.high - box.low, box.right - box.left
         return InputRange(start=box.low * pitch + box.left, rows=rows, width=width, pitch=pitch)
 
     def first_bytes(self, number: int) -> int:
-        """Return the bytes of its chunk that a tile waits for: in a prologue, those it uses."""
+        """Return the bytes of its chunk that a tile waits for; in a prologue, those it uses."""
         tile = self.tiles[number]
         if tile.prologue_sums and not self.completes[number]:
             steps = tile.end_step - tile.first_step
@@ -185,7 +185,7 @@ class ArrayTiling(BaseTiling[ArrayStage, ArrayTile]):
 
     @cached_property
     def live_chunk_bytes(self) -> list[int]:
-        """Bytes of the chunks that are on chip while each tile runs, at least."""
+        """Minimum bytes of weight chunks that are on chip while each tile runs."""
         used = [tile.chunk for tile in self.tiles]
         if self.limits.weights is Weights.STREAMED:
             return [self.chunk_bytes[chunk] for chunk in used]
@@ -202,12 +202,12 @@ class ArrayTiling(BaseTiling[ArrayStage, ArrayTile]):
 
     @cached_property
     def in_parts(self) -> bool:
-        """Whether some tile has not all steps: what it reads then depends on the bounds."""
+        """Whether any tile lacks some reduction steps: what it reads then depends on the bounds."""
         every = (0, self.stage.loop_nest.steps)
         return any((tile.first_step, tile.end_step) != every for tile in self.tiles)
 
     def staged(self, number: int) -> list[Staged]:
-        """Return the results of a tile that lies by itself, for each limb."""
+        """Return the results of a staged tile, for each limb."""
         tile, layout = self.tiles[number], self.stage.output_layout
         return [
             Staged(home, here.first_byte, height=tile.height, width=tile.end_x - tile.first_x)
@@ -215,9 +215,9 @@ class ArrayTiling(BaseTiling[ArrayStage, ArrayTile]):
         ]
 
     def ends_in_blocks(self, number: int) -> bool:
-        """Return whether a tile completes some blocks of the last rows, of which others make more.
+        """Return whether a tile completes some blocks of the last rows but not all.
 
-        Such rows are of a tensor whose positions follow each other.
+        Only for tensors with contiguous positions.
         """
         tile, last = self.tiles[number], self.tiles[-1]
         if not self._ends_in_blocks or not self.completes[number]:
@@ -227,7 +227,7 @@ class ArrayTiling(BaseTiling[ArrayStage, ArrayTile]):
 
     @cached_property
     def _ends_in_blocks(self) -> bool:
-        """Whether the last tile completes rows of which others made the first blocks."""
+        """Whether the last tile completes rows whose first blocks other tiles made."""
         last, grid, layout = self.tiles[-1], self.stage.grid, self.stage.output_layout
         whole = last.first_x == 0 and last.end_x == grid.width
         contiguous = layout.contiguous and layout.limbs == 1
@@ -235,7 +235,7 @@ class ArrayTiling(BaseTiling[ArrayStage, ArrayTile]):
         return whole and contiguous and several and last.positions * grid.position_bytes > _FEW
 
     def blocks_from(self, number: int, first: int) -> tuple[InputRange, int]:
-        """Return what a tile makes from output block `first` on, and its end block."""
+        """Return the outputs of a tile from output block `first`, and its end block."""
         tile, layout = self.tiles[number]._replace(first_block=first), self.stage.output_layout
         ((start, pitch, _row_step, width, *_),) = layout.writes(tile)
         part = InputRange(start=start, rows=tile.positions, width=width, pitch=pitch)
@@ -252,7 +252,7 @@ class ArrayTiling(BaseTiling[ArrayStage, ArrayTile]):
 
 
 def _array_input_range(stage: ArrayStage, tile: ArrayTile, box: Box) -> InputRange:
-    """Return the rows of a box in a tensor: whole rows in one piece unless narrow ones save."""
+    """Return the rows of a box: whole rows as one run, unless narrow rows save bytes."""
     pitch = stage.input_layout.row_bytes
     start = (tile.image * stage.input_layout.rows + box.low) * pitch
     rows, width = box.high - box.low, box.right - box.left
@@ -262,7 +262,7 @@ def _array_input_range(stage: ArrayStage, tile: ArrayTile, box: Box) -> InputRan
 
 
 def _addend_range(stage: ArrayStage, tile: ArrayTile) -> InputRange:
-    """Return the positions of a tile in a tensor that is laid out as the output."""
+    """Return the positions of a tile in a tensor with the same layout as the output."""
     # Positions are then as far apart from row to row as in a row.
     assert stage.output_layout.contiguous
     assert tile.height == 1 or (tile.first_x, tile.end_x) == (0, stage.grid.width)

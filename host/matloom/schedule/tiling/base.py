@@ -1,4 +1,4 @@
-"""Base class of tilings: the questions that planning asks of a stage of any kind."""
+"""Base class of tilings: what planning needs to know about a stage of any kind."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -20,10 +20,10 @@ _Tile = TypeVar("_Tile", ArrayTile, VectorTile)
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class BaseTiling(ABC, Generic[_Stage, _Tile]):
-    """Tiles of a stage in order, its chunks of weights, and lists with an entry for each tile.
+    """Tiles of a stage in order, its weight chunks, and lists with one entry per tile.
 
-    Nothing of it depends on the other stages of a segment, but `groups`, where `sequence` remembers
-    the order of its tiles with those of the stages that follow closely.
+    It does not depend on the other stages of a segment, except for `groups`, where `sequence`
+    caches how its tiles interleave with those of the following stages.
     """
 
     stage: _Stage
@@ -52,7 +52,7 @@ class BaseTiling(ABC, Generic[_Stage, _Tile]):
     @cached_property
     @abstractmethod
     def completes(self) -> list[bool]:
-        """Whether each tile completes its outputs: all steps of their reductions are done."""
+        """Whether each tile completes the reductions of its outputs."""
 
     @cached_property
     @abstractmethod
@@ -62,31 +62,31 @@ class BaseTiling(ABC, Generic[_Stage, _Tile]):
     @cached_property
     @abstractmethod
     def finished(self) -> list[int]:
-        """Leading bytes of the output that are complete when each tile is; 0 if few are."""
+        """Leading output bytes that are complete after each tile; 0 if only a few are."""
 
     @cached_property
     @abstractmethod
     def chunk_bytes(self) -> list[int]:
-        """Bytes of each chunk: its weight tiles, and parameters where it is the last."""
+        """Bytes of each chunk: weight tiles, and parameters if it is the last of its blocks."""
 
     @cached_property
     @abstractmethod
     def used_chunks(self) -> list[int | None]:
-        """The chunk of weights of each tile, None for none."""
+        """The weight chunk of each tile; None for none."""
 
     @cached_property
     @abstractmethod
     def live_chunk_bytes(self) -> list[int]:
-        """Bytes of the chunks that are on chip while each tile runs, at least."""
+        """Minimum bytes of weight chunks that are on chip while each tile runs."""
 
     @cached_property
     @abstractmethod
     def in_parts(self) -> bool:
-        """Whether some tile has not all steps: what it reads then depends on the bounds."""
+        """Whether any tile lacks some reduction steps: what it reads then depends on the bounds."""
 
     @cached_property
     def panels(self) -> list[Panel | None]:
-        """The panel of each tile of a prologue, None for other tiles."""
+        """The panel of each tile in a prologue; None for other tiles."""
         return [None] * len(self.tiles)
 
     @property
@@ -95,11 +95,11 @@ class BaseTiling(ABC, Generic[_Stage, _Tile]):
         return 0
 
     def first_bytes(self, number: int) -> int:
-        """Return the bytes of its chunk of weights that a tile waits for."""
+        """Return the bytes of its weight chunk that a tile waits for."""
         return 0
 
     def chunk_data(self, number: int) -> bytes:
-        """Return the bytes of a chunk: weights, and parameters where they belong to it."""
+        """Return the bytes of a chunk: weights, and its parameters if any."""
         raise NotImplementedError(f"{self.stage.name} has no weights")
 
     def params_data(self) -> bytes:
@@ -107,30 +107,30 @@ class BaseTiling(ABC, Generic[_Stage, _Tile]):
         return b""
 
     def panel_rows(self, number: int, first_row: int) -> InputRange:
-        """Return what a tile of a prologue reads for its rows from `first_row` on."""
+        """Return the input range that a prologue tile reads for its rows from `first_row`."""
         raise NotImplementedError(f"{self.stage.name} has no prologue")
 
     @abstractmethod
     def reads(self, number: int) -> Iterator[tuple[str, InputRange]]:
-        """Yield what a tile reads of each input, once, in the order in which it is wanted."""
+        """Yield the range that a tile reads of each input, in the order of first use."""
 
     @abstractmethod
     def staged(self, number: int) -> list[Staged]:
-        """Return the results of a tile that lies by itself."""
+        """Return the results of a staged tile."""
 
     def ends_in_blocks(self, number: int) -> bool:
-        """Return whether a tile makes some blocks of the last rows, which others complete."""
+        """Return whether a tile completes some blocks of the last rows but not all."""
         return False
 
     def blocks_from(self, number: int, first: int) -> tuple[InputRange, int]:
-        """Return the outputs of a tile from output block `first` on, and its end block."""
+        """Return the outputs of a tile from output block `first`, and its end block."""
         raise NotImplementedError(f"{self.stage.name} has no output blocks")
 
     def most_bytes(self, apart: int, *, staged: bool) -> tuple[int, int, int]:
-        """Return the most bytes that some tile needs: of weights, with inputs, with outputs.
+        """Return the most bytes that any tile needs: of weights, with inputs, with outputs.
 
-        `apart` inputs come tile by tile; outputs lie by themselves where they are `staged`,
-        those of the tile before as well.
+        `apart` inputs are loaded tile by tile. `staged` outputs have a buffer of their own, and
+        those of the previous tile are counted as well.
         """
         key = (apart, staged)
         if key not in self.needs:

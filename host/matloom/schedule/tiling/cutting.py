@@ -56,7 +56,7 @@ def chunks(stage: ArrayStage, limits: TilingParams, config: Config) -> list[Chun
 def _positions(
     stage: ArrayStage, limits: TilingParams, config: Config, draw: random.Random | None
 ) -> Iterator[tuple[OutputRegion, Sizes, int, tuple[int, int], tuple[int, int]]]:
-    """Yield region, sizes, image, rows and columns of the tiles, whatever their blocks."""
+    """Yield the region, sizes, image, rows and columns of tiles, for all blocks."""
     largest = max(c.end_block - c.first_block for c in chunks(stage, limits, config))
     half = stage.entries(config)
     for image in range(stage.grid.images):
@@ -82,12 +82,12 @@ def _positions(
 
 
 def _strided(pieces: list[tuple[int, int]], stride: int) -> list[tuple[int, int]]:
-    """Return each piece once for each of its first `stride` rows, from that row on."""
+    """Repeat each piece for each of its first `stride` rows, starting at that row."""
     return [(row, end) for first, end in pieces for row in range(first, min(first + stride, end))]
 
 
 def _prologue_rows(stage: ArrayStage, limits: TilingParams, config: Config) -> int:
-    """Return the output rows of a prologue, 0 for none."""
+    """Return the output rows of a prologue; 0 if there is none."""
     if limits.prologue is None:
         return 0
     blocks = min(limits.prologue.blocks, stage.grid.blocks)
@@ -98,7 +98,7 @@ def _prologue_rows(stage: ArrayStage, limits: TilingParams, config: Config) -> i
 
 
 def _prologue_tiles(stage: ArrayStage, limits: TilingParams, config: Config) -> list[ArrayTile]:
-    """Return the tiles of a prologue, one split-K panel after the other."""
+    """Return the tiles of a prologue, one split-K panel after another."""
     rows = _prologue_rows(stage, limits, config)
     if not rows:
         return []
@@ -130,7 +130,7 @@ def _tile(
     outputs: tuple[tuple[int, int], ...],
     part: tuple[int, int, int],
 ) -> ArrayTile:
-    """Return the tile of rows, positions and blocks, and of a part of their reduction."""
+    """Return the tile of these rows, positions, blocks and reduction steps."""
     rows, xs, blocks = outputs
     chunk, first_step, end_step = part
     return ArrayTile(
@@ -152,9 +152,9 @@ def _tile(
 def cut_array(
     stage: ArrayStage, limits: TilingParams, config: Config, seed: int | None
 ) -> list[ArrayTile]:
-    """Return the tiles of a stage in the order in which they run, at random where there is a seed.
+    """Return the tiles of an array stage in execution order; a seed draws them at random.
 
-    Those of the same outputs follow each other, their steps in order.
+    Tiles of the same outputs are consecutive, with their steps in order.
     """
     draw = None if seed is None else random.Random(seed)
     loaded = list(enumerate(chunks(stage, limits, config)))
@@ -189,9 +189,9 @@ def cut_array(
 def cut_vector(
     stage: VectorStage, limits: TilingParams, config: Config, seed: int | None
 ) -> list[VectorTile]:
-    """Return the tiles of a stage in the order in which they run, at random where there is a seed.
+    """Return the tiles of an element-wise stage in order; a seed draws them at random.
 
-    They are of whole repetitions, each a row, or else each inside of one.
+    A tile covers whole repetitions, each of them a row, or lies within one.
     """
     draw = None if seed is None else random.Random(seed)
     half, least = config.acc_entries // 2, config.columns * stage.element_bytes

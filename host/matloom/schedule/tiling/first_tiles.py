@@ -1,7 +1,7 @@
-"""First tiles of stages whose last steps read the result of the tile before.
+"""Shapes the first tiles of stages, whose last steps read the previous stage's last result.
 
-The other steps are done meanwhile. So the first tile is of one output block, its steps are in
-parts, and it has as many rows as keep the array busy until then.
+The other steps can run before that result is there. So the first tile has one output block, its
+steps are split, and it has enough rows to keep the array busy meanwhile.
 """
 
 import itertools
@@ -19,7 +19,7 @@ _JOINED = 2
 
 
 def _turns(stage: ArrayStage) -> tuple[int, int]:
-    """Return the turns of the outermost loop that has several, and the steps of each."""
+    """Return the iterations of the outermost loop with more than one, and the steps of each."""
     loops = stage.loop_nest.fields((0, 1), (0, 1), 0)
     if loops["kernel_rows"] > 1:
         return loops["kernel_rows"], loops["kernel_cols"] * loops["blocks"]
@@ -29,11 +29,11 @@ def _turns(stage: ArrayStage) -> tuple[int, int]:
 
 
 def first_parts(stage: ArrayStage, steps: list[_Steps]) -> list[_Steps]:
-    """Cut the steps of a tile where they are not in parts anyway, between two turns of a loop.
+    """Split the steps of a tile between two iterations of a loop, unless they are split already.
 
-    The last part is the last third of the steps. The first is half of them, because what the tile
-    before the last makes may be late as well; of pooling, which has few vectors to a step, it is
-    all the others.
+    The last part is the last third of the steps. The first part is half of the steps, because the
+    result of the last tile but one may be late as well. In pooling, which streams few vectors per
+    step, the first part is all other steps.
     """
     turns, unit = _turns(stage)
     if len(steps) > 1 or turns == 1:
@@ -48,9 +48,9 @@ def first_parts(stage: ArrayStage, steps: list[_Steps]) -> list[_Steps]:
 def first_rows(
     stage: ArrayStage, pieces: list[tuple[int, int]], width: int, most: int
 ) -> list[tuple[int, int]]:
-    """Return the rows of tiles, with the first two joined if the first alone ends too soon.
+    """Return the row ranges of tiles, with the first two joined if the first alone is too short.
 
-    A tile has `width` positions of a row, and at most so many rows.
+    A tile has `width` positions per row and at most `most` rows.
     """
     turns, unit = _turns(stage)
     if len(pieces) <= _JOINED or turns == 1:

@@ -1,9 +1,9 @@
-"""Start of a matrix product: outputs grow as a square while both operands arrive.
+"""Prologue of a matrix product: computes a growing square of outputs while both operands arrive.
 
-The bus brings so many bytes a cycle, and what the array can do with them grows as their product. So
-the reduction comes panel by panel, and of the first panel some rows and output blocks, then as many
-again of either. Rows are in groups, whose accumulators are in the halves in turn: POST of a group
-has the next group's arithmetic to hide in.
+The bus brings a fixed number of bytes a cycle, but the work that they allow grows as the product of
+both operands. So the reduction is loaded panel by panel, and the first panel starts with a few rows
+and output blocks, then doubles one or the other. Rows are in groups whose accumulators alternate
+between the halves, so that POST of a group overlaps with the arithmetic of the next.
 """
 
 import itertools
@@ -28,7 +28,7 @@ class PrologueSums:
 
 @dataclass(frozen=True, kw_only=True)
 class Rectangle:
-    """Rows and output blocks (half open) that one EXEC adds a panel to."""
+    """Rows and output blocks (half open) to which one EXEC adds a panel."""
 
     rows: _Range
     blocks: _Range
@@ -36,7 +36,7 @@ class Rectangle:
 
 
 def panels(steps: int, thinnest: int) -> list[_Range]:
-    """Cut the steps of a reduction into panels, which grow as arithmetic hides their transfer."""
+    """Split the steps of a reduction into panels that grow as arithmetic hides their transfer."""
     edges = [0]
     while edges[-1] < steps:
         end = edges[-1] + max(thinnest, edges[-1] // 2)
@@ -50,9 +50,9 @@ def rectangles(group: int, blocks: int, *, first: bool) -> Iterator[Rectangle]:
     Parameters
     ----------
     group, blocks:
-        Rows of a group, output blocks of each.
+        Rows of a group, and output blocks of each row.
     first:
-        What is made grows; of other panels it is group by group.
+        Whether this is the first panel, whose rectangles grow; other panels go group by group.
     """
     for groups, wide in _growth(blocks) if first else [((0, GROUPS), (0, blocks))]:
         for number in range(*groups):
@@ -66,7 +66,7 @@ def rectangles(group: int, blocks: int, *, first: bool) -> Iterator[Rectangle]:
 
 
 def _growth(blocks: int) -> Iterator[tuple[_Range, _Range]]:
-    """Yield groups and blocks that come to those before: twice as many of either, in turn."""
+    """Yield the groups and blocks added in each step, which doubles either in turn."""
     groups, wide = 1, min(2, blocks)
     yield (0, groups), (0, wide)
     while groups < GROUPS or wide < blocks:

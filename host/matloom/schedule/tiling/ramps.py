@@ -1,4 +1,4 @@
-"""Cuts ranges into pieces: even ones, and ever smaller ones at an end."""
+"""Cuts ranges into pieces: even ones, or ever smaller ones towards an end."""
 
 import itertools
 
@@ -6,14 +6,14 @@ __all__ = ["ramped_down", "ramped_up", "split_evenly"]
 
 
 def split_evenly(first: int, end: int, size: int) -> list[tuple[int, int]]:
-    """Cut a range into the fewest pieces of at most `size`, as equal as can be."""
+    """Split a range into the fewest pieces of at most `size`, as equal as possible."""
     count = -(-(end - first) // size)
     edges = [first + (end - first) * index // count for index in range(count + 1)]
     return list(itertools.pairwise(edges))
 
 
 def ramped_down(pieces: list[tuple[int, int]], shortest: int) -> list[tuple[int, int]]:
-    """Halve the last piece, and its second half, as long as both have `shortest` of the range."""
+    """Halve the last piece, then its second half, while both parts have at least `shortest`."""
     *pieces, (first, end) = pieces
     while (end - first) // 2 >= shortest:
         middle = first + (end - first + 1) // 2
@@ -23,6 +23,6 @@ def ramped_down(pieces: list[tuple[int, int]], shortest: int) -> list[tuple[int,
 
 
 def ramped_up(pieces: list[tuple[int, int]], shortest: int) -> list[tuple[int, int]]:
-    """Halve the first piece, and its first half, as `ramped_down` does with the last."""
+    """Halve the first piece, then its first half, as `ramped_down` does with the last."""
     mirrored = ramped_down([(-end, -first) for first, end in reversed(pieces)], shortest)
     return [(-end, -first) for first, end in reversed(mirrored)]

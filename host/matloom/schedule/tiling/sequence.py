@@ -1,4 +1,4 @@
-"""The order of tiles: stage by stage, with element-wise stages interleaved with their producer."""
+"""Order of tiles: stage by stage, with element-wise stages interleaved with their producers."""
 
 import itertools
 from collections import deque
@@ -19,10 +19,10 @@ _REMEMBERED = 4
 
 
 class Slot(NamedTuple):
-    """One tile in program order; `stage` is its index in the segment, `number` its own there.
+    """A tile in program order; `stage` is the index of its stage, `number` its index in the stage.
 
-    `pending` says that accumulators hold sums of unfinished tiles after it: no other stage may
-    use them then.
+    `pending` means that accumulators still hold unfinished sums after it, so no other stage may use
+    them.
     """
 
     stage: int
@@ -36,8 +36,8 @@ class Slot(NamedTuple):
 class Sequence:
     """Slots in program order, and the first and the last slot of each stage.
 
-    Of some stages that follow each other, counted from the first of their slots, `finished` has
-    the leading bytes of each output that are complete at the end.
+    It may cover only some consecutive stages, with slots counted from the first of them. `finished`
+    gives the leading bytes of each output that are complete at the end.
     """
 
     slots: list[Slot]
@@ -54,7 +54,7 @@ def _stage_slots(tiling: Tiling, index: int) -> Iterator[Slot]:
 
 
 def _can_interleave(segment: Segment, index: int, finished: dict[str, int]) -> bool:
-    """Return whether there is a stage that can follow the tiles of the one before closely."""
+    """Return whether a next stage exists whose tiles can interleave with those of this one."""
     if index == len(segment.stages):
         return False
     consumer, output = segment.stages[index], segment.stages[index - 1].output
@@ -71,10 +71,10 @@ def _can_interleave(segment: Segment, index: int, finished: dict[str, int]) -> b
 def _interleaved(
     index: int, slots: Iterable[Slot], maker: Tiling, reader: Tiling, distance: int
 ) -> Iterator[Slot]:
-    """Yield slots, and of the stage after `index` the tiles that its tiles have made ready.
+    """Yield slots, each followed by the tiles of the next stage that it makes ready.
 
-    What is finished counts `distance` tiles later. No tile comes between the parts of a reduction:
-    it would use the accumulators that hold the sums of the parts before.
+    Results count as ready `distance` tiles later. No tile is inserted between the parts of a
+    reduction, since it would overwrite the accumulators of the earlier parts.
     """
     tiles: list[Tile] = [*reader.tiles]
     waiting = deque(enumerate(zip(tiles, reader.input_ranges, strict=True)))
@@ -101,10 +101,9 @@ def sequence(
     *,
     interleaved: bool = True,
 ) -> Sequence:
-    """Return all tiles in the order in which they are emitted; stage by stage if not `interleaved`.
+    """Return all tiles in program order; stage by stage if not `interleaved`.
 
-    What follows closely stays some tiles back where it must read from external memory what
-    was just stored there.
+    An interleaved stage stays a few tiles behind if it must read results back from external memory.
     """
     slots: list[Slot] = []
     spans: list[tuple[int, int]] = []
@@ -127,9 +126,9 @@ def sequence(
 def _group(
     segment: Segment, first: int, tilings: list[Tiling], distances: tuple[int, ...]
 ) -> Sequence:
-    """Return the slots of a stage and of those that follow it closely, at these distances.
+    """Return the slots of a stage and of those interleaved with it, at these distances.
 
-    They are remembered with the tiling of the first stage: plans of a search share most of them.
+    They are cached in the tiling of the first stage, because plans of a search share most of them.
     """
     end = first + 1 + len(distances)
     known = tilings[first].groups
@@ -148,7 +147,7 @@ def _group(
 
 
 def _spanned(segment: Segment, first: int, tilings: list[Tiling], slots: list[Slot]) -> Sequence:
-    """Return slots of stages from `first` on, with what is known of them."""
+    """Return the sequence of these slots, with the spans of stages from `first`."""
     begins, ends = [-1] * len(tilings), [-1] * len(tilings)
     finished = {segment.stages[first + index].output: 0 for index in range(len(tilings))}
     for number, slot in enumerate(slots):

@@ -1,4 +1,4 @@
-"""Sizes of the tiles of a stage of the array: rows, positions of a row, output blocks."""
+"""Chooses tile sizes of array stages: rows, positions per row, output blocks."""
 
 import random
 
@@ -61,16 +61,17 @@ class Sizes:
             self._draw(draw, half, min(fit, height), 1 if single else blocks)
 
     def _draw(self, draw: random.Random, half: int, rows: int, blocks: int) -> None:
-        """Choose sizes at random, so many rows and blocks at most."""
+        """Draw sizes at random, with at most this many rows and blocks."""
         self.width = draw.randint(1, self.width)
         self.height = draw.randint(1, max(1, min(half // self.width, rows)))
         most = half // (self.width * self.height)
         self.blocks = 1 if blocks == 1 else draw.randint(1, max(1, min(blocks, most)))
 
     def _make_taller(self, nest: Walk, half: int, wanted: int, height: int) -> None:
-        """Take fewer output blocks and more rows where that is worth it.
+        """Take fewer output blocks and more rows if that saves cycles.
 
-        Each tile of windows streams some lines more than it makes: of taller ones there are fewer.
+        A tile of windows streams a few more lines than it produces, so fewer and taller tiles
+        stream less.
         """
 
         def rows_of(blocks: int) -> int:
@@ -89,7 +90,7 @@ class Sizes:
 
 
 def _fitting_width(stage: ArrayStage, limits: TilingParams, config: Config) -> int:
-    """Return how many positions of a row fit the bytes of a tile, at least one."""
+    """Return how many positions per row fit the bytes of a tile, at least one."""
     one, two = (
         read_bytes(stage.loop_nest.fields((0, 1), (0, width), 0), config.rows)
         + width * stage.grid.position_bytes

@@ -1,4 +1,4 @@
-"""Split-K: the steps and rows of reductions that run in parts."""
+"""Split-K: divides reductions into parts of steps, and chooses the rows of their tiles."""
 
 from matloom.arch.config import Config
 from matloom.schedule.params import TilingParams
@@ -10,7 +10,7 @@ __all__ = ["long_rows", "shortest", "step_parts"]
 
 
 def step_parts(stage: ArrayStage, limits: TilingParams, config: Config) -> list[tuple[int, int]]:
-    """Return the ranges of steps that a tile and its weights may have."""
+    """Return the ranges of steps for tiles and their weight chunks."""
     most = stage.loop_nest.steps
     if not stage.loop_nest.weights_fixed:
         most = limits.chunk_bytes // stage.weight_tile_bytes
@@ -21,10 +21,10 @@ def step_parts(stage: ArrayStage, limits: TilingParams, config: Config) -> list[
 
 
 def shortest(config: Config) -> int:
-    """Return the positions of a tile during which the weights of the next step arrive."""
+    """Return how many positions a tile needs to hide loading the next step's weights."""
     return max(2 * config.tile_load_cycles, 16)
 
 
 def long_rows(stage: ArrayStage, config: Config) -> int:
-    """Return the rows of a tile of a long stage whose rows do not fit the tile as a whole."""
+    """Return the rows of a tile of a long reduction whose rows do not fit a tile whole."""
     return min(stage.grid.rows, -(-shortest(config) // stage.grid.width))

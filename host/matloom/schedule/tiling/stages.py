@@ -1,4 +1,4 @@
-"""Tilings of stages under limits, remembered between plans."""
+"""Caches the tilings of stages under limits, across plans."""
 
 import itertools
 from collections.abc import Callable
@@ -27,15 +27,15 @@ _KINDS: dict[type[Stage], Callable[[Any, TilingParams, Config, int | None], Tili
 
 
 class Tilings:
-    """Remembers the last tilings of each stage."""
+    """Cache of the most recent tilings of each stage."""
 
     def __init__(self) -> None:
         self._known: dict[Stage, dict[_Key, Tiling]] = {}
 
     def of(self, stage: Stage, limits: TilingParams, config: Config, seed: int | None) -> Tiling:
-        """Return a stage cut under limits, at random where there is a seed.
+        """Return the tiling of a stage under limits; a seed draws it at random.
 
-        Limits that make the same tiles have the same tiling.
+        Limits that lead to the same tiles share one tiling.
         """
         known = self._known.setdefault(stage, {})
         key = (limits, config, seed)
@@ -50,7 +50,7 @@ class Tilings:
 
 
 def _same(one: Tiling, other: Tiling) -> bool:
-    """Return whether two tilings of a stage are equal for every user of them."""
+    """Return whether two tilings of a stage are interchangeable."""
     left, right = one.limits, other.limits
     return (
         left.params_apart == right.params_apart
@@ -63,9 +63,9 @@ def _same(one: Tiling, other: Tiling) -> bool:
 
 
 def _loads_once(one: Tiling, other: Tiling) -> bool:
-    """Return whether two tilings with the same tiles load each chunk once, whatever they are for.
+    """Return whether two tilings with the same tiles both load each chunk once.
 
-    Weights that are resident are so by choice: it is known of a plan (`search`).
+    Resident weights are excluded: plans must keep that choice (`search`).
     """
     if Weights.RESIDENT in (one.limits.weights, other.limits.weights):
         return False

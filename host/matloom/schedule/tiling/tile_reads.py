@@ -8,7 +8,7 @@ __all__ = ["InputRange", "Panel", "Staged"]
 
 
 class InputRange(NamedTuple):
-    """The part of a tensor that a tile reads: rows of `width` bytes, `pitch` bytes apart."""
+    """Part of a tensor that a tile reads: rows of `width` bytes, `pitch` bytes apart."""
 
     start: int
     rows: int
@@ -17,33 +17,33 @@ class InputRange(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Bytes."""
+        """Number of bytes."""
         return self.rows * self.width
 
     @property
     def end(self) -> int:
-        """Byte of the tensor after the last."""
+        """End of the range, in bytes of the tensor."""
         return self.start + (self.rows - 1) * self.pitch + self.width
 
 
 class Panel(NamedTuple):
-    """Position of a prologue tile: the first step of its panel, and the row after its last."""
+    """Position of a prologue tile: the first step of its panel, and the end of its rows."""
 
     first_step: int
     end_row: int
 
 
 class Staged(NamedTuple):
-    """Results of a tile that are staged: kept in a buffer of their own until they are stored.
+    """Results of a staged tile, which has a buffer of its own until it is stored.
 
     Members
     -------
     home:
-        Where they go in their tensor.
+        Position in the tensor.
     offset:
-        Where they begin, from the first byte of the tile.
+        Offset from the first byte of the tile.
     height, width:
-        Rows, and positions of a row, which follow each other.
+        Rows, and contiguous positions per row.
     """
 
     home: Write

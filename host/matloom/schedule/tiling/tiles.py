@@ -1,4 +1,4 @@
-"""Tiles: which outputs one EXEC and POST, or one set of POSTs, make."""
+"""Tiles: the outputs that one EXEC and POST, or one set of POSTs, make."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -20,7 +20,7 @@ __all__ = [
 
 @dataclass(frozen=True, kw_only=True)
 class Chunk:
-    """Weights that one LOAD brings: output blocks, and the steps of them (half open)."""
+    """Weights that one LOAD brings: output blocks, and a range of their steps (half open)."""
 
     first_block: int
     end_block: int
@@ -29,9 +29,9 @@ class Chunk:
 
 
 class ArrayTile(NamedTuple):
-    """Output rows, positions, blocks and steps (half open) of one image, and the chunk.
+    """Output rows, positions, blocks and steps (half open) of one image, and the weight chunk.
 
-    Of the rows each, or every other one, as `row_step` says.
+    It has every row, or every other one if `row_step` is 2.
     """
 
     image: int
@@ -81,12 +81,12 @@ class VectorTile(NamedTuple):
 
     @property
     def first_row(self) -> int:
-        """First byte, which tells the tile from its neighbours."""
+        """First byte, which distinguishes the tile from its neighbours."""
         return self.start
 
     @property
     def prologue_sums(self) -> None:
-        """It is part of no prologue."""
+        """None: it is never part of a prologue."""
         return None
 
     @property
@@ -99,7 +99,7 @@ Tile = ArrayTile | VectorTile
 
 
 def exec_fields(stage: ArrayStage, tile: ArrayTile, config: Config) -> dict[str, int]:
-    """Return the fields of EXEC that follow from the geometry; rows count from the image's."""
+    """Return the EXEC fields that follow from the geometry; rows are relative to the image."""
     rows, columns = (tile.first_row, tile.end_row), (tile.first_x, tile.end_x)
     fields = stage.loop_nest.fields(rows, columns, tile.first_block)
     if tile.row_step > 1:

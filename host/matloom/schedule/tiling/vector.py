@@ -1,4 +1,4 @@
-"""An element-wise stage cut into ranges of bytes."""
+"""Tiling of an element-wise stage: ranges of bytes."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,13 +19,13 @@ __all__ = ["VectorTiling"]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class VectorTiling(BaseTiling[VectorStage, VectorTile]):
-    """Tiles of an element-wise stage: it has no weights, and no sums that wait."""
+    """Tiles of an element-wise stage, which has neither weights nor pending sums."""
 
     @classmethod
     def of(
         cls, stage: VectorStage, limits: TilingParams, config: Config, seed: int | None
     ) -> "VectorTiling":
-        """Return a stage cut under limits, at random where there is a seed."""
+        """Return the tiling of a stage under limits; a seed draws it at random."""
         tiles = cut_vector(stage, limits, config, seed)
         return cls(stage=stage, limits=limits, config=config, tiles=tiles, chunks=[])
 
@@ -49,12 +49,12 @@ class VectorTiling(BaseTiling[VectorStage, VectorTile]):
         return [self._range(tile.start, tile.end) for tile in self.tiles]
 
     def _range(self, start: int, end: int) -> InputRange:
-        """Return what of an input makes a range of bytes of the output."""
+        """Return the input bytes for a range of output bytes."""
         ratio = self.stage.input_ratio
         return InputRange(start=start * ratio, rows=1, width=(end - start) * ratio, pitch=0)
 
     def reads(self, number: int) -> Iterator[tuple[str, InputRange]]:
-        """Yield what a tile reads of each input: of one that repeats, all of it."""
+        """Yield the range that a tile reads of each input; a repeating input is read whole."""
         repeated = self.stage.repeated_inputs
         for name in dict.fromkeys(self.stage.inputs):
             once = self._range(0, self.stage.period) if name in repeated else None
@@ -67,17 +67,17 @@ class VectorTiling(BaseTiling[VectorStage, VectorTile]):
 
     @cached_property
     def completes(self) -> list[bool]:
-        """Each tile completes its outputs."""
+        """Every tile completes its outputs."""
         return [True] * len(self.tiles)
 
     @cached_property
     def pending(self) -> list[bool]:
-        """No sums wait."""
+        """No sums are pending."""
         return [False] * len(self.tiles)
 
     @cached_property
     def finished(self) -> list[int]:
-        """Leading bytes that are complete when each tile is."""
+        """Leading output bytes that are complete after each tile."""
         return [tile.end for tile in self.tiles]
 
     @cached_property
@@ -101,6 +101,6 @@ class VectorTiling(BaseTiling[VectorStage, VectorTile]):
         return False
 
     def staged(self, number: int) -> list[Staged]:
-        """Return the results of a tile that lies by itself: one row of bytes."""
+        """Return the results of a staged tile: one row of bytes."""
         tile, size = self.tiles[number], self.made_bytes[number]
         return [Staged(Write(tile.start, size, size, size), offset=0, height=1, width=1)]

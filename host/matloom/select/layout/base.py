@@ -25,31 +25,31 @@ class Outputs(Protocol):
 
     @property
     def image(self) -> int:
-        """The image that they are in."""
+        """The image that contains them."""
 
     @property
     def first_row(self) -> int:
-        """Their first row."""
+        """First row."""
 
     @property
     def end_row(self) -> int:
-        """The row after their last."""
+        """End of their rows."""
 
     @property
     def first_x(self) -> int:
-        """Their first position of a row."""
+        """First position of a row."""
 
     @property
     def end_x(self) -> int:
-        """The position after their last."""
+        """End of their positions in a row."""
 
     @property
     def first_block(self) -> int:
-        """Start of their range of channel blocks."""
+        """First channel block."""
 
     @property
     def end_block(self) -> int:
-        """End of their range of channel blocks."""
+        """End of their channel blocks."""
 
     @property
     def positions(self) -> int:
@@ -58,18 +58,18 @@ class Outputs(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Grid:
-    """The outputs of an array stage: images of rows of positions, each of blocks of channels.
+    """Outputs of an array stage: images of rows of positions, each made of channel blocks.
 
     Members
     -------
     images, rows, width:
         Images, rows of an image, positions of a row.
     position_bytes:
-        Bytes of a position; of each limb where sums are stored in limbs.
+        Bytes of a position, per limb if sums are stored in limbs.
     block_bytes:
-        Bytes of each output block of a position but the last. Where they are fewer than the
-        array's columns, each block needs instructions of its own. In a narrow mode a block is a
-        pair of the array's.
+        Bytes of every output block of a position except the last. If they are fewer than the
+        array's columns, each block needs separate instructions. In a narrow mode a block is a pair
+        of the array's blocks.
     """
 
     images: int
@@ -95,11 +95,11 @@ class Grid:
 
     @property
     def size(self) -> int:
-        """Bytes of all positions."""
+        """Number of bytes of all positions."""
         return self.images * self.rows * self.row_bytes
 
     def bytes_in(self, tile: Outputs) -> int:
-        """Return the bytes of a position that a tile makes."""
+        """Return the bytes per position that a tile writes."""
         last = self.tail if tile.end_block == self.blocks else self.block_bytes
         return (tile.end_block - tile.first_block - 1) * self.block_bytes + last
 
@@ -110,15 +110,15 @@ class Write(NamedTuple):
     Members
     -------
     first_byte:
-        Where the first position goes, in bytes from the tensor's first, or from the tile's.
+        Offset of the first position, from the start of the tensor or of the tile.
     x_step, row_step:
-        Bytes from position to position, and from row to row.
+        Bytes between positions, and between rows.
     size:
-        Bytes of a position, from its first on, in blocks from `block` on.
+        Bytes of a position, starting in block `block`.
     block:
-        Number of the first output block, from the tile's first.
+        First output block, relative to the tile's first.
     limb:
-        The limb of each sum, counted from the lowest.
+        Which limb of each sum to write, from the lowest.
     """
 
     first_byte: int
@@ -130,14 +130,14 @@ class Write(NamedTuple):
 
 
 class Transfer(NamedTuple):
-    """Bytes to bring on chip: `runs` runs of `size` from byte `start` of the tensor on.
+    """Bytes to load: `runs` runs of `size` bytes, from byte `start` of the tensor.
 
     Members
     -------
     step:
-        Bytes of the tensor from run to run.
+        Bytes between runs in the tensor.
     address, pitch:
-        Where the first run goes in the scratchpad, and bytes from run to run there.
+        Scratchpad address of the first run, and bytes between runs there.
     """
 
     start: int
@@ -149,7 +149,7 @@ class Transfer(NamedTuple):
 
 
 class InputLayout(Protocol):
-    """On-chip layout of the tensor that a stage streams through the array."""
+    """Layout on chip of the tensor that a stage streams through the array."""
 
     @property
     def rows(self) -> int:
@@ -161,23 +161,23 @@ class InputLayout(Protocol):
 
     @property
     def plane_bytes(self) -> int:
-        """Bytes from the plane of one output block to that of the next; 0 if all share one."""
+        """Bytes from the plane of one output block to the next; 0 if they share one."""
 
     @property
     def source(self) -> str | None:
-        """The tensor in external memory that LOADs make it of; None if they only copy."""
+        """The tensor in external memory that LOADs convert; None if LOADs only copy."""
 
     @property
     def text(self) -> str:
         """Name of the layout, for people; empty for a dense tensor."""
 
     def loads(self, transfer: Transfer) -> Iterator[Fields]:
-        """Yield the fields of LOADs that bring bytes; `dram_offset` counts from the source's."""
+        """Yield the fields of LOADs for a transfer; `dram_offset` is relative to the source."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class OutputLayout(ABC):
-    """On-chip layout of a stage's outputs."""
+    """Layout on chip of a stage's outputs."""
 
     grid: Grid
 
@@ -198,72 +198,72 @@ class OutputLayout(ABC):
     @property
     @abstractmethod
     def size(self) -> int:
-        """Bytes of the tensor, of each limb."""
+        """Bytes of the tensor, per limb."""
 
     @property
     def end(self) -> int:
-        """Byte of the tensor after the last of these outputs."""
+        """End of these outputs, in bytes of the tensor."""
         return self.size
 
     @property
     def limbs(self) -> int:
-        """Byte limbs of each sum that are stored; each limb is a tensor, and they are contiguous.
+        """Number of byte limbs stored of each sum; each limb is a tensor, and they are contiguous.
 
-        Not 1 for a dense tensor alone.
+        Only a dense tensor can have more than 1.
         """
         return 1
 
     @property
     @abstractmethod
     def strides(self) -> tuple[int, int]:
-        """Bytes from position to position of a row, and from one row of a tile to the next."""
+        """Bytes between positions of a row, and between rows of a tile."""
 
     @abstractmethod
     def byte(self, image: int, row: int, x: int, block: int) -> int:
         """Return the byte of the tensor at which an output block of a position begins."""
 
     def writes(self, tile: Outputs) -> Iterator[Write]:
-        """Yield what POSTs write of a tile, in order."""
+        """Yield the writes of a tile's POSTs, in order."""
         first = self.byte(tile.image, tile.first_row, tile.first_x, tile.first_block)
         yield Write(first, *self.strides, self.grid.bytes_in(tile))
 
     def borders(self) -> Iterable[Fields]:
         """Return the fields of POSTs that write the padding around the outputs.
 
-        They come before the first tile. Addresses count from the tensor's first byte.
+        They precede the first tile. Addresses are relative to the start of the tensor.
         """
         return ()
 
     def copies(self, tile: Outputs) -> Iterable[Fields]:
-        """Return the fields of POSTs that copy, of rows just written, what is needed twice.
+        """Return the fields of POSTs that duplicate parts of the rows just written.
 
-        Addresses count from the tensor's first byte.
+        Addresses are relative to the start of the tensor.
         """
         return ()
 
     def finished(self, tile: Outputs) -> int:
-        """Return the leading bytes that are complete with a row of tiles, of which it is the last.
+        """Return the leading bytes that are complete after the last tile of a row of tiles.
 
         Tiles come in the order of images and rows.
         """
         return (tile.image * self.grid.rows + tile.end_row) * self.grid.row_bytes
 
     def tiled_rows(self, rows: int) -> int:
-        """Return the rows that tiles share of a region of so many rows."""
+        """Return the rows of a region that tiles may combine."""
         return rows
 
 
 @dataclass(frozen=True, kw_only=True)
 class OnChipLayout(OutputLayout):
-    """A layout in which outputs are written and read, and which never leaves the chip."""
+    """A layout that outputs are both written and read in, and that never leaves the chip."""
 
     source: ClassVar[str | None] = None
 
     @property
     def plane_bytes(self) -> int:
-        """Bytes from the plane of one output block to that of the next; 0 if all share one."""
+        """Bytes from the plane of one output block to the next; 0 if they share one."""
         return 0
 
     def loads(self, transfer: Transfer) -> Iterator[Fields]:
-        """Refuse."""
+        """Raise: such a tensor is never loaded."""
         raise NotImplementedError(f"{self.text} are never loaded, but {transfer} was asked for")

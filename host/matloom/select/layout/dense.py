@@ -1,4 +1,4 @@
-"""The dense layout: positions follow each other, row by row, image by image."""
+"""The dense layout: contiguous positions, row by row, image by image."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ class DenseInput:
     text: ClassVar[str] = ""
 
     def loads(self, transfer: Transfer) -> Iterator[Fields]:
-        """Yield the fields of LOADs that copy bytes, cut where a run is too long."""
+        """Yield the fields of LOADs that copy bytes, split if a run is too long."""
         several = transfer.runs > 1
         for done in range(0, transfer.size, LONGEST_ROW):
             yield {
@@ -41,7 +41,7 @@ class DenseInput:
 
 @dataclass(frozen=True, kw_only=True)
 class Dense(OutputLayout):
-    """Outputs as a dense tensor of their own, or one for each limb of their sums."""
+    """Outputs as a separate dense tensor, or one for each limb of their sums."""
 
     limbs: int = 1
 
@@ -49,12 +49,12 @@ class Dense(OutputLayout):
 
     @property
     def size(self) -> int:
-        """Bytes of the tensor, of each limb."""
+        """Bytes of the tensor, per limb."""
         return self.grid.size
 
     @property
     def strides(self) -> tuple[int, int]:
-        """Bytes from position to position, and from row to row."""
+        """Bytes between positions, and between rows."""
         return self.grid.position_bytes, self.grid.row_bytes
 
     def byte(self, image: int, row: int, x: int, block: int) -> int:

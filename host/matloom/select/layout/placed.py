@@ -1,4 +1,4 @@
-"""The layout of outputs in a tensor that several stages write, such as a concatenation."""
+"""Layout of outputs in a tensor that several stages write, such as a concatenation."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -18,19 +18,19 @@ _LONGEST_ROW = largest(Opcode.POST, "dest_pitch")
 
 @dataclass(frozen=True, kw_only=True)
 class Placed(OutputLayout):
-    """Output view: a stage's outputs in a tensor that several stages write.
+    """Output view: a stage's outputs inside a tensor that several stages write.
 
     Members
     -------
     offset:
-        The tensor's byte that comes first.
+        Offset of the first byte in the tensor.
     x_step, row_step, image_step:
-        Bytes from position to position, from row to row, from image to image.
+        Bytes between positions, between rows, and between images.
     complete:
-        Leading bytes of the tensor that are complete with this stage, 0 unless it is the last.
+        Leading bytes of the tensor that are complete after this stage; 0 unless it is the last.
     line:
-        For a stage that only copies the bytes of its input, in order: how many stay together,
-        such lines being `row_step` apart. 0 for any other stage.
+        For a stage that only copies its input in order: contiguous bytes of a line; lines are
+        `row_step` apart. 0 for any other stage.
     """
 
     offset: int
@@ -44,23 +44,23 @@ class Placed(OutputLayout):
 
     @property
     def size(self) -> int:
-        """Bytes of this stage's outputs, which lie apart."""
+        """Bytes of this stage's outputs, which are not contiguous."""
         return self.grid.size
 
     @property
     def end(self) -> int:
-        """Byte of the tensor after the last of these outputs."""
+        """End of these outputs, in bytes of the tensor."""
         grid = self.grid
         return self.byte(grid.images - 1, grid.rows - 1, grid.width - 1, 0) + grid.position_bytes
 
     @property
     def strides(self) -> tuple[int, int]:
-        """Bytes from position to position, and from row to row."""
+        """Bytes between positions, and between rows."""
         return self.x_step, self.row_step
 
     @property
     def text(self) -> str:
-        """First byte, for people."""
+        """Offset of the first byte, for people."""
         return f"part of a larger tensor from byte {self.offset} on"
 
     def byte(self, image: int, row: int, x: int, block: int) -> int:
@@ -69,14 +69,14 @@ class Placed(OutputLayout):
         return first + row * self.row_step + x * self.x_step + block * self.grid.block_bytes
 
     def finished(self, tile: Outputs) -> int:
-        """Return the bytes that are complete: none before this stage is."""
+        """Return the complete bytes: none until this stage is complete."""
         last = tile.image + 1 == self.grid.images and tile.end_row == self.grid.rows
         return self.complete if last else 0
 
     def taken(self, maker: OutputLayout) -> "Placed | None":
-        """Return the layout with which the maker of what this stage copies can write it itself.
+        """Return the layout with which the producer of a copied tensor can write the copy itself.
 
-        None if this stage does more than copy, or POST cannot step so far.
+        None if this stage does more than copy, or the steps are too large for POST.
         """
         if not self.line or not isinstance(maker, Dense) or maker.limbs > 1:
             return None
@@ -98,14 +98,14 @@ class Placed(OutputLayout):
 def interleaved(
     size: tuple[int, int], channels: int, *, steps: tuple[int, int], first: tuple[int, int]
 ) -> Callable[..., Placed] | None:
-    """Return what lays out every so many rows and positions of an image; None for too many.
+    """Return a function that gives the layout of every n-th row and position; None if too large.
 
     Parameters
     ----------
     size, channels:
-        Of the image, in rows and positions; and bytes of a position.
+        Rows and positions of the image, and bytes of a position.
     steps, first:
-        Rows and positions from one that is made to the next, and the first of them.
+        Distance between written rows and positions, and the first of them.
     """
     height, width = size
     x_step, row_step = steps[1] * channels, steps[0] * width * channels

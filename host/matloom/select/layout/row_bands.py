@@ -1,6 +1,6 @@
-"""The layout of a narrow tensor as two bands of rows, next to each other (decision 0018).
+"""Layout of a narrow tensor as two bands of rows, side by side (decision 0018).
 
-Depthwise layers of few channels take both bands at once where their input is made for them.
+Depthwise layers of few channels process both bands at once if their input has this layout.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -28,22 +28,21 @@ _LEAST_ROWS = 4
 
 @dataclass(frozen=True, kw_only=True)
 class RowBands(OnChipLayout):
-    """A tensor (height, width, channels) whose upper and lower half lie side by side.
+    """A tensor (height, width, channels) whose upper and lower halves lie side by side.
 
-    A stored position holds the channels of a position of the lower half of the rows, then those
-    of the position as far down in the upper half. Between two stored rows nothing is shared: row
-    0 holds the row above each half, and the last one the row below. What lies above and below the
-    image is `pad_value`.
+    A stored position holds the channels of a position in the lower half, then those of the
+    corresponding position in the upper half. Stored row 0 holds the row above each half, and the
+    last stored row the row below. Rows above and below the image hold `pad_value`.
 
-    A position of the grid is the one or two neighbouring positions of the tensor that the maker's
-    columns hold. The grid has an even number of rows.
+    A position of the grid is one position of the tensor, or two neighbours that share the
+    producer's columns. The grid has an even number of rows.
 
     Members
     -------
     channels:
-        Of the tensor.
+        Channels of the tensor.
     pad_value:
-        What padding reads as, signed.
+        Signed value of padding.
     """
 
     channels: int
@@ -51,7 +50,7 @@ class RowBands(OnChipLayout):
 
     @property
     def packed(self) -> int:
-        """Neighbouring positions of the tensor that a position of the grid holds, 1 or 2."""
+        """Positions of the tensor per grid position, 1 or 2."""
         return self.grid.position_bytes // self.channels
 
     @property
@@ -61,12 +60,12 @@ class RowBands(OnChipLayout):
 
     @property
     def half(self) -> int:
-        """Rows of a band, those of other bands not counted."""
+        """Rows of a band, without its neighbours above and below."""
         return self.grid.rows // 2
 
     @property
     def position_bytes(self) -> int:
-        """Bytes from position to position: of both bands, and those that `writes` spoils."""
+        """Bytes between positions: those of both bands, and those that `writes` spoils."""
         return (1 + self.packed) * self.channels
 
     @property
@@ -86,7 +85,7 @@ class RowBands(OnChipLayout):
 
     @property
     def strides(self) -> tuple[int, int]:
-        """Bytes from position to position of the grid, and from row to row of a band."""
+        """Bytes between positions of the grid, and between rows of a band."""
         return self.packed * self.position_bytes, self.row_bytes
 
     @property
@@ -105,9 +104,9 @@ class RowBands(OnChipLayout):
     def writes(self, tile: Outputs) -> Iterator[Write]:
         """Yield a write for each of the packed positions.
 
-        A POST of accumulators begins with column 0, so that of a second position writes the first
-        one's channels before it: in the upper band over the lower one's, which come later, in the
-        lower band over bytes that hold nothing.
+        A POST always starts at column 0, so the POST of a second position also writes the first
+        one's channels before it. In the upper band these overwrite the lower band, which is written
+        later; in the lower band they overwrite unused bytes.
         """
         first = self.byte(tile.image, tile.first_row, tile.first_x, tile.first_block)
         for position in reversed(range(self.packed)):
@@ -116,17 +115,17 @@ class RowBands(OnChipLayout):
             yield Write(place, *self.strides, before + self.channels)
 
     def borders(self) -> Iterator[Fields]:
-        """Yield the fields of POSTs that write what lies above and below the image.
+        """Yield the fields of POSTs that write the rows above and below the image.
 
-        They touch no position of the tensor.
+        They do not overwrite any position of the tensor.
         """
         for byte in (self.channels, (self.rows - 1) * self.row_bytes):
             yield self._copy(byte, byte) | constant(self.pad_value)
 
     def copies(self, tile: Outputs) -> Iterator[Fields]:
-        """Yield the fields of POSTs that copy, of whole rows just written, what both bands need.
+        """Yield the fields of POSTs that copy the rows just written that both bands need.
 
-        At once, while EXEC does not read them: its reads would come before those of POST.
+        They run at once, before EXEC reads these rows: EXEC would delay the reads of POST.
         """
         if tile.end_x < self.grid.width:
             return
@@ -136,7 +135,7 @@ class RowBands(OnChipLayout):
                 yield self._copy(self.byte(0, row, 0, 0), target)
 
     def _copy(self, source: int, target: int) -> Fields:
-        """Return the fields of a POST that copies a row of one band, addresses from the first."""
+        """Return the fields of a POST that copies a row of a band; addresses are relative."""
         return {
             "source": Source.SPAD,
             "destination": Destination.SPAD,
@@ -151,27 +150,27 @@ class RowBands(OnChipLayout):
         }
 
     def tiled_rows(self, rows: int) -> int:
-        """Return the rows of both bands, which are regions."""
+        """Return the rows of a region that tiles may combine: each band is a region."""
         return self.grid.rows
 
 
 class BandedWindow(SlidingWindow):
-    """Window that slides over two bands at once; the rows above and below them are stored."""
+    """Window that slides over two bands at once, with the rows above and below stored."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class BandedLoopNest(LoopNest):
-    """Loop nest over two bands of rows, side by side; the lower band's channels come first.
+    """Loop nest over two bands side by side; the lower band's channels come first.
 
-    No tile has rows of both. Members are those of a `LoopNest`, and the rows and channels of a
-    band.
+    No tile has rows of both bands. Members are those of a `LoopNest`, plus the rows and channels of
+    a band.
     """
 
     half: int
     channels: int
 
     def fields(self, rows: tuple[int, int], columns: tuple[int, int], block: int) -> Fields:
-        """Return fields of EXEC for outputs (half open) from an output block on."""
+        """Return the fields of EXEC for a range of outputs (half open), from an output block."""
         upper = rows[0] < self.half
         above = 0 if upper else self.half
         fields = super().fields((rows[0] - above, rows[1] - above), columns, block)
@@ -181,15 +180,15 @@ class BandedLoopNest(LoopNest):
 def in_bands(
     stages: Sequence[Stage], private: Collection[str], config: Config
 ) -> tuple[list[Stage], dict[str, int]]:
-    """Return stages whose depthwise layers of few channels read and make bands.
+    """Return the stages with bands between depthwise layers of few channels and their neighbours.
 
-    A convolution makes the tensor, the depthwise layer alone reads it, and a convolution of one
-    tap alone reads its result, band by band.
+    A convolution must produce the tensor, only the depthwise layer may read it, and only a 1x1
+    convolution may read the result, band by band.
 
     Parameters
     ----------
     private:
-        Tensors that one stage makes, one reads, and nobody else sees.
+        Tensors with one producer and one consumer within the segment.
 
     Returns
     -------
@@ -219,7 +218,7 @@ def in_bands(
 
 
 def _layout(maker: ArrayStage, layer: ArrayStage, config: Config) -> RowBands | None:
-    """Return the layout between a convolution and a 3x3 layer of windows, if it may have one."""
+    """Return the layout between a convolution and a 3x3 window layer, or None."""
     window, rows = layer.loop_nest, layer.grid.rows
     if not isinstance(window, SlidingWindow) or 2 * window.depth > config.columns:
         return None
@@ -240,13 +239,13 @@ def _layout(maker: ArrayStage, layer: ArrayStage, config: Config) -> RowBands | 
 
 
 def _is_plain(stage: ArrayStage) -> bool:
-    """Return whether a stage makes one block of bytes for each position of one image."""
+    """Return whether a stage makes one block of bytes per position of a single image."""
     one = stage.grid.images == stage.grid.blocks == len(stage.regions) == 1
     return one and stage.makes_dense_bytes
 
 
 def _takes_bands(reader: ArrayStage, layout: RowBands, config: Config) -> bool:
-    """Return whether a stage is a convolution of one tap over the result."""
+    """Return whether a stage is a 1x1 convolution that can read the result."""
     nest = reader.loop_nest
     if type(nest) is not LoopNest:
         return False
@@ -264,13 +263,13 @@ def _takes_bands(reader: ArrayStage, layout: RowBands, config: Config) -> bool:
 
 
 def _halves(regions: tuple[OutputRegion, ...], half: int) -> tuple[OutputRegion, ...]:
-    """Return the only region in two, so that no tile has rows of both bands."""
+    """Split the only region in two, so that no tile has rows of both bands."""
     (whole,) = regions
     return replace(whole, end_row=half), replace(whole, first_row=half)
 
 
 def _layer(layer: ArrayStage, layout: RowBands, config: Config) -> ArrayStage:
-    """Return the depthwise layer of both bands: each channel's weights and scale serve twice."""
+    """Return the depthwise layer on both bands, with each channel's parameters duplicated."""
     assert isinstance(layer.loop_nest, SlidingWindow)
     assert isinstance(layer.weights, Constant)
     (region,), tiles = layer.regions, layer.weights.tiles
@@ -289,7 +288,7 @@ def _layer(layer: ArrayStage, layout: RowBands, config: Config) -> ArrayStage:
 
 
 def _reader(reader: ArrayStage, layout: RowBands) -> ArrayStage:
-    """Return the convolution over the result: the rows of one band, then those of the other."""
+    """Return the convolution on the result: the rows of one band, then those of the other."""
     nest = BandedLoopNest(
         **{**vars(reader.loop_nest), "x_step": 2 * layout.channels},
         half=layout.half,

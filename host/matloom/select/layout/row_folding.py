@@ -1,9 +1,9 @@
 """Row folding: neighbouring rows of a one-channel image become channels of a narrower tensor.
 
 A kernel row of such an image is a run of a few bytes, which leaves most rows of the array idle. A
-LOAD can write the bytes of a row with an element stride. Several LOADs of the image, each one row
-further, so make a dense tensor whose channels are rows of the image; a run is then several kernel
-rows.
+LOAD can write the bytes of a row with an element stride. So several LOADs of the image, each one
+row further down, make a dense tensor whose channels are rows of the image, and a run covers several
+kernel rows.
 """
 
 import itertools
@@ -35,7 +35,7 @@ _LOAD_CYCLES = 14
 
 @dataclass(frozen=True)
 class _Box:
-    """Some bytes (half open) of some rows (half open), and where they go on chip."""
+    """Some bytes of some rows (both half open), and their address on chip."""
 
     low: int
     high: int
@@ -47,10 +47,10 @@ class _Box:
 
 @dataclass(frozen=True, kw_only=True)
 class RowFolding:
-    """A dense tensor whose channels are neighbouring rows of a one-channel image; LOADs make it.
+    """A dense tensor, made by LOADs, whose channels are rows of a one-channel image.
 
     Channel c of position x of row t is byte x of row ``first_row + t * row_step + c`` of the tensor
-    `source`, and `fill_value` where there is no such row. `channels` is a power of two.
+    `source`, or `fill_value` if there is no such row. `channels` is a power of two.
     """
 
     source: str
@@ -80,15 +80,15 @@ class RowFolding:
         return f"{self.channels} rows as channels"
 
     def inside(self, row: int) -> tuple[int, int]:
-        """Return the channels (half open) of a row that are rows of the image."""
+        """Return the range of channels of a row that are rows of the image."""
         first = self.first_row + row * self.row_step
         low = min(max(0, -first), self.channels)
         return low, min(max(low, self.source_rows - first), self.channels)
 
     def loads(self, transfer: Transfer) -> Iterator[Fields]:
-        """Yield the fields of LOADs that bring bytes; `dram_offset` counts from the image's.
+        """Yield the fields of LOADs for a transfer; `dram_offset` is relative to the image.
 
-        Runs go into the scratchpad one after the other.
+        Runs are contiguous in the scratchpad.
         """
         for box in _boxes(self.row_bytes, transfer):
             rows = range(box.low, box.high)
@@ -110,7 +110,7 @@ def fastest(
     zero: int,
     machine: Machine,
 ) -> ArrayStage:
-    """Return the fastest of the plain stage and those with row folding.
+    """Return the faster of the plain stage and those with row folding.
 
     Parameters
     ----------
@@ -118,9 +118,9 @@ def fastest(
         Builds the stage of a window, its filters (int8: channels, rows, columns, depth) and the
         name of its input.
     tensor:
-        The input's name; it is in external memory when the segment starts.
+        Name of the input, which is in external memory when the segment starts.
     zero:
-        The zero point, which stands beyond the first row and the last.
+        The zero point, which pads above the first and below the last row.
     """
     stages, config = [make(window, filters, tensor)], machine.config
     for spread in range(1, config.last_spread + 1):
@@ -134,7 +134,7 @@ def fastest(
 
 
 def _interleave(window: Window, tensor: str, channels: int, zero: int) -> RowFolding | None:
-    """Return the folding of rows into so many channels, None if the window cannot use it."""
+    """Return the folding of this many rows into channels; None if the window cannot use it."""
     if window.depth > 1 or window.images > 1 or window.dilation_y > 1 or window.kernel_height == 1:
         return None
     if channels % window.stride_y:
@@ -156,7 +156,7 @@ def _interleave(window: Window, tensor: str, channels: int, zero: int) -> RowFol
 
 
 def rearranged(window: Window, filters: np.ndarray, rows: RowFolding) -> tuple[Window, np.ndarray]:
-    """Return the window and the filters that compute the same over folded rows."""
+    """Return the window and filters that compute the same from folded rows."""
     channels, height, width, _depth = filters.shape
     taps = -(-height // rows.channels)
     padded = np.pad(filters, ((0, 0), (0, taps * rows.channels - height), (0, 0), (0, 0)))
@@ -187,7 +187,7 @@ def _cycles(stage: ArrayStage, machine: Machine) -> int:
 
 
 def _boxes(row_bytes: int, transfer: Transfer) -> Iterator[_Box]:
-    """Cut runs of bytes into boxes: the end of a first row, whole rows, the beginning of a last."""
+    """Split runs of bytes into boxes: the end of a first row, whole rows, the start of a last."""
     start, size, address = transfer.start, transfer.size, transfer.address
     if transfer.runs > 1:
         assert transfer.step == row_bytes
@@ -224,7 +224,7 @@ def _fill(rows: RowFolding, box: _Box, group: list[int]) -> Fields:
 def _spread(
     rows: RowFolding, box: _Box, group: list[int], inside: tuple[int, int]
 ) -> Iterator[Fields]:
-    """Yield the fields for channels (half open) of rows: a plane is a channel."""
+    """Yield the fields that load a range of channels of rows, each channel from its own row."""
 
     def positions(channel: int) -> tuple[int, int]:
         return (

@@ -1,6 +1,6 @@
 """The space-to-depth (2x2) layout, and the polyphase stride-2 window over it (decision 0002).
 
-Depthwise layers at stride 2 take four positions a cycle where their input is made for them.
+Depthwise layers with stride 2 process four positions a cycle if their input has this layout.
 """
 
 from collections.abc import Collection, Iterator, Sequence
@@ -26,18 +26,18 @@ _LONGEST_STEP = largest(Opcode.EXEC, "y_step")
 
 @dataclass(frozen=True, kw_only=True)
 class SpaceToDepth(OnChipLayout):
-    """The space-to-depth layout of a tensor: planes of blocks of 2 x 2 positions.
+    """Space-to-depth layout of a tensor: planes of blocks of 2 x 2 positions.
 
     A plane holds the channels of an output block in rows of blocks. A block has the bytes of four
-    positions, (x, y) = (0, 0), (0, 1), (1, 0), (1, 1). The rest of a block at an odd side, and of
-    the last plane, is never written.
+    positions, (x, y) = (0, 0), (0, 1), (1, 0), (1, 1). Unused positions at an odd edge, and unused
+    channels of the last plane, are never written.
 
     Members
     -------
     above, left:
-        Rows and positions of halo before the tensor's, 0 or 1.
+        Rows and positions of halo before the tensor, 0 or 1.
     pad_value:
-        What padding reads as, signed.
+        Signed value of padding.
     """
 
     above: int
@@ -78,7 +78,7 @@ class SpaceToDepth(OnChipLayout):
 
     @property
     def strides(self) -> tuple[int, int]:
-        """Bytes from position to position, and from a row to the row after the next."""
+        """Bytes between positions, and between every other row."""
         return 2 * self.channels, self.row_bytes
 
     @property
@@ -87,7 +87,7 @@ class SpaceToDepth(OnChipLayout):
         return "2 x 2 blocks"
 
     def byte(self, image: int, row: int, x: int, block: int) -> int:
-        """Return where the channels of a plane begin in a position of the tensor."""
+        """Return the byte at which the channels of a plane begin for a position of the tensor."""
         assert image == 0
         row_of_blocks, lower = divmod(self.above + row, 2)
         return (
@@ -106,9 +106,9 @@ class SpaceToDepth(OnChipLayout):
             yield Write(first, x_step, row_step, size, block=number)
 
     def borders(self) -> Iterator[Fields]:
-        """Yield the fields of POSTs that write the halo, in rows of one plane each.
+        """Yield the fields of POSTs that write the halo, row by row of each plane.
 
-        They touch no position of the tensor.
+        They do not overwrite any position of the tensor.
         """
         fields = {
             "source": Source.SPAD,
@@ -132,14 +132,14 @@ class SpaceToDepth(OnChipLayout):
 class PolyphaseWindow:
     """Window of 3x3 over blocks: two positions a step, from the first position on.
 
-    Rows and bytes are those of a plane; each output block is an EXEC of its own, in its plane.
+    Rows and bytes refer to a plane; each output block is a separate EXEC on its plane.
 
     Members
     -------
     channels:
-        Of a plane.
+        Channels of a plane.
     pad_value:
-        What padding reads as, signed.
+        Signed value of padding.
     """
 
     channels: int
@@ -161,7 +161,7 @@ class PolyphaseWindow:
         return (height + 1) * max(width + 1, WINDOW_TAPS)
 
     def fields(self, rows: tuple[int, int], columns: tuple[int, int], block: int) -> Fields:
-        """Return fields of EXEC for outputs (half open), whatever the output block."""
+        """Return the fields of EXEC for a range of outputs (half open), for any output block."""
         height, width = rows[1] - rows[0], columns[1] - columns[0]
         line = max(width + 1, WINDOW_TAPS)
         block_bytes = 4 * self.channels
@@ -191,15 +191,15 @@ class PolyphaseWindow:
 def in_blocks(
     stages: Sequence[Stage], private: Collection[str], config: Config
 ) -> tuple[list[Stage], dict[str, int]]:
-    """Return stages whose tensors lie in blocks where paired windows read them.
+    """Return the stages with 2x2 blocks between convolutions and stride-2 depthwise layers.
 
-    Such a tensor never leaves the chip: one convolution makes it, row by row of positions, and
-    one depthwise layer reads it.
+    Such a tensor never leaves the chip: one convolution makes it, row by row, and one depthwise
+    layer reads it.
 
     Parameters
     ----------
     private:
-        Tensors that one stage makes, one reads, and nobody else sees.
+        Tensors with one producer and one consumer within the segment.
 
     Returns
     -------
@@ -228,9 +228,9 @@ def in_blocks(
 
 
 def _layout(maker: ArrayStage, reader: ArrayStage, config: Config) -> SpaceToDepth | None:
-    """Return the layout between a convolution and a 3x3 layer of stride 2, if it may have one.
+    """Return the layout between a convolution and a 3x3 layer of stride 2, or None.
 
-    The layer pads by at most one position a side.
+    The layer may pad by at most one position on each side.
     """
     window = reader.loop_nest
     if not isinstance(window, SlidingWindow):
@@ -256,7 +256,7 @@ def _layout(maker: ArrayStage, reader: ArrayStage, config: Config) -> SpaceToDep
 
 
 def _makes_rows(stage: ArrayStage, shape: tuple[int, int], config: Config) -> bool:
-    """Return whether an EXEC can make every other row of a stage, and POST write bytes of it."""
+    """Return whether EXEC can make every other row of a stage, and POST write bytes of it."""
     grid = stage.grid
     return (
         isinstance(stage.loop_nest, LoopNest)

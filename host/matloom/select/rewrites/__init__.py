@@ -1,1 +1,1 @@
-"""Rewrites of stages, each from stages to stages."""
+"""Rewrites that turn stages into better stages."""

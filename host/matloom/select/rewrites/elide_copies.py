@@ -1,4 +1,4 @@
-"""Concatenation elision: a producer writes its part of a joined tensor in place, without a copy."""
+"""Concatenation elision: a producer writes its part of a joined tensor directly, without a copy."""
 
 from collections import Counter
 from dataclasses import replace
@@ -11,7 +11,7 @@ __all__ = ["elide_copies"]
 
 
 def elide_copies(staged: StagedRun) -> StagedRun:
-    """Return a run without copies that their producers can replace."""
+    """Return a run without the copies that their producers can replace."""
     stages, kept = staged.stages, staged.kept | staged.views.keys()
     readers = Counter(name for group in stages for stage in group for name in stage.inputs)
     makers: dict[str, list[Stage]] = {}
@@ -35,7 +35,7 @@ def elide_copies(staged: StagedRun) -> StagedRun:
 
 
 def _moved(maker: Stage, copy: Stage) -> ArrayStage | None:
-    """Return the producer, writing to the copy's place; None if it cannot."""
+    """Return the producer, writing to the destination of the copy; None if it cannot."""
     if not isinstance(maker, ArrayStage) or not isinstance(copy.output_layout, Placed):
         return None
     layout = copy.output_layout.taken(maker.output_layout)
@@ -43,7 +43,7 @@ def _moved(maker: Stage, copy: Stage) -> ArrayStage | None:
 
 
 def _finished(groups: list[list[Stage]]) -> list[list[Stage]]:
-    """Return the stages, the last writer of each tensor marked as the one that finishes it."""
+    """Return the stages, with the last writer of each tensor marked."""
     sizes: dict[str, int] = {}
     for stage in (stage for group in groups for stage in group):
         if isinstance(stage.output_layout, Placed):

@@ -1,4 +1,4 @@
-"""LUT fusion: a lookup becomes part of the POSTs of the stage that makes its input."""
+"""LUT fusion: merges a lookup into the POSTs of the stage that makes its input."""
 
 from collections import Counter
 from dataclasses import replace
@@ -10,9 +10,9 @@ __all__ = ["fuse_tables"]
 
 
 def fuse_tables(staged: StagedRun) -> StagedRun:
-    """Return a run with tables fused into their only producers.
+    """Return a run with tables fused into their producers, if these have no other consumer.
 
-    A producer that has a table already gets the composition of both.
+    A producer that already has a table gets the composition of both.
     """
     kept = staged.kept
     groups = [list(group) for group in staged.stages]
@@ -39,12 +39,12 @@ def fuse_tables(staged: StagedRun) -> StagedRun:
 
 
 def _only_looks_up(stage: Stage) -> bool:
-    """Return whether a stage is a table and nothing else."""
+    """Return whether a stage is a pure table lookup."""
     return stage.table is not None and stage.is_lookup_only
 
 
 def _with_table(producer: Stage, stage: Stage) -> Stage:
-    """Return the producer with the table of its consumer, and that one's output."""
+    """Return the producer with the table and the output of its consumer."""
     table = stage.table
     assert table is not None
     if producer.table is not None:

@@ -1,8 +1,8 @@
-"""The passes over the stages of a run, in order: each a pure function, none changes a result.
+"""The passes over the stages of a run, in order: pure functions that never change a result.
 
-Other layouts of tensors are decisions by predicted cycles, not passes: rows become channels where
-an operator's stages are made (`select.layout.row_folding`), and the search compares the layouts
-that `schedule.choices.layouts` lists.
+Alternative layouts are not passes, because predicted cycles decide on them: row folding when an
+operator's stages are built (`select.layout.row_folding`), the layouts in `schedule.choices.layouts`
+during the search.
 """
 
 from collections.abc import Callable

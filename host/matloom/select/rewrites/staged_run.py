@@ -1,4 +1,4 @@
-"""Subject of stage passes: the stages of a run of the engine, with the names of their tensors."""
+"""Input and output of stage passes: the stages of an engine run, and the names of its tensors."""
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
@@ -21,11 +21,11 @@ class StagedRun:
     Members
     -------
     names:
-        Of the graph's tensors by their numbers; those that share bytes share a name.
+        Names by tensor number; tensors that share bytes share a name.
     placed:
-        Numbers of the tensors that leave by themselves, to places of their own.
+        Numbers of the tensors that leave the run to addresses of their own.
     views:
-        By the tensor that is stored in part: which tensor that is, and its bytes.
+        For each tensor stored in part: the tensor that is that part, and its range of bytes.
     """
 
     graph: Graph = field(repr=False)
@@ -45,5 +45,5 @@ class StagedRun:
         return frozenset(self.names[at] for at in (*self.run.consumed, *self.run.produced))
 
     def with_stages(self, groups: Iterable[Iterable[Stage]]) -> "StagedRun":
-        """Return the run with other stages of its operators."""
+        """Return the run with other stages for its operators."""
         return replace(self, run=replace(self.run, stages=tuple(map(tuple, groups))))

@@ -1,4 +1,4 @@
-"""Slice stores: variables are stored from within larger tensors, without a copy on chip."""
+"""Slice stores: variables are stored directly from larger tensors, without a copy on chip."""
 
 import math
 from dataclasses import replace
@@ -13,7 +13,7 @@ __all__ = ["store_slices"]
 
 
 def store_slices(staged: StagedRun) -> StagedRun:
-    """Return a run without slices that only leave it, which become views of the sliced tensors."""
+    """Return a run in which slices that only leave it become views of the sliced tensors."""
     run, names, outside = staged.run, staged.names, staged.kept
     made = {stage.output for stages in run.stages for stage in stages}
     groups: list[tuple[Stage, ...]] = []
@@ -35,7 +35,7 @@ def _is_read(run: EngineRun, name: str) -> bool:
 
 
 def _span(graph: Graph, node: Node) -> tuple[int, int] | None:
-    """Return the bytes that a slice takes, if they are contiguous; else None."""
+    """Return the range of bytes that a slice takes if they are contiguous; else None."""
     if node.op not in (Op.SLICE, Op.STRIDED_SLICE):
         return None
     given, attributes = graph.tensors[node.inputs[0]], node.attributes_as(Slice)
