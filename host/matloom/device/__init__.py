@@ -1,1 +1,1 @@
-"""Devices that run programs: the functional model, the simulated chip, and the driver above."""
+"""Devices that run programs: the functional model, the simulated chip, boards, and their driver."""

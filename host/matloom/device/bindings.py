@@ -1,4 +1,4 @@
-"""Tensors of a step, written into external memory before it runs and read out of it after."""
+"""Copies the tensors of a step into external memory before it runs, and out of it afterwards."""
 
 from collections.abc import Mapping
 
@@ -14,7 +14,7 @@ __all__ = ["read_outputs", "write_inputs"]
 
 
 def write_inputs(driver: Driver, step: EngineStep, known: Mapping[str, Array]) -> None:
-    """Write a step's inputs; variables in region ARENA are there already."""
+    """Write a step's inputs; variables in region ARENA are already there."""
     for binding in step.inputs:
         if binding.region is not Region.ARENA:
             data = np.ascontiguousarray(known[binding.name], binding.dtype).tobytes()

@@ -1,4 +1,4 @@
-"""A board's memory, written and read back over its line: what is wrong with it, and where."""
+"""Tests a board's memory over its line: writes, reads back and locates faults."""
 
 import random
 import time
@@ -25,11 +25,11 @@ class MemoryCheck:
     Members
     -------
     tested:
-        Bytes of the blocks, each of which was compared twice.
+        Number of bytes tested; each was compared twice.
     seconds:
-        What it took.
+        Duration of the test.
     fault:
-        A sentence about the first byte that is wrong, and all of them; "" where none is.
+        A sentence about the first wrong byte and the number of wrong bytes; "" if all are right.
     """
 
     tested: int
@@ -38,7 +38,7 @@ class MemoryCheck:
 
     @property
     def right(self) -> bool:
-        """Whether all bytes came back."""
+        """Whether all bytes were read back correctly."""
         return not self.fault
 
     @property
@@ -51,7 +51,7 @@ class MemoryCheck:
 
 
 def describe(hello: Hello) -> list[str]:
-    """Return what a board says of itself, as lines."""
+    """Return what a board reports about itself, as lines."""
     digest = hello.config_digest
     names = [name for name, config in PRESETS.items() if config.digest == digest]
     engine = names[0] if names else "another than the presets"
@@ -63,11 +63,11 @@ def describe(hello: Hello) -> list[str]:
 
 
 def check_memory(memory: Transport, tested: int, seed: int = 1) -> MemoryCheck:
-    """Write so many bytes of a memory, 4 KiB at least, and read them back; what was there is lost.
+    """Write bytes to a memory, at least 4 KiB, and read them back; old contents are lost.
 
-    They lie at its ends, at each power of two, and in between: so that a wire of the address or of
-    a bank that does not work makes two blocks one. All are written before any is read, at first
-    with noise, then with its complement. Short pieces at odd addresses follow, for the byte masks.
+    Blocks lie at both ends, at each power of two, and in between, so that a broken address or bank
+    wire makes two blocks coincide. All are written before any is read: first with noise, then with
+    its complement. Short pieces at odd addresses follow, to test the byte masks.
     """
     began, noise = time.monotonic(), random.Random(seed)
     starts = _starts(memory.memory_bytes, max(1, tested // _BLOCK))
@@ -83,7 +83,7 @@ def check_memory(memory: Transport, tested: int, seed: int = 1) -> MemoryCheck:
 
 
 def _starts(size: int, blocks: int) -> list[int]:
-    """Return where blocks begin: the first, the last, at powers of two, and evenly between."""
+    """Return the start addresses of blocks: both ends, powers of two, and evenly in between."""
     most = max(0, size - _BLOCK)
     powers = [1 << bit for bit in range(12, size.bit_length()) if 1 << bit <= most]
     even = [most * index // blocks // _BLOCK * _BLOCK for index in range(blocks)]
@@ -93,7 +93,7 @@ def _starts(size: int, blocks: int) -> list[int]:
 
 
 def _compare(memory: Transport, contents: dict[int, bytes]) -> str:
-    """Return what is wrong with blocks that were written; "" where nothing is."""
+    """Return what is wrong with blocks after writing; "" if nothing is."""
     wrong: list[tuple[int, int, int]] = []
     for start, data in contents.items():
         found = memory.read_block(memory.memory_base + start, len(data))
@@ -113,7 +113,7 @@ def _compare(memory: Transport, contents: dict[int, bytes]) -> str:
 
 
 def _bits(differences: Iterable[int]) -> str:
-    """Return the bits that differ anywhere, as text."""
+    """Return the bits that differ in any byte, as text."""
     differing = 0
     for each in differences:
         differing |= each
@@ -121,7 +121,7 @@ def _bits(differences: Iterable[int]) -> str:
 
 
 def _check_pieces(memory: Transport, noise: random.Random) -> str:
-    """Write one to seven bytes at a time over some that are known; return what is wrong."""
+    """Write one to seven bytes at a time over known ones; return what is wrong."""
     expected = bytearray(noise.randbytes(_PIECES))
     memory.write_block(memory.memory_base, bytes(expected))
     at = 1

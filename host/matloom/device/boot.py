@@ -1,4 +1,4 @@
-"""The host's side of the boot loader: an image that arrives whole, or an error."""
+"""Host side of the boot loader: sends an image until it arrives intact, or raises an error."""
 
 import zlib
 
@@ -18,19 +18,20 @@ _BITS_PER_BYTE = 10
 
 
 def send_image(stream: Stream, image: bytes, silence: float = _SILENCE) -> int:
-    """Send an image to a boot loader, which then starts it; return how often it was sent.
+    """Send an image to a boot loader, which then starts it; return the number of attempts.
 
     Parameters
     ----------
     silence:
-        Seconds without an answer, once all bytes are there, after which some were lost.
+        Seconds to wait for an answer after all bytes were sent, before assuming that some were
+        lost.
 
     Errors
     ------
     DeviceTimeoutError
         Nothing answers.
     DeviceError
-        The image is too large for the loader's memory, or is damaged each time.
+        The image is too large for the loader's memory, or arrives damaged every time.
     """
     size = len(image).to_bytes(4, "little")
     checksum = zlib.crc32(size + image).to_bytes(4, "little")
@@ -58,7 +59,7 @@ def send_image(stream: Stream, image: bytes, silence: float = _SILENCE) -> int:
 
 
 def _answer(stream: Stream, seconds: float) -> BootStatus | None:
-    """Return the first answer to an image that comes in time, or None."""
+    """Return the first answer to an image, or None after a timeout."""
     came, deadline = bytearray(), stream.now() + seconds
     statuses = {int(status): status for status in BootStatus if status is not BootStatus.READY}
     while stream.now() < deadline:

@@ -1,4 +1,4 @@
-"""Calls of a device that threads share, and its end while one of them is under way."""
+"""Calls of a device shared by threads, and closing it during a call."""
 
 import atexit
 import functools
@@ -20,7 +20,7 @@ _Method = TypeVar("_Method", bound=Callable[..., Any])
 
 
 class _Stop:
-    """Whether calls must end. Transports keep it: a method would keep the device alive, too."""
+    """Flag that ends calls. Transports hold it: a bound method would keep the device alive."""
 
     def __init__(self) -> None:
         self.closed = False
@@ -31,22 +31,22 @@ class _Stop:
 
 
 class Closing:
-    """Object that one thread at a time calls, and any thread may close at any time.
+    """Object whose methods one thread at a time may call, and any thread may close at any time.
 
-    Closing never waits for more than a call needs to notice it: transports that are `Stoppable`
-    look several times a second. The resource is closed when no call uses it, by the thread that
-    closes or by the one whose call ends. What is still open when the interpreter exits is closed
-    then, before daemon threads are cut off.
+    Closing waits only until the running call notices it: `Stoppable` transports check several times
+    a second. The resource is closed once no call uses it, by the closing thread or by the thread
+    whose call ends. Anything still open when the interpreter exits is closed before daemon threads
+    are cut off.
 
     Members
     -------
     lock:
-        Held by each call, and by those who need several calls undisturbed.
+        Held during each call; hold it to make several calls without interference.
 
     Parameters
     ----------
     resource:
-        What is closed by its own `close`, if it has one: a second time must do nothing.
+        Object to close with its own `close` method, if any; closing it twice must be harmless.
     """
 
     def __init__(self, resource: Any) -> None:
@@ -58,11 +58,11 @@ class Closing:
         _OPEN.add(self)
 
     def close(self, patience: float = -1) -> None:
-        """Close the device, which ends a simulation; a second time does nothing.
+        """Close the device, which ends a simulation; a second call does nothing.
 
-        A call under way in another thread ends with `DeviceClosedError` within about a second;
-        `close` waits for it, at most `patience` seconds unless that is negative. A call under way
-        in this thread, as where a signal's handler closes the device, ends with it afterwards.
+        A call in another thread ends with `DeviceClosedError` within about a second; `close` waits
+        for it, at most `patience` seconds unless that is negative. A call in this thread (a signal
+        handler may close the device) ends with the error afterwards.
         """
         self._stop.closed = True
         if self.lock.acquire(timeout=patience):
@@ -72,14 +72,14 @@ class Closing:
                 self.lock.release()
 
     def _finish(self) -> None:
-        """Close the resource, unless a call uses it, whose end then does."""
+        """Close the resource, unless a running call uses it, which then closes it at its end."""
         close = getattr(self._resource, "close", None)
         if not self._depth and close is not None:
             close()
 
     @contextmanager
     def stoppable(self, stopped: Callable[[], bool]) -> Iterator[None]:
-        """Hold the lock; calls end with `DeviceClosedError` soon after `stopped` says so, too."""
+        """Hold the lock; calls also end with `DeviceClosedError` once `stopped` returns True."""
         with self.lock:
             before, self._stop.asked = self._stop.asked, stopped
             try:
@@ -106,7 +106,7 @@ class Closing:
 
 
 def alone(method: _Method) -> _Method:
-    """Let one thread at a time call a method of `Closing`, while the device is open."""
+    """Decorate a method of `Closing`: one thread at a time, only while the device is open."""
 
     @functools.wraps(method)
     def called(self: Closing, *arguments: Any, **named: Any) -> Any:

@@ -1,4 +1,4 @@
-"""A simulated chip whose runs are counted as functional coverage."""
+"""A simulated chip whose runs are recorded as functional coverage."""
 
 import atexit
 import ctypes
@@ -25,12 +25,12 @@ _CAUSES = {register(name.upper()).offset: name for name, _doc in EXEC_CAUSES}
 
 
 def chip_class() -> type[RtlTransport]:
-    """Return the class of simulated chips: one that counts where a variable names a file."""
+    """Return the class of simulated chips: one that records coverage if a variable names a file."""
     return CoveredTransport if os.environ.get(COVERAGE_VARIABLE) else RtlTransport
 
 
 def stall_of(timing: MemoryTiming, bus_bytes: int) -> str:
-    """Return which of `coverage.model.STALLS` a timing is."""
+    """Return which of `coverage.model.STALLS` a memory timing belongs to."""
     if timing.stall_per_1024:
         return "withheld"
     slow = timing.memory.beat_cycles(bus_bytes) > 1 or timing.memory.row_miss_cycles > 0
@@ -38,15 +38,15 @@ def stall_of(timing: MemoryTiming, bus_bytes: int) -> str:
 
 
 class CoveredTransport(RtlTransport):
-    """As `RtlTransport`; what its runs reach is counted.
+    """Like `RtlTransport`, but records the coverage of its runs.
 
-    Command buffers are taken from external memory when they are started, and what was issued and
-    completed from probes in the simulation: of runs that fail, too.
+    Command buffers are read from external memory when they are started; probes in the simulation
+    report what was issued and completed, also in runs that fail.
 
     Members
     -------
     coverage:
-        What was reached since it was opened.
+        Coverage since the chip was opened.
     """
 
     #: What its simulator is built with, one of `simulator.PROBES`.
@@ -97,7 +97,7 @@ class CoveredTransport(RtlTransport):
         super().reset()
 
     def close(self) -> None:
-        """End the simulation, and add what was counted to the file that a variable names."""
+        """End the simulation, and add the coverage to the file that a variable names."""
         atexit.unregister(self.close)
         if not self._simulation:
             return
@@ -111,7 +111,7 @@ class CoveredTransport(RtlTransport):
         return self._registers.get(register(name).offset, 0)
 
     def _instructions_to_run(self) -> list[Instruction]:
-        """Return the instructions that are about to start, as far as there are any."""
+        """Return the instructions about to start, as far as they can be decoded."""
         start = self._value("PROGRAM_BASE") + self._value("COMMAND_OFFSET") - self.memory_base
         commands = self.memory[max(start, 0) : max(start, 0) + self._value("COMMAND_BYTES")]
         data, offset = commands.tobytes(), 0
@@ -125,7 +125,7 @@ class CoveredTransport(RtlTransport):
         return found
 
     def _take_events(self) -> list[Event]:
-        """Return what was issued and completed since this was asked last."""
+        """Return the issue and completion events since the last call."""
         probes = (Probe * self._library.matloom_events())()
         self._library.matloom_take_events(ctypes.addressof(probes))
         return [
@@ -134,7 +134,7 @@ class CoveredTransport(RtlTransport):
         ]
 
     def count(self) -> None:
-        """Count the run that was started last, as far as it went; the next write does so, too."""
+        """Record the last run, as far as it went; the next register write does so too."""
         instructions, self._instructions = self._instructions, None
         if instructions is None:
             return
@@ -146,20 +146,20 @@ class CoveredTransport(RtlTransport):
 
 
 class LinesTransport(CoveredTransport):
-    """As `CoveredTransport`; Verilator counts which lines ran and which signals toggled.
+    """Like `CoveredTransport`, but Verilator also counts executed lines and signal toggles.
 
-    The counts are those of the thread's last simulation: one at a time is to be open.
+    Verilator counts per thread, so only one such simulation may be open at a time.
     """
 
     probed = "lines"
 
     def write_lines(self, path: Path) -> None:
-        """Write Verilator's counts since it was opened, as `matloom.coverage.lines` reads them."""
+        """Write Verilator's counts since opening, in the format of `matloom.coverage.lines`."""
         self._library.matloom_write_coverage(str(path).encode())
 
 
 def _merge_into(path: Path, counted: Coverage) -> None:
-    """Add to a file, which need not be there."""
+    """Merge coverage into a file, which may not exist yet."""
     if path.is_file():
         before = Coverage.load(path)
         before.merge(counted)

@@ -39,46 +39,46 @@ class Owner(Protocol):
     """Owner of regions in external memory."""
 
     def leave(self) -> None:
-        """Take out what must not be lost: other regions are about to be there."""
+        """Save what must not be lost: the regions are about to be overwritten."""
 
 
 class Driver(Closing):
     """One engine, reached through a transport.
 
-    Opening checks identity, interface version and configuration digest. After a run that did not
-    come to its end, by a fault, a limit or an interruption, the next use resets the engine.
+    Opening checks identity, interface version and configuration digest. If a run did not finish
+    because of a fault, a limit or an interruption, the next use resets the engine.
 
     Members
     -------
     lock:
-        Held by each call, and by those who need several calls undisturbed: threads may share a
-        device.
+        Held during each call, so that threads may share a device; hold it to make several calls
+        without interference.
 
     Parameters
     ----------
     transport:
-        The four calls; where it is `Interruptible`, waits sleep on the interrupt.
+        The connection to the engine; if it is `Interruptible`, waits sleep until the interrupt.
     config:
-        What the device must have been built with.
+        The configuration that the device must have been built with.
     timeout:
         Seconds that a run may take.
     timeout_cycles:
-        Cycles that a run may take, where the transport counts them.
+        Cycles that a run may take, if the transport counts cycles.
     limit:
-        Cycles that one instruction may take, below 2**32, where the configuration has `time_limit`:
-        more end the run with fault LIMIT, by the engine's own clock. 0 for any number.
+        Cycles that one instruction may take, below 2**32, if the configuration has `time_limit`;
+        exceeding it ends the run with fault LIMIT. 0 for no limit.
 
     Errors
     ------
     DeviceError
-        Another device, another configuration, too little memory; a limit for an engine without
-        one.
+        The device or its configuration is a different one, memory is too small, or the engine does
+        not support a limit.
     DeviceClosedError
-        The device was closed, before a call or while it was under way.
+        The device was closed, before or during a call.
     DeviceFaultError
         The engine stopped with a fault.
     DeviceTimeoutError
-        No end within the limits.
+        The run did not finish within the limits.
     """
 
     def __init__(
@@ -116,9 +116,9 @@ class Driver(Closing):
 
     @alone
     def set_limit(self, cycles: int) -> None:
-        """Let an instruction take so many cycles from now on, as parameter `limit` does.
+        """Set the cycles that one instruction may take, like the parameter `limit`.
 
-        That is register LIMIT, which keeps its value through resets, and from user to user.
+        Register LIMIT keeps its value through resets, and from user to user.
         """
         if not 0 <= cycles < 1 << 32:
             raise DeviceError(f"limit must be 0 to 2**32 - 1 cycles, not {cycles}")
@@ -139,7 +139,7 @@ class Driver(Closing):
 
     @alone
     def write_all(self, **values: int) -> None:
-        """Write registers by name, in this order."""
+        """Write several registers by name, in order."""
         writes = [(register(name).offset, value) for name, value in values.items()]
         if isinstance(self.transport, Batching):
             self.transport.write_registers(writes)
@@ -149,7 +149,7 @@ class Driver(Closing):
 
     @alone
     def reset(self) -> None:
-        """Let bus transfers end and reset every unit; also leaves the fault state."""
+        """Wait for bus transfers to end and reset every unit; this also clears the fault state."""
         self.epoch += 1
         self.write("CONTROL", _RESET)
         deadline = time.monotonic() + self.timeout
@@ -163,13 +163,13 @@ class Driver(Closing):
         self._unfinished = False
 
     def _recover(self) -> None:
-        """Reset the engine where the last run did not end: it might go on writing memory."""
+        """Reset the engine if the last run did not finish: it might still write to memory."""
         if self._unfinished:
             self.reset()
 
     @alone
     def allocate(self, region_bytes: Mapping[Region, int]) -> dict[Region, int]:
-        """Place the regions in external memory one after the other; return their addresses."""
+        """Place the regions in external memory one after another; return their addresses."""
         self._recover()
         if self.owner is not None:
             self.owner.leave()
@@ -205,7 +205,7 @@ class Driver(Closing):
 
     @alone
     def run(self, command_offset: int, command_bytes: int) -> Counters:
-        """Run a command buffer in region PROGRAM to its end; return what it cost."""
+        """Run a command buffer in region PROGRAM until it ends; return its cost."""
         self._recover()
         self.epoch += 1
         self._unfinished = True
@@ -223,7 +223,7 @@ class Driver(Closing):
         return self.counters()
 
     def _wait(self) -> int:
-        """Return the status once it says done or fault."""
+        """Wait until the status is done or fault; return the status."""
         deadline = time.monotonic() + self.timeout
         cycles = 0
         while True:
@@ -267,7 +267,7 @@ class Driver(Closing):
         return Counters(values=dict(zip(names, values, strict=True)), timestamps=timestamps)
 
     def _read_from(self, address: int, count: int) -> list[int]:
-        """Return registers from a byte offset on."""
+        """Return consecutive registers, starting at a byte offset."""
         if isinstance(self.transport, Batching):
             return self.transport.read_registers(address, count) if count else []
         return [self.transport.read32(address + 4 * number) for number in range(count)]

@@ -11,24 +11,24 @@ UNIT_NAMES = ("dispatch", "LOAD", "EXEC", "POST", "STORE")
 
 
 class DeviceError(HintedError, OSError):
-    """A device cannot be used; the message names thing, rule and value."""
+    """A device that cannot be used; the message names thing, rule and value."""
 
 
 class DeviceClosedError(DeviceError):
-    """A device or session was closed, before a call or while it was under way."""
+    """A device or session that was closed, before or during a call."""
 
 
 class DeviceTimeoutError(DeviceError):
-    """A device did not answer within its time."""
+    """A device that did not answer in time."""
 
 
 class BusError(DeviceError):
-    """A simulated chip, or what it is connected to, broke a bus rule: a defect of either.
+    """A bus rule broken by a simulated chip or its memory: a bug in either.
 
     Members
     -------
     rule, channel, cycle:
-        Names in `matloom.arch.bus_rules`, and the simulation's cycle.
+        Names as in `matloom.arch.bus_rules`, and the cycle of the simulation.
     """
 
     def __init__(self, *, rule: str, channel: str, cycle: int, value: int, limit: int):

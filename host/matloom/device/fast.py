@@ -1,4 +1,4 @@
-"""A device that answers by the operators' kernels: for many samples, where only values count."""
+"""Device ``fast``: computes results with the operators' kernels, for many samples."""
 
 from collections.abc import Mapping
 
@@ -17,19 +17,18 @@ __all__ = ["FastTransport"]
 
 
 class FastTransport(ModelTransport):
-    """Registers and external memory of the functional model, without its engine.
+    """Registers and external memory of the functional model, but without its engine.
 
-    A start computes what a session's command buffer computes, by the NumPy kernels of the
-    operators between what the step reads and what it makes; no instruction of it is executed.
-    Everything around a step is as on the model: external memory, variables in it, several
-    programs, steps of the host; so are command buffers that are no session's. Kernels and
-    instructions give the same bytes, which is what the check of a compilation shows
-    (`Program.verdict`). Counters read as zero, so reports have the predicted cycles.
+    Starting a session's command buffer runs the NumPy kernels of its operators instead of the
+    instructions. Everything else is as on the model: external memory, variables in it, several
+    programs, host steps, and command buffers that belong to no session. Kernels and instructions
+    give the same bytes, as checked at compile time (`Program.verdict`). Counters read as zero, so
+    reports show the predicted cycles.
 
     Errors
     ------
     DeviceError
-        A program that was read from a file, which has no operators.
+        The program was read from a file, which does not contain its operators.
     """
 
     def __init__(self, config: Config, memory_bytes: int = 1 << 24) -> None:
@@ -39,7 +38,7 @@ class FastTransport(ModelTransport):
         self._numbers: Mapping[str, int] = {}
 
     def learn(self, program: Program) -> None:
-        """Answer this program's command buffers from now on, and no other's."""
+        """Run this program's command buffers, and no others, by the kernels of its operators."""
         if program.origin is None:
             raise DeviceError(
                 f"device 'fast' cannot run the program {program.name!r}: a program file has "

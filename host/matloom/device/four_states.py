@@ -1,4 +1,4 @@
-"""The chip in Verilator with a second rail that says which bits are undefined."""
+"""The chip in Verilator with a second rail per signal that tells which bits are undefined."""
 
 import ctypes
 import hashlib
@@ -31,7 +31,7 @@ _MINUTES = 6.0
 
 @dataclass(frozen=True, kw_only=True)
 class Undefined:
-    """An output that has a meaning and is undefined: which, and the first cycle."""
+    """A meaningful output that is undefined: its name, and the first such cycle."""
 
     output: str
     cycle: int
@@ -42,14 +42,14 @@ def build(
     change: Callable[[str], str] | None = None,
     on_line: Callable[[str], None] | None = None,
 ) -> Path:
-    """Return the simulator library of a configuration in two rails, from the cache or built now.
+    """Return the two-rail simulator library of a configuration, cached or newly built.
 
-    `change` makes another text of the Verilog as it is shipped: mutants, which an input chooses.
+    `change` edits the shipped Verilog, for example to add mutants that an input selects.
 
     Errors
     ------
     matloom_rtl.fpga.progress.FlowError
-        Yosys is absent, which the extra ``fpga`` brings, or fails.
+        Yosys fails, or is not installed (it comes with the extra ``fpga``).
     """
     from matloom_rtl.fpga.netlist import yosys_version
 
@@ -76,15 +76,15 @@ def _build(
 
 
 class FourStateTransport(RtlTransport):
-    """As `RtlTransport`, with all registers and memories undefined before the first reset.
+    """Like `RtlTransport`, with all registers and memories undefined before the first reset.
 
-    It takes minutes to build, once. `state_seed` changes nothing.
+    The first build takes minutes. `state_seed` has no effect.
 
     Parameters
     ----------
     mutants, mutant:
-        A function from the shipped Verilog to a text of mutants, which an input `mutsel` chooses,
-        and the number of one; 0 is none.
+        A function that adds mutants, selected by an input `mutsel`, to the shipped Verilog, and the
+        number of the mutant to select; 0 for none.
     """
 
     def __init__(
@@ -115,10 +115,10 @@ class FourStateTransport(RtlTransport):
 
     @property
     def undefined(self) -> list[Undefined]:
-        """Outputs that were undefined where they have a meaning, each once, since it was opened.
+        """Return the meaningful outputs that were undefined since the chip was opened, each once.
 
-        VALID, READY and the interrupt have a meaning in every cycle, payloads where they are valid,
-        data where they are strobed. One simulation of a thread at a time may be asked.
+        VALID, READY and the interrupt are meaningful in every cycle, payloads while they are valid,
+        data while they are strobed. Only one simulation per thread can be queried at a time.
         """
         probes = (Probe * self._library.matloom_events())()
         self._library.matloom_take_events(ctypes.addressof(probes))

@@ -1,4 +1,4 @@
-"""Frames of the host link: requests as bytes, and replies found among the bytes that come."""
+"""Frames of the host link: encodes requests, and finds replies in the received bytes."""
 
 import zlib
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ _ATTEMPTS = 16
 
 @dataclass(frozen=True, kw_only=True)
 class Hello:
-    """Identity of the other end; the members are those of `matloom.arch.link.HELLO`."""
+    """Identity of the device; the members are those of `matloom.arch.link.HELLO`."""
 
     identity: int
     clock_hz: int
@@ -38,7 +38,7 @@ class Hello:
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "Hello":
-        """Return the answer to a hello; `ValueError` where it has another size."""
+        """Return the answer to a hello; raise `ValueError` if it has the wrong size."""
         if len(data) != HELLO_BYTES:
             raise ValueError(f"the answer to HELLO has {len(data)} bytes, not {HELLO_BYTES}")
         values: dict[str, bytes] = {}
@@ -51,7 +51,7 @@ class Hello:
 
 @dataclass(frozen=True, kw_only=True)
 class Reply:
-    """One reply whose checksum is right; `attempt` is that of the request it answers."""
+    """A reply with a correct checksum; `attempt` is that of the request it answers."""
 
     kind: int
     attempt: int
@@ -61,7 +61,7 @@ class Reply:
 
 
 def _stuffed(data: bytes) -> bytes:
-    """Return bytes without a zero (COBS): each group begins with where its zero would be."""
+    """Return bytes without zeros (COBS): each group begins with the position of its zero."""
     stuffed = bytearray()
     for run in data.split(_END):
         while len(run) >= _GROUP_BYTES:
@@ -76,7 +76,7 @@ def _stuffed(data: bytes) -> bytes:
 def request_frame(
     kind: Request, sequence: int, length: int, address: int, data: bytes = b"", attempt: int = 0
 ) -> bytes:
-    """Return a request as it goes over the line, between delimiters."""
+    """Return a request as sent on the line, between delimiters."""
     body = bytes([kind | attempt % _ATTEMPTS << 4, sequence])
     body += length.to_bytes(2, "little") + address.to_bytes(4, "little") + data
     body += zlib.crc32(body).to_bytes(CRC_BYTES, "little")
@@ -84,12 +84,12 @@ def request_frame(
 
 
 class ReplyParser:
-    """Finds replies among bytes of which some may be lost, wrong, or nobody's.
+    """Finds replies in a stream of bytes that may be lost, wrong or unrelated.
 
     Members
     -------
     lengths:
-        Lengths of data that a reply may have now; what claims another one is no reply.
+        Data lengths that replies may have at present; anything with another length is discarded.
     """
 
     def __init__(self) -> None:
@@ -97,21 +97,21 @@ class ReplyParser:
         self._bytes = bytearray()
 
     def feed(self, data: bytes) -> None:
-        """Take bytes from the line."""
+        """Add bytes received from the line."""
         self._bytes += data
 
     def clear(self) -> None:
-        """Forget the bytes of replies that are not complete."""
+        """Discard the bytes of incomplete replies."""
         self._bytes.clear()
 
     def skip(self) -> bool:
-        """Give up the reply that is not complete; return whether there was one."""
+        """Discard the incomplete reply; return whether there was one."""
         started = bool(self._bytes)
         del self._bytes[:1]
         return started
 
     def next(self) -> Reply | None:
-        """Return the next reply, or None before it is complete."""
+        """Return the next complete reply, or None."""
         while True:
             start = self._bytes.find(SYNC)
             del self._bytes[: start if start >= 0 else len(self._bytes)]
@@ -129,7 +129,7 @@ class ReplyParser:
             del self._bytes[:1]
 
     def _checked(self, end: int) -> Reply | None:
-        """Return the reply that ends before byte `end` and its checksum, or None."""
+        """Return the reply whose checksum ends before byte `end`, or None."""
         frame = bytes(self._bytes[: end + CRC_BYTES])
         if zlib.crc32(frame[1:end]) != int.from_bytes(frame[end:], "little"):
             return None

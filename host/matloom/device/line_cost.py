@@ -1,4 +1,4 @@
-"""Cost of calls over a host link on its line."""
+"""Cost of calls on the line of a host link."""
 
 from dataclasses import dataclass, replace
 
@@ -15,15 +15,14 @@ class LineCost:
     Members
     -------
     baud:
-        Bits a second.
+        Bits per second.
     sent, received:
-        Bytes on the line either way, with their frames (docs/link.md).
+        Bytes sent and received, including framing (docs/link.md).
     requests, repeats:
-        Requests that were answered, and how many were sent again, since they or their answers were
-        lost.
+        Requests answered, and requests sent again because they or their answers were lost.
     seconds:
-        From each request to its answer, by the host's clock: with the bridge and the operating
-        system, and with the engine's work, for which one request waits.
+        Time from each request to its answer, by the host's clock, including the USB bridge, the
+        operating system, and the run of the engine.
     """
 
     baud: int
@@ -34,17 +33,17 @@ class LineCost:
     seconds: float = 0.0
 
     def plus(self, **more: float) -> "LineCost":
-        """Return the cost of more calls, too, by member."""
+        """Return the sum with the cost of other calls, member by member."""
         return replace(self, **{name: getattr(self, name) + each for name, each in more.items()})
 
     def since(self, before: "LineCost") -> "LineCost":
-        """Return what was added since."""
+        """Return the cost added since an earlier state."""
         names = ("sent", "received", "requests", "repeats", "seconds")
         return self.plus(**{name: -getattr(before, name) for name in names})
 
     @property
     def line_seconds(self) -> float:
-        """Least time for which the line is busy: it carries both ways at a time."""
+        """Minimum time that the line is busy; both directions work in parallel."""
         return max(self.sent, self.received) * _BITS / self.baud
 
     def __str__(self) -> str:
@@ -57,5 +56,5 @@ class LineCost:
 
 
 def difference(after: LineCost | None, before: LineCost | None) -> LineCost | None:
-    """Return what happened between two moments; None on a device without a line."""
+    """Return the cost between two moments; None for a device without a line."""
     return None if after is None or before is None else after.since(before)

@@ -1,4 +1,4 @@
-"""Simulations of chips with a serial line, which a pseudo-terminal leads to."""
+"""Simulations of chips with a serial line, connected to a pseudo-terminal."""
 
 import atexit
 import ctypes
@@ -38,24 +38,25 @@ _NAMED_BAUD = 115_200
 
 @dataclass(frozen=True, kw_only=True)
 class SimulatorSources:
-    """Sources and options of a simulator.
+    """Sources and options to build a simulator from.
 
     Members
     -------
     top, verilog:
-        Name of the top module, and the generated text.
+        Name of the top module, and the generated Verilog.
     label:
-        Begins the name of the folder in the cache.
+        Prefix of the folder name in the cache.
     harness:
-        The C++ file; files of its folder, and of `linked`, may be included.
+        The C++ file; it may include files of its folder and of `linked`.
     models:
-        Verilog of cells that the text has none of.
+        Verilog models of cells that the generated text only instantiates.
     defines:
-        For the C++.
+        Macros for C++.
     options:
-        For Verilator.
+        Options for Verilator.
     initialised:
-        Registers begin as the text says; else with anything, after the text is written again.
+        Whether registers start with the values in the Verilog; otherwise with arbitrary ones, which
+        needs an edited text.
     """
 
     top: str
@@ -69,7 +70,7 @@ class SimulatorSources:
 
 
 def build(source: SimulatorSources, optimise: bool, on_line: Callable[[str], None] | None) -> Path:
-    """Return the simulator library of a source, from the cache or built now."""
+    """Return the simulator library of these sources, cached or newly built."""
     text = source.verilog
     if not source.initialised:
         text = power_up.without_initial_values(simulated.simulated(text))
@@ -103,7 +104,7 @@ def build(source: SimulatorSources, optimise: bool, on_line: Callable[[str], Non
 
 
 def load(path: Path) -> Any:
-    """Return a simulator library whose common functions know their types."""
+    """Load a simulator library and declare the types of its common functions."""
     library = ctypes.CDLL(str(path))
     handle, size, word = ctypes.c_void_p, ctypes.c_uint64, ctypes.c_uint32
     for name, result, arguments in (
@@ -123,20 +124,20 @@ class LineSimulation:
     Members
     -------
     device:
-        What `matloom.load` and ``matloom run --device`` take.
+        Device name for `matloom.load` and ``matloom run --device``.
 
     Parameters
     ----------
     library:
-        What `build` returned.
+        Path returned by `build`.
     memory_base, memory_bytes:
-        External memory next to the chip; no bytes where the chip has its own.
+        External memory next to the chip; 0 bytes if the chip has its own.
     sdram:
-        What the chip has instead: the `SdramShape` of the harness.
+        SDRAM of the chip instead, as `SdramShape` of the harness.
     divisor:
-        Cycles of a bit.
+        Cycles per bit.
     named_baud:
-        Told to hosts, who wait for answers by it.
+        Baud rate that hosts are told, which sets their timeouts.
     """
 
     def __init__(
@@ -170,21 +171,21 @@ class LineSimulation:
 
     @property
     def _handle(self) -> int:
-        """The simulation, which is there until `close`."""
+        """Handle of the simulation, valid until `close`."""
         if self._simulation is None:
             raise DeviceClosedError("the simulation was closed: open it again to use it")
         return int(self._simulation)
 
     @property
     def cycles(self) -> int:
-        """Cycles simulated so far, also after the end."""
+        """Cycles simulated so far; still valid after the end."""
         with self._closing:
             if self._simulation is not None:
                 self._cycles = int(self._library.linked_cycles(self._simulation))
             return self._cycles
 
     def close(self) -> None:
-        """End the simulation; a second time does nothing."""
+        """End the simulation; a second call does nothing."""
         atexit.unregister(self.close)
         self._stop.value = 1
         self._server.join()
@@ -198,7 +199,7 @@ class LineSimulation:
             os.close(self._near)
 
     def _hang_up(self) -> None:
-        """Close the far end of the line: its user learns at once that nobody is there."""
+        """Close the far end of the line, so that its user notices at once."""
         if self._far >= 0:
             os.close(self._far)
         self._far = -1

@@ -1,6 +1,6 @@
-"""The host's side of the link (docs/link.md): requests that are answered exactly once, or an error.
+"""Host side of the link (docs/link.md): every request is executed exactly once, or raises an error.
 
-It asks of the line only that bytes come in the order in which they were sent, if they come.
+The line may lose or corrupt bytes, but must keep their order.
 """
 
 import random
@@ -55,14 +55,14 @@ _REASONS = {
 
 
 class Stream(Protocol):
-    """Bytes to and from a device.
+    """Byte stream to and from a device.
 
     Members
     -------
     name:
-        For messages.
+        Name in messages.
     baud:
-        Bits a second.
+        Bits per second.
     """
 
     name: str
@@ -72,29 +72,29 @@ class Stream(Protocol):
         """Send bytes."""
 
     def read(self, timeout: float) -> bytes:
-        """Return what has come, after `timeout` seconds at the latest."""
+        """Return the bytes received, after `timeout` seconds at the latest."""
 
     def now(self) -> float:
         """Return the time in seconds."""
 
     def close(self) -> None:
-        """Give the line back."""
+        """Release the line."""
 
 
 class Link:
     """Requests and their answers over a stream.
 
     `stopped` (see `matloom.device.transport.Stoppable`) ends an exchange with `DeviceClosedError`.
-    After an error or an interruption the next exchange begins with a hello, so that both ends
-    agree on the number of the next request; what was under way was executed once or not at all.
+    After an error or interruption the next exchange starts with a hello, so that both ends agree on
+    the number of the next request; requests in flight were executed once or not at all.
 
     Parameters
     ----------
     stream:
         The line.
     silence:
-        Seconds without an answer after which a request is sent again; where None, a time that suits
-        the line.
+        Seconds without an answer after which a request is sent again; None chooses a time that
+        suits the line.
 
     Errors
     ------
@@ -120,7 +120,7 @@ class Link:
         self.cost = LineCost(baud=stream.baud)
 
     def hello(self) -> Hello:
-        """Begin a session; return who answers."""
+        """Start a session; return the identity of the device."""
         with self._lock:
             self._restarted = False
             self._session = False
@@ -139,7 +139,7 @@ class Link:
         return first
 
     def exchange(self, kind: Request, asked: Sequence[Asked], seconds: float = 0.0) -> list[bytes]:
-        """Return the data of the answers; `seconds` is what the device itself may take for one."""
+        """Return the data of the answers; the device itself may take `seconds` for each."""
         with self._lock:
             self._resume()
             self._session = False
@@ -157,7 +157,7 @@ class Link:
         return answers
 
     def _resume(self) -> None:
-        """Begin a session again after an error, with the same device in the same state."""
+        """Restart the session after an error, with the same device in the same state."""
         if not self._session and not self._restarted:
             self._restarted = bool(self.hello().fresh)
         if self._restarted:
@@ -170,7 +170,7 @@ class Link:
         )
 
     def _run(self, window: RequestWindow, attempts: int, seconds: float = 0.0) -> list[bytes]:
-        """Send and receive until every request has its answer."""
+        """Send and receive until every request has been answered."""
         self._parser.lengths = window.lengths
         began = self.stream.now()
         silent = noisy = fruitless = 0
@@ -211,7 +211,7 @@ class Link:
             raise DeviceClosedError(f"the device at {self.stream.name} was closed while in use")
 
     def _receive(self, timeout: float) -> Reply | None:
-        """Return the next reply, or None when none has come in time."""
+        """Return the next reply, or None after a timeout."""
         deadline = self.stream.now() + timeout
         self._heard, late = False, 0
         while True:
@@ -230,7 +230,7 @@ class Link:
                 return None
 
     def _read(self, timeout: float) -> bytes:
-        """Return what has come after `timeout` seconds at the latest, or sooner."""
+        """Return received bytes, after `timeout` seconds or sooner."""
         while timeout > _LOOK:
             before = self.stream.now()
             data = self.stream.read(_LOOK)
@@ -241,6 +241,6 @@ class Link:
         return self.stream.read(max(timeout, 0.0))
 
     def close(self) -> None:
-        """Give the line back."""
+        """Release the line."""
         self._session = False
         self.stream.close()

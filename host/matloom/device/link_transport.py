@@ -13,19 +13,19 @@ __all__ = ["LinkTransport"]
 
 
 class LinkTransport:
-    """The driver's calls over a link; waits for the interrupt at the far end of it.
+    """Transport over a host link; waits for the interrupt on the device's side.
 
     Members
     -------
     hello:
-        Who answered.
+        Identity of the device.
     external_memory:
-        How fast its memory is, by the board's name; None where nobody knows that board.
+        Its external memory, by the board's name; None for unknown boards.
 
     Errors
     ------
     DeviceError
-        What answers is no such device, or has another version of the link.
+        Something other than such a device answers, or it has another version of the link.
     """
 
     def __init__(self, link: Link) -> None:
@@ -48,7 +48,7 @@ class LinkTransport:
 
     @property
     def stopped(self) -> Callable[[], bool]:
-        """As of `matloom.device.transport.Stoppable`."""
+        """See `matloom.device.transport.Stoppable`."""
         return self._link.stopped
 
     @stopped.setter
@@ -57,7 +57,7 @@ class LinkTransport:
 
     @property
     def line_cost(self) -> LineCost:
-        """Cost of all calls on the line so far, the first hello included."""
+        """Cost of all calls on the line so far, including the first hello."""
         return self._link.cost
 
     def read32(self, address: int) -> int:
@@ -69,13 +69,13 @@ class LinkTransport:
         self.write_registers([(address, value)])
 
     def read_registers(self, address: int, count: int) -> list[int]:
-        """Return registers from a byte offset on, 256 at most: one request."""
+        """Return up to 256 consecutive registers from a byte offset, with one request."""
         asked = [Asked(length=4 * count, address=address)]
         data = self._link.exchange(Request.READ_REGISTERS, asked)[0]
         return [int.from_bytes(data[at : at + 4], "little") for at in range(0, len(data), 4)]
 
     def write_registers(self, writes: Sequence[tuple[int, int]]) -> None:
-        """Write registers, byte offset and value of each, in this order, without a pause."""
+        """Write registers, given as byte offset and value, in order and without a pause."""
         asked = [
             Asked(length=4, address=address, data=value.to_bytes(4, "little"))
             for address, value in writes
@@ -83,7 +83,7 @@ class LinkTransport:
         self._link.exchange(Request.WRITE_REGISTERS, asked)
 
     def read_block(self, address: int, size: int) -> bytes:
-        """Return bytes of external memory from a bus address on."""
+        """Return bytes of external memory from a bus address."""
         self._require_inside(address, size)
         asked = [
             Asked(length=min(MAX_DATA_BYTES, size - start), address=address + start)
@@ -92,7 +92,7 @@ class LinkTransport:
         return b"".join(self._link.exchange(Request.READ_MEMORY, asked))
 
     def write_block(self, address: int, data: bytes) -> None:
-        """Write bytes of external memory from a bus address on."""
+        """Write bytes of external memory from a bus address."""
         self._require_inside(address, len(data))
         asked = []
         for start in range(0, len(data), MAX_DATA_BYTES):
@@ -108,11 +108,11 @@ class LinkTransport:
             )
 
     def wait_interrupt(self, cycles: int) -> int:
-        """Return after the interrupt rose or `cycles` cycles passed, with the cycles that did."""
+        """Wait for the interrupt, at most `cycles` cycles; return the cycles that passed."""
         asked = [Asked(length=4, address=cycles)]
         seconds = cycles / self.hello.clock_hz
         return int.from_bytes(self._link.exchange(Request.WAIT, asked, seconds)[0], "little")
 
     def close(self) -> None:
-        """Give the line back."""
+        """Release the line."""
         self._link.close()

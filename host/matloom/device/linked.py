@@ -1,4 +1,4 @@
-"""The generated chip with its host link in Verilator, its line on a pseudo-terminal."""
+"""The generated chip with its host link in Verilator, connected to a pseudo-terminal."""
 
 from collections.abc import Callable
 
@@ -44,9 +44,9 @@ class LinkedChip(LineSimulation):
     memory_bytes:
         External memory.
     optimise:
-        Whether the simulator is compiled for speed: worth its time from some million cycles on.
+        Whether to compile the simulator for speed, which pays off from a few million cycles.
     on_line:
-        Called with each line of the tools while the simulator is built.
+        Called with each line that the tools print while the simulator is built.
     """
 
     def __init__(

@@ -1,6 +1,6 @@
 """An engine in the memory map of Linux: registers and interrupt by UIO, memory by u-dma-buf.
 
-`matloom_uio.h` is the same for programs in C, and docs/firmware.md says what the device tree needs.
+`matloom_uio.h` does the same in C; docs/firmware.md describes the device tree.
 """
 
 import fcntl
@@ -30,12 +30,12 @@ _COUNT_BYTES = 4
 
 
 def parse_mapped(device: str) -> tuple[str, str]:
-    """Return the two devices of ``uio:[UIO[,DMABUF]]``: uio0 and udmabuf0 by default.
+    """Return the two device names in ``uio:[UIO[,DMABUF]]``; default uio0 and udmabuf0.
 
     Errors
     ------
     ValueError
-        It has another form.
+        The text does not have this form.
     """
     registers, comma, memory = device.removeprefix(_SCHEME).partition(",")
     names = (registers or _REGISTERS, memory if comma else _MEMORY)
@@ -45,16 +45,16 @@ def parse_mapped(device: str) -> tuple[str, str]:
 
 
 class Interrupt:
-    """The interrupt of a UIO device; its file is the caller's, to be closed by the caller."""
+    """Interrupt of a UIO device; the caller owns the file and closes it."""
 
     def __init__(self, file: int) -> None:
         self._file = file
 
     def wait(self, seconds: float) -> bool:
-        """Allow the interrupt and sleep until it comes; return whether it came in time.
+        """Enable the interrupt and sleep until it comes; return whether it came in time.
 
-        The kernel masks the line when it comes, and its level stays: one that came before the
-        call ends the sleep at once.
+        The kernel masks the line when it fires, and the level stays high: an interrupt that came
+        before the call ends the sleep at once.
         """
         os.write(self._file, (1).to_bytes(4, "little"))
         ready, _, _ = select.select([self._file], [], [], seconds)
@@ -62,26 +62,26 @@ class Interrupt:
 
 
 class MappedTransport:
-    """Registers and contiguous memory of an engine that are mapped into this process.
+    """Registers and contiguous memory of an engine, mapped into this process.
 
     Members
     -------
     memory_base, memory_bytes:
-        Of the u-dma-buf: its address on the bus, and its size.
+        Bus address and size of the u-dma-buf.
 
     Parameters
     ----------
     registers, memory:
         Names below ``/dev``, such as ``"uio0"`` and ``"udmabuf0"``.
     root:
-        Where ``dev`` and ``sys`` are.
+        Folder that contains ``dev`` and ``sys``.
     interrupt:
-        Instead of that of the registers' device.
+        Interrupt to use instead of that of the registers' device.
 
     Errors
     ------
     DeviceError
-        A device that is missing, may not be opened, is in use, too small, or beyond 32 bits.
+        A device is missing, in use, too small or beyond 32 bits, or may not be opened.
     """
 
     def __init__(
@@ -125,7 +125,7 @@ class MappedTransport:
         self._memory = self._map(name, size)
 
     def _number(self, path: Path) -> int:
-        """Return what a file of sysfs holds: decimal, or hexadecimal after 0x."""
+        """Return the number in a sysfs file: decimal, or hexadecimal after 0x."""
         try:
             return int(path.read_text(), 0)
         except (OSError, ValueError) as error:
@@ -136,7 +136,7 @@ class MappedTransport:
             ) from None
 
     def _map(self, name: str, size: int) -> mmap.mmap:
-        """Return a device's first bytes, uncached by O_SYNC; nobody else can open it meanwhile."""
+        """Map the first bytes of a device, uncached by O_SYNC, and lock it against others."""
         path = self._root / "dev" / name
         try:
             self._files.append(os.open(path, os.O_RDWR | os.O_SYNC | os.O_CLOEXEC))
@@ -165,12 +165,12 @@ class MappedTransport:
         return address // 4
 
     def read_block(self, address: int, size: int) -> bytes:
-        """Return bytes of external memory from a bus address on."""
+        """Return bytes of external memory from a bus address."""
         start = self._start(address, size)
         return self._memory[start : start + size]
 
     def write_block(self, address: int, data: bytes) -> None:
-        """Write bytes of external memory from a bus address on, and wait until they are there."""
+        """Write bytes of external memory from a bus address, and wait until they are there."""
         start = self._start(address, len(data))
         self._memory[start : start + len(data)] = data
         if data:
@@ -187,13 +187,13 @@ class MappedTransport:
         return start
 
     def wait_interrupt(self, cycles: int) -> int:
-        """Return after the interrupt, or half a second; no cycles are known to have passed."""
+        """Wait for the interrupt, at most half a second; the cycles that passed are unknown."""
         del cycles  # The clock of the engine is not known here.
         self._interrupt.wait(_SLICE)
         return 0
 
     def close(self) -> None:
-        """Unmap and close; a second time does nothing. The engine must be idle."""
+        """Unmap and close; a second call does nothing. The engine must be idle."""
         if hasattr(self, "_words"):
             self._words.release()
         for pages in self._maps:

@@ -1,4 +1,4 @@
-"""The chip as Yosys maps it to an ECP5's cells, in Verilator: what a bitstream is made of."""
+"""The chip as mapped by Yosys to ECP5 cells, the source of a bitstream, in Verilator."""
 
 import ctypes
 import hashlib
@@ -16,12 +16,12 @@ _MINUTES = 6.0
 
 
 def build(config: Config, trace: str = "", on_line: Callable[[str], None] | None = None) -> Path:
-    """Return the simulator library of a configuration's netlist, from the cache or built now.
+    """Return the simulator library of a configuration's netlist, cached or newly built.
 
     Errors
     ------
     matloom_rtl.fpga.progress.FlowError
-        Yosys is absent, which the extra ``fpga`` brings, or fails.
+        Yosys fails, or is not installed (it comes with the extra ``fpga``).
     """
     from matloom_rtl.fpga.netlist import yosys_version
 
@@ -42,10 +42,10 @@ def _build(config: Config, trace: str, on_line: Callable[[str], None] | None) ->
 
 
 class NetlistTransport(RtlTransport):
-    """As `RtlTransport`, of the netlist: the same results in the same cycles, if Yosys is right.
+    """Like `RtlTransport`, on the netlist: the same results in the same cycles, if Yosys is right.
 
-    It takes minutes to build, once, and simulates some 90,000 cycles a second. Registers
-    and memories begin as a bitstream leaves them, which `state_seed` does not change.
+    The first build takes minutes; it simulates about 90,000 cycles per second. Registers and
+    memories start as in a bitstream; `state_seed` has no effect.
     """
 
     def _load(

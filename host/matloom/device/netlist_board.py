@@ -1,4 +1,4 @@
-"""A whole board as Yosys maps it to an ECP5's cells, in Verilator, with a PLL in real time."""
+"""A whole board as mapped by Yosys to ECP5 cells, in Verilator, with a PLL in real time."""
 
 import hashlib
 from collections.abc import Callable
@@ -24,7 +24,7 @@ _MINUTES = 10.0
 
 
 def _build(plan: Any, on_line: Callable[[str], None] | None) -> Path:
-    """Return the simulator library of a plan's netlist, from the cache or built now."""
+    """Return the simulator library of a plan's netlist, cached or newly built."""
     from matloom_rtl.fpga.netlist import yosys_version
 
     harness = "".join(path.read_text() for path in sorted(_FOLDER.iterdir()))
@@ -61,10 +61,10 @@ def _source(plan: Any, on_line: Callable[[str], None] | None) -> SimulatorSource
 class NetlistBoard(LineSimulation):
     """The netlist of a board's bitstream; it runs until `close`.
 
-    It is what goes to placement, with models of its cells and of the PLL, from the oscillator to
-    the line, which has the board's own rate. The far end of it is a little fast, and knows nothing
-    of the chip's clock. It takes minutes to build, once, and each byte on the line some
-    hundredths of a second.
+    It is the netlist that goes to placement, with models of its cells and of the PLL, from the
+    oscillator to the serial line at the board's own baud rate. The far end of the line runs
+    slightly fast, with its own clock. The first build takes minutes, and each byte on the line a
+    few hundredths of a second.
 
     Members
     -------
@@ -78,13 +78,12 @@ class NetlistBoard(LineSimulation):
     on_line:
         Called with each line that the tools print.
     config:
-        Another engine than the board's, as `load_config` takes it.
+        Another engine than the board's, as for `load_config`.
 
     Errors
     ------
     ValueError
-        No such board, or one with another device, or with an SDRAM: cells at its pins have no
-        model here.
+        The board is unknown, has another FPGA, or has an SDRAM, whose pin cells have no model here.
     matloom_rtl.fpga.progress.FlowError
         Yosys is absent, which the extra ``fpga`` brings, or fails.
     """

@@ -36,12 +36,12 @@ _MEMORY_BYTES = 1 << 24
 
 
 def memory_for(size: int) -> int:
-    """Return external memory for regions of `size` bytes: a power of two, 16 MiB at least."""
+    """Return external memory for regions of `size` bytes: a power of two, at least 16 MiB."""
     return max(_MEMORY_BYTES, 1 << (2 * size - 1).bit_length())
 
 
 def _kind(name: str) -> str:
-    """Return what a device is: its name without the address that follows a colon."""
+    """Return the kind of a device: its name without the address after the colon."""
     kind, colon, _ = str(name).partition(":")
     if kind not in (("uart", "uio") if colon else (*SIMULATED, *_IN_SOFTWARE, "soc")):
         raise unknown(DeviceError, "a device", name, DEVICES)
@@ -49,7 +49,7 @@ def _kind(name: str) -> str:
 
 
 def board_transport(name: str) -> Any:
-    """Return the transport of a board at ``uart:PORT[@BAUD]``, which has said who it is."""
+    """Return the transport of the board at ``uart:PORT[@BAUD]``, after its hello."""
     from matloom.device.link import Link
     from matloom.device.link_transport import LinkTransport
     from matloom.device.serial_port import SerialStream, parse_address
@@ -63,14 +63,14 @@ def board_transport(name: str) -> Any:
 
 
 def device_memory(device: str | Driver) -> Memory | None:
-    """Return the external memory of a device; None where it is simulated as asked, or not known.
+    """Return the external memory of a device; None if it is simulated as requested, or unknown.
 
-    A board on a serial port is asked who it is, and its port is free again.
+    A board on a serial port is asked for its identity; the port is released afterwards.
 
     Errors
     ------
     DeviceError
-        No such device; a port that cannot be used, or where nothing answers.
+        The device does not exist, its port cannot be used, or nothing answers.
     """
     if isinstance(device, Driver):
         return getattr(device.transport, "external_memory", None)
@@ -113,7 +113,7 @@ def _open_mapped(name: str, config: Config, timeout: float) -> Driver:
 
 
 def _open_soc(config: Config, memory_bytes: int, timeout: float) -> Driver:
-    """Return the driver of a simulated system on chip, whose firmware answers the host link."""
+    """Return the driver of a simulated system on chip, whose firmware implements the host link."""
     from matloom.device.soc import open_soc
 
     transport = open_soc(config, memory_bytes)
@@ -123,7 +123,7 @@ def _open_soc(config: Config, memory_bytes: int, timeout: float) -> Driver:
 def _open_simulated(
     name: str, config: Config, memory_bytes: int, timeout: float, **options: Any
 ) -> Driver:
-    """Return the driver of a chip or its netlist in Verilator; `options` as of `open_device`."""
+    """Return the driver of a chip or netlist in Verilator; `options` as for `open_device`."""
     from matloom.device.covered import chip_class
     from matloom.device.netlist import NetlistTransport
     from matloom.device.rtl import MemoryTiming
@@ -163,7 +163,7 @@ def open_device(
     config:
         A preset, a JSON file or a Config.
     memory_bytes:
-        External memory of the device; a board has what it has.
+        Size of the external memory; ignored by boards.
     waves, timing:
         Of a simulation: a file to write, ``.fst`` or ``.vcd``, or a `matloom.Waves` with a window
         of cycles; and a `matloom.device.rtl.MemoryTiming`.
@@ -179,10 +179,11 @@ def open_device(
     Errors
     ------
     DeviceError
-        No such device; a port that cannot be used, or where nothing answers; a board that is
-        configured otherwise.
+        The device does not exist, its port cannot be used, nothing answers, or the board has
+        another configuration.
     ValueError
-        No memory; waves, timing or checks of a device that is not simulated, or has no bus.
+        Memory is 0, or waves, timing or checks are given for a device that is not simulated or has
+        no bus.
     """
     config = load_config(config)
     if memory_bytes < 1:

@@ -1,4 +1,4 @@
-"""The generated chip in Verilator, reached by the four calls of a transport."""
+"""The generated chip in Verilator, as a transport."""
 
 import ctypes
 import os
@@ -33,24 +33,25 @@ MEMORY_BASE = 0x8000_0000
 
 @dataclass(frozen=True, kw_only=True)
 class MemoryTiming:
-    """The external memory of a simulation, and what disturbs it, in cycles of the bus.
+    """The external memory of a simulation, and disturbances of it, in bus cycles.
 
     Members
     -------
     memory:
-        Its speed and latencies.
+        Speed and latencies.
     latency_jitter:
-        Up to this many cycles more, at random.
+        Maximum of additional random cycles.
     stall_per_1024:
-        In how many of 1,024 cycles each handshake is withheld, at random.
+        Of 1,024 cycles, how many withhold each handshake, at random.
     seed:
-        Of the randomness.
+        Seed of the randomness.
     error_first, error_end:
-        Bus addresses that answer with an error; to a burst of writes, where its last beat's does.
+        Range of bus addresses that answer with an error; a write burst fails if its last beat lies
+        in it.
     error_code:
-        Of these: 2 for SLVERR, 3 for DECERR.
+        Error response: 2 for SLVERR, 3 for DECERR.
     frozen:
-        The memory answers nothing at all.
+        Whether the memory never answers.
     """
 
     memory: Memory = REFERENCE_MEMORY
@@ -66,18 +67,18 @@ class MemoryTiming:
 class RtlTransport:
     """Registers and external memory of a simulated chip.
 
-    Before its first reset, registers and memories hold random bits, drawn from `state_seed`:
-    results do not depend on them. With `Config.parity` and a seed of 0 all are zero instead, as a
-    bitstream leaves memories: random bits have wrong parity until they are written.
+    Before the first reset, registers and memories hold random bits drawn from `state_seed`, on
+    which results do not depend. With `Config.parity` and a seed of 0 they are zero instead, as in a
+    bitstream, because random bits would have wrong parity until they are written.
 
     Members
     -------
     check_bus:
-        Whether every cycle is held against the bus rules (`matloom.arch.bus_rules`).
+        Whether every cycle is checked against the bus rules (`matloom.arch.bus_rules`).
     external_memory:
-        What the timing in force says of the memory's speed.
+        The memory of the current timing.
     stopped:
-        As of `matloom.device.transport.Stoppable`.
+        See `matloom.device.transport.Stoppable`.
 
     Errors
     ------
@@ -137,13 +138,13 @@ class RtlTransport:
 
     @property
     def _handle(self) -> int:
-        """The simulation, which is there until `close`."""
+        """Handle of the simulation, valid until `close`."""
         if not self._simulation:
             raise DeviceClosedError("the device was closed: open it again to use it")
         return int(self._simulation)
 
     def _require_order(self) -> None:
-        """Raise where a bus rule is broken."""
+        """Raise if a bus rule is broken."""
         breach = Breach()
         if self.check_bus and self._library.matloom_breach(self._handle, ctypes.byref(breach)):
             raise BusError(
@@ -214,9 +215,9 @@ class RtlTransport:
         self.memory[offset : offset + len(data)] = np.frombuffer(data, np.uint8)
 
     def wait_interrupt(self, cycles: int) -> int:
-        """Let the chip run until its interrupt rises, `cycles` cycles at most; return how many.
+        """Run the chip until its interrupt rises, at most `cycles` cycles; return how many.
 
-        Signals are handled, and `stopped` is asked, several times a second.
+        Signals are handled and `stopped` is checked several times a second.
         """
         count = 0
         while count < cycles and not self.stopped():
@@ -234,24 +235,24 @@ class RtlTransport:
 
     @property
     def elapsed(self) -> int:
-        """Cycles simulated so far, resets and register accesses included."""
+        """Cycles simulated so far, including resets and register accesses."""
         return int(self._library.matloom_cycles(self._handle))
 
     @property
     def stray_accesses(self) -> int:
-        """Beats that the chip wrote outside the external memory."""
+        """Number of beats that the chip wrote outside the external memory."""
         return int(self._library.matloom_stray_accesses(self._handle))
 
     def start_digest(self) -> None:
-        """Begin a digest of what the chip's ports show in each cycle, from the next cycle on."""
+        """Start a digest of the chip's ports, from the next cycle."""
         self._library.matloom_digest(self._handle)
 
     @property
     def digest(self) -> int:
-        """All that both ports have shown since `start_digest`, in 64 bits.
+        """Digest, in 64 bits, of all that both ports have shown since `start_digest`.
 
-        Handshakes and the interrupt count in every cycle, payloads where they are valid, data
-        where they are strobed.
+        Handshakes and the interrupt count in every cycle, payloads where they are valid, data where
+        they are strobed.
         """
         return int(self._library.matloom_digested(self._handle))
 

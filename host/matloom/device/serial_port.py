@@ -1,4 +1,4 @@
-"""A serial port as the stream of a link, through pyserial."""
+"""A serial port as the stream of a link, using pyserial."""
 
 import errno
 import time
@@ -17,12 +17,12 @@ _SCHEME = "uart:"
 
 
 def parse_address(device: str) -> tuple[str, int]:
-    """Return port and bits a second of ``uart:PORT[@BAUD]``.
+    """Return the port and baud rate in ``uart:PORT[@BAUD]``.
 
     Errors
     ------
     ValueError
-        It has another form.
+        The text does not have this form.
     """
     port, at, baud = device.removeprefix(_SCHEME).partition("@")
     if not port or (at and not (baud.isascii() and baud.isdigit() and int(baud))):
@@ -40,12 +40,12 @@ def _pyserial() -> Any:
 
 
 class SerialStream:
-    """Bytes to and from a serial port, which nobody else can open meanwhile.
+    """Bytes to and from a serial port, locked against other users.
 
     Errors
     ------
     DeviceError
-        No such port, a port in use, or one that may not be opened; one that went away.
+        The port does not exist, is in use, may not be opened, or has disappeared.
     """
 
     def __init__(self, port: str, baud: int = BAUD) -> None:
@@ -61,7 +61,7 @@ class SerialStream:
         self._port.reset_input_buffer()
 
     def _refused(self, error: Exception) -> DeviceError:
-        """Return why the port could not be opened, and what to do."""
+        """Return the reason why the port could not be opened, with a remedy."""
         number = getattr(error, "errno", None)
         if number == errno.ENOENT:
             ports = [item.device for item in self._serial.tools.list_ports.comports()]
@@ -90,7 +90,7 @@ class SerialStream:
             raise self._gone(error) from None
 
     def read(self, timeout: float) -> bytes:
-        """Return what has come, after `timeout` seconds at the latest."""
+        """Return the bytes received, after `timeout` seconds at the latest."""
         try:
             self._port.timeout = timeout
             first = self._port.read(1)
@@ -109,5 +109,5 @@ class SerialStream:
         return time.monotonic()
 
     def close(self) -> None:
-        """Give the port back; a second time does nothing."""
+        """Release the port; a second call does nothing."""
         self._port.close()

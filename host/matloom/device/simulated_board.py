@@ -1,4 +1,4 @@
-"""A board simulated whole, its line on a pseudo-terminal: all of its bitstream but the PLL."""
+"""Simulates a whole board on a pseudo-terminal: all of its bitstream except the PLL."""
 
 import ctypes
 import threading
@@ -16,7 +16,7 @@ _FOLDER = HARNESS / "board"
 
 
 def _divisor(cpu: str | None) -> int:
-    """Return the cycles of a bit: firmware does not keep up with the shortest."""
+    """Return the cycles per bit; firmware cannot keep up with the shortest."""
     return bit_cycles(cpu) if cpu else DIVISOR
 
 
@@ -57,7 +57,7 @@ def _source(name: str, config: str | None, cpu: str | None) -> SimulatorSources:
 
 
 def _sdram_shape(name: str, cpu: str | None, stricter: dict[str, int]) -> Any:
-    """Return the model's parameters for a board's SDRAM at its clock; None where it has none."""
+    """Return the model parameters for a board's SDRAM at its clock; None if it has none."""
     from matloom.arch.sdram import load_sdram
     from matloom_rtl.board.top import settings_for
     from matloom_rtl.sdram.testing import shape_of
@@ -74,18 +74,18 @@ def _sdram_shape(name: str, cpu: str | None, stricter: dict[str, int]) -> Any:
 
 
 class SimulatedBoard(LineSimulation):
-    """A board's top in Verilator; it runs until `close`, or until its SDRAM's rules are broken.
+    """A board's top module in Verilator; it runs until `close`, or until an SDRAM rule is broken.
 
-    The PLL passes its input on and locks after some cycles; an SDRAM that is twice as fast has two
-    edges in each. The line is as fast as the link can: two cycles a bit, more with a processor. All
-    else is the Verilog of the bitstream, with models of the cells at its pins and of the SDRAM.
+    The PLL passes its input through and locks after some cycles; a double-rate SDRAM has two edges
+    per cycle. The line is as fast as the link allows: two cycles per bit, more with a processor.
+    Everything else is the Verilog of the bitstream, with models of the pin cells and of the SDRAM.
 
     Members
     -------
     breach:
-        The rule of the SDRAM that was broken, as a sentence; "" while none is.
+        The broken SDRAM rule, as a sentence; "" if none is broken.
     stopped:
-        Set where one is: the line is gone from then on.
+        Set once a rule is broken; the line is then gone.
 
     Parameters
     ----------
@@ -94,21 +94,21 @@ class SimulatedBoard(LineSimulation):
     config:
         Another engine than the board's.
     optimise, on_line:
-        As those of `matloom.device.linked.LinkedChip`.
+        As in `matloom.device.linked.LinkedChip`.
     cpu:
         A processor instead of the host link, one of `matloom_rtl.soc.cpu.CPUS`: its boot ROM
         waits for an image.
     sdram:
-        Cycles of the SDRAM's rules other than those of its part, by the names of `SdramTiming`.
+        Cycles of SDRAM rules that differ from the part's, by the names in `SdramTiming`.
 
     Errors
     ------
     ValueError
-        No such board, configuration or processor.
+        The board, configuration or processor does not exist.
     ToolError
         The boot ROM cannot be compiled (`matloom.toolchain.soc_firmware`).
     DeviceError
-        From `close`: the sentence of `breach`.
+        Raised by `close`, with the sentence of `breach`.
     """
 
     def __init__(
@@ -148,10 +148,10 @@ class SimulatedBoard(LineSimulation):
         return function(ctypes.c_void_p(self._handle), *arguments)
 
     def restart_after(self, cycles: int) -> None:
-        """Let the board start again after so many cycles, 1 or more, with a byte on the line.
+        """Restart the board after `cycles` cycles (1 or more), with a byte on the line.
 
-        The FPGA is configured again and its SDRAM forgets; what is on the line stays there, as
-        where a bridge on USB has its own power.
+        The FPGA is configured again and its SDRAM loses its contents; bytes on the line survive, as
+        with a USB bridge that has its own power.
         """
         self._call("restart_after", None, ctypes.c_uint32(cycles))
 
@@ -162,11 +162,11 @@ class SimulatedBoard(LineSimulation):
 
     @property
     def written_bytes(self) -> int:
-        """Bytes that came to the SDRAM by its WRITE commands, masked ones not counted."""
+        """Bytes written to the SDRAM by WRITE commands, without masked ones."""
         return int(self._call("written", ctypes.c_uint64))
 
     def close(self) -> None:
-        """End the simulation; a second time does nothing. Raises DeviceError for a breach."""
+        """End the simulation; a second call does nothing. Raises DeviceError for a breach."""
         first = not self._stop.value
         super().close()
         if first and self.breach:

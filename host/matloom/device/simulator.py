@@ -1,4 +1,4 @@
-"""The simulator library of a configuration: built with Verilator, kept, and loaded."""
+"""The simulator library of a configuration: builds it with Verilator, caches and loads it."""
 
 import ctypes
 import hashlib
@@ -50,14 +50,14 @@ def build(
     on_line: Callable[[str], None] | None = None,
     probed: str = "none",
 ) -> Path:
-    """Return the simulator library of a configuration, from the cache or built now.
+    """Return the simulator library of a configuration, cached or newly built.
 
-    `trace` is the format of the waves that it can write, one of `matloom.device.waves.FORMATS`,
-    or empty; `probed` is one of `PROBES`.
+    `trace` is the format of waves to support, one of `matloom.device.waves.FORMATS`, or empty;
+    `probed` is one of `PROBES`.
 
-    A library is kept under a key of the generated Verilog, the harness, the Verilator and the
-    flags: an edit of the hardware can never meet a stale one. Generating the Verilog takes
-    seconds, so what it would be is remembered under a digest of everything it is made from.
+    The cache key covers the generated Verilog, the harness, the Verilator version and the flags, so
+    a library is never stale. Because generating the Verilog takes seconds, its digest is cached
+    under a digest of everything it is generated from.
     """
     digest = source_digest(config, trace, probed)
     return remembered(digest, config, lambda: _build(config, trace, on_line, probed))
@@ -66,9 +66,9 @@ def build(
 def remembered(
     digest: str, config: Config, make: Callable[[], Path], minutes: float | None = None
 ) -> Path:
-    """Return what was made of sources with this digest, or make it now and say so.
+    """Return the cached result for sources with this digest, or make it now with a message.
 
-    `minutes` are what that takes, more or less; what the engine's size says where None.
+    `minutes` is the approximate build time; None estimates it from the size of the engine.
     """
     name = f"simulators/known/{digest}"
     known = re.fullmatch(r"([\w.-]+)/(lib\w+\.so)", read_note(name))
@@ -82,7 +82,7 @@ def remembered(
 
 
 def building(config: Config, minutes: float | None = None) -> AbstractContextManager[None]:
-    """Say at once, and while it takes, that the simulator of a configuration is being built."""
+    """Print at the start, and repeatedly, that a configuration's simulator is being built."""
     if minutes is None:
         # Of two cores of 2020.
         minutes = 1 + config.rows * config.columns // 256
@@ -130,7 +130,7 @@ def _harness_text(probed: str) -> str:
 
 
 def arguments(config: Config, trace: str, probed: str) -> list[str]:
-    """Return what the build is told beyond the sources."""
+    """Return the parameters of the build besides its sources."""
     flags = ["-CFLAGS", f"-DMATLOOM_BUS_BYTES={config.bus_bytes}"]
     if config.parity:
         flags += ["-CFLAGS", "-DMATLOOM_PARITY"]
@@ -161,9 +161,9 @@ def simulator_of(
     on_line: Callable[[str], None] | None = None,
     beside: Mapping[str, str] | None = None,
 ) -> Path:
-    """Return the simulator library of a chip, of whose text `verilog` is a form to simulate.
+    """Return the simulator library of a chip; `verilog` is a form of its text to simulate.
 
-    `beside` are texts that are kept next to it, by the names of their files.
+    `beside` are texts to store next to it, by file name.
     """
     top = chip.sidecar["top"]
     key = hashlib.sha256()
@@ -193,7 +193,7 @@ def simulator_of(
 
 
 class Breach(ctypes.Structure):
-    """`Breach` of the harness: places in the tables of rules and channels, and numbers."""
+    """`Breach` of the harness: indices into the tables of rules and channels, and numbers."""
 
     _fields_ = (
         ("rule", ctypes.c_uint32),
@@ -229,7 +229,7 @@ _SIGNATURES: _Signatures = {
 
 
 def load(path: Path) -> ctypes.CDLL:
-    """Return a simulator library whose functions know their types."""
+    """Load a simulator library and declare the types of its functions."""
     library = ctypes.CDLL(str(path))
     _declare(library, _SIGNATURES)
     return library
@@ -242,7 +242,7 @@ class Probe(ctypes.Structure):
 
 
 def load_probes(path: Path) -> ctypes.CDLL:
-    """Return a simulator library that was built with probes, as `load` does."""
+    """Load a simulator library that was built with probes, like `load`."""
     library = load(path)
     signatures: _Signatures = {
         "events": (ctypes.c_uint64, []),

@@ -1,4 +1,4 @@
-"""The system on chip in Verilator: its serial line in calls, or on a pseudo-terminal."""
+"""The system on chip in Verilator: its serial line as a stream, or as a pseudo-terminal."""
 
 import ctypes
 from collections.abc import Callable
@@ -43,9 +43,9 @@ _CHUNK = 4096
 
 
 def bit_cycles(cpu: str) -> int:
-    """Return the cycles of a bit of a simulated line: its firmware keeps up with no shorter ones.
+    """Return the cycles per bit of a simulated line: the fewest that the firmware can handle.
 
-    Raises ValueError where there is no such processor.
+    Raises ValueError if the processor does not exist.
     """
     from matloom_rtl.soc.cpu import CPUS
 
@@ -61,7 +61,7 @@ def _library(
     on_line: Callable[[str], None] | None = None,
     cpu: str = "default",
 ) -> Any:
-    """Return the path of a simulator, from the cache or built now."""
+    """Return the path of a simulator library, cached or newly built."""
     from matloom_rtl.generate import LINKED_NAME, generate_soc
     from matloom_rtl.link.settings import LinkSettings
     from matloom_rtl.soc.cpu import cpu_source
@@ -87,12 +87,12 @@ def _library(
 
 
 class SocChip:
-    """A simulated system on chip; it stands still but in `run` and in reads of its stream.
+    """A simulated system on chip; it advances only in `run` and in reads of its stream.
 
     Members
     -------
     memory:
-        External memory, bytes.
+        Bytes of external memory.
     stream:
         Its serial line.
 
@@ -103,14 +103,14 @@ class SocChip:
     memory_bytes:
         External memory.
     optimise, on_line:
-        As those of `matloom.device.linked.LinkedChip`.
+        As in `matloom.device.linked.LinkedChip`.
     cpu:
         One of `matloom_rtl.soc.cpu.CPUS`.
 
     Errors
     ------
     ValueError
-        No such processor, or its package is not installed.
+        The processor does not exist, or its package is not installed.
     ToolError
         Its firmware cannot be compiled (`matloom.toolchain.soc_firmware`).
     """
@@ -140,7 +140,7 @@ class SocChip:
 
     @property
     def _handle(self) -> int:
-        """The simulation, which is there until `close`."""
+        """Handle of the simulation, valid until `close`."""
         if not self._simulation:
             raise DeviceClosedError("the simulated system was closed: open it again to use it")
         return int(self._simulation)
@@ -151,25 +151,25 @@ class SocChip:
         return int(self._library.linked_cycles(self._handle))
 
     def load(self, image: bytes) -> None:
-        """Send an image to the boot ROM, which then starts it; raises as `send_image` does."""
+        """Send an image to the boot ROM, which then starts it; raises like `send_image`."""
         send_image(self.stream, image, _CHECKSUM_SECONDS)
 
     def send(self, data: bytes) -> None:
-        """Put bytes on the line to the chip; they go while it runs."""
+        """Queue bytes on the line to the chip; they are sent while it runs."""
         self._library.linked_put(self._handle, data, len(data))
 
     def run(self, cycles: int) -> None:
-        """Simulate so many cycles, or fewer, until a byte has come from the chip."""
+        """Simulate up to `cycles` cycles, or until a byte has come from the chip."""
         self._library.linked_run(self._handle, cycles)
 
     def take(self) -> bytes:
-        """Return the bytes that have come from the chip."""
+        """Return the bytes received from the chip."""
         data = ctypes.create_string_buffer(_CHUNK)
         count = self._library.linked_take(self._handle, data, _CHUNK)
         return data.raw[:count]
 
     def close(self) -> None:
-        """End the simulation; a second time does nothing."""
+        """End the simulation; a second call does nothing."""
         simulation, self._simulation = self._simulation, None
         if simulation is not None:
             self._library.linked_destroy(simulation)
@@ -187,7 +187,7 @@ class SocChip:
 
 
 class SocStream:
-    """The line of a `SocChip`, a `matloom.device.link.Stream`: its time is the chip's cycles."""
+    """Line of a `SocChip` as a `matloom.device.link.Stream`; its time is that of the chip."""
 
     name = "the simulated system"
 
@@ -199,7 +199,7 @@ class SocStream:
         self._chip.send(data)
 
     def read(self, timeout: float) -> bytes:
-        """Return what has come, after `timeout` seconds of the chip at the latest."""
+        """Return the bytes received, after `timeout` seconds of the chip at the latest."""
         self._chip.run(round(timeout * SOC_CLOCK_HZ))
         return self._chip.take()
 
@@ -213,19 +213,19 @@ class SocStream:
 
 
 def open_soc(config: Config, memory_bytes: int) -> LinkTransport:
-    """Return the transport of a simulated system that was booted, and whose firmware answers.
+    """Boot a simulated system; return its transport, whose firmware answers.
 
     Parameters
     ----------
     config:
         The engine.
     memory_bytes:
-        External memory for the host, next to that of the firmware.
+        External memory for the host, in addition to that of the firmware.
 
     Errors
     ------
     ValueError, ToolError
-        As those of `SocChip`.
+        As in `SocChip`.
     DeviceError
         The firmware does not answer.
     """
@@ -244,7 +244,7 @@ class SocTerminal(LineSimulation):
     Parameters
     ----------
     config, memory_bytes:
-        As those of `SocChip`.
+        As in `SocChip`.
     """
 
     def __init__(self, config: Config, memory_bytes: int = _MEMORY_BYTES) -> None:

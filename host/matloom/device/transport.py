@@ -1,4 +1,4 @@
-"""The four calls that every device offers."""
+"""Interface of transports: the four calls that every device offers."""
 
 from collections.abc import Callable, Sequence
 from typing import Protocol, runtime_checkable
@@ -7,15 +7,15 @@ __all__ = ["Batching", "Interruptible", "Stoppable", "Transport", "never"]
 
 
 def never() -> bool:
-    """Return False: what is `stopped` where nobody stops anything."""
+    """Return False: the default for `stopped`."""
     return False
 
 
 class Transport(Protocol):
     """Registers and external memory of a device.
 
-    `memory_base` is the bus address of the first byte of external memory that programs may use,
-    `memory_bytes` how many there are.
+    `memory_base` is the bus address of the external memory that programs may use, `memory_bytes`
+    its size.
     """
 
     memory_base: int
@@ -28,26 +28,26 @@ class Transport(Protocol):
         """Write the register at a byte offset."""
 
     def read_block(self, address: int, size: int) -> bytes:
-        """Return bytes of external memory from a bus address on."""
+        """Return bytes of external memory from a bus address."""
 
     def write_block(self, address: int, data: bytes) -> None:
-        """Write bytes of external memory from a bus address on."""
+        """Write bytes of external memory from a bus address."""
 
 
 @runtime_checkable
 class Interruptible(Protocol):
-    """A transport that can sleep until the interrupt, instead of being asked again and again."""
+    """A transport that can sleep until the interrupt, instead of polling."""
 
     def wait_interrupt(self, cycles: int) -> int:
-        """Return after the interrupt rose or `cycles` cycles passed, with the cycles that did."""
+        """Wait for the interrupt, at most `cycles` cycles; return the cycles that passed."""
 
 
 @runtime_checkable
 class Stoppable(Protocol):
-    """A transport whose long calls can be ended from another thread.
+    """A transport whose long calls can be stopped from another thread.
 
-    They ask `stopped` several times a second, and end soon after it says True: by returning early,
-    or with `DeviceClosedError`.
+    They check `stopped` several times a second, and end soon after it returns True: by returning
+    early, or with `DeviceClosedError`.
     """
 
     stopped: Callable[[], bool]
@@ -55,10 +55,10 @@ class Stoppable(Protocol):
 
 @runtime_checkable
 class Batching(Protocol):
-    """A transport to which several accesses to registers cost little more than one: a link."""
+    """A transport on which several register accesses cost little more than one, such as a link."""
 
     def read_registers(self, address: int, count: int) -> list[int]:
-        """Return registers from a byte offset on, 256 at most."""
+        """Return up to 256 consecutive registers from a byte offset."""
 
     def write_registers(self, writes: Sequence[tuple[int, int]]) -> None:
-        """Write registers, byte offset and value of each, in this order."""
+        """Write registers, given as byte offset and value, in order."""

@@ -1,4 +1,4 @@
-"""Waveforms of a simulation: the file, its format, and which cycles are written."""
+"""Waveforms of a simulation: the file, its format, and the cycles to record."""
 
 import os
 import shutil
@@ -19,19 +19,19 @@ _HEADERS, _PACKAGES = ("lz4.h", "zlib.h"), "liblz4-dev zlib1g-dev"
 
 @dataclass(frozen=True, kw_only=True)
 class Waves:
-    """Waveforms that a simulation writes.
+    """Waveforms for a simulation to write.
 
-    A VCD of a whole network takes gigabytes: an FST has about a twentieth of its size, and a
-    window of some thousand cycles opens at once.
+    A VCD of a whole network takes gigabytes. An FST is about twenty times smaller, and a window of
+    a few thousand cycles opens at once.
 
     Members
     -------
     path:
         The file: ``.fst`` for FST, VCD otherwise.
     first:
-        The cycle of the simulation with which it begins.
+        First cycle to record.
     cycles:
-        How many there are, at most; all where None.
+        Maximum number of cycles to record; None for all.
     """
 
     path: Path
@@ -40,7 +40,7 @@ class Waves:
 
     @classmethod
     def of(cls, given: "Waves | str | os.PathLike[str]") -> "Waves":
-        """Return what a path, or waves, stand for."""
+        """Return waves for a path; waves are returned as they are."""
         return given if isinstance(given, Waves) else cls(path=Path(given))
 
     @property
@@ -54,13 +54,13 @@ class Waves:
         return (1 << 64) - 1 if self.cycles is None else self.first + self.cycles
 
     def require(self) -> None:
-        """Raise where they cannot be written: before a simulator is built, not after it ran.
+        """Raise if they cannot be written; called before a simulator is built.
 
         Errors
         ------
         UserError
-            A path where no file can be written, a window without cycles, or a format for which
-            headers are missing.
+            No file can be written at the path, the window has no cycles, or headers for the format
+            are missing.
         """
         if self.first < 0 or (self.cycles is not None and self.cycles < 1):
             raise UserError(
@@ -80,7 +80,7 @@ class Waves:
 
 
 def _require_headers() -> None:
-    """Raise where Verilator's writer of FST cannot be compiled."""
+    """Raise if Verilator's FST writer cannot be compiled."""
     if shutil.which("g++") is None:
         return
     includes = [word for header in _HEADERS for word in ("-include", header)]

@@ -1,4 +1,4 @@
-"""Requests under way on the host link: which to send, which are lost, and what they answered."""
+"""Window of requests in flight on the host link: what to send, what is lost, and the answers."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ __all__ = ["Asked", "RequestWindow"]
 
 @dataclass(frozen=True, kw_only=True)
 class Asked:
-    """One request without its numbers: bytes to read or write, where, and the data of a write."""
+    """One request without its sequence number: size to read or write, address, data to write."""
 
     length: int
     address: int
@@ -19,17 +19,17 @@ class Asked:
 
 
 class RequestWindow:
-    """Requests of one kind, of which `WINDOW_REQUESTS` are under way at a time.
+    """Requests of one kind, up to `WINDOW_REQUESTS` of them in flight at a time.
 
-    The line keeps its order in both directions: whatever was sent before a request that has an
-    answer, and has none itself, was lost, as a request or as an answer. Then it is sent again,
-    under its number, so that nothing is executed twice. A request that the device refuses because
-    one before it was lost is sent again, too.
+    The line keeps the order in both directions. So if a request has been answered and an earlier
+    one has not, the earlier request or its answer was lost. It is then sent again under the same
+    number, so that nothing is executed twice. A request that the device refuses because an earlier
+    one was lost is also sent again.
 
     Members
     -------
     answers:
-        The data of each reply; None where it has not come.
+        Data of each reply; None if it has not arrived.
     error:
         The first request that failed, and its status.
     """
@@ -46,17 +46,17 @@ class RequestWindow:
 
     @property
     def complete(self) -> bool:
-        """Whether every request has its answer."""
+        """Whether every request has been answered."""
         return self._base == len(self.answers)
 
     @property
     def lengths(self) -> frozenset[int]:
-        """Lengths of data that replies to these requests may have."""
+        """Data lengths that replies to these requests may have."""
         reads = self.kind not in (Request.WRITE_REGISTERS, Request.WRITE_MEMORY)
         return frozenset({0, *(item.length for item in self._asked if reads)})
 
     def frames(self) -> bytes:
-        """Return what is to be sent now: requests not sent yet, or lost."""
+        """Return the frames to send now: requests not sent yet, or lost."""
         frames = bytearray()
         for index in range(self._base, min(self._base + WINDOW_REQUESTS, len(self.answers))):
             if self.answers[index] is None and index not in self._sent:
@@ -72,7 +72,7 @@ class RequestWindow:
         return bytes(frames)
 
     def lose_all(self) -> None:
-        """Take every request without an answer as lost: nothing has come for long."""
+        """Treat every unanswered request as lost, after a long silence."""
         self._lose(list(self._sent))
 
     def _lose(self, indices: Sequence[int]) -> None:
@@ -82,7 +82,7 @@ class RequestWindow:
             self._attempts[index] = (self._attempts[index] + 1) % 16
 
     def take(self, reply: Reply) -> bool:
-        """Take a reply; return whether it is an answer."""
+        """Accept a reply; return whether it answers a request."""
         if reply.status == Status.BAD_FRAME:
             # It says of no request that it was the one: the oldest under way it is, most likely.
             self._lose(sorted(self._sent, key=self._sent.__getitem__)[:1])

@@ -1,4 +1,4 @@
-"""Model files to graphs, and back: one reader for each format, chosen by a file's content."""
+"""Converts model files to graphs and back, with one reader per format, chosen by file content."""
 
 from matloom.frontend.readers import complete, declaration, load, macs, reshaped, write
 

@@ -15,21 +15,21 @@ class DeclaredTensor:
     Members
     -------
     name:
-        The file's; two tensors may share one.
+        Name in the file; two tensors may share one.
     key:
-        The name by which `Session.run` knows an input or output: no two of a side are the same.
+        Unique name of an input or output in `Session.run`.
     number:
-        Its place in the file (TensorFlow Lite), or among inputs and outputs (ONNX).
+        Index in the file (TensorFlow Lite), or among inputs and outputs (ONNX).
     shape:
-        Sizes; the name of a dimension, or None, where the file leaves a size open.
+        Sizes; for a size that the file leaves open, the name of the dimension, or None.
     placeholder:
-        The shape that the file has where `shape` is open: TensorFlow Lite writes ones.
+        The shape in the file if `shape` has open sizes: TensorFlow Lite writes ones for them.
     dtype:
-        NumPy's name of the type; ``"object"`` where NumPy has none.
+        NumPy's name of the type; ``"object"`` if NumPy has none.
     scales, zero_points, axis:
-        Quantisation as the file has it, empty if there is none.
+        Quantisation as stored in the file; empty if there is none.
     data:
-        The value of a constant.
+        Value of a constant.
     """
 
     name: str
@@ -45,14 +45,14 @@ class DeclaredTensor:
 
     @property
     def sizes(self) -> tuple[int, ...] | None:
-        """The shape where all sizes are known; None otherwise."""
+        """The shape if all sizes are known; None otherwise."""
         known = tuple(size for size in self.shape if isinstance(size, int))
         return known if len(known) == len(self.shape) else None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Signature:
-    """A named way to call a network: numbers of inputs and outputs by the names of arguments."""
+    """A named way to call a network: tensor numbers of inputs and outputs, by argument name."""
 
     name: str
     inputs: Mapping[str, int]
@@ -61,7 +61,7 @@ class Signature:
 
 @dataclass(frozen=True, kw_only=True)
 class ModelInfo:
-    """Origin of a model, as ONNX files state it."""
+    """Origin of a model, as stated in ONNX files."""
 
     producer: str = ""
     graph: str = ""
@@ -81,9 +81,9 @@ class Declaration:
     inputs, outputs:
         In the file's order.
     tensors:
-        All that the file numbers; the inputs and outputs of an ONNX file.
+        All numbered tensors of the file; the inputs and outputs of an ONNX file.
     signatures:
-        Those whose tensors are inputs and outputs of the network.
+        Signatures whose tensors are all inputs and outputs of the network.
     """
 
     inputs: tuple[DeclaredTensor, ...]

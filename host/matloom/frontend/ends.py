@@ -1,4 +1,4 @@
-"""Inputs and outputs of a network: each a tensor of its own."""
+"""Makes the inputs and outputs of a network distinct tensors."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -12,9 +12,9 @@ __all__ = ["copied_outputs", "separate_inputs"]
 def separate_inputs(
     inputs: Sequence[int], tensors: dict[int, Tensor], free: int
 ) -> tuple[int, ...]:
-    """Return inputs that differ: of a tensor that occurs twice, the last place provides it.
+    """Return distinct inputs; a tensor that occurs twice takes the last value passed for it.
 
-    New tensors, from number `free` on, take what is given at the other places.
+    New tensors, numbered from `free`, take the values passed for the other occurrences.
     """
     separate = []
     for at, number in enumerate(inputs):
@@ -28,12 +28,12 @@ def separate_inputs(
 def copied_outputs(
     outputs: Sequence[int], tensors: dict[int, Tensor], free: int, nodes: Sequence[Node]
 ) -> tuple[tuple[int, ...], list[Node]]:
-    """Return outputs that differ, and operators that copy a tensor for its second place and on.
+    """Return distinct outputs, and operators that copy a tensor for its further occurrences.
 
     Raises
     ------
     Unsupported
-        A tensor without elements has two places, or one that may turn out to have none.
+        A repeated output has no elements, or may turn out to have none.
     """
     separate: list[int] = []
     copies = []

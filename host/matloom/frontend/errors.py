@@ -1,4 +1,4 @@
-"""The errors that a model file earns."""
+"""Errors raised while reading a model file."""
 
 from matloom.errors import UserError
 from matloom.ir.node_rules import Problem, RuleKind
@@ -7,7 +7,7 @@ __all__ = ["Contradiction", "ModelError", "Unsupported", "error_of"]
 
 
 class ModelError(UserError):
-    """A model file that cannot be read or run: one line of thing, rule and value."""
+    """A model file that cannot be read or run; the message names thing, rule and value."""
 
 
 class Unsupported(ModelError):
@@ -15,10 +15,10 @@ class Unsupported(ModelError):
 
 
 class Contradiction(Unsupported):
-    """An operator whose tensors and options do not fit each other.
+    """An operator whose tensors and options contradict each other.
 
-    TensorFlow Lite Micro trusts them, and reads or writes beyond its tensors. LiteRT checks them,
-    so it alone says what the operator does.
+    TensorFlow Lite Micro trusts them, and reads or writes out of bounds. LiteRT checks them, so
+    only LiteRT defines what the operator does.
     """
 
 
@@ -30,5 +30,5 @@ _ERRORS = {
 
 
 def error_of(problem: Problem) -> ModelError:
-    """Return the error of an operator that breaks a rule."""
+    """Return the error for an operator that breaks a rule."""
     return _ERRORS[problem.breach](str(problem))

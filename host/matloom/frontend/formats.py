@@ -1,4 +1,4 @@
-"""Recognises files of other formats by their content, with the way to convert each."""
+"""Recognises files of other formats by their content, and knows how to convert them."""
 
 import bz2
 import io
@@ -36,7 +36,7 @@ _SPACE, _DELETE = 0x20, 0x7F
 
 @dataclass(frozen=True, kw_only=True)
 class FileKind:
-    """A recognised format: its name with its article, and what to do to run such a file."""
+    """A recognised format: its name with an article, and how to run such a file."""
 
     what: str
     hint: str
@@ -114,7 +114,7 @@ def folder_kind(names: set[str]) -> FileKind:
 
 
 def kind_of(content: bytes, name: str) -> FileKind:
-    """Return the kind of a file of another format, by its content first, then by its name."""
+    """Return the kind of a file of another format: by its content, else by its name."""
     kind = _recognised(content, name)
     return replace(kind, hint=kind.hint.replace("FILE", shlex.quote(name) if name else "FILE"))
 
@@ -135,7 +135,7 @@ def _recognised(content: bytes, name: str) -> FileKind:
 
 
 def _by_suffix(suffix: str) -> FileKind:
-    """Return what the name of a file promises, where its content says nothing."""
+    """Return the kind that the suffix suggests, for content that is not recognised."""
     if suffix in (".onnx", ".ort"):
         return FileKind(what="a damaged ONNX model", hint=_AGAIN)
     if suffix in (".pt", ".pth", ".pt2", ".ckpt", ".bin"):
@@ -150,7 +150,7 @@ def _by_suffix(suffix: str) -> FileKind:
 
 
 def _packed(content: bytes) -> FileKind | None:
-    """Recognise compressed files, and see what is inside."""
+    """Recognise compressed files and their content."""
     for beginning, (what, decompressor) in _COMPRESSED.items():
         if not content.startswith(beginning):
             continue
@@ -170,7 +170,7 @@ def _packed(content: bytes) -> FileKind | None:
 
 
 def _archived(content: bytes) -> FileKind | None:
-    """Recognise archives by the names in them."""
+    """Recognise archives by the names of their members."""
     if content[257:262] == b"ustar":
         return _of_members(_tar_names(content), "a tar archive")
     if content[:2] != b"PK":
@@ -191,7 +191,7 @@ def _tar_names(content: bytes) -> list[str]:
 
 
 def _of_members(names: list[str], archive: str) -> FileKind:
-    """Return what an archive of such members is."""
+    """Return the kind of an archive with these members."""
     last = {PurePath(name).name for name in names}
     models = [name for name in names if name.endswith(".tflite")]
     if models:
@@ -232,7 +232,7 @@ def _pickled(content: bytes) -> FileKind | None:
 
 
 def _text(content: bytes) -> FileKind | None:
-    """Recognise texts: C arrays, JSON, web pages, XML, programs."""
+    """Recognise text files: C arrays, JSON, web pages, XML, programs."""
     start = content[:4096].lstrip(b"\xef\xbb\xbf \t\r\n")
     lowered = start[:512].lower()
     if lowered.startswith((b"<!doctype html", b"<html")):
@@ -254,12 +254,12 @@ def _text(content: bytes) -> FileKind | None:
 
 
 def _is_utf8(start: bytes) -> bool:
-    """Return whether the beginning of a file is UTF-8; its last character may be cut."""
+    """Return whether the start of a file is UTF-8; its last character may be cut off."""
     return "\ufffd" not in start.decode(errors="replace")[:-1]
 
 
 def _json(content: bytes) -> str:
-    """Return what a JSON object is; empty if the text is none."""
+    """Return the kind of a JSON object; empty if the text is not one."""
     with suppress(ValueError, RecursionError):
         value = json.loads(content)
         if "modelTopology" in value or "weightsManifest" in value:
@@ -273,7 +273,7 @@ def _json(content: bytes) -> str:
 
 
 def _protobuf(content: bytes) -> FileKind | None:
-    """Recognise ONNX, SavedModels and frozen graphs, which have no mark but their fields."""
+    """Recognise ONNX, SavedModels and frozen graphs by their fields: they have no magic number."""
     if is_onnx(content):
         return FileKind(what="an ONNX model", hint=_UNPACK_ONNX)
     found = message(content)

@@ -1,4 +1,4 @@
-"""Opaque operators: those that the graph does not know, bound together for an interpreter."""
+"""Opaque operators: unknown to the graph, and grouped together for an interpreter."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -20,16 +20,16 @@ _UNSET_IN_MICRO = frozenset({("GREATER", "int16")})
 def interpreters_of(name: str, dtype: str, contradicts: bool) -> tuple[str, ...]:
     """Return the interpreters that may run an operator, by the type of its first input.
 
-    LiteRT alone checks one whose tensors contradict each other.
+    Only LiteRT may run an operator whose tensors contradict each other, because it checks them.
     """
     return INTERPRETERS[1:] if contradicts or (name, dtype) in _UNSET_IN_MICRO else INTERPRETERS
 
 
 @dataclass(frozen=True, kw_only=True)
 class OpaqueOperator:
-    """An operator of the file, by its tensors' numbers, and why no kernel here runs it.
+    """An operator of the file, by its tensor numbers, and why no kernel here can run it.
 
-    `interpreters` are those that may run it, the preferred one first.
+    `interpreters` may run it, the preferred one first.
     """
 
     name: str
@@ -60,7 +60,7 @@ def _node(
 
 
 def common_interpreters(items: Sequence[Node | OpaqueOperator]) -> tuple[str, ...]:
-    """Return the interpreters that may run operators as one."""
+    """Return the interpreters that may run all of these operators together."""
     opaque = [item for item in items if isinstance(item, OpaqueOperator)]
     return min((item.interpreters for item in opaque), key=len, default=INTERPRETERS)
 
@@ -73,7 +73,7 @@ def bind(
 ) -> list[Node]:
     """Return nodes in order, with one REFERENCE node for each run of opaque operators.
 
-    A run is of operators that the same interpreters may run.
+    A run consists of operators with an interpreter in common.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ def bind(
     file:
         Number of the tensor that holds the model file.
     computed:
-        Whether a tensor is neither constant nor a state of its operator.
+        Returns whether a tensor is neither constant nor internal state of its operator.
     """
     # What is read at each item or after it.
     needed = [set(results)]
@@ -121,7 +121,7 @@ def whole(
     outputs: Sequence[int],
     interpreters: tuple[str, ...],
 ) -> Node:
-    """Return the REFERENCE node of a network as a whole; the last input is the model file."""
+    """Return the REFERENCE node for a whole network; its last input is the model file."""
     attributes = Reference(
         operators=tuple(names), reasons=(reason,) * len(names), interpreters=interpreters
     )

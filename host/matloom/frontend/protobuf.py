@@ -1,4 +1,4 @@
-"""Fields of a protobuf message without its schema: enough to recognise one."""
+"""Decodes the fields of a protobuf message without its schema, to recognise files."""
 
 __all__ = ["Message", "message"]
 
@@ -12,7 +12,7 @@ _VARINT, _FIXED64, _LENGTH, _FIXED32 = 0, 1, 2, 5
 
 
 def message(data: bytes) -> Message | None:
-    """Return the fields of a message; None if the bytes are none.
+    """Return the fields of a message; None if the bytes are not a message.
 
     Wire format: https://protobuf.dev/programming-guides/encoding/
     """
@@ -43,7 +43,7 @@ def message(data: bytes) -> Message | None:
 
 
 def _varint(data: bytes, at: int) -> tuple[int, int]:
-    """Return a number and where it ends; a place of -1 where there is none."""
+    """Return a number and its end; the end is -1 if there is none."""
     value = 0
     for shift in range(0, 70, 7):
         if at >= len(data):

@@ -1,4 +1,4 @@
-"""The readers of model files, and which of them takes a file."""
+"""The readers of model files, and the choice between them."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -29,24 +29,24 @@ Source = str | Path | bytes | Any
 
 @dataclass(frozen=True, kw_only=True)
 class Reader:
-    """Reader of one format of model files.
+    """Reader of one model file format.
 
     Members
     -------
     format:
-        What messages call it.
+        Name of the format in messages.
     takes:
-        Whether a file is of the format, by its content.
+        Returns whether a file has this format, by its content.
     graph:
-        The graph of a file, and whether its results must be the format's own runtime's in every
-        bit; raises `ModelError` for a file that is damaged.
+        Returns the graph of a file, and whether its results must be bit-exact with the format's own
+        runtime; raises `ModelError` for a damaged file.
     reshaped:
-        The file with other shapes for its inputs, by name, and sizes for dimensions that have a
-        name, and the wish that its graph be exact; raises `ModelError` where they do not fit.
+        Returns the file with other input shapes, by name, with sizes for named dimensions, and with
+        a flag that its graph must be exact; raises `ModelError` if they do not fit.
     macs:
-        Multiply-accumulates of operators of a file, by their names and positions (`Reference`).
+        Returns the multiply-accumulates of operators of a file, by name and position (`Reference`).
     declared:
-        The tensors that a file declares; raises `ModelError` for one that is damaged.
+        Returns the declarations of a file; raises `ModelError` for a damaged file.
     """
 
     format: str
@@ -95,24 +95,23 @@ def load(
 ) -> Graph:
     """Return the graph of a model file: a path, its bytes or the name of a packaged network.
 
-    A program of torch.export is read as the ONNX model of the same operators.
+    A program from torch.export is converted to ONNX first.
 
     Parameters
     ----------
     shapes:
-        Other shapes for inputs, by name, as networks of unknown height and width need:
-        ``{"image": (1, 96, 96, 3)}``.
+        Input shapes by name, for networks of unknown height and width: ``{"image": (1, 96, 96,
+        3)}``.
     dims:
-        Sizes of dimensions that ONNX files have names for: ``{"batch": 1}``.
+        Sizes of named dimensions in ONNX files: ``{"batch": 1}``.
     exact:
-        Leave to ONNX Runtime the layers of an ONNX file some of whose results can differ from its.
-        Graphs of TensorFlow Lite files are exact.
+        Leave a layer of an ONNX file to ONNX Runtime if some results could differ. Graphs of
+        TensorFlow Lite files are always exact.
 
     Raises
     ------
     ModelError
-        The file is missing, damaged or of a format that no reader takes, or `shapes` and `dims` do
-        not fit.
+        The file is missing, damaged or of an unknown format, or `shapes` or `dims` do not fit.
     MissingPackageError
         A package that the format needs is not installed.
     """
@@ -129,24 +128,24 @@ def reshaped(
     *,
     exact: bool = False,
 ) -> bytes:
-    """Return a model file that is read with other shapes, or exactly, by itself: see `load`."""
+    """Return a model file that includes other input shapes or the flag `exact`: see `load`."""
     reader, file = _opened(source)
     return reader.reshaped(file, shapes or {}, dims or {}, exact)
 
 
 def declaration(source: Source) -> Declaration:
-    """Return the tensors that a model file declares, in the file's own terms; errors as of `load`.
+    """Return the declarations of a model file; raises the same errors as `load`.
 
-    Sizes may be open, so it reads files that `load` needs `shapes` or `dims` for.
+    Sizes may be open, so `shapes` and `dims` are not needed.
     """
     reader, file = _opened(source)
     return reader.declared(file)
 
 
 def macs(content: bytes, names: Sequence[str], positions: Sequence[int]) -> list[int]:
-    """Return the multiply-accumulates of operators of a model file, 0 if none are known.
+    """Return the multiply-accumulates of operators of a model file; 0 if unknown.
 
-    `names` and `positions`, places in the file, select operators; none selects all. Registered
+    `names` and `positions` (indices in the file) select operators; none selects all. Registered
     operators have no file.
     """
     for reader in READERS:
@@ -156,19 +155,19 @@ def macs(content: bytes, names: Sequence[str], positions: Sequence[int]) -> list
 
 
 def complete(source: Source) -> tuple[str, bytes]:
-    """Return the format of a model file, and its bytes with all that lies in other files."""
+    """Return the format and the bytes of a model file, with all external data included."""
     reader, file = _opened(source)
     content = file.content if reader is TFLITE else reader.reshaped(file, {}, {}, False)
     return reader.format, content
 
 
 def write(graph: Graph) -> tuple[str, bytes]:
-    """Return the suffix and the bytes of a model file that holds a graph.
+    """Return the suffix and the bytes of a model file that contains a graph.
 
     Raises
     ------
     ValueError, KeyError, AttributeError
-        No format holds it.
+        No format can represent it.
     """
     return ".tflite", write_tflite(graph)
 

@@ -1,4 +1,4 @@
-"""Registered operators of model files: nodes of their stages, or one that runs their kernel."""
+"""Registered operators of model files: nodes for their stages, or one that runs their kernel."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -13,7 +13,7 @@ __all__ = ["RegisteredOperatorError", "nodes_of"]
 
 
 class RegisteredOperatorError(ModelError):
-    """An operator of the file that its registration does not fit."""
+    """An operator of the file that does not match its registration."""
 
 
 def nodes_of(
@@ -30,14 +30,14 @@ def nodes_of(
     ends:
         Numbers of the operator's inputs and outputs in the network.
     index:
-        The operator's place in the file.
+        The operator's index in the file.
     add:
         Adds a tensor to the network and returns its number.
 
     Raises
     ------
     OperatorError
-        The stages do not give what the kernel gives.
+        The stages and the kernel give different results.
     """
     if operator.stages is None:
         return [_kernel_node(operator, use, ends, index, add)]
@@ -65,7 +65,7 @@ def _kernel_node(
     index: int,
     add: Callable[[Tensor], int],
 ) -> Node:
-    """Return the node that runs a kernel; its last input has the attributes."""
+    """Return the node that runs the kernel; its last input encodes the attributes."""
     inputs, outputs = map(tuple, ends)
     options = add(options_tensor(operator.name, use.attributes))
     attributes = Reference(

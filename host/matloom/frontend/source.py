@@ -1,4 +1,4 @@
-"""Finds the file of a network that is named, and says what it is where no reader takes it."""
+"""Finds the file of a network, and explains files that no reader can read."""
 
 import os
 from dataclasses import dataclass
@@ -22,13 +22,13 @@ def packaged_networks() -> dict[str, Path]:
 
 
 def network_path(source: str | Path) -> Path:
-    """Return the path of a file or, if there is none, of the packaged network of that name."""
+    """Return the path of a file or, if it does not exist, of the packaged network of that name."""
     path = Path(source)
     return path if path.exists() else packaged_networks().get(str(source), path)
 
 
 def is_program(source: str | Path | bytes) -> bool:
-    """Return whether a network is a compiled program: by its content, else by its name."""
+    """Return whether a file is a compiled program: by its content, else by its name."""
     if isinstance(source, bytes):
         return source.startswith(MAGIC)
     path = network_path(source)
@@ -46,11 +46,11 @@ class ModelFile:
     Members
     -------
     name:
-        Of the network: the file's, without its suffix.
+        Name of the network: the file name without its suffix.
     shown:
-        What messages call the file.
+        Name of the file in messages.
     folder:
-        Where files that it refers to are looked up; None for bytes.
+        Folder in which files that it refers to are looked up; None for bytes.
     """
 
     name: str
@@ -60,12 +60,12 @@ class ModelFile:
 
 
 def read_file(source: str | Path | bytes) -> ModelFile:
-    """Read a model file, given its path, its bytes or the name of a packaged network.
+    """Read a model file from its path, its bytes or the name of a packaged network.
 
     Raises
     ------
     ModelError
-        It cannot be read, or is a folder: the message says what it is, the hint what to do.
+        It cannot be read, or is a folder; the message says what it is, the hint what to do.
     """
     if isinstance(source, bytes):
         return ModelFile(name="model", shown="these bytes", content=source, folder=None)
@@ -77,7 +77,7 @@ def read_file(source: str | Path | bytes) -> ModelFile:
 
 
 def foreign_file(file: ModelFile) -> ModelError:
-    """Return the error of a file that no reader takes."""
+    """Return the error for a file that no reader can read."""
     if file.content.startswith(MAGIC):
         return ModelError(
             f"{file.shown}: a compiled Matloom program, where a network is wanted",
@@ -90,7 +90,7 @@ def foreign_file(file: ModelFile) -> ModelError:
 
 
 def _content(path: Path, shown: str) -> bytes:
-    """Return what a file holds."""
+    """Return the content of a file."""
     try:
         return path.read_bytes()
     except IsADirectoryError:
@@ -106,7 +106,7 @@ def _content(path: Path, shown: str) -> bytes:
 
 
 def _near(path: Path) -> str:
-    """Return the hint for a file that is not there: the nearest name, or what may be given."""
+    """Return the hint for a missing file: the closest name, or what is accepted."""
     try:
         names = [item.name for item in path.parent.iterdir()]
     except OSError:

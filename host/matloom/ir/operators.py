@@ -60,12 +60,9 @@ class Operator:
 
     Members
     -------
-
-    Attributes
-    ----------
-        The class of its attributes.
-    types:
-        Types that it takes and gives, as ``"int8 int8 int32 -> int8"``.
+    types, attributes:
+        Types of inputs and outputs, as ``"int8 int8 int32 -> int8"``, and the class of its
+        attributes.
     shape:
         Output shape from input shapes and attributes; None if only the size must agree.
     parts:

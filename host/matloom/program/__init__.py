@@ -1,4 +1,4 @@
-"""Program files: what they hold, how they are written, read and checked."""
+"""Program files: their contents, and how to write, read and check them."""
 
 from matloom.arch.program_file import FORMAT_VERSION
 from matloom.program.errors import ProgramError

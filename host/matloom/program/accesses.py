@@ -20,9 +20,9 @@ Space = tuple[AddressSpace, Region | None]
 
 
 class MemoryAccess(NamedTuple):
-    """Addresses ``start .. end - 1`` that an instruction reads or writes; `base` is the field.
+    """Address range ``start .. end - 1`` that an instruction reads or writes at field `base`.
 
-    `lines` are those of the addresses that it touches, None for all.
+    `lines` are the addresses in the range that it touches; None for all.
     """
 
     space: Space
@@ -39,7 +39,7 @@ class MemoryAccess(NamedTuple):
 
 
 def accesses(instruction: Instruction, config: Config) -> Iterator[MemoryAccess]:
-    """Yield the accesses of an instruction, empty ones too."""
+    """Yield the accesses of an instruction, including empty ones."""
     get = instruction.values.get
     for extent in FORMATS[instruction.opcode].extents:
         end = extent.end(get, config)
@@ -53,7 +53,7 @@ def accesses(instruction: Instruction, config: Config) -> Iterator[MemoryAccess]
 
 
 def strided_view(table: NDArray[_Entry], lines: StridedRange) -> NDArray[_Entry]:
-    """Return the entries of some lines of a dense table (units, lines), units first."""
+    """Return the entries of strided lines in a dense table (units, lines), units first."""
     assert lines.start >= 0
     assert lines.end <= table.shape[1], "the table must have the lines"
     unit, line = table.strides

@@ -36,7 +36,7 @@ class Contents:
     Members
     -------
     name:
-        Of the network.
+        Name of the network.
     config:
         The configuration it was compiled for.
     image:
@@ -44,21 +44,22 @@ class Contents:
     region_bytes:
         Size that each region needs.
     inputs, outputs:
-        The network's, in the model file's order.
+        Inputs and outputs of the network, in the model file's order.
     tensors:
-        Every tensor that steps name.
+        Every tensor that steps refer to.
     steps:
         Engine and host steps in order of execution.
     layers:
-        For reports.
+        Operators of the network, for reports.
     memory:
-        What its cycles are predicted for.
+        Memory that its cycles are predicted for.
     variables:
-        What is kept between calls.
+        State kept between calls.
     constants, host_data:
-        What host steps read, and the bytes of it and of initial values; the device has no copy.
+        Constants that host steps read, and the bytes of these and of initial values; the device has
+        no copy.
     verdict:
-        Of the checks at compile time; None where there were none.
+        Result of the checks at compile time; None if there were none.
     """
 
     name: str
@@ -78,17 +79,17 @@ class Contents:
 
     @property
     def macs(self) -> int:
-        """Multiply-accumulates of the network's operators but those that are `uncounted`."""
+        """Multiply-accumulates of the network's operators, without the `uncounted` ones."""
         return sum(layer.macs for layer in self.layers)
 
     @property
     def engine_macs(self) -> int:
-        """Those of the operators that run on the engine."""
+        """Multiply-accumulates of the operators that run on the engine."""
         return sum(layer.macs for layer in self.layers if layer.where == "engine")
 
     @property
     def uncounted(self) -> tuple[str, ...]:
-        """Names of the operators whose multiply-accumulates are not known, each once."""
+        """Names of operators whose multiply-accumulates are unknown, each once."""
         names = (layer.operator for layer in self.layers if not is_counted(layer.operator))
         return tuple(dict.fromkeys(names))
 
@@ -98,7 +99,7 @@ class Contents:
         return sum(array.nbytes for array in self.initial_state().values())
 
     def initial_state(self) -> dict[str, npt.NDArray[Any]]:
-        """Return what variables hold before the first call, by name."""
+        """Return the initial values of variables, by name."""
         infos = {info.key: info for info in self.tensors}
         found = {}
         for variable in self.variables:
@@ -115,14 +116,14 @@ class Contents:
         return frozenset(timestamp for timestamp, count in users.items() if count > 1)
 
     def utilisation(self, cycles: int) -> float:
-        """Return the share of cycles in which the array, each layer in its mode, were full."""
+        """Return the share of `cycles` that a full array would need, each layer in its own mode."""
         ideal = sum(self.ideal_cycles(layer) for layer in self.layers if layer.where == "engine")
         return ideal / cycles if cycles else 0.0
 
     def ideal_cycles(self, layer: LayerInfo) -> float:
-        """Return an operator's cycles with the array full, in the fastest of its modes.
+        """Return the cycles of an operator with a full array, in the fastest of its modes.
 
-        Operators whose stages multiply nothing have no mode, and count as ``i8xi8``.
+        Operators without products have no mode and count as ``i8xi8``.
         """
         modes = [mode for mode in layer.mode.split(", ") if mode in MODES] or ["i8xi8"]
         return layer.macs / max(self.config.macs_a_cycle(mode) for mode in modes)
@@ -134,7 +135,7 @@ class Contents:
 
     @property
     def repeat(self) -> Repeat | None:
-        """The shorter way of the only engine step from the second call on, where it has one."""
+        """Commands for the second call on, if there is a single engine step that has some."""
         found = [step.repeat for step in self.steps if isinstance(step, EngineStep)]
         return found[0] if found else None
 

@@ -1,4 +1,4 @@
-"""Says what a Program remembers from call to call, how many bytes that is, and where it is."""
+"""Describes the state that a Program keeps between calls: size and location of its variables."""
 
 import math
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ def variable_bytes(program: Program) -> dict[str, int]:
 
 
 def describe_state(program: Program) -> list[str]:
-    """Return a line for each variable, after one with their number; none where there are none."""
+    """Return a line with the number of variables, then a line for each; nothing if none."""
     if not program.variables:
         return []
     sizes = variable_bytes(program)
@@ -39,7 +39,7 @@ def _kind(program: Program, variable: VariableInfo) -> str:
 
 
 def _reason(program: Program, variable: VariableInfo) -> str:
-    """Return why a variable is not in external memory for good."""
+    """Return why a variable cannot stay in external memory."""
     held = {variable.before, variable.after}
     given = {info.key for info in (*program.inputs, *program.outputs)}
     if held & given:

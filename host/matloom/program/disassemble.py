@@ -21,11 +21,11 @@ _NAMES: dict[str, dict[int, str]] = {
 
 
 def disassemble(source: Program | bytes) -> str:
-    """Return one line an instruction: number, offset, opcode, waits, and fields that are not 0.
+    """Return one line per instruction: number, offset, opcode, waits, and nonzero fields.
 
-    Of a program the first line says what was checked when it was compiled, the next for which
-    memory cycles are predicted, then what it remembers. A mark is followed by the layer that it
-    completes. Raises `IsaError` for bytes that are no instructions.
+    For a program, the first lines say what was checked at compile time, for which memory cycles are
+    predicted, and which state it keeps. A mark is followed by the layer that it completes. Raises
+    `IsaError` for bytes that are not instructions.
     """
     if isinstance(source, bytes):
         return "\n".join(_lines(source, {}))
@@ -83,7 +83,7 @@ def _text(instruction: Instruction, layers: dict[int, str]) -> str:
 
 
 def _value(field: Field, value: int) -> str:
-    """Return the name of a value that has one."""
+    """Return the name of a value, if it has one."""
     if field.name in _NAMES:
         return _NAMES[field.name].get(value, str(value))
     choices = field.choices if isinstance(field.choices, tuple) else ()

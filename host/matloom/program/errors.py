@@ -1,4 +1,4 @@
-"""The errors of Program files and of their command buffers."""
+"""Errors of Program files and of their command buffers."""
 
 from matloom.errors import UserError
 

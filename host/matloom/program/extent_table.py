@@ -1,4 +1,4 @@
-"""The extents of many instructions at a time: which memory, from where to where."""
+"""Computes the extents of many instructions at once: which memory, from where to where."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -19,16 +19,16 @@ _NOWHERE = np.zeros(0, np.int64)
 
 @dataclass(frozen=True, eq=False)
 class ExtentColumn:
-    """One extent of all instructions of an opcode to which it applies.
+    """One extent, for all instructions of an opcode to which it applies.
 
     Members
     -------
     numbers:
-        Of the instructions.
+        Numbers of the instructions.
     starts, ends:
-        float64, in which ends too large for any memory are so, too, and all others exact.
+        float64: exact for any address in a memory, and still too large for addresses that are.
     regions:
-        Of external memory; of an opcode without it none.
+        Region of external memory; empty for opcodes that do not use it.
     """
 
     opcode: Opcode
@@ -40,7 +40,7 @@ class ExtentColumn:
 
 
 def extent_columns(table: InstructionTable, config: Config) -> Iterator[ExtentColumn]:
-    """Yield the extents of all instructions (`instruction.extent_end`), empty ones too."""
+    """Yield the extents of all instructions (`instruction.extent_end`), including empty ones."""
     for opcode, numbers, columns in table.columns():
         everywhere = np.ones(len(numbers), bool)
         for extent in FORMATS[opcode].extents:
@@ -76,7 +76,7 @@ def _applies(
 
 
 class _Chosen:
-    """Fields of some instructions as numbers of floating point."""
+    """Fields of some instructions as floating-point numbers."""
 
     def __init__(
         self, columns: Mapping[str, NDArray[np.int64]], applies: NDArray[np.bool_]
@@ -85,14 +85,14 @@ class _Chosen:
         self._applies = slice(None) if applies.all() else applies
 
     def get(self, name: str, _missing: int) -> NDArray[np.float64]:
-        """Return a field; there is none that a format lacks."""
+        """Return a field, which must be in the format."""
         return self._columns[name][self._applies].astype(np.float64)
 
 
 def beyond_memory(
     table: InstructionTable, config: Config, region_bytes: Mapping[Region, int]
 ) -> NDArray[np.int64]:
-    """Return the numbers of instructions with an extent that ends beyond its memory, in order."""
+    """Return the numbers of instructions with an extent beyond its memory, in order."""
     sizes = np.zeros(max(Region) + 1)
     for region, size in region_bytes.items():
         sizes[region] = size

@@ -1,4 +1,4 @@
-"""Whether waits order what they must: for each address the last access of each unit."""
+"""Checks that waits order all conflicting accesses, by the last access of each unit."""
 
 from collections.abc import Sequence
 
@@ -30,10 +30,10 @@ _Clock = tuple[int, ...]
 
 
 class _Past:
-    """For each unit and piece of a memory, the unit's last instruction there: 1 is its first.
+    """Last instruction of each unit on each piece of a memory; the unit's first is 1.
 
-    Pieces lie between neighbouring ends of accesses, so nothing smaller needs telling apart; where
-    accesses leave addresses out, each address is a piece.
+    Pieces lie between neighbouring ends of accesses, since nothing smaller can differ; if accesses
+    skip addresses, each address is a piece.
     """
 
     def __init__(self, found: Sequence[MemoryAccess]) -> None:
@@ -49,7 +49,7 @@ class _Past:
         self._last = np.zeros((2 * len(UNITS), count), np.int32)
 
     def last(self, access: MemoryAccess) -> NDArray[np.int32]:
-        """Return the entries of an access: writes of each unit, then reads; they may be set."""
+        """Return the table entries of an access: writes of each unit, then reads; writable."""
         lines = access.lines
         if lines is not None:
             return strided_view(self._last, lines)
@@ -60,7 +60,7 @@ class _Past:
 
 
 class Hazards:
-    """Follows what is certainly complete when each instruction starts: a vector clock a unit."""
+    """Tracks what is certainly complete when each instruction starts: a vector clock per unit."""
 
     def __init__(self, found: Sequence[MemoryAccess]) -> None:
         by_space: dict[Space, list[MemoryAccess]] = {}
@@ -75,7 +75,7 @@ class Hazards:
         self._fetches = [nothing for _unit in UNITS]
 
     def check(self, number: int, instruction: Instruction, found: Sequence[MemoryAccess]) -> None:
-        """Check one instruction against all before it, and remember it."""
+        """Check one instruction against all earlier ones, and record it."""
         unit = _PLACES[instruction.opcode]
         start = self._start(unit, instruction)
         # Its own unit is in order, but for what is fetched early.
@@ -96,7 +96,7 @@ class Hazards:
         self._starts[unit] = start
 
     def _start(self, unit: int, instruction: Instruction) -> _Clock:
-        """Return what is complete at the start; move the clock of what is fetched before on."""
+        """Return what is complete when it starts; advance the clock of prefetched operands."""
         # POST begins when the one before is complete; in the other units they overlap.
         post = instruction.opcode is Opcode.POST
         start = self._completions[unit][-1] if post else self._starts[unit]
@@ -117,7 +117,7 @@ class Hazards:
         entries: NDArray[np.int32],
         known: _Clock,
     ) -> None:
-        """Raise unless all that an access meets is `known` to be complete."""
+        """Raise unless all earlier conflicting accesses are `known` to be complete."""
         # What is only read may be read by others.
         met = entries if access.write else entries[: len(UNITS)]
         latest = np.maximum.reduce(met, axis=_AXES[met.ndim], initial=0).tolist()

@@ -1,7 +1,7 @@
-"""Many instructions at a time: packed, unpacked and checked in arrays, a row for each.
+"""Packs, unpacks and checks many instructions at once, in arrays with a row for each.
 
-What each instruction alone must be is in `matloom.arch.instruction`. Errors are raised there: here
-is found quickly which instructions have none.
+`matloom.arch.instruction` defines the rules for a single instruction and raises the errors; this
+module quickly finds the instructions that have none.
 """
 
 from collections.abc import Iterator, Sequence
@@ -31,7 +31,7 @@ _WORD = 64
 
 
 class _Layout:
-    """Fields of a format but the opcode: names, and where each lies in 64-bit words."""
+    """Fields of a format without the opcode: names, and positions in 64-bit words."""
 
     def __init__(self, opcode: Opcode) -> None:
         fields = FORMATS[opcode].all_fields
@@ -53,7 +53,7 @@ class _Layout:
         self.of = itemgetter(*self.names)
 
     def row(self, instruction: Instruction) -> tuple[int, ...]:
-        """Return the values of all fields; raise `IsaError` where one is no field."""
+        """Return the values of all fields; raise `IsaError` for an unknown name."""
         values = {**self.zeros, **instruction.values}
         if len(values) > len(self.zeros):
             pack(instruction)
@@ -61,7 +61,7 @@ class _Layout:
         return found
 
     def encoded(self, rows: _Rows) -> NDArray[np.uint64]:
-        """Return (instructions, words) of values that fit their bits."""
+        """Return (instructions, words) for values that fit their bits."""
         made = np.zeros((len(rows), self.words), np.uint64)
         values = rows.astype(np.uint64) & self._masks
         made[:, self._begun] = np.bitwise_or.reduceat(values << self._shifts, self._first, axis=1)
@@ -72,7 +72,7 @@ class _Layout:
         return made
 
     def decoded(self, words: NDArray[np.uint64]) -> _Rows:
-        """Return (instructions, fields) of words."""
+        """Return (instructions, fields) decoded from words."""
         values = words[:, self._word] >> self._shifts
         across = self._across
         if len(across):
@@ -82,7 +82,7 @@ class _Layout:
         return np.where(rows > self.high, rows + 2 * self.low, rows)
 
     def reserved(self, words: NDArray[np.uint64]) -> NDArray[np.bool_]:
-        """Return which instructions have a bit that belongs to no field."""
+        """Return which instructions have a reserved bit set."""
         used = (1 << FORMATS[self.opcode].used_bits) - 1
         masks = [~(used >> _WORD * word) & (2**_WORD - 1) for word in range(self.words)]
         return np.asarray((words & np.array(masks, np.uint64)).any(axis=1))
@@ -94,7 +94,7 @@ def _layout(opcode: Opcode) -> _Layout:
 
 
 class InstructionTable:
-    """Instructions as arrays of their fields' values, by opcode."""
+    """Instructions as arrays of field values, by opcode."""
 
     def __init__(self, instructions: Sequence[Instruction]) -> None:
         self.instructions = instructions
@@ -111,7 +111,7 @@ class InstructionTable:
 
     @classmethod
     def unpacked(cls, commands: bytes) -> "InstructionTable":
-        """Return the instructions of a command buffer, END the last; raise `IsaError`."""
+        """Return the instructions of a command buffer, END last; raise `IsaError`."""
         table = cls(())
         opcodes, offsets, end = _scanned(commands)
         if not opcodes or opcodes[-1] != Opcode.END:
@@ -137,7 +137,7 @@ class InstructionTable:
         return self._columns
 
     def packed(self) -> bytes:
-        """Return the bytes of all; raise `IsaError` where one does not fit its format."""
+        """Return the bytes of all instructions; raise `IsaError` if one does not fit its format."""
         sizes = np.zeros(len(self.instructions), np.int64)
         for opcode, (numbers, rows) in self._groups.items():
             layout = _layout(opcode)
@@ -153,7 +153,7 @@ class InstructionTable:
         return words.astype("<u8").tobytes()
 
     def may_be_illegal(self, config: Config) -> list[int]:
-        """Return the instructions that may have an illegal field, in order: no other has one."""
+        """Return the instructions that may have an illegal field, in order."""
         found = []
         for opcode, numbers, columns in self.columns():
             wrong = _rules(opcode, config).broken(self._groups[opcode][1])
@@ -175,7 +175,7 @@ class InstructionTable:
 
 
 class _Rules:
-    """Values that the fields of an opcode may hold in a configuration, each by itself."""
+    """Legal values of each single field of an opcode in a configuration."""
 
     def __init__(self, opcode: Opcode, config: Config) -> None:
         fields = FORMATS[opcode].all_fields[1:]
@@ -198,7 +198,7 @@ class _Rules:
                 self._choices.append((at, np.array(choices, np.int64)))
 
     def broken(self, rows: _Rows) -> NDArray[np.bool_]:
-        """Return which instructions have a field outside of its own legal values."""
+        """Return which instructions have a field outside its legal values."""
         wrong = np.asarray(((rows < self._low) | (rows > self._high)).any(axis=1))
         if len(self._multiples):
             wrong |= (rows[:, self._multiples] % self._units != 0).any(axis=1)
@@ -215,12 +215,12 @@ def _rules(opcode: Opcode, config: Config) -> _Rules:
 
 
 def pack_all(instructions: Sequence[Instruction]) -> bytes:
-    """Return the bytes of a command buffer; raise `IsaError` where one does not fit its format."""
+    """Return the bytes of a command buffer; raise `IsaError` if an instruction does not fit."""
     return InstructionTable(instructions).packed()
 
 
 def unpack_all(commands: bytes) -> Iterator[Instruction]:
-    """Yield the instructions of a command buffer, END the last; raise `IsaError` as `unpack`."""
+    """Yield the instructions of a command buffer, END last; raise `IsaError` as `unpack` does."""
     opcodes, offsets, offset = _scanned(commands)
     made: list[Instruction | None] = [None] * len(opcodes)
     for opcode, numbers, rows, bad in _decoded(commands, opcodes, offsets):

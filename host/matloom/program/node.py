@@ -1,4 +1,4 @@
-"""Tensors, constants and host steps of a Program as the graph knows them."""
+"""Converts tensors, constants and host steps of a Program to parts of a graph."""
 
 import dataclasses
 import math
@@ -33,15 +33,15 @@ def tensors_by_name(program: Contents) -> dict[str, Tensor]:
 
 
 def step_graph(step: HostStep, tensors: Mapping[str, Tensor]) -> Graph:
-    """Return a graph of the one node that a host step stands for.
+    """Return a graph with the single node of a host step.
 
-    A tensor has the number of its first place: inputs from 0 on, then outputs.
+    Tensors are numbered by first occurrence: inputs from 0, then outputs.
 
     Raises
     ------
     ProgramError
-        The step names an operator without a kernel, a tensor that the program does not know, or
-        other attributes than its operator's.
+        The operator has no kernel, a tensor is unknown, or the attributes are not those of the
+        operator.
     """
     if step.operator not in list(Op):
         raise ProgramError(f"a host step's operator must have a kernel, not {step.operator!r}")
@@ -97,7 +97,7 @@ def _constant(constant: HostConstant, host_data: bytes) -> Tensor:
 
 
 def _attributes(operator: Op, values: Mapping[str, Any]) -> Attributes:
-    """Return an operator's attributes for their values by name."""
+    """Return an operator's attributes object from values by name."""
     kind = OPERATORS[operator].attributes
     wanted = [item.name for item in dataclasses.fields(kind)]
     if set(values) != set(wanted):

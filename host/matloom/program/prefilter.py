@@ -1,7 +1,7 @@
-"""Prefilter of legality checks: finds the few of many instructions that may be illegal.
+"""Prefilter of legality checks: quickly finds the few instructions that may be illegal.
 
-It works on arrays of fields. Whether accesses stay within memory is checked apart, by `accesses`
-or `extent_table`.
+It works on arrays of fields. `accesses` or `extent_table` check whether accesses stay within
+memory.
 """
 
 from collections.abc import Iterator
@@ -19,20 +19,20 @@ _Numbers = NDArray[np.int64]
 
 
 def may_be_illegal(table: InstructionTable, config: Config) -> set[int]:
-    """Return the numbers of instructions whose fields, region or waits must be looked at."""
+    """Return the numbers of instructions whose fields, region or waits need a closer check."""
     found = [*_stores(table), *_waits(table)]
     return {*table.may_be_illegal(config), *(number for each in found for number in each.tolist())}
 
 
 def _stores(table: InstructionTable) -> Iterator[_Numbers]:
-    """Yield the STOREs to regions that are only read."""
+    """Yield the STOREs to read-only regions."""
     for opcode, numbers, columns in table.columns():
         if opcode is Opcode.STORE:
             yield numbers[~np.isin(columns["region"], WRITABLE_REGIONS)]
 
 
 def _waits(table: InstructionTable) -> Iterator[_Numbers]:
-    """Yield the instructions that wait for more than were issued before."""
+    """Yield the instructions that wait for more instructions than were issued before them."""
     units = {opcode: numbers for opcode, numbers, _columns in table.columns()}
     for _opcode, numbers, columns in table.columns():
         for unit in UNITS:

@@ -1,4 +1,4 @@
-"""Programs: contents that are read from a file, or come from a compiled network."""
+"""Programs: contents read from a file, or compiled from a network."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,20 +17,20 @@ __all__ = ["Origin", "Program"]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Origin:
-    """The network of a program, known where it was compiled: no file holds it.
+    """The network of a program, kept after compilation but not stored in files.
 
     Members
     -------
     source:
-        The network as it was given.
+        The original network.
     graph:
-        The network that the program computes: layers in the number formats of its precision.
+        The network that the program computes, with layers in the number formats of the precision.
     prepared:
-        The same after all passes, in which each step reads and makes tensors.
+        The network after all passes, whose tensors the steps read and write.
     numbers:
-        The number of each tensor by its name in the program, the same in all graphs that have it.
+        Tensor numbers by name in the program; they are the same in all graphs that have the tensor.
     with_outputs:
-        Compiles the network again, with these tensors of `source` as outputs after its own.
+        Compiles the network again, with more tensors of `source` as outputs after its own.
     """
 
     source: Graph
@@ -53,12 +53,12 @@ class Program(Contents):
     origin: Origin | None = field(default=None, compare=False, repr=False)
 
     def to_bytes(self) -> bytes:
-        """Return the file's contents; equal programs give equal bytes.
+        """Return the contents of the file; equal programs give equal bytes.
 
         Raises
         ------
         ProgramError
-            The program contradicts itself, or has a value that no file can hold.
+            The program is inconsistent, or has a value that the file format cannot represent.
         """
         validate(self)
         return write(self)
@@ -69,7 +69,7 @@ class Program(Contents):
 
     @classmethod
     def load(cls, path: str | Path) -> "Program":
-        """Read a file; raise `ProgramError` where it is none, damaged, or breaks a rule."""
+        """Read a program file; raise `ProgramError` if it is damaged or breaks a rule."""
         path = Path(path)
         if not path.is_file():
             what = "it is a folder" if path.is_dir() else "no such file"
@@ -86,9 +86,9 @@ class Program(Contents):
 
     @classmethod
     def from_bytes(cls, data: bytes) -> "Program":
-        """Read the bytes of a file; raise `ProgramError` where they break a rule.
+        """Read the bytes of a program file; raise `ProgramError` if they break a rule.
 
-        What is read is bounded by the file's size. Instructions are `verify_program`'s concern.
+        Memory use is bounded by the size of the file. Instructions are checked by `verify_program`.
         """
         program = read(data, cls)
         validate(program)

@@ -1,4 +1,4 @@
-"""Between real numbers and the integers of a tensor, by its scale and zero point."""
+"""Converts between real numbers and the integers of a tensor, by scale and zero point."""
 
 from typing import Any
 
@@ -15,13 +15,13 @@ Array = npt.NDArray[Any]
 def quantise(info: TensorInfo, numbers: Array) -> Array:
     """Return the integers of a tensor's dtype that are nearest to real numbers.
 
-    Halves are rounded away from zero and what is beyond the type becomes its end, as QUANTIZE of
-    TensorFlow Lite does (``AffineQuantize``). A tensor of floats gets the numbers in its dtype.
+    Halves are rounded away from zero and values beyond the type saturate, as in TensorFlow Lite's
+    QUANTIZE (``AffineQuantize``). For a float tensor, numbers are only cast to its dtype.
 
     Raises
     ------
     ValueError
-        An integer tensor without a scale, or numbers that are not finite.
+        An integer tensor has no scale, or numbers are not finite.
     """
     dtype = np.dtype(info.dtype)
     if dtype.kind == "f":
@@ -39,9 +39,9 @@ def quantise(info: TensorInfo, numbers: Array) -> Array:
 
 
 def dequantise(info: TensorInfo, integers: Array) -> Array:
-    """Return the real numbers, float64, that a tensor's integers stand for.
+    """Return the real numbers, as float64, that a tensor's integers represent.
 
-    Floats, and integers without a scale, stand for themselves.
+    Floats, and integers without a scale, represent themselves.
     """
     numbers: Array = integers.astype(np.float64)
     if info.quantised is None:

@@ -46,18 +46,18 @@ _EDGES = ("top", "bottom", "left", "right")
 
 
 def read(data: bytes, kind: type[_Kind]) -> _Kind:
-    """Return the contents of a file; `validate` says whether its parts fit each other.
+    """Return the contents of a file; `validate` checks whether its parts fit together.
 
     Raises
     ------
     ProgramError
-        The file is damaged, of another version, or has a value outside its limits.
+        The file is damaged, has another version, or has a value outside its limits.
     """
     return _Reader(read_sections(data)).contents(kind)
 
 
 class _Reader:
-    """The tables of a file, and what they stand for."""
+    """The tables of a file, and their conversion to objects."""
 
     def __init__(self, sections: Sections) -> None:
         self._bytes, self._digest = sections.bytes, sections.digest
@@ -79,7 +79,7 @@ class _Reader:
         self._bindings = [self._binding(row) for row in self._tables["bindings"]]
 
     def contents(self, kind: type[_Kind]) -> _Kind:
-        """Return the contents, as a `Contents` or a class of it."""
+        """Return the contents, as a `Contents` or a subclass."""
         (network,) = self._tables["network"]
         config = self._config()
         verdicts = [self._verdict(row) for row in self._tables["verdict"]]
@@ -216,7 +216,7 @@ class _Reader:
         )
 
     def _end(self, row: _Row) -> None:
-        """Give a tensor the name that users see, and keep its own."""
+        """Give an input or output its user-visible name, and keep its own."""
         info, name = self._info(row["tensor"]), self._texts[row["name"]]
         if name == info.key:
             raise ProgramError(f"an end must have another name than its tensor's, not {name!r}")
@@ -337,7 +337,7 @@ class _Reader:
 
 
 def _checked(what: str, value: Any, attribute: Attribute, kind: Kind) -> Any:
-    """Return one value of an attribute as Python has it; raise where it is outside its limits."""
+    """Return an attribute value as a Python object; raise if it is outside its limits."""
     if kind is Kind.BOOLEAN:
         if value not in (0, 1):
             raise ProgramError(f"{what} must be 0 or 1, not {value}")

@@ -34,11 +34,11 @@ class Binding:
     Members
     -------
     name:
-        The tensor's key.
+        Key of the tensor.
     region, offset:
-        Where its dense bytes begin.
+        Region and offset of its dense bytes.
     shape, dtype:
-        As NumPy knows them.
+        Shape and dtype in NumPy's terms.
     """
 
     name: str
@@ -50,14 +50,15 @@ class Binding:
 
 @dataclass(frozen=True, kw_only=True)
 class TensorInfo:
-    """A tensor of the host: inputs and outputs of the network, and what host steps pass on.
+    """A tensor on the host: inputs and outputs of the network, and tensors between host steps.
 
     Members
     -------
     name:
-        The model file's for inputs and outputs, which differ on each side: what users see.
+        User-visible name. Inputs and outputs have names from the model file, unique among inputs
+        and among outputs.
     unique:
-        The program's own name, where another tensor has `name` as well; else empty.
+        The program's internal name, if another tensor has the same `name`; else empty.
     """
 
     name: str
@@ -68,7 +69,7 @@ class TensorInfo:
 
     @property
     def key(self) -> str:
-        """The name by which steps, bindings and variables refer to it: no two are the same."""
+        """Unique name by which steps, bindings and variables refer to it."""
         return self.unique or self.name
 
 
@@ -79,10 +80,10 @@ class HostConstant:
     Members
     -------
     offset:
-        Of its dense bytes in the program's host data.
+        Offset of its dense bytes in the program's host data.
     scales, zero_points, axis:
-        What its integers stand for, by channel along `axis`; empty where they stand for
-        themselves, and one of each with `axis` None where one serves all.
+        Quantisation by channel along `axis`; empty if integers represent themselves, and one of
+        each with `axis` None if it applies to all.
     """
 
     name: str
@@ -96,10 +97,10 @@ class HostConstant:
 
 @dataclass(frozen=True, kw_only=True)
 class Repeat:
-    """Commands for a step where the scratchpad still holds what the step left there.
+    """Commands to repeat a step whose weights are still in the scratchpad.
 
-    They may run when nothing but the step, or they themselves, ran since the step ran; a reset
-    or a fault ends that. `kept` are the bytes of the scratchpad (half open) on which they rely.
+    They may run if nothing else has run since the step, and there was no reset or fault. `kept` are
+    the ranges of the scratchpad (half open) that they rely on.
     """
 
     command_offset: int
@@ -110,13 +111,13 @@ class Repeat:
 
 @dataclass(frozen=True, kw_only=True)
 class EngineStep:
-    """Run commands on the engine: write `inputs`, ring, read `outputs`.
+    """Engine step: write `inputs`, run commands, read `outputs`.
 
-    What is bound in region ARENA is a variable: it is there already, and stays there.
+    Tensors in region ARENA are variables: they are there already, and stay there.
 
-    `command_offset` and `command_bytes` lie in the program image; `predicted_cycles` is the
-    compiler's estimate from doorbell to done. `repeat` is the shorter way from the second
-    time on, where weights stay on chip.
+    `command_offset` and `command_bytes` locate the commands in the program image;
+    `predicted_cycles` is the compiler's estimate from doorbell to done. `repeat` are shorter
+    commands for later calls, if weights stay on chip.
     """
 
     command_offset: int
@@ -130,10 +131,10 @@ class EngineStep:
 
 @dataclass(frozen=True, kw_only=True)
 class HostStep:
-    """Run one operator on the host.
+    """Host step: run one operator on the host.
 
-    `inputs` and `outputs` are keys of tensors, or names of constants; `attributes` is what the
-    operator's kernel needs, by name; `reason` says why the engine does not run it.
+    `inputs` and `outputs` are keys of tensors or names of constants; `attributes` are parameters of
+    the kernel by name; `reason` says why the engine does not run it.
     """
 
     operator: str
@@ -146,14 +147,13 @@ class HostStep:
 
 @dataclass(frozen=True, kw_only=True)
 class LayerInfo:
-    """An operator of the network and what became of it.
+    """An operator of the network, and how it runs.
 
     `timestamp` is its slot in the completion-time table, 0 for none; `where` is ``"engine"``,
-    ``"host"`` or ``"none"`` for operators that cost nothing; `reason` says why not the engine,
-    or what is known of results there;
-    `tensor_bytes` are those of all that it reads and writes. `repeat_cycles` is the
-    prediction for later calls, where weights stay on chip. `mode` is the number format of its
-    products on the engine, empty where it has none.
+    ``"host"`` or, for operators that cost nothing, ``"none"``; `reason` says why the engine does
+    not run it, or how exact results on the engine are; `tensor_bytes` is the size of all tensors
+    that it reads and writes. `repeat_cycles` is the prediction for later calls, if weights stay on
+    chip. `mode` is the number format of its products on the engine, empty if there are none.
     """
 
     name: str
@@ -175,13 +175,14 @@ class VariableInfo:
     Members
     -------
     name:
-        The model file's.
+        Name in the model file.
     before, after:
-        Keys of the tensors that hold it as a call begins and ends, alike in shape and dtype.
+        Keys of the tensors that hold it at the start and the end of a call, with the same shape and
+        dtype.
     initial:
-        Offset, in the program's host data, of what it holds before the first call.
+        Offset of its initial value in the program's host data.
     place:
-        Where in region ARENA it stays, as the binding of `before`; None where the host keeps it.
+        Its place in region ARENA, as the binding of `before`; None if it stays on the host.
     """
 
     name: str
@@ -193,25 +194,25 @@ class VariableInfo:
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """Record of the check at the end of compilation; a program that fails is never returned.
+    """Result of the check at the end of compilation; programs that fail are never returned.
 
     Members
     -------
     mode:
-        ``"full"``, ``"sample"`` or ``"none"``: how the program was run against the operators'
+        ``"full"``, ``"sample"`` or ``"none"``: how much was compared with the operators'
         definitions.
     seed:
-        Of the inputs of those runs.
+        Seed of the random inputs of those runs.
     share:
-        Of the network's multiply-accumulates whose results were compared, from 0 to 1.
+        Share of the network's multiply-accumulates whose results were compared, from 0 to 1.
     calls:
-        Runs of the program, first and repeated ones.
+        Number of runs of the program, first and repeated ones.
     tiles:
-        Single tiles that were run apart from those, on random inputs.
+        Number of single tiles run separately, on random inputs.
     stages:
-        Stages whose meaning was proven instruction by instruction, and all stages on the engine.
+        Stages whose meaning was proved instruction by instruction, and all stages on the engine.
     fallback:
-        Why a plainer schedule was taken; empty where the first one passed.
+        Why a simpler schedule was used; empty if the first one passed.
     """
 
     mode: str

@@ -1,4 +1,4 @@
-"""Whether a step may be repeated with its weights still in the scratchpad."""
+"""Checks whether a step may be repeated with its weights still in the scratchpad."""
 
 from collections.abc import Iterable, Iterator
 
@@ -21,11 +21,11 @@ _CONSTANTS = ("weight_addr", "param_addr")
 def repeat_problem(
     first: Iterable[Instruction], again: Iterable[Instruction], repeat: Repeat, config: Config
 ) -> str | None:
-    """Return what is wrong with a repetition, None where it finds what the step left there.
+    """Return what is wrong with a repetition; None if it finds what the step left on chip.
 
-    The step, `first`, must write each kept byte once, from region PROGRAM, which is constant; the
-    repetition, `again`, none of them. Weights, parameters and tables that it reads must be kept, or
-    be written by itself before. Both must be legal.
+    The step, `first`, must write each kept byte once, from the constant region PROGRAM; the
+    repetition, `again`, must not write any. Weights, parameters and tables that it reads must be
+    kept, or written earlier by itself. Both must be legal.
     """
     kept = np.zeros(config.spad_bytes, bool)
     for start, end in repeat.kept:
@@ -74,7 +74,7 @@ def _repeating_problem(
 
 
 def _constant(access: MemoryAccess, instruction: Instruction) -> bool:
-    """Return whether an access is of what does not change from call to call."""
+    """Return whether an access only touches data that is the same in every call."""
     if access.base in _CONSTANTS:
         return True
     fills = instruction.opcode is Opcode.POST and instruction.table == Table.FILL
@@ -88,6 +88,6 @@ def _on_chip(instruction: Instruction, config: Config) -> Iterator[MemoryAccess]
 
 
 def _touched(table: NDArray[np.bool_], access: MemoryAccess) -> NDArray[np.bool_]:
-    """Return the entries of the bytes that an access touches; they may be set."""
+    """Return the table entries of the bytes that an access touches; writable."""
     lines = access.lines or StridedRange(access.start, access.end - access.start)
     return strided_view(table[np.newaxis], lines)

@@ -1,4 +1,4 @@
-"""Samples given to a run: the same number for every input."""
+"""Splits the inputs of a run into samples, of which every input must have the same number."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -16,12 +16,12 @@ Array = npt.NDArray[Any]
 
 
 def require_inputs(program: Program, inputs: Mapping[str, Array]) -> int:
-    """Return how many samples the inputs of a run hold.
+    """Return the number of samples in the inputs of a run.
 
     Errors
     ------
     ValueError, TypeError
-        A name, shape or dtype is not the model's, or inputs differ in their samples.
+        A name, shape or dtype does not match the model, or inputs differ in the number of samples.
     """
     wanted = {info.name: info for info in program.inputs}
     if set(inputs) != set(wanted):
@@ -37,7 +37,7 @@ def require_inputs(program: Program, inputs: Mapping[str, Array]) -> int:
 
 
 def _conversion(info: TensorInfo, array: Array) -> str:
-    """Return how numbers of another type become those of an input."""
+    """Return the hint for converting an array to the dtype of an input."""
     if info.quantised is not None and array.dtype.kind == "f":
         scale, zero = np.float32(info.quantised.scale), info.quantised.zero_point
         return f"quantise it: Session.quantise does, or round(x / {scale}) + {zero} as {info.dtype}"
@@ -45,7 +45,7 @@ def _conversion(info: TensorInfo, array: Array) -> str:
 
 
 def _samples(info: TensorInfo, array: Array) -> int:
-    """Return how many samples an array holds; raise where it does not fit the model."""
+    """Return how many samples an array holds; raise if it does not fit the model."""
     if array.dtype != np.dtype(info.dtype):
         raise UserTypeError(
             f"input {info.name!r} must be {info.dtype}, not {array.dtype}",
@@ -66,7 +66,7 @@ def _samples(info: TensorInfo, array: Array) -> int:
 
 
 def samples_of(program: Program, inputs: Mapping[str, Array]) -> Iterator[dict[str, Array]]:
-    """Yield the inputs of each sample by name; raises what `require_inputs` does."""
+    """Yield the inputs of each sample by name; raises the same errors as `require_inputs`."""
     for index in range(require_inputs(program, inputs)):
         sample = {}
         for info in program.inputs:
@@ -77,7 +77,7 @@ def samples_of(program: Program, inputs: Mapping[str, Array]) -> Iterator[dict[s
 
 
 def joined(results: Sequence[Mapping[str, Array]]) -> dict[str, Array]:
-    """Return the results of samples along their leading axis; of scalars the last.
+    """Return results concatenated along their leading axis; of scalars, the last.
 
     Raises `ValueError` for an output whose other axes differ from sample to sample.
     """

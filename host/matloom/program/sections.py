@@ -1,4 +1,4 @@
-"""Header, directory and tables of a Program file, each value within the limits of the schema."""
+"""Reads header, directory and tables of a Program file, and checks values against the schema."""
 
 import zlib
 from collections.abc import Sequence
@@ -37,7 +37,7 @@ _MOST_PADDING = 64
 
 @dataclass(frozen=True, kw_only=True)
 class Sections:
-    """The sections of a file by name: arrays of records, and bytes; the digest of the header."""
+    """The sections of a file by name, as record arrays or bytes, and the digest in the header."""
 
     tables: dict[str, _Array]
     bytes: dict[str, bytes]
@@ -45,7 +45,7 @@ class Sections:
 
 
 def read_sections(data: bytes) -> Sections:
-    """Return the sections of a file; raise `ProgramError` where one breaks a rule."""
+    """Return the sections of a file; raise `ProgramError` if one breaks a rule."""
     digest, count = _header(data)
     tables: dict[str, _Array] = {}
     raw: dict[str, bytes] = {}
@@ -115,7 +115,7 @@ def _header(data: bytes) -> tuple[int, int]:
 
 
 def _directory(data: bytes, count: int) -> list[tuple[Section, int, int]]:
-    """Return the sections that are known, with their offsets and sizes."""
+    """Return the known sections, with offsets and sizes."""
     entry, at = packer(DIRECTORY), packer(HEADER).size
     end, last = at + count * entry.size, 0
     if end > len(data):
@@ -166,7 +166,7 @@ def _check_entry(section: Section, name: str, size: int, records: int, record: i
 def _check_field(
     section: Section, field: RecordField, tables: dict[str, _Array], used: dict[str, int]
 ) -> None:
-    """Check a field of all records of a section, and count what its ranges use."""
+    """Check a field in all records of a section, and count the records its ranges use."""
     table = tables[section.name]
     if table.size == 0:
         return
@@ -196,7 +196,7 @@ def _require(
     high: float | None,
     rule: str = "",
 ) -> None:
-    """Raise for the first value that is not from `low` to `high`, which NaN never is."""
+    """Raise for the first value outside `low` to `high`; NaN is always outside."""
     good = (values >= low) & (values <= high)
     if not good.all():
         at = int(np.argmin(good))
@@ -207,7 +207,7 @@ def _require(
 
 
 def _check_values(tables: dict[str, _Array], used: dict[str, int]) -> None:
-    """Check the lists of attributes, whose section depends on the kind."""
+    """Check the values of attributes, whose section depends on their kind."""
     pools: Sequence[str | None] = (
         *(None, "integers", "integers", "floats", "texts", "integers", "texts"),
     )

@@ -1,4 +1,4 @@
-"""Records of a Program file as tuples, and as arrays: packing and unpacking by the schema."""
+"""Packs and unpacks records of a Program file by the schema, as tuples and as arrays."""
 
 import struct
 from collections.abc import Iterable, Sequence
@@ -36,7 +36,7 @@ _ARRAYS = {"u32": "<u4", "i32": "<i4", "u64": "<u8", "f64": "<f8"}
 
 
 def _words(fields: Iterable[RecordField]) -> list[tuple[str, str]]:
-    """Return the names and elementary types of a record."""
+    """Return the names and elementary types of a record's words."""
     return [word for field in fields for word in field.words]
 
 
@@ -48,17 +48,17 @@ def names(section: Section) -> tuple[str, ...]:
 
 @cache
 def packer(fields: tuple[RecordField, ...]) -> struct.Struct:
-    """Return what packs a record."""
+    """Return the struct that packs a record."""
     return struct.Struct("<" + "".join(_LETTERS[kind] for _name, kind in _words(fields)))
 
 
 @cache
 def array_type(section: Section) -> np.dtype[np.void]:
-    """Return the type of an array of the records."""
+    """Return the NumPy dtype of an array of records."""
     return np.dtype([(name, _ARRAYS[kind]) for name, kind in _words(section.fields)])
 
 
 def attributes_of(operator: HostOperator, attributes: Sequence[Attribute]) -> list[Attribute]:
-    """Return the attributes of an operator, in order."""
+    """Return the schema of an operator's attributes, in order."""
     by_name = {item.name: item for item in attributes}
     return [by_name[name] for name in operator.attributes]

@@ -1,4 +1,4 @@
-"""The rules that hold between the parts of a Program."""
+"""Rules that hold between the parts of a Program."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -38,12 +38,12 @@ _BYTES = {dtype: int("".join(filter(str.isdigit, dtype)) or 8) // 8 for dtype in
 
 
 def validate(program: Contents) -> None:
-    """Check everything but the instructions, which are `verify_program`'s.
+    """Check everything except the instructions, which `verify_program` checks.
 
     Raises
     ------
     ProgramError
-        The first rule that is broken: thing, rule and value.
+        A rule is broken; the message names thing, rule and value.
     """
     _check_names("tensor", (info.key for info in program.tensors))
     _check_names("constant", (constant.name for constant in program.constants))
@@ -142,7 +142,7 @@ def _binding_end(binding: Binding, region: Region) -> int:
 
 
 def _tensors(program: Contents) -> dict[str, Tensor]:
-    """Return tensors and constants by name, each sound by itself."""
+    """Return tensors and constants by name, after checking each."""
     infos = {info.key: info for info in program.tensors}
     for constant in program.constants:
         info = infos.get(constant.name, constant)
@@ -218,9 +218,9 @@ def _check_engine_step(number: int, step: EngineStep, program: Contents) -> None
 
 
 def _check_apart(name: str, side: Sequence[Binding]) -> None:
-    """Check that tensors share all their bytes or none: a reshaped one lies where its source is.
+    """Check that tensors overlap completely or not at all: a reshape shares its source's bytes.
 
-    Variables are checked among themselves.
+    Variables are checked separately.
     """
     spans = sorted(
         (item.offset, _binding_end(item, item.region), item.name)
@@ -264,7 +264,7 @@ def _check_host_step(number: int, step: HostStep, tensors: dict[str, Tensor]) ->
 
 
 def _check_reference(name: str, step: HostStep, tensors: dict[str, Tensor]) -> None:
-    """Check what an interpreter is told; whether it takes the model is for itself to say."""
+    """Check the attributes for an interpreter; only the interpreter can check the model itself."""
     content = tensors[step.inputs[-1]] if step.inputs else None
     if content is None or content.data is None or content.dtype != "uint8":
         raise ProgramError(f"{name} must have a model file of uint8 as its last input")

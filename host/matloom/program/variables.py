@@ -1,4 +1,4 @@
-"""The rules of a Program's variables: where they begin, who makes them, where they stay."""
+"""Rules for a Program's variables: initial values, producers and locations."""
 
 import math
 from itertools import pairwise
@@ -20,7 +20,7 @@ def check_variables(program: Contents) -> None:
     Raises
     ------
     ProgramError
-        The first rule that is broken.
+        A rule is broken.
     """
     names = set()
     infos = {info.key: info for info in program.tensors}
@@ -59,7 +59,7 @@ def _check_variable(
 
 
 def _check_places(program: Contents) -> None:
-    """Check that variables on the device are apart, in region ARENA, and none of the host's."""
+    """Check that variables in region ARENA do not overlap and are not used by the host."""
     spans = []
     size = program.region_bytes.get(Region.ARENA, 0)
     crossing = {info.key for info in (*program.inputs, *program.outputs)}
@@ -91,7 +91,7 @@ def _check_places(program: Contents) -> None:
 
 
 def _check_bindings(program: Contents) -> None:
-    """Check that steps find variables on the device where they are, before they are replaced."""
+    """Check that steps read variables on the device in place, before they are replaced."""
     old = {item.before: item for item in program.variables if item.place is not None}
     new = {item.after: item for item in program.variables if item.place is not None}
     made: set[str] = set()
@@ -115,7 +115,7 @@ def _check_bindings(program: Contents) -> None:
 
 
 def _check_binding(step: str, binding: Binding, variable: VariableInfo | None) -> None:
-    """Check that a tensor is in region ARENA where it is a variable's there, and only then."""
+    """Check that a tensor is bound in region ARENA exactly if it is a variable kept there."""
     place = None if variable is None else variable.place
     where = (binding.region, binding.offset)
     if place is None and binding.region is Region.ARENA:

@@ -1,4 +1,4 @@
-"""The verdict on a program, in a sentence."""
+"""Describes the verdict on a program in a sentence."""
 
 from matloom.program import Verdict
 
@@ -8,7 +8,7 @@ _PERCENT = 0.01
 
 
 def sentence(verdict: Verdict | None) -> str:
-    """Return what was checked when a program was compiled."""
+    """Return a sentence on what was checked when a program was compiled."""
     if verdict is None or (verdict.mode == "none" and not verdict.stages[1]):
         return "checked when compiled: nothing"
     if not verdict.stages[1]:
@@ -27,7 +27,7 @@ def sentence(verdict: Verdict | None) -> str:
 
 
 def _share(verdict: Verdict) -> str:
-    """Return how much was run, and as what."""
+    """Return how much was run, and in which way."""
     runs = f"{verdict.calls} runs" if verdict.calls or not verdict.tiles else ""
     tiles = f"{verdict.tiles} single tiles" if verdict.tiles else ""
     share = f"{verdict.share:.0%}" if not 0 < verdict.share < _PERCENT else "less than 1%"
@@ -35,7 +35,7 @@ def _share(verdict: Verdict) -> str:
 
 
 def equality(verdict: Verdict | None) -> str:
-    """Return what shows that a program computes what the operators' kernels do, in a sentence."""
+    """Return a sentence on why a program computes the same as the operators' kernels."""
     if verdict is None or (verdict.mode == "none" and not verdict.stages[1]):
         return "whether the program gives the same was not checked when it was compiled"
     if not verdict.stages[1]:

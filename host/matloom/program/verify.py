@@ -1,4 +1,4 @@
-"""Proves a command buffer legal and free of hazards before it runs."""
+"""Proves that a command buffer is legal and free of hazards before it runs."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from weakref import WeakValueDictionary
@@ -69,17 +69,17 @@ def _commands(program: Program, buffer: EngineStep | Repeat) -> bytes:
 def verify_commands(commands: bytes, config: Config, region_bytes: Mapping[Region, int]) -> None:
     """Verify one command buffer.
 
-    Legality is the dispatcher's. For hazards, every two accesses of different units to
-    overlapping addresses, one of them a write, must be ordered by waits: directly, or through
-    units that complete in order and what those had waited for. Extents count as whole
-    intervals, of positions in the scratchpad the same channels, so a legal buffer may be refused,
-    never a hazard be missed. Weights of an EXEC and parameters of a POST may be fetched as soon
+    Legality is as checked by the dispatcher. Hazards: two accesses of different units to
+    overlapping addresses, one of them a write, must be ordered by waits, directly or transitively
+    through units that complete in order. Extents count as whole intervals, or as the same channels
+    of all positions, so a safe buffer may be refused, but a hazard is never missed. Weights of an
+    EXEC and parameters of a POST may be fetched as soon
     as its waits on LOAD are met: neither other waits nor the order of the unit protect them.
 
     Raises
     ------
     VerifyError
-        The first instruction that is illegal, or else the first that is not ordered.
+        An instruction is illegal or not ordered; the message names the first one.
     """
     legal = _legal_instructions(commands, config, region_bytes)
     _check_tables([instruction for instruction, _found in legal], config)
@@ -91,8 +91,8 @@ def verify_commands(commands: bytes, config: Config, region_bytes: Mapping[Regio
 def overlaps_itself(instruction: Instruction, config: Config) -> bool:
     """Return whether scratchpad bytes written are also read, other than in place.
 
-    An instruction reads ahead of what it writes by as much as its pipeline is long, which is
-    not promised. In place, each value is read before it is replaced, and not read again.
+    An instruction reads ahead of its writes by the length of its pipeline, which is not specified.
+    In place, each value is read before it is replaced, and not read again.
     """
     return _overlaps(instruction, accesses(instruction, config), config)
 
@@ -114,7 +114,7 @@ def _overlaps(instruction: Instruction, given: Iterable[MemoryAccess], config: C
 
 
 def _positions_apart(post: Instruction, config: Config) -> bool:
-    """Return whether the positions of a POST share no bytes and lie alike on both sides."""
+    """Return whether the positions of a POST share no bytes and match on both sides."""
     position = (post.oc_blocks - 1) * config.columns + post.tail
     row = (post.width - 1) * post.x_step + position
     return (post.width == 1 or post.x_step >= position) and (
@@ -127,7 +127,7 @@ def _legal_instructions(
 ) -> list[tuple[Instruction, list[MemoryAccess]]]:
     """Return the instructions before END and what each touches.
 
-    Raises at the first where the dispatcher would stop. Its bounds count for empty accesses, too.
+    Raises where the dispatcher would stop. Its bounds also apply to empty accesses.
     """
     issued = dict.fromkeys(UNITS, 0)
     made: list[tuple[Instruction, list[MemoryAccess]]] = []
@@ -155,7 +155,7 @@ def _instructions(commands: bytes, config: Config) -> Iterable[tuple[Instruction
 
 
 def _one_by_one(commands: bytes) -> Iterator[tuple[Instruction, bool]]:
-    """Yield the instructions up to END; raise at the first bytes that are none."""
+    """Yield the instructions up to END; raise at the first bytes that are not one."""
     offset = number = 0
     while True:
         try:
@@ -213,7 +213,7 @@ def _check_bounds(
 
 
 def _check_tables(instructions: Sequence[Instruction], config: Config) -> None:
-    """Refuse a look-up in a table that was never filled; fillings fill all of it."""
+    """Refuse a lookup in a table that was never filled; a fill always covers the whole table."""
     filled = False
     for number, instruction in enumerate(instructions):
         bytes_made = instruction.opcode is Opcode.POST

@@ -67,7 +67,7 @@ def write(program: Contents) -> bytes:
 
 
 def write_sections(sections: Mapping[int, tuple[int, int, bytes]], digest: int) -> bytes:
-    """Return a file of sections: by tag their flags, number of records and bytes."""
+    """Return a file of sections, given the flags, number of records and bytes of each by tag."""
     head, entry = packer(HEADER), packer(DIRECTORY)
     known = {section.tag: section for section in SECTIONS}
     body = bytearray(head.size + len(sections) * entry.size)
@@ -85,7 +85,7 @@ def write_sections(sections: Mapping[int, tuple[int, int, bytes]], digest: int) 
 
 
 def sealed(data: bytes) -> bytes:
-    """Return a file with the checksum that its other bytes ask for."""
+    """Return a file with its checksum filled in."""
     return data[:12] + struct.pack("<I", zlib.crc32(memoryview(data)[16:])) + data[16:]
 
 
@@ -98,7 +98,7 @@ def _packed(section: Section, rows: Sequence[_Row]) -> bytes:
 
 
 def _fields_of(config: Config) -> list[Attribute]:
-    """Return the fields of a configuration that a file has."""
+    """Return the fields of a configuration that are stored in a file."""
     fields = list(CONFIGURATION)
     while getattr(config, fields[-1].python) == ADDED_FIELDS.get(fields[-1].name):
         fields.pop()
@@ -106,7 +106,7 @@ def _fields_of(config: Config) -> list[Attribute]:
 
 
 class _Writer:
-    """The rows of all sections, filled part by part."""
+    """Rows of all sections, filled part by part."""
 
     def __init__(self, program: Contents) -> None:
         self.rows: dict[str, list[_Row]] = {name: [] for name in BY_NAME}
@@ -143,7 +143,7 @@ class _Writer:
         }
 
     def _text(self, value: str, *, once: bool = False) -> int:
-        """Return the number of a text; with `once` of one that nothing else uses."""
+        """Return the number of a text; with `once`, of one that nothing else uses."""
         if once or value not in self._texts:
             try:
                 raw = value.encode()

@@ -1,4 +1,4 @@
-"""The functional model: executes packed instructions, the ISA's living definition."""
+"""The functional model: executes packed instructions; it is the living definition of the ISA."""
 
 from matloom.device.model.engine import Engine, EngineFaultError
 

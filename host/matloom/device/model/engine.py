@@ -1,4 +1,4 @@
-"""The engine's state, its checks, and the order in which instructions take effect."""
+"""The engine's state, its checks, and the execution of instructions in order."""
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -65,10 +65,10 @@ class EngineFaultError(Exception):
 class Engine:
     """Scratchpad, accumulators, table and regions; `run` executes a command buffer.
 
-    Instructions run one after another in program order, which is what any order that obeys the
-    waits of a hazard-free program comes to. Checks come before execution, in the order of the
-    dispatcher: opcode, fields, read-only region, waits, extents; those on chip also where the
-    configuration has no checks of them.
+    Instructions run one after another in program order; in a hazard-free program every order that
+    obeys the waits gives the same result. Checks precede execution, in the order of the dispatcher:
+    opcode, fields, read-only region, waits, extents. Extents on chip are checked even if the
+    configuration does not check them.
     """
 
     config: Config
@@ -87,7 +87,7 @@ class Engine:
         self._passed: dict[tuple[bytes, _Sizes], list[Instruction]] = {}
 
     def run(self, commands: bytes) -> None:
-        """Execute until END; raise `EngineFaultError` where the chip would stop.
+        """Execute until END; raise `EngineFaultError` if the chip would stop.
 
         Bytes after the last whole instruction word are ignored.
         """
@@ -105,7 +105,7 @@ class Engine:
         self._passed[commands, sizes] = passed
 
     def _run_checked(self, commands: bytes) -> list[Instruction]:
-        """Check and execute one instruction after another until END; return them."""
+        """Check and execute instructions one by one until END; return them."""
         passed: list[Instruction] = []
         issued = dict.fromkeys(UNITS, 0)
         self.executed = 0
@@ -121,9 +121,9 @@ class Engine:
         return passed
 
     def _decoded(self, commands: bytes) -> Iterator[tuple[Instruction, bool]]:
-        """Yield the instructions, and whether each is known to be legal, until END at least.
+        """Yield the instructions, at least until END, and whether each is known to be legal.
 
-        Raises `EngineFaultError` at the first bytes that are none.
+        Raises `EngineFaultError` at the first bytes that are not an instruction.
         """
         if len(commands) >= _LONG:
             with suppress(IsaError):
@@ -184,7 +184,7 @@ class Engine:
         return 0 if region is None else region.size
 
     def run_one(self, instruction: Instruction) -> None:
-        """Execute a legal instruction, whatever it would have to wait for."""
+        """Execute a legal instruction, ignoring its waits."""
         self._execute(instruction)
 
     def _execute(self, instruction: Instruction) -> None:
@@ -198,7 +198,7 @@ class Engine:
             self._transfer(instruction)
 
     def _transfer(self, instruction: Instruction) -> None:
-        """Copy planes of rows of bytes, one way or the other; those on chip may lie apart."""
+        """Copy planes of rows of bytes to or from external memory; on chip they may lie apart."""
         fields = instruction.values
         region = self.regions.get(Region(fields["region"]))
         size, apart = fields["row_bytes"], 1 << fields["spread"]

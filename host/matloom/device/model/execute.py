@@ -1,4 +1,4 @@
-"""EXEC in NumPy: gather every window of an instruction, multiply once."""
+"""EXEC in NumPy: gathers all windows of an instruction, and multiplies once."""
 
 import functools
 from typing import Any
@@ -29,9 +29,9 @@ _GATHERED = 2**20
 def _walk(
     geometry: tuple[int, ...], rows: int, size: int
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_] | None]:
-    """Return offsets into the input, (positions, steps x size), and which are inside it.
+    """Return the input offsets (positions, steps x size), and which are inside the image.
 
-    Vectors of another size than `rows` are inside as a whole, or not at all.
+    A vector of a size other than `rows` is inside as a whole, or not at all.
     """
     (
         pitch, in_rows, in_row_bytes, first_row, first_byte, width, height, x_step, y_step,
@@ -112,7 +112,7 @@ def _add(
     accumulators: NDArray[np.int32],
     fields: dict[str, int],
 ) -> None:
-    """Put (positions, columns) sums of products into entries, or add them."""
+    """Add (positions, columns) sums of products to accumulator entries, or overwrite them."""
     # Exact: no partial sum exceeds the mantissa.
     sums = _product(factors, weights)
     if sums.dtype == np.float64:
@@ -124,7 +124,7 @@ def _add(
 
 
 def _product(left: NDArray[Any], right: NDArray[Any]) -> NDArray[Any]:
-    """Return a matrix product, made of pieces so small that BLAS shares none among threads."""
+    """Return a matrix product, in pieces so small that BLAS does not use several threads."""
     rows = max(1, _ALONE // right.size)
     product: NDArray[Any] = np.empty((len(left), right.shape[1]), left.dtype)
     for first in range(0, len(left), rows):
@@ -135,7 +135,7 @@ def _product(left: NDArray[Any], right: NDArray[Any]) -> NDArray[Any]:
 def _inputs(
     fields: dict[str, int], block: int, signed: NDArray[np.int8], rows: int, size: int
 ) -> NDArray[np.int8]:
-    """Return (positions, steps x size) input bytes of an output block, padding put in."""
+    """Return the input bytes (positions, steps x size) of an output block, padding included."""
     geometry = tuple(
         fields[name]
         for name in (
@@ -155,7 +155,7 @@ def _inputs(
 def _weights(
     fields: dict[str, int], block: int, steps: int, signed: NDArray[np.int8], config: Config
 ) -> NDArray[np.int8]:
-    """Return (steps x rows, columns) weights of an output block."""
+    """Return the weights (steps x rows, columns) of an output block."""
     tile = config.tile_bytes
     if fields["weights_fixed"]:
         one = signed[fields["weight_addr"] : fields["weight_addr"] + tile]
@@ -170,7 +170,7 @@ def _slide(
     accumulators: NDArray[np.int32],
     config: Config,
 ) -> None:
-    """Run an EXEC with sliding windows (decision 0002), some output blocks at a time."""
+    """Run an EXEC with sliding windows (decision 0002), a few output blocks at a time."""
     steps = fields["kernel_rows"] * fields["kernel_cols"] * fields["blocks"]
     vectors = fields["width"] * fields["height"]
     outputs = _outputs(fields, vectors)
@@ -195,7 +195,7 @@ def _slide(
 def _reduced(
     sums: NDArray[np.int32], target: NDArray[np.int32], fields: dict[str, int]
 ) -> NDArray[np.int32]:
-    """Return entries (n, columns) of the sums (blocks, steps, outputs, columns) of each step."""
+    """Return the accumulator entries (n, columns) for sums (blocks, steps, outputs, columns)."""
     by_step = np.moveaxis(sums, 1, 0).reshape(sums.shape[1], -1, sums.shape[-1])
     if not fields["maximum"]:
         # Of int32, which wrap as the accumulators do.
@@ -207,7 +207,7 @@ def _reduced(
 
 
 def _outputs(fields: dict[str, int], vectors: int) -> NDArray[np.int64]:
-    """Return the numbers of the vectors that make an output."""
+    """Return the indices of the vectors that complete an output."""
     number = np.arange(fields["first_output"], vectors)
     y, x = np.divmod(number - fields["first_output"], _line(fields))
     out_y, skipped_y = np.divmod(y, fields["out_y_skip"] + 1)
@@ -224,7 +224,7 @@ def _line(fields: dict[str, int]) -> int:
 
 
 def _taps(fields: dict[str, int], config: Config) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return (window rows,) how many vectors ago each tap passed, and its first byte in that."""
+    """Return, for each window row, how many vectors ago its tap passed, and its first byte."""
     y, x = np.divmod(np.arange(WINDOW_TAPS * config.window_lines), WINDOW_TAPS)
     if fields["paired"]:
         return (1 - y // 2) * _line(fields) + 1 - x // 2, (2 * (x % 2) + y % 2) * config.columns
@@ -239,14 +239,14 @@ def _windows(
     fields: dict[str, int],
     config: Config,
 ) -> NDArray[np.int32]:
-    """Return (blocks, steps, outputs, columns): what each column adds up in each step.
+    """Return (blocks, steps, outputs, columns): the sum of each column in each step.
 
     Parameters
     ----------
     vectors, tiles:
         (blocks, vectors, steps, bytes) and (blocks, steps, rows, columns).
     outputs:
-        The numbers of the vectors that make an output.
+        Indices of the vectors that complete an output.
     """
     back, first = _taps(fields, config)
     padding = np.full_like(vectors[:, :1], fields["pad_value"])

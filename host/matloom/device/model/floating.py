@@ -1,4 +1,4 @@
-"""EXEC and POST of floating-point numbers in NumPy, operation by operation in the stated order."""
+"""EXEC and POST of floating-point numbers in NumPy, operation by operation in the defined order."""
 
 import functools
 from typing import Any
@@ -14,7 +14,7 @@ __all__ = ["elements_of", "post_results", "sums_of_steps", "written_bytes"]
 
 @functools.cache
 def _values(name: str) -> NDArray[np.float32]:
-    """Return what each pattern of a format stands for."""
+    """Return the value of each bit pattern of a format."""
     form = FLOAT_FORMATS[name]
     patterns: NDArray[np.int64] = np.asarray(widen(np.arange(1 << form.bits), form))
     values: NDArray[np.float32] = patterns.astype(np.uint32).view(np.float32)
@@ -22,7 +22,7 @@ def _values(name: str) -> NDArray[np.float32]:
 
 
 def _numbers(raw: NDArray[np.uint8], name: str) -> NDArray[np.float32]:
-    """Return the numbers that bytes hold, lowest first along the last axis."""
+    """Return the patterns stored in bytes, lowest byte first along the last axis."""
     dtype = np.uint8 if FLOAT_FORMATS[name].bytes == 1 else np.dtype("<u2")
     numbers: NDArray[np.float32] = _values(name)[np.ascontiguousarray(raw).view(dtype)]
     return numbers
@@ -35,16 +35,17 @@ def sums_of_steps(
     elements: int,
     before: NDArray[np.int32] | None,
 ) -> NDArray[np.int32]:
-    """Return fp32 patterns (positions, columns): what was there, plus one step after the other.
+    """Return fp32 patterns (positions, columns): old sums plus one step after another.
 
     Parameters
     ----------
     operands, tiles:
         Bytes, (positions, steps, rows) and (steps, rows, columns).
     elements:
-        `float_rows`: of a step, so many products meet in a balanced tree, low indices first.
+        `float_rows`: the number of products of a step that are added in a balanced tree, low
+        indices first.
     before:
-        Patterns to add to; None to begin with the first step's sum.
+        Patterns to add to; None to start with the first step's sum.
     """
     size = FLOAT_FORMATS[name].bytes
     left = _numbers(operands.view(np.uint8)[:, :, : elements * size], name)
@@ -69,7 +70,7 @@ def _format(number: int) -> FloatFormat:
 
 
 def elements_of(raw: NDArray[np.uint8], number: int) -> NDArray[np.int64]:
-    """Return fp32 patterns of elements; their bytes are the last axis, lowest first."""
+    """Return elements as fp32 patterns; their bytes are the last axis, lowest first."""
     form = _format(number)
     patterns = (raw.astype(np.int64) << 8 * np.arange(form.bytes)).sum(axis=-1)
     return patterns if form is FP32 else np.asarray(widen(patterns, form))
@@ -78,7 +79,7 @@ def elements_of(raw: NDArray[np.uint8], number: int) -> NDArray[np.int64]:
 def post_results(
     values: NDArray[np.int64], bias: NDArray[np.int64], low: int, high: int
 ) -> NDArray[np.int64]:
-    """Return fp32 patterns with a bias added, then limited by numbers of fp8_e5m2."""
+    """Return fp32 patterns with a bias added, limited by fp8_e5m2 numbers."""
     limits = FLOAT_FORMATS["fp8_e5m2"]
     biased = add(values & 0xFFFFFFFF, bias & 0xFFFFFFFF)
     return np.asarray(limit(biased, widen(low & 255, limits), widen(high & 255, limits)))

@@ -1,4 +1,4 @@
-"""POST in NumPy: every value of an instruction at once."""
+"""POST in NumPy: computes all values of an instruction at once."""
 
 import functools
 
@@ -25,9 +25,9 @@ def post(
     table: NDArray[np.uint8],
     config: Config,
 ) -> None:
-    """Run one POST on scratchpad bytes (n,), accumulators (entries, columns) and the table (256,).
+    """Run one POST on scratchpad bytes (n,), accumulators (entries, columns) and table (256,).
 
-    Entry n of the table is that of the byte n, unsigned.
+    Entry n of the table is the result for unsigned byte n.
     """
     fields, columns = instruction.values, config.columns
     shape = (fields["oc_blocks"], fields["height"], fields["width"], columns)
@@ -76,7 +76,7 @@ def post(
 
 
 def _entries(fields: dict[str, int], config: Config) -> NDArray[np.int64] | slice:
-    """Return the numbers of the entries of each block, then position."""
+    """Return the entry numbers of each block and position."""
     positions, first = fields["height"] * fields["width"], fields["acc_addr"]
     count = fields["oc_blocks"] * positions
     if not fields["pairs"]:
@@ -90,9 +90,9 @@ def _entries(fields: dict[str, int], config: Config) -> NDArray[np.int64] | slic
 
 @functools.lru_cache(maxsize=4096)
 def _valid(shape: tuple[int, ...], tail: int) -> NDArray[np.bool_]:
-    """Return which elements (blocks, height, width, columns) there are: `tail` of the last block's.
+    """Return which elements (blocks, height, width, columns) are valid: `tail` in the last block.
 
-    All are where the tail is a whole block.
+    All are valid if the tail is a whole block.
     """
     channels = np.full((shape[0], 1, 1, 1), shape[-1])
     channels[-1] = tail
@@ -102,7 +102,7 @@ def _valid(shape: tuple[int, ...], tail: int) -> NDArray[np.bool_]:
 def _read(
     fields: dict[str, int], spad: NDArray[np.uint8], shape: tuple[int, ...]
 ) -> NDArray[np.int64]:
-    """Return the source's elements, bytes or words; anything where they are not valid."""
+    """Return the source elements, bytes or words; invalid ones are arbitrary."""
     size = post_element_bytes(fields)
     first = _sources(fields, shape, size)
     values = spad.view(np.int8).take(first + (size - 1)).astype(np.int64)
@@ -110,7 +110,7 @@ def _read(
 
 
 def _sources(fields: dict[str, int], shape: tuple[int, ...], size: int) -> NDArray[np.int64]:
-    """Return the first byte of each source element; of those that are not valid, any valid one."""
+    """Return the first byte of each source element; an invalid one gets that of a valid one."""
     walk = (fields["source_pitch"], fields["x_step"], shape, fields["tail"], size)
     return fields["source_addr"] + _grids(*walk)[0]
 
@@ -127,9 +127,9 @@ def _destinations(
 def _grids(
     pitch: int, x_step: int, shape: tuple[int, ...], tail: int, size: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return how far elements of `size` bytes are from the first, and how far the valid ones (n,).
+    """Return the offsets of elements of `size` bytes, and those of the valid ones (n,).
 
-    Instead of an element that is not valid stands the first of its block.
+    An invalid element has the offset of the first of its block.
     """
     blocks, height, width, columns = shape
     grid: NDArray[np.int64] = (
@@ -167,14 +167,14 @@ def _low_bits(factors: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _fill(table: NDArray[np.uint8], vectors: NDArray[np.uint8], config: Config) -> None:
-    """Put the first bytes of vectors (n, columns) into the table, a row each; rows wrap."""
+    """Write the first bytes of vectors (n, columns) to the table, one row each; rows wrap."""
     rows = table.reshape(-1, config.table_row_bytes)
     for number, vector in enumerate(vectors):
         rows[number % len(rows)] = vector[: config.table_row_bytes]
 
 
 def _post_floats(fields: dict[str, int], spad: NDArray[np.uint8], sums: NDArray[np.int32]) -> None:
-    """Run one POST of floating-point numbers on bytes and on what its entries hold, in place."""
+    """Run one floating-point POST in place, on bytes and on the sums in its entries."""
     number, size = fields["pre_shift"], post_element_bytes(fields)
     places, valid = np.arange(size), _valid(sums.shape, fields["tail"])
     if fields["source"] == Source.ACC:

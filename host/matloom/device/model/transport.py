@@ -1,4 +1,4 @@
-"""The functional model under the register map, so that the one driver serves it too."""
+"""Register map of the functional model, which the common driver works on."""
 
 import mmap
 from collections.abc import Callable
@@ -29,8 +29,8 @@ _DONE, _FAULT = 1, 2
 class ModelTransport:
     """Registers and external memory of the functional model.
 
-    A start runs the whole command buffer before the write returns. Cycle counters read as zero:
-    the model knows no time, and neither TIMEOUT nor LIMIT ever ends a run.
+    Writing START runs the whole command buffer before it returns. The model has no clock: cycle
+    counters read as zero, and neither TIMEOUT nor LIMIT ever ends a run.
     """
 
     def __init__(self, config: Config, memory_bytes: int = 1 << 24) -> None:
@@ -46,7 +46,7 @@ class ModelTransport:
 
     @property
     def stopped(self) -> Callable[[], bool]:
-        """As of `matloom.device.transport.Stoppable`."""
+        """See `matloom.device.transport.Stoppable`."""
         return self.engine.stopped
 
     @stopped.setter
@@ -60,7 +60,7 @@ class ModelTransport:
         self._registers[register(name).offset] = value & 0xFFFFFFFF
 
     def read32(self, address: int) -> int:
-        """Return a register; raise OSError where there is none."""
+        """Return a register; raise OSError if it does not exist."""
         if TIMESTAMPS_OFFSET <= address < TIMESTAMPS_OFFSET + 4 * self.config.timestamps:
             return 0
         if address not in self._registers:
@@ -68,7 +68,7 @@ class ModelTransport:
         return self._registers[address]
 
     def write32(self, address: int, value: int) -> None:
-        """Write a register; raise OSError where none can be written."""
+        """Write a register; raise OSError if it is not writable."""
         found = self._table.get(address)
         if found is None or found.access is Access.R or address >= WINDOW_BYTES:
             raise OSError(f"the register at {address:#x} is read-only")
@@ -103,11 +103,11 @@ class ModelTransport:
         self._set("INSTRUCTIONS", self.engine.executed)
 
     def _execute(self) -> None:
-        """Do what the command buffer says; raise EngineFaultError where it cannot be done."""
+        """Execute the command buffer; raise EngineFaultError if it faults."""
         self.engine.run(self._commands())
 
     def _commands(self) -> bytes:
-        """Return what is fetched: nothing where offset or size is no multiple of a word."""
+        """Return the bytes to fetch: none if offset or size is not a multiple of a word."""
         start, size = self._get("COMMAND_OFFSET"), self._get("COMMAND_BYTES")
         if (start | size) % INSTRUCTION_WORD_BYTES:
             return b""

@@ -1,1 +1,1 @@
-"""ONNX files: read, and given sizes for their dimensions."""
+"""Reads ONNX files, and sets the sizes of their dimensions."""

@@ -1,4 +1,4 @@
-"""Multiply-accumulates of operators that ONNX Runtime runs, from the model."""
+"""Counts the multiply-accumulates of operators that ONNX Runtime runs."""
 
 import math
 from collections.abc import Sequence
@@ -17,9 +17,9 @@ Shape = tuple[int, ...]
 
 
 def onnx_macs(content: bytes, names: Sequence[str], positions: Sequence[int]) -> list[int]:
-    """Return the multiply-accumulates of operators of a model, 0 where none are known.
+    """Return the multiply-accumulates of operators of a model; 0 if unknown.
 
-    `names` are theirs, `positions` their places in the graph; none stands for all.
+    `names` and `positions` (indices in the graph) select operators; none selects all.
     """
     graph = parsed(content).graph
     shapes = _shapes(graph)
@@ -28,7 +28,7 @@ def onnx_macs(content: bytes, names: Sequence[str], positions: Sequence[int]) ->
 
 
 def _shapes(graph: Any) -> dict[str, Shape]:
-    """Return the shapes of values by name; those that are unknown are left out."""
+    """Return the known shapes of values, by name."""
     found = {
         value.name: tuple(dim.dim_value for dim in value.type.tensor_type.shape.dim)
         for value in (*graph.input, *graph.value_info, *graph.output)

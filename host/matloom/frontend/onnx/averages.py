@@ -1,8 +1,8 @@
-"""QLinearAveragePool and QLinearGlobalAveragePool on the engine: sums by weights of one.
+"""Runs QLinearAveragePool and QLinearGlobalAveragePool on the engine, as sums with weights of one.
 
-ONNX Runtime scales the integer sum of a global average as that of a layer. Any other average is
-one of float32 numbers, whose last bits depend on all of them: a sum is counted as one that can
-differ where rounding errors can carry its quotient over a half.
+ONNX Runtime scales the integer sum of a global average like the sum of a layer. It computes any
+other average in float32, where the last bits depend on all elements: a sum is counted as uncertain
+if rounding errors could carry its quotient across a half.
 """
 
 import math
@@ -27,12 +27,12 @@ _NO_PADDING = Padding(top=0, bottom=0, left=0, right=0)
 
 
 def convert_average(values: Values, model: Model, node: Any) -> Claim:
-    """Add the operator of an average; return how many of its sums can differ.
+    """Add an average operator; return how many of its sums can differ from ONNX Runtime's.
 
     Raises
     ------
     Unsupported
-        It is no average over windows of an image, all of one size.
+        It does not average over windows of an image that all have the same size.
     """
     name, made = node.input[0], node.output[0]
     shape = values.known[name].shape
@@ -70,7 +70,7 @@ def convert_average(values: Values, model: Model, node: Any) -> Claim:
 def _hold_sums(
     values: Values, inputs: list[int], strides: tuple[int, int], result: Quantisation, made: str
 ) -> None:
-    """Add the operator of sums, whose output holds a value."""
+    """Add the operator of sums, and register its output as the node's value."""
     wanted = values.known[made]
     attributes = DepthwiseConv2D(
         stride=strides,
@@ -88,7 +88,7 @@ def _hold_sums(
 def _windows(
     node: Any, image: tuple[int, ...], made: tuple[int, ...]
 ) -> tuple[tuple[int, int], tuple[int, int]]:
-    """Return the window of an average and its strides."""
+    """Return the window and the strides of an average."""
     if node.op_type == "QLinearGlobalAveragePool":
         return (image[0], image[1]), (1, 1)
     window = tuple(attribute(node, "kernel_shape", []))
@@ -106,9 +106,9 @@ def _windows(
 
 
 def _averages(values: Values, model: Model, node: Any, window: tuple[int, int]) -> Array:
-    """Return ONNX Runtime's average of one window for each sum, less the zero point.
+    """Return ONNX Runtime's average for each sum of a window, less the zero point.
 
-    The elements of a window are equal, or one apart.
+    Test windows have elements that are equal or differ by one.
     """
     kind = values.known[node.input[0]].dtype
     count, least = math.prod(window), int(np.iinfo(kind).min)
@@ -128,10 +128,10 @@ def _ones(values: Values, shape: tuple[int, ...], made: str) -> int:
 
 
 def _uncertain(reach: tuple[int, int], scale: float, count: int) -> int:
-    """Return how many sums are so near to a half that float32 may round their quotient otherwise.
+    """Return how many sums are so close to a half that float32 could round them differently.
 
-    Each of `count` numbers, each addition, and the two quotients are rounded once, and here the
-    scale and its product are.
+    Float32 rounds each of the `count` numbers, each addition, and both quotients once; this
+    function rounds the scale and its product.
     """
     largest = max(abs(reach[0]), abs(reach[1])) * scale
     error = (count + 6) * _ROUNDING * largest

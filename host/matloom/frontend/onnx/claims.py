@@ -1,4 +1,4 @@
-"""Claims: whether a layer's results on the engine are ONNX Runtime's, as far as is proven."""
+"""Claims about layers on the engine: how many results can differ from ONNX Runtime's."""
 
 from dataclasses import dataclass
 
@@ -7,20 +7,20 @@ __all__ = ["Claim"]
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """Count of a layer's results that can differ from ONNX Runtime's.
+    """Number of a layer's results that can differ from ONNX Runtime's.
 
     Members
     -------
     unit:
-        What decides a result: ``"sums"``, ``"pairs of inputs"``.
+        What determines a result: ``"sums"``, ``"pairs of inputs"``.
     reachable, differing:
-        How many of them there can be, and how many the engine rounds otherwise, by one step.
+        How many can occur, and how many of these the engine rounds differently, by one step.
     channels, repaired, affected:
-        Of a layer with channels: how many there are, how many are equal by another multiplier than
-        the nearest, and how many have sums that differ.
+        Numbers of channels of a layer: all, those made equal by a multiplier other than the
+        nearest, and those with sums that differ.
     floating:
-        ONNX Runtime has the operator in floating point on this processor: what is counted is the
-        difference from its integer operator.
+        Whether ONNX Runtime runs the operator in floating point on this processor; differences are
+        then counted from its integer operator.
     """
 
     unit: str
@@ -33,11 +33,11 @@ class Claim:
 
     @property
     def proven(self) -> bool:
-        """Whether every result is ONNX Runtime's."""
+        """Whether every result is proved equal to ONNX Runtime's."""
         return not self.differing and not self.floating
 
     def __str__(self) -> str:
-        """Say it for `explain`."""
+        """Describe the claim for `explain`."""
         where = f", in {self.affected} of {self.channels} channels" if self.channels else ""
         count = f"in {self.differing:,} of {self.reachable:,} {self.unit}{where}"
         if self.floating:

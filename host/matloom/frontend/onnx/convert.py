@@ -1,4 +1,4 @@
-"""Operators of ONNX that become operators of the graph, and the others, which stay opaque."""
+"""Converts ONNX operators to operators of the graph; the others stay opaque."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -45,21 +45,21 @@ _RARE = 0.01
 
 
 def operator_name(node: Any) -> str:
-    """Return an operator's name, with its domain where that is not ONNX's own."""
+    """Return an operator's name, with its domain unless it is ONNX's own."""
     return node.op_type if node.domain in ("", "ai.onnx") else f"{node.domain}.{node.op_type}"
 
 
 class Conversion:
-    """One model's operators, converted in order.
+    """Conversion of the operators of one model, in order.
 
     Members
     -------
     values:
-        The result.
+        The converted values.
     claims:
-        What is known of operators for the engine, by their index.
+        Claims about the engine's operators, by index.
     others:
-        How many operators are those that users registered.
+        Number of operators registered by users.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class Conversion:
                 self._readers.setdefault(name, []).append(node)
 
     def run(self, inputs: list[str], outputs: list[str]) -> list[int]:
-        """Convert all operators; return the numbers of the outputs."""
+        """Convert all operators; return the tensor numbers of the outputs."""
         for name in inputs:
             self.values.provided(name)
         for at, node in enumerate(self.graph.node):
@@ -105,7 +105,7 @@ class Conversion:
         self._opaque(at, node)
 
     def _on_engine(self, node: Any) -> bool:
-        """Convert an operator, if it is one that the graph has; return whether it is."""
+        """Convert an operator if the graph supports it; return whether it does."""
         if node.op_type in _INTEGERS:
             self._integer(node)
             return True
@@ -121,7 +121,7 @@ class Conversion:
         return True
 
     def _integer(self, node: Any) -> None:
-        """Convert an operator of bytes, unless its results differ and must not."""
+        """Convert an integer operator, unless its results may not differ but would."""
         first = 2 if node.op_type == "QLinearConcat" else 0
         for name in (*node.input[first : first + 1], *node.output[:1]):
             value = self.values.known.get(name)
@@ -139,7 +139,7 @@ class Conversion:
             self.claims[self.values.items[-1].index] = claim
 
     def _leads_to_engine(self, name: str) -> bool:
-        """Return whether a reader of a value, or of what it moves to, is an operator of bytes."""
+        """Return whether an integer operator reads a value, directly or after moves."""
         readers = self._readers.get(name, [])
         return any(
             reader.op_type in _INTEGERS
@@ -171,7 +171,7 @@ class Conversion:
         self._declare(node)
 
     def _declare(self, node: Any) -> None:
-        """Note what the bytes of a QuantizeLinear stand for."""
+        """Record the quantisation that a QuantizeLinear gives its output."""
         made = node.output[0] if node.output else ""
         if node.op_type != "QuantizeLinear" or made not in self.values.known:
             return

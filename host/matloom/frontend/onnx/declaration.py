@@ -1,4 +1,4 @@
-"""Inputs and outputs that an ONNX file declares, with the names of open dimensions."""
+"""Inputs and outputs declared by an ONNX file, with the names of open dimensions."""
 
 from collections.abc import Set
 from typing import Any
@@ -14,7 +14,7 @@ __all__ = ["declared_by_onnx"]
 
 
 def declared_by_onnx(file: ModelFile) -> Declaration:
-    """Return the declarations of an ONNX file; shapes of outputs are inferred where they can be.
+    """Return the declarations of an ONNX file, with output shapes inferred if possible.
 
     Raises
     ------
@@ -42,7 +42,7 @@ def declared_by_onnx(file: ModelFile) -> Declaration:
 
 
 def _tensor(value: Any, number: int, named: Set[str]) -> DeclaredTensor:
-    """Return a value; inference makes up names for open dimensions that the file has none for."""
+    """Return the declaration of a value, without the names that inference gave to open sizes."""
     tensor = value.type.tensor_type
     return DeclaredTensor(
         name=value.name,

@@ -1,4 +1,4 @@
-"""Results of ONNX Runtime for all bytes, or all pairs of bytes, of a few operators."""
+"""Results of ONNX Runtime for all bytes, or all pairs of bytes, of small operator groups."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -27,7 +27,7 @@ def every_pair(dtypes: tuple[str, str]) -> tuple[Array, Array]:
 def run_alone(
     model: Any, nodes: Sequence[Any], given: dict[str, Array], output: str, dtype: str
 ) -> Array:
-    """Return an output of some operators of a model for inputs of any shape.
+    """Return an output of some operators of a model, run by themselves on inputs of any shape.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""One ONNX model, read into a graph."""
+"""Reads one ONNX model into a graph."""
 
 from typing import Any
 
@@ -30,9 +30,9 @@ Shape = tuple[int, ...]
 
 
 class GraphReader:
-    """A ModelProto whose inputs have sizes.
+    """A ModelProto whose inputs have known sizes.
 
-    `exact`: results are those of ONNX Runtime on this processor, in every bit.
+    `exact` requires results identical to ONNX Runtime's on this processor.
     """
 
     def __init__(self, model: Any, name: str, *, exact: bool = False) -> None:
@@ -43,7 +43,7 @@ class GraphReader:
         self._claims: list[Claim] = []
 
     def graph(self) -> Graph:
-        """Return the graph: of parts for the engine and parts for ONNX Runtime, or of one node."""
+        """Return the graph: parts for the engine and parts for ONNX Runtime, or a single node."""
         try:
             graph = self._mixed()
             verify(graph, self.name)
@@ -54,7 +54,7 @@ class GraphReader:
         return graph
 
     def claims(self) -> list[Claim]:
-        """Return what is known of the operators for the engine; none where there are none."""
+        """Return the claims about the engine's operators; empty if there are none."""
         try:
             self._mixed()
         except Unsupported:
@@ -64,7 +64,7 @@ class GraphReader:
     def _mixed(self) -> Graph:
         """Return a graph whose quantised layers are operators of the engine.
 
-        Raises `Unsupported` where there is none, or a tensor between the parts has no NumPy type.
+        Raises `Unsupported` if there are none, or a tensor between the parts has no NumPy type.
         """
         if not is_quantised(self.proto) and not any(map(registered_node, self.proto.node)):
             raise Unsupported("has no quantised operator")
@@ -101,7 +101,7 @@ class GraphReader:
     def _used(
         self, entering: list[int], outputs: list[int], conversion: Conversion, nodes: list[Node]
     ) -> Graph:
-        """Return the graph of what its outputs need."""
+        """Return the graph limited to what its outputs need."""
         values, needed, kept = conversion.values, set(outputs), []
         for node in reversed(nodes):
             if needed & {*node.outputs}:
@@ -121,7 +121,7 @@ class GraphReader:
         )
 
     def _whole(self) -> Graph:
-        """Return a graph of one node that ONNX Runtime runs."""
+        """Return a graph of a single node that ONNX Runtime runs."""
         if not self.inputs or not self.proto.output:
             counts = f"{len(self.inputs)} and {len(self.proto.output)}"
             raise ModelError(f"must have inputs and outputs, not {counts}")
@@ -167,7 +167,7 @@ class GraphReader:
         return Tensor(name=value.name, shape=shape, dtype=dtype)
 
     def _output_shapes(self) -> list[Shape]:
-        """Return the shapes of the outputs, from a run where they do not follow from the inputs."""
+        """Return the shapes of outputs, by running the model if inference cannot tell."""
         shapes = [_known_shape(value) for value in self.proto.output]
         found = [shape for shape in shapes if shape is not None]
         if len(found) == len(shapes):
@@ -192,7 +192,7 @@ def _shape(value: Any) -> Shape:
 
 
 def _known_shape(value: Any) -> Shape | None:
-    """Return a value's shape; None where it has none, or a dimension without a size."""
+    """Return a value's shape; None if it has none or a dimension has no size."""
     tensor = value.type.tensor_type
     sized = tensor.HasField("shape") and all(dim.HasField("dim_value") for dim in tensor.shape.dim)
     return _shape(value) if sized else None

@@ -1,4 +1,4 @@
-"""QLinearConcat on the engine: each input brought to the output's scale, then joined."""
+"""Runs QLinearConcat on the engine: rescales each input to the output's scale, then joins them."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ def convert_join(values: Values, model: Model, node: Any) -> Claim:
     Raises
     ------
     Unsupported
-        An input is constant, or is scaled as no operator of the graph scales.
+        An input is constant, or no operator of the graph can rescale it exactly.
     """
     import onnx
 

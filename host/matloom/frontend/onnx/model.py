@@ -1,4 +1,4 @@
-"""ONNX files as messages in memory, with the weights that they keep in other files."""
+"""Loads ONNX files, including weights stored in external files."""
 
 from typing import Any
 
@@ -16,12 +16,12 @@ DTYPES = {
 
 
 def open_model(file: ModelFile) -> Any:
-    """Return the ModelProto of a file, with everything in it.
+    """Return the complete ModelProto of a file.
 
     Raises
     ------
     ModelError
-        The file is malformed, or files of weights that it names cannot be read.
+        The file is malformed, or one of its external weight files cannot be read.
     MissingPackageError
         The package onnx is not installed.
     """

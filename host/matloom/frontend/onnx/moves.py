@@ -1,4 +1,4 @@
-"""Operators of ONNX that move bytes, between operators on the engine."""
+"""ONNX operators that move bytes between operators on the engine."""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,9 +14,9 @@ __all__ = ["MOVES"]
 
 
 def reshape(values: Values, node: Any, source: str, made: str) -> None:
-    """Reshape, Flatten, Squeeze, Unsqueeze, Identity: the file's order stays.
+    """Convert Reshape, Flatten, Squeeze, Unsqueeze and Identity, which keep the file's order.
 
-    Where the value is held in another, nothing is moved before a reader needs the file's.
+    A value that is held in another order is moved only when a reader needs the file's order.
     """
     given, wanted = values.known[source], values.known[made]
     wanted.quantisation, wanted.flattened = given.quantisation, source
@@ -26,7 +26,7 @@ def reshape(values: Values, node: Any, source: str, made: str) -> None:
 
 
 def transpose(values: Values, node: Any, source: str, made: str) -> None:
-    """Transpose: the same tensors, in other orders."""
+    """Convert Transpose: the same tensors with other axis orders."""
     given = values.known[source]
     rank = len(given.shape)
     permutation = list(attribute(node, "perm", list(reversed(range(rank)))))
@@ -37,7 +37,7 @@ def transpose(values: Values, node: Any, source: str, made: str) -> None:
 
 
 def max_pool(values: Values, node: Any, source: str, made: str) -> None:
-    """MaxPool of images."""
+    """Convert MaxPool of images."""
     given, wanted = values.known[source], values.known[made]
     window = tuple(attribute(node, "kernel_shape", []))
     strides = tuple(attribute(node, "strides", [1] * len(window)))

@@ -1,7 +1,7 @@
-"""The model that ONNX Runtime makes of a quantised one: integer operators for QDQ.
+"""Asks ONNX Runtime for its optimised form of a quantised model: integer operators for QDQ.
 
-Which operators between DequantizeLinear and QuantizeLinear become integer operators is ONNX
-Runtime's decision, by its version and the processor; it is asked rather than imitated.
+ONNX Runtime decides which operators between DequantizeLinear and QuantizeLinear become integer
+operators, depending on its version and the processor. This module asks it instead of imitating it.
 """
 
 from typing import Any
@@ -24,13 +24,13 @@ def is_quantised(graph: Any) -> bool:
 
 
 def of_integers(model: Any, exact: bool) -> tuple[Any, frozenset[str]]:
-    """Return a model with integer operators, and the names of those that ONNX Runtime has not.
+    """Return a model with integer operators, and the names of those ONNX Runtime would not use.
 
     Parameters
     ----------
     exact:
-        Take ONNX Runtime's decisions for this processor. Else operators of int8 that it leaves in
-        floating point become integer operators, too; their names are returned.
+        Follow ONNX Runtime's decisions for this processor. Otherwise, int8 operators that it leaves
+        in floating point become integer operators as well, and their names are returned.
     """
     if not any(node.op_type == "DequantizeLinear" for node in model.graph.node):
         return model, frozenset()
@@ -46,7 +46,7 @@ def of_integers(model: Any, exact: bool) -> tuple[Any, frozenset[str]]:
 
 
 def _named(model: Any) -> Any:
-    """Return a model whose operators have names of their own, which they keep when optimised."""
+    """Return a model whose operators have unique names, which survive optimisation."""
     import onnx
 
     named = onnx.ModelProto()

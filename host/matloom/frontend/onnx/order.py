@@ -1,8 +1,8 @@
-"""Order of an ONNX model's operators in which each quantised operator is in one piece.
+"""Reorders an ONNX model so that each quantised operator and its QDQ nodes are adjacent.
 
-ONNX Runtime makes one integer operator of DequantizeLinear, an operator and QuantizeLinear. A part
-of a model must have all three to give the same integers: each operator gets DequantizeLinear of its
-own, right before it, as ONNX Runtime's EnsureUniqueDQForNodeUnit does.
+ONNX Runtime fuses DequantizeLinear, an operator and QuantizeLinear into one integer operator. A
+part of a model must contain all three to give the same integers, so each operator gets its own
+DequantizeLinear directly before it, as in ONNX Runtime's EnsureUniqueDQForNodeUnit.
 """
 
 from typing import Any
@@ -13,7 +13,7 @@ __all__ = ["in_pieces"]
 
 
 def in_pieces(model: Any) -> Any:
-    """Return a model with its operators in such an order; what no output needs is left out."""
+    """Return a model in this order, without operators that no output needs."""
     import onnx
 
     made = onnx.ModelProto()
@@ -50,7 +50,7 @@ def _real(node: Any) -> bool:
 
 
 def _before(producers: dict[str, Any], name: str, outputs: set[str]) -> Any:
-    """Return the operator that must be placed before a reader of a value; None where none must."""
+    """Return the operator to place before a reader of a value; None if there is none."""
     node = producers.get(name)
     while node is not None and _real(node) and node.output[0] not in outputs:
         node = producers.get(node.input[0])
@@ -60,7 +60,7 @@ def _before(producers: dict[str, Any], name: str, outputs: set[str]) -> Any:
 def _with_own_inputs(
     producers: dict[str, Any], node: Any, outputs: set[str], place: int
 ) -> list[Any]:
-    """Return an operator behind copies of the DequantizeLinear that it reads."""
+    """Return an operator preceded by its own copies of the DequantizeLinear that it reads."""
     import onnx
 
     made: list[Any] = []

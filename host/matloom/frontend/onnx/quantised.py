@@ -1,4 +1,4 @@
-"""Quantised layers in a model: QLinearConv, QLinearMatMul and QGemm of com.microsoft."""
+"""Quantised layers in ONNX models: QLinearConv, QLinearMatMul and com.microsoft.QGemm."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ __all__ = ["Layer", "Model", "attribute", "layer_of", "quantisation_of"]
 
 
 class Model:
-    """A ModelProto, with its constants as arrays."""
+    """A ModelProto with its constants as arrays."""
 
     def __init__(self, proto: Any) -> None:
         from onnx import numpy_helper
@@ -25,7 +25,7 @@ class Model:
         self.constants = {*self._protos, *(each.values.name for each in graph.sparse_initializer)}
 
     def constant(self, name: str) -> Array:
-        """Return a constant's array; raise `Unsupported` for what is computed."""
+        """Return the array of a constant; raise `Unsupported` if the value is computed."""
         if name not in self._protos:
             raise Unsupported(f"has {name!r} computed, which the engine must know")
         if name not in self._arrays:
@@ -40,13 +40,13 @@ class Layer:
     Members
     -------
     node:
-        The operator, of whose attributes some matter.
+        The operator, for its attributes.
     data, output:
-        Names of the input and the output, whose quantisations follow.
+        Names of the input and the output; their quantisations are the next members.
     weights, weight_scale:
-        Integers less their zero points, and a scale for each channel or one.
+        Integers less their zero points, and one scale or a scale for each channel.
     bias:
-        Integers in units of the product of the input's and the weights' scales; None for none.
+        Integers in units of the input scale times the weight scale; None for no bias.
     """
 
     node: Any
@@ -70,7 +70,7 @@ def attribute(node: Any, name: str, default: Any) -> Any:
 
 
 def quantisation_of(model: Model, scale: str, zero: str) -> Quantisation:
-    """Return the scale and zero point of a value, which must be one."""
+    """Return the scale and zero point of a value, which must be scalars."""
     scales = model.constant(scale)
     zeros = model.constant(zero) if zero else np.zeros(1, np.uint8)
     if scales.size != 1 or zeros.size != 1:
@@ -81,12 +81,12 @@ def quantisation_of(model: Model, scale: str, zero: str) -> Quantisation:
 
 
 def layer_of(model: Model, node: Any) -> Layer | None:
-    """Return the layer that an operator is the centre of; None where it is none.
+    """Return the layer for a quantised operator; None if it is not one.
 
     Raises
     ------
     Unsupported
-        It is a quantised layer, and not of a kind that the engine takes.
+        The engine does not support this kind of quantised layer.
     """
     names = list(node.input)
     if node.op_type in ("QLinearConv", "QLinearMatMul") and len(names) >= 8:
@@ -114,7 +114,7 @@ def _layer(
 
 
 def _centred(node: Any, weights: Array, zeros: Array) -> Array:
-    """Return weights less their zero points, which are one or one for each output channel."""
+    """Return weights less their zero points: one for all, or one for each output channel."""
     wide = zeros.astype(np.int64).reshape(-1)
     along = 0 if "Conv" in node.op_type else -1
     if "Gemm" in node.op_type and attribute(node, "transB", 0):

@@ -1,4 +1,4 @@
-"""ONNX files to graphs."""
+"""Converts ONNX files to graphs."""
 
 import textwrap
 from collections.abc import Mapping, Sequence
@@ -22,18 +22,18 @@ _EXACT = "matloom.exact"
 def graph_of_onnx(file: ModelFile, *, exact: bool = False) -> Graph:
     """Return the graph of an ONNX file.
 
-    Inputs, outputs and their axes are the file's. Operators that are no operators of the graph
-    become REFERENCE nodes, which ONNX Runtime runs. The graph's remarks say of all others that they
-    are equal to ONNX Runtime's, or in how many sums they can differ; where the graph must be
-    `exact`, these are REFERENCE nodes, too.
+    Inputs, outputs and their axes are those of the file. Operators that the graph does not support
+    become REFERENCE nodes, which ONNX Runtime runs. For all others, the graph's remarks say that
+    they are equal to ONNX Runtime's, or how many sums can differ; if the graph must be `exact`,
+    those that can differ become REFERENCE nodes as well.
 
     Raises
     ------
     ModelError
-        The file is damaged, a dimension of an input has no size, or an input or output is no
-        tensor of a type that NumPy has.
+        The file is damaged, a dimension of an input has no size, or an input or output is not a
+        tensor of a NumPy type.
     MissingPackageError
-        The package onnx is not installed, or onnxruntime where only a run tells a shape.
+        The package onnx is not installed, or onnxruntime if a shape can only be found by running.
     """
     try:
         model = open_model(file)
@@ -50,9 +50,9 @@ def graph_of_onnx(file: ModelFile, *, exact: bool = False) -> Graph:
 def resized_onnx(
     file: ModelFile, shapes: Mapping[str, Sequence[int]], dims: Mapping[str, int], exact: bool
 ) -> bytes:
-    """Return an ONNX file whose inputs have sizes: by input, or by the name of a dimension.
+    """Return an ONNX file whose inputs have sizes, given by input or by dimension name.
 
-    One that is to be read `exact` says so in its metadata.
+    The metadata of the file records `exact`.
 
     The errors are those of `graph_of_onnx`.
     """
@@ -69,7 +69,7 @@ def resized_onnx(
 
 
 def _refused(name: str, error: Exception) -> Exception:
-    """Return the error of a network, which may be any: readers stumble over damaged messages."""
+    """Return the error for a file: on damaged messages, parsers may raise any exception."""
     if isinstance(error, MissingPackageError):
         return error
     if isinstance(error, ModelError):
@@ -79,5 +79,5 @@ def _refused(name: str, error: Exception) -> Exception:
 
 
 def _line(sentence: str) -> str:
-    """Return a sentence as one line of bounded length: a file may hold anything."""
+    """Return a sentence as one line of bounded length, since a file may contain anything."""
     return textwrap.shorten(sentence, 300, placeholder=" ...")

@@ -1,4 +1,4 @@
-"""Recognises ONNX files, which have no mark of their own."""
+"""Recognises ONNX files, which have no magic number."""
 
 from matloom.frontend.protobuf import message
 

@@ -1,4 +1,4 @@
-"""Nodes of ONNX models that users registered: their shapes, and their nodes in the graph."""
+"""Nodes of ONNX models that users registered: shapes, and conversion to the graph."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -18,14 +18,14 @@ __all__ = ["add_registered", "add_shapes", "registered_node"]
 
 
 def registered_node(node: Any) -> RegisteredOperator | None:
-    """Return what is registered for a node of a domain of its own; None where nothing is."""
+    """Return the registration for a node of a custom domain; None if there is none."""
     return registered(f"{node.domain}.{node.op_type}") if node.domain else None
 
 
 def add_shapes(model: Any) -> bool:
-    """Add types and shapes that follow from registered operators; return whether any did.
+    """Add types and shapes of registered operators' outputs; return whether any were added.
 
-    Raises `RegisteredOperatorError` where an operator's shapes or kernel do not fit.
+    Raises `RegisteredOperatorError` if an operator's shapes or kernel do not fit.
     """
     import onnx
 
@@ -57,7 +57,7 @@ def add_registered(
     Raises
     ------
     Unsupported
-        It reads a value whose type or shape is not known.
+        It reads a value of unknown type or shape.
     RegisteredOperatorError
         Its shapes, kernel or stages do not fit.
     """
@@ -90,7 +90,7 @@ def _use(operator: RegisteredOperator, node: Any, inputs: tuple[Tensor, ...]) ->
 
 
 def _plain(value: Any) -> Any:
-    """Return an attribute's value: strings for bytes, arrays for tensors."""
+    """Return the value of an attribute, with strings for bytes and arrays for tensors."""
     import onnx
 
     if isinstance(value, bytes):

@@ -1,4 +1,4 @@
-"""Types and shapes of a model's values, those of ONNX Runtime's own operators included."""
+"""Infers types and shapes of a model's values, including those of ONNX Runtime's own operators."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -25,7 +25,7 @@ _OTHERS = ("channels_last",)
 
 
 def inferred(model: Any) -> Any:
-    """Return a model with the types and shapes that follow for its values, as far as they do."""
+    """Return a model with all types and shapes that can be inferred."""
     found = _inferred(model)
     while add_shapes(found):
         found = _inferred(found)
@@ -54,7 +54,7 @@ def _inferred(model: Any) -> Any:
 
 
 def _disguise(node: Any) -> None:
-    """Make an operator the one of ONNX that gives the same shape."""
+    """Replace an operator by an ONNX operator with the same output shape."""
     if any(item.name in _OTHERS and item.i for item in node.attribute):
         return
     if node.op_type == "QGemm" and len(node.input) < 9:

@@ -1,4 +1,4 @@
-"""Sizes of an ONNX model's inputs, whose dimensions may be names."""
+"""Sets the sizes of an ONNX model's inputs, whose dimensions may have names instead."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -13,20 +13,20 @@ Shape = tuple[int, ...]
 
 
 def inputs_of(graph: Any) -> list[Any]:
-    """Return the ValueInfos of a GraphProto's inputs, without those that are constants."""
+    """Return the ValueInfos of a GraphProto's inputs, without constants."""
     constants = {each.name for each in graph.initializer}
     constants.update(each.values.name for each in graph.sparse_initializer)
     return [value for value in graph.input if value.name not in constants]
 
 
 def set_sizes(graph: Any, shapes: Mapping[str, Sequence[int]], dims: Mapping[str, int]) -> None:
-    """Give each dimension of the inputs its size, from shapes and dimensions by name.
+    """Set the size of each input dimension, from shapes and from sizes of named dimensions.
 
     Raises
     ------
     ModelError
-        A name is unknown, a shape does not fit, a dimension has no size or two, or an input is no
-        tensor of a type that NumPy has.
+        A name is unknown, a shape does not fit, a dimension has no size or two different sizes, or
+        an input is not a tensor of a NumPy type.
     """
     inputs = inputs_of(graph)
     _require_known("input", shapes, [value.name for value in inputs])
@@ -83,12 +83,12 @@ def _dims(value: Any) -> Iterator[Any]:
 
 
 def _sized(dim: Any) -> bool:
-    """Return whether a dimension has a size; exporters write -1 for one without."""
+    """Return whether a dimension has a size; exporters write -1 for an open one."""
     return bool(dim.HasField("dim_value") and dim.dim_value >= 0)
 
 
 def _bound(value: Any, shape: Shape, sizes: Mapping[str, int]) -> dict[str, int]:
-    """Return the dimensions that an input's new shape sizes; unnamed ones are set at once."""
+    """Return the sizes that a new shape gives to named dimensions; set unnamed ones directly."""
     tensor = value.type.tensor_type
     if not tensor.HasField("shape"):
         tensor.shape.SetInParent()

@@ -1,10 +1,10 @@
-"""Multipliers with which the engine rounds the sums of a layer as ONNX Runtime does.
+"""Finds multipliers with which the engine rounds the sums of a layer as ONNX Runtime does.
 
-ONNX Runtime makes ``rint(float32(sum) * scale)`` of a sum of 32 bits, in float32 and with halves to
-the even integer (MLAS, `MlasRequantizeOutput`); the engine ``floor(sum * multiplier / 2**(31 +
-right) + 1/2)`` (`Rounding.SINGLE`). Both rise with the sum, so each is known by its steps: the
-smallest sum of each result. Where all steps that sums can reach agree, so do all results. Where no
-multiplier gives all of them, one that gives most is taken, and the sums in between are counted.
+ONNX Runtime computes ``rint(float32(sum) * scale)`` of a 32-bit sum, in float32 and with halves to
+even (MLAS, `MlasRequantizeOutput`); the engine computes ``floor(sum * multiplier / 2**(31 + right)
++ 1/2)`` (`Rounding.SINGLE`). Both increase with the sum, so each is defined by its steps: the
+smallest sum for each result. If all steps that sums can reach agree, so do all results. If no
+multiplier gives all of them, one that gives the most is used, and the sums in between are counted.
 """
 
 from dataclasses import dataclass
@@ -34,11 +34,11 @@ class Multipliers:
     Members
     -------
     differing:
-        Of each channel, how many of its sums the engine rounds otherwise than ONNX Runtime.
+        For each channel, how many sums the engine rounds differently from ONNX Runtime.
     repaired:
-        The channels in which no sum differs, and some would with the multiplier next to the scale.
+        Channels in which no sum differs, but some would with the multiplier nearest to the scale.
     absent:
-        The channels whose scale no multiplier and shift can state; theirs are zero.
+        Channels whose scale no multiplier and shift can represent; theirs are zero.
     """
 
     data: npt.NDArray[np.int32]
@@ -48,7 +48,7 @@ class Multipliers:
 
 
 def requantised(sums: Integers, scale: Floats) -> npt.NDArray[Any]:
-    """Return what ONNX Runtime makes of sums before it adds the zero point and limits them."""
+    """Return ONNX Runtime's results for sums, before zero point and limits."""
     rounded: npt.NDArray[Any] = np.rint(sums.astype(np.float32) * scale)
     return rounded
 
@@ -59,20 +59,19 @@ def fit_multipliers(
     levels: tuple[int, int],
     given: Integers | None = None,
 ) -> Multipliers:
-    """Return the multipliers whose steps are ONNX Runtime's, all or as many as there can be.
+    """Return the multipliers that agree with ONNX Runtime in as many steps as possible.
 
     Parameters
     ----------
     scale:
-        Of each channel: input scale times weight scale over output scale, in float32 from left to
-        right.
+        For each channel, input scale times weight scale divided by output scale, in float32 from
+        left to right.
     reach:
-        The smallest and the largest sum of each channel, bias included.
+        Smallest and largest sum of each channel, bias included.
     levels:
-        The smallest and the largest result, less the zero point.
+        Smallest and largest result, less the zero point.
     given:
-        The results of one channel's sums, in ascending order, where they are not ONNX Runtime's of
-        a layer.
+        Results of one channel's sums, in ascending order, if they are not computed like a layer's.
     """
     low, high = (np.asarray(ends, np.int64) for ends in reach)
     results = np.arange(levels[0] + 1, levels[1] + 1)
@@ -100,7 +99,7 @@ def fit_multipliers(
 
 
 def _steps(scale: Floats, ends: tuple[Integers, Integers], results: Integers) -> Integers:
-    """Return the smallest sum of each channel and result, one beyond the reach where none is."""
+    """Return the smallest sum of each channel and result; one beyond the reach if there is none."""
     low, high = (each[:, np.newaxis] for each in ends)
     wide = scale[:, np.newaxis]
     near = np.clip((results - 0.5) / wide.astype(np.float64), low - 1, high + 1).astype(np.int64)
@@ -119,7 +118,7 @@ def _steps(scale: Floats, ends: tuple[Integers, Integers], results: Integers) ->
 
 
 def _thresholds(results: Integers, right: Integers) -> tuple[Integers, npt.NDArray[np.bool_]]:
-    """Return the product from which on the engine has each result, and whether any reaches it."""
+    """Return the smallest product for each result, and whether any product reaches it."""
     odd = np.broadcast_to(2 * results - 1, (len(right), len(results)))
     exponents = 30 + right[:, np.newaxis]
     exact = np.abs(odd) < _LARGEST >> exponents
@@ -132,9 +131,9 @@ def _intervals(
     thresholds: Integers,
     exact: npt.NDArray[np.bool_],
 ) -> tuple[Integers, Integers]:
-    """Return the least and the largest multiplier that gives each step.
+    """Return the smallest and the largest multiplier that gives each step.
 
-    The product of a step is its threshold or more, and that of the sum before it is less.
+    The product of a step must reach its threshold, and that of the next smaller sum must not.
     """
     low, high = (each[:, np.newaxis] for each in ends)
     least, most = np.full(steps.shape, _LEAST), np.full(steps.shape, _MOST)
@@ -158,7 +157,7 @@ def _intervals(
 
 
 def _best(least: Integers, most: Integers) -> Integers:
-    """Return for each channel the multiplier in the middle of those that give the most steps."""
+    """Return, for each channel, the middle of the multipliers that give the most steps."""
     possible = least <= most
     begins = np.where(possible, least, _MOST + 1)
     ends = np.where(possible, most, _MOST + 1)
@@ -181,7 +180,7 @@ def _differing(
     thresholds: Integers,
     exact: npt.NDArray[np.bool_],
 ) -> Integers:
-    """Return how many sums of each channel are on another side of a step on the engine."""
+    """Return how many sums of each channel fall on the other side of a step on the engine."""
     low, high = (each[:, np.newaxis] for each in ends)
     first = -(-thresholds // multipliers.astype(np.int64)[:, np.newaxis])
     first = np.where(exact, first, np.where(thresholds > 0, high + 1, low))

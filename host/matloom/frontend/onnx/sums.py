@@ -1,8 +1,8 @@
-"""QLinearAdd on the engine: TensorFlow Lite's ADD, compared with ONNX Runtime for all pairs.
+"""Runs QLinearAdd on the engine as TensorFlow Lite's ADD, compared on all pairs of inputs.
 
-ONNX Runtime adds in float32, with another order of operations on each kind of processor; the
-engine adds integers of 20 more bits than a byte's. Both are functions of two bytes, of which there
-are 65,536 pairs: all are compared. Where some differ, scales next to the file's are tried.
+ONNX Runtime adds in float32, in an order of operations that depends on the processor; the engine
+adds integers with 20 bits more than a byte. Both are functions of two bytes, so all 65,536 pairs
+are compared. If some differ, scales close to the file's are tried.
 """
 
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ _STEP, _STEPS = 2.0**-26, 24
 
 
 class _Operands:
-    """The three quantisations of a QLinearAdd, and what is known of its inputs."""
+    """The three quantisations of a QLinearAdd, and what is known about its inputs."""
 
     def __init__(self, values: Values, model: Model, node: Any) -> None:
         names = list(node.input)
@@ -49,18 +49,18 @@ class _Operands:
             raise Unsupported(f"adds {self.dtypes[0]} and {self.dtypes[1]}")
 
     def signed(self) -> list[Quantisation]:
-        """Return the quantisations of both inputs and the output in int8."""
+        """Return the int8 quantisations of both inputs and the output."""
         pairs = zip((*self.given, self.made), (*self.dtypes, self.dtype), strict=True)
         return [as_signed(quantisation, dtype) for quantisation, dtype in pairs]
 
 
 def convert_sum(values: Values, model: Model, node: Any) -> Claim:
-    """Add a QLinearAdd's operator; return how many pairs of inputs differ.
+    """Add the operator of a QLinearAdd; return how many pairs of inputs give another result.
 
     Raises
     ------
     Unsupported
-        The engine has no such sum.
+        The engine does not support such a sum.
     """
     operands = _Operands(values, model, node)
     computed = [name for name in operands.names if name not in model.constants]
@@ -89,7 +89,7 @@ def convert_sum(values: Values, model: Model, node: Any) -> Claim:
 
 
 def _signed_bytes(array: Array) -> Array:
-    """Return bytes as int8, with the same distances."""
+    """Return bytes shifted to int8."""
     if array.dtype == np.int8:
         return array
     moved: Array = (array.astype(np.int16) - 128).astype(np.int8)
@@ -97,7 +97,7 @@ def _signed_bytes(array: Array) -> Array:
 
 
 def _pairs(operands: _Operands) -> tuple[Array, Array]:
-    """Return the pairs of bytes that can meet: all, or each byte with the constant's bytes."""
+    """Return the pairs of bytes that can occur: all, or each byte with those of the constant."""
     first, second = every_pair((operands.dtypes[0], operands.dtypes[1]))
     for data, side in zip(operands.constants, (first, second), strict=True):
         if data is not None:
@@ -107,7 +107,7 @@ def _pairs(operands: _Operands) -> tuple[Array, Array]:
 
 
 def _expected(model: Model, node: Any, operands: _Operands, pairs: tuple[Array, Array]) -> Array:
-    """Return ONNX Runtime's sums, as int8; a broadcast constant has kernels of its own there."""
+    """Return ONNX Runtime's int8 sums; it uses other kernels for a broadcast constant."""
     names, output, dtype = operands.names, operands.output, operands.dtype
     if names[0] == names[1]:
         raise Unsupported("adds a value to itself")
@@ -130,7 +130,7 @@ def _expected(model: Model, node: Any, operands: _Operands, pairs: tuple[Array, 
 def _fitted(
     operands: _Operands, pairs: list[Array], wanted: Array
 ) -> tuple[list[Quantisation], int]:
-    """Return the quantisations that give the most of the wanted sums, and how many differ."""
+    """Return the quantisations that match the most sums, and how many still differ."""
     best = operands.signed()
     least = _misses(best, pairs, wanted)
     if not least:
@@ -150,7 +150,7 @@ def _fitted(
 
 
 def _exact(scales: list[Quantisation], pairs: list[Array]) -> list[Array]:
-    """Return what each input adds to the output, in its steps."""
+    """Return each input's contribution to the output, in output steps."""
     (made,) = scales[2].scale
     return [
         (side.astype(np.float64) - given.zero_point[0]) * given.scale[0] / made
@@ -159,7 +159,7 @@ def _exact(scales: list[Quantisation], pairs: list[Array]) -> list[Array]:
 
 
 def _near(scales: list[Quantisation], pairs: list[Array]) -> Array:
-    """Return which pairs have sums near to halves, in the order of bytes."""
+    """Return which pairs have sums close to a half, in the order of bytes."""
     total = sum(_exact(scales, pairs)) + scales[2].zero_point[0]
     near = np.abs(total - np.floor(total) - 0.5) < _NEAR
     result: Array = near & (total > -129) & (total < 128)
@@ -185,7 +185,7 @@ def _misses(scales: list[Quantisation], pairs: list[Array], wanted: Array) -> in
 def _trials(
     scales: list[Quantisation], pairs: list[Array], wanted: Array
 ) -> Iterator[list[Quantisation]]:
-    """Yield quantisations next to some; those that give the most of the wanted sums come first."""
+    """Yield quantisations close to the file's, those that match the most sums first."""
     (first,), (second,), (made,) = (each.scale for each in scales)
     zeros = [each.zero_point[0] for each in scales]
     one, two = _exact(scales, pairs)

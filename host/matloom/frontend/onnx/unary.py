@@ -1,7 +1,7 @@
-"""Functions of one byte: the operator of the graph that gives ONNX Runtime's result for each.
+"""Converts functions of one byte to graph operators that match ONNX Runtime on every byte.
 
-ONNX Runtime runs the operators over all 256 bytes. Operators of the graph are tried in turn, and
-one is taken whose kernel gives the same 256 bytes.
+ONNX Runtime evaluates the operators on all 256 bytes. The first operator of the graph whose kernel
+gives the same 256 bytes is used.
 """
 
 import math
@@ -30,12 +30,12 @@ _NO_PADDING = Padding(top=0, bottom=0, left=0, right=0)
 def table_of(
     model: Model, nodes: Sequence[Any], ends: tuple[str, str], dtypes: tuple[str, str]
 ) -> Array:
-    """Return ONNX Runtime's results for all bytes of the input, ascending, as int8.
+    """Return ONNX Runtime's results for all input bytes in ascending order, as int8.
 
     Raises
     ------
     Unsupported
-        A result depends on where the byte is: kernels for vectors and for single numbers differ.
+        A result depends on the position of the byte, because vector and scalar kernels differ.
     """
     every = every_byte(dtypes[0])
     made = run_alone(model.proto, nodes, {ends[0]: every}, ends[1], dtypes[1])
@@ -53,7 +53,7 @@ def table_of(
 
 
 def convert_unary(values: Values, model: Model, node: Any) -> Claim:
-    """Add the operator of a function of bytes: QLinearLeakyRelu or QLinearSigmoid.
+    """Add the operator for QLinearLeakyRelu, QLinearSigmoid or another function of bytes.
 
     Raises
     ------
@@ -85,12 +85,12 @@ def add_function(
     name: str,
     tried: Sequence[tuple[Op, Attributes]] = (),
 ) -> int:
-    """Add the operator of an int8 tensor that gives the bytes of a table; return its output.
+    """Add the operator that maps int8 bytes as a table does; return its output.
 
     Raises
     ------
     Unsupported
-        None does.
+        No operator gives these bytes.
     """
     shape = values.tensors[number].shape
     if np.array_equal(table, every_byte("int8")):
@@ -124,7 +124,7 @@ def add_function(
 def _gives(
     op: Op, attributes: Attributes, ends: tuple[Quantisation, Quantisation], table: Array
 ) -> bool:
-    """Return whether an operator gives the bytes of a table."""
+    """Return whether an operator maps bytes as a table does."""
     tensors = {
         at: Tensor(name="", shape=(256,), dtype="int8", quantisation=quantisation)
         for at, quantisation in enumerate(ends)
@@ -140,7 +140,7 @@ def _gives(
 
 
 def _linear(ends: tuple[Quantisation, Quantisation], table: Array) -> Array | None:
-    """Return the multiplier and the shift that scale bytes to those of a table; None for none."""
+    """Return the multiplier and shift whose scaling gives a table; None if there are none."""
     (given,), (made,) = (each.scale for each in ends)
     zeros = [each.zero_point[0] for each in ends]
     scale = np.full(1, np.float32(given) / np.float32(made), np.float32)

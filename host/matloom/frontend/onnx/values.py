@@ -1,7 +1,7 @@
-"""Values of an ONNX model as tensors of a graph, in the orders of axes that operators want.
+"""Values of an ONNX model as graph tensors, in the axis orders that operators need.
 
-A convolution of ONNX has its channels in front, one of the graph at the end. Each value may be
-there in several orders, which are made where an operator wants one: no order, no transpose.
+ONNX convolutions have channels first, those of the graph channels last. A value may exist in
+several axis orders; each is made, by a transpose, only when an operator needs it.
 """
 
 from collections.abc import Sequence
@@ -23,15 +23,15 @@ Order = tuple[int, ...]
 
 
 def in_file_order(rank: int) -> Order:
-    """Return the order in which a file has the axes of a value."""
+    """Return the axis order of the file, for a value of this rank."""
     return tuple(range(rank))
 
 
 class FileValue:
-    """One value: its shape and type in the file, and the int8 tensors that hold it, by order.
+    """One value: its shape and type in the file, and the int8 tensors that hold it, by axis order.
 
-    `flattened` is another value that has the same elements in the file's order, of more axes, and
-    may be held in an order in which this one cannot.
+    `flattened` is another value with the same elements in the file's order and more axes; it may be
+    held in orders that are impossible for this one.
     """
 
     def __init__(self, shape: tuple[int, ...], dtype: str) -> None:
@@ -44,8 +44,8 @@ class FileValue:
 class Values:
     """The tensors and operators of a graph under construction.
 
-    Tensors of the file have its numbers; those that are made here follow. Operators that are made
-    here have indices from `first` on.
+    Tensors of the file keep their numbers; new tensors are numbered after them. New operators have
+    indices from `first`.
     """
 
     def __init__(
@@ -58,18 +58,18 @@ class Values:
         self._there: set[str] = set()
 
     def provided(self, name: str) -> int:
-        """Return the file's tensor of a value that an input or an opaque operator provides."""
+        """Return the file tensor of a value that an input or an opaque operator provides."""
         self._there.add(name)
         return self._file_tensor(name)
 
     def made_outside(self, name: str) -> int:
-        """Return the number of a value that an opaque operator makes, whatever its type."""
+        """Return the tensor number of a value that an opaque operator makes, of any type."""
         if name in self.known:
             return self.provided(name)
         return self.numbers[name]
 
     def wanted(self, name: str) -> int:
-        """Return the file's tensor of a value, made of what holds it where that is needed."""
+        """Return the file tensor of a value, converted from another tensor if necessary."""
         if name not in self._there:
             self._there.add(name)
             value = self.known[name]
@@ -86,12 +86,12 @@ class Values:
         return self.numbers[name]
 
     def mark(self) -> tuple[int, frozenset[str], dict[str, dict[Order, int]]]:
-        """Return how far the graph is, for `undo`."""
+        """Return the current state of the graph, for `undo`."""
         held = {name: dict(value.held) for name, value in self.known.items() if value.held}
         return len(self.items), frozenset(self._there), held
 
     def undo(self, mark: tuple[int, frozenset[str], dict[str, dict[Order, int]]]) -> None:
-        """Take back what was added since a mark."""
+        """Remove everything added since a mark."""
         length, there, held = mark
         del self.items[length:]
         self._there = set(there)
@@ -99,7 +99,7 @@ class Values:
             value.held = held.get(name, {})
 
     def is_bytes(self, name: str) -> bool:
-        """Return whether a value is there as quantised bytes."""
+        """Return whether a value exists as quantised bytes."""
         value = self.known.get(name)
         if value is None or value.dtype not in ("int8", "uint8"):
             return False
@@ -108,22 +108,22 @@ class Values:
         return name in self._there and value.quantisation is not None
 
     def declare(self, name: str, quantisation: Quantisation) -> None:
-        """Say what the bytes of a value stand for, in the file's type."""
+        """Record the quantisation of a value, in the file's type."""
         value = self.known[name]
         if value.quantisation is None:
             value.quantisation = as_signed(quantisation, value.dtype)
 
     def order_of(self, *names: str) -> Order:
-        """Return the order of axes in which values of one rank are there already."""
+        """Return the axis order in which values of this rank exist already."""
         for name in names:
             for order in self.known[name].held:
                 return order
         return in_file_order(len(self.known[names[0]].shape))
 
     def bytes_of(self, name: str, order: Order, quantisation: Quantisation | None = None) -> int:
-        """Return an int8 tensor of a value whose axes are in an order.
+        """Return an int8 tensor of a value in an axis order.
 
-        `quantisation` is what its bytes stand for to the reader, by the file.
+        `quantisation` is the one that the file states for this reader.
         """
         value = self.known[name]
         if quantisation is not None:
@@ -137,7 +137,8 @@ class Values:
     def read_as(self, number: int, quantisation: Quantisation, *, scaled: bool = False) -> int:
         """Return a tensor's bytes with another zero point, and another scale if that matters.
 
-        A file may let each reader state its own; nearly all state that of the operator before.
+        Each reader in a file may state its own quantisation; nearly all repeat that of the
+        producer.
         """
         tensor = self.tensors[number]
         have = tensor.quantisation
@@ -148,7 +149,7 @@ class Values:
         return self.made(Op.RESHAPE, [number], tensor.shape, quantisation, name)
 
     def _moved(self, name: str, value: FileValue, order: Order) -> int:
-        """Make an int8 tensor in an order, of one in another, or of the file's."""
+        """Make an int8 tensor in an axis order, from one in another order or from the file's."""
         shape = tuple(value.shape[axis] for axis in order)
         if not value.held and value.flattened:
             given = self.known[value.flattened]
@@ -181,7 +182,7 @@ class Values:
         return source if order == plain else self._moved(name, value, order)
 
     def hold(self, name: str, order: Order, number: int) -> None:
-        """Let an int8 tensor hold a value in an order; its quantisation becomes the value's."""
+        """Register an int8 tensor that holds a value in an axis order, with its quantisation."""
         value = self.known[name]
         value.quantisation = self.tensors[number].quantisation
         value.held[order] = number
@@ -205,7 +206,7 @@ class Values:
     def node(
         self, op: Op, inputs: Sequence[int], output: int, attributes: Attributes | None = None
     ) -> None:
-        """Add an operator that makes a tensor which is there."""
+        """Add an operator whose output tensor exists already."""
         self.items.append(
             Node(
                 op=op,
@@ -229,7 +230,7 @@ class Values:
         )
 
     def add(self, tensor: Tensor) -> int:
-        """Add a tensor; return its number, which is none of the file's."""
+        """Add a tensor that is not in the file; return its new number."""
         self.tensors[self._free] = tensor
         self._free += 1
         return self._free - 1
@@ -242,12 +243,12 @@ class Values:
 
 
 def kept_axes(order: Order, shape: tuple[int, ...]) -> list[int]:
-    """Return the axes of an order that decide where elements lie: those longer than one."""
+    """Return the axes of an order that affect where elements lie: those longer than one."""
     return [axis for axis in order if shape[axis] != 1]
 
 
 def as_signed(quantisation: Quantisation, dtype: str) -> Quantisation:
-    """Return the quantisation of the same bytes in int8."""
+    """Return the quantisation of the same bytes as int8."""
     if dtype == "int8":
         return quantisation
     (zero,) = quantisation.zero_point

@@ -1,4 +1,4 @@
-"""Quantised convolutions and products with constants, on the engine."""
+"""Runs quantised convolutions, and products with constants, on the engine."""
 
 import math
 from typing import Any
@@ -27,12 +27,12 @@ _LOW, _HIGH = -128, 127
 
 
 def convert_layer(values: Values, layer: Layer) -> Claim:
-    """Add a layer's operator; return how many of its results can differ from ONNX Runtime's.
+    """Add the operator of a layer; return how many results can differ from ONNX Runtime's.
 
     Raises
     ------
     Unsupported
-        The engine has no such operator.
+        The engine does not support such an operator.
     """
     dense = layer.node.op_type in ("QLinearMatMul", "QGemm")
     op, weights, attributes, order = (_dense if dense else _convolution)(values, layer)
@@ -62,9 +62,9 @@ def convert_layer(values: Values, layer: Layer) -> Claim:
 
 
 def _flat_rows(values: Values, layer: Layer) -> tuple[int, Array] | None:
-    """Return flattened images, held with their channels last, and where each element comes from.
+    """Return flattened channels-last images, and the original index of each element.
 
-    The weights change places rather than the image. None where the file's order is there.
+    The weights are permuted instead of the image. None if the value is in the file's order.
     """
     value = values.known[layer.data]
     if value.held or len(value.shape) != 2 or not value.flattened:
@@ -79,12 +79,12 @@ def _flat_rows(values: Values, layer: Layer) -> tuple[int, Array] | None:
 
 
 def _unit_scale(layer: Layer) -> Quantisation:
-    """Return what weights stand for: of the first channel, as multipliers are stated."""
+    """Return the weight scale of the first channel, relative to which multipliers are stated."""
     return Quantisation(scale=(float(layer.weight_scale.reshape(-1)[0]),), zero_point=(0,))
 
 
 def _multipliers(layer: Layer, weights: Array, bias: Array, values: Values) -> tuple[Array, Claim]:
-    """Return the multipliers of weights (channels, taps), and what they give."""
+    """Return the multipliers for weights (channels, taps), and the claim about their results."""
     (given,), (made,) = layer.given.scale, layer.made.scale
     per_channel = layer.weight_scale.reshape(-1).astype(np.float32)
     scale = np.float32(given) * per_channel / np.float32(made)
@@ -104,15 +104,15 @@ def stated_multipliers(
     dtype: str,
     given: Array | None = None,
 ) -> tuple[Array, Claim]:
-    """Return the multipliers of sums that are scaled, and how many of the sums can differ.
+    """Return the multipliers for scaled sums, and how many of the sums can differ.
 
-    `given` are the results of one channel's sums, without the zero point, where a layer's sums
-    would give others.
+    `given` are the results of one channel's sums, less the zero point, if they differ from those of
+    a layer.
 
     Raises
     ------
     Unsupported
-        The engine has no multipliers for these scales.
+        No multiplier of the engine can represent these scales.
     """
     zero = as_signed(made, dtype).zero_point[0]
     found = fit_multipliers(scale, reach, (_LOW - zero, _HIGH - zero), given)

@@ -1,1 +1,1 @@
-"""TensorFlow Lite files: read, written, and given other shapes."""
+"""Reads, writes and reshapes TensorFlow Lite files."""

@@ -1,4 +1,4 @@
-"""Multiply-accumulates of operators that a reference interpreter runs, from the model file."""
+"""Counts the multiply-accumulates of operators that a reference interpreter runs."""
 
 import math
 from collections.abc import Sequence
@@ -17,9 +17,9 @@ Shape = tuple[int, ...]
 
 
 def file_macs(content: bytes, names: Sequence[str], positions: Sequence[int]) -> list[int]:
-    """Return the multiply-accumulates of operators of a model file, 0 if none are known.
+    """Return the multiply-accumulates of operators of a model file; 0 if unknown.
 
-    `names` and `positions`, places in the first subgraph, select operators; none selects all.
+    `names` and `positions` (indices in the first subgraph) select operators; none selects all.
     """
     subgraph = tflite.Model.GetRootAs(content).Subgraphs(0)
     places = positions or range(len(names))
@@ -30,7 +30,7 @@ def file_macs(content: bytes, names: Sequence[str], positions: Sequence[int]) ->
 
 
 def _shapes(subgraph: Any, operator: Any, field: str) -> list[Shape]:
-    """Return the shapes of an operator's inputs or outputs; an absent one has no elements."""
+    """Return the shapes of an operator's inputs or outputs; absent ones have no elements."""
     return [
         tuple(int(n) for n in numbers(subgraph.Tensors(at), "Shape")) if at >= 0 else (0,)
         for at in numbers(operator, field).tolist()

@@ -1,4 +1,4 @@
-"""Model files that a vendor's compiler turned into code for its accelerator."""
+"""Recognises model files that a vendor's compiler turned into code for its accelerator."""
 
 from matloom.frontend.errors import ModelError
 
@@ -14,7 +14,7 @@ _ACCELERATORS = {
 
 
 def require_portable(custom_code: str) -> str:
-    """Return the name of a custom operator; raise ModelError where it is an accelerator's code."""
+    """Return the name of a custom operator; raise ModelError if it is code for an accelerator."""
     if custom_code in _ACCELERATORS:
         raise ModelError(
             f"the network was compiled for {_ACCELERATORS[custom_code]}: its operator "

@@ -1,4 +1,4 @@
-"""Control flow of a TensorFlow Lite file: IF and WHILE, whose branches and bodies are subgraphs."""
+"""Control flow in TensorFlow Lite files: IF and WHILE, whose bodies are subgraphs."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -24,10 +24,10 @@ _COUNTERS = ("bool", "int32", "int64")
 
 
 def stands_alone(known: FileTensors, names: Sequence[str], operators: Sequence[Any]) -> bool:
-    """Return whether IF and WHILE can run by themselves, between operators of the engine.
+    """Return whether IF and WHILE can run on the host between operators of the engine.
 
-    Their subgraphs must have no state and no control flow of their own, and outputs of the sizes
-    that the file declares; the condition of a loop must read integers alone.
+    Their subgraphs must have no state, no nested control flow, and outputs of the declared sizes;
+    the condition of a loop must read only integers.
     """
     if "CALL_ONCE" in names:
         return False
@@ -54,7 +54,7 @@ def stands_alone(known: FileTensors, names: Sequence[str], operators: Sequence[A
 
 
 def _called(name: str, operator: Any) -> tuple[int, int]:
-    """Return the subgraphs that an operator names: branches, or condition and body."""
+    """Return the subgraphs that an operator calls: branches, or condition and body."""
     table = tflite.IfOptions() if name == "IF" else tflite.WhileOptions()
     source = operator.BuiltinOptions()
     if source is None:
@@ -66,13 +66,13 @@ def _called(name: str, operator: Any) -> tuple[int, int]:
 
 
 def _kinds(part: FileTensors, ends: Sequence[int]) -> list[tuple[int, list[int]]]:
-    """Return type and shape of tensors."""
+    """Return types and shapes of tensors."""
     tables = [part.subgraph.Tensors(number) for number in ends]
     return [(table.Type(), numbers(table, "Shape").tolist()) for table in tables]
 
 
 def _operators(part: FileTensors) -> Iterator[tuple[str, list[int]]]:
-    """Yield name and inputs of a subgraph's operators."""
+    """Yield name and inputs of each operator of a subgraph."""
     for operator in records(part.subgraph, "Operators"):
         code = part.model.OperatorCodes(operator.OpcodeIndex())
         name = enum_name(tflite.BuiltinOperator, operator_number(code))
@@ -80,7 +80,7 @@ def _operators(part: FileTensors) -> Iterator[tuple[str, list[int]]]:
 
 
 def _is_plain(part: FileTensors) -> bool:
-    """Return whether a subgraph has no state, and sizes that do not depend on values."""
+    """Return whether a subgraph has no state and no sizes that depend on values."""
     tables = list(records(part.subgraph, "Tensors"))
     if any(table.IsVariable() or -1 in numbers(table, "ShapeSignature") for table in tables):
         return False
@@ -93,6 +93,6 @@ def _is_plain(part: FileTensors) -> bool:
 
 
 def _counts(condition: FileTensors) -> bool:
-    """Return whether all that a condition reads are integers."""
+    """Return whether a condition reads only integers."""
     read = [number for _, given in _operators(condition) for number in given if number >= 0]
     return all(condition.dtype([number]) in _COUNTERS for number in read)

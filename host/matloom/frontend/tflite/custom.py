@@ -1,4 +1,4 @@
-"""Custom operators of a TensorFlow Lite file that users registered."""
+"""Custom operators of TensorFlow Lite files that users registered."""
 
 from collections.abc import Callable
 from typing import Any
@@ -21,14 +21,14 @@ def custom_nodes(
     use: Callable[[int], Tensor],
     add: Callable[[Tensor], int],
 ) -> list[Node] | None:
-    """Return the nodes of an operator; None if it is not custom, or is not registered.
+    """Return the nodes of a registered custom operator; None for other operators.
 
     Parameters
     ----------
     item:
-        The operator's place, its name, and its table.
+        The operator's index, name and table.
     use, add:
-        Make a tensor of the file the network's; add one that the file does not have.
+        `use` adds a tensor of the file to the network, `add` a tensor that the file does not have.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Tensors and signatures that a TensorFlow Lite file declares."""
+"""Tensors and signatures declared by a TensorFlow Lite file."""
 
 from typing import Any
 
@@ -80,7 +80,7 @@ def _tensor(values: FileTensors, number: int, name: str, key: str) -> DeclaredTe
 
 
 def _data(values: FileTensors, number: int) -> Array | None:
-    """Return the value of a constant of a type that NumPy has."""
+    """Return the value of a constant, if NumPy has its type."""
     if number in values.made or values.packed(number):
         return None
     try:

@@ -1,7 +1,7 @@
-"""Shapes that a file must declare for outputs of operators that only interpreters know.
+"""Checks declared output shapes of operators that only interpreters know.
 
-TensorFlow Lite Micro finds their elements by the axes that the file declares for the output, right
-or wrong. LiteRT works the axes out from the inputs.
+TensorFlow Lite Micro uses the output shape that the file declares, right or wrong. LiteRT computes
+it from the inputs.
 """
 
 import math
@@ -32,9 +32,9 @@ _REDUCTIONS = frozenset({"REDUCE_ALL", "REDUCE_ANY", "REDUCE_MAX", "REDUCE_MIN",
 def unknown_operator(
     name: str, tensors: FileTensors, given: Sequence[int], made: Sequence[int]
 ) -> Unsupported:
-    """Return why an operator that the graph does not know is an interpreter's.
+    """Return the reason to leave an operator unknown to the graph to an interpreter.
 
-    It is a `Contradiction` where the file declares other axes than the operator makes.
+    It is a `Contradiction` if the declared shape is not the one that the operator makes.
 
     Parameters
     ----------
@@ -59,9 +59,9 @@ def unknown_operator(
 def _reduction(
     shape: tuple[int, ...], declared: tuple[int, ...], tensors: FileTensors, given: Sequence[int]
 ) -> Unsupported:
-    """Return why a reduction is an interpreter's: its axes may be kept with length 1, or left out.
+    """Return why an interpreter must run a reduction, whose axes may be kept or dropped.
 
-    Axes that only a run tells may be any.
+    Axes known only at run time may be any.
     """
     axes = tensors.crossing(given[1]).data if len(given) > 1 and given[1] >= 0 else None
     if axes is not None:
@@ -75,7 +75,7 @@ def _reduction(
 def _padded(
     shape: tuple[int, ...], tensors: FileTensors, given: Sequence[int]
 ) -> tuple[int, ...] | None:
-    """Return the shape that MIRROR_PAD makes; None if only a run tells it."""
+    """Return the output shape of MIRROR_PAD; None if it is known only at run time."""
     pads = tensors.crossing(given[1]).data if len(given) > 1 and given[1] >= 0 else None
     if pads is None or pads.shape != (len(shape), 2):
         return None

@@ -1,4 +1,4 @@
-"""Bounded access to the vectors of a TensorFlow Lite flatbuffer."""
+"""Bounds-checked access to the vectors of a TensorFlow Lite flatbuffer."""
 
 import struct
 from collections.abc import Iterator
@@ -38,14 +38,14 @@ def _length(owner: Any, field: str) -> int:
 
 
 def records(owner: Any, field: str) -> Iterator[Any]:
-    """Yield the tables of a vector of `owner`."""
+    """Yield the tables in a vector field of `owner`."""
     item = getattr(owner, field)
     for at in range(_length(owner, field)):
         yield item(at)
 
 
 def numbers(owner: Any, field: str) -> Array:
-    """Return a vector of numbers; an absent one is empty."""
+    """Return a vector of numbers; empty if absent."""
     if _length(owner, field) == 0:
         return np.empty(0, np.int64)
     values: Array = getattr(owner, f"{field}AsNumpy")()
@@ -55,10 +55,10 @@ def numbers(owner: Any, field: str) -> Array:
 
 
 def operator_number(code: Any) -> int:
-    """Return the number of an operator; files fill one of two fields, the old one has 8 bits.
+    """Return an operator's code; files fill one of two fields, of which the old one has 8 bits.
 
-    The generated accessor of the new field returns the old one wherever that could hold the
-    number, and so 0 (ADD) for a file that fills only the new one.
+    The generated accessor of the new field returns the old one for small numbers, and so 0 (ADD)
+    for a file that fills only the new one.
     """
     old = int(code.DeprecatedBuiltinCode())
     place = code._tab.Offset(BUILTIN_CODE)
@@ -69,7 +69,7 @@ def operator_number(code: Any) -> int:
 
 
 def text(raw: bytes | None) -> str:
-    """Return a string field; an absent one is empty."""
+    """Return a string field; empty if absent."""
     return "" if raw is None else raw.decode("utf-8", errors="replace")
 
 
@@ -82,14 +82,14 @@ def enum_name(kind: type, value: int) -> str:
 
 
 def options(operator: Any, kind: type) -> Any:
-    """Return the options table of an operator; an absent one of `_ALL_ZERO` is a table of zeros.
+    """Return the options table of an operator; a table of zeros if absent and in `_ALL_ZERO`.
 
-    A table of another operator's kind counts as absent, as it does for the interpreters.
+    A table of the wrong kind counts as absent, as in the interpreters.
 
     Raises
     ------
     Unsupported
-        The table is absent, and zeros do not stand for anything (a stride, a padding).
+        The table is absent, and zeros would be meaningless (a stride, a padding).
     """
     expected = getattr(tflite.BuiltinOptions, kind.__name__)
     given = operator.BuiltinOptionsType()

@@ -1,4 +1,4 @@
-"""Networks that cannot be taken apart: with effects beyond their tensors, or shared state."""
+"""Finds networks that must stay in one piece: side effects, or state shared by operators."""
 
 from collections.abc import Sequence
 from typing import Any

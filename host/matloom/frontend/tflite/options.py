@@ -1,4 +1,4 @@
-"""Attributes of operators from their option tables: one entry of a table each."""
+"""Reads operator attributes from option tables, one table entry per operator."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -45,7 +45,7 @@ def _pair(what: str, height: int, width: int) -> Pair:
 
 
 def _image(inputs: Sequence[Tensor], at: int) -> Pair:
-    """Return height and width of an input in the layout (any, height, width, any)."""
+    """Return height and width of an NHWC input."""
     shape = inputs[at].shape if at < len(inputs) else ()
     if len(shape) != IMAGE_RANK:
         raise Contradiction(f"must have an input {at} of 4 dimensions, not {shape}")
@@ -62,7 +62,7 @@ def _padding(table: Any, image: Pair, kernel: Pair, stride: Pair, dilation: Pair
 
 
 def _windowed(table: Any, inputs: Sequence[Tensor]) -> dict[str, Any]:
-    """Return what both kinds of convolution share."""
+    """Return the attributes common to both kinds of convolution."""
     stride = _pair("stride", table.StrideH(), table.StrideW())
     dilation = _pair("dilation", table.DilationHFactor(), table.DilationWFactor())
     padding = _padding(table, _image(inputs, 0), _image(inputs, 1), stride, dilation)

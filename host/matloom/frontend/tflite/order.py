@@ -1,4 +1,4 @@
-"""Order of a file's operators: what each reads must be there, and what it writes must not."""
+"""Checks the order of operators: inputs must exist already, outputs must not."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -16,9 +16,9 @@ def require_provided(
     operators: Sequence[Any],
     ends: tuple[Sequence[int], Sequence[int]],
 ) -> None:
-    """Raise `ModelError` if an operator reads, or the network returns, what nothing provides.
+    """Raise `ModelError` if an operator or output reads a tensor that nothing provides.
 
-    An interpreter would find there what its memory happens to hold.
+    An interpreter would read whatever its memory happens to contain.
     """
     there = set(ends[0])
     for at, operator in enumerate(operators):
@@ -39,7 +39,7 @@ def require_provided(
 def written_again(
     known: FileTensors, names: Sequence[str], operators: Sequence[Any], inputs: Sequence[int]
 ) -> str | None:
-    """Return the operator that writes a tensor which exists already; None if none does."""
+    """Return the operator that writes a tensor a second time; None if there is none."""
     there = set(inputs)
     for at, operator in enumerate(operators):
         for number in numbers(operator, "Outputs").tolist():

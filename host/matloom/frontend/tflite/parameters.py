@@ -1,4 +1,4 @@
-"""Attributes of operators that take constant tensors as parameters: one entry of a table each."""
+"""Reads operator attributes from constant tensors, one table entry per operator."""
 
 from collections.abc import Callable, Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""TensorFlow Lite files to graphs."""
+"""Converts TensorFlow Lite files to graphs."""
 
 import textwrap
 from collections.abc import Mapping, Sequence
@@ -15,18 +15,18 @@ __all__ = ["graph_of_tflite", "is_tflite", "reshaped_tflite"]
 
 
 def is_tflite(content: bytes) -> bool:
-    """Return whether bytes are a TensorFlow Lite file: the flatbuffer says so."""
+    """Return whether bytes are a TensorFlow Lite file, by the flatbuffer's identifier."""
     return content[4:8] == b"TFL3"
 
 
 def graph_of_tflite(file: ModelFile) -> Graph:
     """Return the graph of a TensorFlow Lite file.
 
-    Tensors keep their numbers, and their names unless two inputs or two outputs share one: those
-    get their number after a colon. Constants of 4-bit integers become int8. Constants that only
-    say how an operator works (axes, paddings) become its attributes; a bias that is absent is
-    dropped. Operators that the graph does not know, or that break one of its rules, become
-    REFERENCE nodes, which say why.
+    Tensors keep their numbers, and their names unless two inputs or two outputs share one; then the
+    number is added after a colon. Constants of 4-bit integers become int8. Constants that are
+    parameters of an operator (axes, paddings) become attributes; an absent bias is dropped.
+    Operators that the graph does not know, or that break one of its rules, become REFERENCE nodes
+    with the reason.
 
     Raises
     ------
@@ -43,7 +43,7 @@ def graph_of_tflite(file: ModelFile) -> Graph:
 
 
 def reshaped_tflite(file: ModelFile, shapes: Mapping[str, Sequence[int]]) -> bytes:
-    """Return a TensorFlow Lite file whose inputs have other shapes; all others follow, by LiteRT.
+    """Return a TensorFlow Lite file with other input shapes; LiteRT infers all others.
 
     Raises
     ------
@@ -62,7 +62,7 @@ def reshaped_tflite(file: ModelFile, shapes: Mapping[str, Sequence[int]]) -> byt
 
 
 def _refused(name: str, error: Exception) -> ModelError:
-    """Return the error of a network, which may be any: readers stumble over damaged offsets."""
+    """Return the error for a file: on damaged offsets, parsers may raise any exception."""
     if isinstance(error, ModelError):
         return ModelError(_line(f"{name}: {error}"), hint=error.hint)
     prefix = "" if str(error).startswith(f"{name}: ") else f"{name} is truncated or malformed: "
@@ -70,5 +70,5 @@ def _refused(name: str, error: Exception) -> ModelError:
 
 
 def _line(sentence: str) -> str:
-    """Return a sentence as one line of bounded length: a file may hold anything."""
+    """Return a sentence as one line of bounded length, since a file may contain anything."""
     return textwrap.shorten(sentence, 300, placeholder=" ...")

@@ -1,4 +1,4 @@
-"""Model files whose inputs get other shapes, with the shapes of all tensors that follow."""
+"""Changes the input shapes of a model file, and the shapes of all tensors that depend on them."""
 
 import copy
 import math
@@ -28,14 +28,14 @@ _PACKAGE = "ai-edge-litert"
 def resized(content: bytes, shapes: Mapping[str, Sequence[int]]) -> bytes:
     """Return a TensorFlow Lite file whose inputs have the given shapes, by name.
 
-    LiteRT says which shapes follow for all other tensors. What depends on shapes alone (SHAPE, and
-    arithmetic on what it gives) becomes constant.
+    LiteRT infers the shapes of all other tensors. Values that depend only on shapes (SHAPE, and
+    arithmetic on its result) become constants.
 
     Raises
     ------
     ModelError
-        A name is no input's, a shape has another rank or size than the input may have, or the
-        network cannot have inputs of these shapes.
+        No input has this name, the input cannot have this rank or size, or the network does not
+        work with these shapes.
     MissingPackageError
         ai-edge-litert is not installed.
     """
@@ -62,7 +62,7 @@ def resized(content: bytes, shapes: Mapping[str, Sequence[int]]) -> bytes:
 
 
 def _wanted(subgraph: Any, shapes: Mapping[str, Sequence[int]]) -> Iterator[tuple[int, Shape]]:
-    """Yield the number and the new shape of each input that gets one."""
+    """Yield the number and the new shape of each input to reshape."""
     inputs = numbers(subgraph, "Inputs").tolist()
     names = {
         number: text(subgraph.Tensors(number).Name()) or f"tensor_{number}"
@@ -79,7 +79,7 @@ def _wanted(subgraph: Any, shapes: Mapping[str, Sequence[int]]) -> Iterator[tupl
 
 
 def _checked(name: str, shape: Sequence[int], tensor: Any) -> Shape:
-    """Return a new shape of an input; a length that the file leaves open is -1 in its signature."""
+    """Return the new shape of an input; sizes that the file leaves open are -1 in its signature."""
     try:
         sizes = tuple(operator.index(length) for length in shape)
     except TypeError:
@@ -106,7 +106,7 @@ def _checked(name: str, shape: Sequence[int], tensor: Any) -> Shape:
 
 
 def _follows_from_shapes(model: Any, subgraph: Any) -> Iterator[int]:
-    """Yield the places of operators whose results depend on nothing but the inputs' shapes."""
+    """Yield the indices of operators whose results depend only on the inputs' shapes."""
     codes = [
         enum_name(tflite.BuiltinOperator, operator_number(code))
         for code in records(model, "OperatorCodes")
@@ -131,7 +131,7 @@ def _follows_from_shapes(model: Any, subgraph: Any) -> Iterator[int]:
 
 
 def _give(model: Any, shapes: Mapping[int, Shape], values: Mapping[int, Array]) -> None:
-    """Give tensors their shapes, and those whose values are known a buffer."""
+    """Set the shapes of tensors, and add buffers for those whose values are known."""
     graph = model.subgraphs[0]
     graph.tensors = [copy.copy(tensor) for tensor in graph.tensors]
     model.buffers, empty = list(model.buffers), type(model.buffers[0])

@@ -1,4 +1,4 @@
-"""One subgraph of a TensorFlow Lite file, read into a graph: operators, and what they use."""
+"""Reads one subgraph of a TensorFlow Lite file into a graph."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -89,7 +89,7 @@ class SubgraphReader:
         return self._whole(name, inputs, outputs, whole(names, reason, (), (), interpreters))
 
     def _whole(self, name: str, inputs: list[int], outputs: list[int], node: Node) -> Graph:
-        """Return a graph of one node for all operators."""
+        """Return a graph of a single node for all operators."""
         self.tensors, self.resources = {}, Resources()
         for number in inputs:
             self._use(number)
@@ -106,7 +106,7 @@ class SubgraphReader:
         return self._finished(name, given, tuple(made), [node])
 
     def start(self) -> dict[str, Array]:
-        """Return what a subgraph that CALL_ONCE names assigns to variables, by name."""
+        """Return the initial values of variables that a CALL_ONCE subgraph assigns, by name."""
         items = self._items(*self._operators())
         for item in items:
             if isinstance(item, OpaqueOperator):
@@ -130,7 +130,7 @@ class SubgraphReader:
         outputs: list[int],
         items: Sequence[Node | OpaqueOperator],
     ) -> Graph:
-        """Return a graph of nodes, with opaque operators bound together."""
+        """Return a graph of nodes, with opaque operators grouped together."""
         for number in (*inputs, *outputs):
             self._use(number)
         results = (*outputs, *self.resources.after.values())
@@ -147,7 +147,7 @@ class SubgraphReader:
     def _finished(
         self, name: str, inputs: tuple[int, ...], outputs: tuple[int, ...], nodes: list[Node]
     ) -> Graph:
-        """Return a graph whose ends have names that differ, with the variables."""
+        """Return a graph with unique names of inputs and outputs, and with the variables."""
         variables = self.resources.finish(self.tensors, self._free())
         given = {number: tensor.name for number, tensor in self.tensors.items()}
         for number, end in distinct_ends(given, (inputs, outputs)).items():
@@ -162,11 +162,11 @@ class SubgraphReader:
         )
 
     def _free(self) -> int:
-        """Return a number that is no tensor's; the file's are followed by that of the file."""
+        """Return an unused tensor number, after those of the file and of the file's own tensor."""
         return max(len(self.known), *self.tensors) + 1
 
     def _operators(self) -> tuple[list[str], list[Any]]:
-        """Return the operators in order of execution, and before them their names."""
+        """Return the names of all operators, then the operators in execution order."""
         operators = list(records(self.subgraph, "Operators"))
         return [self._name(at, operator) for at, operator in enumerate(operators)], operators
 
@@ -197,9 +197,9 @@ class SubgraphReader:
         return str(self.codes[code])
 
     def _item(self, index: int, name: str, operator: Any) -> Node | OpaqueOperator | None:
-        """Return a node, or what the reference interpreter needs to know of an operator.
+        """Return the node or the opaque operator for an operator of the file.
 
-        None is for what only says how variables are used.
+        None for operators that only declare variables.
         """
         given = numbers(operator, "Inputs").tolist()
         made = numbers(operator, "Outputs").tolist()
@@ -234,7 +234,7 @@ class SubgraphReader:
     def _variable(
         self, name: str, index: int, operator: Any, given: list[int], made: list[int]
     ) -> Node | None:
-        """Follow an operator on variables; return a node where it gives a tensor another number."""
+        """Convert an operator on variables; return a node if it copies a tensor."""
         if (len(given), len(made)) != VARIABLE_OPERATORS[name]:
             expected = " and ".join(map(str, VARIABLE_OPERATORS[name]))
             raise ModelError(f"must have {expected} inputs and outputs, not {given} and {made}")
@@ -292,6 +292,6 @@ class SubgraphReader:
         return self.tensors[self._use(number)]
 
     def _use(self, number: int) -> int:
-        """Add a tensor to the graph, and return its number."""
+        """Add a tensor of the file to the graph; return its number."""
         self.tensors[number] = self.known.crossing(number)
         return number

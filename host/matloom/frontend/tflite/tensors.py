@@ -1,4 +1,4 @@
-"""Tensors of one subgraph of a TensorFlow Lite file, read when they are first asked for."""
+"""Tensors of one subgraph of a TensorFlow Lite file, read on first use."""
 
 import math
 from collections.abc import Sequence
@@ -32,14 +32,14 @@ DTYPES = {
 
 
 class FileTensors:
-    """The tensors of a subgraph by number, as operators of the graph take them.
+    """The tensors of a subgraph by number, as operators of the graph need them.
 
     Errors
     ------
     ModelError
-        A tensor is not in the file, or has less data than its shape says.
+        A tensor is not in the file, or has less data than its shape needs.
     Unsupported
-        It is of a type that NumPy does not know, sparse, larger than the engine's memory, or its
+        It has a type that NumPy does not know, is sparse or larger than the engine's memory, or its
         data or scales break a rule of the graph.
     """
 
@@ -61,7 +61,7 @@ class FileTensors:
         return int(self.subgraph.TensorsLength())
 
     def computed(self, number: int) -> bool:
-        """Return whether a tensor is neither constant, nor absent, nor a state of its operator."""
+        """Return whether a tensor is computed or passed in: neither constant nor internal state."""
         if number < 0:
             return False
         table, prefix = self._table(number)
@@ -73,7 +73,7 @@ class FileTensors:
             raise ModelError(f"{prefix}{error}") from None
 
     def constant(self, number: int) -> bool:
-        """Return whether a tensor has data in the file, or no elements and no provider."""
+        """Return whether a tensor has data in the file, or has no elements and no producer."""
         return not self.computed(number) and not self.subgraph.Tensors(number).IsVariable()
 
     def packed(self, number: int) -> bool:
@@ -81,24 +81,24 @@ class FileTensors:
         return self._is_packed(self._table(number)[0])
 
     def dtype(self, given: Sequence[int]) -> str:
-        """Return the type of the first of an operator's inputs.
+        """Return the type of an operator's first input.
 
-        It is "" where that is absent, or of a type that NumPy does not know.
+        It is "" if the input is absent or NumPy does not know its type.
         """
         present = given and given[0] >= 0
         return DTYPES.get(self._table(given[0])[0].Type(), "") if present else ""
 
     def __getitem__(self, number: int) -> Tensor:
-        """Return a tensor that breaks no rule of the graph."""
+        """Return a tensor that satisfies all rules of the graph."""
         tensor, problem = self._read(number)
         if problem is not None:
             raise problem
         return tensor
 
     def crossing(self, number: int) -> Tensor:
-        """Return a tensor that only an interpreter works on: scales that break a rule are left out.
+        """Return a tensor that only an interpreter uses; scales that break a rule are left out.
 
-        Raises `Unsupported` if not even its elements can cross.
+        Raises `Unsupported` if the graph cannot represent its elements either.
         """
         return self._read(number)[0]
 
@@ -117,7 +117,7 @@ class FileTensors:
         return self._known[number]
 
     def _table(self, number: int) -> tuple[Any, str]:
-        """Return a tensor's table, and how a sentence about it begins."""
+        """Return the flatbuffer table of a tensor, and the beginning of messages about it."""
         if not 0 <= number < len(self):
             raise ModelError(f"must use one of {len(self)} tensors, not {number}")
         table = self.subgraph.Tensors(number)
@@ -163,7 +163,7 @@ class FileTensors:
         return bool(self._raw(table.Buffer()).size > 0)
 
     def _raw(self, buffer: int) -> Array:
-        """Return the bytes of a buffer: in its table, or in the file after all tables."""
+        """Return the bytes of a buffer: from its table, or from the end of the file."""
         if not 0 <= buffer < self.buffers:
             raise ModelError(f"must have one of {self.buffers} buffers, not {buffer}")
         table = self.model.Buffers(buffer)
@@ -210,14 +210,14 @@ def _name(table: Any, number: int) -> str:
 
 
 def _problem(tensor: Tensor) -> str | None:
-    """Return the rule of the graph that a tensor breaks."""
+    """Return the graph rule that a tensor breaks."""
     if tensor.size_bytes > ENGINE_LIMIT:
         return f"must have at most {ENGINE_LIMIT} bytes for the engine, not {tensor.size_bytes}"
     return next(quantisation_problems(tensor), None)
 
 
 def _quantisation(table: Any) -> Quantisation | None:
-    """Return a tensor's scales; a single zero point counts for all of them."""
+    """Return a tensor's scales and zero points; a single zero point applies to all."""
     parameters = table.Quantization()
     if parameters is None:
         return None

@@ -1,4 +1,4 @@
-"""Operators whose outputs have shapes that only a run tells."""
+"""Finds operators whose output shapes are known only at run time."""
 
 from collections.abc import Callable, Sequence
 
@@ -19,7 +19,7 @@ _SIZES: dict[str, tuple[int, ...]] = {
 
 
 def sized_by_values(name: str, inputs: Sequence[int], computed: Callable[[int], bool]) -> bool:
-    """Return whether an operator's outputs have shapes that are known at run time only."""
+    """Return whether the output shapes of an operator are known only at run time."""
     if name not in _SIZES:
         return False
     places = _SIZES[name] or range(len(inputs))

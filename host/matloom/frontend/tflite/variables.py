@@ -1,4 +1,4 @@
-"""Resource variables of a file: which tensors hold them as a call begins, and as it ends."""
+"""Resource variables of a file: the tensors that hold them before and after a call."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -23,20 +23,20 @@ _Kind = tuple[str, tuple[int, ...]]
 
 @dataclass
 class Resources:
-    """Follows the variables of one subgraph in order of execution.
+    """Follows the variables of one subgraph in execution order.
 
     Members
     -------
     names:
         The variable of each handle, by the handle's number.
     initial:
-        What variables hold before the first call, by name.
+        Initial values of variables, by name.
     before:
-        The tensors that read each variable before it is assigned; the first stands for all.
+        The tensors that read each variable before it is assigned; the first represents all.
     after:
-        The tensor that is assigned to each.
+        The tensor assigned to each variable.
     again:
-        Of tensors that read a variable after it is assigned, the variable.
+        The variable of each tensor that reads one after it is assigned.
     """
 
     names: dict[int, str] = field(default_factory=dict)
@@ -46,13 +46,13 @@ class Resources:
     again: dict[int, str] = field(default_factory=dict)
 
     def begin(self, initial: Mapping[str, Array]) -> None:
-        """Note what CALL_ONCE assigns to variables."""
+        """Record the initial values that CALL_ONCE assigns to variables."""
         if self.before or self.after:
             raise Unsupported("uses a variable before it calls its initialisation")
         self.initial.update(initial)
 
     def read(self, handle: int, number: int) -> int | None:
-        """Return the tensor whose bytes a read gives; None if `number` itself holds them."""
+        """Return the tensor that a read copies; None if `number` itself holds the variable."""
         name = self._name(handle)
         if name in self.after:
             self.again[number] = name
@@ -66,7 +66,7 @@ class Resources:
         return first
 
     def assign(self, handle: int, number: int) -> None:
-        """Record that a variable holds a tensor from here on."""
+        """Record the tensor that a variable holds from now on."""
         name = self._name(handle)
         if name in self.after:
             raise Unsupported(f"must assign variable {name!r} once in a call, not twice")
@@ -78,9 +78,9 @@ class Resources:
         return self.names[handle]
 
     def finish(self, tensors: dict[int, Tensor], free: int) -> tuple[Variable, ...]:
-        """Return the variables that calls assign; what none assigns becomes constant.
+        """Return the variables that calls assign; those never assigned become constants.
 
-        Of those that are never read, a new tensor from number `free` on stands for what they held.
+        A variable that is never read gets a new tensor, numbered from `free`, for its old value.
 
         Raises
         ------

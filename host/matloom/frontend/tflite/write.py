@@ -1,4 +1,4 @@
-"""Graphs to TensorFlow Lite files, so that other runtimes can run what a test or a user made."""
+"""Writes graphs as TensorFlow Lite files, so that other runtimes can run them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -29,7 +29,7 @@ def write_tflite(graph: Graph) -> bytes:
     Raises
     ------
     ValueError
-        A padding is neither SAME nor VALID, or a layer states multipliers: the format has no other.
+        The format cannot express a padding other than SAME or VALID, or multipliers of a layer.
     """
     file = _File()
     filler = Tensor(name="", shape=(1,), dtype="int8")
@@ -77,7 +77,7 @@ def _subgraph(
 
 
 def _initialisation(file: "_File", graph: Graph) -> int:
-    """Return the subgraph that assigns to variables what they hold before the first call."""
+    """Return the subgraph that assigns initial values to variables."""
     count = len(graph.variables)
     handles = {variable.name: at for at, variable in enumerate(graph.variables)}
     values = [
@@ -117,7 +117,7 @@ def _assign(file: "_File", handle: int, number: int) -> int:
 
 
 class _File:
-    """Parts of the file that all subgraphs share: builder, operator codes and buffers."""
+    """Parts of the file shared by all subgraphs: builder, operator codes and buffers."""
 
     def __init__(self) -> None:
         self.builder = flatbuffers.Builder(1024)
@@ -137,7 +137,7 @@ class _File:
         outputs: Sequence[int],
         options: tuple[str, int] | None,
     ) -> int:
-        """Write an operator; its options are their kind and a table that is written already."""
+        """Write an operator; `options` are its kind and an options table already written."""
         fields = {
             "OpcodeIndex": self._codes.setdefault(name, len(self._codes)),
             "Inputs": _integers(self.builder, inputs),
@@ -149,7 +149,7 @@ class _File:
         return _table(self.builder, "Operator", **fields)
 
     def content(self, subgraphs: list[int]) -> bytes:
-        """Return the file."""
+        """Return the finished file."""
         buffers = [_buffer(self.builder, data) for data in self._buffers]
         model = _table(
             self.builder,
@@ -166,7 +166,7 @@ class _File:
 
 
 def _operands(graph: Graph, node: Node, tensors: list[Tensor]) -> list[int]:
-    """Return the file's inputs of a node; parameters that are constant tensors join `tensors`."""
+    """Return a node's inputs in the file; constant parameter tensors are added to `tensors`."""
     inputs = []
     for operand in operands_of(graph, node):
         if isinstance(operand, int):
@@ -196,7 +196,7 @@ def _scaled_bias(graph: Graph, node: Node) -> Tensor:
 
 
 def _table(builder: Any, kind: str, **fields: int | float | bool) -> int:
-    """Write a table of the schema; fields are numbers or offsets of what is written already."""
+    """Write a table of the schema; fields are numbers, or offsets of objects already written."""
     getattr(tflite, f"{kind}Start")(builder)
     for name, value in fields.items():
         getattr(tflite, f"{kind}Add{name}")(builder, value)

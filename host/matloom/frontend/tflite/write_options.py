@@ -1,4 +1,4 @@
-"""Option tables and parameter tensors of operators: what `options` and `parameters` read."""
+"""Option tables and parameter tensors of operators: the inverse of `options` and `parameters`."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
@@ -150,7 +150,7 @@ def _transposed_convolution(attributes: Attributes, shapes: Shapes) -> Fields:
 
 
 def _ends(attributes: Slice) -> list[int]:
-    """Return where each axis of a strided slice ends."""
+    """Return the end index of each axis of a strided slice."""
     axes = zip(attributes.begin, attributes.size, attributes.step, strict=True)
     return [begin + size * step for begin, size, step in axes]
 
@@ -165,7 +165,7 @@ def _strided_slice(attributes: Attributes, shapes: Shapes) -> Fields:
 
 
 def operands_of(graph: Graph, node: Node) -> list[int | Array]:
-    """Return a node's inputs as a file has them: numbers of tensors, and parameters as arrays."""
+    """Return a node's inputs as in a file: tensor numbers, and parameters as arrays."""
     inputs: list[int | Array] = list(node.inputs)
     attributes = node.attributes
     match attributes:
@@ -205,7 +205,7 @@ def _integers(values: Iterable[int] | Iterable[tuple[int, int]]) -> Array:
 
 
 def parameter_quantisation(graph: Graph, node: Node, operand: Array) -> Quantisation | None:
-    """Return what the value of a PADV2 stands for; other parameters are plain integers."""
+    """Return the quantisation of a PADV2 value; other parameters are plain integers."""
     given = graph.tensors[node.inputs[0]]
     return given.quantisation if operand.dtype.name == given.dtype else None
 

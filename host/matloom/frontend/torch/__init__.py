@@ -1,1 +1,1 @@
-"""Programs of torch.export as ONNX models, without torch: what it needs is read off the object."""
+"""Converts torch.export programs to ONNX without importing torch, by reading their attributes."""

@@ -1,4 +1,4 @@
-"""Operators of aten that work element by element, in ONNX."""
+"""Converts element-wise aten operators to ONNX."""
 
 from collections.abc import Callable
 from typing import Any

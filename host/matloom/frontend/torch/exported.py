@@ -1,4 +1,4 @@
-"""An exported program as an ONNX model: its parameters and operators, one after the other."""
+"""Converts an exported program to ONNX: first its parameters, then its operators in order."""
 
 import operator
 import textwrap
@@ -33,29 +33,29 @@ Kind = tuple[tuple[int, ...], str]
 
 
 class _UnknownError(ModelError):
-    """An operator that has no counterpart."""
+    """An operator with no ONNX counterpart."""
 
 
 def is_exported(source: object) -> bool:
-    """Return whether an object is a program of torch.export, by what it has."""
+    """Return whether an object is a torch.export program, judging by its attributes."""
     parts = ("graph_module", "graph_signature", "state_dict", "constants")
     return all(hasattr(source, part) for part in parts)
 
 
 def is_module(source: object) -> bool:
-    """Return whether an object is a module of PyTorch that was not exported."""
+    """Return whether an object is a PyTorch module that was not exported."""
     return all(hasattr(source, part) for part in ("forward", "named_parameters", "state_dict"))
 
 
 def onnx_of_exported(program: Any) -> bytes:
-    """Return the ONNX model of a program of torch.export.
+    """Return a torch.export program as an ONNX model.
 
-    Operators that have no counterpart are decomposed by the program itself, once.
+    Operators with no counterpart are decomposed once, by the program's own method.
 
     Raises
     ------
     ModelError
-        An operator, a type or a size has no counterpart, or a run changes a buffer.
+        An operator, a type or a size has no counterpart, or a run would change a buffer.
     MissingPackageError
         The package onnx is not installed.
     """
@@ -75,7 +75,7 @@ def _line(sentence: str) -> str:
 
 
 class _Conversion:
-    """One program, written node by node."""
+    """Conversion of one program, node by node."""
 
     def __init__(self, program: Any) -> None:
         self.program, self.writer = program, Writer()
@@ -100,7 +100,7 @@ class _Conversion:
         return self.writer.model(inputs, outputs)
 
     def _placeholders(self) -> Iterator[Value]:
-        """Take parameters and inputs up; yield the inputs of the user."""
+        """Add parameters and inputs; yield the inputs of the user."""
         nodes = {
             node.name: node
             for node in self.program.graph_module.graph.nodes
@@ -176,7 +176,7 @@ class _Conversion:
 
     @staticmethod
     def _own(space: str, name: str) -> Callable[[Writer, Call], Any]:
-        """Return what writes an operator that a user registered, as a node of its own domain."""
+        """Return the function that writes a registered operator as a node of a custom domain."""
         if registered(f"{space}.{name}") is None:
             raise _UnknownError(
                 f"has the operator {space}.{name}, which has no counterpart in ONNX",
@@ -192,7 +192,7 @@ class _Conversion:
         return handler
 
     def _value(self, argument: Any) -> Any:
-        """Return an argument with values instead of nodes."""
+        """Return an argument with nodes replaced by their values."""
         if isinstance(argument, (list, tuple)):
             return [self._value(each) for each in argument]
         if hasattr(argument, "meta") and hasattr(argument, "op"):
@@ -203,7 +203,7 @@ class _Conversion:
 
 
 def _named(node: Any) -> tuple[str, str, dict[str, Any]]:
-    """Return an operator's namespace, its name, and its arguments by name, defaults included."""
+    """Return an operator's namespace and name, and all arguments by name, defaults included."""
     schema = getattr(node.target, "_schema", None)
     if schema is None:
         raise _UnknownError(f"calls {getattr(node.target, '__name__', node.target)}")
@@ -228,7 +228,7 @@ def _made(node: Any) -> tuple[Kind | None, ...]:
 
 
 def _kind(value: Any) -> Kind | None:
-    """Return a tensor's shape and type; None for what is no tensor."""
+    """Return a tensor's shape and type; None if it is not a tensor."""
     if not hasattr(value, "shape") or not hasattr(value, "dtype"):
         return None
     for size in value.shape:

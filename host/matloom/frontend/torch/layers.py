@@ -1,4 +1,4 @@
-"""Layers of aten in ONNX: convolutions, products, pools, norms, softmax, attention."""
+"""Converts aten layers to ONNX: convolutions, products, pools, norms, softmax, attention."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -15,16 +15,16 @@ Handler = Callable[[Writer, Call], Any]
 
 
 def _spread(numbers: int | Sequence[int], axes: int) -> list[int]:
-    """Return one number for each axis, of one for all or one each."""
+    """Return one number per axis, given one for all or one for each."""
     given = [numbers] if isinstance(numbers, int) else list(numbers)
     return given * axes if len(given) == 1 else given
 
 
 def _weighted(writer: Writer, call: Call) -> list[str]:
-    """Return names of a layer's data, weights and bias, where there is one.
+    """Return the names of a layer's data, weights and bias, if it has one.
 
-    The bias of a quantised layer becomes integers of 32 bits in units of the product of its scales,
-    as runtimes want it: half a unit at most from what it was.
+    The bias of a quantised layer becomes int32 in units of the product of its scales, as runtimes
+    expect; the rounding error is at most half a unit.
     """
     data, weight, bias = call["input"].name, call["weight"].name, call.get("bias")
     if bias is None:

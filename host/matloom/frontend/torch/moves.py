@@ -1,4 +1,4 @@
-"""Operators of aten that move, cut, join or reduce, in ONNX."""
+"""Converts aten operators that move, cut, join or reduce to ONNX."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -16,7 +16,7 @@ _END = 2**63 - 1
 
 
 def _shaped(writer: Writer, call: Call) -> str:
-    """Write an operator that only gives another shape, which is known."""
+    """Write an operator that only changes the shape to a known one."""
     return writer.add("Reshape", call["self"].name, writer.axes(call.shape))
 
 
@@ -154,7 +154,7 @@ def _reduced(op: str) -> Handler:
 
 
 def _extreme(op: str) -> Handler:
-    """Write an extreme along an axis, and its place; or that of two tensors, or of all elements."""
+    """Write an extreme along an axis with its index, of two tensors, or of all elements."""
 
     def handler(writer: Writer, call: Call) -> Any:
         if call.get("other") is not None:

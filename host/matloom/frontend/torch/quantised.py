@@ -1,4 +1,4 @@
-"""Operators of `quantized_decomposed`, as the PT2E quantiser of PyTorch writes them, in ONNX."""
+"""Converts PyTorch's PT2E quantisation operators (`quantized_decomposed`) to ONNX."""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,7 +13,7 @@ Handler = Callable[[Writer, Call], Any]
 
 
 def _parameters(writer: Writer, call: Call, dtype: str) -> list[str]:
-    """Return names of scale and zero point, in the types that ONNX wants."""
+    """Return the names of scale and zero point, in the types that ONNX requires."""
     channels = "scales" in call.arguments
     scale = call["scales" if channels else "scale"]
     zero = call.get("zero_points" if channels else "zero_point")

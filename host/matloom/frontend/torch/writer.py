@@ -1,4 +1,4 @@
-"""Builds an ONNX model node by node, for the operators of an exported program."""
+"""Builds an ONNX model node by node from the operators of an exported program."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ _OPSET, _IR_VERSION = 20, 9
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Value:
-    """A tensor of the model: its name, shape and NumPy type, and its data where constant."""
+    """A tensor of the model: its name, shape and NumPy type, and its data if constant."""
 
     name: str
     shape: tuple[int, ...]
@@ -30,7 +30,7 @@ class Value:
         return len(self.shape)
 
     def axis(self, number: int) -> int:
-        """Return an axis counted from 0, of one that may be negative."""
+        """Return an axis index that may be negative, counted from 0."""
         return number % max(self.rank, 1)
 
 
@@ -41,9 +41,9 @@ class Call:
     Members
     -------
     operator:
-        Its name, as in ``aten.conv2d``.
+        Name of the operator, such as ``aten.conv2d``.
     made:
-        Shape and type of each output; None for one that is no tensor.
+        Shape and type of each output; None if it is not a tensor.
     """
 
     operator: str
@@ -54,7 +54,7 @@ class Call:
         return self.arguments[name]
 
     def get(self, name: str, default: Any = None) -> Any:
-        """Return an argument; `default` where it is None or the operator has none of that name."""
+        """Return an argument; `default` if it is None or the operator has no such argument."""
         found = self.arguments.get(name)
         return default if found is None else found
 
@@ -71,7 +71,7 @@ class Call:
         return self.made[0][1]
 
     def refuse(self, what: str) -> ModelError:
-        """Return the error of arguments that cannot be written."""
+        """Return the error for arguments that cannot be converted."""
         return ModelError(f"has {self.operator} with {what}, which has no counterpart in ONNX")
 
 
@@ -112,7 +112,7 @@ class Writer:
         return outputs
 
     def cast(self, value: Value, dtype: str) -> str:
-        """Return a value's name in a type."""
+        """Return the name of a value cast to a type."""
         if value.dtype == dtype:
             return value.name
         if value.data is not None and value.data.size == 1:
@@ -120,13 +120,13 @@ class Writer:
         return self.add("Cast", value.name, to=_onnx_type(dtype))
 
     def operand(self, argument: Any, dtype: str) -> str:
-        """Return the name of a tensor or number in a type."""
+        """Return the name of a tensor or number, cast to a type."""
         if isinstance(argument, Value):
             return self.cast(argument, dtype)
         return self.constant(argument, dtype)
 
     def model(self, inputs: Sequence[Value], outputs: Sequence[tuple[str, Value]]) -> bytes:
-        """Return the model's file; each output has a name of its own, and its value."""
+        """Return the model file; each output gets the given name."""
         import onnx
         from onnx import helper
 
