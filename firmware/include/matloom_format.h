@@ -138,6 +138,9 @@ extern "C" {
 #define MATLOOM_FILE_ENDS_TENSOR_OFFSET 0u /* u32 */
 #define MATLOOM_FILE_ENDS_NAME_OFFSET 4u /* text */
 #define MATLOOM_FILE_ENDS_BYTES 8u
+#define MATLOOM_FILE_PREPROCESSING_TENSOR_OFFSET 0u /* u32 */
+#define MATLOOM_FILE_PREPROCESSING_DEFINITION_OFFSET 4u /* text */
+#define MATLOOM_FILE_PREPROCESSING_BYTES 8u
 
 /* Tags of sections. */
 enum matloom_section {
@@ -164,8 +167,9 @@ enum matloom_section {
   MATLOOM_SECTION_MEMORY = 20,
   MATLOOM_SECTION_VARIABLES = 21,
   MATLOOM_SECTION_ENDS = 22,
+  MATLOOM_SECTION_PREPROCESSING = 23,
 };
-#define MATLOOM_SECTIONS 23u /* tags, with 0 for none */
+#define MATLOOM_SECTIONS 24u /* tags, with 0 for none */
 
 /* Sections: name, record bytes, least and most records, alignment, whether optional. */
 #define MATLOOM_SECTION_TABLE(X) \
@@ -190,7 +194,8 @@ enum matloom_section {
   X(HOST_DATA, 1u, 0u, 134217728u, 64u, 0) \
   X(MEMORY, 32u, 1u, 1u, 8u, 1) \
   X(VARIABLES, 24u, 1u, 134217728u, 8u, 1) \
-  X(ENDS, 8u, 1u, 134217728u, 8u, 1)
+  X(ENDS, 8u, 1u, 134217728u, 8u, 1) \
+  X(PREPROCESSING, 8u, 1u, 134217728u, 8u, 1)
 
 /* Fields with limits: section, offset, type, section of a range, two words of limits. */
 #define MATLOOM_FIELD_TABLE(X) \
@@ -250,7 +255,8 @@ enum matloom_section {
   X(MEMORY, 28u, U32, NONE, 0x0u, 0x0u) \
   X(VARIABLES, 0u, TEXT, NONE, 0x0u, 0x0u) \
   X(VARIABLES, 16u, RANGE, BINDINGS, 0x0u, 0x1u) \
-  X(ENDS, 4u, TEXT, NONE, 0x0u, 0x0u)
+  X(ENDS, 4u, TEXT, NONE, 0x0u, 0x0u) \
+  X(PREPROCESSING, 4u, TEXT, NONE, 0x0u, 0x0u)
 
 /* Element types. */
 enum matloom_dtype {

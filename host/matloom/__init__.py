@@ -27,7 +27,7 @@ _HOMES = {
 }
 
 #: Modules that are reached as attributes.
-_MODULES = ("compat", "ops")
+_MODULES = ("compat", "ops", "pre")
 
 __all__ = ["__version__", *sorted((*_HOMES, *_MODULES))]
 

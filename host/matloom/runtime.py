@@ -17,6 +17,7 @@ from matloom.frontend.readers import Source
 from matloom.frontend.source import is_program
 from matloom.ir.graph import Graph
 from matloom.passes.choose_modes import Precision
+from matloom.pre import Preprocessing, attached
 from matloom.program import Program
 from matloom.session import Session
 
@@ -25,6 +26,8 @@ __all__ = ["Session", "compile", "load"]
 #: New shapes of inputs, and sizes of dimensions, by name.
 Shapes = Mapping[str, Sequence[int]]
 Dims = Mapping[str, int]
+#: What makes raw data into the only input, or into inputs by name.
+Preprocess = Preprocessing | Mapping[str, Preprocessing]
 
 
 def compile(
@@ -38,6 +41,7 @@ def compile(
     dims: Dims | None = None,
     *,
     exact: bool = False,
+    preprocess: Preprocess | None = None,
 ) -> Program:
     """Return a network compiled for a configuration and a memory.
 
@@ -66,6 +70,9 @@ def compile(
     otherwise it runs on the engine, and `Program.layers` says how many results can differ. Programs
     of TensorFlow Lite files are always exact.
 
+    `preprocess`, of `matloom.pre`, makes raw data into the only input, or, as a table, into inputs
+    by name: `Session.run` then takes images or waveforms, and the program file keeps it.
+
     Errors
     ------
     ModelError
@@ -81,7 +88,8 @@ def compile(
     graph = model if isinstance(model, Graph) else frontend.load(model, shapes, dims, exact=exact)
     if memory is not None:
         options = replace(options or CompileOptions(), memory=load_memory(memory))
-    return compile_network(graph, load_config(config), options, precision, check)
+    program = compile_network(graph, load_config(config), options, precision, check)
+    return attached(program, preprocess)
 
 
 def load(
@@ -95,6 +103,7 @@ def load(
     shapes: Shapes | None = None,
     dims: Dims | None = None,
     exact: bool = False,
+    preprocess: Preprocess | None = None,
     **device_options: Any,
 ) -> "Session":
     """Compile a network, open a device, and return a session on it.
@@ -114,6 +123,8 @@ def load(
         Memory to compile for, as for `compile`, and to simulate. With a compiled program it only
         applies to the simulated device; None means the memory the program was compiled for. For a
         network, None means the memory of the board or of the open driver.
+    preprocess:
+        Passed to `compile`; with a compiled program it replaces the program's own.
     device_options:
         Passed to `open_device`; memory is as large as the network needs.
     """
@@ -124,9 +135,7 @@ def load(
         program = model
         compiling: dict[str, Any] = {"options": options, "precision": precision, "check": check}
         compiling |= {"shapes": shapes, "dims": dims, "exact": exact or None}
-        for name, given in compiling.items():
-            if given is not None:
-                raise TypeError(f"{name} must go with a network, not the program {program.name!r}")
+        _require_none(compiling, program)
         if config is not None:
             program.require(load_config(config))
     else:
@@ -136,6 +145,7 @@ def load(
         program = compile(
             model, chosen, options, precision, check, memory, shapes, dims, exact=exact
         )
+    program = attached(program, preprocess)
     if isinstance(device, Driver):
         if device_options:
             raise TypeError(f"a driver that is open must have no {', '.join(device_options)}")
@@ -144,6 +154,13 @@ def load(
     if device in SIMULATED and "timing" not in device_options:
         device_options["memory"] = program.memory if memory is None else memory
     return _opened(program, device, **{"memory_bytes": needed, **device_options})
+
+
+def _require_none(compiling: Mapping[str, Any], program: Program) -> None:
+    """Raise `TypeError` for arguments of a compilation that was done before."""
+    for name, given in compiling.items():
+        if given is not None:
+            raise TypeError(f"{name} must go with a network, not the program {program.name!r}")
 
 
 def _require_known(options: Mapping[str, Any]) -> None:

@@ -16,8 +16,9 @@ from matloom.ir.graph import Array
 from matloom.kernels.real import RealNumbers
 from matloom.kernels.reference import as_declared
 from matloom.kernels.step import HostSteps
+from matloom.pre import prepared, preprocessing_of
 from matloom.program import EngineStep, Program, Repeat
-from matloom.program.samples import joined, samples_of
+from matloom.program.samples import joined, require_single, samples_of
 from matloom.program.verify import verify_program
 from matloom.report import Report, make_report
 from matloom.state import SessionState
@@ -49,6 +50,7 @@ class Session(RealNumbers):
     def __init__(self, program: Program, driver: Driver, device: str, *, own: bool = False) -> None:
         program.require(driver.config)
         verify_program(program)
+        preprocessing_of(program)
         self.program, self.driver, self.device = program, driver, device
         self._host = HostSteps(program)
         self._state = SessionState(program, driver)
@@ -101,6 +103,9 @@ class Session(RealNumbers):
         array to get an array. If the leading axis is longer than the model's batch, the network
         runs sample by sample and the outputs are concatenated along their leading axis.
 
+        An input with preprocessing takes raw data: one image or waveform, an array of several of
+        one size, or a list.
+
         Parameters
         ----------
         outputs:
@@ -117,14 +122,10 @@ class Session(RealNumbers):
         """
         program = self.program
         if isinstance(inputs, Mapping):
+            inputs = prepared(program, inputs)
             return self._run_samples(inputs) if outputs is None else self._tensors(inputs, outputs)
-        if len(program.inputs) != 1 or (outputs is None and len(program.outputs) != 1):
-            names = ", ".join(info.name for info in program.inputs)
-            ends = f"{len(program.inputs)} inputs and {len(program.outputs)} outputs"
-            raise ValueError(
-                f"inputs must be a mapping of {names} for a network of {ends}, not one array"
-            )
-        named = {program.inputs[0].name: inputs}
+        require_single(program, outputs=outputs is None)
+        named = prepared(program, {program.inputs[0].name: inputs})
         if outputs is not None:
             return self._tensors(named, outputs)
         return self._run_samples(named)[program.outputs[0].name]

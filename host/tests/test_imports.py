@@ -26,6 +26,7 @@ ROOMS = (
         "ir",
         "program",
         "kernels",
+        "pre",
         "frontend",
         "passes",
         "select",

@@ -432,6 +432,18 @@ SECTIONS = (
             _text("name", "what users see instead of the tensor's"),
         ),
     ),
+    Section(
+        tag=23,
+        name="preprocessing",
+        doc="What users do to raw data before it is an input: Matloom does it for them.",
+        optional=True,
+        ignorable=True,
+        least=1,
+        fields=(
+            _u32("tensor", "number of the input"),
+            _text("definition", "as JSON, by `matloom.pre.dumps`"),
+        ),
+    ),
 )
 
 

@@ -1,12 +1,13 @@
 """The verb firmware: driver, kernels and networks in C, as a folder for the usual build systems."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import click
 
 from matloom.cli.group import cli
 from matloom.cli.network_argument import NetworkFile
-from matloom.cli.options import CONFIG, MEMORY, Compilation
+from matloom.cli.options import CONFIG, MEMORY, PREPROCESS, Compilation
 from matloom.cli.places import require_folder
 from matloom.cli.programs import program_of
 from matloom.cli.say import say
@@ -32,6 +33,7 @@ from matloom.cli.say import say
 @click.option("--board", help="The engine of a board of `matloom build`, instead of --config.")
 @CONFIG
 @MEMORY
+@PREPROCESS
 def firmware(
     network: Path | None,
     output: Path,
@@ -39,6 +41,7 @@ def firmware(
     board: str | None,
     config: str,
     memory: str | None,
+    preprocess: str | None,
 ) -> None:
     """Write the driver in C, and NET in C, as a folder to build.
 
@@ -52,11 +55,12 @@ def firmware(
 
     files, linked = project_files(), []
     if network is not None:
+        how = replace(_compilation(board, config, memory), preprocess=preprocess)
         word = require_network_name(name) if name else network_name(network)
-        files |= network_files(program_of(network, _compilation(board, config, memory)), word)
+        files |= network_files(program_of(network, how), word)
         linked.append(f"src/{word}.c")
-    elif name or board:
-        raise click.UsageError("--name and --board must go with a network")
+    elif name or board or preprocess:
+        raise click.UsageError("--name, --board and --preprocess must go with a network")
     require_folder("--output", output)
     write_files(output, files)
     parts = ("src/driver/", "src/kernels/")

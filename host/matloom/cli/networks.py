@@ -32,6 +32,7 @@ _REPORT = click.option(
         "matloom run net.tflite --input in.npz --output out.npz --report report.json",
         "matloom run net.mloom --input in.npz --output out.npz --device model",
         "matloom run digits --input random --outputs all --device fast",
+        "matloom run net.mloom --input cat.png",
     ),
 )
 @NETWORK
@@ -61,9 +62,9 @@ def run(
     how: Compilation,
     report: Path | None,
 ) -> None:
-    """Run NET on the arrays of an .npz file, or on random ones.
+    """Run NET on arrays, on a picture or sound, or on random numbers.
 
-    The arrays are named like the inputs of NET, which `matloom explain` lists.
+    The arrays of an .npz are named like the inputs of NET, which `matloom explain` lists.
     """
     from matloom.tools.arrays import write_arrays
     from matloom.tools.interface import array_line
@@ -92,6 +93,7 @@ def _run_once(
     tensors: tuple[str, ...] = (),
 ) -> tuple[dict[str, Any], Any]:
     """Run a network once; return its outputs, or these tensors, and the report, also written."""
+    from matloom.pre import prepared
     from matloom.program.samples import require_inputs
     from matloom.runtime import load
 
@@ -101,9 +103,9 @@ def _run_once(
     options = _device_options(target, how.memory)
     arrays = given.read()
     program = program_of(network, _for_device(network, how, target.device))
-    inputs = given.random(program) if arrays is None else arrays
+    inputs = given.named(arrays, program)
     # Before the device is opened: the first time, building the simulator takes minutes.
-    require_inputs(program, inputs)
+    require_inputs(program, prepared(program, inputs))
     with load(program, device=target.device, **options) as session:
         names = "all" if tensors == ("all",) else tensors or None
         with _simulating(session):

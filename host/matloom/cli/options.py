@@ -12,6 +12,7 @@ __all__ = [
     "CONFIG",
     "DEVICE",
     "MEMORY",
+    "PREPROCESS",
     "Compilation",
     "Given",
     "Routing",
@@ -36,6 +37,11 @@ DEVICE = click.option(
     metavar="DEVICE",
     help="rtl (the simulated chip), netlist, soc, model or fast (at once, cycles predicted), "
     "uart:PORT[@BAUD] or uio:[UIO[,DMABUF]].",
+)
+PREPROCESS = click.option(
+    "--preprocess",
+    metavar="FILE.json|JSON",
+    help="What makes raw images or sound into NET's input: docs/preprocessing.md.",
 )
 _PRECISION = click.option(
     "--precision",
@@ -75,6 +81,17 @@ class Compilation:
     effort: int = 1
     #: As `matloom.arch.memory.load_memory` takes it.
     memory: Any = None
+    #: JSON, or a file of it, as `matloom.pre.dumps` writes.
+    preprocess: str | None = None
+
+    def stage(self) -> Any:
+        """Return the preprocessing that was asked for; None where there is none."""
+        from matloom.pre import loads
+
+        if self.preprocess is None:
+            return None
+        named = self.preprocess.lstrip()[:1] != "{"
+        return loads(Path(self.preprocess).read_text() if named else self.preprocess)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,11 +112,23 @@ class Given:
     source: str
     seed: int
 
-    def read(self) -> dict[str, Any] | None:
-        """Return the arrays of the file; None where they are random."""
+    def read(self) -> Any:
+        """Return the arrays of the file by name, or its one array; None where they are random."""
         from matloom.tools.arrays import read_arrays
+        from matloom.tools.raw_files import SUFFIXES, read_raw
 
-        return None if self.source == _RANDOM else read_arrays("--input", Path(self.source))
+        if self.source == _RANDOM:
+            return None
+        source = Path(self.source)
+        read = read_raw if source.suffix.lower() in SUFFIXES else read_arrays
+        return read("--input", source)
+
+    def named(self, arrays: Any, program: Any) -> dict[str, Any]:
+        """Return what `read` did by the names of a program's inputs."""
+        if arrays is None:
+            return self.random(program)
+        named: dict[str, Any] = arrays if isinstance(arrays, dict) else arrays.named(program)
+        return named
 
     def random(self, program: Any) -> dict[str, Any]:
         """Return random arrays for a program's inputs."""
@@ -127,6 +156,7 @@ _OPTIONS = {
     "check": _CHECK,
     "effort": _EFFORT,
     "memory": MEMORY,
+    "preprocess": PREPROCESS,
     "device": DEVICE,
     "waves": click.option(
         "--waves",
@@ -196,11 +226,12 @@ def given(*, default: str | None = None, required: bool = False) -> Callable[[An
         @click.option(
             "--input",
             "source",
-            metavar="FILE.npz|random",
+            metavar="FILE|random",
             default=default,
             required=required,
             show_default=True,
-            help="Arrays by the names of the inputs, or random ones.",
+            help="An .npz with arrays by the names of the inputs, or random ones; for a network of "
+            "one input also an .npy, a .wav or a picture.",
         )
         @click.option(
             "--seed", type=click.IntRange(0), default=0, help="Of random arrays.", show_default=True

@@ -111,17 +111,22 @@ def described(network: Path, how: Compilation, stop: str, option: str) -> str:
 def _compiled(network: Path, how: Compilation) -> Any:
     """Compile a network, saying so where it takes long."""
     from matloom.compiler import CompileOptions
+    from matloom.pre import attached
     from matloom.runtime import compile
     from matloom.terminal.progress import progress
 
     options, modes = CompileOptions(effort=how.effort), modes_by_layer(network, how)
+    # Read before the compilation, which may take long.
+    stage = how.stage()
     with progress(f"compiling {network.name} for {how.config}"):
-        return compile(network, how.config, options, modes, how.check, how.memory)
+        program = compile(network, how.config, options, modes, how.check, how.memory)
+    return attached(program, stage)
 
 
 def program_of(network: Path, how: Compilation) -> Any:
     """Return a program that is loaded, or a network's."""
     from matloom.arch.config import load_config
+    from matloom.pre import attached
     from matloom.program import Program
 
     if not is_program(network):
@@ -132,7 +137,7 @@ def program_of(network: Path, how: Compilation) -> Any:
     program = Program.load(network)
     if not _is_default("config"):
         program.require(load_config(how.config))
-    return program
+    return attached(program, how.stage())
 
 
 @cli.command(

@@ -20,6 +20,7 @@ from matloom.program.records import (
     HostConstant,
     HostStep,
     LayerInfo,
+    PreprocessInfo,
     Repeat,
     TensorInfo,
     VariableInfo,
@@ -60,6 +61,8 @@ class Contents:
         no copy.
     verdict:
         Result of the checks at compile time; None if there were none.
+    preprocessing:
+        Definitions of what makes raw data into inputs.
     """
 
     name: str
@@ -76,6 +79,7 @@ class Contents:
     host_data: bytes = b""
     verdict: Verdict | None = None
     memory: Memory = REFERENCE_MEMORY
+    preprocessing: tuple[PreprocessInfo, ...] = ()
 
     @property
     def macs(self) -> int:

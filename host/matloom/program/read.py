@@ -28,6 +28,7 @@ from matloom.program.records import (
     HostConstant,
     HostStep,
     LayerInfo,
+    PreprocessInfo,
     Quantised,
     Repeat,
     TensorInfo,
@@ -98,6 +99,7 @@ class _Reader:
             host_data=self._bytes["host_data"],
             verdict=verdicts[0] if verdicts else None,
             memory=self._memory(),
+            preprocessing=tuple(self._preprocess(row) for row in self._tables["preprocessing"]),
         )
 
     def _read_texts(self) -> list[str]:
@@ -323,6 +325,10 @@ class _Reader:
             initial=row["initial"],
             place=places[0] if places else None,
         )
+
+    def _preprocess(self, row: _Row) -> PreprocessInfo:
+        definition = self._texts[row["definition"]]
+        return PreprocessInfo(tensor=self._info(row["tensor"]).key, definition=definition)
 
     def _verdict(self, row: _Row) -> Verdict:
         return Verdict(

@@ -11,6 +11,7 @@ __all__ = [
     "HostConstant",
     "HostStep",
     "LayerInfo",
+    "PreprocessInfo",
     "Quantised",
     "Repeat",
     "TensorInfo",
@@ -71,6 +72,14 @@ class TensorInfo:
     def key(self) -> str:
         """Unique name by which steps, bindings and variables refer to it."""
         return self.unique or self.name
+
+
+@dataclass(frozen=True, kw_only=True)
+class PreprocessInfo:
+    """Preprocessing in front of an input: its tensor's key, and a text of `matloom.pre.dumps`."""
+
+    tensor: str
+    definition: str
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,7 @@ from matloom.errors import UserError, UserTypeError, did_you_mean
 from matloom.program.program import Program
 from matloom.program.records import TensorInfo
 
-__all__ = ["joined", "require_inputs", "samples_of"]
+__all__ = ["joined", "require_inputs", "require_single", "samples_of"]
 
 Array = npt.NDArray[Any]
 
@@ -34,6 +34,16 @@ def require_inputs(program: Program, inputs: Mapping[str, Array]) -> int:
     if len(samples) != 1:
         raise ValueError(f"all inputs must have as many samples, not {sorted(samples)}")
     return samples.pop()
+
+
+def require_single(program: Program, *, outputs: bool) -> None:
+    """Raise `ValueError` unless there is one input, and, where it matters, one output."""
+    if len(program.inputs) != 1 or (outputs and len(program.outputs) != 1):
+        names = ", ".join(info.name for info in program.inputs)
+        ends = f"{len(program.inputs)} inputs and {len(program.outputs)} outputs"
+        raise ValueError(
+            f"inputs must be a mapping of {names} for a network of {ends}, not one array"
+        )
 
 
 def _conversion(info: TensorInfo, array: Array) -> str:

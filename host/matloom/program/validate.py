@@ -21,6 +21,7 @@ from matloom.ir.verify import verify
 from matloom.program.contents import Contents
 from matloom.program.errors import ProgramError
 from matloom.program.node import step_graph, tensors_by_name
+from matloom.program.preprocessing import check_preprocessing
 from matloom.program.records import (
     Binding,
     EngineStep,
@@ -59,6 +60,7 @@ def validate(program: Contents) -> None:
             _check_host_step(number, step, tensors)
     for layer in program.layers:
         _check_layer(layer, program)
+    check_preprocessing(program)
     verdict = program.verdict
     if verdict is not None and verdict.mode not in CHECKS:
         raise ProgramError(f"a verdict must be of {', '.join(CHECKS)}, not {verdict.mode!r}")

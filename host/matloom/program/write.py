@@ -132,6 +132,10 @@ class _Writer:
             self._layer(layer)
         for variable in program.variables:
             self._variable(variable)
+        self.rows["preprocessing"] = [
+            (self._tensors[item.tensor], self._text(item.definition))
+            for item in program.preprocessing
+        ]
         if program.verdict is not None:
             self._verdict(program.verdict)
         if program.memory != REFERENCE_MEMORY:

@@ -7,6 +7,7 @@ from rich.table import Table
 from matloom.arch.isa import Opcode, Region
 from matloom.arch.machine import Machine
 from matloom.ir.graph import short_name
+from matloom.pre import preprocessing_of
 from matloom.program import EngineStep, LayerInfo, Program
 from matloom.program.describe_state import describe_state
 from matloom.program.instruction_table import unpack_all
@@ -131,6 +132,9 @@ def _totals(program: Program) -> list[str]:
             f"weights stay on chip: utilisation {program.utilisation(again):.3f}"
         )
     lines += describe_state(program)
+    infos = {info.name: info for info in program.inputs}
+    for name, stage in preprocessing_of(program).items():
+        lines.append(f"before {name}, on the host: {stage.describe(infos[name])}")
     return [*lines, sentence(program.verdict), f"what would help most: {_advice(program)}"]
 
 

@@ -6,6 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from matloom.arch.config_name import described
+from matloom.pre import preprocessing_of
 from matloom.program import Program, TensorInfo
 from matloom.terminal.tables import NameTable, layer_table
 
@@ -48,12 +49,18 @@ def array_line(name: str, array: npt.NDArray[Any]) -> str:
 
 
 def random_arrays(program: Program, seed: int = 0) -> dict[str, npt.NDArray[Any]]:
-    """Return one random sample of each input by name: uniform integers, normal floats."""
+    """Return one random sample of each input by name: uniform integers, normal floats.
+
+    An input with preprocessing gets raw data.
+    """
     generator = np.random.default_rng(seed)
+    stages = preprocessing_of(program)
     inputs: dict[str, npt.NDArray[Any]] = {}
     for info in program.inputs:
         dtype = np.dtype(info.dtype)
-        if dtype.kind in "iu":
+        if info.name in stages:
+            inputs[info.name] = stages[info.name].random(generator)
+        elif dtype.kind in "iu":
             limits = np.iinfo(dtype)
             inputs[info.name] = generator.integers(
                 limits.min, limits.max, info.shape, dtype, endpoint=True

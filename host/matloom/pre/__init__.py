@@ -1,0 +1,20 @@
+"""Preprocessing in front of a network: images and sound to what its inputs take.
+
+Each definition is a value that says all there is to say; `matloom.load(..., preprocess=...)` puts
+it before an input, and program files keep it.
+"""
+
+from matloom.pre.definitions import attached, dumps, loads, prepared, preprocessing_of, single_input
+from matloom.pre.image import Image
+from matloom.pre.preprocessing import Preprocessing
+
+__all__ = [
+    "Image",
+    "Preprocessing",
+    "attached",
+    "dumps",
+    "loads",
+    "prepared",
+    "preprocessing_of",
+    "single_input",
+]

@@ -1,0 +1,116 @@
+"""Preprocessing as text, and in front of the inputs of a program."""
+
+import dataclasses
+import functools
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from matloom.errors import UserError, unknown
+from matloom.ir.graph import Array
+from matloom.pre.image import Image
+from matloom.pre.preprocessing import Preprocessing
+from matloom.program import PreprocessInfo, Program
+
+__all__ = ["attached", "dumps", "loads", "prepared", "preprocessing_of", "single_input"]
+
+_KINDS: dict[str, type[Preprocessing]] = {kind.__name__: kind for kind in (Image,)}
+
+
+def dumps(what: Preprocessing) -> str:
+    """Return preprocessing as JSON: ``{"Image": {"size": [96, 96]}}``, defaults left out."""
+    given = {
+        item.name: getattr(what, item.name)
+        for item in dataclasses.fields(what)
+        if getattr(what, item.name) != item.default
+    }
+    return json.dumps({type(what).__name__: given})
+
+
+@functools.lru_cache(maxsize=64)
+def loads(text: str) -> Preprocessing:
+    """Return the preprocessing that a text of `dumps` stands for.
+
+    Raises
+    ------
+    UserError
+        It is no JSON, or names a kind, a field or a value that there is not.
+    """
+    try:
+        found = json.loads(text)
+    except ValueError as error:
+        raise UserError(f"preprocessing must be JSON: {error}") from None
+    if not isinstance(found, dict) or len(found) != 1:
+        raise UserError(f'preprocessing must be an object such as {{"Image": ...}}, not {text!r}')
+    ((name, given),) = found.items()
+    if name not in _KINDS:
+        raise unknown(UserError, "preprocessing", name, _KINDS)
+    known = [item.name for item in dataclasses.fields(_KINDS[name])]
+    if not isinstance(given, dict):
+        raise UserError(f"{name} must be an object of {', '.join(known)}, not {given!r}")
+    for field in given:
+        if field not in known:
+            raise unknown(UserError, f"a field of {name}", field, known)
+    try:
+        return _KINDS[name](**given)
+    except TypeError as error:
+        raise UserError(f"{name} must have fields of their types: {error}") from None
+
+
+def attached(program: Program, what: Preprocessing | Mapping[str, Preprocessing] | None) -> Program:
+    """Return a program with preprocessing before its input, or before inputs by name.
+
+    Raises
+    ------
+    UserError
+        There is no such input, several where one is meant, or it has another shape.
+    """
+    if what is None:
+        return program
+    infos = {info.name: info for info in program.inputs}
+    if isinstance(what, Preprocessing):
+        what = {single_input(program, "preprocessing"): what}
+    for name, item in what.items():
+        if name not in infos:
+            raise unknown(UserError, "an input to preprocess", name, infos)
+        item.require(infos[name])
+    made = tuple(
+        PreprocessInfo(tensor=infos[name].key, definition=dumps(item))
+        for name, item in what.items()
+    )
+    return replace(program, preprocessing=made)
+
+
+def single_input(program: Program, what: str) -> str:
+    """Return the name of a program's only input; raise `UserError` where it has several."""
+    names = [info.name for info in program.inputs]
+    if len(names) != 1:
+        raise UserError(f"{what} must be by name for the inputs {', '.join(names)}")
+    return names[0]
+
+
+def preprocessing_of(program: Program) -> dict[str, Preprocessing]:
+    """Return what stands before a program's inputs, by their names.
+
+    Raises `UserError` where its file has a definition that does not fit.
+    """
+    names = {info.key: info for info in program.inputs}
+    found = {}
+    for item in program.preprocessing:
+        info = names[item.tensor]
+        found[info.name] = loads(item.definition)
+        found[info.name].require(info)
+    return found
+
+
+def prepared(program: Program, inputs: Mapping[str, Any]) -> Mapping[str, Array]:
+    """Return inputs by name with those that have preprocessing made of raw data."""
+    stages = preprocessing_of(program)
+    if not stages:
+        return inputs
+    infos = {info.name: info for info in program.inputs}
+    return {
+        name: stages[name].batch(given, infos[name]) if name in stages else given
+        for name, given in inputs.items()
+    }

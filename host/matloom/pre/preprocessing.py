@@ -1,0 +1,75 @@
+"""What all preprocessing has in common: raw data in, an input of a network out."""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from matloom.errors import UserError
+from matloom.ir.graph import Array
+from matloom.kernels.real import quantised
+from matloom.program import TensorInfo
+
+__all__ = ["Preprocessing", "as_tuples"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Preprocessing(ABC):
+    """Raw data to the numbers that a network was trained on; immutable, equal by value."""
+
+    #: Most axes of one raw sample; more are samples along the first.
+    axes: ClassVar[int]
+
+    @property
+    @abstractmethod
+    def shape(self) -> tuple[int, ...]:
+        """Of a prepared sample, without the axis of the batch."""
+
+    @abstractmethod
+    def apply(self, raw: Array) -> Array:
+        """Return the numbers of one raw sample, float32."""
+
+    @abstractmethod
+    def random(self, generator: np.random.Generator) -> Array:
+        """Return one raw sample of random numbers."""
+
+    @abstractmethod
+    def describe(self, info: TensorInfo) -> str:
+        """Say in a sentence what is computed for an input."""
+
+    def prepare(self, raw: Array, info: TensorInfo) -> Array:
+        """Return one raw sample as an input takes it: quantised as QUANTIZE does."""
+        return quantised(info, self.apply(raw))
+
+    def require(self, info: TensorInfo) -> None:
+        """Raise `UserError` for an input of another shape, or of integers without a scale."""
+        given, made = (_long(shape) for shape in (info.shape[1:], self.shape))
+        if given not in (made, [math.prod(self.shape)]):
+            raise UserError(
+                f"preprocessing must make the shape of input {info.name!r}, {info.shape}, "
+                f"not {(1, *self.shape)}"
+            )
+        quantised(info, np.zeros(1, np.float32))
+
+    def batch(self, raw: Array | Sequence[Array], info: TensorInfo) -> Array:
+        """Return raw samples as an input takes them, joined along its first axis.
+
+        One sample is an array of at most `axes` axes; several are a list, or an array of one more.
+        """
+        many = isinstance(raw, list | tuple) or np.ndim(raw) > self.axes
+        samples = [self.prepare(np.asarray(sample), info) for sample in (raw if many else [raw])]
+        if not samples:
+            raise UserError(f"input {info.name!r} must have one sample at least, not an empty list")
+        return np.stack(samples).reshape(len(samples), *info.shape[1:])
+
+
+def _long(shape: Sequence[int]) -> list[int]:
+    return [length for length in shape if length != 1]
+
+
+def as_tuples(value: Any) -> Any:
+    """Return a value with lists as tuples, so that it can be hashed and compared."""
+    return tuple(map(as_tuples, value)) if isinstance(value, list | tuple) else value

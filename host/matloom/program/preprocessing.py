@@ -1,0 +1,17 @@
+"""Rules of preprocessing in a Program; what it does is `matloom.pre`'s concern."""
+
+from matloom.program.contents import Contents
+from matloom.program.errors import ProgramError
+
+__all__ = ["check_preprocessing"]
+
+
+def check_preprocessing(program: Contents) -> None:
+    """Raise `ProgramError` unless each is before an input of its own."""
+    inputs = [info.key for info in program.inputs]
+    for item in program.preprocessing:
+        if item.tensor not in inputs:
+            raise ProgramError(
+                f"preprocessing must be before an input of its own, not {item.tensor!r}"
+            )
+        inputs.remove(item.tensor)

@@ -1,0 +1,87 @@
+"""Pictures, sound and single arrays as inputs of a run, by the suffix of their files."""
+
+import wave
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from matloom.errors import MissingPackageError, UserError
+from matloom.ir.graph import Array
+from matloom.pre import preprocessing_of, single_input
+from matloom.program import Program
+from matloom.tools.arrays import ARRAYS_LIMIT, read_single
+
+__all__ = ["SUFFIXES", "RawFile", "read_raw"]
+
+_PICTURES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".ppm", ".webp")
+#: Of files that hold one input.
+SUFFIXES = (".npy", ".wav", *_PICTURES)
+_SAMPLE_BYTES = 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class RawFile:
+    """One array, and of sound its samples a second."""
+
+    array: Array
+    rate: int | None = None
+
+    def named(self, program: Program) -> dict[str, Array]:
+        """Return it by the name of a program's only input.
+
+        Raises `UserError` where there are several, or sound has another rate than is expected.
+        """
+        name = single_input(program, "--input")
+        wanted = getattr(preprocessing_of(program).get(name), "rate", None)
+        if None not in (wanted, self.rate) and wanted != self.rate:
+            raise UserError(
+                f"--input must have {wanted} samples a second, not {self.rate}",
+                hint=f"sox IN.wav -r {wanted} OUT.wav converts it",
+            )
+        return {name: self.array}
+
+
+def read_raw(option: str, source: Path) -> RawFile:
+    """Return the array of a file: .npy as it is, .wav as int16, a picture as RGB bytes.
+
+    Raises
+    ------
+    UserError
+        No such file, or one that is damaged or of another kind; named by the option.
+    MissingPackageError
+        A picture, without Pillow.
+    """
+    suffix = source.suffix.lower()
+    if not source.is_file():
+        raise UserError(f"{option} cannot be read: {source}: no such file")
+    if suffix == ".npy":
+        return RawFile(array=read_single(option, source))
+    return _sound(option, source) if suffix == ".wav" else RawFile(array=_picture(option, source))
+
+
+def _sound(option: str, source: Path) -> RawFile:
+    try:
+        with wave.open(str(source)) as stream:
+            kind = stream.getnchannels(), stream.getsampwidth()
+            rate, data = stream.getframerate(), stream.readframes(ARRAYS_LIMIT // _SAMPLE_BYTES)
+    except (wave.Error, EOFError) as error:
+        raise UserError(f"{option} must be a .wav file, not {str(source)!r}: {error}") from None
+    if kind != (1, _SAMPLE_BYTES):
+        raise UserError(
+            f"{option} must be of one channel and 16 bits, not {kind[0]} and {8 * kind[1]}",
+            hint="sox IN.wav -c 1 -b 16 OUT.wav converts it",
+        )
+    return RawFile(array=np.frombuffer(data, "<i2"), rate=rate)
+
+
+def _picture(option: str, source: Path) -> Array:
+    try:
+        from PIL import Image, ImageOps, UnidentifiedImageError
+    except ModuleNotFoundError:
+        raise MissingPackageError("pillow", "reading pictures") from None
+    try:
+        with Image.open(source) as picture:
+            return np.asarray(ImageOps.exif_transpose(picture).convert("RGB"))
+    except (UnidentifiedImageError, OSError, Image.DecompressionBombError) as error:
+        raise UserError(f"{option} must be a picture, not {str(source)!r}: {error}") from None
