@@ -6,10 +6,12 @@ it before an input, and program files keep it.
 
 from matloom.pre.definitions import attached, dumps, loads, prepared, preprocessing_of, single_input
 from matloom.pre.image import Image
+from matloom.pre.micro_frontend import MicroFrontend
 from matloom.pre.preprocessing import Preprocessing
 
 __all__ = [
     "Image",
+    "MicroFrontend",
     "Preprocessing",
     "attached",
     "dumps",

@@ -1,4 +1,4 @@
-"""What all preprocessing has in common: raw data in, an input of a network out."""
+"""Base class of preprocessing: raw data in, an input of a network out."""
 
 import math
 from abc import ABC, abstractmethod

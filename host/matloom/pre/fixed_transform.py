@@ -1,0 +1,136 @@
+"""Fourier transform of 16-bit integers, as Kiss FFT computes it with FIXED_POINT of 16.
+
+Each stage of radix 4 or 2 first divides by its radix, so that nothing overflows; products are
+rounded to 15 bits of fraction, halves up.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from matloom.ir.graph import Array
+
+__all__ = ["Complex", "half_twiddles", "radices", "real_transform", "twiddles"]
+
+_LARGEST = 32767
+_FRACTION_BITS = 15
+
+
+class Complex(NamedTuple):
+    """Real and imaginary parts, int64 within 16 bits."""
+
+    real: Array
+    imaginary: Array
+
+    def at(self, places: Any) -> "Complex":
+        """Return some of the numbers, along the last axis."""
+        return Complex(self.real[..., places], self.imaginary[..., places])
+
+
+def twiddles(points: int) -> Complex:
+    """Return exp(-2 pi i k / points) in 15 bits of fraction."""
+    return _rounded(-2 * np.pi * np.arange(points) / points)
+
+
+def half_twiddles(points: int) -> Complex:
+    """Return the factors that make a real transform of one of half as many complex points."""
+    half = points // 2
+    return _rounded(-np.pi * ((np.arange(half // 2) + 1) / half + 0.5))
+
+
+def radices(points: int) -> list[int]:
+    """Return the radix of each stage, the last computed first."""
+    found = []
+    while points > 1:
+        found.append(4 if points % 4 == 0 else 2)
+        points //= found[-1]
+    return found
+
+
+def real_transform(samples: Array) -> Complex:
+    """Return the frequencies 0 to half the rate of rows of integers, divided by their length."""
+    points = samples.shape[-1]
+    half = points // 2
+    wide = samples.astype(np.int64)
+    made = _transform(Complex(wide[..., ::2], wide[..., 1::2]), 1, twiddles(half))
+    first = _divided(made.at(slice(1)), 2)
+    near = _divided(made.at(slice(1, half // 2 + 1)), 2)
+    far = made.at(slice(half - 1, half - half // 2 - 1, -1))
+    far = _divided(Complex(far.real, _wrapped(-far.imaginary)), 2)
+    even, odd = _plus(near, far), _plus(near, far, -1)
+    turned = _times(odd, half_twiddles(points))
+    low = [(even.real + turned.real) >> 1, (even.imaginary + turned.imaginary) >> 1]
+    high = [(even.real - turned.real) >> 1, (turned.imaginary - even.imaginary) >> 1]
+    ends = [_wrapped(first.real + first.imaginary), _wrapped(first.real - first.imaginary)]
+    zero = np.zeros_like(ends[0])
+    result = np.zeros((2, *samples.shape[:-1], half + 1), np.int64)
+    for row, begin, end, below, above in zip(
+        result, (ends[0], zero), (ends[1], zero), low, high, strict=True
+    ):
+        row[..., :1], row[..., half:] = begin, end
+        row[..., 1 : half // 2 + 1] = below
+        row[..., half - 1 : half - half // 2 - 1 : -1] = above
+    return Complex(*result)
+
+
+def _transform(given: Complex, stride: int, factors: Complex) -> Complex:
+    points = given.real.shape[-1]
+    if points == 1:
+        return given
+    radix = radices(points)[0]
+    length = points // radix
+    parts = [
+        _divided(_transform(given.at(slice(part, None, radix)), stride * radix, factors), radix)
+        for part in range(radix)
+    ]
+    turned = [
+        _times(part, factors.at(stride * number * np.arange(length)))
+        for number, part in enumerate(parts[1:], 1)
+    ]
+    made = _radix_2(parts[0], *turned) if radix == 2 else _radix_4(parts[0], *turned)
+    return Complex(*(np.concatenate(pieces, axis=-1) for pieces in zip(*made, strict=True)))
+
+
+def _radix_2(first: Complex, second: Complex) -> list[Complex]:
+    return [_plus(first, second), _plus(first, second, -1)]
+
+
+def _radix_4(first: Complex, second: Complex, third: Complex, fourth: Complex) -> list[Complex]:
+    across, even = _plus(first, third, -1), _plus(first, third)
+    odd, turned = _plus(second, fourth), _plus(second, fourth, -1)
+    turned = Complex(turned.imaginary, -turned.real)
+    return [
+        _plus(even, odd),
+        _plus(across, turned),
+        _plus(even, odd, -1),
+        _plus(across, turned, -1),
+    ]
+
+
+def _wrapped(numbers: Array) -> Array:
+    return numbers.astype(np.int16).astype(np.int64)
+
+
+def _halves_up(products: Array) -> Array:
+    return _wrapped((products + (1 << _FRACTION_BITS - 1)) >> _FRACTION_BITS)
+
+
+def _divided(given: Complex, divisor: int) -> Complex:
+    return Complex(*(_halves_up(part * (_LARGEST // divisor)) for part in given))
+
+
+def _times(a: Complex, b: Complex) -> Complex:
+    return Complex(
+        _halves_up(a.real * b.real - a.imaginary * b.imaginary),
+        _halves_up(a.real * b.imaginary + a.imaginary * b.real),
+    )
+
+
+def _plus(a: Complex, b: Complex, sign: int = 1) -> Complex:
+    return Complex(_wrapped(a.real + sign * b.real), _wrapped(a.imaginary + sign * b.imaginary))
+
+
+def _rounded(phases: Array) -> Complex:
+    return Complex(
+        *(np.floor(0.5 + _LARGEST * turn(phases)).astype(np.int64) for turn in (np.cos, np.sin))
+    )
