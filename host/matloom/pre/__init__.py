@@ -6,11 +6,14 @@ it before an input, and program files keep it.
 
 from matloom.pre.definitions import attached, dumps, loads, prepared, preprocessing_of, single_input
 from matloom.pre.image import Image
+from matloom.pre.mel import LogMel, Mfcc
 from matloom.pre.micro_frontend import MicroFrontend
 from matloom.pre.preprocessing import Preprocessing
 
 __all__ = [
     "Image",
+    "LogMel",
+    "Mfcc",
     "MicroFrontend",
     "Preprocessing",
     "attached",

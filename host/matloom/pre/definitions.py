@@ -10,13 +10,16 @@ from typing import Any
 from matloom.errors import UserError, unknown
 from matloom.ir.graph import Array
 from matloom.pre.image import Image
+from matloom.pre.mel import LogMel, Mfcc
 from matloom.pre.micro_frontend import MicroFrontend
 from matloom.pre.preprocessing import Preprocessing
 from matloom.program import PreprocessInfo, Program
 
 __all__ = ["attached", "dumps", "loads", "prepared", "preprocessing_of", "single_input"]
 
-_KINDS: dict[str, type[Preprocessing]] = {kind.__name__: kind for kind in (Image, MicroFrontend)}
+_KINDS: dict[str, type[Preprocessing]] = {
+    kind.__name__: kind for kind in (Image, LogMel, Mfcc, MicroFrontend)
+}
 
 
 def dumps(what: Preprocessing) -> str:

@@ -1,0 +1,82 @@
+"""Fourier transform and logarithm in single precision, in an order that C repeats bit for bit.
+
+Each sum and product is rounded by itself; nothing depends on a library's cosine or logarithm but
+the tables, which are rounded from double precision.
+"""
+
+import numpy as np
+
+from matloom.ir.graph import Array
+
+__all__ = ["logarithm", "magnitudes", "order", "summed", "twiddles"]
+
+_SINGLE = np.float32
+#: Of ln(1 + f) by powers of f, from the ninth down: Cephes' logf (Moshier).
+LOGARITHM = (
+    *(7.0376836292e-2, -1.1514610310e-1, 1.1676998740e-1, -1.2420140846e-1, 1.4249322787e-1),
+    *(-1.6668057665e-1, 2.0000714765e-1, -2.4999993993e-1, 3.3333331174e-1),
+)
+#: ln 2 in two parts, and the square root of a half.
+_LN_2 = (0.693359375, -2.12194440e-4)
+_ROOT_HALF = 0.70710678118654752440
+
+
+def twiddles(points: int) -> tuple[Array, Array]:
+    """Return the real and imaginary parts of exp(-2 pi i k / points), k below half the points."""
+    phases = -2 * np.pi * np.arange(points // 2) / points
+    return np.cos(phases).astype(_SINGLE), np.sin(phases).astype(_SINGLE)
+
+
+def order(points: int) -> Array:
+    """Return the places of samples before the first stage: their bits in reverse."""
+    found = np.zeros(1, np.int64)
+    while len(found) < points:
+        found = np.concatenate([2 * found, 2 * found + 1])
+    return found
+
+
+def magnitudes(frames: Array) -> Array:
+    """Return the magnitudes of the frequencies from 0 to half the rate of rows of float32."""
+    points = frames.shape[-1]
+    real = frames[..., order(points)].astype(_SINGLE)
+    imaginary = np.zeros_like(real)
+    cosines, sines = twiddles(points)
+    length = 1
+    while length < points:
+        c, s = (table[:: points // (2 * length)] for table in (cosines, sines))
+        shape = (*frames.shape[:-1], points // (2 * length), 2, length)
+        r, i = real.reshape(shape), imaginary.reshape(shape)
+        turned_r = c * r[..., 1, :] - s * i[..., 1, :]
+        turned_i = c * i[..., 1, :] + s * r[..., 1, :]
+        real = np.stack([r[..., 0, :] + turned_r, r[..., 0, :] - turned_r], axis=-2)
+        imaginary = np.stack([i[..., 0, :] + turned_i, i[..., 0, :] - turned_i], axis=-2)
+        length *= 2
+    real, imaginary = (
+        part.reshape(frames.shape)[..., : points // 2 + 1] for part in (real, imaginary)
+    )
+    found: Array = np.sqrt(real * real + imaginary * imaginary)
+    return found
+
+
+def summed(values: Array, weights: Array) -> Array:
+    """Return the products' sums along the last axis, from the first to the last."""
+    found = np.zeros(values.shape[:-1], _SINGLE)
+    for number, weight in enumerate(weights):
+        found += values[..., number] * weight
+    return found
+
+
+def logarithm(numbers: Array) -> Array:
+    """Return natural logarithms of positive float32, within two units of the last place."""
+    fraction, exponent = np.frexp(numbers)
+    low = fraction < _SINGLE(_ROOT_HALF)
+    f = np.where(low, fraction + fraction, fraction) - _SINGLE(1)
+    power = (exponent - low).astype(_SINGLE)
+    square = f * f
+    result = np.full_like(f, LOGARITHM[0])
+    for coefficient in LOGARITHM[1:]:
+        result = result * f + _SINGLE(coefficient)
+    result = result * f * square + power * _SINGLE(_LN_2[1])
+    result = result - _SINGLE(0.5) * square + f
+    made: Array = result + power * _SINGLE(_LN_2[0])
+    return made
