@@ -15,7 +15,7 @@ from matloom.compiler.values import (
 )
 from matloom.compiler.variables import overwritten
 from matloom.program.instruction_table import InstructionTable
-from matloom.schedule import DoesNotFit, Image, Place, Scheduled, schedule_segment
+from matloom.schedule import DoesNotFit, Place, ProgramImage, Scheduled, schedule_segment
 from matloom.select.partition import HostRun
 
 __all__ = ["schedule_runs"]
@@ -23,7 +23,7 @@ __all__ = ["schedule_runs"]
 
 def schedule_runs(bound: Bound, job: Job) -> ScheduledNetwork | DoesNotFit:
     """Return the instructions of all runs, or why a run does not fit the engine."""
-    image = Image()
+    image = ProgramImage()
     runs: list[ScheduledRun | HostRun] = []
     found: set[int] = set()
     for run in bound.runs:
@@ -41,7 +41,9 @@ def schedule_runs(bound: Bound, job: Job) -> ScheduledNetwork | DoesNotFit:
     )
 
 
-def _scheduled(bound: Bound, run: BoundRun, job: Job, image: Image) -> ScheduledRun | DoesNotFit:
+def _scheduled(
+    bound: Bound, run: BoundRun, job: Job, image: ProgramImage
+) -> ScheduledRun | DoesNotFit:
     """Return the instructions of a run; its constants are appended to the image."""
     image = image.fork()
     constants = {

@@ -1,6 +1,6 @@
 """Schedules stages as instructions: tiles, order, scratchpad addresses, waits, predicted cycles."""
 
-from matloom.schedule.image import Image
+from matloom.schedule.image import ProgramImage
 from matloom.schedule.options import CompileOptions
 from matloom.schedule.plan import DoesNotFit
 from matloom.schedule.scheduled import Repetition, Scheduled, Tried
@@ -12,8 +12,8 @@ __all__ = [
     "CompileError",
     "CompileOptions",
     "DoesNotFit",
-    "Image",
     "Place",
+    "ProgramImage",
     "Repetition",
     "Scheduled",
     "Segment",

@@ -1,11 +1,11 @@
 """The constants of a program: weights and parameters, stored without duplicates."""
 
-__all__ = ["Image"]
+__all__ = ["ProgramImage"]
 
 _ALIGNMENT = 64
 
 
-class Image:
+class ProgramImage:
     """Growing sequence of bytes in which equal constants are stored once."""
 
     def __init__(self) -> None:
@@ -20,13 +20,13 @@ class Image:
             self._data.extend(data)
         return self._known[data]
 
-    def fork(self) -> "Image":
+    def fork(self) -> "ProgramImage":
         """Return a copy that grows independently."""
-        copy = Image()
+        copy = ProgramImage()
         copy.take(self)
         return copy
 
-    def take(self, other: "Image") -> None:
+    def take(self, other: "ProgramImage") -> None:
         """Replace the contents by another image's."""
         self._data, self._known = bytearray(other._data), dict(other._known)
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 
 from matloom.arch.instruction import Instruction
 from matloom.cost.predict import Prediction
-from matloom.schedule.image import Image
+from matloom.schedule.image import ProgramImage
 from matloom.schedule.plan import Plan
 from matloom.schedule.segment import Segment
 
@@ -68,6 +68,6 @@ class Scheduled:
     plan: Plan
     prediction: Prediction
     arena_end: int
-    image: Image = field(repr=False)
+    image: ProgramImage = field(repr=False)
     repeat: Repetition | None = None
     tried: tuple[Tried, ...] = ()

@@ -25,7 +25,7 @@ from matloom.schedule.choices.policies import (
     resident_params,
     weights_fit,
 )
-from matloom.schedule.image import Image
+from matloom.schedule.image import ProgramImage
 from matloom.schedule.options import CompileOptions
 from matloom.schedule.params import Candidate
 from matloom.schedule.pipeline import evaluate, tilings_of
@@ -293,5 +293,5 @@ def _start(segment: Segment) -> Segment:
         segment,
         stages=stages,
         results={made: Place(region=Region.OUTPUT, offset=0)},
-        image=Image(),
+        image=ProgramImage(),
     )

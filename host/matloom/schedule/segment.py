@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from matloom.arch.config import Config
 from matloom.arch.isa import Region
 from matloom.arch.machine import Machine
-from matloom.schedule.image import Image
+from matloom.schedule.image import ProgramImage
 from matloom.select.stage import Stage
 
 __all__ = ["Place", "Segment"]
@@ -51,7 +51,7 @@ class Segment:
     timestamps: tuple[int, ...]
     on_chip: frozenset[str] = frozenset()
     views: dict[str, tuple[int, int]] = field(default_factory=dict)
-    image: Image = field(default_factory=Image, repr=False, compare=False)
+    image: ProgramImage = field(default_factory=ProgramImage, repr=False, compare=False)
     arena_start: int = 0
 
     @property

@@ -1,8 +1,8 @@
-from matloom.schedule.image import Image
+from matloom.schedule.image import ProgramImage
 
 
 def test_equal_constants_share_their_place():
-    image = Image()
+    image = ProgramImage()
     assert image.add(b"abc") == 0
     assert image.add(b"defg") == 64
     assert image.add(b"abc") == 0
@@ -11,7 +11,7 @@ def test_equal_constants_share_their_place():
 
 
 def test_forks_grow_by_themselves():
-    image = Image()
+    image = ProgramImage()
     image.add(b"first")
     fork = image.fork()
     assert fork.add(b"second") == 64

@@ -2,7 +2,7 @@
 
 from matloom.arch.config import Config
 from matloom.arch.isa import Region
-from matloom.schedule.image import Image
+from matloom.schedule.image import ProgramImage
 from matloom.schedule.memory.allocator import Allocator
 from matloom.schedule.plan import PARAMS, TABLE, Plan
 from matloom.schedule.segment import Place, Segment
@@ -43,7 +43,7 @@ def _slots_of(segment: Segment, plan: Plan) -> dict[str, tuple[int, int]]:
     return uses
 
 
-def chunk_offsets(segment: Segment, plan: Plan, image: Image) -> dict[tuple[int, int], int]:
+def chunk_offsets(segment: Segment, plan: Plan, image: ProgramImage) -> dict[tuple[int, int], int]:
     """Append weights, parameters and tables to an image; return the offset of each chunk."""
     offsets = {}
     for index, stage in enumerate(segment.stages):
