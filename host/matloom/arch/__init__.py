@@ -1,1 +1,1 @@
-"""Facts that hardware and software share: configuration, numbers, instructions, registers, bus."""
+"""Facts shared by hardware and software: configuration, numerics, instructions, registers, bus."""

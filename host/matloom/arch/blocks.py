@@ -1,4 +1,4 @@
-"""Multiplier blocks and block RAMs of an engine: exact, for devices with blocks of 18 bits."""
+"""Counts multiplier blocks and block RAMs of an engine: exact, for devices with 18-bit blocks."""
 
 from matloom.arch.config import Config
 
@@ -26,7 +26,7 @@ def _outside_array(config: Config) -> int:
 
 
 def columns_in_tables(config: Config, blocks: int) -> int:
-    """Return how many of the array's columns a device with so many multiplier blocks lacks."""
+    """Return how many columns must multiply in tables, for lack of multiplier blocks."""
     left = blocks - _outside_array(config)
     return max(0, config.columns - max(0, left) // config.rows)
 
@@ -39,14 +39,14 @@ def multiplier_blocks(config: Config, soft_columns: int = 0, of_a_cell: float = 
     soft_columns
         Columns of the array that multiply in tables.
     of_a_cell
-        Blocks that a product of bytes takes: half of one on a Gowin.
+        Blocks per product of two bytes: half a block on a Gowin.
     """
     hard = config.rows * (config.columns - soft_columns)
     return of_a_cell * hard + _outside_array(config)
 
 
 def own_block_rams(config: Config) -> int:
-    """Return the block RAMs of 18 Kbit of an engine, by the memories that are worth one.
+    """Return the block RAMs of 18 Kbit of an engine, for the memories large enough to use them.
 
     Scratchpad, accumulators, windows, the steps of the check of bounds, instructions read ahead,
     the table of completion times from 64 entries on, and tables of POST in block RAM. Buses wider
@@ -68,7 +68,7 @@ def _lines(config: Config) -> int:
 
 
 def _of_bytes(width: int, depth: int) -> int:
-    """Return the blocks of a memory whose bytes are written one by one."""
+    """Return the blocks of a memory whose bytes can be written individually."""
     return min(-(-width // bytes_) * -(-depth // rows) for bytes_, rows in _SHAPES)
 
 
@@ -88,14 +88,14 @@ def _windows(config: Config) -> int:
 
 
 def link_block_rams() -> int:
-    """Return the block RAMs of a board's link."""
+    """Return the block RAMs of a board's host link."""
     return 1
 
 
 def memory_block_rams(kind: str, size: int, bus_bits: int, masks: bool = True) -> int:
     """Return the block RAMs of a board's external memory: of `size` bytes, or an SDRAM's queues.
 
-    An SDRAM without byte masks has queues more, that of writes in tables on a bus of 32 bits.
+    An SDRAM without byte masks needs more queues; on a 32-bit bus the write queue is in tables.
     """
     if kind == "block":
         return -(-size // 2048)

@@ -1,4 +1,4 @@
-"""The boot loader's numbers: the header of an image, and the statuses that answer it."""
+"""Constants of the boot loader: the header of an image, and the statuses it answers with."""
 
 import enum
 

@@ -1,4 +1,4 @@
-"""Duration of a transfer's bursts: one after another, with a limited number on their way."""
+"""Duration of a transfer's bursts, of which a limited number may be outstanding."""
 
 import itertools
 from collections.abc import Iterator
@@ -21,16 +21,16 @@ class Channel:
     Members
     -------
     bus_bytes, burst_beats:
-        Bytes of a beat; beats of the longest burst, at whose multiples rows are cut.
+        Bytes of a beat; beats of the longest burst, at multiples of which rows are split.
     outstanding:
-        Bursts that may be on their way.
+        Bursts that may be outstanding.
     beat_cycles:
-        From a beat to the next.
+        Cycles between beats.
     turn:
-        From a burst's last beat to the first beat of the burst that takes its place among the
-        outstanding, at least.
+        Minimum cycles from a burst's last beat to the first beat of the burst that replaces it
+        among the outstanding ones.
     row_bytes, row_miss_cycles:
-        Of the memory.
+        As in `Memory`.
     """
 
     bus_bytes: int
@@ -48,14 +48,14 @@ class Channel:
 
     @property
     def hides_latency(self) -> bool:
-        """Whether long bursts come without a pause: those on their way last until one comes."""
+        """Whether long bursts follow without pauses: enough are outstanding to hide the latency."""
         long = self.burst_beats * self.beat_cycles
         return not self.row_miss_cycles and (self.outstanding - 1) * long >= self.turn
 
 
 @dataclass(frozen=True, kw_only=True)
 class Rows:
-    """Rows of `size` bytes, `step` apart from byte `start` on, that come `spread` times as wide."""
+    """Rows of `size` bytes, `step` apart from byte `start`, widened by a factor `spread`."""
 
     start: int
     size: int
@@ -65,7 +65,7 @@ class Rows:
 
 
 def _bursts(rows: Rows, channel: Channel) -> Iterator[tuple[int, int, float]]:
-    """Yield address, bytes and cycles of each burst, without what rows of the memory take."""
+    """Yield address, bytes and cycles of each burst, without the memory's row misses."""
     bus = channel.bus_bytes
     window = channel.burst_bytes
     for row in range(rows.count):
@@ -83,9 +83,9 @@ def _bursts(rows: Rows, channel: Channel) -> Iterator[tuple[int, int, float]]:
 
 @lru_cache(maxsize=1 << 14)
 def stream_cycles(rows: Rows, channel: Channel) -> tuple[float, float]:
-    """Return the cycles from the first beat of rows to their last, and after others like them.
+    """Return the cycles from the first beat of rows to the last, alone and after similar rows.
 
-    Nothing else is on its way when the first ones come; the others find the outstanding taken.
+    The first value assumes an idle bus, the second that the maximum of bursts is outstanding.
     """
     ends: list[float] = []
     fresh, done = _follow(rows, channel, ends)
@@ -97,7 +97,7 @@ def stream_cycles(rows: Rows, channel: Channel) -> tuple[float, float]:
 
 
 def _follow(rows: Rows, channel: Channel, ends: list[float]) -> tuple[float, int]:
-    """Continue a list of ends of bursts; return the cycles that it grew by, and the bytes."""
+    """Extend a list of burst ends; return the added cycles and bytes."""
     begin = time = ends[-1] if ends else 0.0
     done, memory_row, beat = 0, -1, channel.beat_cycles
     for address, size, cycles in itertools.islice(_bursts(rows, channel), _FOLLOWED):

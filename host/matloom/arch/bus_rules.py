@@ -1,4 +1,4 @@
-"""The rules of both ports of a chip and of what they connect to: one table for all monitors."""
+"""Protocol rules of both ports of a chip and of what they connect to, in one table."""
 
 from dataclasses import dataclass
 
@@ -29,10 +29,10 @@ _ANSWERS = ("s_axil_r", "s_axil_b")
 
 @dataclass(frozen=True, kw_only=True)
 class Rule:
-    """One rule: the channels it holds for, and a sentence with places for two numbers.
+    """One rule: the channels it holds for, and a sentence with placeholders for two numbers.
 
-    `value` is what was seen and `limit` what it is compared with, in the words of the sentence; of
-    payloads that differ, 64 bits at most.
+    `value` is the observed number and `limit` the allowed one, as the sentence names them; of
+    payloads that differ, at most 64 bits are shown.
     """
 
     name: str
@@ -156,7 +156,7 @@ _BY_NAME = {rule.name: rule for rule in RULES}
 
 
 def broken_rule(name: str, channel: str, cycle: int, value: int, limit: int) -> str:
-    """Return what a monitor says of a broken rule: the rule, the cycle, the channel, the numbers.
+    """Return a monitor's message on a broken rule: the rule, the cycle, the channel, the numbers.
 
     Errors
     ------

@@ -39,7 +39,7 @@ WINDOW_TAPS = 3
 class ConfigError(UserError):
     """A configuration that cannot be built; the message names thing, rule and value.
 
-    `field` is the field that breaks its rule, empty where there is none.
+    `field` is the field that breaks its rule; empty if there is no single one.
     """
 
     field: str = ""
@@ -387,9 +387,9 @@ class Config:
 
     @property
     def shares_gather(self) -> bool:
-        """Whether STORE reads the scratchpad through POST's port, in cycles that POST leaves it.
+        """Whether STORE reads the scratchpad through POST's port, in cycles that POST leaves free.
 
-        Where POST reads a vector of bytes every other cycle at most, STORE still gets half.
+        POST reads a vector of bytes at most every other cycle, so STORE gets at least half of them.
         """
         return self.lanes < self.columns
 
@@ -419,9 +419,9 @@ class Config:
         return tuple(mode for mode in FLOAT_MODES if mode in self.mac_modes)
 
     def macs_a_cycle(self, mode: str) -> int:
-        """Return the multiply-accumulates of the array in a cycle, in a mode and with full vectors.
+        """Return the multiply-accumulates per cycle of a full array in a mode.
 
-        Layers of a report that have no products, or several modes, count as i8xi8.
+        Layers without products, or with several modes, count as i8xi8.
         """
         fmt = MODES.get(mode, MODES["i8xi8"])
         elements = self.rows * fmt.macs_of_two_cells // 2
@@ -449,9 +449,9 @@ class Config:
 
     @property
     def acc_update_latency(self) -> int:
-        """Cycles from an update of an entry to the next one that may see it.
+        """Cycles between two updates of an accumulator entry.
 
-        A step of EXEC, which updates each of its entries once, is no shorter.
+        A step of EXEC updates each of its entries once, so no step is shorter.
         """
         return 10 if self.has_float else 4
 
@@ -482,9 +482,9 @@ class Config:
 
     @property
     def digest(self) -> int:
-        """Handshake between hardware and programs: 32 bits of SHA-256 over the canonical JSON.
+        """32-bit digest that programs and hardware must share: SHA-256 of the canonical JSON.
 
-        That has all fields, but those of `ADDED_FIELDS` with the value that they have there.
+        The JSON omits fields in `ADDED_FIELDS` that have the value listed there.
         """
         fields = self.as_dict()
         text = json.dumps(
@@ -498,7 +498,7 @@ class Config:
         return int.from_bytes(hashlib.sha256(text.encode()).digest()[:4], "big")
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the fields as JSON knows them."""
+        """Return the fields as a dictionary of JSON types."""
         return {**dataclasses.asdict(self), "mac_modes": list(self.mac_modes)}
 
     def to_json(self) -> str:
@@ -527,7 +527,7 @@ class Config:
 
 @contextmanager
 def _absent(given: Collection[str], where: str) -> Iterator[None]:
-    """Say of a field that breaks a rule and is not among those given where its value is from."""
+    """Return where the value of a field that breaks a rule comes from, if it was not given."""
     try:
         yield
     except ConfigError as error:
@@ -602,10 +602,10 @@ PRESETS = {
 
 
 def load_config(source: "str | Path | Config") -> Config:
-    """Return the configuration that a text names, or a Config unchanged.
+    """Return the configuration that a text names; a Config is returned unchanged.
 
-    A text is the path of a JSON file, or a preset by name; then may follow, each after a
-    plus sign, modes to add and fields with other values: ``small+i8xi4+lanes=8``.
+    A text is the path of a JSON file or the name of a preset, optionally followed by modes to add
+    and fields to change, each after a plus sign: ``small+i8xi4+lanes=8``.
     """
     if isinstance(source, Config):
         return source

@@ -1,4 +1,4 @@
-"""Names of configurations, for people: what `--config` takes, instead of a digest."""
+"""Readable names of configurations, as `--config` accepts them, instead of a digest."""
 
 import dataclasses
 
@@ -11,9 +11,9 @@ _MOST_CHANGES = 4
 
 
 def config_name(config: Config) -> str:
-    """Return what `load_config` takes for a configuration; empty where that is long.
+    """Return the text for `load_config` that names a configuration; empty if it is too long.
 
-    A preset, or the preset with the fewest changes: ``small+i8xi4+lanes=8``.
+    It is a preset, if necessary with changes: ``small+i8xi4+lanes=8``.
     """
     found = []
     for name, preset in PRESETS.items():
@@ -27,7 +27,7 @@ def config_name(config: Config) -> str:
 
 
 def _changes(preset: Config, config: Config) -> list[str] | None:
-    """Return what makes one configuration of another; None where no changes can."""
+    """Return the changes that turn a preset into a configuration; None if there are none."""
     if config.mac_modes[: len(preset.mac_modes)] != preset.mac_modes:
         return None
     changes = list(config.mac_modes[len(preset.mac_modes) :])
@@ -40,13 +40,13 @@ def _changes(preset: Config, config: Config) -> list[str] | None:
 
 
 def described(config: Config) -> str:
-    """Return a configuration by its name, else by the size of its array, with its digest."""
+    """Return the name of a configuration, or else the size of its array, with its digest."""
     name = config_name(config) or f"{config.rows}x{config.columns}"
     return f"{name} ({config.digest:08x})"
 
 
 def digest_name(digest: int) -> str:
-    """Return what is known of a configuration by its digest alone: its name if a preset."""
+    """Return the preset with this digest by name; otherwise the digest."""
     names = (name for name, preset in PRESETS.items() if preset.digest == digest)
     name = next(names, "")
     return f"{name} ({digest:08x})" if name else f"{digest:08x}"

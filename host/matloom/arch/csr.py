@@ -94,7 +94,7 @@ class Register:
 
     @property
     def width(self) -> int:
-        """Bits from bit 0 on; those above the last field do not exist and read as zero."""
+        """Number of bits up to the last field; those above do not exist and read as zero."""
         return max((item.shift + item.bits for item in self.fields), default=32)
 
 

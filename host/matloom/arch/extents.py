@@ -1,4 +1,4 @@
-"""Ends of extents, as functions made of their terms."""
+"""Compiles the ends of extents, as defined by the ISA's tables, into functions."""
 
 from collections.abc import Callable
 from functools import cache
@@ -26,10 +26,10 @@ def _source(factor: str) -> str:
 def end_function(
     base: str, terms: tuple[tuple[str, ...], ...], only: tuple[tuple[str, tuple[int, ...]], ...]
 ) -> EndFunction:
-    """Return the function of an extent (`isa.Extent`).
+    """Return the function that computes the end of an extent (`isa.Extent`).
 
-    It is asked several times for each instruction of a program. To interpret the terms each time
-    took a sixth of the time of emitting and verifying one.
+    It is called several times for each instruction of a program. Interpreting the terms each time
+    took a sixth of the time of emitting and verifying a program.
     """
     end = " + ".join((f"get({base!r}, 0)", *(" * ".join(map(_source, term)) for term in terms)))
     applies = " and ".join(

@@ -1,8 +1,8 @@
 """Floating-point rules of the engine, on bit patterns: formats, products, sums, conversions.
 
-Written with operators only, like `numerics`: one function takes Python integers or int64 arrays,
-and gives what it takes. Patterns are non-negative. Every result is rounded to nearest, ties to
-even; subnormals are kept on both sides; a NaN that comes out is `NAN`, whatever went in.
+They use operators only, like `numerics`, so they accept Python integers or int64 arrays and return
+the same. Patterns are non-negative. Every result is rounded to nearest, ties to even; subnormal
+inputs and results are kept; every NaN result is `NAN`.
 """
 
 from dataclasses import dataclass
@@ -52,13 +52,13 @@ class FloatFormat:
 
     @property
     def above(self) -> int:
-        """The first magnitude that is not finite: infinity, or NaN where nothing is infinite."""
+        """The first magnitude that is not finite: infinity, or NaN without infinity."""
         ones = (1 << self.fraction_bits) - 1
         return (self.largest_exponent << self.fraction_bits) + ones * self.finite
 
     @property
     def nan(self) -> int:
-        """The NaN of every result in this format."""
+        """The NaN of all results in this format."""
         quiet = 0 if self.finite else 1 << (self.fraction_bits - 1)
         return self.above | quiet
 
@@ -119,16 +119,17 @@ def _round(sign: Any, significand: Any, power: Any, form: FloatFormat) -> Any:
 
 
 def widen(x: Any, form: FloatFormat) -> Any:
-    """Return numbers of a format as fp32, exactly."""
+    """Convert numbers of a format to fp32, exactly."""
     sign, significand, power, is_nan, infinite = _split(x, form)
     finite = _round(sign, significand, power, FP32)
     return _choose(is_nan, NAN, _choose(infinite, FP32.above + (sign << 31), finite))
 
 
 def narrow(x: Any, form: FloatFormat) -> Any:
-    """Return fp32 numbers in a format; what is too large becomes infinite.
+    """Convert fp32 numbers to a format; overflow gives infinity.
 
-    In `fp8_e4m3`, which knows no infinity, it becomes NaN with the number's sign, as in ml_dtypes.
+    In `fp8_e4m3`, which has no infinity, overflow gives NaN with the number's sign, as in
+    ml_dtypes.
     """
     sign, significand, power, is_nan, infinite = _split(x, FP32)
     finite = _round(sign, significand, power, form)
@@ -137,10 +138,10 @@ def narrow(x: Any, form: FloatFormat) -> Any:
 
 
 def multiply(a: Any, b: Any, form: FloatFormat) -> Any:
-    """Return products of numbers of a format as fp32.
+    """Return the fp32 products of numbers of a format.
 
-    Exact but for bf16, where a product may lie beyond fp32's largest number or among its
-    subnormals: then it is rounded.
+    Products are exact, except that bf16 products may overflow fp32 or be subnormal; they are then
+    rounded.
     """
     sign_a, significand_a, power_a, nan_a, infinite_a = _split(a, form)
     sign_b, significand_b, power_b, nan_b, infinite_b = _split(b, form)
@@ -153,7 +154,7 @@ def multiply(a: Any, b: Any, form: FloatFormat) -> Any:
 
 
 def add(a: Any, b: Any) -> Any:
-    """Return sums of fp32 numbers; what cancels is +0."""
+    """Return sums of fp32 numbers; exact cancellation gives +0."""
     swap = (a & 0x7FFFFFFF) < (b & 0x7FFFFFFF)
     larger, smaller = _choose(swap, b, a), _choose(swap, a, b)
     sign, significand, power, nan_large, infinite = _split(larger, FP32)
@@ -172,7 +173,7 @@ def add(a: Any, b: Any) -> Any:
 
 
 def limit(x: Any, low: Any, high: Any) -> Any:
-    """Return fp32 numbers limited to ``low .. high``; -0 is less than +0, NaN becomes `NAN`."""
+    """Return fp32 numbers limited to ``low .. high``; -0 is less than +0, and NaN becomes `NAN`."""
 
     def ordered(pattern: Any) -> Any:
         return _choose(pattern >> 31, 2**31 - 1 - pattern, pattern)

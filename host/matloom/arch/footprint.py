@@ -1,4 +1,4 @@
-"""The addresses on chip that an instruction touches, closer than the box of its extent."""
+"""Addresses on chip that an instruction touches, more precisely than the box of its extent."""
 
 from collections.abc import Mapping
 from typing import NamedTuple
@@ -14,7 +14,7 @@ _POST_PITCHES = {"source_addr": "source_pitch", "dest_addr": "dest_pitch"}
 
 
 class StridedRange(NamedTuple):
-    """Lines that an instruction touches: `run` of them from `start`, again for each count."""
+    """Lines that an instruction touches: runs of `run` lines from `start`, repeated at strides."""
 
     start: int
     run: int
@@ -23,7 +23,7 @@ class StridedRange(NamedTuple):
 
     @property
     def end(self) -> int:
-        """The line after the last."""
+        """End of the last run."""
         end = self.start + self.run
         for count, step in zip(self.counts, self.steps, strict=True):
             end += (count - 1) * step
@@ -31,7 +31,7 @@ class StridedRange(NamedTuple):
 
 
 def footprint(extent: Extent, instruction: Instruction, config: Config) -> StridedRange | None:
-    """Return the bytes or entries of an extent on chip; None where they are the whole box."""
+    """Return the bytes or entries of an extent on chip; None if they fill the whole box."""
     if extent.memory is AddressSpace.ACC:
         return _pairs(instruction, config)
     if extent.memory is not AddressSpace.SPAD:
@@ -47,7 +47,7 @@ def footprint(extent: Extent, instruction: Instruction, config: Config) -> Strid
 
 
 def _pairs(instruction: Instruction, config: Config) -> StridedRange | None:
-    """Return the entries of pairs, where they are pairs and of one bank."""
+    """Return the entries of pairs, if the instruction uses pairs of a single bank."""
     get = instruction.values.get
     if instruction.opcode is Opcode.EXEC:
         blocks = get("oc_blocks", 0) if get("mode", 0) in NARROW else 0
@@ -64,7 +64,7 @@ def _pairs(instruction: Instruction, config: Config) -> StridedRange | None:
 
 
 def _moved_rows(values: Mapping[str, int]) -> StridedRange | None:
-    """Return the rows of LOAD or STORE, where there are several and their bytes are dense."""
+    """Return the rows of LOAD or STORE, if there are several with contiguous bytes."""
     get = values.get
     counts = (get("planes", 0), get("rows", 0))
     if max(counts) == 1 or get("spread", 0):
@@ -74,9 +74,9 @@ def _moved_rows(values: Mapping[str, int]) -> StridedRange | None:
 
 
 def _read_channels(values: Mapping[str, int], config: Config) -> StridedRange | None:
-    """Return what EXEC reads if it is the same channels of each position of its input.
+    """Return the input of EXEC if it reads the same channels of each position.
 
-    So it is where positions and taps are whole positions apart; those it reads may be fewer.
+    That holds if outputs and taps are whole positions apart; EXEC may skip some positions.
     """
     get = values.get
     step, width = get("x_step", 0), get("input_row_bytes", 0)
@@ -98,7 +98,7 @@ def _read_channels(values: Mapping[str, int], config: Config) -> StridedRange | 
 
 
 def _post_channels(values: Mapping[str, int], base: str, config: Config) -> StridedRange:
-    """Return the bytes of POST: some channels of each position."""
+    """Return the bytes of POST if they are the same channels of each position."""
     get = values.get
     counts = (get("height", 0), get("width", 0))
     steps = (get(_POST_PITCHES[base], 0), get("x_step", 0))

@@ -1,4 +1,4 @@
-"""No search for cycles of garbage while networks are compiled and verified, and chips described."""
+"""Pauses the cyclic garbage collector while networks are compiled and chips are elaborated."""
 
 import gc
 from collections.abc import Iterator
@@ -9,11 +9,11 @@ __all__ = ["gc_paused"]
 
 @contextmanager
 def gc_paused() -> Iterator[None]:
-    """Leave garbage to the counts of references; afterwards all is as it was.
+    """Pause cyclic garbage collection for a block; restore the previous state afterwards.
 
-    A large network has a million of live objects, over which the collector goes again and again;
-    a chip that Amaranth describes has more, and there it takes a third of the time. Compilation
-    makes next to no cycles, so that what it drops is freed at once without it.
+    A large network has a million live objects, which the collector scans again and again; for a
+    chip in Amaranth, it takes a third of the time. Compilation creates hardly any cycles, so
+    reference counting frees almost everything at once.
     """
     enabled = gc.isenabled()
     gc.disable()

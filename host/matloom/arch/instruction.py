@@ -1,4 +1,4 @@
-"""Instructions: values for the fields of a format, packed and unpacked, legal or not."""
+"""Instructions: field values in a format; packing, unpacking and legality."""
 
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -29,7 +29,7 @@ __all__ = [
 
 
 class IsaError(ValueError):
-    """Bytes that are no instruction, or an instruction that does not fit its format."""
+    """Bytes that are not an instruction, or an instruction that does not fit its format."""
 
 
 @dataclass(frozen=True)
@@ -51,12 +51,12 @@ class Instruction:
         raise AttributeError(f"{self.opcode.name} has no field {name!r}")
 
     def __hash__(self) -> int:
-        """Hash like the packed bytes, so that equal instructions meet."""
+        """Hash the packed bytes, consistent with equality."""
         return hash(pack(self))
 
 
 class _Bits(NamedTuple):
-    """Position of a field in the word of its instruction, and the values that its bits hold."""
+    """Position of a field in its instruction, and the range of its bits."""
 
     position: int
     mask: int
@@ -66,7 +66,7 @@ class _Bits(NamedTuple):
 
 @lru_cache
 def _layout(opcode: Opcode) -> dict[str, _Bits]:
-    """Return the fields of a format by name, but the opcode's, which comes first."""
+    """Return the fields of a format by name, without the opcode, which comes first."""
     found, position = {}, 0
     for item in FORMATS[opcode].all_fields:
         if item.name != "opcode":
@@ -76,7 +76,7 @@ def _layout(opcode: Opcode) -> dict[str, _Bits]:
 
 
 def pack(instruction: Instruction) -> bytes:
-    """Return the instruction as 16, 32 or 48 little-endian bytes; raise `IsaError` out of range."""
+    """Return the instruction as 16, 32 or 48 little-endian bytes; raise `IsaError` on overflow."""
     opcode, layout = instruction.opcode, _layout(instruction.opcode)
     word, out_of_range = int(opcode), []
     for name, value in instruction.values.items():
@@ -95,7 +95,7 @@ def pack(instruction: Instruction) -> bytes:
 
 
 def length_words(first_byte: int) -> int:
-    """Return the instruction words of the instruction that starts with this byte."""
+    """Return the length, in instruction words, of the instruction with this first byte."""
     number = first_byte & 15
     if number not in FORMATS:
         raise IsaError(f"opcode must be one of {[int(op) for op in Opcode]}, not {number}")
@@ -103,7 +103,7 @@ def length_words(first_byte: int) -> int:
 
 
 def unpack(data: bytes, offset: int = 0) -> tuple[Instruction, int]:
-    """Return the instruction at `offset` and the offset after it; raise `IsaError` if none."""
+    """Return the instruction at `offset` and the offset after it; raise `IsaError` if invalid."""
     if offset >= len(data):
         raise IsaError(f"an instruction must start inside the {len(data)} bytes, not at {offset}")
     end = offset + length_words(data[offset]) * INSTRUCTION_WORD_BYTES
@@ -121,7 +121,7 @@ def unpack(data: bytes, offset: int = 0) -> tuple[Instruction, int]:
 
 
 class _Legal(NamedTuple):
-    """Values that a field may hold in a configuration."""
+    """Legal values of a field in a configuration."""
 
     item: Field
     exists: bool
@@ -131,7 +131,7 @@ class _Legal(NamedTuple):
     unit: int
 
     def fault(self, opcode: Opcode, value: int, mode: int) -> str:
-        """Return a sentence on a value that is illegal."""
+        """Return a sentence on an illegal value; None if it is legal."""
         name = f"{opcode.name}.{self.item.name}"
         if value and self.item.needs == "reserved":
             return f"{name} is reserved and must be 0, not {value}"
@@ -149,7 +149,7 @@ class _Legal(NamedTuple):
 
 @lru_cache
 def _legal(opcode: Opcode, config: Config) -> tuple[_Legal, ...]:
-    """Return the rules of all fields but the opcode, which has a format."""
+    """Return the rules of all fields of a format, without the opcode."""
     return tuple(
         _Legal(
             item,
@@ -163,7 +163,7 @@ def _legal(opcode: Opcode, config: Config) -> tuple[_Legal, ...]:
 
 
 def illegal_field(instruction: Instruction, config: Config) -> str | None:
-    """Return a sentence on the first field outside its legal values, or None."""
+    """Return a sentence on the first field with an illegal value, or None."""
     opcode, get = instruction.opcode, instruction.values.get
     mode = int(get("mode", 0))
     for rule in _legal(opcode, config):
@@ -204,7 +204,7 @@ def _blocks_fault(instruction: Instruction, unit: int) -> str | None:
 
 
 def _bytes_fault(instruction: Instruction, names: tuple[str, ...], when: str) -> str | None:
-    """Return a sentence on the first field that only goes with bytes, or None."""
+    """Return a sentence on the first field that requires byte elements, or None."""
     for name in names:
         if getattr(instruction, name):
             return f"POST.{name} must be 0 {when}, not {getattr(instruction, name)}"
@@ -212,6 +212,6 @@ def _bytes_fault(instruction: Instruction, names: tuple[str, ...], when: str) ->
 
 
 def extent_end(extent: Extent, instruction: Instruction, config: Config) -> int | None:
-    """Return the first address after an extent, or None where it does not apply."""
+    """Return the end address of an extent, or None if it does not apply."""
     end = extent.end(instruction.values.get, config)
     return None if end is None else int(end)

@@ -1,4 +1,4 @@
-"""The host link's numbers: kinds of requests, statuses, fields of frames, checksum, limits."""
+"""Constants of the host link: requests, statuses, frame fields, checksum, limits."""
 
 import enum
 from dataclasses import dataclass

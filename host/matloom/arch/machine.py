@@ -1,6 +1,6 @@
-"""The engine and its external memory: how long each of its units takes for what it is told.
+"""The engine and its external memory: durations of each unit's work.
 
-All who ask what something costs ask here: prediction, transfers in time, tiles and layouts.
+All cost estimates are based on it: prediction, timing of transfers, tiles and layouts.
 """
 
 from dataclasses import dataclass
@@ -66,12 +66,12 @@ _POST_REPEAT = 5
 
 @dataclass(frozen=True, kw_only=True)
 class Machine:
-    """An engine and its memory. Cycles are of the bus, which is the engine's.
+    """An engine and its memory. Cycles are bus cycles, which are also the engine's.
 
     Members
     -------
     config, memory:
-        The engine, and what its bus leads to.
+        The engine, and the memory on its bus.
     """
 
     config: Config
@@ -79,7 +79,7 @@ class Machine:
 
     @cached_property
     def bank_bytes(self) -> int:
-        """Bytes of a bank of the scratchpad; of the configuration, which works it out each time."""
+        """Bytes of a scratchpad bank; cached, as the configuration computes it each time."""
         return self.config.bank_bytes
 
     @cached_property
@@ -89,7 +89,7 @@ class Machine:
 
     @cached_property
     def tile_load_cycles(self) -> int:
-        """Cycles to bring a weight tile to the array."""
+        """Cycles to load a weight tile into the array."""
         return self.config.tile_load_cycles
 
     @cached_property
@@ -102,50 +102,50 @@ class Machine:
 
     @cached_property
     def _repeat_cycles(self) -> int:
-        """Cycles to repeat parameters that are the same for all channels."""
+        """Cycles to replicate parameters that are the same for all channels."""
         config = self.config
         rows = config.columns // lcm(config.columns // 4, config.lanes)
         return max(_POST_REPEAT, 2 * rows + 1)
 
     @cached_property
     def beat_cycles(self) -> float:
-        """Cycles from a beat to the next one."""
+        """Cycles between two beats."""
         return float(self.memory.beat_cycles(self.config.bus_bytes))
 
     @cached_property
     def load_latency(self) -> int:
-        """Cycles from a LOAD's start to its first beat, with those from its last to its end."""
+        """Cycles from a LOAD's start to its first beat plus those from its last beat to its end."""
         return self.memory.read_latency + _LOAD_PATH
 
     @cached_property
     def command_latency(self) -> int:
-        """Cycles from asking for commands to their first beat at the dispatcher."""
+        """Cycles from requesting commands to their first beat at the dispatcher."""
         return self.memory.read_latency + _COMMAND_PATH
 
     @cached_property
     def window_cycles(self) -> float:
-        """Cycles of the beats of all reads that may be on their way."""
+        """Cycles of the beats of all reads that may be outstanding."""
         return self._reads.outstanding * self.config.burst_beats * self.beat_cycles
 
     @cached_property
     def issue_latency(self) -> int:
-        """Cycles from the issue of a LOAD to its first byte, about."""
+        """Approximate cycles from the issue of a LOAD to its first byte."""
         return self.memory.read_latency + _ISSUE_PATH
 
     @cached_property
     def margin(self) -> int:
-        """Cycles that a LOAD should be done before its bytes are needed."""
+        """Cycles by which a LOAD should complete before its bytes are needed."""
         return self.memory.read_latency + _SPARE
 
     def transfer_cycles(self, size: int) -> float:
-        """Return the cycles that so many bytes take on the bus, one way."""
+        """Return the cycles to move `size` bytes over the bus, in one direction."""
         return size / self.config.bus_bytes * self.beat_cycles
 
     def durations(self, instruction: Instruction) -> tuple[tuple[int, int], tuple[int, int]]:
-        """Return for how long an instruction keeps its unit, and what passes until it completes.
+        """Return how long an instruction keeps its unit, and the delay until it completes.
 
-        First alone, then after others of its unit: as many bursts as may be on their way are. That
-        of a LOAD begins with its first beat.
+        The first value is for an idle unit, the second for one whose outstanding bursts are all in
+        use. The duration of a LOAD starts with its first beat.
         """
         values = instruction.values
         if instruction.opcode is Opcode.EXEC:
@@ -164,7 +164,7 @@ class Machine:
         return (alone + _STORE_OVERLAP, response), (late + _STORE_OVERLAP, response)
 
     def exec_cycles(self, values: dict[str, int]) -> int:
-        """Return the cycles for which an EXEC streams."""
+        """Return how many cycles an EXEC streams."""
         taps = values["kernel_rows"] * values["kernel_cols"] * values["blocks"]
         steps, vectors = taps * values["oc_blocks"], values["width"] * values["height"]
         # RAW guard: what adds to sums waits until the last update can be read.
@@ -189,7 +189,7 @@ class Machine:
         return _EXEC_LATENCY + _FLOAT_LATENCY + _FLOAT_LEVEL * levels
 
     def post_cycles(self, values: dict[str, int]) -> int:
-        """Return the cycles for which a POST makes results."""
+        """Return how many cycles a POST produces results."""
         vectors = values["width"] * values["height"] * self.post_beats(values)
         # Parameters of the next block are fetched while this one streams.
         block = max(vectors + self.post_turn, self.post_fetch(values))
@@ -201,7 +201,7 @@ class Machine:
         return cycles
 
     def post_beats(self, values: dict[str, int]) -> int:
-        """Return the cycles of a vector of a POST."""
+        """Return the cycles per vector of a POST."""
         # Each write is of one byte for each column.
         return max(self._lane_passes, post_element_bytes(values))
 
@@ -211,7 +211,7 @@ class Machine:
         return _POST_BLOCK
 
     def post_fetch(self, values: dict[str, int]) -> int:
-        """Return the cycles to fetch a block's parameters, or to repeat those of all channels."""
+        """Return the cycles to fetch a block's parameters, or to replicate shared ones."""
         reads = self.post_reads(values)
         if reads:
             return _POST_FETCH + reads
@@ -231,11 +231,11 @@ class Machine:
 
     @cached_property
     def offset_period(self) -> int:
-        """Bytes of external memory after which a transfer costs the same: a burst, or a row."""
+        """Period in external memory after which transfers cost the same: a burst or a row."""
         return max(self._reads.burst_bytes, self._reads.row_bytes)
 
     def load_cycles(self, values: dict[str, int]) -> tuple[int, int]:
-        """Return the cycles of a LOAD's beats, alone and where others took the outstanding."""
+        """Return the cycles of a LOAD's beats, on an idle bus and with all bursts outstanding."""
         if values.get("fill"):
             size, rows = values["row_bytes"], values["rows"] * values["planes"]
             cycles = rows * max(2, -(-size // self.config.bus_bytes))

@@ -1,4 +1,4 @@
-"""The external memory: how fast it answers, its rules, and some by name."""
+"""External memory: its timing, its rules, and named examples."""
 
 import dataclasses
 import json
@@ -39,14 +39,14 @@ class InvalidMemoryError(UserError):
 class Memory:
     """External memory as the bus sees it, in cycles of the bus.
 
-    Reads and writes are independent, as AXI's channels are; each direction does its bursts in
-    order and has a row of its own open. Latencies of outstanding bursts overlap.
+    Reads and writes are independent, like AXI's channels; each direction processes its bursts in
+    order and keeps its own row open. Latencies of outstanding bursts overlap.
 
     Members
     -------
     bytes_a_cycle:
-        What each direction carries, 1/256 to 32: an integer, a fraction, or its text such as
-        ``"8/3"``. Where it is more than the bus carries, the bus decides.
+        Bytes per cycle in each direction, 1/256 to 32: an integer, a fraction, or a text such as
+        ``"8/3"``. A narrower bus limits it further.
     read_latency:
         Cycles from the handshake of a read address to the first beat, 1 to 4096.
     write_latency:
@@ -54,10 +54,9 @@ class Memory:
     outstanding:
         Bursts of each direction that it accepts before it has answered the first, 1 to 64.
     row_bytes:
-        Bytes of a row, a power of two from 64 to 65536; 0 where rows are no matter.
+        Bytes of a row, a power of two from 64 to 65536; 0 if rows do not matter.
     row_miss_cycles:
-        Cycles that a beat takes more than others where it is in another row than the beat before,
-        0 to 4096.
+        Extra cycles of a beat in another row than the beat before, 0 to 4096.
 
     Errors
     ------
@@ -100,13 +99,13 @@ class Memory:
 
     @property
     def rate(self) -> Fraction:
-        """Bytes a cycle, as the fraction that they are."""
+        """Bytes per cycle, as a fraction."""
         assert isinstance(self.bytes_a_cycle, Fraction)
         return self.bytes_a_cycle
 
     @property
     def name(self) -> str:
-        """Its name among `MEMORIES`, or else its figures."""
+        """Name in `MEMORIES`, or else its figures."""
         for name, memory in MEMORIES.items():
             if memory == self:
                 return name
@@ -117,11 +116,11 @@ class Memory:
         )
 
     def beat_cycles(self, bus_bytes: int) -> Fraction:
-        """Return the cycles from a beat to the next one of the same row, at least one."""
+        """Return the cycles between beats of the same row, at least one."""
         return max(Fraction(1), bus_bytes / self.rate)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the fields as JSON knows them."""
+        """Return the fields as a dictionary of JSON types."""
         rate = self.rate
         shown = int(rate) if rate.denominator == 1 else str(rate)
         return {**dataclasses.asdict(self), "bytes_a_cycle": shown}
@@ -147,7 +146,7 @@ class Memory:
 
 
 def _fraction(value: Any) -> Fraction:
-    """Return the bytes a cycle as a fraction."""
+    """Return the bytes per cycle as a fraction."""
     try:
         if isinstance(value, bool):
             raise TypeError
@@ -210,9 +209,10 @@ BOARD_MEMORIES = {
 
 
 def load_memory(source: "str | Path | Memory | None") -> Memory:
-    """Return the memory that a text names, a Memory unchanged, or the reference for None.
+    """Return the memory that a text names; a Memory unchanged; the reference memory for None.
 
-    A text is a name of `MEMORIES`, of a board (`BOARD_MEMORIES`), or the path of a JSON file.
+    A text is a name in `MEMORIES`, the name of a board (`BOARD_MEMORIES`), or the path of a JSON
+    file.
     """
     if source is None:
         return REFERENCE_MEMORY

@@ -1,4 +1,4 @@
-"""The number formats that the array multiplies, in one table."""
+"""Number formats in which the array multiplies, in one table."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -14,19 +14,19 @@ _NARROW_BITS, _WORD_BITS = 4, 16
 
 @dataclass(frozen=True, kw_only=True)
 class Mode:
-    """One number format, ``<activation>x<weight>``, or the name of both where they are alike.
+    """One number format, ``<activation>x<weight>``, or a single name if both are the same.
 
     Members
     -------
     activation, weight:
         Types of the operands, as NumPy and ml_dtypes name them.
     activation_bits, weight_bits:
-        Bits of an operand in the scratchpad. Of four bits there are two in a byte.
+        Bits of an operand in the scratchpad. Two operands of four bits share a byte.
     sums:
         Type of the accumulated sums.
     storage:
-        The NumPy type in which the host keeps tensors of a format that NumPy may lack, where
-        layers of float32 are computed in this mode; None where they are not.
+        NumPy type in which the host stores tensors of this format, if float32 layers can run in
+        this mode; None if they cannot.
     lowers:
         The type of layers that a precision may give this mode (`passes.choose_modes`), or None.
     """
@@ -42,7 +42,7 @@ class Mode:
 
     @property
     def floating(self) -> bool:
-        """Whether operands are floating-point numbers, and sums fp32."""
+        """Whether operands are floating-point numbers; sums are then fp32."""
         return self.sums == "float32"
 
     @property
@@ -51,12 +51,12 @@ class Mode:
         return self.weight_bits == _NARROW_BITS
 
     def weight_tile_bytes(self, config: "Config") -> int:
-        """Return the bytes of a weight tile: a byte for each cell, in all modes that there are."""
+        """Return the bytes of a weight tile: one byte per cell, in all current modes."""
         return config.tile_bytes
 
     @property
     def macs_of_two_cells(self) -> int:
-        """Multiply-accumulates a cycle of two cells of a column; integers only."""
+        """Multiply-accumulates per cycle of two cells in a column; integers only."""
         if self.narrow:
             return 4
         return 1 if self.activation_bits == _WORD_BITS else 2

@@ -1,7 +1,7 @@
-"""Number rules of the engine: every rounding, saturation and conversion, once.
+"""Number rules of the engine: every rounding, saturation and conversion, defined once.
 
-Written with operators only, so that one function takes Python integers or int64 arrays alike: what
-it takes is what it gives, which the types below leave open.
+They use operators only, so that the same function works on Python integers and on int64 arrays.
+Each returns the kind it is given, so the types below are open.
 """
 
 import enum
@@ -73,9 +73,10 @@ LARGER_BITS = 17
 
 
 def larger(entry: Any, total: Any) -> Any:
-    """Return `total` where its `LARGER_BITS` lower bits are the larger signed number, else `entry`.
+    """Return `total` if its `LARGER_BITS` lower bits are the larger signed number, else `entry`.
 
-    The larger of the two, if both lie in -65536 to 65535: sums of one tap of bytes or words do.
+    That is the maximum if both lie in -65536 to 65535, as sums of a single tap of bytes or words
+    do.
     """
     sign = 1 << (LARGER_BITS - 1)
     low_entry, low_total = (((each + sign) & (2 * sign - 1)) - sign for each in (entry, total))
@@ -98,15 +99,16 @@ def pack_nibbles(low: Any, high: Any) -> Any:
 
 
 def clamp(x: Any, low: Any, high: Any) -> Any:
-    """Return `x` limited to ``low .. high``, with operators only.
+    """Return `x` limited to ``low .. high``, using operators only.
 
-    Where the limits cross, what is above `high` becomes `high`, all else `low`, as in the lanes.
+    If `low` is above `high`, values above `high` become `high` and all others `low`, as in the
+    lanes.
     """
     return x + (high - x) * (x > high) + (low - x) * ((x < low) & (x <= high))
 
 
 def add_bias(x: Any, bias: Any, rounding: Rounding) -> Any:
-    """Return ``x + bias`` at 32 bits; under ``AVERAGE`` the bias points away from zero."""
+    """Return ``x + bias`` in 32 bits; under ``AVERAGE`` the bias points away from zero."""
     if rounding == Rounding.AVERAGE:
         return wrap32(x + bias * (1 - 2 * (x < 0)))
     return wrap32(x + bias)
@@ -123,16 +125,16 @@ _LEAST_SHIFT, _MOST_SHIFT = -31, 30
 
 
 def from_limbs(limbs: Any) -> Any:
-    """Return the sum of the four limbs that a lane makes of it, the lowest first.
+    """Return the sum represented by four limbs, as written by a lane, lowest first.
 
-    The lowest has 8 bits and a sign, each other one 7 and a sign; with ``SINGLE`` rounding, each
-    is what remains of the sum above those before, so that all fit a byte.
+    The lowest limb has 8 bits and a sign, the others 7 and a sign. With ``SINGLE`` rounding, each
+    limb is the rest of the sum above the limbs before, so that all fit a byte.
     """
     return limbs[0] + (limbs[1] << 8) + (limbs[2] << 15) + (limbs[3] << 22)
 
 
 def to_limbs(total: Any) -> list[Any]:
-    """Return the four limbs of a sum below `LARGEST_LIMBS`, as `from_limbs` takes them."""
+    """Return the four limbs of a sum below `LARGEST_LIMBS`: the inverse of `from_limbs`."""
     limbs = []
     for bits in (8, 7, 7):
         sign = 1 << (bits - 1)
@@ -194,7 +196,7 @@ def requantize(x: Any, multiplier: Any, shift: Any, rounding: Rounding, pre_shif
 
 
 def short_multiplier(multiplier: Any) -> Any:
-    """Return a multiplier of 31 bits as one of 15, for a power of two that is 16 less."""
+    """Reduce a 31-bit multiplier to 15 bits; the shift must then be reduced by 16."""
     short = (multiplier + 2**15) >> 16
     return short - (short > 2**15 - 1)
 
@@ -237,8 +239,8 @@ def quantize_multiplier(real: float) -> tuple[int, int]:
 def reciprocal(count: int) -> tuple[int, int]:
     """Return ``(multiplier, shift)`` that divide exactly by `count` under ``AVERAGE``.
 
-    With s = 30 + floor(log2(count)) and multiplier = ceil(2**s / count), the quotient is exact
-    for every dividend below 2**s / count, far above the 129 * count of an int8 sum.
+    With s = 30 + floor(log2(count)) and multiplier = ceil(2**s / count), the quotient is exact for
+    every dividend below 2**s / count, far above the 129 * count of an int8 sum.
     """
     if not 1 <= count < 2**20:
         raise ValueError(f"a pooling window must have 1 to 2**20 - 1 elements, not {count}")

@@ -1,4 +1,4 @@
-"""The layout of a Program file: header, sections, records, fields, operators and attributes.
+"""Layout of a Program file: header, sections, records, fields, operators and attributes.
 
 Reader, writer and reference page derive from the tables here; a loader in C is meant to.
 """
@@ -83,7 +83,7 @@ class RecordField:
     choices:
         Names of the values from 0 on.
     of:
-        Of a range: the section that it lies in; None where another field tells.
+        For a range, the section that it lies in; None if another field determines it.
     """
 
     name: str
@@ -101,7 +101,7 @@ class RecordField:
 
     @property
     def words(self) -> tuple[tuple[str, str], ...]:
-        """Names and elementary types of what it consists of."""
+        """Names and elementary types of its words."""
         if self.type == "range":
             return ((f"{self.name}_first", "u32"), (f"{self.name}_count", "u32"))
         return ((self.name, "u32" if self.type == "text" else self.type),)
@@ -148,9 +148,9 @@ class Section:
     least, most:
         Limits of the number of records, or of bytes.
     optional:
-        A file may lack it.
+        Whether a file may omit it.
     ignorable:
-        A reader may skip it.
+        Whether a reader may skip it.
     """
 
     tag: int
@@ -165,7 +165,7 @@ class Section:
 
     @property
     def record_bytes(self) -> int:
-        """Size of a record; 1 where the section is bytes."""
+        """Size of a record; 1 if the section is bytes."""
         return sum(field.bytes for field in self.fields) or 1
 
 
@@ -468,9 +468,9 @@ class Attribute:
     key:
         Its number.
     name, field:
-        In the file, and in Python where that differs.
+        Name in the file, and in Python if it differs.
     kinds:
-        How it may be kept.
+        Possible encodings.
     count:
         Number of values of a list; None for any.
     low, high:

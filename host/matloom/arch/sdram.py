@@ -1,4 +1,4 @@
-"""SDRAM chips of boards: geometry and timing, and the cycles they take at a clock.
+"""SDRAM chips of boards: geometry, timing, and the cycles they take at a clock.
 
 The data sheets of most parts were not available: `source` says what each figure comes from.
 """
@@ -24,15 +24,15 @@ _DOUBLED = 2
 
 
 class InvalidSdramError(ValueError):
-    """An SDRAM part, or a clock for it, that cannot be."""
+    """An SDRAM part, or a clock for it, that is impossible."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SdramPart:
-    """A single-data-rate SDRAM, or several side by side that take the same commands.
+    """A single-data-rate SDRAM, or several side by side that receive the same commands.
 
-    `source` says what the figures were read from, and which were not read; `clock_hz` has the
-    fastest clock of each CAS latency. Raises InvalidSdramError, with the rule and the value.
+    `source` says where the figures come from, and which are assumptions; `clock_hz` is the fastest
+    clock for each CAS latency. Raises InvalidSdramError with the rule and the value.
     """
 
     name: str
@@ -74,21 +74,21 @@ class SdramPart:
 
     @property
     def bytes(self) -> int:
-        """Return how many bytes it holds."""
+        """Return the capacity in bytes."""
         return self.banks * self.rows * self.columns * self.data_bits // 8
 
     @property
     def row_bytes(self) -> int:
-        """Return how many bytes an open row has."""
+        """Return the bytes of an open row."""
         return self.columns * self.data_bits // 8
 
     def side_by_side(self, count: int) -> "SdramPart":
-        """Return `count` of them with common commands, as one part of as many times the bits."""
+        """Return several parts with common commands, as one part with that many times the bits."""
         name = f"{count} x {self.name}"
         return dataclasses.replace(self, name=name, data_bits=count * self.data_bits)
 
     def timing(self, clock_hz: int, cas_latency: int | None = None) -> SdramTiming:
-        """Return what it demands at a clock; the CAS latency is the least that the clock allows."""
+        """Return the timing at a clock; the CAS latency is the lowest that the clock allows."""
         allowed = [latency for latency, fastest in self.clock_hz if clock_hz <= fastest]
         if not allowed:
             fastest = max(fastest for _, fastest in self.clock_hz)
@@ -112,9 +112,9 @@ class SdramPart:
         )
 
     def timing_of_gear(self, clock_hz: int, gear: int) -> SdramTiming:
-        """Return what it demands where its own clock is `gear` times a controller's.
+        """Return the timing if the SDRAM's clock is `gear` times the controller's.
 
-        With a gear of 2 the CAS latency is 3: words come in pairs, and this is that of fast clocks.
+        With a gear of 2 the CAS latency is 3, the one for fast clocks, since words come in pairs.
         """
         return self.timing(gear * clock_hz, 3 if gear == _DOUBLED else None)
 

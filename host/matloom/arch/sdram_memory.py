@@ -1,4 +1,4 @@
-"""An SDRAM behind our controller, as the engine's bus sees it."""
+"""Memory parameters of an SDRAM behind Matloom's controller, as seen from the engine's bus."""
 
 from fractions import Fraction
 
@@ -24,19 +24,19 @@ def sdram_memory(
     before: tuple[int, int] = (0, 0),
     gear: int = 1,
 ) -> Memory:
-    """Return what the bus sees: figures of docs/sdram.md, in cycles of the bus.
+    """Return an SDRAM and its controller as a Memory, in bus cycles, with figures of docs/sdram.md.
 
-    Bursts are those of the engine, full; rows are opened ahead. A write begins when all beats of
-    its burst have come.
+    It assumes full bursts of the engine and rows opened ahead. A write begins when all beats of its
+    burst have arrived.
 
     Parameters
     ----------
     clock_hz:
-        That of the bus.
+        Clock of the bus.
     before:
         Cycles that units between engine and controller add to a read and to a write.
     gear:
-        Cycles of the SDRAM in one of the controller's.
+        SDRAM cycles per controller cycle.
     """
     timing = part.timing_of_gear(clock_hz, gear).geared(gear)
     columns = bus_bits // (gear * part.data_bits)

@@ -1,4 +1,4 @@
-"""The times that an SDRAM demands, in nanoseconds and in cycles of a clock."""
+"""Timing constraints of SDRAMs, in nanoseconds and in clock cycles."""
 
 import dataclasses
 from dataclasses import dataclass
@@ -10,22 +10,22 @@ __all__ = ["Delay", "SdramTiming"]
 
 @dataclass(frozen=True)
 class Delay:
-    """A least time between two commands: so many nanoseconds and so many cycles, both."""
+    """Minimum delay between two commands: both a number of nanoseconds and a number of cycles."""
 
     ns: float = 0
     cycles: int = 1
 
     def at(self, clock_hz: int) -> int:
-        """Return the least number of cycles of a clock."""
+        """Return the minimum number of cycles at a clock."""
         return max(self.cycles, ceil(Fraction(str(self.ns)) * clock_hz / 10**9))
 
 
 @dataclass(frozen=True, kw_only=True)
 class SdramTiming:
-    """Timing of an SDRAM at one clock, in cycles; from command to command unless said.
+    """Timing of an SDRAM at one clock, in cycles between commands unless stated otherwise.
 
-    `read_precharge` and `write_precharge` count from the last column of a burst on: a READ of n
-    columns may be followed by PRECHARGE of its bank after n - 1 + `read_precharge` cycles.
+    `read_precharge` and `write_precharge` count from the last column of a burst: PRECHARGE of the
+    bank may follow a READ of n columns after n - 1 + `read_precharge` cycles.
     """
 
     #: From READ to its first data.
@@ -57,10 +57,10 @@ class SdramTiming:
     initial_refreshes: int
 
     def geared(self, gear: int) -> "SdramTiming":
-        """Return the same for a controller that gives commands in every `gear`-th cycle alone.
+        """Return the timing for a controller that issues commands only in every `gear`-th cycle.
 
-        What it returns counts those cycles. A word that comes between two of them counts for the
-        later one, and so do all waits, but the distances of refreshes, which are the shorter ones.
+        The result is in controller cycles. Words that arrive between two of them, and all minimum
+        delays, are rounded up; refresh intervals are rounded down.
         """
         most = ("refresh", "refresh_due", "initial_refreshes")
         waits = {

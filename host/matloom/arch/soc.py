@@ -1,4 +1,4 @@
-"""The address map of the system on chip: regions, and registers of its peripherals, once."""
+"""Address map of the system on chip: regions, and registers of its peripherals."""
 
 from dataclasses import dataclass
 
@@ -38,11 +38,11 @@ class SocRegion:
     Members
     -------
     name, doc:
-        For the header and the page.
+        Name and description for the header and the page.
     base, bytes:
-        Where it lies, and its room: of memory a chip may have less.
+        Start address and reserved size; a chip may have less memory.
     cached:
-        Whether the processor keeps lines of it.
+        Whether the processor caches it.
     """
 
     name: str

@@ -14,10 +14,10 @@ _BUSY = 0.9
 
 
 class ArithmeticTimeline:
-    """Timeline of the EXECs and POSTs emitted so far, as if none waited for a transfer.
+    """Timeline of the EXECs and POSTs emitted so far, ignoring waits for transfers.
 
-    A POST whose parameters share a bank with an EXEC that reads in every cycle gets them only when
-    EXEC waits, which is never in this model.
+    A POST whose parameters share a bank with an EXEC that reads in every cycle has to wait until
+    EXEC pauses, which never happens in this model.
     """
 
     def __init__(self, machine: Machine):

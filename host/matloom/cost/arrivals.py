@@ -1,4 +1,4 @@
-"""Arrival times of commands and of LOADs' data over the bus that they share."""
+"""Arrival times of commands and of LOAD data on the bus that they share."""
 
 from bisect import bisect_right
 from collections.abc import Callable
@@ -15,7 +15,7 @@ LONGEST_BURST = READ_AHEAD // 2
 
 @lru_cache
 def _beats(size: int, bus_bytes: int, beat_cycles: float) -> list[float]:
-    """Return how long each byte of a burst takes to arrive after the burst begins."""
+    """Return when each byte of a burst arrives, relative to its start."""
     return [(place + 1) / bus_bytes * beat_cycles - beat_cycles + 1 for place in range(size)]
 
 
@@ -37,12 +37,12 @@ class Commands:
         self._taken = 0
 
     def arrival(self, size: int) -> int:
-        """Return when the next command, of so many bytes, has arrived."""
+        """Return when the next `size` bytes of commands have arrived."""
         number, place = divmod(self._taken + size - 1, self._size)
         return round(self._begins[number] + self._beats[place])
 
     def take(self, size: int, time: int, loads: "Loads") -> None:
-        """Free the bytes of a dispatched command, and request the bursts that fit now."""
+        """Free the bytes of a dispatched command, and request the bursts that now fit."""
         self._taken += size
         while self._left > 0 and self._taken >= self._room:
             self._room += self._size
@@ -60,11 +60,11 @@ class Loads:
     Members
     -------
     done:
-        When each is done.
+        When each LOAD completes.
     free:
-        When the beats of a next one could begin.
+        When the beats of another LOAD could begin.
     starts, ends:
-        When the beats of each begin and end.
+        When the beats of each LOAD begin and end.
     """
 
     def __init__(self, machine: Machine, free: int) -> None:
@@ -77,7 +77,7 @@ class Loads:
         self._between: list[int] = []
 
     def append(self, start: int, end: int, more: int) -> None:
-        """Add the beats of the next LOAD, and the cycles from its last beat to its completion."""
+        """Add the beats of the next LOAD; `more` is the delay from its last beat to completion."""
         self.starts.append(start)
         self.ends.append(end)
         self._between.append(0)
@@ -85,20 +85,20 @@ class Loads:
         self.free = end
 
     def skip(self) -> None:
-        """Note a LOAD that is left out."""
+        """Add a LOAD that is skipped."""
         self.starts.append(self.starts[-1] if self.starts else 0)
         self.ends.append(self.ends[-1] if self.ends else 0)
         self._between.append(0)
         self.done.append(0)
 
     def under_way(self, time: int) -> float:
-        """Return the cycles of the beats that have been asked for at a time."""
+        """Return the cycles of beats that were requested but have not arrived at a time."""
         asked = time + self._machine.load_latency
         at = bisect_right(self.starts, asked) - 1
         return min(self._machine.window_cycles, self.ends[at] - time) if at >= 0 else 0.0
 
     def make_way(self, time: int, beats: int) -> None:
-        """Let beats of commands arrive at a time, and delay the later beats of LOADs."""
+        """Insert beats of commands at a time, and delay later beats of LOADs."""
         at = len(self.ends) - 1
         while at >= 0 and self.ends[at] > time:
             whole = self.starts[at] >= time
@@ -109,10 +109,10 @@ class Loads:
         self.free = max(self.free, time + beats, self.ends[-1] if self.ends else 0)
 
     def hold_up(self, time: int, end_of: Callable[[int, int], int]) -> bool:
-        """Delay those whose beats are still to come at a time; return whether there are any.
+        """Delay LOADs with beats after a time; return whether there are any.
 
-        `end_of` gives, for the number of one and the start of its beats, when they end if no
-        commands come between them.
+        `end_of` returns when the beats of a LOAD end, from its number and their start, if no
+        commands interrupt them.
         """
         changed, before = False, 0
         for number in range(bisect_right(self.ends, time), len(self.ends)):

@@ -1,4 +1,4 @@
-"""Banks of the scratchpad that an instruction reads and writes, and how often."""
+"""Scratchpad banks that an instruction reads and writes, and how often."""
 
 from typing import NamedTuple
 
@@ -13,21 +13,21 @@ Parts = tuple[tuple[int, float], ...]
 
 
 class AccessStream(NamedTuple):
-    """One access stream of an instruction, bank after bank.
+    """One stream of accesses of an instruction, bank after bank.
 
     Members
     -------
     parts:
-        Banks, and the share of the whole that lies in each.
+        Banks, and the share of accesses in each.
     rate:
-        Accesses in a cycle, where none waits.
+        Accesses per cycle without waits.
     """
 
     parts: Parts = ()
     rate: float = 0.0
 
     def by_bank(self) -> dict[int, float]:
-        """Return the accesses in a cycle to each bank, on average."""
+        """Return the average accesses per cycle to each bank."""
         return {bank: share * self.rate for bank, share in self.parts}
 
 
@@ -41,11 +41,11 @@ class BankUse(NamedTuple):
     Members
     -------
     reads, writes:
-        Of EXEC inputs, of POST vectors.
+        Reads (of EXEC: its inputs; of POST: its vectors) and writes.
     weights:
-        What else EXEC reads.
+        Weights that EXEC reads.
     params:
-        The bank of POST's parameters, -1 where it has none.
+        Bank of POST's parameters, -1 if it has none.
     """
 
     reads: AccessStream = NOTHING
@@ -67,7 +67,7 @@ def _parts(start: int, end: int, bank_bytes: int) -> Parts:
 
 
 def bank_use(instruction: Instruction, machine: Machine, cycles: int) -> BankUse:
-    """Return an instruction's accesses to the banks while EXEC or POST streams."""
+    """Return the bank accesses of an instruction while it streams."""
     values = instruction.values
     if instruction.opcode is Opcode.EXEC:
         return _of_exec(values, machine, cycles)

@@ -1,8 +1,8 @@
-"""Waits of units for each other at the banks of the scratchpad.
+"""Waits of units for each other at scratchpad banks.
 
-A bank serves one read and one write a cycle: EXEC before POST, POST before STORE and LOAD. Where
-POST and STORE share a gather, STORE waits for POST at any bank, also while POST itself waits for
-EXEC.
+A bank serves one read and one write a cycle; EXEC has priority over POST, and POST over STORE and
+LOAD. If POST and STORE share a gather, STORE waits for POST at any bank, even while POST itself
+waits for EXEC.
 """
 
 from bisect import bisect_right
@@ -27,24 +27,24 @@ _NEXT_PARAMS = 3
 
 @dataclass(slots=True)
 class _Accesses:
-    """Intervals in which a unit uses banks, in order, with its accesses in a cycle by bank."""
+    """Intervals in which a unit uses banks, in order, with accesses per cycle by bank."""
 
     begins: list[float] = field(default_factory=list)
     ends: list[float] = field(default_factory=list)
     shares: list[dict[int, float]] = field(default_factory=list)
 
     def append(self, begin: float, end: float, shares: dict[int, float]) -> None:
-        """Note a time after all others."""
+        """Add an interval after all others."""
         self.begins.append(begin)
         self.ends.append(end)
         self.shares.append(shares)
 
     def truncate(self, count: int) -> None:
-        """Keep the first times only."""
+        """Keep the first `count` intervals only."""
         del self.begins[count:], self.ends[count:], self.shares[count:]
 
     def meet(self, time: float, banks: frozenset[int]) -> bool:
-        """Return whether one of the banks is used at a time or after."""
+        """Return whether any of the banks is used at or after a time."""
         shares = self.shares
         for number in range(bisect_right(self.ends, time), len(shares)):
             if not banks.isdisjoint(shares[number]):
@@ -54,16 +54,16 @@ class _Accesses:
 
 @dataclass(slots=True)
 class _UnderWay:
-    """The last instruction that a unit began.
+    """The last instruction that a unit started.
 
     Members
     -------
     work, end:
-        Cycles that it takes alone; when it leaves its unit, as far as is known.
+        Cycles that it takes without waits; when it leaves its unit, as currently known.
     fetched:
         When the parameters of a POST's first block were fetched.
     held:
-        How many times parameters had kept the gather before those of its second block.
+        How often parameters had used the gather before those of its second block.
     """
 
     timing: Timing
@@ -75,7 +75,7 @@ class _UnderWay:
 
 
 def _through(time: float, work: float, use: AccessStream, others: Iterable[_Accesses]) -> float:
-    """Return the end of accesses that start at a time and give way to others."""
+    """Return the end of accesses that start at a time and yield to others."""
     for bank, share in use.parts:
         left = share * work
         while left > 0:
@@ -105,8 +105,8 @@ def _through(time: float, work: float, use: AccessStream, others: Iterable[_Acce
 class BankWaits:
     """End times of instructions that may wait at banks.
 
-    Instructions are added in the order in which they start. So an instruction can only delay others
-    that are still running, and nothing has started yet that depends on their end.
+    Instructions are added in the order in which they start. So an instruction can delay only those
+    still running, and nothing that depends on their end has started.
     """
 
     def __init__(self, machine: Machine, loads: Loads) -> None:
@@ -129,12 +129,12 @@ class BankWaits:
         self._held_by_begun = 0
 
     def load(self, start: int, work: int, timing: Timing | None) -> int:
-        """Return when the beats of the next LOAD end; of None, which is left out, at once."""
+        """Return when the beats of the next LOAD end; a skipped one (None) ends at once."""
         self._moved.append((timing, work))
         return self._load_end(len(self._moved) - 1, start)
 
     def begin(self, start: int, work: int, timing: Timing) -> bool:
-        """Start an instruction of another unit; return whether it delays LOADs that are running."""
+        """Start an instruction of another unit; return whether it delays running LOADs."""
         unit = timing.opcode
         now = self.last[unit] = _UnderWay(timing, start, work, start + work, self._fetched)
         if unit is Opcode.STORE:
@@ -147,7 +147,7 @@ class BankWaits:
         return self._delay_post(start)
 
     def fetch(self, time: int, post: Timing) -> int:
-        """Return when the first parameters of the next POST are read, at a time or later."""
+        """Return when the first parameters of the next POST are read, no earlier than `time`."""
         begin, above = max(time, self._ready), (self._reads[Opcode.EXEC],)
         self._fetched = _through(begin, post.param_reads, post.params, above)
         if self._machine.config.shares_gather:
@@ -158,14 +158,14 @@ class BankWaits:
         return round(self._fetched)
 
     def _load_end(self, number: int, start: int) -> int:
-        """Return when the beats of a LOAD end, which wait for what POST writes."""
+        """Return when the beats of a LOAD end, which wait for writes of POST."""
         timing, work = self._moved[number]
         if timing is None or not self._writes.meet(start, timing.banks):
             return start + work
         return round(_through(start, work, timing.moved, (self._writes,)))
 
     def _add_post(self, post: _UnderWay) -> None:
-        """Add the accesses of a POST that does not wait: results follow their inputs."""
+        """Add the accesses of a POST without waits: results follow their inputs."""
         timing = post.timing
         way = post.work - timing.cycles
         self._reads[Opcode.POST].append(post.start, post.end - way, timing.reads)
@@ -181,7 +181,7 @@ class BankWaits:
         self._ready = post.end - timing.cycles // blocks if blocks > 1 else post.start
 
     def _delay_post(self, time: int) -> bool:
-        """Let the POST under way wait for EXEC, and others for it; return as `begin`."""
+        """Delay the running POST by EXEC, and others by the POST; return like `begin`."""
         post, late = self.last.get(Opcode.POST), False
         if post is not None and post.end > time:
             more = self._post_end(post) - post.end
@@ -198,7 +198,7 @@ class BankWaits:
         return late
 
     def _post_end(self, post: _UnderWay) -> int:
-        """Return when a POST ends whose vectors and parameters wait for what EXEC reads."""
+        """Return when a POST ends whose reads wait for those of EXEC."""
         timing, above = post.timing, self._reads[Opcode.EXEC]
         if timing.fills or not above.meet(post.start, timing.banks):
             return post.end
@@ -228,7 +228,7 @@ class BankWaits:
         return max(post.end, round(streamed) + post.work - timing.cycles)
 
     def _delay_store(self, time: float) -> None:
-        """Let the STORE under way at a time wait for what EXEC and POST read."""
+        """Delay the running STORE by reads of EXEC and POST."""
         store = self.last.get(Opcode.STORE)
         if store is None or store.end <= time:
             return

@@ -1,4 +1,4 @@
-"""Estimates of tiles and stages, for choices that are made before there are instructions."""
+"""Estimates for tiles and stages, for choices made before there are instructions."""
 
 from matloom.arch.config import Config
 
@@ -8,8 +8,8 @@ __all__ = ["exec_cycles", "step_cycles", "vector_cycles"]
 def step_cycles(vectors: int, config: Config, *, weights_fixed: bool = False) -> int:
     """Return the cycles of a step of EXEC.
 
-    Its vectors stream in one cycle each, while the weights of the next step arrive, unless these
-    are `weights_fixed`; and no step is shorter than the latency of an accumulator update.
+    Its vectors stream in one cycle each, while the weights of the next step are loaded, unless
+    `weights_fixed`. No step is shorter than the latency of an accumulator update.
     """
     load = 0 if weights_fixed else config.tile_load_cycles
     return max(vectors, load, config.acc_update_latency)
@@ -18,7 +18,7 @@ def step_cycles(vectors: int, config: Config, *, weights_fixed: bool = False) ->
 def exec_cycles(
     vectors: int, steps: int, results: int, config: Config, *, weights_fixed: bool = False
 ) -> int:
-    """Return the cycles in which an EXEC and its POST keep their units busy, whichever is longer.
+    """Return the cycles that an EXEC or its POST keeps its unit busy, whichever is longer.
 
     Parameters
     ----------
@@ -32,15 +32,15 @@ def exec_cycles(
 
 
 def vector_cycles(results: int, passes: int, config: Config) -> int:
-    """Return the cycles that POSTs on tensors add to a schedule, an estimate.
+    """Return an estimate of the cycles that POSTs on tensors add to a schedule.
 
-    Three quarters of their work is taken to run while the array works.
+    Three quarters of their work are assumed to overlap with the array.
 
     Parameters
     ----------
     results:
         Vectors of results of all POSTs.
     passes:
-        Cycles of a vector at least: bytes that are read or written for each element.
+        Minimum cycles per vector: bytes read or written for each element.
     """
     return results * max(config.columns // config.lanes, passes) // 4

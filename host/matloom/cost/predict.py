@@ -1,4 +1,4 @@
-"""Predicted cycles of a command buffer: decoupled units, their queues, waits and banks."""
+"""Predicts the cycles of a command buffer by simulating units, queues, waits and banks."""
 
 from collections import deque
 from collections.abc import Iterator
@@ -40,7 +40,7 @@ _NEVER = 1 << 60
 
 @dataclass(frozen=True, kw_only=True)
 class Prediction:
-    """Cycles of a command buffer.
+    """Predicted cycles of a command buffer.
 
     Members
     -------
@@ -69,17 +69,16 @@ _Queued = tuple[Timing | None, int, _Waits]
 
 
 class EngineSimulation:
-    """Simulation of the units, whose time advances with each instruction that starts.
+    """Simulation of the units; time advances with each instruction that starts.
 
-    Of all heads of queues, the one that can start first starts next, as `BankWaits` requires. Units
-    are numbers, their places in `UNITS`, for speed: this runs for every instruction of every
-    candidate.
+    Of all queue heads, the one that can start first starts next, as `BankWaits` requires. Units are
+    indices into `UNITS` for speed, because this runs for every instruction of every candidate.
 
     Members
     -------
     queued, started, done:
-        When each instruction of each unit comes to its queue, starts and is complete. All are 0 of
-        a LOAD that is left out.
+        When each instruction of each unit enters its queue, starts and completes; 0 for skipped
+        LOADs.
     loads:
         When the beats of each LOAD begin and end.
     busy:
@@ -130,7 +129,7 @@ class EngineSimulation:
                 self._begin(unit, start)
 
     def _next(self) -> tuple[int, int]:
-        """Return the unit whose head can begin first, and when; -1 for none."""
+        """Return the unit whose head can start first, and when; -1 if there is none."""
         best, first, free = -1, _NEVER, self._free
         if self._ready[_POST] is None:
             # First: parameters that it fetches may keep the STORE under way, which others await.
@@ -146,7 +145,7 @@ class EngineSimulation:
         return best, first
 
     def _ready_at(self, unit: int) -> int:
-        """Return when the head of a queue has all that it waits for; `_NEVER` if not known yet."""
+        """Return when everything that a queue head waits for is complete; `_NEVER` if unknown."""
         queue = self._queues[unit]
         if not queue:
             return _NEVER
@@ -168,7 +167,7 @@ class EngineSimulation:
         return ready
 
     def _next_dispatch(self) -> int:
-        """Return when the next instruction is dispatched, `_NEVER` before its queue has room."""
+        """Return when the next instruction is dispatched; `_NEVER` if its queue is full."""
         if not self._left:
             return _NEVER
         timing, unit, size, _waits, _timestamp = self._left[0]
@@ -201,7 +200,7 @@ class EngineSimulation:
             self.marks[timestamp] = unit, number
 
     def _begin(self, unit: int, start: int) -> None:
-        """Let the head of a queue begin."""
+        """Start the head of a queue."""
         timing = self._queues[unit].popleft()[0]
         self._ready[unit] = None
         if unit == _LOAD:
@@ -260,7 +259,7 @@ class EngineSimulation:
 def _commands(
     instructions: list[Instruction], machine: Machine, *, resident: bool
 ) -> Iterator[_Command]:
-    """Yield what is dispatched; with `resident`, LOADs of constants are left out."""
+    """Yield the instructions to dispatch; with `resident`, LOADs of constants are skipped."""
     timings = timings_of(machine)
     known: dict[tuple[int, ...], _Waits] = {}
     for instruction in instructions:
@@ -281,7 +280,7 @@ def predict(
 ) -> Prediction:
     """Return the predicted cycles of a command buffer that ends with END.
 
-    With `resident`, the LOADs of constants are left out, as if these were in the scratchpad.
+    With `resident`, LOADs of constants are skipped, as if these were already in the scratchpad.
     """
     engine = EngineSimulation(instructions, machine, resident=resident)
     engine.run()

@@ -1,4 +1,4 @@
-"""Predicted start and end of each instruction of a command buffer, for timelines."""
+"""Predicted start and end of each instruction in a command buffer, for timelines."""
 
 import enum
 from collections.abc import Iterator
@@ -35,16 +35,16 @@ class Span:
     Members
     -------
     unit, index:
-        The unit, and the instruction's place in the command buffer.
+        The unit, and the instruction's index in the command buffer.
     start, end:
-        When it starts and when its unit is free for the next one. Of a LOAD these are the first
-        and the last of its beats.
+        When it starts and when its unit is free for the next one; for a LOAD, its first and last
+        beat.
     done:
-        When it is complete: what waits for it starts `HANDOVER` cycles later.
+        When it completes; dependent instructions start `HANDOVER` cycles later.
     cause:
-        What it waited for last.
+        Its last wait.
     awaited:
-        The place of the instruction that it waited for, where the cause is OPERANDS or BUSY.
+        Index of the instruction it waited for, if the cause is OPERANDS or BUSY.
     """
 
     unit: Opcode
@@ -57,10 +57,10 @@ class Span:
 
 
 def spans(instructions: list[Instruction], machine: Machine) -> list[Span]:
-    """Return the spans of a command buffer that ends with END, in its order.
+    """Return the spans of a command buffer that ends with END, in program order.
 
-    It is simulated as `predict` does, so that the last `done` and `HANDOVER` make its cycles. What
-    a search asks of `predict` pays nothing for this.
+    It uses the same simulation as `predict`: the last `done` plus `HANDOVER` are the predicted
+    cycles. `predict` itself does not record spans, so searches stay fast.
     """
     engine = EngineSimulation(instructions, machine, resident=False)
     engine.run()
@@ -98,9 +98,9 @@ def _cause(
     engine: EngineSimulation,
     free: int,
 ) -> tuple[Cause, int | None]:
-    """Return what an instruction, by its number on a unit that is free then, waited for last.
+    """Return the last wait of an instruction that starts on a unit that is free from `free`.
 
-    `places` are those of the instructions before it, by unit.
+    `places` are the indices of earlier instructions, by unit.
     """
     unit = UNITS.index(instruction.opcode)
     last = engine.queued[unit][number]

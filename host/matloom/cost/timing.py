@@ -1,4 +1,4 @@
-"""Cost of instructions on their own, computed once for all that are alike."""
+"""Costs of single instructions, computed once for equal ones."""
 
 from functools import lru_cache
 from typing import NamedTuple
@@ -60,14 +60,15 @@ class Timing(NamedTuple):
     durations:
         `Machine.durations`: alone, and after others of its unit.
     cycles:
-        Those of them in which it streams.
+        Cycles in which it streams.
     moved, reads, writes:
-        What EXEC, POST or STORE reads, or LOAD writes, bank after bank; and accesses in a cycle to
-        each bank: of EXEC with those of its weights.
+        Bytes that EXEC, POST or STORE reads, or LOAD writes, bank after bank; and accesses per
+        cycle to each bank, including weights of EXEC.
     banks:
-        Where it may wait: those of `moved`, and for POST of parameters fetched while it streams.
+        Banks where it may wait: those of `moved`, and for POST those of parameters fetched while it
+        streams.
     params, param_reads, fetch:
-        Where the parameters of a POST lie; reads and cycles that those of a block take.
+        Location of a POST's parameters; reads and cycles for those of a block.
     blocks, vectors, fills:
         Blocks of a POST, cycles of each; whether it fills the table.
     """
@@ -89,14 +90,14 @@ class Timing(NamedTuple):
 
 
 class Timings:
-    """Instructions of a machine by what their cost depends on."""
+    """Costs of a machine's instructions, by the values they depend on."""
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
         self._known: dict[tuple[int | None, ...], Timing] = {}
 
     def of(self, instruction: Instruction) -> Timing:
-        """Return what an instruction other than END costs."""
+        """Return the cost of an instruction other than END."""
         opcode, values = instruction.opcode, instruction.values
         offset = values.get("dram_offset", 0) % self._machine.offset_period
         key = (opcode, offset, *map(values.get, _FIELDS[opcode]))
@@ -153,7 +154,7 @@ class Timings:
 
 @lru_cache(maxsize=1)
 def timings_of(machine: Machine) -> Timings:
-    """Return the timings of a machine, which candidates and runs of the engine share."""
+    """Return the timings of a machine, shared by candidates and engine runs."""
     return Timings(machine)
 
 

@@ -1,1 +1,1 @@
-"""Functional coverage: what is declared of a configuration, what runs have met, what is missing."""
+"""Functional coverage: points declared for a configuration, reached by runs, and missing."""

@@ -1,4 +1,4 @@
-"""Points counted over many runs: collected, merged, kept in a file."""
+"""Counts coverage points over many runs: collects, merges and stores them."""
 
 import json
 import re
@@ -25,9 +25,9 @@ class Coverage:
     Members
     -------
     hits:
-        By point.
+        Number of hits by point.
     runs, instructions:
-        Command buffers, and instructions that completed.
+        Numbers of command buffers and of completed instructions.
     """
 
     def __init__(self, config: Config) -> None:
@@ -43,12 +43,12 @@ class Coverage:
         windows: Mapping[Region, Window],
         stall: str,
     ) -> None:
-        """Count what a command buffer reached; of its instructions those that completed.
+        """Count the points that a command buffer reached with its completed instructions.
 
         Errors
         ------
         ValueError
-            The events are not those of these instructions.
+            The events do not belong to these instructions.
         """
         flight = follow(instructions, events)
         reached: list[str] = []
@@ -65,7 +65,7 @@ class Coverage:
         self.instructions += len(flight.completed)
 
     def add(self, points: Sequence[str]) -> None:
-        """Count points; those that are not declared count nothing."""
+        """Count points; undeclared ones are ignored."""
         self.hits.update(point for point in points if point in self.model.every)
 
     def missing(self) -> list[str]:
@@ -78,9 +78,9 @@ class Coverage:
         ]
 
     def absent(self) -> Counter[str]:
-        """Return how many points are not reached or not declared, by reason.
+        """Return the numbers of points not reached or not declared, by reason.
 
-        N stands for any number in a reason; the points that were missed come by their group.
+        N stands for any number in a reason; missed points are listed by group.
         """
         absent: Counter[str] = Counter()
         for group, (reached, declared) in self.shares().items():
@@ -97,7 +97,7 @@ class Coverage:
         }
 
     def merge(self, other: "Coverage") -> None:
-        """Add what another has counted; `ValueError` where it is of another configuration."""
+        """Add the counts of another; raise `ValueError` if its configuration differs."""
         if other.config != self.config:
             raise ValueError(
                 f"coverage of configuration {other.config.digest:08x} cannot be merged into "
@@ -108,7 +108,7 @@ class Coverage:
         self.instructions += other.instructions
 
     def as_dict(self) -> dict[str, Any]:
-        """Return all of it as JSON has it."""
+        """Return everything as a dictionary of JSON types."""
         return {
             "format": _FORMAT,
             "config": self.config.as_dict(),
@@ -129,7 +129,7 @@ class Coverage:
 
     @classmethod
     def load(cls, path: Path) -> "Coverage":
-        """Return what a file has; `ValueError` where it is no file of coverage."""
+        """Read a coverage file; raise `ValueError` if it is not one."""
         try:
             kept = json.loads(path.read_text())
             if kept["format"] != _FORMAT:

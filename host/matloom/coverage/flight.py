@@ -1,4 +1,4 @@
-"""Which instructions were under way together, from what the control unit issued and completed."""
+"""Finds instructions in flight together, from the control unit's issue and completion events."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,9 +27,9 @@ class Flight:
     Members
     -------
     completed:
-        Numbers of the instructions that ended.
+        Numbers of the completed instructions.
     points:
-        The pairs that were seen.
+        Observed pairs.
     """
 
     completed: tuple[int, ...]
@@ -37,15 +37,15 @@ class Flight:
 
 
 def follow(instructions: Sequence[Instruction], events: Sequence[Event]) -> Flight:
-    """Return what was under way together: issued and not yet completed.
+    """Return which instructions were in flight together: issued, but not yet completed.
 
-    What completes in the cycle in which another is issued was not under way with it. An
-    instruction overtakes those that were issued before it and complete after it.
+    An instruction that completes in the cycle in which another is issued was not in flight with it.
+    An instruction overtakes those issued before it that complete after it.
 
     Errors
     ------
     ValueError
-        More was issued or completed than the buffer has.
+        More instructions were issued or completed than the buffer has.
     """
     # What is issued is legal, so that it is of a kind.
     kinds: list[str] = []

@@ -1,4 +1,4 @@
-"""Verilator's counts of lines and toggles: read, merged, excluded by name, summed by unit."""
+"""Verilator's line and toggle counts: read, merged, filtered, and summed by unit."""
 
 import re
 from collections import Counter
@@ -29,11 +29,11 @@ class UnitFigures:
     Members
     -------
     excluded:
-        Points that are left out, by the name of the reason.
+        Excluded points, by reason.
     missing_lines:
-        Lines that never ran: their text.
+        Text of lines that never ran.
     missing_toggles:
-        Toggles that were never seen, by module and signal.
+        Toggles never seen, by module and signal.
     """
 
     lines: int = 0
@@ -47,16 +47,16 @@ class UnitFigures:
 
 @dataclass(frozen=True, kw_only=True)
 class _Text:
-    """The Verilog that was simulated: its lines, and what it assigns constants to by module."""
+    """The simulated Verilog: its lines, and constant assignments by module."""
 
     lines: tuple[str, ...]
     constants: frozenset[tuple[str, str]]
 
 
 def read_counts(path: Path) -> Counter[str]:
-    """Return the counts of a file as Verilator writes it, by record; sums are merged counts.
+    """Return the counts in a file written by Verilator, by record; merged files are summed.
 
-    Raise `ValueError` where it is no such file.
+    Raises `ValueError` if it is not such a file.
     """
     counts: Counter[str] = Counter()
     with path.open() as file:
@@ -71,10 +71,10 @@ def read_counts(path: Path) -> Counter[str]:
 
 
 def by_unit(counts: Mapping[str, int], verilog: str) -> dict[str, UnitFigures]:
-    """Return figures of each unit of a chip, without what is excluded.
+    """Return the figures of each unit of a chip, without excluded points.
 
-    A line is reached where a block or a branch with it is. Both directions of each bit of a
-    signal are toggles, each by itself.
+    A line is reached where a block or a branch with it is. Both directions of each bit of a signal
+    are toggles, each by itself.
     """
     text = _text(verilog)
     units: dict[str, UnitFigures] = {}
@@ -93,7 +93,7 @@ def by_unit(counts: Mapping[str, int], verilog: str) -> dict[str, UnitFigures]:
 
 
 def _unit(module: str) -> str:
-    """Return the unit of a module: `post` of `matloom.core.post.lanes`."""
+    """Return the unit of a module: `post` for `matloom.core.post.lanes`."""
     parts = module.split("$")[0].split(".")
     return parts[:3][-1]
 
@@ -110,7 +110,7 @@ def _text(verilog: str) -> _Text:
 
 
 def _spans(text: str) -> Iterator[int]:
-    """Yield the lines of "3,5-7"."""
+    """Yield the line numbers in "3,5-7"."""
     for part in filter(None, text.split(",")):
         first, _dash, last = part.partition("-")
         yield from range(int(first), int(last or first) + 1)
@@ -146,5 +146,5 @@ def _add_toggle(
 
 
 def _plain(name: str) -> str:
-    """Return a name as the Verilog has it: Verilator writes other characters as `__0` and hex."""
+    """Return a name as in the Verilog: Verilator encodes special characters as `__0` and hex."""
     return re.sub(r"__0([0-9A-F]{2})", lambda code: chr(int(code[1], 16)), name)

@@ -1,4 +1,4 @@
-"""The points that are declared of a configuration, and why others are not."""
+"""Coverage points declared for a configuration, and reasons why others are excluded."""
 
 import functools
 from collections.abc import Iterator
@@ -60,11 +60,11 @@ class Wish:
     Members
     -------
     fixed:
-        Values of fields that it must have.
+        Required field values.
     small:
-        All of its fields but bases, each as small as it can be then.
+        All fields except bases, each at its minimum given `fixed`.
     base, place:
-        The field of an address, and which boundary is to lie where; None where none is.
+        An address field, and the boundary that its extent should touch; None for no such wish.
     """
 
     opcode: Opcode
@@ -76,16 +76,16 @@ class Wish:
 
 @dataclass(frozen=True, kw_only=True)
 class CoverageModel:
-    """Declared points by group, and what a configuration cannot have, with the reason.
+    """Declared points by group, and points that are impossible in a configuration, with reasons.
 
     Members
     -------
     points:
         Names by group: `field`, `wait`, `flight`, `cause`.
     wishes:
-        For the points of `field`, without the stall: how to reach them.
+        How to reach the points of `field`, without the stall.
     excluded:
-        Reasons by what is excluded.
+        Reasons for excluded points.
     """
 
     points: dict[str, tuple[Point, ...]]
@@ -100,7 +100,7 @@ class CoverageModel:
 
 @functools.cache
 def declare(config: Config) -> CoverageModel:
-    """Return the points of a configuration: they follow from it and the instruction set."""
+    """Return the points of a configuration, which follow from it and the instruction set."""
     wishes: dict[Point, Wish] = {}
     excluded: dict[str, str] = {}
     for unit in UNITS:
@@ -132,7 +132,7 @@ def _waits() -> Iterator[Point]:
 
 
 def _pairs(config: Config) -> Iterator[Point]:
-    """Yield ordered pairs of instructions under way together, and of such that change places."""
+    """Yield ordered pairs of instructions in flight together, and pairs that overtake."""
     kinds: dict[str, Opcode] = {}
     for unit in UNITS:
         for variant in variants(unit, config):
@@ -179,12 +179,12 @@ def _needed(variant: Variant, name: str) -> dict[str, int]:
 
 
 def _least_with(variant: Variant, name: str, config: Config) -> dict[str, int]:
-    """Return the smallest instruction in which a field matters."""
+    """Return the smallest instruction in which a field has an effect."""
     return {**least(variant, config), **_needed(variant, name)}
 
 
 def field_values(variant: Variant, item: Field, config: Config) -> dict[str, int]:
-    """Return the values of a field that are points: every choice, or the first and the last.
+    """Return the values of a field that are points: all choices, or the first and last value.
 
     The last is the largest that fits in the memories while all other fields are small.
     """
@@ -253,7 +253,7 @@ def _declare_bases(
 
 
 def _touching(variant: Variant, config: Config) -> list[dict[str, int]]:
-    """Return the flags with which a mode may touch a memory that it need not touch."""
+    """Return the flags with which a mode may access an optional memory."""
     if variant.opcode is Opcode.EXEC:
         return [{"out_width": 1, "out_height": 1} if variant.fixed["window"] else {}]
     if variant.opcode is Opcode.POST:

@@ -31,7 +31,7 @@ _HEADS = {item.name: item for item in HEAD if item.name.startswith("wait_")}
 
 @cache
 def _words(opcode: Opcode, config: Config) -> dict[str, _Words]:
-    """Return the words of values by mode and field."""
+    """Return the names of values by mode and field."""
     found: dict[str, _Words] = {}
     for variant in variants(opcode, config):
         words: _Words = {}
@@ -47,12 +47,12 @@ def _words(opcode: Opcode, config: Config) -> dict[str, _Words]:
 def fields_reached(
     instruction: Instruction, config: Config, windows: Mapping[Region, Window]
 ) -> Iterator[Point]:
-    """Yield the points of fields and addresses, without the stall.
+    """Yield the points of fields and addresses that an instruction reaches, without the stall.
 
     Parameters
     ----------
     windows:
-        The regions of external memory as the registers say.
+        Regions of external memory according to the registers.
     """
     opcode, values = instruction.opcode, instruction.values
     if opcode is Opcode.END:
@@ -78,7 +78,7 @@ def fields_reached(
 
 
 def _counts(opcode: Opcode, name: str, values: Mapping[str, int]) -> bool:
-    """Return whether a field matters in an instruction."""
+    """Return whether a field has an effect in an instruction."""
     return all(
         low <= values.get(other, 0) and (high is None or values.get(other, 0) <= high)
         for other, (low, high) in account(opcode, name).items()
@@ -86,7 +86,7 @@ def _counts(opcode: Opcode, name: str, values: Mapping[str, int]) -> bool:
 
 
 def waits_reached(instruction: Instruction) -> Iterator[Point]:
-    """Yield the points of the waits of an instruction."""
+    """Yield the wait points that an instruction reaches."""
     for name, item in _HEADS.items():
         value = instruction.values.get(name, 0)
         for place, boundary in ((FIRST, 0), (LAST, item.range[1])):

@@ -1,4 +1,4 @@
-"""Bytes of each memory that an instruction touches from its base addresses on."""
+"""Sizes of the memory ranges that an instruction touches from its base addresses."""
 
 import functools
 from collections.abc import Callable, Mapping
@@ -19,7 +19,7 @@ def extents(opcode: Opcode, config: Config) -> tuple[Extent, ...]:
 def extent_sizes(
     opcode: Opcode, values: Mapping[str, int], config: Config
 ) -> dict[tuple[AddressSpace, str], int]:
-    """Return the size of each extent that applies, by memory and base; the largest of each."""
+    """Return the size of each applicable extent, by memory and base; the largest of each."""
     every = extents(opcode, config)
     instruction = Instruction(opcode, {**values, **{extent.base: 0 for extent in every}})
     sizes: dict[tuple[AddressSpace, str], int] = {}
@@ -32,9 +32,9 @@ def extent_sizes(
 
 
 def largest(low: int, high: int, fits: Callable[[int], bool]) -> int:
-    """Return the largest value up to `high` that fits, `low` where none does.
+    """Return the largest value up to `high` that fits; `low` if none does.
 
-    All values below one that fits must fit.
+    If a value fits, all smaller ones must fit too.
     """
     while low < high:
         middle = (low + high + 1) // 2

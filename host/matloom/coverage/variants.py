@@ -1,4 +1,4 @@
-"""The modes of each opcode, and which fields matter in an instruction."""
+"""The modes of each opcode, and the fields that have an effect in an instruction."""
 
 import functools
 from collections.abc import Mapping
@@ -86,7 +86,7 @@ class Variant:
     Members
     -------
     name:
-        Of both.
+        Name of opcode and mode.
     fixed:
         The fields that choose the mode.
     """
@@ -104,12 +104,12 @@ def body(opcode: Opcode, config: Config) -> dict[str, Field]:
 
 @functools.cache
 def bases(opcode: Opcode) -> tuple[str, ...]:
-    """Return the fields that are the first address of an extent."""
+    """Return the fields that are start addresses of extents."""
     return tuple(dict.fromkeys(extent.base for extent in FORMATS[opcode].extents))
 
 
 def account(opcode: Opcode, name: str) -> Mapping[str, _Range]:
-    """Return the ranges that other fields have where a field matters."""
+    """Return the ranges of other fields in which a field has an effect."""
     return _ACCOUNT[opcode].get(name, {})
 
 
@@ -118,7 +118,7 @@ def _flags(values: Mapping[str, int], *names: str) -> str:
 
 
 def _load(values: Mapping[str, int], config: Config) -> str:
-    """Return the mode of a LOAD: where its bytes come from, and how far apart they lie."""
+    """Return the mode of a LOAD: its source region, and the distance of bytes on chip."""
     source = "fill" if values.get("fill") else "read"
     return source if not config.last_spread else f"{source} spread {values.get('spread', 0)}"
 
@@ -130,13 +130,13 @@ def _exec(values: Mapping[str, int]) -> str:
 
 
 def _post(values: Mapping[str, int]) -> str:
-    """Return from where to where a POST goes."""
+    """Return source and destination of a POST."""
     source, destination = values.get("source", 0), values.get("destination", 0)
     return f"{Source(source).name} to {Destination(destination).name}"
 
 
 def variant_of(opcode: Opcode, values: Mapping[str, int], config: Config) -> str:
-    """Return the name of opcode and mode of an instruction."""
+    """Return the name of opcode and mode for an instruction."""
     mode = ""
     if opcode is Opcode.LOAD:
         mode = _load(values, config)
@@ -148,7 +148,7 @@ def variant_of(opcode: Opcode, values: Mapping[str, int], config: Config) -> str
 
 
 def kind_of(opcode: Opcode, values: Mapping[str, int]) -> str:
-    """Return the name of an instruction among those in flight: its mode, more coarsely."""
+    """Return the name of an instruction in flight: a coarser form of its mode."""
     mode = ""
     if opcode is Opcode.LOAD:
         mode = "fill" if values.get("fill") else "read"
@@ -176,7 +176,7 @@ def _exec_choices(config: Config) -> list[dict[str, int]]:
 
 
 def _choices(opcode: Opcode, config: Config) -> list[dict[str, int]]:
-    """Return the fields that choose a mode, for every mode of an opcode."""
+    """Return the fields that select a mode, for every mode of an opcode."""
     if opcode is Opcode.LOAD:
         return [
             {"fill": fill, "spread": spread}
@@ -202,14 +202,14 @@ def variants(opcode: Opcode, config: Config) -> tuple[Variant, ...]:
 
 
 def _smallest_element(variant: Variant, config: Config) -> int:
-    """Return the fewest bytes that an element of a POST has on chip."""
+    """Return the smallest size in bytes of a POST's elements on chip."""
     return min(
         post_element_bytes({**variant.fixed, "pre_shift": each}) for each in config.post_formats
     )
 
 
 def written_steps(variant: Variant, config: Config) -> dict[str, int]:
-    """Return the steps between what is written, and the least with which nothing is twice."""
+    """Return the steps between written elements, and their minimum without overlaps."""
     if variant.opcode is Opcode.LOAD:
         return {"spad_row_step": 1, "spad_plane_step": 1}
     if variant.opcode is Opcode.STORE:
@@ -221,7 +221,7 @@ def written_steps(variant: Variant, config: Config) -> dict[str, int]:
 
 
 def least(variant: Variant, config: Config) -> dict[str, int]:
-    """Return all fields but bases of the smallest instruction of a mode."""
+    """Return all fields except bases of the smallest instruction of a mode."""
     fields = body(variant.opcode, config)
     values = {
         name: max(item.limits(config)[0], 0)
@@ -246,7 +246,7 @@ def least(variant: Variant, config: Config) -> dict[str, int]:
 
 
 def one_value(variant: Variant, item: Field, config: Config) -> str | None:
-    """Return why a field has one legal value in a mode, or None."""
+    """Return why a field has a single legal value in a mode, or None."""
     fixed = variant.fixed
     if item.plain and fixed.get("mode"):
         return f"must be 0 in mode {MAC_MODES[fixed['mode']]}"

@@ -1,1 +1,1 @@
-"""The compiler's view of a network: a graph of tensors and operators, its rules and its text."""
+"""Graphs: the compiler's representation of a network, with its rules and its text form."""

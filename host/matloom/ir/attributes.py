@@ -1,4 +1,4 @@
-"""Attributes of operators: one frozen class for each kind."""
+"""Attributes of operators: one frozen class per kind."""
 
 import enum
 from dataclasses import dataclass
@@ -40,7 +40,7 @@ REGISTERED: tuple[str, ...] = ("registered",)
 
 
 class Activation(enum.StrEnum):
-    """A limit on the output that an operator applies itself."""
+    """Activation that an operator applies to its output."""
 
     NONE = "NONE"
     RELU = "RELU"
@@ -50,7 +50,7 @@ class Activation(enum.StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Padding:
-    """Elements added at each edge of an image; they have the value that stands for zero."""
+    """Elements added at each edge of an image, with the value that represents zero."""
 
     top: int
     bottom: int
@@ -60,12 +60,12 @@ class Padding:
 
 @dataclass(frozen=True, kw_only=True)
 class Attributes:
-    """Nothing beyond the tensors: RESHAPE, QUANTIZE, TANH, MAXIMUM and the like."""
+    """No attributes: RESHAPE, QUANTIZE, TANH, MAXIMUM and similar operators."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Arithmetic(Attributes):
-    """Elementwise operators of two inputs."""
+    """Attributes of element-wise operators with two inputs."""
 
     activation: Activation
 
@@ -100,7 +100,7 @@ class DepthwiseConv2D(Conv2D):
 
 @dataclass(frozen=True, kw_only=True)
 class FullyConnected(Attributes):
-    """Dense layer; `keep_num_dims` keeps the leading axes of the input apart.
+    """Dense layer; `keep_num_dims` keeps the leading axes of the input separate.
 
     `mode` as in a convolution.
     """
@@ -112,7 +112,7 @@ class FullyConnected(Attributes):
 
 @dataclass(frozen=True, kw_only=True)
 class LeakyRelu(Attributes):
-    """Negative values are multiplied by `alpha`, a float32 number."""
+    """LEAKY_RELU: negative values are multiplied by `alpha`, a float32 number."""
 
     alpha: float
 
@@ -126,7 +126,7 @@ class MatrixProduct(Attributes):
     mode:
         The number format of the operands.
     low, high:
-        What results are limited to before they are rounded: numbers of fp8_e5m2.
+        Limits of the results before rounding, as fp8_e5m2 numbers.
     """
 
     mode: str
@@ -138,7 +138,7 @@ class MatrixProduct(Attributes):
 class Pad(Attributes):
     """Elements added before and after each axis.
 
-    `value` is what they hold, in the tensor's own integers; None stands for zero.
+    `value` is their value, as an integer of the tensor; None means zero.
     """
 
     before: tuple[int, ...]
@@ -148,7 +148,7 @@ class Pad(Attributes):
 
 @dataclass(frozen=True, kw_only=True)
 class Pool2D(Attributes):
-    """Pooling; pairs are (vertical, horizontal). Padding does not count."""
+    """Pooling; pairs are (vertical, horizontal). Padding is ignored."""
 
     window: tuple[int, int]
     stride: tuple[int, int]
@@ -158,7 +158,7 @@ class Pool2D(Attributes):
 
 @dataclass(frozen=True, kw_only=True)
 class Reduce(Attributes):
-    """Reduction over axes in ascending order; `keep_dims` leaves them with a length of one."""
+    """Reduction over axes in ascending order; `keep_dims` keeps them with length one."""
 
     axes: tuple[int, ...]
     keep_dims: bool
@@ -171,13 +171,13 @@ class Reference(Attributes):
     Members
     -------
     operators:
-        Their names, in order of execution.
+        Names of the operators, in execution order.
     reasons:
-        Of each, why neither the engine nor the host's kernels run it.
+        For each operator, why neither the engine nor the host's kernels run it.
     positions:
-        Their places in the file's only subgraph; empty for the file as a whole.
+        Their indices in the file's only subgraph; empty for the file as a whole.
     inputs, outputs:
-        Tensors of the file that enter and leave, as the node's inputs and outputs do.
+        Tensors of the file that correspond to the node's inputs and outputs.
     interpreters:
         Those that may run them, the preferred one first: of `INTERPRETERS`,
         `ONNX_INTERPRETERS` or `REGISTERED`.
@@ -193,7 +193,7 @@ class Reference(Attributes):
 
 @dataclass(frozen=True, kw_only=True)
 class Resize(Attributes):
-    """A new height and width for an image, and how the two grids of elements lie."""
+    """A new height and width for an image, and the alignment of the two grids."""
 
     size: tuple[int, int]
     align_corners: bool
@@ -204,7 +204,7 @@ class Resize(Attributes):
 class Slice(Attributes):
     """Part of a tensor: on each axis `size` elements from `begin`, `step` apart.
 
-    `step` may be negative. Axes of `dropped`, which have one element left, disappear.
+    `step` may be negative. Axes in `dropped` have one element left and are removed.
     """
 
     begin: tuple[int, ...]
@@ -237,9 +237,9 @@ class Transpose(Attributes):
 
 @dataclass(frozen=True, kw_only=True)
 class TransposeConv(Attributes):
-    """Transposed convolution; `padding` is what the convolution of the opposite way would have.
+    """Transposed convolution; `padding` is that of the corresponding forward convolution.
 
-    `size` is the output's height and width. Inputs of the node are image, weights and bias.
+    `size` is the height and width of the output. The inputs are image, weights and bias.
     """
 
     stride: tuple[int, int]

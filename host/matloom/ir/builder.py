@@ -1,4 +1,4 @@
-"""Graphs built by hand, operator by operator: for tests, examples and readers of model files."""
+"""Builds graphs operator by operator: for tests, examples and readers of model files."""
 
 from collections.abc import Sequence
 
@@ -13,10 +13,10 @@ Shape = tuple[int, ...]
 
 
 class GraphBuilder:
-    """A graph under construction; tensors are known by their numbers.
+    """A graph under construction; tensors are identified by number.
 
-    Shapes of outputs follow from the operators' rules. An output has the type and the quantisation
-    of the operator's first input unless it is given others.
+    Output shapes follow from the operators' rules. An output has the type and quantisation of the
+    operator's first input unless others are given.
 
     >>> import numpy as np
     >>> from matloom.ir.attributes import Activation, FullyConnected
@@ -66,7 +66,7 @@ class GraphBuilder:
         )
 
     def variable(self, name: str, initial: Array, quantisation: Quantisation | None = None) -> int:
-        """Add a variable; return the number of its value at the start of a call.
+        """Add a variable; return the tensor number of its value at the start of a call.
 
         It keeps that value unless `assign` gives it another.
         """
@@ -83,7 +83,7 @@ class GraphBuilder:
         return before
 
     def assign(self, before: int, after: int) -> None:
-        """Let a variable, by its number, hold the tensor `after` as the call ends."""
+        """Set the tensor that a variable, given by its number, holds at the end of a call."""
         self._variables = [
             Variable(name=kept.name, before=before, after=after, initial=kept.initial)
             if kept.before == before
@@ -102,9 +102,9 @@ class GraphBuilder:
         dtype: str | None = None,
         name: str = "",
     ) -> int:
-        """Add an operator of one output; return the output's number.
+        """Add an operator with one output; return the output's number.
 
-        `shape` is for operators whose rule leaves it open, RESHAPE among them.
+        `shape` is needed for operators whose rule does not determine it, such as RESHAPE.
 
         Raises
         ------
@@ -125,7 +125,7 @@ class GraphBuilder:
     def shapes(
         self, op: Op, inputs: Sequence[int], attributes: Attributes | None = None
     ) -> list[Shape]:
-        """Return the shapes of an operator's outputs, by its rule."""
+        """Return the output shapes of an operator, by its rule."""
         rules, given = OPERATORS[op], [self.tensors[number].shape for number in inputs]
         attributes = Attributes() if attributes is None else attributes
         if rules.parts is not None:
@@ -141,7 +141,7 @@ class GraphBuilder:
         outputs: Sequence[int],
         attributes: Attributes | None = None,
     ) -> None:
-        """Add an operator that makes tensors which were added before."""
+        """Add an operator whose output tensors exist already."""
         self._nodes.append(
             Node(
                 op=op,
@@ -153,7 +153,7 @@ class GraphBuilder:
         )
 
     def graph(self, *outputs: int) -> Graph:
-        """Return the graph of what was added.
+        """Return the finished graph.
 
         Raises
         ------

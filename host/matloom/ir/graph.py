@@ -1,4 +1,4 @@
-"""The graph itself: tensors by number, operators in order of execution."""
+"""Graphs: tensors by number, and operators in execution order."""
 
 import enum
 import math
@@ -20,16 +20,16 @@ Kind = TypeVar("Kind", bound=Attributes)
 
 
 def short_name(name: str) -> str:
-    """Return the part before the first semicolon, by which converters join names."""
+    """Return the part before the first semicolon, with which converters join names."""
     return name.split(";")[0]
 
 
 class Op(enum.StrEnum):
-    """The operators that the graph knows, under TensorFlow Lite's names.
+    """Operators of the graph, named as in TensorFlow Lite.
 
-    REFERENCE stands for operators that it does not know: its last input is the model file.
-    MATRIX_PRODUCT is in no model file: ``limit((left @ right.T + residual) + bias)`` in floating
-    point, of left, right, bias and, where there is one, residual; the engine alone computes it.
+    REFERENCE stands for all other operators; its last input is the model file. MATRIX_PRODUCT does
+    not occur in model files: it is ``limit((left @ right.T + residual) + bias)`` in floating point,
+    with inputs left, right, bias and optionally residual. Only the engine computes it.
     """
 
     ADD = "ADD"
@@ -82,12 +82,12 @@ RESHAPES = frozenset({Op.EXPAND_DIMS, Op.RESHAPE, Op.SQUEEZE})
 
 @dataclass(frozen=True, kw_only=True)
 class Quantisation:
-    """Quantisation of a tensor: an integer stands for ``scale * (integer - zero_point)``.
+    """Quantisation of a tensor: real value = ``scale * (integer - zero_point)``.
 
     Members
     -------
     scale:
-        One for the tensor, or one for each channel: float32 numbers, held in Python floats.
+        One for the tensor or one for each channel: float32 values, stored as Python floats.
     zero_point:
         As many as there are scales.
     axis:
@@ -101,11 +101,11 @@ class Quantisation:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Tensor:
-    """A tensor; its `data` is None unless it is constant.
+    """A tensor; `data` is None unless it is constant.
 
-    `name` is the model file's and may occur twice; `dtype` is the NumPy name of the type.
-    Only integers of 8 and 16 bits have a `quantisation`: a bias has the product of the scales of
-    its input and its weights. Where integers without sign are patterns of floating-point numbers,
+    `name` comes from the model file and may not be unique; `dtype` is the NumPy name of the type.
+    Only integers of 8 and 16 bits have a `quantisation`; the scale of a bias is the product of the
+    scales of input and weights. If unsigned integers are bit patterns of floating-point numbers,
     `number_format` is the name of the format (`arch.floats`).
     """
 
@@ -148,10 +148,10 @@ class Tensor:
 
 @dataclass(frozen=True, kw_only=True)
 class Node:
-    """An operator; `inputs` and `outputs` are numbers of tensors.
+    """An operator; `inputs` and `outputs` are tensor numbers.
 
-    An optional input that is absent (a bias) is left out. `index` is the operator's place in the
-    model file; nodes that a pass makes inherit it.
+    An absent optional input (a bias) is omitted. `index` is the operator's index in the model file;
+    nodes created by passes inherit it.
     """
 
     op: Op
@@ -184,9 +184,10 @@ class Variable:
     name:
         Unique in the network.
     before, after:
-        Numbers of the tensors that hold it as a call begins and ends, alike in shape and type.
+        Numbers of the tensors that hold it at the start and the end of a call, with the same shape
+        and type.
     initial:
-        What it holds before the first call.
+        Initial value.
     """
 
     name: str
@@ -197,19 +198,19 @@ class Variable:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Graph:
-    """Network: inputs, outputs, and operators in order of execution.
+    """A network: inputs, outputs, and operators in execution order.
 
-    Tensor numbers are those of the model file, so that other runtimes can be asked for the same
-    tensor; passes that need more take ``max(graph.tensors) + 1``.
+    Tensor numbers are those of the model file, so that the same tensor can be read from other
+    runtimes; passes that need new ones use ``max(graph.tensors) + 1``.
 
     Members
     -------
     inputs, outputs:
-        The tensors of a network's user.
+        Tensors that the user of the network provides and receives.
     variables:
-        What is kept between calls, in tensors that enter and leave as well.
+        State kept between calls, in tensors that also enter and leave.
     remarks:
-        What a user should know of operators that run on the engine, by their `index`.
+        Notes for users on operators that run on the engine, by their `index`.
     """
 
     name: str
@@ -222,23 +223,23 @@ class Graph:
 
     @cached_property
     def entering(self) -> tuple[int, ...]:
-        """All tensors that are there when a call begins: inputs, then variables."""
+        """All tensors that exist when a call begins: inputs, then variables."""
         return (*self.inputs, *(variable.before for variable in self.variables))
 
     @cached_property
     def leaving(self) -> tuple[int, ...]:
-        """All tensors that must be there when a call ends, each once: outputs, then variables."""
+        """All tensors that must exist when a call ends, each once: outputs, then variables."""
         kept = (variable.after for variable in self.variables)
         return tuple(dict.fromkeys((*self.outputs, *kept)))
 
     @cached_property
     def producers(self) -> dict[int, int]:
-        """The position in `nodes` of each computed tensor's producer."""
+        """Index in `nodes` of the producer of each computed tensor."""
         return {tensor: at for at, node in enumerate(self.nodes) for tensor in node.outputs}
 
     @cached_property
     def consumers(self) -> dict[int, tuple[int, ...]]:
-        """The positions in `nodes` of each tensor's readers, in order."""
+        """Indices in `nodes` of the consumers of each tensor, in order."""
         readers: dict[int, tuple[int, ...]] = dict.fromkeys(self.tensors, ())
         for at, node in enumerate(self.nodes):
             for tensor in dict.fromkeys(node.inputs):

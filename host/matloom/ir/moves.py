@@ -1,4 +1,4 @@
-"""The output shapes of operators that move, select or reduce elements."""
+"""Output shapes of operators that move, select or reduce elements."""
 
 import math
 from collections.abc import Sequence
@@ -124,7 +124,7 @@ def transposed_shape(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
 
 
 def reduced_shape(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
-    """Return the input's shape with axes of length one, or without them."""
+    """Return the input's shape with reduced axes of length one, or without them."""
     assert isinstance(attributes, Reduce)
     axes = [_axis(axis, len(shapes[0])) for axis in attributes.axes]
     if attributes.keep_dims:

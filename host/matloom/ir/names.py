@@ -1,4 +1,4 @@
-"""Unique names of tensors, whose names in a model file may repeat."""
+"""Unique names for tensors, whose names in a model file may repeat."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
@@ -17,17 +17,17 @@ def derived_name(name: str, what: str) -> str:
 
 
 def unique_name(name: str, number: int, taken: Collection[str]) -> str:
-    """Return a name that is not taken: the given one, with a number appended where it must be."""
+    """Return the given name if it is not taken, else the name with a number appended."""
     while name in taken:
         name = f"{name}:{number}"
     return name
 
 
 def unique_names(graph: Graph) -> dict[int, str]:
-    """Return a name for each tensor of a graph, all of them different.
+    """Return a unique name for each tensor of a graph.
 
-    A name that occurs once stays. Of several tensors that share one, the first input keeps it, or
-    the first output where no input has it; the others get their number after a colon.
+    Unique names are kept. If several tensors share a name, the first input, or else the first
+    output, keeps it; the others get their number after a colon.
     """
     plain = {number: tensor.name.replace(DERIVED, "_") for number, tensor in graph.tensors.items()}
     times = Counter(plain.values())
@@ -45,7 +45,7 @@ def unique_names(graph: Graph) -> dict[int, str]:
 
 
 def distinct_ends(names: Mapping[int, str], sides: Iterable[Iterable[int]]) -> dict[int, str]:
-    """Return the names of a network's inputs and outputs by number, different on each side.
+    """Return names of inputs and outputs by number, unique among inputs and among outputs.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The rules of a graph's operators: types, attributes, shapes and scales."""
+"""Rules for the operators of a graph: types, attributes, shapes and scales."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -81,12 +81,12 @@ class RuleKind(Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class Problem:
-    """A rule that an operator breaks, as a sentence that goes on from its name.
+    """A rule that an operator breaks, as a sentence that continues after its name.
 
     Members
     -------
     breach:
-        Who may run the operator all the same.
+        Kind of rule, which decides who may still run the operator.
     """
 
     sentence: str
@@ -128,14 +128,14 @@ def _unsupported_reason(
 
 
 def _grouped(image: tuple[int, ...], weights: tuple[int, ...]) -> bool:
-    """Return whether each filter sees one of several equal parts of the channels."""
+    """Return whether each filter sees only one of several equal groups of channels."""
     if len(image) != IMAGE_RANK or len(weights) != IMAGE_RANK:
         return False
     return image[3] != weights[3] and image[3] % weights[3] == 0
 
 
 def node_problems(tensors: Mapping[int, Tensor], node: Node) -> Iterator[Problem]:
-    """Yield the rules that a node breaks; a check may rely on those before it."""
+    """Yield the rules that a node breaks; later checks may rely on earlier ones."""
     rules = OPERATORS[node.op]
     inputs = [tensors[number] for number in node.inputs]
     outputs = [tensors[number] for number in node.outputs]
@@ -197,7 +197,7 @@ def _scales(
 
 
 def _same_scale(inputs: Sequence[Tensor], output: Tensor) -> Iterator[Problem]:
-    """Check that integers can be copied as they are."""
+    """Check that integers can be copied without rescaling."""
     for tensor in inputs:
         if tensor.quantisation != output.quantisation:
             sentence = (
@@ -207,7 +207,7 @@ def _same_scale(inputs: Sequence[Tensor], output: Tensor) -> Iterator[Problem]:
 
 
 def _ratios(tensors: Mapping[int, Tensor], node: Node) -> Iterator[Problem]:
-    """Check that ratios of scales, and limits, have integers."""
+    """Check that ratios of scales, and limits, can be represented as integers."""
     graph = Graph(name="", inputs=(), outputs=(), tensors=tensors, nodes=(node,))
     output = tensors[node.outputs[0]]
     if output.quantisation is None:
@@ -239,7 +239,7 @@ def _ratios(tensors: Mapping[int, Tensor], node: Node) -> Iterator[Problem]:
 def _shape(
     node: Node, rules: Operator, inputs: Sequence[Tensor], outputs: Sequence[Tensor]
 ) -> Iterator[Problem]:
-    """Check the outputs' shapes; other axes for as many elements need not be a contradiction."""
+    """Check the output shapes; other axes with the same number of elements may be allowed."""
     if rules.shape is None and rules.parts is None:
         if inputs[0].size != outputs[0].size:
             sentence = f"must give {inputs[0].size} elements, not {outputs[0].size}"

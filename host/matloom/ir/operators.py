@@ -66,13 +66,13 @@ class Operator:
     shape:
         Output shape from input shapes and attributes; None if only the size must agree.
     parts:
-        For several outputs: the shape of each, instead of `shape`.
+        For several outputs, the shape of each, instead of `shape`.
     weight_axis:
-        For input 1, weights: the axis that may have a scale for each channel.
+        For input 1, the weights, the axis that may have a scale per channel.
     variadic:
-        It takes or gives any number of tensors of one type, of which `types` names one.
+        Whether it has any number of inputs or outputs of one type, of which `types` lists one.
     scaled:
-        Integers of 8 and 16 bits need a scale and a zero point.
+        Whether integers of 8 and 16 bits need a scale and a zero point.
     """
 
     attributes: type[Attributes] = Attributes

@@ -1,4 +1,4 @@
-"""Integers that operators work by, exactly as TensorFlow Lite Micro derives them from scales."""
+"""Derives operators' integer parameters from scales, exactly as TensorFlow Lite Micro does."""
 
 import functools
 import math
@@ -46,7 +46,7 @@ _MOST_WIDE_SHIFT = 7
 def round_half_away(x: Array | np.float32) -> Array:
     """Return `x` rounded to integers in float64, halves away from zero (C's ``round``).
 
-    For float32 values, where adding a half in float64 is exact.
+    Only for float32 values, to which adding a half in float64 is exact.
     """
     wide = np.asarray(x, np.float64)
     result: Array = np.copysign(np.floor(np.abs(wide) + 0.5), wide)
@@ -54,7 +54,7 @@ def round_half_away(x: Array | np.float32) -> Array:
 
 
 def nearest(attributes: Resize, given: int, wanted: int) -> Array:
-    """Return for each output position along an axis the nearest input's, in float32."""
+    """Return the nearest input position for each output position along an axis, in float32."""
     corners = attributes.align_corners
     ratio = (given - 1, wanted - 1) if corners and wanted > 1 else (given, wanted)
     step = np.float32(ratio[0]) / np.float32(ratio[1])
@@ -65,9 +65,9 @@ def nearest(attributes: Resize, given: int, wanted: int) -> Array:
 
 
 def sums_are_wide(graph: Graph, node: Node) -> bool:
-    """Return whether a layer with weights adds up in 64 bits, and has shorter multipliers.
+    """Return whether a layer with weights uses 64-bit sums and shorter multipliers.
 
-    Layers of int16 do, unless their bias has 32 bits.
+    Layers of int16 do, unless their bias is int32.
     """
     if graph.tensors[node.output].dtype != "int16":
         return False
@@ -75,12 +75,12 @@ def sums_are_wide(graph: Graph, node: Node) -> bool:
 
 
 def states_multipliers(node: Node) -> bool:
-    """Return whether a layer with weights has multipliers and shifts as an input."""
+    """Return whether a layer takes multipliers and shifts as an input."""
     return len(node.inputs) > MULTIPLIERS
 
 
 def layer_rounding(node: Node) -> Rounding:
-    """Return how a layer of int8 with weights rounds its scaled sums."""
+    """Return how an int8 layer with weights rounds its scaled sums."""
     return Rounding.SINGLE if states_multipliers(node) else Rounding.DOUBLE
 
 
@@ -88,11 +88,11 @@ def channel_multipliers(graph: Graph, node: Node) -> tuple[Array, Array]:
     """Return a multiplier and a shift for each output channel, as int64.
 
     For layers with weights: input scale times weight scale over output scale, in float64. LiteRT's
-    kernels of uint8, which TensorFlow Lite Micro lacks, multiply the first two in float32, except
-    that of dense layers.
+    uint8 kernels, which TensorFlow Lite Micro does not have, multiply the first two in float32,
+    except for dense layers.
 
-    A layer may state them itself, as constant input 3 (2, channels): its sums are then rounded
-    once (`layer_rounding`). Layers of ONNX do, whose runtime rounds products of float32.
+    A layer may instead give them as constant input 3 (2, channels); its sums are then rounded once
+    (`layer_rounding`). Layers from ONNX do, because ONNX Runtime rounds float32 products.
     """
     if states_multipliers(node):
         stated = graph.tensors[node.inputs[3]].data
@@ -118,7 +118,7 @@ def channel_multipliers(graph: Graph, node: Node) -> tuple[Array, Array]:
 def _layer_multipliers(
     given: float, weights: tuple[float, ...], output: float, *, short: bool, wide: bool
 ) -> tuple[Array, Array]:
-    """Return multipliers and shifts for the scales of a layer; `short` products are in float32."""
+    """Return multipliers and shifts for the scales of a layer; `short` uses float32 products."""
     products = [given * scale for scale in weights]
     if short:
         products = np.array(products, np.float32).tolist()
@@ -133,30 +133,30 @@ def _layer_multipliers(
 
 
 def rescale_multiplier(source: Tensor, target: Tensor) -> Multiplier:
-    """Return multiplier and shift from one tensor's scale to another's."""
+    """Return the multiplier and shift from one tensor's scale to another's."""
     pair: Multiplier = quantize_multiplier(source.scale / target.scale)
     return pair
 
 
 def unary_multiplier(graph: Graph, node: Node) -> Multiplier:
-    """Return multiplier and shift from the first input's scale to the output's."""
+    """Return the multiplier and shift from the first input's scale to the output's."""
     return rescale_multiplier(graph.tensors[node.inputs[0]], graph.tensors[node.output])
 
 
 def product_multiplier(graph: Graph, node: Node) -> Multiplier:
-    """Return multiplier and shift of MUL: product of the inputs' scales over the output's."""
+    """Return the multiplier and shift of MUL: product of input scales over the output scale."""
     first, second = (graph.tensors[number].scale for number in node.inputs)
     pair: Multiplier = quantize_multiplier(first * second / graph.tensors[node.output].scale)
     return pair
 
 
 def prelu_scales(graph: Graph, node: Node) -> tuple[Multiplier, Multiplier]:
-    """Return multipliers and shifts of PRELU, for values from 0 on and for those below."""
+    """Return multipliers and shifts of PRELU, for values >= 0 and for negative values."""
     return unary_multiplier(graph, node), product_multiplier(graph, node)
 
 
 def leaky_scales(graph: Graph, node: Node) -> tuple[Multiplier, Multiplier]:
-    """Return multipliers and shifts of LEAKY_RELU, for values from 0 on and for those below."""
+    """Return multipliers and shifts of LEAKY_RELU, for values >= 0 and for negative values."""
     given, output = graph.tensors[node.inputs[0]].scale, graph.tensors[node.output].scale
     alpha = node.attributes_as(LeakyRelu).alpha
     below = quantize_multiplier(given * alpha / output)
@@ -167,9 +167,9 @@ def leaky_scales(graph: Graph, node: Node) -> tuple[Multiplier, Multiplier]:
 
 
 def reduction_multiplier(graph: Graph, node: Node) -> Multiplier:
-    """Return multiplier and shift of SUM or MEAN; a mean's divides by the number of elements.
+    """Return the multiplier and shift of SUM or MEAN; MEAN also divides by the count.
 
-    The quotient is truncated after as many extra bits as the number has.
+    The quotient is truncated after as many extra bits as the count has.
     """
     given = graph.tensors[node.inputs[0]]
     multiplier, shift = unary_multiplier(graph, node)
@@ -182,10 +182,10 @@ def reduction_multiplier(graph: Graph, node: Node) -> Multiplier:
 
 @dataclass(frozen=True, kw_only=True)
 class HardSwish:
-    """Multipliers of 16 bits, and shifts, of HARD_SWISH.
+    """16-bit multipliers and shifts of HARD_SWISH.
 
-    Inputs, shifted up by 7 bits, become the output's by `output`; by `gate` they become numbers
-    of which 2**15 stands for 3.
+    `output` takes inputs, shifted left by 7 bits, to the output's scale; `gate` takes them to a
+    scale at which 2**15 is 3.
     """
 
     output: Multiplier
@@ -193,7 +193,7 @@ class HardSwish:
 
 
 def hard_swish_scales(graph: Graph, node: Node) -> HardSwish:
-    """Return the multipliers of HARD_SWISH, from ratios in float32.
+    """Return the multipliers of HARD_SWISH, from float32 ratios.
 
     Raises
     ------
@@ -214,7 +214,7 @@ def hard_swish_scales(graph: Graph, node: Node) -> HardSwish:
 
 
 def sigmoid_scale(graph: Graph, node: Node) -> Multiplier:
-    """Return multiplier and shift that take inputs of LOGISTIC and TANH to Q4.27."""
+    """Return the multiplier and shift that convert inputs of LOGISTIC and TANH to Q4.27."""
     given = graph.tensors[node.inputs[0]]
     multiplier, shift = quantize_multiplier(given.scale * 2**27)
     if (shift < 0 or multiplier == 0) and given.dtype == "int8":
@@ -227,9 +227,8 @@ def sigmoid_scale(graph: Graph, node: Node) -> Multiplier:
 class Addition:
     """Multipliers and shifts of ADD and SUB.
 
-    Each input without its zero point, shifted left by `left_shift`, is multiplied by its pair of
-    `inputs`; their sum or difference, multiplied by
-    `output`, gets the output's zero point.
+    Each input less its zero point is shifted left by `left_shift` and multiplied by its pair in
+    `inputs`. The sum or difference is multiplied by `output`, and the output's zero point added.
     """
 
     left_shift: int
@@ -254,19 +253,19 @@ def addition(graph: Graph, node: Node) -> Addition:
 
 
 def softmax_scale(graph: Graph, node: Node) -> tuple[int, int]:
-    """Return multiplier and left shift that take differences of inputs to Q5.26."""
+    """Return the multiplier and left shift that convert differences of inputs to Q5.26."""
     beta = node.attributes_as(Softmax).beta
     pair: tuple[int, int] = quantize_multiplier(beta * graph.tensors[node.inputs[0]].scale * 2**26)
     return pair
 
 
 def activation_range(activation: Activation, output: Tensor) -> tuple[int, int]:
-    """Return the minimum and the maximum integer that `activation` lets into `output`.
+    """Return the smallest and largest integer that `activation` allows in `output`.
 
     Raises
     ------
     ValueError
-        The limit of the activation has no integer of 32 bits at the output's scale.
+        The limit of the activation is not a 32-bit integer at the output's scale.
     """
     limits = np.iinfo(output.dtype)
     low, high = int(limits.min), int(limits.max)

@@ -1,4 +1,4 @@
-"""The output shape of each operator, from its inputs' shapes and its attributes."""
+"""Output shape of each operator, from its inputs' shapes and its attributes."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -45,7 +45,7 @@ ShapeRule = Callable[[Sequence[Shape], Attributes], Shape]
 
 
 def _reach(kernel: int, dilation: int) -> int:
-    """Return the number of elements between the first and the last tap, both included."""
+    """Return the number of elements from the first to the last tap, inclusive."""
     return (kernel - 1) * dilation + 1
 
 
@@ -57,7 +57,7 @@ def same_padding(
 ) -> Padding:
     """Return the padding that TensorFlow calls SAME: ``ceil(image / stride)`` outputs.
 
-    An odd element goes to the bottom and to the right.
+    An odd element is added at the bottom or at the right.
     """
     totals = []
     for axis in range(2):
@@ -94,9 +94,9 @@ def ranks_fit(shapes: Sequence[Shape], *ranks: int) -> None:
 
 
 def bias_fits(shapes: Sequence[Shape], channels: int) -> None:
-    """Raise ValueError unless inputs 2 and 3, where they are there, fit the channels.
+    """Raise ValueError unless inputs 2 and 3, if present, match the channels.
 
-    They are a bias, and the multipliers and shifts of a layer that states them.
+    They are the bias, and the multipliers and shifts of a layer that takes them as an input.
     """
     if len(shapes) > MULTIPLIERS and shapes[MULTIPLIERS] != (2, channels):
         wrong = shapes[MULTIPLIERS]
@@ -187,7 +187,7 @@ def pooling_shape(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
 
 
 def broadcast_shape(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
-    """Return the shape of an elementwise operator, under NumPy's rule for lengths of one."""
+    """Return the shape of an element-wise operator, with NumPy's broadcasting of lengths of one."""
     rank = max(map(len, shapes))
     padded = [(1,) * (rank - len(shape)) + shape for shape in shapes]
     result = []
@@ -205,7 +205,7 @@ def same_shape(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
 
 
 def row_shape(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
-    """Return the input's shape, which has a last axis."""
+    """Return the input's shape; it must have a last axis."""
     if not shapes[0]:
         raise ValueError("an input must have 1 dimension or more, not ()")
     return shapes[0]

@@ -1,4 +1,4 @@
-"""A graph as text, for people."""
+"""Prints a graph for people."""
 
 from dataclasses import fields
 
@@ -10,7 +10,7 @@ __all__ = ["to_text"]
 
 
 def to_text(graph: Graph) -> str:
-    """Return `graph` with a line for each input, output, variable and operator."""
+    """Return `graph` as text, with a line for each input, output, variable and operator."""
     lines = [f"graph {printable(graph.name)}"]
     for kind, numbers in (("input", graph.inputs), ("output", graph.outputs)):
         lines += [

@@ -1,4 +1,4 @@
-"""The rules of a graph, checked after loading and between passes."""
+"""Rules for graphs, checked after loading and between passes."""
 
 import math
 from collections import Counter
@@ -16,21 +16,21 @@ MAX_BYTES = 2**31 - 1
 
 
 def verify(graph: Graph, stage: str) -> None:
-    """Check `graph`; `stage` says in the error after which step of the compiler it is wrong.
+    """Check `graph`; error messages name `stage`, the step of the compiler before the check.
 
     Raises
     ------
     ValueError
-        A tensor that nobody provides or that is provided twice, a variable of two shapes or types,
-        a shape that contradicts the operator, a type that neither engine nor host takes,
-        quantisation that is missing or absurd, or a size beyond 31 bits.
+        A tensor has no producer or several, a variable has two shapes or types, a shape contradicts
+        its operator, neither engine nor host supports a type, quantisation is missing or absurd, or
+        a size exceeds 31 bits.
     """
     for problem in _problems(graph):
         raise ValueError(f"{stage}: {problem}")
 
 
 def _problems(graph: Graph) -> Iterator[str]:
-    """Yield what is wrong; a check may rely on those before it."""
+    """Yield the problems of a graph; later checks may rely on earlier ones."""
     yield from _order(graph)
     yield from _variables(graph)
     for number, tensor in graph.tensors.items():
@@ -95,7 +95,7 @@ def _tensor(tensor: Tensor) -> Iterator[str]:
 
 
 def quantisation_problems(tensor: Tensor) -> Iterator[str]:
-    """Yield what is wrong with the scales and zero points of a tensor that has some."""
+    """Yield the problems of a tensor's scales and zero points."""
     quantisation = tensor.quantisation
     if quantisation is None:
         return

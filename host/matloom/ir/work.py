@@ -1,4 +1,4 @@
-"""The arithmetic and the bytes of an operator, wherever it runs."""
+"""Arithmetic and bytes of an operator, wherever it runs."""
 
 import math
 
@@ -40,7 +40,7 @@ def is_counted(operator: str) -> bool:
 
 
 def macs(graph: Graph, node: Node) -> int:
-    """Return the multiply-accumulates of a layer with weights; of another operator 0."""
+    """Return the multiply-accumulates of a layer with weights; 0 for other operators."""
     if OPERATORS[node.op].weight_axis is None:
         return 0
     given, weights = (graph.tensors[number].shape for number in node.inputs[:2])

@@ -1,1 +1,1 @@
-"""Operators on the host: exact NumPy kernels, and an interpreter that runs graphs with them."""
+"""Host operators: exact NumPy kernels, and an interpreter that runs graphs with them."""

@@ -45,13 +45,13 @@ def _centred(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
 
 
 def relu(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
-    """RELU of 8-bit integers, to another scale."""
+    """RELU of 8-bit integers with a change of scale."""
     scaled = scale(_centred(graph, node, inputs), *unary_multiplier(graph, node))
     return finish(scaled, Activation.RELU, graph.tensors[node.output])
 
 
 def relu6(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
-    """RELU6 of 8-bit integers, whose scale stays the input's."""
+    """RELU6 of 8-bit integers, which keeps the input's scale."""
     low, high = activation_range(Activation.RELU6, graph.tensors[node.inputs[0]])
     result: Array = clamp(inputs[0].astype(np.int64), low, high).astype(inputs[0].dtype)
     return result
@@ -78,8 +78,8 @@ def _saturating_shift(x: Array, bits: int) -> Array:
 def _divide_short(x: Array, exponent: int) -> Array:
     """Return gemmlowp's RoundingDivideByPOT of 16-bit integers.
 
-    Its mask has 16 bits as well: from an exponent of 16 on every remainder counts as a half, so
-    that 1 is left of what is not negative, and -1 of what is.
+    Its mask has only 16 bits: for exponents of 16 or more every remainder counts as a half, so
+    results are 1 for non-negative and -1 for negative values.
     """
     if exponent < _MASK_BITS:
         result: Array = rounding_divide_by_pot(x, exponent)
@@ -110,9 +110,9 @@ def hard_swish(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
 
 
 def sigmoid(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
-    """LOGISTIC and TANH of 8-bit integers: outputs of scale 1/256 from -128, or 1/128 from 0.
+    """LOGISTIC and TANH of 8-bit integers; the output scale is 1/256 from -128, or 1/128 from 0.
 
-    Those of uint8, which TensorFlow Lite Micro lacks, go by LiteRT's table of floats.
+    For uint8, which TensorFlow Lite Micro does not support, they use LiteRT's table of floats.
     """
     if inputs[0].dtype == np.uint8:
         return _table_sigmoid(graph, node, inputs[0])
@@ -160,7 +160,7 @@ def float_hard_swish(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array
 
 
 def float_sigmoid(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
-    """LOGISTIC and TANH of float32; the last bit may differ, as C libraries do."""
+    """LOGISTIC and TANH of float32; the last bit may differ between C libraries."""
     wide = inputs[0].astype(np.float64)
     if node.op is Op.TANH:
         return np.tanh(wide).astype(np.float32)

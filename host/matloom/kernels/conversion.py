@@ -1,4 +1,4 @@
-"""Change of type or shape: QUANTIZE, DEQUANTIZE, RESHAPE, SQUEEZE, EXPAND_DIMS."""
+"""Operators that change type or shape: QUANTIZE, DEQUANTIZE, RESHAPE, SQUEEZE, EXPAND_DIMS."""
 
 from collections.abc import Sequence
 
@@ -15,8 +15,8 @@ __all__ = ["dequantize", "quantize", "reshape"]
 def quantize(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
     """QUANTIZE: float32 to integers, or integers to another scale.
 
-    The float32 quotient is rounded, halves away from zero; what is not a number becomes the zero
-    point. To float16, and to patterns of bf16 as uint16, float32 is rounded to nearest even.
+    The float32 quotient is rounded, halves away from zero; NaN becomes the zero point. Conversions
+    to float16, and to bf16 patterns in uint16, round to nearest even.
     """
     given, output = graph.tensors[node.inputs[0]], graph.tensors[node.output]
     if output.dtype in ("float16", "uint16"):

@@ -1,4 +1,4 @@
-"""Model files as objects of an interpreter's schema, and files of some operators of another."""
+"""Cuts some operators out of a model file, as a file for an interpreter, using its schema."""
 
 import copy
 import functools
@@ -19,7 +19,7 @@ _LARGEST_ARENA = 2**31 - 1
 
 
 class _File:
-    """A model file, equal to another of the same digest."""
+    """A model file; files with equal digests are equal."""
 
     def __init__(self, content: bytes) -> None:
         self.content = content
@@ -34,7 +34,7 @@ class _File:
 
 @functools.lru_cache(maxsize=2)
 def _unpacked(package: str, file: _File) -> Any:
-    """Return a file as objects of the interpreter's schema, with nothing after the flatbuffer."""
+    """Return a file as objects of the interpreter's schema, with external buffers moved inside."""
     schema, content = _schema(package), file.content
     model = schema.ModelT.InitFromObj(schema.Model.GetRootAs(content, 0))
     model.buffers = [_inside(schema, buffer, content) for buffer in model.buffers]
@@ -44,7 +44,7 @@ def _unpacked(package: str, file: _File) -> Any:
 
 
 def _schema(package: str) -> Any:
-    """Return the schema that comes with an interpreter; raise ImportError where it is absent."""
+    """Return the schema that comes with an interpreter; raise ImportError if it is missing."""
     if package == "tflite-micro":
         from tflite_micro.python.tflite_micro import runtime
 
@@ -55,16 +55,16 @@ def _schema(package: str) -> Any:
 
 
 def plain_model(content: bytes, package: str) -> Any:
-    """Return a file as objects of an interpreter's schema, with nothing after the flatbuffer.
+    """Return a file as objects of an interpreter's schema, with external buffers moved inside.
 
-    Its subgraphs are a caller's own, and lists may be replaced; what these hold is shared.
+    The caller owns its subgraphs and may replace lists; the elements are shared.
 
     Raises
     ------
     ImportError
         The interpreter is not installed.
     ValueError
-        What lies after the flatbuffer ends beyond the file.
+        A buffer after the flatbuffer ends beyond the file.
     """
     _schema(package)
     model = copy.copy(_unpacked(package, _File(content)))
@@ -74,7 +74,7 @@ def plain_model(content: bytes, package: str) -> Any:
 
 
 def packed(model: Any) -> bytes:
-    """Return the file of a model's objects."""
+    """Serialise the objects of a model."""
     import flatbuffers
 
     builder = flatbuffers.Builder(1024)
@@ -83,7 +83,7 @@ def packed(model: Any) -> bytes:
 
 
 def cut_file(content: bytes, attributes: Reference, package: str) -> Cut:
-    """Return the file of a node's operators alone.
+    """Return a file that contains only a node's operators.
 
     Raises
     ------
@@ -98,7 +98,7 @@ def cut_file(content: bytes, attributes: Reference, package: str) -> Cut:
 
 @functools.lru_cache(maxsize=64)
 def _cut(file: _File, attributes: Reference, package: str) -> Cut:
-    """Return the file of a node's operators alone: asked for whenever they are to run."""
+    """Return a file that contains only a node's operators; cached."""
     model = plain_model(file.content, package)
     subgraph = model.subgraphs[0]
     if attributes.positions:
@@ -118,9 +118,9 @@ def _cut(file: _File, attributes: Reference, package: str) -> Cut:
 
 
 def _keep_used(model: Any, subgraph: Any) -> None:
-    """Leave nothing in a model but one subgraph, and the tensors and buffers that it uses.
+    """Reduce a model to one subgraph, and the tensors and buffers that it uses.
 
-    Others stay whole where an operator calls one.
+    If an operator calls another subgraph, all are kept.
 
     Interpreters take time for each tensor of a file.
     """
@@ -146,13 +146,13 @@ def _keep_used(model: Any, subgraph: Any) -> None:
 
 
 def _calls(operator: Any) -> bool:
-    """Return whether an operator, IF or WHILE, names other subgraphs."""
+    """Return whether an operator (IF or WHILE) calls other subgraphs."""
     names = ("thenSubgraphIndex", "bodySubgraphIndex")
     return any(hasattr(operator.builtinOptions, name) for name in names)
 
 
 def _moved(model: Any, buffers: list[Any], tensor: Any) -> Any:
-    """Return a tensor whose buffer is the last of new ones."""
+    """Return a tensor whose buffer is appended to new ones."""
     made = copy.copy(tensor)
     buffers.append(model.buffers[tensor.buffer])
     made.buffer = len(buffers) - 1
@@ -174,7 +174,7 @@ def _part(content: bytes, offset: int, size: int) -> Any:
 
 
 def _inside(schema: Any, buffer: Any, content: bytes) -> Any:
-    """Return a buffer with its bytes in the flatbuffer."""
+    """Return a buffer with its bytes inside the flatbuffer."""
     if buffer.offset <= 1 or buffer.data is not None:
         return buffer
     made = schema.BufferT()
@@ -183,7 +183,7 @@ def _inside(schema: Any, buffer: Any, content: bytes) -> Any:
 
 
 def _with_options(operator: Any, content: bytes) -> Any:
-    """Return an operator with its custom options in the flatbuffer."""
+    """Return an operator with its custom options inside the flatbuffer."""
     offset = operator.largeCustomOptionsOffset
     if offset <= 1:
         return operator
@@ -194,10 +194,10 @@ def _with_options(operator: Any, content: bytes) -> Any:
 
 
 def _as_litert_checks(quantisation: Any) -> Any:
-    """Return quantisation with a zero point for each scale, and no axis where one scale has none.
+    """Return quantisation with a zero point for each scale, and no axis for a single scale.
 
-    LiteRT refuses other files; TensorFlow Lite Micro ignores the axis, and all zero points of
-    weights but the first.
+    LiteRT rejects other files; TensorFlow Lite Micro ignores the axis, and all zero points of
+    weights except the first.
     """
     if quantisation is None or quantisation.scale is None or not len(quantisation.scale):
         return quantisation
@@ -211,7 +211,7 @@ def _as_litert_checks(quantisation: Any) -> Any:
 
 
 def _arena(model: Any) -> int:
-    """Return bytes that are enough for every tensor at once, twice, and for kernels' tables."""
+    """Return enough arena bytes for all tensors at once, twice, and for kernels' tables."""
     elements = sum(
         math.prod(int(length) for length in ([] if tensor.shape is None else tensor.shape))
         for subgraph in model.subgraphs

@@ -1,4 +1,4 @@
-"""Definition of a graph, tensor by tensor, from the operators' NumPy kernels alone."""
+"""Reference definition of a graph: computes any tensor with the operators' NumPy kernels."""
 
 from collections.abc import Mapping, Sequence
 
@@ -17,7 +17,8 @@ class Definition:
     Parameters
     ----------
     float_rows:
-        Elements of a step of a layer in a floating-point mode, which decide the order of its sum.
+        Elements per step of a layer in a floating-point mode, which determine the order of its
+        sums.
     """
 
     def __init__(self, graph: Graph, float_rows: int) -> None:
@@ -26,11 +27,11 @@ class Definition:
         self._opaque: dict[int, ReferenceRun] = {}
 
     def start(self, inputs: Mapping[int, Array]) -> None:
-        """Forget all tensors but these, by number."""
+        """Discard all tensors except these, by number."""
         self._known = dict(inputs)
 
     def replace(self, number: int, array: Array) -> None:
-        """Let a tensor have other values for the operators that follow."""
+        """Replace the values of a tensor for the operators that follow."""
         self._known[number] = array
 
     def value(self, number: int) -> Array:
@@ -44,7 +45,7 @@ class Definition:
         return self._known[number]
 
     def needed(self, numbers: Sequence[int]) -> list[int]:
-        """Return the positions of the nodes that must run before tensors are known, in order."""
+        """Return the indices of the nodes that must run to compute some tensors, in order."""
         found: set[int] = set()
         wanted = list(numbers)
         while wanted:

@@ -1,4 +1,4 @@
-"""Elementwise operators of two inputs, which broadcast: ADD, SUB, MUL, MAXIMUM, MINIMUM, PRELU."""
+"""Element-wise operators of two inputs, with broadcasting."""
 
 from collections.abc import Sequence
 
@@ -40,20 +40,20 @@ def multiply(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
 
 
 def float_arithmetic(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
-    """ADD, SUB and MUL of float32; what an ADD makes may be rounded."""
+    """ADD, SUB and MUL of float32; the result of an ADD may be rounded."""
     function = {Op.ADD: np.add, Op.SUB: np.subtract, Op.MUL: np.multiply}[node.op]
     limited = limit(function(*inputs), node.attributes_as(Arithmetic).activation)
     return converted(limited, graph.tensors[node.output].dtype)
 
 
 def maximum(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
-    """MAXIMUM; integers are compared as they are."""
+    """MAXIMUM; integers are compared directly."""
     result: Array = np.where(inputs[0] > inputs[1], inputs[0], inputs[1])
     return result
 
 
 def minimum(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
-    """MINIMUM; integers are compared as they are."""
+    """MINIMUM; integers are compared directly."""
     result: Array = np.where(inputs[0] < inputs[1], inputs[0], inputs[1])
     return result
 

@@ -1,4 +1,4 @@
-"""Stages of registered operators: Matloom's own operators that give what the kernel gives."""
+"""Expands registered operators into Matloom's own, and checks that both give the same results."""
 
 from collections.abc import Iterator
 
@@ -24,19 +24,19 @@ _TOLERANCE = 1e-5
 
 
 class Expansion:
-    """The graph of an operator's stages, with the numbers of the operator's inputs and outputs."""
+    """The graph of an operator's stages, with the tensor numbers of its inputs and outputs."""
 
     def __init__(self, graph: Graph, inputs: list[int], outputs: list[int]) -> None:
         self.graph, self.inputs, self.outputs = graph, inputs, outputs
 
 
 def completed(operator: RegisteredOperator, use: OperatorUse, names: list[str]) -> OperatorUse:
-    """Return a use with its outputs: as declared, or by the operator's shapes and its kernel.
+    """Return a use with its outputs: as declared, or from the operator's shapes and its kernel.
 
     Raises
     ------
     OperatorError
-        The shapes are not those that are declared, or the kernel gives others.
+        The shapes differ from the declared ones, or from those of the kernel's results.
     """
     shapes = declared_outputs(operator, use)
     if use.outputs:
@@ -63,13 +63,13 @@ def completed(operator: RegisteredOperator, use: OperatorUse, names: list[str]) 
 
 
 def checked_expansion(operator: RegisteredOperator, use: OperatorUse) -> Expansion:
-    """Return the graph of an operator's stages, which gives what its kernel gives.
+    """Return the graph of an operator's stages, checked against its kernel.
 
     Raises
     ------
     OperatorError
-        The stages break a rule of the graph, or give outputs of other shapes, types or scales, or
-        other numbers.
+        The stages break a rule of the graph, or their outputs have other shapes, types, scales or
+        values.
     """
     expansion = _expansion(operator, use)
     for draw in _draws(use):
@@ -111,7 +111,7 @@ def _expansion(operator: RegisteredOperator, use: OperatorUse) -> Expansion:
 
 
 def _builder(use: OperatorUse) -> tuple[GraphBuilder, list[int]]:
-    """Return a builder that has an operator's inputs, and their numbers in it."""
+    """Return a builder with an operator's inputs, and the numbers of these."""
     builder = GraphBuilder("stages")
     numbers = []
     for at, tensor in enumerate(use.inputs):
@@ -134,7 +134,7 @@ def _listed(shapes: list[tuple[int, ...]]) -> str:
 
 
 def _draws(use: OperatorUse) -> Iterator[list[Array]]:
-    """Yield inputs: zeros, both ends of the types of integers, and random numbers."""
+    """Yield test inputs: zeros, both ends of integer types, and random numbers."""
     draw = np.random.default_rng(0)
     for kind in ("zeros", "low", "high", *["random"] * _DRAWS):
         yield [

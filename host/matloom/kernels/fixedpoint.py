@@ -1,7 +1,7 @@
 """Fixed-point exponential and reciprocal, as gemmlowp computes them (fixedpoint/fixedpoint.h).
 
-A number of format Qm.n is an integer that stands for itself over 2**n, with m + n = 31. All
-functions take and give int64 arrays of 32-bit values.
+A number in format Qm.n is an integer divided by 2**n, with m + n = 31. All functions take and
+return int64 arrays of 32-bit values.
 """
 
 import numpy as np

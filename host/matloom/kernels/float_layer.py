@@ -1,4 +1,4 @@
-"""Layers in bf16 and fp16 as decision 0008 defines them: products in fp32, sums in stated order."""
+"""Layers in bf16 and fp16 as in decision 0008: fp32 products, added in a defined order."""
 
 from collections.abc import Sequence
 
@@ -20,7 +20,7 @@ _Floats = NDArray[np.float32]
 
 
 def _numbers(array: Array) -> _Floats:
-    """Return the numbers of a tensor: uint16 holds patterns of bf16."""
+    """Return the numbers in a tensor; uint16 holds bf16 patterns."""
     if array.dtype == np.uint16:
         return (array.astype(np.uint32) << 16).view(np.float32)
     return array.astype(np.float32)
@@ -32,11 +32,11 @@ def _rounded(array: Array, mode: str) -> _Floats:
 
 
 def float_layer(graph: Graph, node: Node, inputs: Sequence[Array], float_rows: int) -> Array:
-    """Return the output of a CONV_2D or FULLY_CONNECTED that has a floating-point mode.
+    """Return the output of a CONV_2D or FULLY_CONNECTED in a floating-point mode.
 
-    The runs of a kernel row's numbers are cut into steps of `float_rows`, filled up with +0;
-    products of a step meet in a balanced tree, and steps are added one after the other, kernel row
-    by kernel row (decision 0008).
+    The numbers of a kernel row are cut into steps of `float_rows`, padded with +0; products of a
+    step are added in a balanced tree, and steps one after another, kernel row by kernel row
+    (decision 0008).
     """
     attributes = node.attributes
     assert isinstance(attributes, Conv2D | FullyConnected)
@@ -61,7 +61,7 @@ def float_layer(graph: Graph, node: Node, inputs: Sequence[Array], float_rows: i
 
 
 def _widened(patterns: Array, name: str | None) -> _Floats:
-    """Return the numbers of patterns in a format, by its name."""
+    """Return the numbers of patterns in a named format."""
     raw = patterns.astype(np.int64)
     if name in FLOAT_FORMATS:
         raw = np.asarray(floats.widen(raw, FLOAT_FORMATS[name]))
@@ -100,6 +100,6 @@ def _sums(runs: _Floats, weights: _Floats, size: int) -> _Floats:
 
 
 def _filled(numbers: _Floats, size: int) -> _Floats:
-    """Return numbers with zeros up to `size` along the last axis."""
+    """Return numbers padded with zeros to a multiple of `size` along the last axis."""
     missing = size - numbers.shape[-1]
     return np.pad(numbers, ((0, 0), (0, missing))) if missing else numbers

@@ -1,6 +1,6 @@
-"""Layers with weights in float32: CONV_2D, DEPTHWISE_CONV_2D, FULLY_CONNECTED, TRANSPOSE_CONV.
+"""Layers with float32 weights: CONV_2D, DEPTHWISE_CONV_2D, FULLY_CONNECTED, TRANSPOSE_CONV.
 
-Products are added in an order of their own, so the last bits differ between libraries.
+The order of additions is not defined, so the last bits differ between libraries.
 """
 
 from collections.abc import Sequence

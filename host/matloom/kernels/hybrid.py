@@ -20,7 +20,7 @@ __all__ = ["hybrid_convolution", "hybrid_dense"]
 
 
 def _quantise(samples: Array) -> tuple[Array, Array]:
-    """Return integers of -127 to 127 and the scale of each sample, for (samples, elements)."""
+    """Return integers of -127 to 127, and the scale of each sample, for (samples, elements)."""
     reach = np.abs(samples).max(axis=1, keepdims=True)
     used = np.where(reach == 0, np.float32(1), reach)
     integers = round_half_away(samples * (np.float32(127) / used))
@@ -37,7 +37,7 @@ def _finish(
     inputs: Sequence[Array],
     activation: Activation,
 ) -> Array:
-    """Return outputs of sums (samples, positions, channels)."""
+    """Return outputs for sums (samples, positions, channels)."""
     scales = scales * np.float32(graph.tensors[node.inputs[1]].scale)
     values = sums.astype(np.float32) * scales[:, :, np.newaxis]
     if len(inputs) > BIAS:

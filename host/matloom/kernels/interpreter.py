@@ -1,4 +1,4 @@
-"""Runs a graph on the host's kernels: the definition of what a graph means."""
+"""Runs a graph with the host's kernels, which defines what the graph means."""
 
 from collections.abc import Mapping
 
@@ -31,7 +31,7 @@ def run_node(graph: Graph, node: Node, known: Mapping[int, Array]) -> dict[int, 
 
 
 def node_inputs(graph: Graph, node: Node, known: Mapping[int, Array]) -> list[Array]:
-    """Return a node's inputs in order."""
+    """Return the inputs of a node, in order."""
     inputs = []
     for number in node.inputs:
         data = graph.tensors[number].data
@@ -40,34 +40,35 @@ def node_inputs(graph: Graph, node: Node, known: Mapping[int, Array]) -> list[Ar
 
 
 def initial_state(graph: Graph) -> dict[int, Array]:
-    """Return what variables hold before the first call, by the tensors that hold it then."""
+    """Return the initial values of variables, by the tensors that hold them."""
     return {variable.before: variable.initial for variable in graph.variables}
 
 
 def carried(graph: Graph, results: Mapping[int, Array]) -> dict[int, Array]:
-    """Return what variables hold as the next call begins, of the results of a call."""
+    """Return the values of variables for the next call, from the results of a call."""
     return {variable.before: results[variable.after] for variable in graph.variables}
 
 
 def interpret(graph: Graph, inputs: Mapping[int, Array], *, keep: bool = False) -> dict[int, Array]:
     """Return the outputs of the graph for its inputs, both by tensor number.
 
-    It has no memory: variables enter among the inputs and leave among the results (`carried`).
+    It keeps no state: variables are passed in among the inputs and out among the results
+    (`carried`).
 
     Parameters
     ----------
     graph:
         A graph that `verify` accepts.
     inputs:
-        One array for each of ``graph.entering``, of its tensor's shape and type; of variables that
-        are left out the initial value.
+        One array for each of ``graph.entering``, with its tensor's shape and type; omitted
+        variables have their initial values.
     keep:
-        Return every tensor that was computed or given, not those of ``graph.leaving`` alone.
+        Return every tensor that was computed or passed in, not only those in ``graph.leaving``.
 
     Raises
     ------
     ValueError
-        An input is missing, unknown, or of another shape or type.
+        An input is missing or unknown, or has another shape or type.
     """
     known = {**initial_state(graph), **inputs}
     if set(known) != set(graph.entering):

@@ -1,4 +1,4 @@
-"""The kernel of each operator: one entry of a table each, by kind of arithmetic."""
+"""Chooses the kernel of each operator, from tables by kind of arithmetic."""
 
 from collections.abc import Callable, Sequence
 

@@ -1,4 +1,4 @@
-"""Operators that move elements: CONCATENATION, PAD, SLICE, SPLIT, TRANSPOSE and their like."""
+"""Operators that move elements: CONCATENATION, PAD, SLICE, SPLIT, TRANSPOSE and similar ones."""
 
 from collections.abc import Sequence
 
@@ -21,7 +21,7 @@ __all__ = [
 
 
 def concatenation(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
-    """CONCATENATION: integers as they are, whatever their scales."""
+    """CONCATENATION: integers are copied, ignoring their scales."""
     return np.concatenate(list(inputs), axis=node.attributes_as(Axis).axis)
 
 
@@ -43,7 +43,7 @@ def split(graph: Graph, node: Node, inputs: Sequence[Array]) -> tuple[Array, ...
 
 
 def pad_tensor(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
-    """PAD and PADV2: around each axis the given value, or what stands for zero."""
+    """PAD and PADV2: adds elements around each axis, with a given value or the zero point."""
     attributes = node.attributes_as(Pad)
     value = attributes.value
     if value is None:

@@ -1,4 +1,4 @@
-"""Pooling; elements of the padding count for nothing."""
+"""Pooling operators; padding is ignored."""
 
 from collections.abc import Sequence
 

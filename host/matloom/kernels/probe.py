@@ -1,4 +1,4 @@
-"""Asks a reference interpreter, in a process of its own, which networks it runs."""
+"""Asks a reference interpreter, in a separate process, which networks it can run."""
 
 import hashlib
 import os
@@ -30,9 +30,9 @@ _COMMAND = f"import runpy; runpy.run_path({_PROGRAM!r}, run_name='__main__')"
 
 
 def refusals(package: str, cuts: Sequence[Cut]) -> list[str]:
-    """Return of each network why an interpreter does not run it; empty where it does.
+    """Return why an interpreter refuses each network; empty if it runs it.
 
-    All that are new are tried in one process.
+    New networks are tried together in one process.
     """
     keys = [(package, hashlib.sha256(cut.content).digest()) for cut in cuts]
     new = {key: cut for key, cut in zip(keys, cuts, strict=True) if key not in _known}
@@ -45,7 +45,7 @@ def refusals(package: str, cuts: Sequence[Cut]) -> list[str]:
 
 
 def failure(package: str, cut: Cut, inputs: Sequence[Array]) -> str:
-    """Return why a run on these inputs fails; empty where it does not, by itself."""
+    """Return why a run on these inputs fails; empty if it succeeds."""
     (reason,) = _ask(package, [(cut, inputs)])
     return reason
 
@@ -53,14 +53,14 @@ def failure(package: str, cut: Cut, inputs: Sequence[Array]) -> str:
 def tensor_shapes(
     content: bytes, given: Mapping[int, tuple[int, ...]], wanted: Sequence[int]
 ) -> tuple[dict[int, tuple[int, ...]], dict[int, Array]]:
-    """Return the shapes of a network's tensors where its inputs have these, from LiteRT.
+    """Return the shapes of a network's tensors for given input shapes, from LiteRT.
 
-    Also the values of some tensors, by number, in a run on zeros.
+    Also returns the values of the `wanted` tensors, by number, in a run on zeros.
 
     Raises
     ------
     ValueError
-        LiteRT refuses the shapes, or the network: the message is its reason.
+        LiteRT refuses the shapes or the network; the message is its reason.
     """
     answer = _processes.ask("ai-edge-litert", "shapes", (content, dict(given), list(wanted)))
     if answer is None:
@@ -77,7 +77,7 @@ def output_shapes(package: str, cut: Cut) -> list[tuple[int, ...]]:
     Raises
     ------
     ValueError
-        The interpreter refuses the network, or the run: the message is its reason.
+        The interpreter refuses the network or the run; the message is its reason.
     """
     answer = _processes.ask(package, "outputs", asdict(cut))
     if answer is None:
@@ -88,12 +88,12 @@ def output_shapes(package: str, cut: Cut) -> list[tuple[int, ...]]:
 
 
 def optimised(content: bytes) -> tuple[bytes, bytes]:
-    """Return the model that ONNX Runtime makes of another, and that of integers wherever it can.
+    """Return ONNX Runtime's optimised model, and a variant with integers wherever possible.
 
     Raises
     ------
     ValueError
-        It refuses the model: the message is its reason.
+        ONNX Runtime refuses the model; the message is its reason.
     """
     answer = _processes.ask("onnxruntime", "optimise", content)
     if answer is None:
@@ -110,7 +110,7 @@ def _ask(package: str, attempts: Sequence[tuple[Cut, Sequence[Array] | None]]) -
 
 
 class _Process:
-    """An interpreter's process, which answers until it is ended."""
+    """An interpreter's process, which answers requests until it is ended."""
 
     def __init__(self, package: str) -> None:
         self._running = subprocess.Popen(
@@ -122,11 +122,11 @@ class _Process:
 
     @property
     def ended(self) -> bool:
-        """Whether it was ended by others: out of memory, or by an interruption."""
+        """Whether something else ended it: lack of memory, or an interruption."""
         return self._running.poll() is not None
 
     def ask(self, kind: str, request: object) -> Any:
-        """Return the answer to a request; None where there is none, as after a crash."""
+        """Return the answer to a request; None if there is none, as after a crash."""
         given, made = self._running.stdin, self._running.stdout
         assert given is not None
         assert made is not None
@@ -140,13 +140,13 @@ class _Process:
         return pickle.loads(made.read(size)) if size else None
 
     def end(self) -> None:
-        """End the process, whatever it does."""
+        """End the process."""
         self._running.kill()
         self._running.communicate()
 
 
 class _Processes:
-    """Processes that answered and are kept, by package and by the process that they belong to."""
+    """Processes kept for reuse, by package and owning process."""
 
     def __init__(self) -> None:
         self.keepers = 0
@@ -168,7 +168,7 @@ class _Processes:
         return answer
 
     def end(self) -> None:
-        """End all that are this process's own."""
+        """End all processes that this process owns."""
         for key in [key for key in self._kept if key[1] == os.getpid()]:
             self._kept.pop(key).end()
 
@@ -178,10 +178,10 @@ _processes = _Processes()
 
 @contextmanager
 def kept_processes() -> Iterator[None]:
-    """Let one process of each interpreter answer all that is asked within the block.
+    """Let one process per interpreter answer all requests within the block.
 
-    Elsewhere each question starts a new one, a good part of a second: a program that compiles one
-    network has no use for a process that stays.
+    Elsewhere each request starts a new process, which takes a good part of a second: a program that
+    compiles one network should not leave a process behind.
     """
     _processes.keepers += 1
     try:

@@ -1,4 +1,4 @@
-"""Real numbers to a tensor's integers, and back."""
+"""Converts real numbers to a tensor's integers, and back."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -15,16 +15,16 @@ __all__ = ["RealNumbers", "dequantised", "quantised"]
 
 
 def quantised(info: TensorInfo, real: npt.ArrayLike) -> Array:
-    """Return numbers as the integers of a tensor, as TensorFlow Lite's QUANTIZE rounds them.
+    """Return numbers as the integers of a tensor, rounded as in TensorFlow Lite's QUANTIZE.
 
-    ``round(real / scale) + zero_point``: the quotient in float32, halves away from zero; what is
-    beyond the type saturates, what is not a number becomes the zero point. A tensor without a
-    scale takes numbers as they are, in its type.
+    ``round(real / scale) + zero_point``, with the quotient in float32 and halves away from zero.
+    Values beyond the type saturate; NaN becomes the zero point. For a tensor without a scale,
+    numbers are only cast to its type.
 
     Errors
     ------
     UserError
-        The tensor has no scale and is of integers, and the numbers are not.
+        The tensor has integers without a scale, but the numbers are not integers.
     """
     array = np.asarray(real)
     if info.quantised is None:
@@ -43,9 +43,10 @@ def quantised(info: TensorInfo, real: npt.ArrayLike) -> Array:
 
 
 def dequantised(info: TensorInfo, integers: npt.ArrayLike) -> Array:
-    """Return the float32 numbers that a tensor's integers stand for; without a scale, themselves.
+    """Return the float32 numbers that a tensor's integers represent.
 
-    ``scale * (integer - zero_point)``, as TensorFlow Lite's DEQUANTIZE.
+    ``scale * (integer - zero_point)``, as in TensorFlow Lite's DEQUANTIZE; without a scale, the
+    values themselves.
     """
     array = np.asarray(integers)
     if info.quantised is None:
@@ -60,9 +61,9 @@ def _by_name(
     given: npt.ArrayLike | Mapping[str, npt.ArrayLike],
     convert: Callable[[TensorInfo, npt.ArrayLike], Array],
 ) -> Any:
-    """Return arrays converted: those of a mapping by name, or one, of the only tensor of a side.
+    """Return arrays converted: a mapping by name, or one array for the only tensor.
 
-    Raises `UserError` for a name that is no tensor's, and for one array where there are several.
+    Raises `UserError` for an unknown name, or for one array if there are several tensors.
     """
     known = {info.name: info for info in infos}
     if isinstance(given, Mapping):
@@ -76,28 +77,29 @@ def _by_name(
 
 
 class RealNumbers:
-    """Real-number methods of a session; it has a program, and holds a device."""
+    """Methods of a session that convert to and from real numbers."""
 
     program: Program
 
     def quantise(self, inputs: npt.ArrayLike | Mapping[str, npt.ArrayLike]) -> Any:
-        """Return real numbers as `run` takes them: integers of the inputs' scales and zero points.
+        """Return real numbers as inputs for `run`: integers by the inputs' scales and zero points.
 
-        A mapping of names gives a mapping, one array, for a network of one input, an array. The
-        rounding is TensorFlow Lite's; what is beyond the type saturates. An input without a scale
-        takes numbers in its own type.
+        Pass a mapping by name to get a mapping, or, for a network with one input, an array to get
+        an array. Rounding is as in TensorFlow Lite; values beyond the type saturate. For an input
+        without a scale, numbers are only cast to its type.
 
         Errors
         ------
         UserError
-            A name is no input's; an input of integers has no scale, and the numbers are real.
+            No input has this name, or an input has integers without a scale and the numbers are
+            real.
         """
         return _by_name("input", self.program.inputs, inputs, quantised)
 
     def dequantise(self, outputs: npt.ArrayLike | Mapping[str, npt.ArrayLike]) -> Any:
-        """Return the float32 numbers that outputs of `run` stand for, in the same form.
+        """Return the float32 numbers that outputs of `run` represent, as a mapping or an array.
 
-        An output without a scale stands for itself.
+        An output without a scale is returned unchanged.
         """
         return _by_name("output", self.program.outputs, outputs, dequantised)
 

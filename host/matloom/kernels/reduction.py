@@ -25,7 +25,7 @@ def reduction(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
 
 
 def float_reduction(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
-    """MEAN and SUM of float32, added in an order of their own."""
+    """MEAN and SUM of float32; the order of additions is not defined."""
     attributes = node.attributes_as(Reduce)
     sums = inputs[0].sum(axis=attributes.axes, keepdims=attributes.keep_dims, dtype=np.float32)
     if node.op is Op.MEAN:
@@ -34,7 +34,7 @@ def float_reduction(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
 
 
 def pick(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
-    """ARG_MAX and ARG_MIN: the first position of the extreme along an axis."""
+    """ARG_MAX and ARG_MIN: the first index of the extreme along an axis."""
     function = np.argmax if node.op is Op.ARG_MAX else np.argmin
     axis = node.attributes_as(Axis).axis
     return np.asarray(function(inputs[0], axis=axis)).astype(np.int32)

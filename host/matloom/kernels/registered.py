@@ -1,4 +1,4 @@
-"""Operators that users register: the list of them, and their kernels' runs."""
+"""Operators registered by users, and runs of their kernels."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -27,20 +27,21 @@ Shape = tuple[int, ...]
 
 
 class OperatorError(UserError):
-    """A registered operator that contradicts its file, or itself."""
+    """A registered operator that contradicts its file, or is inconsistent."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class OperatorUse:
-    """One operator of a network, as kernels and stages of registered operators see it.
+    """One operator of a network, as passed to the kernels and stages of registered operators.
 
-    Its `attributes` are the file's: those of an ONNX node by name; of a TensorFlow Lite operator
-    the entries of its FlexBuffer, or ``options``, its bytes, where it has others.
+    Its `attributes` come from the file: the attributes of an ONNX node by name; for a TensorFlow
+    Lite operator, the entries of its FlexBuffer, or ``options`` with the bytes of any other
+    options.
 
     Members
     -------
     inputs, outputs:
-        Shape, dtype, and scale and zero point where there are some; constants with their `data`.
+        Shape, dtype, scale and zero point if any; constants also have `data`.
     """
 
     inputs: tuple[Tensor, ...]
@@ -54,7 +55,7 @@ Stages = Callable[..., int | Sequence[int]]
 
 @dataclass(frozen=True, kw_only=True)
 class RegisteredOperator:
-    """An operator by name: its output shapes, its kernel, and its stages where it has some."""
+    """An operator by name: its output shapes, its kernel and, optionally, its stages."""
 
     name: str
     shape: Callable[..., Any]
@@ -68,11 +69,11 @@ _operators: dict[str, RegisteredOperator] = {}
 def register_operator(
     name: str, *, shape: Callable[..., Any], kernel: Kernel, stages: Stages | None = None
 ) -> None:
-    """Make an operator known by name, for networks that are loaded afterwards.
+    """Register an operator by name, for networks loaded afterwards.
 
-    Where a network is loaded, the shapes must be those that its file declares, the kernel must
-    give outputs of these shapes and types, and the stages must give what the kernel gives:
-    integers in every bit, floating-point numbers within 1e-5 of the largest.
+    When a network is loaded, the shapes must match its file, the kernel must return outputs of
+    these shapes and types, and the stages must give the same results as the kernel: exactly for
+    integers, within 1e-5 of the largest value for floating-point numbers.
 
     Parameters
     ----------
@@ -86,14 +87,14 @@ def register_operator(
         ``kernel(use, *arrays)`` returns the output, an array, or a list of several. It defines the
         operator, and runs on the host. `use` is an `OperatorUse`.
     stages:
-        ``stages(use, builder, *numbers)`` makes the operator of Matloom's own in a `GraphBuilder`,
-        and returns the number of the output, or a list of several; the engine then runs what it
-        can of them. `numbers` are those of the inputs.
+        ``stages(use, builder, *numbers)`` builds the operator from Matloom's own in a
+        `GraphBuilder`, and returns the number of the output, or a list of several; the engine then
+        runs as many of them as it can. `numbers` are the tensor numbers of the inputs.
 
     Errors
     ------
     OperatorError
-        The name is taken, or one of Matloom's own operators.
+        The name is already registered, or is one of Matloom's own operators.
     """
     if not isinstance(name, str) or not name:
         raise OperatorError(f"an operator's name must be a string, not {name!r}")
@@ -107,7 +108,7 @@ def register_operator(
 
 
 def unregister_operator(name: str) -> None:
-    """Forget a registered operator; programs that run its kernel fail from then on.
+    """Remove a registered operator; programs that run its kernel fail from then on.
 
     Raises `OperatorError` for a name that is not registered.
     """
@@ -117,12 +118,12 @@ def unregister_operator(name: str) -> None:
 
 
 def registered(name: str) -> RegisteredOperator | None:
-    """Return the operator of a name; None where there is none."""
+    """Return the operator registered under a name; None if there is none."""
     return _operators.get(name)
 
 
 def declared_outputs(operator: RegisteredOperator, use: OperatorUse) -> list[Shape]:
-    """Return the shapes of an operator's outputs, by its own rule; raise `OperatorError`."""
+    """Return the shapes of an operator's outputs by its own rule; raise `OperatorError`."""
     shapes = [tensor.shape for tensor in use.inputs]
     try:
         found = operator.shape(*shapes, **use.attributes)
@@ -142,12 +143,12 @@ def declared_outputs(operator: RegisteredOperator, use: OperatorUse) -> list[Sha
 def run_kernel(
     operator: RegisteredOperator, use: OperatorUse, arrays: Sequence[Array]
 ) -> tuple[Array, ...]:
-    """Return the outputs that a kernel gives; those of `use`, if any, tell shapes and types.
+    """Return a kernel's outputs; check shapes and types if `use` has outputs.
 
     Raises
     ------
     OperatorError
-        The kernel fails, or gives outputs of other shapes or types.
+        The kernel fails, or its outputs have other shapes or types.
     """
     try:
         # A copy, so that a kernel which writes into its inputs changes nothing else.
@@ -172,12 +173,12 @@ def _failed(operator: RegisteredOperator, what: str, error: Exception) -> Operat
 
 
 class RegisteredRun:
-    """One REFERENCE node whose operator is registered; its last input has the attributes.
+    """One REFERENCE node with a registered operator; its last input encodes the attributes.
 
     Raises
     ------
     OperatorError
-        It is not registered here.
+        The operator is not registered in this process.
     """
 
     def __init__(self, graph: Graph, node: Node, name: str) -> None:
@@ -202,12 +203,12 @@ class RegisteredRun:
 
 
 def options_tensor(name: str, attributes: Mapping[str, Any]) -> Tensor:
-    """Return attributes as a constant of bytes, which a program's file holds.
+    """Return attributes encoded as a constant of bytes, which a program file can store.
 
     Raises
     ------
     OperatorError
-        A value is no number, string, bytes, array, or list or mapping of these.
+        A value is not a number, string, bytes, array, or list or mapping of these.
     """
     try:
         text = json.dumps(dict(attributes), default=_plain, sort_keys=True)

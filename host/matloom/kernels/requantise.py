@@ -1,4 +1,4 @@
-"""From sums to the output's numbers: the last step of every kernel."""
+"""Requantises sums to the output's numbers: the last step of every kernel."""
 
 import numpy as np
 
@@ -37,7 +37,7 @@ def scale(x: Array, multiplier: int | Array, shift: int | Array) -> Array:
 
 
 def _scaled(sums: Array, multiplier: Array, shift: Array) -> Array:
-    """Return what `scale` does of 32-bit sums, in their place where nothing is shifted left."""
+    """Return 32-bit sums scaled as in `scale`, in place unless they are shifted left."""
     if shift.max(initial=0) > 0:
         return scale(sums, multiplier, shift)
     right = -shift
@@ -55,7 +55,7 @@ def _scaled(sums: Array, multiplier: Array, shift: Array) -> Array:
 
 
 def _wrapped(sums: Array) -> Array:
-    """Return sums as kernels in C have them, which add at 32 bits."""
+    """Return sums wrapped to 32 bits, as in kernels written in C."""
     if sums.size and sums.min() >= -(2**31) and sums.max() < 2**31:
         return sums
     result: Array = wrap32(sums)
@@ -75,7 +75,7 @@ def finish(x: Array, activation: Activation, output: Tensor) -> Array:
 
 
 def limit(x: Array, activation: Activation) -> Array:
-    """Return float32 `x` within the activation's limits."""
+    """Return float32 `x` limited by the activation."""
     if activation is Activation.NONE:
         return x
     low, high = _LIMITS[activation]
@@ -83,7 +83,7 @@ def limit(x: Array, activation: Activation) -> Array:
 
 
 def converted(x: Array, dtype: str) -> Array:
-    """Return float32 `x` as numbers of a dtype: float32, float16, or bf16's patterns in uint16."""
+    """Return float32 `x` in a dtype: float32, float16, or bf16 patterns in uint16."""
     if dtype == "uint16":
         patterns = np.ascontiguousarray(x).view(np.uint32).astype(np.int64)
         return np.asarray(narrow(patterns, FLOAT_FORMATS["bf16"])).astype(np.uint16)
@@ -96,7 +96,7 @@ def requantise_sums(
 ) -> Array:
     """Return the output of a layer with weights from its int64 sums (any, output channels).
 
-    They are not there any more afterwards: each step of this is done in their place.
+    It works in place, so `sums` is overwritten.
     """
     if bias is not None:
         sums += bias.reshape(-1).astype(np.int64)

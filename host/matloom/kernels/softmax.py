@@ -19,9 +19,9 @@ SUM_BITS = 12
 
 
 def softmax(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
-    """SOFTMAX: int8 to int8 in fixed point, uint8 by a table of floats, or float32 to float32.
+    """SOFTMAX: int8 in fixed point, uint8 by a table of floats, or float32.
 
-    Floats may differ from TensorFlow Lite Micro's by their last bit, as C libraries do.
+    Floats may differ from TensorFlow Lite Micro's in the last bit, which depends on the C library.
     """
     if inputs[0].dtype == np.float32:
         return _float_softmax(inputs[0], node.attributes_as(Softmax).beta)
@@ -41,12 +41,12 @@ def softmax(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
 
 
 def _exp(x: Array) -> Array:
-    """Return exp(x) in float32, correctly rounded as the C library's nearly always is."""
+    """Return exp(x) in float32, correctly rounded, as the C library's nearly always is."""
     return np.exp(x.astype(np.float64)).astype(np.float32)
 
 
 def _sum(x: Array) -> Array:
-    """Return the sum along the last axis, added one by one in float32."""
+    """Return the sum along the last axis, adding elements one by one in float32."""
     return np.add.accumulate(x, axis=-1, dtype=np.float32)[..., -1:]
 
 
@@ -57,7 +57,7 @@ def _float_softmax(x: Array, beta: float) -> Array:
 
 
 def _table_softmax(graph: Graph, node: Node, x: Array) -> Array:
-    """Return the quotients of LiteRT's kernel for uint8: a table of powers, sums in float32."""
+    """Return the results of LiteRT's uint8 kernel: a table of powers, sums in float32."""
     step = np.float32(graph.tensors[node.inputs[0]].scale) * np.float32(
         node.attributes_as(Softmax).beta
     )
@@ -69,7 +69,7 @@ def _table_softmax(graph: Graph, node: Node, x: Array) -> Array:
 
 
 def log_softmax(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
-    """LOG_SOFTMAX: float32 to float32; the last bit as for SOFTMAX."""
+    """LOG_SOFTMAX: float32 to float32; the last bit may differ as for SOFTMAX."""
     centred = inputs[0] - inputs[0].max(axis=-1, keepdims=True)
     result: Array = centred - np.log(_sum(_exp(centred)).astype(np.float64)).astype(np.float32)
     return result

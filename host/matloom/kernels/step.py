@@ -1,4 +1,4 @@
-"""Runs one host step of a Program on the kernels, from the step's own description."""
+"""Runs host steps of a Program with the kernels."""
 
 from collections.abc import Mapping
 
@@ -12,14 +12,14 @@ __all__ = ["HostSteps"]
 
 
 class HostSteps:
-    """The host steps of one program; each becomes a graph of one node, once.
+    """The host steps of one program; each is converted once to a graph with a single node.
 
     Errors
     ------
     ProgramError
         A step names an operator without a kernel, or a tensor that the program does not know.
     InterpreterError
-        A step needs a reference interpreter, and none takes it.
+        A step needs a reference interpreter, but none can run it.
     """
 
     def __init__(self, program: Program) -> None:
@@ -45,14 +45,14 @@ class HostSteps:
         }
 
     def share(self, other: "HostSteps") -> None:
-        """Let operators of an interpreter go on with what those of another program remember."""
+        """Share the state of interpreters' operators with another program of the network."""
         named = {key[0]: other._references[key[1]] for key in other._opaque}
         for outputs, key in self._opaque:
             if outputs in named:
                 self._references[key] = named[outputs]
 
     def run(self, step: HostStep, known: Mapping[str, Array]) -> dict[str, Array]:
-        """Return the step's outputs by name, for its inputs among `known`."""
+        """Return the step's outputs by name; its inputs are among `known`."""
         graph, node = self._graphs[id(step)]
         arrays = {number: known[name] for number, name in enumerate(step.inputs) if name in known}
         if node.op is Op.REFERENCE:

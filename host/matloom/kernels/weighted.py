@@ -1,7 +1,7 @@
 """Layers with 8-bit weights: CONV_2D, DEPTHWISE_CONV_2D, FULLY_CONNECTED, TRANSPOSE_CONV.
 
-Sums are exact: products of 9 and 8 bits add up below the integers that floats hold, whose matrix
-product is much faster than that of integers.
+Sums are exact: products of 9 and 8 bits add up to integers that floats represent exactly, and a
+matrix product of floats is much faster than one of integers.
 """
 
 from collections.abc import Sequence
@@ -29,7 +29,7 @@ BLAS_WORK = 2**18
 
 
 def _weights(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
-    """Return weights without their zero point, which only those of uint8 have."""
+    """Return weights less their zero point, which only uint8 weights have."""
     tensor = graph.tensors[node.inputs[1]]
     if tensor.dtype != "uint8":
         return inputs[1]
@@ -42,19 +42,19 @@ def _bias(inputs: Sequence[Array]) -> Array | None:
 
 
 def _largest(data: Array) -> int:
-    """Return what no input exceeds without its zero point, which int16 has not."""
+    """Return the largest possible magnitude of an input less its zero point."""
     return 2**15 if data.dtype == np.int16 else 255
 
 
 def _exact_type(terms: int, largest: int) -> type[np.floating[Any]]:
-    """Return a type whose sums of so many products are exact."""
+    """Return a float type in which sums of that many products are exact."""
     return np.float32 if terms * largest * 255 < 2**24 else np.float64
 
 
 def exact_product(rows: Array, weights: Array, largest: int = 255) -> Array:
-    """Return ``rows @ weights.T`` of inputs and weights without zero points, as int64.
+    """Return ``rows @ weights.T`` as int64, for inputs and weights less their zero points.
 
-    No input is larger than `largest`, no weight than 255.
+    Magnitudes of inputs are at most `largest`, those of weights at most 255.
     """
     kind = _exact_type(rows.shape[1], largest)
     left: Array = rows.astype(kind)
@@ -102,7 +102,7 @@ def depthwise(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
 def _slid(
     image: Array, weights: Array, shape: tuple[int, ...], attributes: DepthwiseConv2D
 ) -> Array:
-    """Return sums (positions, channels) of weights (height, width, channels) slid over an image."""
+    """Return the sums (positions, channels) of weights (height, width, channels) over an image."""
     (down, right), (row_step, column_step) = attributes.stride, attributes.dilation
     batch, tall, wide, channels = shape
     sums = np.zeros((batch, tall, wide * channels), image.dtype)
@@ -129,7 +129,7 @@ def dense(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
 
 
 def scatter(products: Array, attributes: TransposeConv) -> Array:
-    """Return sums (batch, height, width, outputs) of what each input position gives.
+    """Return sums (batch, height, width, outputs) of the products of all input positions.
 
     `products` are (batch, input height, input width, kernel height, kernel width, outputs).
     """

@@ -9,7 +9,7 @@ __all__ = ["pad", "windows"]
 
 
 def pad(image: Array, padding: Padding, value: float) -> Array:
-    """Return an image (batch, height, width, channels) with an edge of `value` around it."""
+    """Return an image (batch, height, width, channels) with a border of `value`."""
     batch, height, width, channels = image.shape
     tall = padding.top + height + padding.bottom
     wide = padding.left + width + padding.right

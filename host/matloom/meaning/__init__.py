@@ -1,4 +1,4 @@
-"""The check of meaning: a program's instructions against its network, without the planner."""
+"""Meaning check: proves that instructions compute their network, without using the planner."""
 
 from matloom.meaning.check import check_meaning
 from matloom.meaning.errors import MeaningError

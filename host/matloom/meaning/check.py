@@ -1,4 +1,4 @@
-"""Compares what a program's instructions leave in its outputs with what its network says."""
+"""Compares what a program's instructions leave in its outputs with the network's definition."""
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
@@ -25,10 +25,10 @@ __all__ = ["Observer", "check_meaning"]
 
 
 class Observer(Protocol):
-    """Follower of a proof, command buffer by command buffer (`selfcheck.tiles`)."""
+    """Observer of a proof, command buffer by command buffer (`selfcheck.tiles`)."""
 
     def begin(self, bytes_of: Mapping[int, Integers | None]) -> None:
-        """Hear that the proof begins, again or for the first time; what stands for each tensor."""
+        """Called when the proof begins or begins again, with the probes of each tensor."""
 
     def watch(
         self, state: State, instructions: list[Instruction]
@@ -39,29 +39,28 @@ class Observer(Protocol):
 def check_meaning(
     graph: Graph, program: Program, names: Mapping[int, str], observer: Observer | None = None
 ) -> tuple[int, int]:
-    """Return how many operators on the engine are proven to be computed, and how many there are.
+    """Return how many engine operators are proved correct, and how many there are.
 
-    Every command buffer is run over probes (`terms`), on memories that hold nothing else: a first
-    call on its inputs and the program's image, a repeated one on what must be kept of the first
-    as well, which it must leave as it was. Each byte of each output must be what the operators'
-    definitions make of the inputs. What is summed wraps at 32 bits, as in the engine; that sums
-    which are not meant to wrap do not is no part of this, nor is the order in which
-    floating-point numbers are added, nor hazards (`verify`).
+    Every command buffer is run on probes (`terms`), with memories that hold only its inputs and the
+    program's image; a repeated call also finds the kept weights of the first, which it must not
+    change. Each byte of each output must equal the result of the operators' definitions. Sums wrap
+    at 32 bits, as in the engine. Not checked: that sums do not overflow by mistake, the order of
+    floating-point additions, and hazards (`verify`).
 
     Parameters
     ----------
     graph:
-        The network as it was lowered, after all passes.
+        The lowered network, after all passes.
     names:
-        The names of its tensors in the program, which differ.
+        Unique names of its tensors in the program.
     observer:
-        Told what stands for each byte while the commands run.
+        Receives the probe of each byte while the commands run.
 
     Raises
     ------
     MeaningError
-        Commands do not compute what they must, or leave their memories. The message names the
-        first output that differs, what it holds instead, and where that began.
+        Commands compute something else, or access addresses outside their memories. The message
+        names the first output that differs, what it holds instead, and where the difference began.
     """
     made_by_host = {
         name for step in program.steps if isinstance(step, HostStep) for name in step.outputs
@@ -87,7 +86,7 @@ def _checked(
     expected: Expected,
     observer: Observer | None,
 ) -> tuple[int, int]:
-    """Return how many nodes on the engine are proven, and how many there are."""
+    """Return how many engine nodes are proved, and how many there are."""
     if observer is not None:
         observer.begin(expected.bytes_of)
     check = _Check(graph=graph, program=program, names=names, expected=expected, observer=observer)
@@ -99,7 +98,7 @@ def _checked(
 
 
 def _proven(graph: Graph, expected: Expected, reached: set[int]) -> int:
-    """Return the nodes of the engine that lead to outputs which were compared."""
+    """Return the engine nodes that lead to outputs which were compared."""
     of_engine = {id(node) for node in expected.nodes}
     proven = 0
     for node in reversed(graph.nodes):
@@ -113,7 +112,7 @@ def _proven(graph: Graph, expected: Expected, reached: set[int]) -> int:
 
 @dataclass(frozen=True, kw_only=True)
 class _Check:
-    """A program and what its network says."""
+    """A program, and the expected contents of its tensors."""
 
     graph: Graph
     program: Program
@@ -137,7 +136,7 @@ class _Check:
             yield binding, numbers[binding.name]
 
     def _state(self, step: EngineStep, call: int) -> State:
-        """Return an engine before a call: inputs, the image, and else what nothing wrote."""
+        """Return an engine before a call: inputs and image are set, the rest is unwritten."""
         if call not in self.blank:
             self.blank[call] = self._blank(call)
         state = self.blank[call].copy()
@@ -165,9 +164,9 @@ class _Check:
     def _compare(
         self, step: EngineStep, buffer: EngineStep | Repeat, start: Callable[[], State]
     ) -> tuple[set[int], NDArray[np.float64]]:
-        """Run a command buffer from the state that `start` makes, compare what it leaves.
+        """Run a command buffer from the state returned by `start`, and compare its outputs.
 
-        Returns the numbers of the outputs compared, and the scratchpad as it ends.
+        Returns the numbers of the outputs compared, and the final scratchpad.
         """
         state = start()
         state.observe = None if self.observer is None else self.observer.watch
@@ -204,7 +203,7 @@ class _Check:
     def _variables(
         self, step: EngineStep, state: State
     ) -> list[tuple[str, Binding, NDArray[np.float64]]]:
-        """Return the variables in external memory that a step does not make, and their bytes."""
+        """Return the variables in external memory that a step does not write, and their bytes."""
         made = {binding.name for binding in step.outputs}
         found = []
         for variable in self.program.variables:
@@ -219,7 +218,7 @@ class _Check:
         return next(number for number, known in self.names.items() if known == name)
 
     def _compare_output(self, binding: Binding, number: int, state: State) -> bool:
-        """Return whether an output could be compared; raise where it differs."""
+        """Return whether an output could be compared; raise if it differs."""
         wanted = self.expected.bytes_of[number]
         if wanted is None:
             return False
@@ -238,9 +237,9 @@ class _Check:
         )
 
     def _where(self, state: State, buffer: EngineStep | Repeat) -> tuple[str, str]:
-        """Return where the first bytes are written that no tensor has, and in which layer.
+        """Return where the first unknown bytes are written, and in which layer.
 
-        The first is the end of a message; both are empty where there is no such place.
+        The first is the end of a message; both are empty if there are none.
         """
         places = Places(self.graph, self.names, self.expected)
         found: list[tuple[str, str]] = []
@@ -268,7 +267,7 @@ class _Check:
         return found[0] if found else ("", "")
 
     def _layer(self, buffer: EngineStep | Repeat, number: int) -> str:
-        """Return the name of the layer that ends next after an instruction."""
+        """Return the name of the first layer to complete after an instruction."""
         instructions = list(unpack_all(self.program.commands(buffer)))
         timestamp = next((item.timestamp for item in instructions[number:] if item.timestamp), 0)
         return next((item.name for item in self.program.layers if item.timestamp == timestamp), "")
@@ -279,7 +278,7 @@ def _span(place: Binding, held: NDArray[np.float64]) -> slice:
 
 
 def _check_kept(first: int, held: NDArray[np.float64], before: NDArray[np.float64]) -> None:
-    """Raise unless bytes of the scratchpad are constants, and those from before, where known."""
+    """Raise unless kept bytes of the scratchpad are constants, equal to known earlier ones."""
     right = is_known(held) & (np.isnan(before) | (held == before))
     if not right.all():
         at = int(np.argmin(right))

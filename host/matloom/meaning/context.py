@@ -1,4 +1,4 @@
-"""Context of an operator's definition over probes: attributes, elements to read and write."""
+"""Context of an operator's definition on probes: its attributes, inputs and results."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -28,22 +28,22 @@ FORMATS = {"float32": FP32_FORMAT} | {
 
 
 class Unproven(Exception):
-    """An operator whose meaning the check cannot state; the message is the reason."""
+    """An operator without a definition on probes; the message is the reason."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class NodeInputs:
-    """A node and what its inputs hold.
+    """A node and the contents of its inputs.
 
     Members
     -------
     raw:
         The bytes of each input, flat.
     looked_up:
-        Where the first input is nothing but entries of a table, that table and what it was
-        applied to: one table may take the place of both. Else None.
+        If the first input is purely the result of a table, that table and its input, because a
+        fused table may replace both; else None.
     made:
-        Where bytes that stand between are noted, for messages.
+        List in which intermediate bytes are recorded, for messages.
     """
 
     graph: Graph
@@ -60,7 +60,7 @@ class NodeInputs:
 
     @property
     def output(self) -> Tensor:
-        """The first tensor that it makes."""
+        """The first output tensor."""
         return self.graph.tensors[self.node.outputs[0]]
 
     @property
@@ -99,17 +99,17 @@ class NodeInputs:
         activation: Activation = Activation.NONE,
         **changes: Any,
     ) -> Integers:
-        """Return the output's elements of sums: scaled, from its zero point on, within limits."""
+        """Return the output's elements for sums: scaled, with zero point, limited."""
         low, high = activation_range(activation, self.output)
         scale = {"zero": self.output.zero_point, "low": low, "high": high, **changes}
         return requantised(sums, 0, Scale(multiplier=multiplier, shift=shift, **scale), self.kind)
 
     @property
     def kind(self) -> str:
-        """Of the output's elements: ``"byte"`` or ``"word"``."""
+        """Type of the output's elements: ``"byte"`` or ``"word"``."""
         return "word" if self.output.element_bytes == 2 else "byte"
 
     def note(self, values: Integers, what: str) -> Integers:
-        """Keep bytes that stand between the operator's inputs and its result; return them."""
+        """Record intermediate bytes of the operator for messages; return them."""
         self.made.append((values.reshape(-1), what))
         return values

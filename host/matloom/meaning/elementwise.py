@@ -1,4 +1,4 @@
-"""Operators that compute element by element, over probes."""
+"""Element-wise operators on probes."""
 
 import numpy as np
 
@@ -67,7 +67,7 @@ def add(context: NodeInputs) -> list[Integers]:
 
 
 def _is_odd(context: NodeInputs, pair: Multiplier, left: int) -> bool:
-    """Return whether every byte's negative is scaled to the negative of what the byte is."""
+    """Return whether scaling is an odd function on all bytes."""
     differences = (np.arange(-128, 128) - context.inputs[1].zero_point) << left
     above = multiply_by_quantized_multiplier(differences, *pair)
     return bool(np.all(multiply_by_quantized_multiplier(-differences, *pair) == -above))
@@ -95,7 +95,7 @@ def rescale(context: NodeInputs) -> list[Integers]:
 
 
 def limit(context: NodeInputs) -> list[Integers]:
-    """RELU6, and MAXIMUM and MINIMUM with one constant."""
+    """RELU6, and MAXIMUM and MINIMUM with a constant."""
     if context.floating:
         return float_limit(context)
     every = np.iinfo(context.output.dtype)
@@ -113,7 +113,7 @@ def limit(context: NodeInputs) -> list[Integers]:
 
 
 def is_table(context: NodeInputs) -> bool:
-    """Return whether the operator is one of a byte that the engine has as a table."""
+    """Return whether the operator maps bytes, and the engine implements it as a table."""
     types = context.inputs[0].dtype, context.output.dtype
     if context.node.op is Op.QUANTIZE and "uint8" in types:
         return "int16" not in types
@@ -123,7 +123,7 @@ def is_table(context: NodeInputs) -> bool:
 
 
 def looked_up_by(context: NodeInputs) -> tuple[Integers, Integers]:
-    """Return what an operator of one tensor of bytes makes of each (256,), and the bytes."""
+    """Return an operator's table of results for all bytes (256,), and its input bytes."""
     every = np.arange(256, dtype=np.uint8).view(context.inputs[0].dtype)
     made = kernel_of(context.node, [every])(context.graph, context.node, [every])
     assert isinstance(made, np.ndarray)
@@ -135,24 +135,24 @@ def looked_up_by(context: NodeInputs) -> tuple[Integers, Integers]:
 
 
 def table(context: NodeInputs) -> list[Integers]:
-    """Return an operator of one int8 tensor by what its definition makes of every byte."""
+    """Return an operator of one int8 tensor as a table of its results for every byte."""
     return context.written(looked_up(*looked_up_by(context)))
 
 
 def _above(context: NodeInputs, pair: Multiplier) -> Integers:
-    """Return what is above zero, scaled; else the output's zero point."""
+    """Return values above zero, scaled; elsewhere the output's zero point."""
     kept = context.result(context.centred(0), *pair, low=context.output.zero_point)
     return context.note(kept, "part above zero")
 
 
 def _both(context: NodeInputs, above: Integers, below: Integers) -> list[Integers]:
-    """Return the sum of two parts of which one is the zero point wherever the other is not."""
+    """Return the sum of two parts, one of which is always at the zero point."""
     total = wrap32(above + below - 2 * context.output.zero_point)
     return context.written(context.result(total, 2**30, 1))
 
 
 def leaky_relu(context: NodeInputs) -> list[Integers]:
-    """LEAKY_RELU: a table of bytes where there are tables, else the sum of two parts."""
+    """LEAKY_RELU: a table of bytes if the engine has tables, else the sum of two parts."""
     if is_table(context):
         return table(context)
     if context.node.attributes_as(LeakyRelu).alpha < 0:
@@ -164,7 +164,7 @@ def leaky_relu(context: NodeInputs) -> list[Integers]:
 
 
 def prelu(context: NodeInputs) -> list[Integers]:
-    """PRELU: what is above zero, and what is below times the slopes, added."""
+    """PRELU: the positive part plus the negative part times the slopes."""
     above, below = prelu_scales(context.graph, context.node)
     given = context.inputs[0]
     positive = _wide(context, _above(context, above))

@@ -1,15 +1,15 @@
-"""Errors of the check of meaning."""
+"""Errors of the meaning check."""
 
 __all__ = ["MeaningError"]
 
 
 class MeaningError(Exception):
-    """A program does not compute its network: an error of the compiler, not of its user.
+    """A program does not compute its network: a bug in the compiler, not a user error.
 
     Members
     -------
     tensor:
-        The name of the result of the layer where that begins; empty where it is not known.
+        Name of the output of the layer where the difference begins; empty if unknown.
     """
 
     def __init__(self, message: str, tensor: str = "") -> None:

@@ -1,4 +1,4 @@
-"""Floating-point layers over probes, and the operators between them."""
+"""Floating-point layers on probes, and the operators between them."""
 
 from typing import Any
 
@@ -26,7 +26,7 @@ _LIMITS = {
 
 
 def _patterns(values: Any, form: str) -> Integers:
-    """Return the patterns of float32 numbers in a format."""
+    """Return the bit patterns of float32 numbers in a format."""
     raw = np.ascontiguousarray(values, np.float32).view(np.uint32).astype(np.int64)
     return np.asarray(narrow(raw, FLOAT_FORMATS[form]))
 
@@ -52,7 +52,7 @@ def _bias(context: NodeInputs) -> Any:
 
 
 def float_result(context: NodeInputs, sums: Integers, activation: Activation) -> list[Integers]:
-    """Return the output of a layer's sums (..., channels), its bias added."""
+    """Return the output of a layer's sums (..., channels), with its bias added."""
     bias: Any = _bias(context) if len(context.inputs) > 2 else 0
     return context.written(_limited(sums, bias, activation))
 
@@ -65,7 +65,7 @@ def _elements(context: NodeInputs, index: int) -> Integers:
 
 
 def matrix_product(context: NodeInputs) -> list[Integers]:
-    """MATRIX_PRODUCT; products of a row and a column of 12 and 25 bits are exact in int64."""
+    """MATRIX_PRODUCT; products of 12-bit rows and 25-bit columns are exact in int64."""
     attributes, weights = context.node.attributes_as(MatrixProduct), context.inputs[1].data
     if weights is None:
         raise Unproven("weights that are computed")

@@ -1,7 +1,7 @@
-"""Floating-point numbers of the check: probes of elements, of weights and of results.
+"""Floating-point numbers in the meaning check: probes of elements, weights and results.
 
-Sums are linear in the probes of elements, whatever their order: that each product is there once is
-shown, in which order they are added is not.
+Sums are linear in the probes of elements: the check shows that each product occurs once, but not
+the order of additions.
 """
 
 from typing import Any
@@ -29,13 +29,13 @@ def elements(parts: list[Integers]) -> Integers:
 
 
 def weight_probes(patterns: Integers) -> Integers:
-    """Return numbers of 12 bits for patterns of weights; +0 is 0."""
+    """Return 12-bit numbers for patterns of weights; +0 is 0."""
     bits = mixed(patterns, 12) >> np.uint64(52)
     return np.where(patterns == 0, 0, bits.astype(np.int64) + 1)
 
 
 def limited(sums: Integers, bias: Any, low: int, high: int) -> Integers:
-    """Return what is left of sums with an fp32 pattern added, within limits of fp8_e5m2."""
+    """Return the result of sums with an fp32 bias pattern added, within fp8_e5m2 limits."""
     limits = (low & 255, high & 255)
     probes = (mixed(sums, 13, bias, *limits) >> np.uint64(32)).astype(np.int64) - 2**31
     if limits != _NO_LIMITS:

@@ -1,4 +1,4 @@
-"""Operators that slide windows or have weights, over probes: their linear maps, tap by tap."""
+"""Operators with windows or weights, on probes: linear maps, tap by tap."""
 
 import math
 from typing import Any
@@ -175,7 +175,7 @@ def transposed_convolution(context: NodeInputs) -> list[Integers]:
 
 
 def average_pool(context: NodeInputs) -> list[Integers]:
-    """AVERAGE_POOL_2D: sums over the elements of the image that a window has, over their count."""
+    """AVERAGE_POOL_2D: sums over the valid elements of each window, divided by their count."""
     attributes, shape = context.node.attributes_as(Pool2D), context.output.shape
     image = _around(context.values(0).astype(np.float64), attributes.padding)
     inside = _around(np.ones((1, *context.inputs[0].shape[1:3], 1)), attributes.padding)

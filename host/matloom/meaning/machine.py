@@ -1,4 +1,4 @@
-"""The engine over probes: instructions move, sum and requantise what stands for bytes."""
+"""The engine on probes: instructions move, sum and requantise the numbers that represent bytes."""
 
 from collections.abc import Mapping
 
@@ -20,7 +20,7 @@ __all__ = ["name_of", "new_state", "run", "unwritten"]
 
 
 def unwritten(count: int, *keys: int) -> NDArray[np.float64]:
-    """Return what memory holds that nothing wrote: numbers that no tensor has."""
+    """Return numbers for memory that nothing wrote, different from those of any tensor."""
     bits = mixed(np.arange(count), 8, *keys) >> np.uint64(40)
     return bits.astype(np.float64) + FREE
 
@@ -28,9 +28,9 @@ def unwritten(count: int, *keys: int) -> NDArray[np.float64]:
 def new_state(
     config: Config, regions: Mapping[Region, NDArray[np.float64]], call: int = 0
 ) -> State:
-    """Return an engine on which nothing has run; `regions` hold bytes, or what stands for them.
+    """Return an engine that has not run yet; `regions` hold bytes or probes.
 
-    What nothing wrote differs from call to call.
+    Unwritten memory differs from call to call.
     """
     accumulators = unwritten(config.acc_entries * config.columns, 1, call).astype(np.int64)
     return State(
@@ -43,13 +43,13 @@ def new_state(
 
 
 def run(state: State, commands: bytes) -> None:
-    """Run a command buffer to its END.
+    """Run a command buffer until END.
 
     Raises
     ------
     MeaningError
-        There is no END, an instruction leaves its memory, or takes weights or parameters from
-        bytes that are no constants.
+        There is no END, an instruction accesses addresses outside its memory, or weights or
+        parameters are not constants.
     """
     try:
         table = InstructionTable.unpacked(commands)
@@ -73,7 +73,7 @@ def run(state: State, commands: bytes) -> None:
 
 
 def name_of(number: int, instruction: Instruction) -> str:
-    """Return how messages name an instruction of a command buffer."""
+    """Return the name of an instruction in messages."""
     return f"instruction {number} ({instruction.opcode.name})"
 
 
@@ -104,7 +104,7 @@ def _execute(state: State, instruction: Instruction) -> None:
 
 
 def _transfer(state: State, opcode: Opcode, fields: Mapping[str, int]) -> None:
-    """Copy planes of rows between a region and the scratchpad, in which bytes may lie apart."""
+    """Copy planes of rows between a region and the scratchpad, where bytes may lie apart."""
     shape = (fields["planes"], fields["rows"], fields["row_bytes"])
     on_chip = view(
         state.spad,

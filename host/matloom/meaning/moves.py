@@ -1,4 +1,4 @@
-"""Operators that move elements, over probes: the bytes of an element stay together."""
+"""Operators that move elements, on probes: the bytes of an element stay together."""
 
 import numpy as np
 
@@ -11,7 +11,7 @@ __all__ = ["concatenation", "pack", "pad", "resize", "split", "take", "transpose
 
 
 def _elements(context: NodeInputs, index: int = 0) -> Integers:
-    """Return an input in its shape, with an axis of bytes more."""
+    """Return an input in its shape, with an extra axis of bytes."""
     tensor = context.inputs[index]
     return context.raw[index].reshape(*tensor.shape, tensor.element_bytes)
 

@@ -1,4 +1,4 @@
-"""Expected contents of each tensor of a network: the operators' definitions over probes."""
+"""Expected contents of a network's tensors: the operators' definitions on probes."""
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
@@ -55,20 +55,20 @@ _RULES: dict[Op, _Rule] = {
 
 @dataclass
 class Expected:
-    """The bytes of every tensor of a network, flat, and what was made on the way to them.
+    """Expected bytes of every tensor of a network, flat, and intermediate bytes.
 
     Members
     -------
     bytes_of:
-        By tensor number; None where a rule is missing, or was for an input.
+        Bytes by tensor number; None if a definition is missing for it or for an input.
     made:
-        Bytes that stand between: (numbers, what they are).
+        Intermediate bytes: (numbers, description).
     nodes:
-        Those of the engine.
+        Nodes that run on the engine.
     missing:
-        By a node's place in the model file, why there is no rule for it.
+        Why there is no definition for a node, by its index in the model file.
     joined:
-        Whether one table stands for two, the second of which is all that reads the first.
+        Whether pairs of tables are fused, if only the second reads the first.
     """
 
     bytes_of: dict[int, Integers | None] = field(default_factory=dict)
@@ -81,14 +81,14 @@ class Expected:
 def expected_bytes(
     graph: Graph, config: Config, on_host: Collection[int], *, joins: bool = True
 ) -> Expected:
-    """Return what tensors must hold; outputs of nodes on the host are whatever they are.
+    """Return the expected contents of tensors; outputs of host nodes are arbitrary.
 
     Parameters
     ----------
     on_host:
-        Numbers of the tensors that operators of the host make.
+        Numbers of the tensors that host operators make.
     joins:
-        Whether one table stands for two wherever it may.
+        Whether to fuse pairs of tables wherever possible.
     """
     network = _Network(graph=graph, config=config, joins=joins)
     known = network.expected.bytes_of
@@ -110,7 +110,7 @@ def expected_bytes(
 
 
 def _free(graph: Graph, number: int) -> Integers:
-    """Return the bytes of a tensor that comes from outside: words are probes of words."""
+    """Return probes for a tensor that comes from outside; words have word probes."""
     tensor = graph.tensors[number]
     if tensor.dtype == "int16":
         parts = split_words(fresh(tensor.size, number, words=True))
@@ -125,7 +125,7 @@ class _Network:
     Members
     -------
     looked_up:
-        By the number of a tensor that a table made, the table and what it was applied to.
+        For each tensor that a table made, by number, the table and its input.
     """
 
     graph: Graph
@@ -135,7 +135,7 @@ class _Network:
     looked_up: dict[int, tuple[Integers, Integers]] = field(default_factory=dict)
 
     def outputs(self, node: Node) -> list[Integers] | list[None]:
-        """Return the bytes of a node's outputs, of each None where they cannot be told."""
+        """Return the bytes of a node's outputs; None for those that are unknown."""
         given = [self.expected.bytes_of[number] for number in node.inputs]
         raw = tuple(item for item in given if item is not None)
         if len(raw) < len(given):
@@ -169,7 +169,7 @@ class _Network:
         return number
 
     def _only_read_here(self, root: int) -> bool:
-        """Return whether one node reads a tensor's bytes, which do not leave the network."""
+        """Return whether a single node reads a tensor's bytes, which are not a network output."""
         if not self.joins or root not in self.looked_up:
             return False
         same = [number for number in self.graph.tensors if self._root(number) == root]

@@ -1,4 +1,4 @@
-"""Finds which element a probe stands for, for the messages of the check."""
+"""Finds the element that a probe represents, for messages of the meaning check."""
 
 from collections.abc import Mapping
 
@@ -12,7 +12,7 @@ __all__ = ["Places"]
 
 
 class Places:
-    """The bytes of all tensors of a network, and those between, by what stands for them."""
+    """Index of all bytes of a network's tensors, and of intermediate bytes, by probe."""
 
     def __init__(self, graph: Graph, names: Mapping[int, str], expected: Expected) -> None:
         kept = [
@@ -38,7 +38,7 @@ class Places:
         return np.asarray(is_known(values) | (self._values[at] == values))
 
     def describe(self, value: int) -> str:
-        """Return in words what a number stands for."""
+        """Describe what a number represents."""
         if is_known(value):
             return f"the constant {value}"
         at = int(np.searchsorted(self._values, value))

@@ -1,4 +1,4 @@
-"""POST over probes: what stands for sums becomes what stands for bytes, words or numbers."""
+"""POST on probes: turns sums into bytes, words or floating-point numbers."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ _Fields = Mapping[str, int]
 
 
 def post(state: State, fields: _Fields) -> None:
-    """Run one POST; numbers are (height, width, channels), channels those of all blocks."""
+    """Run one POST; arrays are (height, width, channels), with the channels of all blocks."""
     state.written = None
     channels = (fields["oc_blocks"] - 1) * state.config.columns + fields["tail"]
     floating = fields["rounding"] == Rounding.FLOAT
@@ -65,7 +65,7 @@ def post(state: State, fields: _Fields) -> None:
 
 
 def _entries(state: State, fields: _Fields) -> Integers | slice:
-    """Return the numbers of the entries of each block, then position."""
+    """Return the entry numbers of each block and position."""
     positions = fields["height"] * fields["width"]
     if not fields["pairs"]:
         return slice(fields["acc_addr"], fields["acc_addr"] + fields["oc_blocks"] * positions)
@@ -85,7 +85,7 @@ def _of_entries(state: State, fields: _Fields, entries: Integers | slice) -> Int
 def _accumulate(
     state: State, fields: _Fields, entries: Integers | slice, results: Integers, channels: int
 ) -> None:
-    """Set or add to the accumulators of valid channels."""
+    """Set accumulators of valid channels, or add to them."""
     blocks, columns = fields["oc_blocks"], state.config.columns
     target = _of_entries(state, fields, entries)
     if fields["destination"] == Destination.ACC_ADD:
@@ -102,7 +102,7 @@ def _places(fields: _Fields, side: str, channels: int, size: int) -> tuple[Any, 
 
 
 def _read(state: State, fields: _Fields, channels: int) -> Integers:
-    """Return the source's elements: bytes, words or floating-point numbers."""
+    """Return the source elements: bytes, words or floating-point numbers."""
     size = post_element_bytes(fields)
     shape, steps = _places(fields, "source", channels, size)
     raw = view(state.spad, fields["source_addr"], shape, steps).astype(np.int64)
@@ -129,7 +129,7 @@ def _write(state: State, fields: _Fields, results: Integers) -> None:
 
 
 def _fill(state: State, fields: _Fields, results: Integers) -> None:
-    """Put the first bytes of vectors, block by block, into the table, a row each; rows wrap."""
+    """Write the first bytes of vectors, block by block, to the table, one row each; rows wrap."""
     size, columns = state.config.table_row_bytes, state.config.columns
     rows = state.table.reshape(-1, size)
     vectors = [
@@ -145,7 +145,7 @@ def _fill(state: State, fields: _Fields, results: Integers) -> None:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class _Parameters:
-    """Parameters that differ by channel, (channels,); None where one number is for all."""
+    """Parameters by channel, (channels,); None if one number applies to all."""
 
     bias: Integers | None = None
     multiplier: Integers | None = None
@@ -165,7 +165,7 @@ _scaling = itemgetter(
 def _requantisation(
     parameters: _Parameters, scaling: tuple[int, ...], kind: str
 ) -> RequantisedTerm:
-    """Return what a POST does with sums: tiles of a layer have it in common."""
+    """Return the requantisation of a POST; cached, as the tiles of a layer share it."""
     bias, multiplier, shift, rounding, pre_shift, zero, low, high, words, *ends = scaling
     if words:
         low, high = low * 256 + ends[0], high * 256 + ends[1]
@@ -199,7 +199,7 @@ def _parameters(state: State, fields: _Fields, channels: int) -> _Parameters:
 
 @lru_cache(maxsize=1024)
 def _decoded(held: bytes, blocks: int, has: tuple[int, int], channels: int) -> _Parameters | None:
-    """Return the parameters in bytes of the scratchpad; None where one is no constant."""
+    """Return the parameters stored in scratchpad bytes; None if any is not constant."""
     raw = np.frombuffer(held, np.float64).reshape(blocks, -1).astype(np.int64)
     has_bias, has_scale = has
     columns = raw.shape[1] // (4 * has_bias + 5 * has_scale)

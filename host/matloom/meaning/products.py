@@ -1,4 +1,4 @@
-"""EXEC over probes: the walk over the input, and sums of products into accumulators."""
+"""EXEC on probes: walks over the input, and adds products to accumulators."""
 
 import itertools
 from collections.abc import Mapping
@@ -59,12 +59,12 @@ def accumulate(state: State, fields: _Fields) -> None:
 
 
 def _apart(fields: _Fields) -> bool:
-    """Return whether steps are not added as products of one matrix."""
+    """Return whether steps must be added separately, not as one matrix product."""
     return bool(fields["maximum"] or fields["weights_fixed"])
 
 
 def _accumulate_blocks(state: State, fields: _Fields, mode: str) -> None:
-    """Run an EXEC of which all output blocks read the same operands: as one product."""
+    """Run an EXEC whose output blocks all read the same operands, as one product."""
     blocks, columns = fields["oc_blocks"], state.config.columns
     operands = _operands(state, fields, 0, mode)
     tiles = _tiles(state, fields, 0, blocks)
@@ -75,14 +75,14 @@ def _accumulate_blocks(state: State, fields: _Fields, mode: str) -> None:
 
 
 def _put(state: State, entries: Integers, sums: Integers, fields: _Fields) -> None:
-    """Put sums (positions, columns) into entries, or add them; maxima are sums, too (`peaks`)."""
+    """Set entries to sums (positions, columns), or add; maxima are encoded as sums (`peaks`)."""
     if fields["accumulate"]:
         sums = sums + state.accumulators[entries]
     state.accumulators[entries] = wrap32(sums)
 
 
 def _sums(operands: _Floats, tiles: _Floats, fields: _Fields) -> Integers:
-    """Return (positions, columns) of operands (positions, steps, rows) and tiles of each step."""
+    """Return the sums (positions, columns) of operands (positions, steps, rows) and tiles."""
     steps, rows = operands.shape[1:]
     if fields["maximum"]:
         of_steps = [
@@ -102,7 +102,7 @@ def _sums(operands: _Floats, tiles: _Floats, fields: _Fields) -> Integers:
 
 
 def _operands(state: State, fields: _Fields, block: int, mode: str) -> _Floats:
-    """Return (positions, steps, rows) of an output block, as the mode reads them."""
+    """Return the operands (positions, steps, rows) of an output block, as the mode reads them."""
     raw = input_vectors(state, fields, block)
     if mode == "i4xi4":
         return nibbles(raw.astype(np.int64)).astype(np.float64)
@@ -119,7 +119,7 @@ def _operands(state: State, fields: _Fields, block: int, mode: str) -> _Floats:
 
 
 def _tiles(state: State, fields: _Fields, block: int, blocks: int = 1) -> _Floats:
-    """Return (blocks, steps, rows, columns) weights of output blocks; one for all, (1, 1, ...)."""
+    """Return the weights (blocks, steps, rows, columns) of output blocks; (1, 1, ...) if shared."""
     config = state.config
     steps = fields["kernel_rows"] * fields["kernel_cols"] * fields["blocks"]
     first = fields["weight_addr"]
@@ -137,14 +137,14 @@ def _tiles(state: State, fields: _Fields, block: int, blocks: int = 1) -> _Float
 
 
 def _float_tiles(tiles: _Floats, mode: str, config: Config) -> _Floats:
-    """Return (steps, elements, columns) of tiles in which an element lies in two rows."""
+    """Return (steps, elements, columns) for tiles in which an element takes two rows."""
     raw = tiles[:, : 2 * config.float_rows].astype(np.int64) & 255
     high = raw[:, 1::2] if FLOAT_FORMATS[mode].bytes > 1 else 0
     return weight_probes(raw[:, ::2] + 256 * high).astype(np.float64)
 
 
 def _slide(state: State, fields: _Fields) -> None:
-    """Run an EXEC with sliding windows (decision 0002), some output blocks at a time."""
+    """Run an EXEC with sliding windows (decision 0002), a few output blocks at a time."""
     taps = _taps(fields, state.config)
     outputs, blocks = len(taps.outputs), fields["oc_blocks"]
     steps = fields["kernel_rows"] * fields["kernel_cols"] * fields["blocks"]
@@ -169,16 +169,16 @@ def _slide(state: State, fields: _Fields) -> None:
 
 @dataclass(frozen=True)
 class _Taps:
-    """Which vectors the windows of an EXEC read, the same in each of its steps.
+    """Vectors that the windows of an EXEC read, the same in each step.
 
     Members
     -------
     vectors:
-        (outputs, taps), the number of the vector under each tap; one after the last for padding.
+        (outputs, taps): index of the vector under each tap; one past the last for padding.
     firsts:
-        The first byte of a vector that each tap reads.
+        First byte that each tap reads of a vector.
     outputs:
-        The numbers of the vectors with which each output is complete.
+        Indices of the vectors that complete each output.
     """
 
     vectors: Integers
@@ -220,7 +220,7 @@ def _taps_of(
 def _windows(
     vectors: _Floats, tiles: _Floats, taps: _Taps, fields: _Fields, config: Config
 ) -> Integers:
-    """Return (blocks, outputs, columns): a column's sum over the taps of its own byte of vectors.
+    """Return (blocks, outputs, columns): each column's sum over the taps of its own byte.
 
     Parameters
     ----------

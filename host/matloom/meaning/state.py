@@ -1,4 +1,4 @@
-"""Contents of the engine's memories while a program's meaning is checked."""
+"""Contents of the engine's memories during the meaning check."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,22 +16,22 @@ __all__ = ["Observe", "State", "view"]
 
 @dataclass(eq=False)
 class State:
-    """Memories of an engine, a number for each byte (`terms`), all of them exact integers.
+    """Memories of an engine, with an exact integer for each byte (`terms`).
 
     Members
     -------
     spad, regions:
-        float64, because products of matrices are fastest in it.
+        float64, in which matrix products are fastest.
     accumulators:
         (entries, columns), modulo 2**32.
     table:
-        (256,), the entry of each byte, unsigned.
+        (256,): the entry for each unsigned byte.
     written:
-        What the last POST wrote into the scratchpad.
+        Result of the last POST in the scratchpad.
     watch:
-        Called after each instruction with its number; None for nobody.
+        Called after each instruction with its number; may be None.
     observe:
-        Called before the first instruction with the state and all instructions; returns `watch`.
+        Called before the first instruction, with the state and all instructions; returns `watch`.
     """
 
     config: Config
@@ -44,7 +44,7 @@ class State:
     observe: "Observe | None" = None
 
     def copy(self) -> "State":
-        """Return another engine with the same contents; the program's image, both have together."""
+        """Return a copy of the engine; both share the program's image."""
         return State(
             config=self.config,
             spad=self.spad.copy(),
@@ -64,7 +64,7 @@ Observe = Callable[[State, list[Instruction]], Callable[[int, Instruction], None
 def view(
     memory: NDArray[np.float64], first: int, shape: Sequence[int], steps: Sequence[int]
 ) -> NDArray[np.float64]:
-    """Return a view of a flat memory from `first` on; it must lie within."""
+    """Return a strided view of a flat memory from `first`; it must lie inside."""
     assert first >= 0
     size = memory.itemsize
     strides = [step * size for step in steps]

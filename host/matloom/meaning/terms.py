@@ -1,10 +1,11 @@
-"""The algebra of the check: numbers that stand for bytes, words and sums that are not known yet.
+"""Algebra of the meaning check: numbers that represent unknown bytes, words and sums.
 
-A byte that is known is itself, -128 to 127. One that depends on the network's inputs is a *probe*,
-a pseudo-random number from `PROBE` up that follows from all that the byte depends on. Sums of
-products are taken of probes as of bytes, modulo 2**32, so two sums agree where they are the same
-linear map of the same bytes, and else differ but for one case in millions. What is not linear
-becomes a new probe of its operand and of its parameters.
+A known byte is represented by its value, -128 to 127. A byte that depends on the network's inputs
+is represented by a *probe*, a pseudo-random number of at least `PROBE` derived from everything that
+the byte depends on. Sums of products are computed from probes as from bytes, modulo 2**32. So two
+sums are equal if they are the same linear map of the same bytes, and otherwise differ, except in
+one case in millions. A non-linear result becomes a new probe, derived from its operand and
+parameters.
 """
 
 from dataclasses import dataclass
@@ -55,7 +56,7 @@ _ALL = 2**64 - 1
 
 
 def exact_product(rows: NDArray[np.float64], matrix: NDArray[np.float64]) -> Integers:
-    """Return exact sums of products (..., inner) by (inner, outputs)."""
+    """Return exact products of (..., inner) and (inner, outputs)."""
     total = np.zeros((*rows.shape[:-1], matrix.shape[1]), np.int64)
     for first in range(0, len(matrix), _EXACT):
         part = slice(first, first + _EXACT)
@@ -77,7 +78,7 @@ def _finished_number(bits: int) -> int:
 
 
 def _key(*keys: Any) -> Any:
-    """Return one key of several, integers or arrays of them."""
+    """Hash several integers, or arrays of them, into one key."""
     key: Any = 0
     with np.errstate(over="ignore"):
         for item in keys:
@@ -91,14 +92,14 @@ def _key(*keys: Any) -> Any:
 
 
 def _under(sums: Integers, key: Any) -> NDArray[np.uint64]:
-    """Return 64 pseudo-random bits for each of `sums` modulo 2**32 under a key (`_key`)."""
+    """Return 64 pseudo-random bits for each of `sums` modulo 2**32, with a key (`_key`)."""
     # What NumPy says of single numbers, not of arrays.
     with np.errstate(over="ignore"):
         return _finished((sums.view(np.uint64) << np.uint64(32)) ^ key)
 
 
 def mixed(values: Any, *keys: Any) -> NDArray[np.uint64]:
-    """Return 64 pseudo-random bits for each of `values` under keys, integers or arrays of them."""
+    """Return 64 pseudo-random bits for each of `values`, with integer keys or arrays of them."""
     with np.errstate(over="ignore"):
         return _finished(np.asarray(values, np.int64).astype(np.uint64) ^ _key(*keys))
 
@@ -110,12 +111,12 @@ def _number(bits: NDArray[np.uint64], first: int) -> Integers:
 
 
 def _probes(values: Any, *keys: Any) -> Integers:
-    """Return a probe of a byte for each of `values` under keys."""
+    """Return a byte probe for each of `values`, with keys."""
     return _number(mixed(values, *keys), PROBE)
 
 
 def fresh(count: int, *keys: int, words: bool = False) -> Integers:
-    """Return probes of `count` bytes, or words, that keys tell from all others."""
+    """Return probes of `count` bytes or words, distinguished from all others by keys."""
     return _number(mixed(np.arange(count), 1, *keys), WORD if words else PROBE)
 
 
@@ -126,9 +127,9 @@ def is_known(values: Any) -> NDArray[np.bool_]:
 
 @dataclass(frozen=True, kw_only=True)
 class Scale:
-    """From sums to bytes, words or sums: the parameters of `numerics.requantize`, and limits.
+    """Requantisation of sums to bytes, words or sums: parameters of `numerics.requantize`, limits.
 
-    `multiplier` and `shift` may differ by channel, the last axis.
+    `multiplier` and `shift` may vary by channel, the last axis.
     """
 
     multiplier: Any = _SAME[0]
@@ -148,11 +149,11 @@ class Scale:
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class RequantisedTerm:
-    """Term for `scale` applied to sums and a bias: of kind ``"byte"``, ``"word"`` or ``"sum"``.
+    """Result of applying `scale` to sums and a bias, of kind ``"byte"``, ``"word"`` or ``"sum"``.
 
-    Where nothing is rounded a sum stays what it is, and so do bytes and words that are not
-    limited; the rest is a probe of the sum and of every parameter. Made once for many sums: its
-    keys are what takes time.
+    Without rounding, a sum keeps its number, and so do bytes and words within limits; all others
+    become probes of the sum and of every parameter. It is created once for many sums, because its
+    keys take time.
     """
 
     bias: Any
@@ -160,7 +161,7 @@ class RequantisedTerm:
     kind: str = "byte"
 
     def of(self, values: Integers) -> Integers:
-        """Return the results of sums (..., channels)."""
+        """Return the results for sums (..., channels)."""
         scale, linear = self.scale, self._linear
         average = scale.rounding == Rounding.AVERAGE
         sums = values if average else values + self.bias
@@ -182,7 +183,7 @@ class RequantisedTerm:
 
     @cached_property
     def _away(self) -> Any:
-        """Number added after rounding: the bias of an average, else nothing."""
+        """Number added after rounding: the bias of an average, else 0."""
         return self.bias if self.scale.rounding == Rounding.AVERAGE else 0
 
     @cached_property
@@ -200,7 +201,7 @@ class RequantisedTerm:
 
     @cached_property
     def _rounded(self) -> Any:
-        """The key of sums that are rounded."""
+        """Key of sums that are rounded."""
         scale = self.scale
         limits = () if self.kind == "sum" else (scale.zero, scale.low, scale.high)
         rest = (2, int(scale.rounding), scale.pre_shift)
@@ -221,7 +222,7 @@ def _passes(values: Integers, kind: str) -> NDArray[np.bool_]:
 
 
 def limbs(sums: Integers) -> list[Integers]:
-    """Return the bytes in which a lane puts out sums (`numerics.from_limbs`), lowest first."""
+    """Return the limbs that a lane writes for sums (`numerics.from_limbs`), lowest first."""
     return [
         requantised(
             sums, 0, Scale(shift=shift, rounding=Rounding.SINGLE, pre_shift=pre_shift), "byte"
@@ -231,12 +232,12 @@ def limbs(sums: Integers) -> list[Integers]:
 
 
 def join_words(low: Integers, high: Integers) -> Integers:
-    """Return words of their bytes, of which the lower has no sign."""
+    """Return words joined from low bytes (unsigned) and high bytes."""
     return np.asarray(wrap32(low + 256 * (is_known(low) & (low < 0)) + 256 * high))
 
 
 def split_words(words: Integers) -> tuple[Integers, Integers]:
-    """Return the lower and the upper bytes of words, from which `join_words` makes them again."""
+    """Return the low and high bytes of words: the inverse of `join_words`."""
     known = np.abs(words) <= 2**15
     low = PROBE + ((mixed(words >> 8, 4) >> np.uint64(48)).astype(np.int64) << 8) + (words & 255)
     known_low = ((words & 255) ^ 128) - 128
@@ -244,17 +245,17 @@ def split_words(words: Integers) -> tuple[Integers, Integers]:
 
 
 def nibbles(values: Integers) -> Integers:
-    """Return the lower four bits of bytes as numbers."""
+    """Return the low four bits of bytes as signed numbers."""
     return np.where(is_known(values), low_nibble(values), _probes(values, 5))
 
 
 def peaks(values: Integers) -> Integers:
-    """Return numbers whose sum stands for the maximum of `values`; -128 counts for nothing."""
+    """Return numbers whose sum represents the maximum of `values`; -128 has no effect."""
     return np.where(values == -128, 0, _number(mixed(values, 6), 2**30))
 
 
 def looked_up(table: Integers, values: Integers) -> Integers:
-    """Return the entries of bytes; entry n of a table (256,) is that of byte n, unsigned."""
+    """Return the table entries of bytes; entry n of a table (256,) is for unsigned byte n."""
     known = is_known(values)
     key = mixed(table, np.arange(256)).sum(dtype=np.uint64) >> np.uint64(1)
     return np.where(known, table[np.where(known, values, 0) & 255], _probes(values, 7, int(key)))

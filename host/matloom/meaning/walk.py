@@ -1,4 +1,4 @@
-"""The walk of EXEC over its input: which bytes each vector holds."""
+"""Walk of EXEC over its input: the bytes of each vector."""
 
 from collections.abc import Mapping
 
@@ -14,9 +14,9 @@ _Floats = NDArray[np.float64]
 
 
 def input_vectors(state: State, fields: _Fields, block: int, blocks: int = 1) -> _Floats:
-    """Return (blocks * positions, steps, rows): the input's bytes, `pad_value` outside of it.
+    """Return the input (blocks * positions, steps, rows), with `pad_value` outside of it.
 
-    They may be a view of the scratchpad.
+    It may be a view of the scratchpad.
     """
     rows = state.config.rows
     height, width = fields["height"], fields["width"]
@@ -35,10 +35,10 @@ def input_vectors(state: State, fields: _Fields, block: int, blocks: int = 1) ->
 def _image(
     state: State, fields: _Fields, first_byte: int, tall: int, wide: int
 ) -> tuple[_Floats, int, int]:
-    """Return bytes in which `tall` rows of `wide` lie, where they begin, and from row to row.
+    """Return bytes that contain `tall` rows of `wide` bytes, the first offset, and the row step.
 
-    They begin with the first row and byte of the walk. What is outside of the input is
-    `pad_value`; where nothing is, they are the scratchpad itself.
+    They begin with the first row and byte of the walk, with `pad_value` outside of the input.
+    Without padding, they are the scratchpad itself.
     """
     first_row, in_rows, row_bytes = (
         fields[name] for name in ("first_row", "input_rows", "input_row_bytes")
@@ -56,7 +56,7 @@ def _image(
 
 
 def paired_vectors(state: State, fields: _Fields, block: int, blocks: int) -> _Floats:
-    """Return (blocks * vectors, steps, bytes) of 2 x 2 positions, padding where not whole."""
+    """Return (blocks * vectors, steps, bytes) of 2 x 2 positions, with padding for partial ones."""
     size = state.config.paired_bytes
     rows = fields["first_row"] + np.add.outer(
         np.arange(fields["height"]) * fields["y_step"],

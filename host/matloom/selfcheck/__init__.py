@@ -1,4 +1,4 @@
-"""Runs a compiled program on the functional model against the operators' definitions."""
+"""Checks a compiled program on the functional model against the operators' definitions."""
 
 from matloom.selfcheck.check import CHECKS, check_mode, check_program, samples_tiles
 from matloom.selfcheck.errors import CheckError, CompilerWarning

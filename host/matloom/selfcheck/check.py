@@ -1,4 +1,4 @@
-"""Compares every tensor that crosses a step of a program with what the graph means."""
+"""Compares every tensor passed between a program's steps with the graph's definition."""
 
 import os
 from collections.abc import Mapping
@@ -29,9 +29,9 @@ _TOLERANCE = 1e-5
 
 
 def check_mode(check: str | None) -> str:
-    """Return one of `CHECKS`: what is given, else `MATLOOM_CHECK` of the environment, else sample.
+    """Return a mode in `CHECKS`: the given one, else the variable `MATLOOM_CHECK`, else sample.
 
-    Raises ValueError for any other.
+    Raises ValueError for unknown modes.
     """
     mode = os.environ.get("MATLOOM_CHECK", "sample") if check is None else check
     if mode not in CHECKS:
@@ -40,39 +40,37 @@ def check_mode(check: str | None) -> str:
 
 
 def samples_tiles(program: Program, mode: str) -> bool:
-    """Return whether a program is too large for a sample to run all of it."""
+    """Return whether a program is so large that a sample runs only single tiles."""
     return mode == "sample" and program.engine_macs > _LARGEST
 
 
 def check_program(
     program: Program, graph: Graph, names: Mapping[str, int], *, mode: str = "full", seed: int = 0
 ) -> Verdict:
-    """Return the verdict on a program that does what its graph means.
+    """Return the verdict on a program; raise if it does not compute what its graph means.
 
     The program runs on the functional model: a first call and a repeated one of a session, with
     random inputs, then with all inputs at the minimum and at the maximum of their type. Every
-    tensor that crosses a step is compared, bit for bit what the engine made. Variables are inputs
-    and results of each call like others; those in external memory must hold the new values there
-    when it ends.
+    tensor passed between steps is compared, those of the engine bit for bit. Variables are inputs
+    and results of each call; those in external memory must be updated there when a call ends.
 
-    A ``"sample"`` is all of that where the engine has up to 20 million multiply-accumulates, but
-    the extreme inputs above one million. Of a larger network it is single command buffers, drawn
-    from the seed, of as many together: their inputs are random, and only their outputs are
-    computed and compared.
+    A ``"sample"`` does all of that up to 20 million multiply-accumulates on the engine, but extreme
+    inputs only up to one million. For a larger network, it runs single command buffers with random
+    inputs, up to the same limit, and compares only their outputs.
 
     Parameters
     ----------
     graph:
-        What the program means.
+        The graph that defines the results.
     names:
-        The graph's number of each tensor of the program.
+        Tensor number in the graph of each tensor of the program.
     mode:
         One of `CHECKS`.
 
     Raises
     ------
     CheckError
-        The first tensor that differs, with its first wrong element.
+        A tensor differs; the message names the first one and its first wrong element.
     """
     if mode == "none":
         return Verdict(mode=mode)
@@ -99,7 +97,7 @@ class _Check:
         self.calls = 0
 
     def call(self, kind: str, *, repeated: bool) -> None:
-        """Run every step once and compare what it makes."""
+        """Run every step once and compare the results."""
         self.calls += 1
         inputs = inputs_of(self.graph, kind, self._draw)
         self.definition.start(inputs)
@@ -129,7 +127,7 @@ class _Check:
         return done
 
     def compared(self) -> float:
-        """Return the share of multiply-accumulates whose results did not come out of thin air."""
+        """Return the share of multiply-accumulates whose results were not drawn at random."""
         steps = [step for step in self.program.steps if self.machine.invents(step)]
         names = {step.outputs[0] for step in steps if isinstance(step, HostStep)}
         lost = sum(layer.macs for layer in self.program.layers if layer.name in names)
@@ -162,7 +160,7 @@ class _Check:
     def _run(
         self, step: EngineStep | HostStep, known: dict[str, Array], where: str, *, repeated: bool
     ) -> None:
-        """Run a step, compare what it makes, and add that to the tensors known by name."""
+        """Run a step, compare its results, and add them to the known tensors."""
         try:
             found = self.machine.run(step, known, repeated=repeated)
         except EngineFaultError as fault:
@@ -179,7 +177,7 @@ class _Check:
         return next(name for name, at in self.names.items() if at == number)
 
     def _compare(self, name: str, found: Array, *, exact: bool, where: str) -> None:
-        """Raise `CheckError` where a tensor is not what the graph means."""
+        """Raise `CheckError` if a tensor differs from the graph's."""
         number = self.names[name]
         expected = self.definition.value(number)
         if found.dtype != expected.dtype or found.size != expected.size:
@@ -210,7 +208,7 @@ def _call(repeated: bool) -> str:
 
 
 def _wrong(expected: Array, found: Array, *, exact: bool) -> Array:
-    """Return where two arrays differ; not-a-number equals itself."""
+    """Return a mask of differing elements; NaN equals NaN."""
     unequal: Array = np.asarray(expected != found)
     if expected.dtype == np.uint16:
         # Patterns of bf16: +0 and -0 are equal numbers.

@@ -1,4 +1,4 @@
-"""Errors of the check of a compiled program, and their sentences."""
+"""Errors and messages of the check of a compiled program."""
 
 from matloom.errors import HintedWarning
 
@@ -6,13 +6,13 @@ __all__ = ["CheckError", "CompilerWarning"]
 
 
 class CheckError(Exception):
-    """A program that does not do what its network means: a defect of the compiler.
+    """A program that does not compute its network: a compiler bug.
 
     Members
     -------
     tensor:
-        The name of the first tensor that is wrong, as the program names it; empty where the
-        program stopped before one was made.
+        Name of the first wrong tensor in the program; empty if the program stopped before making
+        one.
     """
 
     def __init__(self, message: str, tensor: str = "") -> None:
@@ -21,4 +21,4 @@ class CheckError(Exception):
 
 
 class CompilerWarning(HintedWarning):
-    """The compiler made a mistake, found it, and took a plainer schedule that passes."""
+    """The compiler made a mistake, detected it, and used a simpler schedule that passes."""

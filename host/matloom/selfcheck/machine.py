@@ -1,4 +1,4 @@
-"""Runs a program's steps on the functional model, from memory that is full of garbage."""
+"""Runs a program's steps on the functional model, with memory that is full of garbage."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -24,8 +24,8 @@ class EngineAndHost:
     Members
     -------
     refusal:
-        Why no interpreter runs the opaque operators; empty where one does. Their outputs are then
-        drawn at random.
+        Why no interpreter runs the opaque operators, whose outputs are then drawn at random; empty
+        if one does.
     """
 
     def __init__(self, program: Program, seed: int) -> None:
@@ -46,7 +46,7 @@ class EngineAndHost:
         return HostSteps(dataclasses.replace(self.program, steps=tuple(known)))
 
     def restart(self) -> None:
-        """Make what is on chip and in external memory unknown, as at the start of a session."""
+        """Fill memories on chip and outside with garbage, as at the start of a session."""
         # The same engine again: it knows the commands that it has decoded.
         for region, size in self.program.region_bytes.items():
             self.engine.regions[region] = self._garbage(size)
@@ -58,10 +58,10 @@ class EngineAndHost:
         self.engine.table[...] = self._garbage(256)
 
     def _garbage(self, size: int) -> NDArray[np.uint8]:
-        """Return bytes that nothing may rely on.
+        """Return bytes with arbitrary contents.
 
-        Zeros in floating-point modes: what lies after a kernel row is multiplied by zero there, so
-        infinities and NaNs would change sums (docs/numerics.md).
+        They are zeros in floating-point modes, because bytes after a kernel row are multiplied by
+        zero, and infinities or NaNs would change sums (docs/numerics.md).
         """
         if any(layer.mode in FLOAT_MODES for layer in self.program.layers):
             return np.zeros(size, np.uint8)
@@ -70,7 +70,7 @@ class EngineAndHost:
     def run(
         self, step: EngineStep | HostStep, known: Mapping[str, Array], *, repeated: bool
     ) -> dict[str, Array]:
-        """Return a step's outputs by name; raises what the engine's model raises."""
+        """Return a step's outputs by name; raises the errors of the engine's model."""
         if isinstance(step, EngineStep):
             return self._run_engine(step, known, repeated)
         try:
@@ -82,7 +82,7 @@ class EngineAndHost:
         return {name: self._random(name) for name in step.outputs}
 
     def invents(self, step: EngineStep | HostStep) -> bool:
-        """Return whether a step's outputs are drawn at random: no interpreter runs it."""
+        """Return whether a step's outputs are drawn at random, for lack of an interpreter."""
         return id(step) in self._failed or (bool(self.refusal) and _opaque(step))
 
     def _random(self, name: str) -> Array:
@@ -91,13 +91,13 @@ class EngineAndHost:
         return raw.astype(info.dtype)
 
     def place(self, known: Mapping[str, Array]) -> None:
-        """Put the variables among `known` where they stay in external memory."""
+        """Write the variables among `known` to their addresses in external memory."""
         for variable in self.program.variables:
             if variable.place is not None and variable.before in known:
                 self._write(variable.place, known[variable.before])
 
     def placed(self) -> dict[str, Array]:
-        """Return the variables that stay in external memory, by their names as a call ends."""
+        """Return the variables in external memory, by their names at the end of a call."""
         return {
             variable.after: self._read(variable.place)
             for variable in self.program.variables

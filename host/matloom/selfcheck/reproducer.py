@@ -1,4 +1,4 @@
-"""Keeps what is needed to repeat a compilation that failed its check."""
+"""Saves what is needed to reproduce a compilation that failed its check."""
 
 import dataclasses
 import hashlib
@@ -28,10 +28,10 @@ def write_reproducer(
     error: str,
     seed: int,
 ) -> Path:
-    """Return a new folder with the network, the configuration, the options and the error.
+    """Return a new folder with the network, configuration, options and error.
 
-    It lies in the user's cache (`MATLOOM_CACHE`), or in the current folder where that cannot be
-    written; its name is that of the network and a digest of the contents.
+    It is in the user's cache (`MATLOOM_CACHE`), or in the current folder if the cache is not
+    writable; its name consists of the network's name and a digest of the contents.
     """
     name, network = _network(graph)
     table = {**precision} if isinstance(precision, Mapping) else precision
@@ -65,7 +65,7 @@ def _written(folder: Path, files: Mapping[str, bytes]) -> Path:
 
 
 def _network(graph: Graph) -> tuple[str, bytes]:
-    """Return a file of the network: .tflite where the format can hold it, else text and arrays."""
+    """Return the network as a file: .tflite if possible, else a zip of text and arrays."""
     for node in graph.nodes:
         if node.op is Op.REFERENCE:
             file = graph.tensors[node.inputs[-1]].data

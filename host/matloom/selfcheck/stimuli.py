@@ -1,4 +1,4 @@
-"""Inputs of the runs that check a program: random over the type's range, and its two ends."""
+"""Inputs for checks of a program: random over the type's range, and both extremes."""
 
 from dataclasses import replace
 
@@ -40,7 +40,7 @@ def values_of(tensor: Tensor, kind: str, draw: np.random.Generator) -> Array:
 
 
 def _patterns(tensor: Tensor, kind: str, draw: np.random.Generator) -> Array:
-    """Return the patterns of floating-point numbers."""
+    """Return random or extreme bit patterns of floating-point numbers."""
     numbers = values_of(replace(tensor, dtype="float32", number_format=None), kind, draw)
     patterns = numbers.view(np.uint32).astype(np.int64)
     if tensor.number_format in FLOAT_FORMATS:
@@ -49,9 +49,9 @@ def _patterns(tensor: Tensor, kind: str, draw: np.random.Generator) -> Array:
 
 
 def inputs_of(graph: Graph, kind: str, draw: np.random.Generator) -> dict[int, Array]:
-    """Return an array for all that enters a graph, by number.
+    """Return an array for everything that enters a graph, by number.
 
-    Integers of 32 and 64 bits are zeros where an opaque operator might take them for indices.
+    Integers of 32 and 64 bits are zero if an opaque operator might use them as indices.
     """
     opaque = any(node.op is Op.REFERENCE for node in graph.nodes)
     inputs = {}

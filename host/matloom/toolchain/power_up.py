@@ -1,4 +1,4 @@
-"""Verilog whose registers have no value before the first reset, for simulation from any state."""
+"""Removes initial values from Verilog registers, to simulate from an arbitrary state."""
 
 import re
 
@@ -16,14 +16,13 @@ _REGISTER = re.compile(
 def without_initial_values(verilog: str) -> str:
     """Return generated Verilog without the initial values of its registers.
 
-    A simulator may then begin with any: results must not depend on what a reset does not define.
-    Memories that have contents keep them, for they are tables. That no other value is left is
-    required of every text.
+    A simulator may then start with any values; results must not depend on what a reset does not
+    define. Memories with contents are tables and keep them. No other initial value may remain.
 
     Errors
     ------
     ValueError
-        A register keeps its value, or a memory has a list of zeros.
+        A register keeps its initial value, or a memory has a list of zeros.
     """
     verilog = _REGISTER.sub(lambda found: f"{found['declaration'].rstrip()} ;", verilog)
     require_any_state(verilog)

@@ -1,4 +1,4 @@
-"""Verilog that tells the harness what the control unit issues and completes."""
+"""Adds probes to Verilog that report which instructions are issued and completed."""
 
 from matloom.arch.isa import UNITS
 
@@ -27,14 +27,14 @@ _PROBE = """\
 
 
 def with_probes(verilog: str) -> str:
-    """Return the Verilog of a chip that calls `matloom_probe` in each cycle with an event.
+    """Return a chip's Verilog with a call of `matloom_probe` in each cycle with an event.
 
-    Kind 0 is of units that were issued an instruction, kind 1 of units that completed one.
+    Kind 0 reports units that were issued an instruction, kind 1 units that completed one.
 
     Errors
     ------
     ValueError
-        A module is not there.
+        An expected module is missing.
     """
     for module, (kind, units) in _TOLD.items():
         start = verilog.find(f"module \\{module} (")

@@ -1,4 +1,4 @@
-"""Running a program of the machine while passing on what it prints."""
+"""Runs external programs and passes on their output."""
 
 import errno
 import os
@@ -12,11 +12,11 @@ from matloom.errors import HintedError
 
 
 class ToolError(HintedError, OSError):
-    """A program of the machine is missing, too old, or has failed."""
+    """An external program that is missing, too old, or failed."""
 
 
 def _first_error(lines: list[str]) -> str:
-    """The line that says what went wrong: the first that calls itself an error, else the last."""
+    """Return the most helpful line: the first that is marked as an error, else the last."""
     errors = (line for line in lines if "error" in line.lower())
     return next(errors, lines[-1] if lines else "it printed nothing").strip()
 
@@ -37,7 +37,7 @@ def run(
     on_line: Callable[[str], None] | None = None,
     folder: Path | None = None,
 ) -> list[str]:
-    """Run a program to its end and return the lines it printed on either stream.
+    """Run a program to its end; return the lines it printed on either stream.
 
     Parameters
     ----------
@@ -46,12 +46,12 @@ def run(
     on_line
         Called with each line as it appears.
     folder
-        Where it runs; this process's own where None.
+        Working directory; None for that of this process.
 
     Raises
     ------
     ToolError
-        The program cannot be started, or ends with a status other than 0; names its first error.
+        The program cannot be started, or exits with a nonzero status; names its first error.
     """
     words = [str(word) for word in command]
     name = words[3] if words[:2] == ["sh", "-c"] else Path(words[0]).name

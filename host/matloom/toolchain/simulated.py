@@ -1,4 +1,4 @@
-"""Verilog written again for simulation: the same values from fewer operations."""
+"""Rewrites Verilog for faster simulation, with the same results."""
 
 import re
 
@@ -20,7 +20,7 @@ _REPEATED = re.compile(r"(?<=[{ ])((?:\\\S+ |[\w.$]+)(?: ?\[\d+\])?)(?:, \1){2,}
 
 
 def simulated(verilog: str) -> str:
-    """Return Verilog that simulates to the same values, and faster: proven in the tests.
+    """Return Verilog that simulates faster, to the same values, as the tests prove.
 
     What changes is what the generator has no other words for:
 
@@ -42,7 +42,7 @@ def _replication(run: re.Match[str]) -> str:
 
 
 def _whole_words(verilog: str) -> str:
-    """Join the lanes of each word's assignment."""
+    """Join the lane assignments of each word."""
     runs: list[list[re.Match[str]]] = []
     for lane in _LANE.finditer(verilog):
         if runs and _continues(runs[-1][-1], lane):
@@ -58,7 +58,7 @@ def _whole_words(verilog: str) -> str:
 
 
 def _continues(lane: re.Match[str], following: re.Match[str]) -> bool:
-    """Return whether a lane is the one above another, in the text and in the word."""
+    """Return whether a lane directly follows another, in the text and in the word."""
     same = ("mask", "memory", "address", "data")
     return (
         following.start() == lane.end()
@@ -70,7 +70,7 @@ def _continues(lane: re.Match[str], following: re.Match[str]) -> bool:
 
 
 def _word(run: list[re.Match[str]]) -> str:
-    """Return one assignment that does what a run of lanes does."""
+    """Return one assignment equivalent to a run of lanes."""
     first, last = run[0], run[-1]
     if len(run) < _LANES:
         return "".join(lane[0] for lane in run)

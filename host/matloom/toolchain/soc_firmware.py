@@ -33,33 +33,33 @@ _COMMON = (
 
 
 def boot_rom() -> bytes:
-    """Return the contents of the boot ROM; raises ToolError as `image` does."""
+    """Return the contents of the boot ROM; raises ToolError like `image`."""
     return image(("soc/rom.c", "soc/loader.c"), "soc/rom.ld")
 
 
 def link_server() -> bytes:
-    """Return the image that answers the host link; raises ToolError as `image` does."""
+    """Return the image that serves the host link; raises ToolError like `image`."""
     return image(("soc/server.c", "soc/port.c", "link/link.c"))
 
 
 def image(
     sources: Sequence[str | Path], script: str = "soc/image.ld", flags: Sequence[str] = ()
 ) -> bytes:
-    """Return what C files become, from the cache or compiled now.
+    """Return the image compiled from C files, cached or newly built.
 
     Parameters
     ----------
     sources:
-        In the firmware folder, or with whole paths and the header of the same name next to them.
+        Files in the firmware folder, or full paths with a header of the same name next to them.
     script:
-        How they are linked: `image.ld`, or `app.ld` for what needs more than 64 KiB.
+        Linker script: `image.ld`, or `app.ld` for images above 64 KiB.
     flags:
-        More of the compiler's.
+        Additional compiler flags.
 
     Errors
     ------
     ToolError
-        No compiler (extra ``firmware``), or sources that it refuses.
+        No compiler is installed (extra ``firmware``), or it rejects the sources.
     """
     if importlib.util.find_spec("ziglang") is None:
         raise MissingPackageError("ziglang", "compiling a system on chip's firmware")

@@ -1,4 +1,4 @@
-"""Verilator, used to lint Verilog or to build a simulation library from it."""
+"""Runs Verilator, to lint Verilog or to build a simulation library from it."""
 
 import hashlib
 import json
@@ -24,7 +24,7 @@ _EMPTY, _HEADERS, _KINDS = "matloom_empty", "headers.h", ("FAST", "SLOW")
 
 @dataclass(frozen=True, kw_only=True)
 class LintWarning:
-    """One complaint of Verilator: its class, such as UNUSEDSIGNAL, and where it was found."""
+    """One lint warning: its class, such as UNUSEDSIGNAL, and its location."""
 
     kind: str
     place: str
@@ -57,7 +57,7 @@ def compile_library(
     jobs: int = 2,
     on_line: Callable[[str], None] | None = None,
 ) -> None:
-    """Translate and compile as `build_library` does, whether or not `output` is there."""
+    """Translate and compile like `build_library`, even if `output` exists."""
     verilator = find_verilator()
     runtime = _runtime(verilator, [each for each in _pairs(flags) if not _ours(each)])
     with workspace() as work:
@@ -79,7 +79,7 @@ def compile_library(
 
 
 class _Progress:
-    """Notes how many files are compiled, of Verilator's lines, which it passes on."""
+    """Counts compiled files in Verilator's output, and passes the lines on."""
 
     def __init__(self, made: Path, harness: int, on_line: Callable[[str], None] | None) -> None:
         self._made, self._harness, self._on_line = made, harness, on_line
@@ -95,7 +95,7 @@ class _Progress:
 
 
 def _beside(harness: Sequence[Path], work: Workspace) -> list[str]:
-    """Return flags by which C++ files find what lies next to the originals of their copies."""
+    """Return flags with which C++ files find the includes next to their originals."""
     folders = dict.fromkeys(work.folder(path.parent) for path in harness)
     return [word for folder in folders for word in ("-CFLAGS", f"-I{folder}")]
 
@@ -108,7 +108,7 @@ def _copied(harness: Sequence[Path], work: Workspace) -> list[Path]:
 
 
 def _generated_files(folder: Path) -> int:
-    """Return how many files make compiles of those that Verilator has written: all, or one."""
+    """Return how many of Verilator's files make compiles: all, or one."""
     (classes,) = folder.glob("*_classes.mk")
     if "VM_PARALLEL_BUILDS = 1" not in classes.read_text():
         return 1
@@ -116,7 +116,7 @@ def _generated_files(folder: Path) -> int:
 
 
 def _spelt(flags: Sequence[str], work: Workspace) -> list[str]:
-    """Return flags whose folders are those of a workspace."""
+    """Return flags with folders replaced by links in a workspace."""
     return [f"-I{work.folder(Path(flag[2:]))}" if flag.startswith("-I") else flag for flag in flags]
 
 
@@ -126,7 +126,7 @@ def _translate(
     work: Workspace,
     on_line: Callable[[str], None] | None = None,
 ) -> list[str]:
-    """Run Verilator, which may call make, where every path is one that they can spell."""
+    """Run Verilator, which may call make, with only paths that both can handle."""
     root = work.folder(verilator.root)
     environment = {"TMPDIR": str(work.path)}
     command = [verilator.binary, *arguments]
@@ -139,7 +139,7 @@ def _translate(
 
 
 def _pairs(flags: Sequence[str]) -> list[tuple[str, ...]]:
-    """Return Verilator's flags, each with the value that follows it."""
+    """Return Verilator's flags, each with its value."""
     starts = [place for place, flag in enumerate(flags) if flag.startswith("-")]
     starts = [place for place in starts if not (place and flags[place - 1] == "-CFLAGS")]
     return [tuple(flags[first:end]) for first, end in pairwise([*starts, len(flags)])]
@@ -151,9 +151,9 @@ def _ours(flag: tuple[str, ...]) -> bool:
 
 
 def _headers(folder: Path) -> list[str]:
-    """Return what has make include Verilator's own headers as they are compiled in a folder.
+    """Return the make settings that reuse Verilator's precompiled headers from a folder.
 
-    Its makefile would compile them for each chip, once as fast and once as slow code includes them.
+    The default makefile compiles them for each chip, once for fast and once for slow code.
     """
     include = [f"VK_PCH_I_{kind}='-include {folder / _HEADERS}.{kind.lower()}'" for kind in _KINDS]
     return [
@@ -164,10 +164,10 @@ def _headers(folder: Path) -> list[str]:
 
 
 def _runtime(verilator: Verilator, flags: Sequence[tuple[str, ...]]) -> Path:
-    """Return the folder of what is the same for every chip that is built with some flags.
+    """Return the folder with the parts common to all chips that are built with the same flags.
 
-    That are Verilator's own files and headers, compiled: two thirds of the time of a small chip. It
-    is what the build of an empty module leaves.
+    They are Verilator's own files and headers, compiled, which take two thirds of the build time of
+    a small chip. Building an empty module produces them.
     """
     words = [word for flag in flags for word in flag]
     told = json.dumps([verilator.version, str(verilator.root), *build_arguments(_EMPTY), *words])
@@ -203,13 +203,13 @@ def build_library(
     jobs: int = 2,
     on_line: Callable[[str], None] | None = None,
 ) -> Path:
-    """Translate Verilog, compile it with a C++ harness, and return `output`, a shared library.
+    """Translate Verilog, compile it with a C++ harness, and return the shared library `output`.
 
-    The harness includes `V<top>.h` and gives its functions C linkage; load the library with
-    ctypes. `output` appears complete or not at all, and is kept where it exists: put a key of all
-    that goes into it into its path. Two processes that ask for it at once build it once.
-    Simulation is fast rather than faithful to unknown values: what has no initial
-    value begins as the harness tells the model's context, and assertions are left out.
+    The harness includes `V<top>.h` and gives its functions C linkage; load the library with ctypes.
+    `output` appears complete or not at all, and an existing one is kept, so its path should contain
+    a key of all inputs. Concurrent processes build it only once. Simulation is fast
+    rather than faithful to unknown values: what has no initial value begins as the harness tells
+    the model's context, and assertions are left out.
 
     Parameters
     ----------
@@ -232,9 +232,9 @@ def build_library(
 
 
 def lint(sources: Sequence[Path], top: str, waivers: Sequence[str] = ()) -> list[LintWarning]:
-    """Verilator's `-Wall` complaints about a design, in order, without the waived classes.
+    """Return Verilator's `-Wall` warnings about a design, in order, without the waived classes.
 
-    Raises ToolError when the sources are not legal Verilog.
+    Raises ToolError if the sources are not legal Verilog.
     """
     command: list[str | Path] = ["--lint-only", "-Wall", "-Wno-fatal"]
     command += [f"-Wno-{kind}" for kind in waivers]

@@ -1,4 +1,4 @@
-"""A temporary folder whose path GNU make, shells and compilers can spell."""
+"""A temporary folder with a path that GNU make, shells and compilers can handle."""
 
 import re
 import tempfile
@@ -18,12 +18,12 @@ _OTHERS = ("/tmp", "/var/tmp", "/dev/shm")  # each workspace is a new folder in 
 
 
 class Workspace:
-    """An empty folder of plain letters, and links in it to folders that may have any.
+    """An empty folder with a plain name, and links in it to folders with any name.
 
     Members
     -------
     path:
-        The folder, which is removed with all that is in it.
+        The folder, which is removed with its contents.
     """
 
     def __init__(self, path: Path) -> None:
@@ -40,15 +40,15 @@ class Workspace:
         return self._links[path]
 
     def file(self, path: Path) -> Path:
-        """Return a file by a link to its folder: what it includes next to it is found there."""
+        """Return a file through a link to its folder, so that its includes are found."""
         return self.folder(path.absolute().parent) / path.name
 
 
 @contextmanager
 def workspace() -> Iterator[Workspace]:
-    """Make a workspace for the block.
+    """Create a workspace for the block.
 
-    Raises ToolError where no folder for temporary files can be written and spelt.
+    Raises ToolError if no temporary folder is writable and has a plain name.
     """
     places = [place for place in (tempfile.gettempdir(), *_OTHERS) if _PLAIN.fullmatch(place)]
     for place in places:

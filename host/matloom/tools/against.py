@@ -1,4 +1,4 @@
-"""Compares a quantised network with the one of floats that it was made of, layer by layer."""
+"""Compares a quantised network with its floating-point original, layer by layer."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -21,14 +21,14 @@ __all__ = ["Agreement", "compare_with_parent"]
 
 @dataclass(frozen=True, kw_only=True)
 class Agreement:
-    """Distance between two networks, in the real numbers that their integers stand for.
+    """Difference between two networks, in the real numbers that their integers represent.
 
     Members
     -------
     layers:
-        Tensors that both networks have, of one shape; outputs are matched by their places.
+        Tensors of the same shape that both networks have; outputs are matched by position.
     unmatched:
-        Operators of the network whose output the other does not have.
+        Operators of the network whose output has no counterpart.
     """
 
     network: str
@@ -69,19 +69,19 @@ def compare_with_parent(
     samples: int = 4,
     seed: int = 0,
 ) -> Agreement:
-    """Run two networks on the same numbers, and compare what both have layer by layer.
+    """Run two networks on the same numbers, and compare common tensors layer by layer.
 
     Parameters
     ----------
     inputs:
-        As `matloom.evaluate` takes them, for `path`; random where None, of which `samples` and
-        `seed`. The parent of floats gets what the
-        network's integers stand for, so that the quantisation of inputs is no error.
+        Inputs for `path`, as for `matloom.evaluate`; None draws `samples` random ones from `seed`.
+        A float parent receives the real values of the network's integers, so that quantisation of
+        inputs does not count as an error.
 
     Raises
     ------
     UserError
-        The networks differ in their inputs, or share no tensor.
+        The networks have different inputs, or no tensor in common.
     """
     graph, other = frontend.load(path), frontend.load(parent)
     pairs = _matched(graph, other)
@@ -114,7 +114,7 @@ def compare_with_parent(
 
 
 def _matched(graph: Graph, other: Graph) -> dict[int, int]:
-    """Return `_pairs`; raise UserError where networks have too little in common."""
+    """Return `_pairs`; raise UserError if the networks have too little in common."""
     shapes = [[each.tensors[at].shape for at in each.inputs] for each in (graph, other)]
     if shapes[0] != shapes[1]:
         raise UserError(
@@ -127,7 +127,7 @@ def _matched(graph: Graph, other: Graph) -> dict[int, int]:
 
 
 def _pairs(graph: Graph, other: Graph) -> dict[int, int]:
-    """Return which tensor of the parent stands for which of the network."""
+    """Return the tensors of the parent that correspond to those of the network."""
     found = {}
     for key in (lambda name: name, short_name):
         twins: dict[tuple[str, tuple[int, ...]], list[int]] = {}

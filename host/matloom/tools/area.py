@@ -1,8 +1,8 @@
-"""Tables, flip-flops and clock of an engine that nobody has synthesised, by those that were.
+"""Predicts tables, flip-flops and clock of an engine from syntheses of others.
 
-A linear model of features of a configuration, fitted to the syntheses in `matloom/data/area.json`
-(`python bench/area.py` makes them). Few syntheses know little of what a unit costs that all of them
-have, so each coefficient is drawn towards a figure of the units' reports.
+It is a linear model of features of a configuration, fitted to the syntheses in
+`matloom/data/area.json` (made by `python bench/area.py`). Few syntheses say little about units that
+all of them contain, so each coefficient is regularised towards a figure from the units' reports.
 """
 
 import json
@@ -59,7 +59,7 @@ _EXPECTED_ERROR = 0.02
 
 @dataclass(frozen=True, kw_only=True)
 class Sample:
-    """A synthesis: of which engine, for which family, with how many columns in tables."""
+    """A synthesis: the engine, the FPGA family, and the number of columns in tables."""
 
     config: Config
     family: str
@@ -94,7 +94,7 @@ def _features(config: Config, soft_columns: int) -> list[float]:
 
 
 def _fitted(samples: Sequence[Sample], resource: int) -> np.ndarray:
-    """Return the coefficients, float64 [features], that err least in proportion."""
+    """Return the coefficients, float64 [features], with the smallest relative error."""
     rows = np.array([_features(item.config, item.soft_columns) for item in samples], float)
     found = np.array([item.total[RESOURCES[resource]] for item in samples], float)
     expected = np.array([row[resource] for row in _EXPECTED.values()])
@@ -108,15 +108,15 @@ def _fitted(samples: Sequence[Sample], resource: int) -> np.ndarray:
 
 
 class AreaModel:
-    """Predict the area of engines of `i8xi8` without tables and products in POST.
+    """Predicts the area of `i8xi8` engines without lookup tables and products in POST.
 
     Members
     -------
     samples:
-        What it was fitted to.
+        Syntheses that it was fitted to.
     errors:
-        By resource, for each sample of the family that most are of: predicted by all others,
-        divided by found, less 1.
+        By resource, for each sample of the most frequent family: the prediction from all others
+        divided by the measurement, less 1.
     """
 
     def __init__(self, samples: Sequence[Sample]):
@@ -131,7 +131,7 @@ class AreaModel:
         }
 
     def _ratio(self, sample: Sample) -> list[float]:
-        """Return how many cells a family takes in proportion to the one that is fitted."""
+        """Return how many cells a family needs relative to the fitted one."""
         row = _features(sample.config, sample.soft_columns)
         pairs = zip(RESOURCES, self._weights, strict=True)
         return [sample.total[name] / float(np.dot(row, weights)) for name, weights in pairs]
@@ -144,7 +144,7 @@ class AreaModel:
         return predicted / item.total[RESOURCES[number]] - 1
 
     def predict(self, config: Config, family: str, soft_columns: int = 0) -> Area:
-        """Return the area of an engine; raise ValueError where no sample is of the family."""
+        """Return the area of an engine; raise ValueError if no sample has this family."""
         if family not in self._ratios:
             known = ", ".join(sorted(self._ratios))
             raise ValueError(f"the family must be one that was synthesised for ({known}): {family}")
@@ -156,12 +156,12 @@ class AreaModel:
         return Area(tables=tables, flip_flops=flip_flops)
 
     def worst(self) -> dict[str, float]:
-        """Return by resource the greatest of the errors, without sign."""
+        """Return the largest absolute error by resource."""
         return {name: max(map(abs, errors)) for name, errors in self.errors.items()}
 
 
 def load_samples(path: Path = SAMPLES) -> dict[str, Any]:
-    """Return what the file holds: `engines` as samples, and what `placed` designs say."""
+    """Return the contents of the file: `engines` as samples, and `placed` designs."""
     kept: dict[str, Any] = json.loads(path.read_text())
     kept["engines"] = [
         Sample(
@@ -176,18 +176,18 @@ def load_samples(path: Path = SAMPLES) -> dict[str, Any]:
 
 
 def load_model() -> AreaModel:
-    """Return the model that is fitted to the kept syntheses."""
+    """Return the model fitted to the stored syntheses."""
     return AreaModel(load_samples()["engines"])
 
 
 def area_line(config: Config, device: str, family: str, capacity: Mapping[str, int]) -> str:
-    """Return the predicted area of an engine without a board around it, as a line.
+    """Return the predicted area of an engine without a board, as a line.
 
     Parameters
     ----------
     device, family, capacity:
-        Where it is to be placed: names, and what there is by the names of reports (``LUT4``,
-        ``FF``, ``DSP``, ``BRAM``).
+        The target: names, and its resources as named in reports (``LUT4``, ``FF``, ``DSP``,
+        ``BRAM``).
     """
     model = load_model()
     soft = columns_in_tables(config, capacity["DSP"])

@@ -1,4 +1,4 @@
-"""Arrays by name in .npz files: written under any name, read without trust in what they say."""
+"""Reads and writes .npz files: allows any array name, and does not trust sizes in headers."""
 
 import math
 import zipfile
@@ -25,12 +25,12 @@ _HEADERS = {
 def read_arrays(option: str, source: Path) -> dict[str, Array]:
     """Return the arrays of an .npz file by name.
 
-    No array is larger than its data, nor all of them than `ARRAYS_LIMIT`.
+    No array may be larger than its data, nor all together larger than `ARRAYS_LIMIT`.
 
     Raises
     ------
     ValueError
-        No such file, or one that is damaged; the message begins with the option that named it.
+        The file is missing or damaged; the message begins with the option that named it.
     """
     try:
         content = source.read_bytes()
@@ -61,8 +61,8 @@ def read_arrays(option: str, source: Path) -> dict[str, Array]:
 def write_arrays(target: IO[bytes], arrays: Mapping[str, Array]) -> None:
     """Write arrays by name as an .npz file.
 
-    `numpy.savez` takes names as keywords, and so loses or refuses arrays that are called ``file``
-    or ``allow_pickle``.
+    `numpy.savez` takes names as keywords, so it loses or refuses arrays named ``file`` or
+    ``allow_pickle``.
     """
     with zipfile.ZipFile(target, "w") as archive:
         for name, array in arrays.items():
@@ -71,7 +71,7 @@ def write_arrays(target: IO[bytes], arrays: Mapping[str, Array]) -> None:
 
 
 def read_single(option: str, source: Path) -> Array:
-    """Return the array of an .npy file; raises ValueError as `read_arrays` does."""
+    """Return the array in an .npy file; raises ValueError like `read_arrays`."""
     try:
         if source.stat().st_size > ARRAYS_LIMIT:
             raise ValueError(f"it must have at most {ARRAYS_LIMIT} bytes")

@@ -1,4 +1,4 @@
-"""The benchmark: cycles from the chip's counters against the targets, kept as a report."""
+"""The benchmark: measures cycles with the chip's counters against targets, and keeps a report."""
 
 import json
 import os
@@ -51,23 +51,23 @@ EXCEPTIONS: dict[tuple[str, str], str] = {}
 
 @dataclass(frozen=True, kw_only=True)
 class Workload:
-    """Something to measure: a network of the collection, the demo's, or a matrix product.
+    """A workload: a network of the collection or of the demo, or a matrix product.
 
     Members
     -------
     model:
-        Path in the collection; the demo's network where this and `product` are None.
+        Path in the collection; the demo's network if this and `product` are None.
     product:
         Rows, inner size and columns of a matrix product.
     mode:
-        Its number format, which a configuration without it is measured with.
+        Number format, added to configurations that lack it.
     calls:
-        The last of so many calls of one session counts: later ones may find weights on chip.
+        Number of calls in one session, of which the last counts: it may find weights on chip.
     target:
-        Utilisation aimed at, of twice the products in a narrow mode. Of a product whose sizes are
-        no multiples of the array's, with the padding counted as work. None where there is none.
+        Target utilisation, of twice the products in a narrow mode. If sizes are not multiples of
+        the array's, padding counts as work. None for no target.
     peers:
-        What others publish for the same network: whose, and the figure. Shown at `reference`.
+        Published figures of other designs for the same network, by name. Shown at `reference`.
     """
 
     name: str
@@ -79,7 +79,7 @@ class Workload:
     peers: tuple[tuple[str, str], ...] = ()
 
     def target_cycles(self, macs: int, config: Config) -> int | None:
-        """Return the cycles aimed at: the same utilisation, whatever the array."""
+        """Return the target in cycles: the same utilisation for every array."""
         if self.target is None:
             return None
         work = macs
@@ -89,7 +89,7 @@ class Workload:
         return round(work / (config.macs_a_cycle(self.mode) * self.target))
 
     def config(self, config: Config) -> Config:
-        """Return the configuration to measure at: with the mode, where another lacks it."""
+        """Return the configuration to measure, with the mode added if necessary."""
         if self.mode in config.mac_modes:
             return config
         return replace(config, mac_modes=(*config.mac_modes, self.mode))
@@ -181,15 +181,15 @@ class Result:
     Members
     -------
     prediction_error:
-        Predicted by measured cycles, less one.
+        Predicted cycles divided by measured cycles, less one.
     exception:
-        Why the prediction may be off; None where it may not.
+        Why the prediction may be off; None if it must be accurate.
     exact:
         Whether the chip and the functional model agree bit for bit.
     counters:
-        The chip's, by name.
+        Counters of the chip, by name.
     bytes_read, bytes_written:
-        What the bus carried, whole beats, commands included.
+        Bytes transferred on the bus, in whole beats, including the commands.
     """
 
     name: str
@@ -212,17 +212,17 @@ class Result:
 
     @property
     def largest_stall(self) -> str:
-        """The cause that cost the array most, with its share of the cycles."""
+        """The cause that cost the array the most cycles, with its share of all cycles."""
         causes = {name: self.counters[name] for name, _doc in EXEC_CAUSES[1:]}
         cause = max(causes, key=lambda name: causes[name])
         return f"{cause.removeprefix('exec_')} {causes[cause] / self.cycles:.1%}"
 
 
 def collection(name: str = "models") -> Path | None:
-    """Return the folder of `models`, `wild` or `untuned`, or None where it is absent.
+    """Return the folder of `models`, `wild` or `untuned`, or None if it is absent.
 
-    `MATLOOM_MODELS` (`MATLOOM_WILD`, `MATLOOM_UNTUNED`) names it, else it is
-    ``../shared/<name>`` next to the repository.
+    `MATLOOM_MODELS` (`MATLOOM_WILD`, `MATLOOM_UNTUNED`) names it, else it is ``../shared/<name>``
+    next to the repository.
     """
     chosen = os.environ.get(f"MATLOOM_{name.upper()}")
     usual = Path(__file__).resolve().parents[4] / "shared" / name
@@ -231,7 +231,7 @@ def collection(name: str = "models") -> Path | None:
 
 
 def graph_of(case: Workload) -> Graph | None:
-    """Return the network of a case; None where the model collection is absent."""
+    """Return the network of a workload; None if the model collection is absent."""
     if case.product is not None:
         return product_graph(*case.product, mode=case.mode)
     if case.model is None:
@@ -292,7 +292,7 @@ def run_bench(
     say: Callable[[str], None],
     memory: Memory = REFERENCE_MEMORY,
 ) -> tuple[list[Result], list[str]]:
-    """Measure every case; return the results, and a sentence for each case left out."""
+    """Measure every workload; return the results, and a sentence for each one left out."""
     results, skipped = [], []
     for case in CASES:
         graph = graph_of(case)
@@ -305,7 +305,7 @@ def run_bench(
 
 
 def table(results: list[Result], config_name: str) -> NameTable:
-    """Return the results with their targets; columns give way where the terminal is narrow."""
+    """Return the results with their targets; columns are dropped if the terminal is narrow."""
     shown = NameTable(
         f"configuration {config_name}, cycles from the chip's counters",
         spare=("kcycles/s", "MACs", "target"),
@@ -332,21 +332,21 @@ def table(results: list[Result], config_name: str) -> NameTable:
 
 
 def peer_lines(results: list[Result]) -> list[str]:
-    """Return what other designs publish for the same networks, a line each."""
+    """Return the published figures of other designs for the same networks, one line each."""
     return [
         f"{item.name}: {whose} {figure}" for item in results for whose, figure in item.peers.items()
     ]
 
 
 def _import_seconds() -> float:
-    """Return what `import matloom` takes in a fresh interpreter, the interpreter included."""
+    """Return the seconds of `import matloom` in a new interpreter, including its start."""
     started = time.perf_counter()
     subprocess.run([sys.executable, "-c", "import matloom"], check=True)
     return round(time.perf_counter() - started, 3)
 
 
 def to_json(results: list[Result], config: Config, config_name: str) -> str:
-    """Return the report that is kept."""
+    """Return the report to keep, as JSON."""
     report = {
         "config": config_name,
         "config_digest": f"{config.digest:08x}",
@@ -360,7 +360,7 @@ def to_json(results: list[Result], config: Config, config_name: str) -> str:
 
 
 def _faults(item: Result) -> list[str]:
-    """Return a sentence for each defect of a result by itself."""
+    """Return a sentence for each defect of a single result."""
     problems = []
     if not item.exact:
         problems.append(f"{item.name}: the chip and the model differ")
@@ -380,7 +380,7 @@ def _faults(item: Result) -> list[str]:
 
 
 def check(results: list[Result], kept: str) -> list[str]:
-    """Return a sentence for each result that is faulty, or worse than the kept report."""
+    """Return a sentence for each result that is faulty, or worse than in the kept report."""
     before = {item["name"]: item for item in json.loads(kept)["results"]}
     problems = []
     for item in results:

@@ -1,4 +1,4 @@
-"""Names in C: of a network, of its tensors' buffers, and of the macros that describe them."""
+"""C identifiers for a network, the buffers of its tensors, and macros about them."""
 
 import re
 from pathlib import Path
@@ -22,7 +22,7 @@ _TAKEN = ("open", "run", "memory", "t")
 
 
 def network_name(path: Path) -> str:
-    """Return a name in C for the network of a file: its stem, with `_` for what C does not take."""
+    """Return a C name for the network of a file: its stem, with `_` for invalid characters."""
     word = re.sub(r"[^A-Za-z0-9]+", "_", path.stem).strip("_") or "network"
     if not word[0].isalpha() or _problem(word):
         word = f"net_{word}"
@@ -30,7 +30,7 @@ def network_name(path: Path) -> str:
 
 
 def require_network_name(name: str) -> str:
-    """Return a name that C takes for a network; raise `UserError` for any other."""
+    """Return a name if it is valid in C; otherwise raise `UserError`."""
     problem = _problem(name)
     if problem:
         raise UserError(
@@ -41,7 +41,7 @@ def require_network_name(name: str) -> str:
 
 
 def _problem(name: str) -> str:
-    """Return the rule of names that a name breaks, or nothing."""
+    """Return the rule of C names that a name breaks, or an empty text."""
     if not re.fullmatch(r"[A-Za-z]\w*", name, re.ASCII):
         return "be a letter, then letters, digits and _"
     if name.lower() in _LIBRARY_HEADERS:
@@ -52,10 +52,10 @@ def _problem(name: str) -> str:
 
 
 def buffer_names(program: Program, name: str) -> dict[str, str]:
-    """Return the buffer of each tensor: the network's name and the tensor's in lower case.
+    """Return the buffer name of each tensor: names of network and tensor, in lower case.
 
-    No two are equal, in lower or upper case, so that macros made of them differ as well. Letters
-    of other alphabets and marks become `_`; a number ends a name that would be there twice.
+    Names are unique regardless of case, so that macros made from them are too. Characters outside
+    a-z, 0-9 become `_`; duplicates end with a number.
     """
     found: dict[str, str] = {}
     taken = set(_TAKEN)

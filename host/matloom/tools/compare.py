@@ -44,9 +44,9 @@ class Difference:
 
 @dataclass(frozen=True, kw_only=True)
 class Comparison:
-    """The outcome; `first` is None where all that was compared is equal.
+    """Result of a comparison; `first` is None if everything compared is equal.
 
-    `reference` is what the network was compared with, `caveat` what is known to differ there.
+    `reference` is the runtime compared with, `caveat` a known difference of it.
     """
 
     network: str
@@ -87,31 +87,31 @@ def compare(
     seed: int = 0,
     samples: int | None = None,
 ) -> Comparison:
-    """Run a network here and in TensorFlow Lite Micro, and compare every tensor.
+    """Run a network here and in its reference runtime, and compare every tensor.
 
-    LiteRT's reference kernels stand in where TensorFlow Lite Micro refuses the network. Networks
-    of ONNX are compared with ONNX Runtime, in the tensors that their files name.
+    The reference is TensorFlow Lite Micro, or LiteRT's reference kernels if that refuses the
+    network. ONNX networks are compared with ONNX Runtime, on the tensors that have names in the
+    file.
 
     Parameters
     ----------
     path:
         A model file, or its bytes.
     inputs:
-        An array for each input, by name; a leading axis longer than the model's batch runs sample
-        by sample. Random if None.
+        An array for each input, by name; a leading axis longer than the model's batch holds several
+        samples. None draws random inputs.
     run:
-        Returns our tensors; the interpreter of graphs if None. Variables go on from sample to
-        sample, as there.
+        Function that computes Matloom's tensors; None for the graph interpreter. Variables keep
+        their values from sample to sample, as in the reference.
     seed, samples:
-        Of the random inputs: one, or of a network that remembers four, where None.
+        Seed and number of random samples; None draws one, or four for a network with state.
 
     Raises
     ------
     ModuleNotFoundError
         tflite-micro is not installed.
     ValueError
-        Neither interpreter takes the model, it cannot be loaded, or the inputs are not the
-        model's.
+        No interpreter supports the model, it cannot be loaded, or the inputs do not match it.
     """
     graph = frontend.load(path)
     reference = open_reference(*frontend.complete(path), graph)
@@ -147,7 +147,7 @@ def compare(
 
 
 def _interpreted(graph: Graph) -> Tensors:
-    """Return the interpreter of graphs, whose variables go on from sample to sample."""
+    """Return the graph interpreter as a function that keeps variables between samples."""
     state = initial_state(graph)
 
     def interpreted(given: Mapping[int, Array]) -> Mapping[int, Array]:
@@ -161,7 +161,7 @@ def _interpreted(graph: Graph) -> Tensors:
 def _difference(
     node: Node, name: str, sample: int, wrong: Array, expected: Array, given: Array
 ) -> Difference:
-    """Return the first element that is wrong in a node's output."""
+    """Return the first wrong element in a node's output."""
     index = tuple(int(i) for i in np.argwhere(wrong)[0])
     return Difference(
         operator=str(node),
@@ -174,7 +174,7 @@ def _difference(
 
 
 def _unequal(expected: Array, given: Array) -> Array:
-    """Return where two arrays differ; not-a-number equals itself."""
+    """Return a mask of differing elements; NaN equals NaN."""
     if (expected.shape, expected.dtype) != (given.shape, given.dtype):
         raise ValueError(
             f"a tensor must be {expected.dtype} {expected.shape}, not {given.dtype} {given.shape}"

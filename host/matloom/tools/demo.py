@@ -1,4 +1,4 @@
-"""The demonstration: handwritten digits, classified by a trained network on the chip."""
+"""The demo: classifies handwritten digits with a trained network on the chip."""
 
 import time
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ _SHOWN = 4
 
 
 def run_demo(console: Console, device: str = "rtl", config: str = "reference") -> bool:
-    """Classify the 360 held-out digits and print what came out; return whether all is well."""
+    """Classify the 360 held-out digits and print the results; return whether all is well."""
     images, labels = held_out()
     inputs = quantise(images, *input_quantisation())
     console.print(
@@ -54,7 +54,7 @@ def _run(session: Session, inputs: Array, console: Console) -> Iterator[Array]:
 
 
 def _show(console: Console, images: Array, predictions: Array, labels: Array) -> None:
-    """Draw a few digits; the wrong ones first, where there are any."""
+    """Draw a few digits, wrongly classified ones first."""
     order = np.argsort(predictions == labels, kind="stable")[:_SHOWN]
     table = Table.grid(padding=(0, 2))
     drawings = []

@@ -1,4 +1,4 @@
-"""The state of every tool that Matloom uses, and the remedy for what is missing."""
+"""Checks every tool that Matloom uses, and says how to install what is missing."""
 
 import json
 import platform
@@ -26,7 +26,7 @@ BASE = "base"
 
 @dataclass(frozen=True, kw_only=True)
 class Finding:
-    """Finding about one tool. `remedy` is empty exactly when the tool works."""
+    """State of one tool. `remedy` is empty exactly when the tool works."""
 
     tool: str
     need: str
@@ -35,7 +35,7 @@ class Finding:
 
     @property
     def works(self) -> bool:
-        """Whether the tool can be used as it is."""
+        """Whether the tool is usable."""
         return not self.remedy
 
 
@@ -85,7 +85,7 @@ def _cache() -> str:
 
 
 def _cache_folder() -> Finding:
-    """Look at the cache; one that serves instead of the chosen folder works, but is not kept."""
+    """Check the cache; a substitute for the chosen folder works, but is temporary."""
     remedy = "set MATLOOM_CACHE to a folder that can be written"
     with warnings.catch_warnings():
         # The finding says it.
@@ -98,7 +98,7 @@ def _cache_folder() -> Finding:
 
 
 def _attempt(tool: str, look: Callable[[], str], remedy: str) -> Finding:
-    """Try the tool itself: what it says of itself, or its error and the remedy."""
+    """Try a tool: return its description of itself, or its error and the remedy."""
     try:
         return Finding(tool=tool, need=BASE, detail=look())
     except (OSError, ValueError) as error:
@@ -106,7 +106,7 @@ def _attempt(tool: str, look: Callable[[], str], remedy: str) -> Finding:
 
 
 def examine() -> list[Finding]:
-    """Look at every tool; takes about a second and changes nothing but the cache folder."""
+    """Check every tool; takes about a second and changes nothing but the cache folder."""
     return [
         _python(),
         *(_program(name, BASE) for name in ("g++", "make", "perl")),
@@ -130,12 +130,12 @@ def examine() -> list[Finding]:
 
 
 def healthy(findings: list[Finding]) -> bool:
-    """Whether everything works that generating and simulating needs."""
+    """Whether everything works that is needed to generate and simulate."""
     return all(finding.works for finding in findings if finding.need == BASE)
 
 
 def to_json(findings: list[Finding]) -> str:
-    """The findings as JSON: `healthy`, and `tools` with one object each."""
+    """Return the findings as JSON: `healthy`, and `tools` with one object each."""
     tools = [asdict(finding) | {"works": finding.works} for finding in findings]
     return json.dumps({"healthy": healthy(findings), "tools": tools}, indent=2)
 
@@ -150,7 +150,7 @@ def _conclusion(findings: list[Finding]) -> str:
 
 
 def to_table(findings: list[Finding]) -> str:
-    """The findings as a table for people, the remedies below it as commands to copy."""
+    """Return the findings as a table for people, with remedies below as commands to copy."""
     table = Table(box=None, show_header=True, pad_edge=False)
     for heading in ("", "tool", "for"):
         table.add_column(heading, no_wrap=True)
@@ -167,7 +167,7 @@ def to_table(findings: list[Finding]) -> str:
 
 
 def _remedies(findings: list[Finding]) -> list[str]:
-    """Return a line for each tool that is missing: what it is for, and the remedy, never cut."""
+    """Return a line for each missing tool: its purpose and the remedy, never cut."""
     lines = [f"  {item.tool} ({item.need}): {item.remedy}" for item in findings if not item.works]
     everything = ["In a clone, make setup installs all of them."] if len(lines) > 1 else []
     return [*lines, *everything]

@@ -1,4 +1,4 @@
-"""A Program as C: its file, a buffer for each tensor, and the host's steps as calls of kernels."""
+"""Emits a Program as C: its file, a buffer for each tensor, and host steps as kernel calls."""
 
 import math
 from collections.abc import Callable
@@ -22,18 +22,18 @@ _BYTES_A_LINE = 20
 
 
 class EmitError(UserError):
-    """A program has steps of the host without a kernel in C; the message names the operators."""
+    """A program has host steps without a kernel in C; the message names the operators."""
 
 
 def write_c(program: Program, path: Path) -> None:
-    """Write a program as `path`, a ``.c`` file, and its header next to it.
+    """Write a program to `path`, a ``.c`` file, and its header next to it.
 
     Raises
     ------
     EmitError
-        A step of the host has no kernel in C.
+        A host step has no kernel in C.
     ValueError
-        The file's name is no name of C.
+        The file name is not a valid C identifier.
     """
     if path.suffix != ".c":
         raise ValueError(f"a network in C must be written to a file named .c, not {path.name!r}")
@@ -43,7 +43,7 @@ def write_c(program: Program, path: Path) -> None:
 
 
 def emit_c(program: Program, name: str) -> tuple[str, str]:
-    """Return source and header of a program whose names in C begin with `name`."""
+    """Return source and header of a program whose C names begin with `name`."""
     buffers = buffer_names(program, name)
     calls = _calls(program, buffers)
     return _source(program, name, buffers, calls), header(program, name, buffers, linked_sources())
@@ -88,7 +88,7 @@ def _source(program: Program, name: str, buffers: dict[str, str], calls: list[st
 
 
 def _calls(program: Program, buffers: dict[str, str]) -> list[str]:
-    """Return the cases of the host's steps."""
+    """Return the switch cases of the host steps."""
     tensors = tensors_by_name(program)
     numbers = {constant.name: at for at, constant in enumerate(program.constants)}
     places = {name: f"matloom_program_constant(of, {at}u)" for name, at in numbers.items()}
@@ -117,7 +117,7 @@ def _calls(program: Program, buffers: dict[str, str]) -> list[str]:
 
 
 def _call(graph: Graph, node: Node, output: str, source: str) -> str | None:
-    """Return the call of a kernel for the one node of a graph; None where there is none."""
+    """Return the kernel call for a graph with a single node; None if there is no kernel in C."""
     emit = _KERNELS.get(node.op)
     arguments = None if emit is None else emit(graph, node)
     if arguments is None:
@@ -127,13 +127,13 @@ def _call(graph: Graph, node: Node, output: str, source: str) -> str | None:
 
 
 def _described(graph: Graph, node: Node) -> str:
-    """Return an operator with the types that it reads and makes."""
+    """Return an operator with its input and output types."""
     given = graph.tensors[node.inputs[0]].dtype if node.inputs else "nothing"
     return f"{_operator(node)} from {given} to {graph.tensors[node.outputs[0]].dtype}"
 
 
 def _operator(node: Node) -> str:
-    """Return the name of an operator; of what a reference interpreter runs, those of its model."""
+    """Return the name of an operator; for REFERENCE nodes, the names in the model."""
     opaque = node.op is Op.REFERENCE
     return " and ".join(node.attributes_as(Reference).operators) if opaque else node.op
 
@@ -182,7 +182,7 @@ def _copy(graph: Graph, node: Node) -> _Arguments | None:
 
 
 def _lookup(graph: Graph, node: Node) -> _Arguments | None:
-    """Return a table of the operator's results, as a string: what lies in read-only memory."""
+    """Return a table of the operator's results as a C string, to lie in read-only memory."""
     given, made = graph.tensors[node.inputs[0]], graph.tensors[node.outputs[0]]
     if not {given.dtype, made.dtype} <= {"int8", "uint8"}:
         return None

@@ -1,4 +1,4 @@
-"""The header of a network in C: its buffers, what their numbers mean, and its two functions."""
+"""Emits the C header of a network: buffers, quantisation, and two functions."""
 
 import math
 import re
@@ -47,12 +47,12 @@ enum matloom_result {name}_run(struct matloom_engine* engine);
 
 
 def declaration(info: TensorInfo, buffer: str) -> str:
-    """Return the declaration of a tensor's buffer; C has no arrays of nothing.
+    """Return the declaration of a tensor's buffer; C has no arrays of size 0.
 
     Raises
     ------
     ValueError
-        C has no type for its elements.
+        C has no type for the elements.
     """
     if info.dtype not in _TYPES:
         raise ValueError(
@@ -63,14 +63,14 @@ def declaration(info: TensorInfo, buffer: str) -> str:
 
 
 def header(program: Program, name: str, buffers: dict[str, str], sources: tuple[str, ...]) -> str:
-    """Return the header of a network whose names in C begin with `name`.
+    """Return the header of a network whose C names begin with `name`.
 
     Parameters
     ----------
     buffers
         Names of the tensors' buffers, by tensor.
     sources
-        Files of the driver that a firmware links with it.
+        Driver files that a firmware must link.
     """
     guard, listed = f"{name.upper()}_H", "\n *   ".join(_lines(sources))
     about = _ABOUT.format(
@@ -94,7 +94,7 @@ def header(program: Program, name: str, buffers: dict[str, str], sources: tuple[
 
 
 def comment(text: str) -> str:
-    """Return a text of printable ASCII that neither ends a comment nor begins one."""
+    """Return a text of printable ASCII that is safe inside a C comment."""
     return re.sub(r"[^ -~]|(?<=\*)/|(?<=/)\*|(?<=\?)\?|\\", "?", text)
 
 
@@ -108,7 +108,7 @@ def _lines(words: tuple[str, ...], width: int = 90) -> list[str]:
 
 
 def _memory(program: Program) -> int:
-    """Return what `matloom_program_memory` says of a program that is copied into memory."""
+    """Return the documentation of `matloom_program_memory` for a program copied to memory."""
     sizes = (program.region_bytes.get(region, 0) for region in Region)
     return sum(-(-size // _ALIGNMENT) * _ALIGNMENT for size in sizes)
 
@@ -135,7 +135,7 @@ def _tensor(role: str, info: TensorInfo, buffer: str) -> str:
 
 
 def _string(text: str) -> str:
-    """Return a text as a string of C: bytes of UTF-8, by number where they are not plain."""
+    """Return a text as a C string literal in UTF-8, with escapes where necessary."""
     plain = set(range(0x20, 0x7F)) - set(b'"\\\\?')
     return (
         '"'
@@ -145,13 +145,13 @@ def _string(text: str) -> str:
 
 
 def _float(value: float) -> str:
-    """Return a scale as a constant of type float: nine digits are enough for any."""
+    """Return a scale as a float constant; nine digits are exact."""
     text = f"{value:.9g}"
     return f"{text}f" if re.search(r"[.e]", text) else f"{text}.0f"
 
 
 def _formula(program: Program, buffers: dict[str, str]) -> str:
-    """Return how real numbers become those of inputs and outputs, where any is quantised."""
+    """Return how to convert real numbers of inputs and outputs, if any are quantised."""
     for info in (*program.inputs, *program.outputs):
         if info.quantised:
             return _NUMBERS.format(X=buffers[info.key].upper())

@@ -1,4 +1,4 @@
-"""Runs a network on labelled samples, and says how often it is right and what a sample costs."""
+"""Measures a network on labelled samples: how accurate it is, and what a sample costs."""
 
 import statistics
 import time
@@ -40,30 +40,31 @@ def evaluate(
     progress: Callable[[int, int], None] | None = None,
     **options: Any,
 ) -> Evaluation:
-    """Return how right a network is on labelled samples.
+    """Return the accuracy of a network on labelled samples.
 
-    Samples do not know of each other: what the network remembers is forgotten before each.
+    Samples are independent: the state of the network is reset before each.
 
     Parameters
     ----------
     model, device, options:
-        As `matloom.load` takes them. Device ``"fast"`` takes the operators' kernels instead of
-        the program, and predicted cycles.
+        As for `matloom.load`. Device ``"fast"`` computes with the operators' kernels and reports
+        predicted cycles.
     inputs:
-        An array for each input by name, with samples along a leading axis of their own, or along
-        the model's batch; one array for an only input. Floats are quantised by the input's scale.
+        An array for each input by name, with samples along an extra leading axis or along the
+        model's batch; or one array if there is one input. Floats are quantised with the input's
+        scale.
     labels:
-        Of each sample, or of each row of a batch: the class, or for errors the real numbers.
+        Class of each sample, or of each row of a batch; for error metrics, the real numbers.
     metric:
-        ``"top1"``, or ``"topK"`` of any K; ``"auc"``, of labels 0 and 1 and an output of one or
-        two elements; ``"mse"`` or ``"mae"``, between real numbers. Of equal elements the first is
+        ``"top1"`` or ``"topK"`` for any K; ``"auc"`` for labels 0 and 1 and an output of one or two
+        elements; ``"mse"`` or ``"mae"`` between real numbers. The first of equal elements counts as
         the largest.
     output:
-        The name of the output; may be left out where there is one.
+        Name of the output; optional if there is only one.
     first:
-        Take so many samples; all where None.
+        Number of samples to use; None for all.
     progress:
-        Called with the samples that are done, and all.
+        Called with the number of finished samples and the total.
 
     Errors
     ------
@@ -85,7 +86,7 @@ def evaluate(
 
 
 def _evaluation(metric: str, results: Array, expected: Array, reports: list[Report]) -> Evaluation:
-    """Return the evaluation of outputs, (rows, elements), and of a report for each sample."""
+    """Return the evaluation of outputs, (rows, elements), and of each sample's report."""
     score, last = scored(metric, results, expected), reports[-1]
     pairs = None if metric_rank(metric) is None else confusion(results, expected)
     return Evaluation(
@@ -115,7 +116,7 @@ def _run(
     wanted: int,
     progress: Callable[[int, int], None] | None,
 ) -> tuple[Array, list[Report]]:
-    """Return the output of the samples that are wanted in real numbers, and a report of each."""
+    """Return the output of the requested samples as real numbers, and a report of each."""
     opaque = (step for step in session.program.steps if isinstance(step, HostStep))
     remembers = session.program.variables or any(step.operator == Op.REFERENCE for step in opaque)
     results, reports = [], []
@@ -130,7 +131,7 @@ def _run(
 
 
 def _output(program: Program, name: str | None) -> TensorInfo:
-    """Return the output that is evaluated."""
+    """Return the output to evaluate."""
     infos = {info.name: info for info in program.outputs}
     if name is None and len(infos) == 1:
         return program.outputs[0]
@@ -147,12 +148,12 @@ def _output(program: Program, name: str | None) -> TensorInfo:
 
 
 def _elements(info: TensorInfo) -> int:
-    """Return the classes of an output: what its last axis has."""
+    """Return the number of classes of an output: the length of its last axis."""
     return info.shape[-1] if info.shape else 1
 
 
 def _labels(labels: Array, metric: str, info: TensorInfo, samples: int) -> Array:
-    """Return labels as a metric takes them; raise UserError where they do not fit."""
+    """Return labels in the form that a metric needs; raise UserError if they do not fit."""
     rows = samples * max(1, int(np.prod(info.shape[:-1])))
     if metric in ("mse", "mae"):
         wanted = (rows, _elements(info))
@@ -173,7 +174,7 @@ def _labels(labels: Array, metric: str, info: TensorInfo, samples: int) -> Array
 
 
 def _within(classes: Array, metric: str, elements: int) -> Array:
-    """Return classes that are all an output's."""
+    """Return classes, after checking that the output has all of them."""
     if metric == "auc":
         if elements > len(_BINARY):
             raise UserError(f"the output of auc must have 1 or 2 elements, not {elements}")

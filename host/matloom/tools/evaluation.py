@@ -1,4 +1,4 @@
-"""An evaluation: how right a network is on labelled samples, as a table, sentences or JSON."""
+"""Accuracy of a network on labelled samples, as a table, sentences or JSON."""
 
 import dataclasses
 import json
@@ -18,10 +18,10 @@ _MISTAKES = 3
 
 @dataclass(frozen=True, kw_only=True)
 class ClassResult:
-    """A class: samples that have it, samples taken for it, and those of both.
+    """Counts for one class: its samples, samples predicted as it, and correct predictions.
 
-    `recall` is the share of the former that is right, `precision` that of the latter; None of
-    none.
+    `recall` is the share of its samples that were predicted correctly; `precision` is the share of
+    its predictions that were correct. Both are None if there are none to count.
     """
 
     label: int
@@ -31,35 +31,36 @@ class ClassResult:
 
     @property
     def recall(self) -> float | None:
-        """Right answers by samples of the class."""
+        """Correct predictions divided by samples of the class; None without samples."""
         return self.right / self.samples if self.samples else None
 
     @property
     def precision(self) -> float | None:
-        """Right answers by samples taken for the class."""
+        """Correct predictions divided by predictions of the class; None without predictions."""
         return self.right / self.taken if self.taken else None
 
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluation:
-    """A network on labelled samples.
+    """Results of a network on labelled samples.
 
     Members
     -------
     metric, value, low, high, interval:
-        The metric, its value, the ends of its 95 % interval and how they were found; None where
-        one sample says nothing of them.
+        The metric, its value, the ends of its 95 % interval and the method; the ends are None if
+        there are too few samples.
     classes, confusion:
-        Of ``topK``: each class, and how often each (row) was taken for each (column).
+        For ``topK``: results by class, and how often each class (row) was predicted as each
+        (column).
     cycles:
-        Of the engine, a sample: the median; `cycles_first` of the first sample, in whose call
-        weights may have to come on chip. `cycles_source` says whether they were counted.
+        Median cycles of the engine per sample; `cycles_first` is for the first sample, which may
+        have to load weights. `cycles_source` says whether they were counted.
     computed_by, equality:
         As in `matloom.report.Report`.
     seconds:
-        That all samples took on this machine.
+        Duration of all samples on this machine.
     conversions:
-        What was converted of the inputs, in sentences.
+        Conversions applied to the inputs, as sentences.
     """
 
     network: str
@@ -83,7 +84,7 @@ class Evaluation:
     conversions: tuple[str, ...] = ()
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the evaluation as JSON knows it."""
+        """Return the evaluation as a dictionary of JSON types."""
         return dataclasses.asdict(self)
 
     def to_json(self) -> str:
@@ -91,7 +92,7 @@ class Evaluation:
         return json.dumps(self.as_dict(), indent=2) + "\n"
 
     def table(self) -> Table | None:
-        """Return the classes as a table; None of a metric without classes."""
+        """Return the classes as a table; None for a metric without classes."""
         if not self.classes:
             return None
         table = Table(title="classes, by the largest element", box=box.SIMPLE_HEAD, pad_edge=False)

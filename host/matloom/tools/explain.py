@@ -1,4 +1,4 @@
-"""Says for each operator of a program where it runs, why, and what it costs."""
+"""Explains, for each operator of a program, where it runs, why, and what it costs."""
 
 from dataclasses import replace
 
@@ -23,7 +23,7 @@ _CONVOLUTIONS = ("CONV_2D", "DEPTHWISE_CONV_2D")
 
 
 def explain(program: Program) -> list[Table | str]:
-    """Return the operators as a table, and sentences on totals and what would help most."""
+    """Return the operators as a table, and sentences on totals and on what would help most."""
     table = layer_table(
         f"{program.name}: operators, by the name of their output",
         ("output", "operator", "where"),
@@ -47,14 +47,14 @@ def explain(program: Program) -> list[Table | str]:
 
 
 def _cycles(program: Program, layer: LayerInfo) -> str:
-    """Return an operator's predicted cycles; the first of those with a joint time has all."""
+    """Return an operator's predicted cycles; the first of a group has those of the whole group."""
     if layer.timestamp not in program.shared_timestamps:
         return f"{layer.predicted_cycles:,}"
     return f"{layer.predicted_cycles:,} together" if layer.predicted_cycles else "together"
 
 
 def _share(program: Program) -> str:
-    """Return the multiply-accumulates and how many of them are on the engine, where known."""
+    """Return the multiply-accumulates, and how many of them run on the engine, if known."""
     if program.uncounted:
         names = ", ".join(program.uncounted)
         return (
@@ -66,7 +66,7 @@ def _share(program: Program) -> str:
 
 
 def _reasons(program: Program) -> list[str]:
-    """Return why operators do not run on the engine, those of a reason together."""
+    """Return why operators do not run on the engine, grouped by reason."""
     names: dict[str, list[str]] = {}
     for layer in program.layers:
         if layer.reason:
@@ -75,7 +75,7 @@ def _reasons(program: Program) -> list[str]:
 
 
 def _left_out(program: Program) -> list[str]:
-    """Return what operators on the engine lose by parts that its configuration leaves out."""
+    """Return what operators lose because the configuration leaves out parts of the engine."""
     config = program.config
     first = next((layer.operator for layer in program.layers if layer.where == "engine"), "")
     folds = first in _CONVOLUTIONS and any(info.shape[-1:] == (1,) for info in program.inputs)
@@ -96,7 +96,7 @@ def _left_out(program: Program) -> list[str]:
 
 
 def _slides_at_stride_2(program: Program) -> bool:
-    """Return whether a window of some EXEC skips every other output of a line."""
+    """Return whether the window of any EXEC skips every other output of a line."""
     return any(
         instruction.values.get("window") and instruction.values["out_x_skip"] == 1
         for step in program.steps
@@ -153,7 +153,7 @@ def _moved(program: Program) -> dict[Region, int]:
 
 
 def _advice(program: Program) -> str:
-    """Return what costs most: arithmetic on the host, else cycles of the array that do nothing."""
+    """Return the largest cost: arithmetic on the host, else idle cycles of the array."""
     host = [layer for layer in program.layers if layer.where == "host"]
     largest = max(host, key=lambda layer: layer.macs, default=None)
     if largest is not None and largest.macs:
@@ -179,7 +179,7 @@ def _advice(program: Program) -> str:
 
 
 def _timed(program: Program, engine: list[LayerInfo]) -> list[list[LayerInfo]]:
-    """Return operators on the engine alone, but those that have one time together as a group."""
+    """Return the operators on the engine, grouped if they share a completion time."""
     groups: dict[object, list[LayerInfo]] = {}
     for at, layer in enumerate(engine):
         joint = layer.timestamp in program.shared_timestamps
@@ -188,7 +188,7 @@ def _timed(program: Program, engine: list[LayerInfo]) -> list[list[LayerInfo]]:
 
 
 def _lost(program: Program, group: list[LayerInfo]) -> int:
-    """Return the cycles of operators beyond those that a full array would take."""
+    """Return the cycles of operators beyond those that a full array would need."""
     return sum(layer.predicted_cycles - int(program.ideal_cycles(layer)) for layer in group)
 
 

@@ -1,4 +1,4 @@
-"""A folder of firmware: driver, kernels and networks in C, for the usual build systems."""
+"""Writes a firmware folder: driver, kernels and networks in C, for common build systems."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -20,7 +20,7 @@ _PROJECT = ("CMakeLists.txt", "README.md", "library.json", "library.properties")
 
 
 def project_files() -> dict[str, str]:
-    """Return the texts of driver, kernels and build files, by their paths in the folder."""
+    """Return the contents of driver, kernels and build files, by path in the folder."""
     sources = linked_sources()
     words = {
         "VERSION": matloom.__version__,
@@ -40,7 +40,7 @@ def _zephyr_build() -> tuple[str, ...]:
 
 
 def network_files(program: Program, name: str) -> dict[str, str]:
-    """Return the texts of a network in C, its host test and its sketch, by paths in the folder.
+    """Return a network in C, its host test and its sketch, by path in the folder.
 
     Raises
     ------
@@ -68,7 +68,7 @@ def network_files(program: Program, name: str) -> dict[str, str]:
 
 
 def _filled(source: str, words: Mapping[str, str]) -> str:
-    """Return the text of a file of the firmware folder with `@WORD@` replaced."""
+    """Return a file of the firmware folder with `@WORD@` placeholders replaced."""
     text = (FIRMWARE / source).read_text()
     for word, value in words.items():
         text = text.replace(f"@{word}@", value)
@@ -76,12 +76,12 @@ def _filled(source: str, words: Mapping[str, str]) -> str:
 
 
 def write_files(folder: Path, files: Mapping[str, str]) -> None:
-    """Write files into a folder, which may have others; sources of older drivers leave it.
+    """Write files into a folder that may have others; remove sources of older drivers.
 
     Raises
     ------
     OSError
-        One of them cannot be written: it carries the path. What was written before stays.
+        A file cannot be written; the error has its path. Files written before stay.
     """
     for name, text in files.items():
         path = folder / name

@@ -1,4 +1,4 @@
-"""The largest engine that fits a device: by formula and model, before any tool is run."""
+"""Finds the largest engine that fits a device, by formulas and a model, without synthesis."""
 
 import itertools
 import math
@@ -59,24 +59,24 @@ _CLOCK_EXPONENT = -0.28
 
 @dataclass(frozen=True, kw_only=True)
 class Part:
-    """A board's device, and what its engine shares it with.
+    """A board's device, and what else has to fit next to the engine.
 
     Members
     -------
     board, device, family:
         Names.
     capacity:
-        Tables, flip-flops, multipliers and block RAMs of 18 Kbit, by the names of `FILL`.
+        Tables, flip-flops, multipliers and block RAMs of 18 Kbit, named as in `FILL`.
     soft_multiplier:
         Whether columns of the array can multiply in tables.
     of_a_cell:
-        Multiplier blocks that a product of bytes takes.
+        Multiplier blocks per product of bytes.
     memory_kind, memory_bytes:
         External memory: ``block`` or ``sdram``.
     memory_masks:
         Whether single bytes of an SDRAM can be masked.
     clock_mhz:
-        The clock to be met.
+        Required clock.
     """
 
     board: str
@@ -93,7 +93,7 @@ class Part:
 
 @dataclass(frozen=True, kw_only=True)
 class Use:
-    """Share of a resource that a whole board takes, and that can be filled."""
+    """Share of a resource that a whole board uses, and the share that can be used."""
 
     used: float
     room: float
@@ -101,18 +101,18 @@ class Use:
 
     @property
     def beyond(self) -> float:
-        """Share of the room by which it is exceeded; negative where it fits."""
+        """Fraction by which the resource is exceeded; negative if it fits."""
         return self.used / self.room - 1
 
 
 @dataclass(kw_only=True)
 class FittedEngine:
-    """An engine, and what is predicted of it on a board.
+    """An engine, and predictions for it on a board.
 
-    `text` is what ``--config`` takes, `asked_mhz` the clock to be met. `mhz` is the clock that it
-    is expected to reach, None where nothing of the family was routed; `routed` the most tables of
-    what was routed on the device, 0 where nothing was. `milliseconds` is a call of a network at the
-    board's clock, None until one was compiled or where it cannot run, `why` then says why.
+    `text` is the value for ``--config``, `asked_mhz` the required clock. `mhz` is the expected
+    clock, None if no design of the family was routed; `routed` is the largest number of tables
+    routed on the device so far, 0 for none. `milliseconds` is the time of a call of a network at
+    the board's clock, None until one is compiled or if it cannot run; `why` then gives the reason.
     """
 
     text: str
@@ -127,14 +127,14 @@ class FittedEngine:
 
     @property
     def macs(self) -> int:
-        """Multiply-accumulates a cycle."""
+        """Multiply-accumulates per cycle."""
         return self.config.rows * self.config.columns
 
     @property
     def limit(self) -> tuple[str, float]:
-        """The resource, or the clock, that is nearest to its limit, and by how much beyond it.
+        """The resource, or clock, closest to its limit, and by which fraction it exceeds it.
 
-        A part of the limit, negative where there is room.
+        The fraction is negative if there is room left.
         """
         beyond = {name: use.beyond for name, use in self.uses.items()}
         if self.mhz is not None:
@@ -143,17 +143,17 @@ class FittedEngine:
 
     @property
     def fullest(self) -> str:
-        """The resource that has least room left in proportion."""
+        """The resource with the least room left, relative to its limit."""
         return max(self.uses, key=lambda name: self.uses[name].beyond)
 
     @property
     def is_beyond_routed(self) -> bool:
-        """Whether it has more tables than whatever was routed on its device: wires may not do."""
+        """Whether it has more tables than any design routed on its device, so routing may fail."""
         return self.uses["tables"].used > self.routed * _LIKE_ROUTED
 
     @property
     def fits(self) -> bool:
-        """Whether there is room for it, and its clock is expected to be met or nothing is known."""
+        """Whether resources suffice, and the clock is expected to be met or unknown."""
         return self.limit[1] <= 0
 
     @property
@@ -166,7 +166,7 @@ class FittedEngine:
 
     @property
     def rank(self) -> tuple[float, ...]:
-        """The key by which candidates are sorted, the best first: latency, then size."""
+        """Sort key of candidates, best first: latency, then size."""
         latency = math.inf if self.milliseconds is None else self.milliseconds
         return (latency, *(-part for part in self.size))
 
@@ -204,7 +204,7 @@ class Fit:
     def _best_of_shape(
         self, rows: int, columns: int
     ) -> tuple[FittedEngine | None, FittedEngine | None]:
-        """Return the best that fits, or else the one that lacks least."""
+        """Return the best engine that fits, or the one that misses by the least."""
         fitting: list[FittedEngine] = []
         lacking: FittedEngine | None = None
         memories = list(_memories(columns))
@@ -228,7 +228,7 @@ class Fit:
         return max(fitting, key=lambda item: item.size, default=None), lacking
 
     def candidate(self, text: str) -> FittedEngine | None:
-        """Return what is predicted of an engine; None where it breaks a configuration's rule."""
+        """Return the predictions for an engine; None if its configuration breaks a rule."""
         try:
             config = load_config(text)
         except ConfigError:
@@ -267,12 +267,12 @@ class Fit:
         )
 
     def _board(self) -> dict[str, int]:
-        """Return what link, clock and memory add, as boards of that kind or of another show."""
+        """Return the resources of link, clock and memory, from boards of this or another kind."""
         boards: dict[str, dict[str, int]] = self.placed["boards"]
         return boards.get(self.part.memory_kind) or next(iter(boards.values()))
 
     def _clock(self, tables: float) -> float | None:
-        """Return the clock that so many tables are expected to reach, by the nearest routing."""
+        """Return the expected clock for a number of tables, from the nearest routed design."""
         known = [item for item in self.placed["clocks"] if item["family"] == self.part.family]
         own = [item for item in known if item["board"] == self.part.board]
         boards = [item for item in known if item["board"]]
@@ -284,7 +284,7 @@ class Fit:
 
 
 def _heads(rows: int, columns: int) -> Iterator[str]:
-    """Yield engines of a shape without their memories."""
+    """Yield engines of a shape, without their memories."""
     for preset, parts, left_out in itertools.product(_PRESETS, (2, 4), _LEAVE_OUT):
         lanes = max(2, columns // parts)
         yield f"{preset}+rows={rows}+columns={columns}+lanes={lanes}{left_out}"

@@ -1,4 +1,4 @@
-"""Inputs and outputs of a program: as a table, and random inputs."""
+"""Inputs and outputs of a program: a table of them, and random inputs."""
 
 from typing import Any
 
@@ -17,9 +17,9 @@ _SHOWN = 10
 
 
 def interface_table(program: Program) -> NameTable:
-    """Return inputs and outputs: name, dtype, shape, and what their integers stand for.
+    """Return a table of inputs and outputs: name, dtype, shape and quantisation.
 
-    A number is scale * (integer - zero point).
+    The real number is scale * (integer - zero point).
     """
     table = layer_table(
         f"{program.name} for configuration {described(program.config)}",
@@ -34,14 +34,14 @@ def interface_table(program: Program) -> NameTable:
 
 
 def _quantisation(info: TensorInfo) -> tuple[str, str]:
-    """Return scale and zero point as table cells, empty where there are none."""
+    """Return scale and zero point as table cells; empty if there are none."""
     if info.quantised is None:
         return "", ""
     return str(np.float32(info.quantised.scale)), str(info.quantised.zero_point)
 
 
 def array_line(name: str, array: npt.NDArray[Any]) -> str:
-    """Return an array in a line: name, dtype, shape, and its first elements."""
+    """Return a line on an array: name, dtype, shape, and its first elements."""
     shape = "x".join(map(str, array.shape)) or "scalar"
     values = " ".join(str(value) for value in array.reshape(-1)[:_SHOWN].tolist())
     rest = f" ... ({array.size:,} elements)" if array.size > _SHOWN else ""

@@ -1,4 +1,4 @@
-"""Reads labels: an array of the inputs' .npz file, an .npy file, or a column of a CSV file."""
+"""Reads labels: from an array in the inputs' .npz file, an .npy file, or a column of a CSV file."""
 
 import csv
 from collections.abc import Mapping
@@ -14,18 +14,18 @@ __all__ = ["read_labels"]
 
 
 def read_labels(source: str, arrays: Mapping[str, Array]) -> Array:
-    """Return the labels that an option names.
+    """Return the labels that an option refers to.
 
     Parameters
     ----------
     source:
-        The name of one of `arrays`, a ``.npy`` file, or ``FILE.csv[:COLUMN]``: the heading of a
-        column, or its number from 0 on; the last column where there is none.
+        The name of one of `arrays`, a ``.npy`` file, or ``FILE.csv[:COLUMN]`` with a column heading
+        or a number from 0; the default is the last column.
 
     Raises
     ------
     UserError
-        There are no such labels.
+        The labels do not exist or cannot be read.
     """
     if source in arrays:
         return arrays[source]
@@ -62,7 +62,7 @@ def _column(path: Path, column: str) -> Array:
 
 
 def _place(path: Path, column: str, headings: list[str]) -> int:
-    """Return the number of a column by its heading or number."""
+    """Return the index of a column from its heading or number."""
     if not column:
         return len(headings) - 1
     if column in headings:

@@ -1,4 +1,4 @@
-"""Errors of a network layer by layer: elements that differ, the largest error, noise."""
+"""Errors of a network layer by layer: wrong elements, the largest error, and noise."""
 
 import math
 from collections.abc import Iterable
@@ -20,9 +20,9 @@ class OperatorErrors:
     Members
     -------
     largest:
-        The largest error, in the numbers that integers stand for.
+        Largest error, in real numbers.
     signal, noise:
-        Sums of squares of what was expected, and of errors.
+        Sums of squares of the expected values and of the errors.
     """
 
     operator: str
@@ -35,13 +35,13 @@ class OperatorErrors:
 
     @property
     def sqnr_db(self) -> float | None:
-        """Signal over noise in decibels; None without noise, or without a signal."""
+        """Signal-to-noise ratio in decibels; None without noise or without a signal."""
         if not self.noise or not self.signal:
             return None
         return 10 * math.log10(self.signal / self.noise)
 
     def with_more(self, wrong: Array, expected: Array, given: Array) -> "OperatorErrors":
-        """Return the figures with another sample's: where it is wrong, and its real numbers."""
+        """Return the figures with those of another sample added."""
         with np.errstate(invalid="ignore", over="ignore"):
             error = np.where(wrong, given - expected, 0.0)
         largest = float(np.abs(error).max(initial=0.0))
@@ -56,7 +56,7 @@ class OperatorErrors:
 
 
 def real_numbers(tensor: Tensor, array: Array) -> Array:
-    """Return the numbers, float64, that a tensor's elements stand for."""
+    """Return the real numbers, as float64, that a tensor's elements represent."""
     numbers: Array = array.astype(np.float64)
     quantisation = tensor.quantisation
     if quantisation is None or len(quantisation.scale) != 1:
@@ -65,7 +65,7 @@ def real_numbers(tensor: Tensor, array: Array) -> Array:
 
 
 def layer_errors(title: str, layers: Iterable[OperatorErrors]) -> Table:
-    """Return the layers that were compared as a table."""
+    """Return a table of the compared layers."""
     table = layer_table(
         title, ("tensor", "operator"), ("elements", "different", "largest error", "SQNR, dB")
     )

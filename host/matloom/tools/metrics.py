@@ -21,12 +21,12 @@ _BOTH_CLASSES = 2
 
 @dataclass(frozen=True, kw_only=True)
 class Score:
-    """A metric over some samples, and the ends of its 95 % interval, None where there is none.
+    """Value of a metric over some samples, and its 95 % interval, if there is one.
 
     Members
     -------
     method:
-        How the interval was found.
+        Method by which the interval was computed.
     """
 
     metric: str
@@ -37,7 +37,7 @@ class Score:
 
 
 def metric_rank(metric: str) -> int | None:
-    """Return K of ``topK``; None for other metrics. Raises ValueError for what is no metric."""
+    """Return K of ``topK``; None for other metrics. Raises ValueError for unknown metrics."""
     top = re.fullmatch(r"top([1-9]\d*)", metric)
     if top:
         return int(top[1])
@@ -52,12 +52,12 @@ def scored(metric: str, outputs: Array, labels: Array) -> Score:
     Parameters
     ----------
     metric:
-        ``"topK"``, the share of samples whose class is among the K largest elements; ``"auc"``,
-        the area under the receiver's curve of the last element of one or two; ``"mse"`` and
-        ``"mae"``, the mean squared and absolute error.
+        ``"topK"``, the share of samples whose class is among the K largest elements; ``"auc"``, the
+        area under the ROC curve of the last of one or two elements; ``"mse"`` and ``"mae"``, the
+        mean squared and absolute error.
     labels:
-        Classes, integers (samples,), of which the area takes 0 and 1; of errors the numbers that
-        outputs should be, (samples, elements).
+        Integer classes (samples,), 0 and 1 for ``"auc"``; for error metrics the expected numbers
+        (samples, elements).
     """
     rank = metric_rank(metric)
     if rank is not None:
@@ -74,21 +74,21 @@ def scored(metric: str, outputs: Array, labels: Array) -> Score:
 
 
 def ranks(outputs: Array, labels: Array) -> Array:
-    """Return how many classes come before the right one; of equal elements the first does."""
+    """Return how many classes rank before the right one; the first of equal elements wins."""
     own = np.take_along_axis(outputs, labels[:, np.newaxis], axis=1)
     earlier = np.arange(outputs.shape[1]) < labels[:, np.newaxis]
     return np.asarray(((outputs > own) | ((outputs == own) & earlier)).sum(axis=1))
 
 
 def confusion(outputs: Array, labels: Array) -> Array:
-    """Return how often each class (row) was taken for each (column); (classes, classes)."""
+    """Return how often each class (row) was predicted as each (column); (classes, classes)."""
     classes = outputs.shape[1]
     pairs = labels * classes + outputs.argmax(axis=1)
     return np.bincount(pairs, minlength=classes * classes).reshape(classes, classes)
 
 
 def wilson(hits: int, samples: int) -> tuple[float, float]:
-    """Return the 95 % score interval of a share (Wilson 1927), without continuity correction."""
+    """Return the 95 % score interval of a proportion (Wilson 1927), uncorrected."""
     share, weight = hits / samples, _Z * _Z / samples
     middle = (share + weight / 2) / (1 + weight)
     spread = math.sqrt(share * (1 - share) * weight + weight * weight / 4) / (1 + weight)
@@ -123,7 +123,7 @@ def hanley_mcneil(area: float, positive: int, negative: int) -> float:
 
 
 def _mean(metric: str, by_sample: Array) -> Score:
-    """Return a mean of samples; one sample says nothing of how far it is off."""
+    """Return the mean over samples, with an interval if there is more than one."""
     value = float(by_sample.mean())
     if len(by_sample) == 1:
         return Score(metric=metric, value=value, low=None, high=None, method="one sample")

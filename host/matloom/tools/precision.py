@@ -1,4 +1,4 @@
-"""Says what a precision changes: weights, cycles, and what comes out for given inputs."""
+"""Measures the effect of another precision: weights, cycles, and outputs for given inputs."""
 
 import dataclasses
 import json
@@ -28,9 +28,9 @@ Inputs = Array | Mapping[str, Array]
 
 @dataclass(frozen=True, kw_only=True)
 class OutputChange:
-    """An output, in the numbers that its integers stand for: how far it moves, over all samples.
+    """Change of an output, in real numbers, over all samples.
 
-    `agreement` is the share of places whose largest element along the last axis is the same.
+    `agreement` is the share of positions whose largest element along the last axis stays the same.
     """
 
     name: str
@@ -41,18 +41,18 @@ class OutputChange:
 
 @dataclass(frozen=True, kw_only=True)
 class LayerChange:
-    """A convolution or dense layer.
+    """Change of a convolution or dense layer.
 
     Members
     -------
     mode:
-        Of its products on the engine, empty on the host.
+        Number format of its products on the engine; empty on the host.
     weights_sqnr_db:
-        Squares of the weights over those of their changes; None where they do not change.
+        Signal-to-noise ratio of the changed weights; None if they do not change.
     cycles_before, cycles_after:
-        Predicted, 0 on the host.
+        Predicted cycles, 0 on the host.
     alone:
-        What comes out if it alone has its mode: the first output. None where nobody asked.
+        Change of the first output if only this layer has its mode; None if not requested.
     """
 
     name: str
@@ -66,16 +66,16 @@ class LayerChange:
 
 @dataclass(frozen=True, kw_only=True)
 class PrecisionReport:
-    """A network before and after, on the same engine.
+    """A network before and after a change of precision, on the same engine.
 
     Members
     -------
     cycles_before, cycles_after:
-        Predicted for the engine; what runs on the host takes none.
+        Predicted cycles of the engine; host operators count 0.
     samples, outputs:
-        How many were run, and what became of each output; none where no inputs were given.
+        Number of samples, and change of each output; empty without inputs.
     accuracy_before, accuracy_after:
-        Share of the labels that the first output names; None without labels.
+        Share of labels that the first output predicts; None without labels.
     """
 
     network: str
@@ -88,7 +88,7 @@ class PrecisionReport:
     accuracy_after: float | None = None
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the report as JSON knows it."""
+        """Return the report as a dictionary of JSON types."""
         return dataclasses.asdict(self)
 
     def to_json(self) -> str:
@@ -114,7 +114,7 @@ class PrecisionReport:
         return table
 
     def sentences(self) -> list[str]:
-        """Return what holds of the whole network."""
+        """Return sentences on the whole network."""
         lines = [f"{self.cycles_before:,} cycles (predicted) before, {self.cycles_after:,} after"]
         lines += [
             f"{output.name}: differs by {output.largest:.3g} at most and {output.mean:.3g} in "
@@ -141,23 +141,24 @@ def precision_report(
     *,
     by_layer: bool = False,
 ) -> PrecisionReport:
-    """Return what a precision changes in a network: weights, cycles, outputs, accuracy.
+    """Return the effect of a precision on a network: weights, cycles, outputs, accuracy.
 
     Parameters
     ----------
     model, precision, config, device:
-        As `matloom.load` takes them; the configuration is built with the modes.
+        As for `matloom.load`; modes are added to the configuration.
     inputs:
-        As `Session.run` takes them, any number of samples.
+        As for `Session.run`, with any number of samples.
     labels:
-        Integers, one for each place of the first output but for its last axis.
+        Integers, with the shape of the first output without its last axis.
     by_layer:
-        Also run the network with each layer alone in its mode: which to leave as it is.
+        Also run the network with each layer alone in its mode, to find layers better left
+        unchanged.
 
     Errors
     ------
     ValueError, TypeError
-        Inputs or labels do not fit the network, or the precision does not.
+        Inputs, labels or precision do not fit the network.
     """
     if inputs is None and (labels is not None or by_layer):
         raise ValueError("labels and by_layer must go with inputs")
@@ -194,7 +195,7 @@ def precision_report(
 
 
 def _outputs(program: Program, inputs: Inputs, device: str) -> dict[str, Array]:
-    """Return what a program makes of inputs, as the numbers that its integers stand for."""
+    """Return the outputs of a program as real numbers."""
     with load(program, device=device) as session:
         made = session.run(inputs)
     found = made if isinstance(made, dict) else {program.outputs[0].name: made}
@@ -218,12 +219,12 @@ def _change(name: str, plain: Array, changed: Array) -> OutputChange:
 
 
 def _results(output: Array) -> Array:
-    """Return the place of the largest element along the last axis."""
+    """Return the index of the largest element along the last axis."""
     return np.asarray(output.argmax(axis=-1)) if output.ndim else np.zeros(())
 
 
 def _accuracy(output: Array, labels: npt.ArrayLike | None) -> float | None:
-    """Return the share of labels that an output names."""
+    """Return the share of labels that an output predicts."""
     if labels is None:
         return None
     results, wanted = _results(output).reshape(-1), np.asarray(labels).reshape(-1)
@@ -260,14 +261,14 @@ def _layers(
 
 
 def _layer(program: Program, graph: Graph, number: int) -> LayerInfo:
-    """Return what became of a layer; names that occur twice have the number appended."""
+    """Return the layer's entry in a program; duplicate names have the number appended."""
     name = graph.tensors[number].name
     layers = {layer.name: layer for layer in program.layers}
     return layers[name] if name in layers else layers[f"{name}:{number}"]
 
 
 def _noise(before: Tensor, after: Tensor, mode: str) -> float | None:
-    """Return decibels between weights and what a mode changes of them; None for nothing."""
+    """Return the signal-to-noise ratio (dB) of weights changed by a mode; None if unchanged."""
     plain, made = (numbers(tensor).data for tensor in (before, after))
     assert plain is not None
     assert made is not None

@@ -1,4 +1,4 @@
-"""Interpreters that a network is compared with, every tensor between operators kept."""
+"""Reference interpreters for comparisons, which keep every tensor between operators."""
 
 import importlib
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ class MicroReference:
     MissingPackageError
         tflite-micro is not installed.
     ValueError
-        It refuses the network.
+        The interpreter refuses the network.
     """
 
     name = "TensorFlow Lite Micro"
@@ -56,7 +56,7 @@ class MicroReference:
 
 
 class LiteReference:
-    """LiteRT with its reference kernels; raises as `MicroReference` does, of ai-edge-litert."""
+    """LiteRT with its reference kernels; raises like `MicroReference`, for ai-edge-litert."""
 
     name = "LiteRT's reference kernels"
     caveat = (
@@ -91,7 +91,7 @@ class LiteReference:
 
 
 class OnnxReference:
-    """ONNX Runtime on the CPU, with all its optimisations; raises as `MicroReference` does."""
+    """ONNX Runtime on the CPU, with all optimisations; raises like `MicroReference`."""
 
     name = "ONNX Runtime"
     caveat = ""
@@ -115,7 +115,7 @@ class OnnxReference:
         self.graph = graph
 
     def run(self, inputs: Mapping[int, Array]) -> dict[int, Array]:
-        """Return what the file has a name for of the operators' outputs, for one sample."""
+        """Return the operators' outputs that have a name in the file, for one sample."""
         names = [value.name for value in self.session.get_inputs()]
         given = {self.graph.tensors[number].name: array for number, array in inputs.items()}
         arrays = self.session.run(None, {name: given[name] for name in names})
@@ -132,9 +132,9 @@ class OnnxReference:
 def open_reference(
     format: str, content: bytes, graph: Graph
 ) -> MicroReference | LiteReference | OnnxReference:
-    """Return what runs a model file: TensorFlow Lite Micro, or LiteRT where that refuses it.
+    """Return the reference for a model file: TensorFlow Lite Micro, or LiteRT if that refuses it.
 
-    Of ONNX, ONNX Runtime.
+    For ONNX files, ONNX Runtime.
 
     Raises
     ------

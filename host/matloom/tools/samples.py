@@ -1,4 +1,4 @@
-"""Samples as people give them, converted to the dtypes that a network takes."""
+"""Converts samples from users to the dtypes that a network needs."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ __all__ = ["Samples", "graph_samples", "network_samples"]
 
 @dataclass(frozen=True, kw_only=True)
 class Samples:
-    """Inputs by name, each (samples, *shape); `notes` say in sentences what was converted."""
+    """Inputs by name, each (samples, *shape); `notes` are sentences on conversions."""
 
     arrays: Mapping[str, Array]
     notes: tuple[str, ...] = ()
@@ -29,22 +29,22 @@ class Samples:
 
 
 def network_samples(infos: Sequence[TensorInfo], given: Array | Mapping[str, Array]) -> Samples:
-    """Return the samples for inputs of a network.
+    """Return the samples for a program's inputs.
 
-    Each input has samples along a leading axis of their own, or along the model's batch; values
-    are converted where that is safe: real numbers by the input's scale, integers of other widths
-    where they fit.
+    Each input has samples along an extra leading axis, or along the model's batch. Values are
+    converted if that is safe: real numbers with the input's scale, integers of other widths if they
+    fit.
 
     Parameters
     ----------
     given:
-        Arrays by name, or one array for the only input. For an only input the name may also be
-        ``x``, and other arrays are left alone.
+        Arrays by name, or one array if there is one input. A single input may also be named ``x``;
+        other arrays are then ignored.
 
     Raises
     ------
     UserError
-        An input is missing, has another shape or dtype, or another number of samples.
+        An input is missing, or has another shape, dtype or number of samples.
     """
     arrays, notes = {}, []
     for info in infos:
@@ -62,7 +62,7 @@ def network_samples(infos: Sequence[TensorInfo], given: Array | Mapping[str, Arr
 
 
 def graph_samples(graph: Graph, given: Array | Mapping[str, Array]) -> Samples:
-    """Return the samples for a graph, as `network_samples` does for a program's inputs."""
+    """Return the samples for a graph's inputs, like `network_samples` for a program."""
     infos = []
     for number in graph.inputs:
         tensor = graph.tensors[number]
@@ -78,7 +78,7 @@ def graph_samples(graph: Graph, given: Array | Mapping[str, Array]) -> Samples:
 
 
 def _chosen(info: TensorInfo, given: Array | Mapping[str, Array], *, alone: bool) -> Array:
-    """Return what is given for an input."""
+    """Return the array passed for an input."""
     if not isinstance(given, Mapping):
         if alone:
             return given
@@ -99,7 +99,7 @@ def _chosen(info: TensorInfo, given: Array | Mapping[str, Array], *, alone: bool
 
 
 def _stacked(info: TensorInfo, array: Array) -> Array:
-    """Return samples along an axis of their own."""
+    """Return samples along an extra leading axis."""
     shape = info.shape
     if array.shape == shape:
         return array[np.newaxis]
@@ -115,7 +115,7 @@ def _stacked(info: TensorInfo, array: Array) -> Array:
 
 
 def _converted(info: TensorInfo, array: Array) -> tuple[Array, str]:
-    """Return an array in the dtype of an input, and a sentence where it was another."""
+    """Return an array in the dtype of an input, and a sentence if it was converted."""
     wanted = np.dtype(info.dtype)
     if array.dtype == wanted:
         return array, ""

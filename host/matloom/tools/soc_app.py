@@ -1,4 +1,4 @@
-"""A network as an image for the system on chip, which then runs it with no host."""
+"""Builds an image of a network for the system on chip, which runs it without a host."""
 
 import tempfile
 from pathlib import Path
@@ -20,22 +20,22 @@ MEASURE = FIRMWARE / "examples" / "measure" / "main.c"
 
 
 def network_image(program: Program, main: Path = MEASURE) -> bytes:
-    """Return an image for the boot ROM: driver, kernels, and a program of one input and one output.
+    """Return an image for the boot ROM: driver, kernels, and a one-input, one-output program.
 
     Parameters
     ----------
     main
-        The application in C. It finds words for the network defined as ``measure/main.c`` does,
-        which says what is read from the line, and told there.
+        The application in C. The macros for the network, and the protocol on the serial line, are
+        as in ``measure/main.c``.
 
     Errors
     ------
     EmitError
         A step of the host has no kernel in C.
     ToolError
-        There is no compiler.
+        No compiler is installed.
     ValueError
-        The program has several inputs or outputs.
+        The program has more than one input or output.
     """
     if len(program.inputs) != 1 or len(program.outputs) != 1:
         raise ValueError(

@@ -1,1 +1,1 @@
-"""Compares the chip with the model on random and steered programs: `matloom verify`."""
+"""Compares the chip with the model on random and directed programs: `matloom verify`."""

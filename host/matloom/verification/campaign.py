@@ -1,4 +1,4 @@
-"""Everything that a user can have checked of the chip of a configuration, within some minutes."""
+"""Runs all checks of a configuration's chip that are possible, within some minutes."""
 
 import random
 import time
@@ -47,16 +47,16 @@ Linter = Callable[[Config, Path], tuple[str, Sequence[object]]]
 
 @dataclass(kw_only=True)
 class _Run:
-    """State that the steps of a verification share.
+    """State shared by the steps of a verification.
 
     Members
     -------
     end:
-        When the time is over.
+        Deadline.
     expected:
-        Seconds that should complete each step which can be.
+        Seconds estimated to complete each step that has an end.
     begun:
-        The steps that had their time.
+        Steps started so far.
     """
 
     verification: Verification
@@ -74,8 +74,8 @@ class _Run:
     def seconds_for(self, name: str) -> float:
         """Return the seconds that a step may take.
 
-        Those of an equal share of what is left, and twice what it should take if that is more: a
-        step that can be completed is not cut short because the estimate was.
+        It is an equal share of the remaining time, or twice the estimate if that is more, so that a
+        low estimate does not cut a step short.
         """
         left = max(self.end - time.monotonic(), 0.0)
         if name == "streams":
@@ -94,19 +94,19 @@ def verify(
     folder: Path,
     say: Callable[[str], None],
 ) -> None:
-    """Take every step that is possible here; what is not says why in its verdict.
+    """Run every step that is possible here; the verdicts of the others say why not.
 
-    What can be completed comes first, the shortest before the others; streams have what is left.
-    An interruption ends a step, which is then INCOMPLETE; those after it are NOT RUN.
+    Steps that can be completed come first, the shortest before the others; random streams use the
+    remaining time. An interruption makes the current step INCOMPLETE; later ones are NOT RUN.
 
     Parameters
     ----------
     prover:
-        Or why there is none.
+        The prover, or why there is none.
     folder:
-        For the configuration, `config.json`, and the Verilog.
+        Folder for `config.json` and the Verilog.
     say:
-        Takes lines of progress.
+        Called with lines of progress.
     """
     (folder / _CONFIG_FILE).write_text(verification.config.to_json())
     end = time.monotonic() + 60 * verification.minutes
@@ -135,7 +135,7 @@ def verify(
 
 
 def _step(run: _Run, name: str, body: Callable[[Step], None], lacking: str = "") -> None:
-    """Take a step: what it raises is a failure of the chip or of the check, and told as such."""
+    """Run a step; an exception counts as a failure of the chip or of the check."""
     lacking = lacking or ("interrupted before" if run.interrupted else "")
     step = Step(name=name, detail=lacking)
     run.verification.steps.append(step)
@@ -156,14 +156,14 @@ def _step(run: _Run, name: str, body: Callable[[Step], None], lacking: str = "")
 
 
 def _verilog(run: _Run, linter: Linter, folder: Path, step: Step) -> None:
-    """Write the Verilog and let Verilator look at it."""
+    """Write the Verilog and lint it with Verilator."""
     step.detail, complaints = linter(run.verification.config, folder)
     step.verdict = FAILED if complaints else PASSED
     step.lines = [str(each) for each in complaints]
 
 
 def _build(run: _Run, step: Step) -> CoveredTransport:
-    """Build the simulator, or take the one that was built before."""
+    """Build the simulator, or use the cached one."""
     config, seed = run.verification.config, run.verification.seed
     run.say(f"building the simulator of {run.verification.name} with bus monitor and probes")
     chip = CoveredTransport(config, memory_bytes(config), check_bus=True, state_seed=seed)
@@ -173,7 +173,7 @@ def _build(run: _Run, step: Step) -> CoveredTransport:
 
 
 def _coverage(run: _Run, chip: CoveredTransport, step: Step) -> None:
-    """Run streams towards points that are missing, on chip and model, until none or no time."""
+    """Run streams towards missing coverage points, until none are missing or time is up."""
     coverage, seed = chip.coverage, run.verification.seed
     pair = Pair.of(chip, run.verification.config)
     expected = run.expected.get("coverage", 0.0)
@@ -214,7 +214,7 @@ def _reached(coverage: Coverage) -> str:
 
 
 def _streams(run: _Run, chip: CoveredTransport, step: Step) -> None:
-    """Run random checks with new seeds until the time is over; at least one of each kind."""
+    """Run random checks with new seeds until time is up; at least one of each kind."""
     generator = random.Random(run.verification.seed)
     told, number = time.monotonic(), 0
     end = told + run.seconds_for("streams")
@@ -247,7 +247,7 @@ def _regression(run: _Run, folder: Path, step: Step) -> None:
 
 
 def _proofs(run: _Run, prover: Prover | str, step: Step) -> None:
-    """Prove what the time suffices for."""
+    """Prove as many claims as time allows."""
     if isinstance(prover, str):
         raise ValueError(prover)
     minutes = run.seconds_for("proofs") / 60

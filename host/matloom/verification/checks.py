@@ -1,4 +1,4 @@
-"""Checks of the chip against the functional model, each decided by configuration and seed."""
+"""Checks of the chip against the functional model, each determined by configuration and seed."""
 
 import random
 from collections import Counter
@@ -52,15 +52,15 @@ __all__ = [
 
 
 def _state_interval(config: Config) -> int:
-    """Return after how many streams all that is on chip is compared.
+    """Return after how many streams to compare the complete state on chip.
 
-    What a wide chip holds takes as long to read as several streams to run.
+    Reading the state of a wide chip takes as long as running several streams.
     """
     return max(5, config.spad_bytes >> 14)
 
 
 def check_streams(pair: Pair, seed: int, count: int = 20) -> Counter[str]:
-    """Run legal streams on both; return how many streams and instructions ran."""
+    """Run legal streams on both; return the number of streams and instructions."""
     ran: Counter[str] = Counter()
     interval = _state_interval(pair.config)
     for number, stream in enumerate(random_streams(pair.config, seed, count)):
@@ -78,9 +78,9 @@ def check_streams(pair: Pair, seed: int, count: int = 20) -> Counter[str]:
 
 
 def check_timestamps(pair: Pair, seed: int) -> None:
-    """Run equal instructions that name all slots, in random order; raise MismatchError.
+    """Run equal instructions that use all slots, in random order; raise MismatchError.
 
-    What each must hold follows from the one before, so that one wrong bit shows.
+    Each timestamp follows from the one before, so that a single wrong bit is noticed.
     """
     slots = list(range(1, pair.config.timestamps))
     if not slots:
@@ -100,10 +100,10 @@ def check_timestamps(pair: Pair, seed: int) -> None:
 
 
 def check_corrupted(pair: Pair, seed: int, count: int = 20) -> Counter[str]:
-    """Run corrupted streams: they end as on the model, write nowhere else, leave a usable core.
+    """Run corrupted streams: check the fault, stray writes, and that the core stays usable.
 
-    Results are compared where they are defined: a field changed at random may bring hazards, and
-    then the order of units decides. Return how many streams, faults and results there were.
+    Results are compared if they are defined: a random change may introduce hazards, and results
+    then depend on the order of units. Returns the numbers of streams, faults and results.
     """
     generator = random.Random(f"corrupted {seed}")
     counts: Counter[str] = Counter()
@@ -131,7 +131,7 @@ def check_corrupted(pair: Pair, seed: int, count: int = 20) -> Counter[str]:
 
 
 def _layer(number: int, config: Config) -> tuple[Graph, dict[int, Array]]:
-    """Return a random layer, or of odd numbers one that has a quantity far from the usual."""
+    """Return a random layer; for odd numbers, one with an unusual quantity."""
     if number % 2 == 0:
         return random_layer(number, config)
     op = WINDOWED[number // 2 % len(WINDOWED)]
@@ -140,7 +140,7 @@ def _layer(number: int, config: Config) -> tuple[Graph, dict[int, Array]]:
 
 
 def check_layers(pair: Pair, seed: int, count: int = 5) -> Counter[str]:
-    """Run random layers in random tiles on both, and compare with the interpreter of graphs."""
+    """Run random layers with random tiles on both, and compare with the graph interpreter."""
     for number in range(seed, seed + count):
         graph, inputs = _layer(number, pair.config)
         program = compile_network(graph, pair.config, CompileOptions(tiling_seed=number))
@@ -168,9 +168,9 @@ CHECKS = {
 
 
 def least_busy(instructions: list[Instruction], bus_bytes: int) -> dict[str, int]:
-    """Return the cycles for which LOAD and STORE are busy at least, by counter.
+    """Return the minimum cycles that LOAD and STORE are busy, by counter.
 
-    Each moves a beat a cycle and works out a row in two, so that no instruction takes less.
+    Each moves a beat per cycle and computes a row address in two, so no instruction takes less.
     """
     least = {"load_busy": 0, "store_busy": 0}
     for instruction in instructions:
@@ -182,9 +182,9 @@ def least_busy(instructions: list[Instruction], bus_bytes: int) -> dict[str, int
 
 
 def check_stream(pair: Pair, stream: RandomProgram, number: int) -> None:
-    """Run a legal stream on both devices and compare what it wrote to external memory.
+    """Run a legal stream on both devices and compare their writes to external memory.
 
-    Raise `MismatchError` where it differs, or where the counters contradict each other.
+    Raises `MismatchError` if they differ, or if the counters are inconsistent.
     """
     model, chip = (run_stream(driver, stream) for driver in pair)
     if chip != model:
@@ -211,7 +211,7 @@ def check_stream(pair: Pair, stream: RandomProgram, number: int) -> None:
 
 
 def _equal_states(pair: Pair, number: int) -> None:
-    """Compare all that is on chip: what streams leave there stays until another overwrites it."""
+    """Compare the complete state on chip; it includes results of earlier streams."""
     pair.calm()
     model, chip = (read_state(driver) for driver in pair)
     if chip != model:
@@ -219,7 +219,7 @@ def _equal_states(pair: Pair, number: int) -> None:
 
 
 def _equal_ends(pair: Pair, stream: RandomProgram, generator: random.Random, number: int) -> bool:
-    """Compare the fault records of a stream, and memory around what it may write."""
+    """Compare the fault records of a stream, and the memory around its regions."""
     bases = _fill(pair.rtl, pair.chip.memory, stream, generator)
     written = [
         slice(start, start + len(stream.regions[region]))
@@ -238,7 +238,7 @@ def _equal_ends(pair: Pair, stream: RandomProgram, generator: random.Random, num
 
 
 def _require_lasting(pair: Pair, record: tuple[int, int, int, int], number: int) -> None:
-    """Read a fault record again, in odd and even numbers of cycles after the first time."""
+    """Check that a fault record stays the same when read again after odd and even delays."""
     pair.rtl.write("IRQ_STATUS", 3)
     for cycles in (1, 1, 2):
         pair.chip.wait_interrupt(cycles)
@@ -249,7 +249,7 @@ def _require_lasting(pair: Pair, record: tuple[int, int, int, int], number: int)
 def _fill(
     driver: Driver, memory: NDArray[np.uint8], stream: RandomProgram, generator: random.Random
 ) -> dict[Region, int]:
-    """Place the stream's regions between guard bytes and return where they are."""
+    """Place the stream's regions between guard bytes, and return their addresses."""
     sizes = {region: len(contents) for region, contents in stream.regions.items()}
     bases = driver.allocate({Region.PROGRAM: len(stream.commands), **sizes})
     noise = np.frombuffer(generator.randbytes(1 << 16), np.uint8)
@@ -261,7 +261,7 @@ def _fill(
 
 
 def _outside(memory: NDArray[np.uint8], written: list[slice]) -> NDArray[np.uint8]:
-    """Return external memory without what a stream may write."""
+    """Return external memory without the bytes that a stream may write."""
     rest = memory.copy()
     for part in written:
         rest[part] = 0
@@ -269,7 +269,7 @@ def _outside(memory: NDArray[np.uint8], written: list[slice]) -> NDArray[np.uint
 
 
 def _outcome(driver: Driver, stream: RandomProgram) -> tuple[int, int, int, int] | None:
-    """Run a stream and return the fault record that it ends with, or None."""
+    """Run a stream and return its fault record, or None."""
     try:
         run_stream(driver, stream)
     except DeviceFaultError as fault:

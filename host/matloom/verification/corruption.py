@@ -1,4 +1,4 @@
-"""Command buffers with something wrong in them."""
+"""Corrupts command buffers at random."""
 
 import dataclasses
 import random
@@ -30,9 +30,9 @@ _LOOPS = {
 
 
 def corrupt(generator: random.Random, stream: RandomProgram) -> RandomProgram:
-    """Return a stream with a bit or a word of its commands changed, or cut short, or noise.
+    """Return a stream with a bit or word of its commands changed, truncated, or replaced by noise.
 
-    What could take very long is drawn again.
+    Streams that could run very long are drawn again.
     """
     commands = _corrupt(generator, stream.commands)
     while _steps(commands) > _MOST_STEPS:
@@ -70,7 +70,7 @@ def _corrupt(generator: random.Random, legal: bytes) -> bytes:
 
 
 def _steps(commands: bytes) -> int:
-    """Return about how many steps all instructions before the first undecodable one take."""
+    """Return the approximate steps of all instructions before the first undecodable one."""
     total, offset = 0, 0
     while offset < len(commands):
         try:
@@ -85,10 +85,10 @@ def _steps(commands: bytes) -> int:
 
 
 def defined(stream: RandomProgram, config: Config) -> bool:
-    """Return whether units in any order come to the same, with parameters that mean something.
+    """Return whether the results are independent of the order of units, with valid parameters.
 
-    A multiplier or shift of a channel that is out of range means nothing. Devices begin with all
-    memories zero.
+    A multiplier or shift that is out of range has no defined result. Devices start with zeroed
+    memories.
     """
     sizes = {region: len(contents) for region, contents in stream.regions.items()}
     try:
@@ -109,7 +109,7 @@ def defined(stream: RandomProgram, config: Config) -> bool:
 
 
 def leaves_chip(stream: RandomProgram, config: Config) -> bool:
-    """Return whether an instruction goes beyond a memory on chip, before anything else is wrong."""
+    """Return whether the first fault is an access beyond a memory on chip."""
     engine = Engine(config)
     contents = {**stream.regions, Region.PROGRAM: stream.commands}
     engine.regions = {
@@ -123,7 +123,7 @@ def leaves_chip(stream: RandomProgram, config: Config) -> bool:
 
 
 def _legal_scales(instruction: Instruction, spad: NDArray[np.uint8], config: Config) -> bool:
-    """Return whether multipliers and shifts of channels, where there are any, are in range."""
+    """Return whether all multipliers and shifts of channels are in range."""
     if instruction.opcode is not Opcode.POST or not instruction.channel_scale:
         return True
     bias_bytes = config.bias_block_bytes * instruction.channel_bias

@@ -1,4 +1,4 @@
-"""Random values for the fields of each opcode: mostly small, and consistent with each other."""
+"""Random field values for each opcode: mostly small, and consistent with each other."""
 
 import random
 from collections.abc import Set as AbstractSet
@@ -32,7 +32,7 @@ _MEANT_WITH = {
 
 
 def draw(generator: random.Random, config: Config, opcode: Opcode) -> dict[str, int]:
-    """Draw the fields of an instruction, all but addresses; `settle` makes them consistent."""
+    """Draw all fields of an instruction except addresses; `settle` makes them consistent."""
     if opcode is Opcode.EXEC:
         return _exec(generator, config)
     if opcode is Opcode.POST:
@@ -47,9 +47,9 @@ def settle(
     values: dict[str, int],
     pinned: AbstractSet[str],
 ) -> None:
-    """Make fields consistent in place, steps with counts: pinned ones change last.
+    """Make fields consistent in place, such as steps and counts; pinned ones change last.
 
-    What an instruction writes it writes once, because the order within one is not promised.
+    An instruction writes each byte only once, because the order of its writes is not specified.
     """
     for flag, names in _MEANT_WITH.items():
         if flag in values and flag not in pinned and not pinned.isdisjoint(names):
@@ -131,7 +131,7 @@ def _write_once(
     extent: int,
     apart: int = 1,
 ) -> None:
-    """Lower counts to 1 until no two rows of `extent` bytes meet; their bytes are `apart`."""
+    """Reduce counts to 1 until no two rows of `extent` bytes overlap; bytes are `apart`."""
 
     def separate(count: str, step: str, size: int) -> bool:
         between = size == extent and values[step] == 1 and values[count] <= apart
@@ -191,7 +191,7 @@ def _exec(generator: random.Random, config: Config) -> dict[str, int]:
 
 
 def _channels(generator: random.Random, config: Config) -> dict[str, int]:
-    """Draw an input of whole positions, of which EXEC reads some channels, as of an image."""
+    """Draw an input whose positions EXEC reads in part, like some channels of an image."""
     count = generator.choice((config.rows, 2 * config.rows, generator.randint(1, 80)))
     positions = generator.choice((1, 2, 5))
     return {
@@ -204,7 +204,7 @@ def _channels(generator: random.Random, config: Config) -> dict[str, int]:
 
 
 def _window(generator: random.Random, width: int) -> dict[str, int]:
-    """Draw a sliding window: mostly one that makes outputs, and now and then any."""
+    """Draw a sliding window: usually one that makes outputs, sometimes an arbitrary one."""
     line = generator.choice((width, width, width + 1, generator.randint(0, 255)))
     return {
         "line": line,
@@ -217,7 +217,7 @@ def _window(generator: random.Random, width: int) -> dict[str, int]:
 
 
 def _paired_window(generator: random.Random, config: Config, row_bytes: int) -> dict[str, int]:
-    """Draw the input of a window of blocks: mostly blocks that lie in their rows as a whole."""
+    """Draw the input of a paired window: usually blocks that lie completely within rows."""
     size = config.paired_bytes
     return {
         "x_step": generator.choice((size, size, 3)),
@@ -312,7 +312,7 @@ def _settle_post(
 
 
 def _settle_filling(generator: random.Random, config: Config, values: dict[str, int]) -> None:
-    """Fill whole tables: what a vector's tail leaves in the table is anything."""
+    """Make a fill cover whole tables: the tail of a vector writes arbitrary entries."""
     vectors = 256 // config.table_row_bytes
     width = 1 << generator.randrange(vectors.bit_length())
     height = 1 << generator.randrange((vectors // width).bit_length())

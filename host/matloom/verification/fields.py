@@ -1,4 +1,4 @@
-"""The boundary values of instruction fields, derived from the tables of the ISA."""
+"""Boundary values of instruction fields, derived from the tables of the ISA."""
 
 import functools
 import random
@@ -18,13 +18,13 @@ def body_fields(opcode: Opcode, config: Config) -> dict[str, Field]:
 
 @functools.cache
 def count_names(opcode: Opcode, config: Config) -> tuple[str, ...]:
-    """Return the fields that count something: those that begin at 1."""
+    """Return the fields that are counts, whose minimum is 1."""
     return tuple(name for name, item in body_fields(opcode, config).items() if item.low == 1)
 
 
 @functools.cache
 def sized_names(opcode: Opcode, config: Config) -> frozenset[str]:
-    """Return the fields, bases apart, with which the extents or the time of an instruction grow."""
+    """Return the fields, other than bases, that affect extents or duration of an instruction."""
     factors = {
         factor.removesuffix("-1").removesuffix("/2").removesuffix("%2")
         for extent in extents(opcode, config)
@@ -39,7 +39,7 @@ def sized_names(opcode: Opcode, config: Config) -> frozenset[str]:
 
 
 def boundary_value(generator: random.Random, item: Field, config: Config) -> int:
-    """Draw a legal value of a field: first, last, their neighbours, or near where bits carry."""
+    """Draw a legal value of a field: first, last, a neighbour, or close to a carry."""
     choices = item.allowed(config)
     if choices is not None:
         return int(generator.choice(choices))

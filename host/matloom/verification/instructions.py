@@ -45,8 +45,8 @@ class Space:
     regions:
         Bytes of each region of external memory.
     fetched, results:
-        First and end of the scratchpad bytes that weights and parameters come from, and of those
-        that POST writes: their fetch does not wait for POST.
+        Ranges of scratchpad bytes for weights and parameters, and for results of POST: fetching
+        weights and parameters does not wait for POST.
     """
 
     config: Config
@@ -55,7 +55,7 @@ class Space:
     results: tuple[int, int]
 
     def bounds(self, memory: AddressSpace, base: str, values: Mapping[str, int]) -> tuple[int, int]:
-        """Return the first address that an extent may have, and the end."""
+        """Return the first address and the end of the range for an extent."""
         if memory is AddressSpace.DRAM:
             return 0, self.regions.get(Region(values["region"]), 0)
         if memory is AddressSpace.ACC:
@@ -68,11 +68,11 @@ class Space:
 def random_instruction(
     generator: random.Random, space: Space, opcode: Opcode, most_steps: int
 ) -> dict[str, int]:
-    """Return fields of a legal instruction of about `most_steps` cycles at most.
+    """Return fields of a legal instruction of at most about `most_steps` cycles.
 
-    Most instructions have a field or two at a boundary of what is legal: of its bits, or of what
-    fits in the memories. Addresses are the first and the last that fit, any, and such that a
-    bank, or a page of external memory, ends within.
+    Most instructions have one or two fields at a boundary: of their bits, or of what fits in the
+    memories. Addresses are the first or last that fit, arbitrary, or such that a bank, or a page of
+    external memory, ends inside the extent.
     """
     while True:
         values = draw(generator, space.config, opcode)
@@ -86,10 +86,10 @@ def random_instruction(
 def wished_instruction(
     generator: random.Random, space: Space, wish: Wish, most_steps: int
 ) -> dict[str, int] | None:
-    """Return fields of a legal instruction as `random_instruction`, with what a wish wants.
+    """Return fields of a legal instruction, like `random_instruction`, that satisfy a wish.
 
-    All else is random where that fits, and small where it does not. Return None where the wish
-    cannot be granted in this space.
+    All other fields are random if they fit, and small otherwise. Returns None if the wish is
+    impossible in this space.
     """
     config, opcode = space.config, wish.opcode
     fields = body_fields(opcode, config)
@@ -139,7 +139,7 @@ def _fit(
     pinned: set[str],
     most_steps: int,
 ) -> bool:
-    """Lower fields in place until all is legal and fits: now and then pinned ones first."""
+    """Reduce fields in place until all are legal and fit; sometimes pinned ones first."""
     config = space.config
 
     def fits(changed: Mapping[str, int]) -> bool:
@@ -182,7 +182,7 @@ def _place(
     values: dict[str, int],
     wish: Wish | None = None,
 ) -> bool:
-    """Choose the base of every extent in place; return whether the instruction is legal so."""
+    """Choose the base of every extent in place; return whether the instruction is then legal."""
     config = space.config
     fields = body_fields(opcode, config)
     for name in _bases(opcode):
@@ -207,7 +207,7 @@ def _place(
 
 
 def _put_in_place(space: Space, values: dict[str, int], wish: Wish | None) -> None:
-    """Let a POST write where it reads; of a wish for its source, read where it writes."""
+    """Let a POST write where it reads; for a wish about its source, read where it writes."""
     first, end = space.results
     source, pitch = values["source_addr"], values["source_pitch"]
     wished = wish is not None and "source_pitch" in wish.fixed
@@ -219,7 +219,7 @@ def _put_in_place(space: Space, values: dict[str, int], wish: Wish | None) -> No
 
 
 def _boundary(base: str, values: Mapping[str, int], config: Config) -> int:
-    """Return what a base is a multiple of."""
+    """Return the number that a base must be a multiple of."""
     paired = values.get("window") and values.get("paired")
     if base == "weight_addr" or (paired and base in BLOCK_STEPS):
         return config.weight_boundary
@@ -227,7 +227,7 @@ def _boundary(base: str, values: Mapping[str, int], config: Config) -> int:
 
 
 def _unit(config: Config, memory: AddressSpace) -> int:
-    """Return the bytes or entries of a bank, or of a page."""
+    """Return the size of a bank or page, in bytes or entries."""
     return {
         AddressSpace.SPAD: config.bank_bytes,
         AddressSpace.ACC: config.acc_entries // 2,
@@ -238,7 +238,7 @@ def _unit(config: Config, memory: AddressSpace) -> int:
 def _base(
     generator: random.Random, bounds: tuple[int, int], size: int, unit: int, wanted: str | None
 ) -> int:
-    """Return a first address within bounds: first, last, any, or near the end of a bank."""
+    """Return an address within bounds: first, last, arbitrary, or near the end of a bank."""
     low, high = bounds
     last = high - size
     boundary = unit * generator.randint(low // unit, high // unit)

@@ -1,4 +1,4 @@
-"""The report of a verification as JUnit XML, which continuous integration reads."""
+"""Reports of a verification as JUnit XML, for continuous integration."""
 
 from xml.etree import ElementTree
 
@@ -11,7 +11,7 @@ _GOOD = (PASSED, "PROVEN")
 
 
 def to_junit(verification: Verification) -> str:
-    """Return a test suite for each step, with a test case for it and for each of its proofs."""
+    """Return a test suite per step, with a test case for the step and for each of its proofs."""
     root = ElementTree.Element("testsuites", name=f"matloom verify {verification.name}")
     for step in verification.steps:
         whole = Case(

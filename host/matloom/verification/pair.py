@@ -1,4 +1,4 @@
-"""The functional model and the simulated chip of one configuration, to be compared."""
+"""The functional model and the simulated chip of one configuration, side by side."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -21,12 +21,12 @@ _CYCLES, _TIMEOUT = 20_000_000, 3600.0
 
 
 class MismatchError(AssertionError):
-    """The chip did something else than the functional model; the message says what, and where."""
+    """The chip behaved differently from the functional model; the message says how and where."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Pair:
-    """Both devices under one driver each, the model first."""
+    """Both devices, each with its own driver, the model first."""
 
     config: Config
     model: Driver
@@ -35,7 +35,7 @@ class Pair:
 
     @classmethod
     def of(cls, chip: RtlTransport, config: Config, timeout: float = _TIMEOUT) -> "Pair":
-        """Return a pair in its first state: a new model, and the chip reset and cleared.
+        """Return a pair in its initial state: a new model, and the chip reset and cleared.
 
         A run of the chip may take `timeout` seconds.
         """

@@ -37,9 +37,9 @@ class Prover:
     Members
     -------
     run:
-        Proves what some minutes suffice for: `matloom_rtl.formal.run`.
+        Proves as much as possible in some minutes: `matloom_rtl.formal.run`.
     expected:
-        Returns about how many seconds all claims take.
+        Returns the approximate seconds for all claims.
     """
 
     run: Callable[..., list[Any]]
@@ -47,7 +47,7 @@ class Prover:
 
 
 def why_no_simulator() -> str:
-    """Return what Verilator lacks on this machine, or an empty text."""
+    """Return why Verilator cannot be used here, or an empty text."""
     try:
         find_verilator()
     except ToolError as error:
@@ -56,7 +56,7 @@ def why_no_simulator() -> str:
 
 
 def lacking(verification: Verification, prover: Prover | str) -> dict[str, str]:
-    """Return of each step why it cannot be taken; an empty text where it can."""
+    """Return why each step cannot be run; an empty text if it can."""
     no_simulator = why_no_simulator()
     found = dict.fromkeys(STEPS, no_simulator)
     found["regression"] = no_simulator or why_no_regression()
@@ -70,7 +70,7 @@ def lacking(verification: Verification, prover: Prover | str) -> dict[str, str]:
 def expected_seconds(
     verification: Verification, prover: Prover | str, lacking: Mapping[str, str]
 ) -> dict[str, float]:
-    """Return the seconds that should complete each step which has an end and can be taken."""
+    """Return the seconds estimated for each step that can be run and has an end."""
     config, expected = verification.config, {}
     size = max(1.0, config.rows * config.columns / _MULTIPLIERS)
     if not lacking["coverage"]:
@@ -84,7 +84,7 @@ def expected_seconds(
 
 
 def place(name: str, expected: Mapping[str, float]) -> tuple[int, float]:
-    """Return where in the order of a run a step belongs: the shorter sooner, streams last."""
+    """Return the position of a step in the order of a run: shorter ones first, streams last."""
     if name in ("verilog", "simulator"):
         return STEPS.index(name), 0.0
     return (3, 0.0) if name == "streams" else (2, expected.get(name, 0.0))

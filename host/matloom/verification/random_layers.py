@@ -1,4 +1,4 @@
-"""Random one-layer networks: stimuli for comparing devices with the interpreter."""
+"""Random one-layer networks, to compare devices with the graph interpreter."""
 
 import random
 from typing import Any
@@ -51,7 +51,7 @@ class _Draw:
         self.config = config
 
     def size(self, most: int) -> int:
-        """Return 1 to `most`, small ones often, and now and then a neighbour of the array's."""
+        """Return 1 to `most`, often small, and sometimes close to the size of the array."""
         near = self.random.choice((self.config.rows, self.config.columns))
         return min(
             most,
@@ -71,7 +71,7 @@ class _Draw:
         return self.random.choice(tuple(Activation))
 
     def four_bits(self) -> bool:
-        """Return whether weights have four bits: often, where the engine makes use of it."""
+        """Return whether to use 4-bit weights: often, if the engine supports them."""
         return self.config.has_narrow and self.random.random() < 0.7
 
     def bytes(self, shape: tuple[int, ...]) -> Array:
@@ -85,7 +85,7 @@ class _Draw:
         return Tensor(name=name, shape=shape, dtype="int8", quantisation=quantisation)
 
     def padding(self, kernel: tuple[int, int], dilation: tuple[int, int]) -> Padding:
-        """Return none, or up to what keeps every window in touch with the image."""
+        """Return no padding, or up to the most that keeps every window in touch with the image."""
         if self.random.random() < 0.4:
             return Padding(top=0, bottom=0, left=0, right=0)
         reach = [(taps - 1) * step for taps, step in zip(kernel, dilation, strict=True)]
@@ -95,7 +95,7 @@ class _Draw:
 
 
 def _image(draw: _Draw, kernel: tuple[int, int], dilation: tuple[int, int]) -> tuple[int, int]:
-    """Return height and width at least as large as the window."""
+    """Return a height and width at least as large as the window."""
     least = [(taps - 1) * step + 1 for taps, step in zip(kernel, dilation, strict=True)]
     height, width = (length + draw.size(20) - 1 for length in least)
     return height, width
@@ -134,7 +134,7 @@ def _graph(
 def _weighted(
     draw: _Draw, given: Tensor, shape: tuple[int, ...], axis: int, reduction: int
 ) -> tuple[list[Tensor], float]:
-    """Return weights and bias, and an output scale that uses the output's range."""
+    """Return weights and bias, and an output scale that makes use of the output's range."""
     channels = shape[axis]
     by_channel = draw.random.random() < 0.7
     base = draw.scale()
@@ -246,7 +246,7 @@ def random_layer(seed: int, config: Config) -> tuple[Graph, dict[int, Array]]:
     """Return a network of one random operator, and its inputs by tensor number.
 
     Shapes, strides, dilations, padding, zero points, scales, multipliers and activations are
-    drawn from `seed`; sizes favour the neighbours of the array's. Compile it with
+    drawn from `seed`; sizes close to the array's are frequent. Compile it with
     ``CompileOptions(tiling_seed=seed)`` for random tiles as well.
     """
     draw = _Draw(f"layer {seed} {config.digest}", config)

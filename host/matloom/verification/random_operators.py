@@ -1,4 +1,4 @@
-"""Random networks of one operator, over its attributes, for comparison with other runtimes."""
+"""Random networks of one operator with random attributes, to compare with other runtimes."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -53,10 +53,10 @@ WEIGHTED = {Op.CONV_2D, Op.DEPTHWISE_CONV_2D, Op.FULLY_CONNECTED, Op.TRANSPOSE_C
 
 
 class Instances:
-    """A generator of networks; equal seeds give equal networks.
+    """Generator of networks; equal seeds give equal networks.
 
-    With `engine` the attributes are those that the engine takes, and most tensors are too wide
-    for one vector.
+    With `engine`, attributes are limited to those that the engine supports, and most tensors are
+    too wide for one vector.
     """
 
     def __init__(
@@ -84,11 +84,11 @@ class Instances:
         return tuple(shape)
 
     def _length(self, most: int) -> int:
-        """Return the length of an axis."""
+        """Return a random length of an axis."""
         return self._integer(1, most)
 
     def _matrix(self, rows: int) -> tuple[int, int]:
-        """Return the shape of an input whose shape does not matter."""
+        """Return a shape for an input whose shape is irrelevant."""
         return rows, 50
 
     def _kernel(self, most: int) -> tuple[int, int]:
@@ -101,11 +101,11 @@ class Instances:
         return self._pair(1, 2)
 
     def _channels(self, most: int) -> int:
-        """Return a number of channels; several blocks of them for the engine."""
+        """Return a number of channels; for the engine, several blocks of them."""
         return self._integer(1, 40 if self.engine else most)
 
     def _constant(self, tensor: Tensor) -> Tensor:
-        """Return a tensor of int8 or int16 with any data."""
+        """Return an int8 or int16 constant with random data."""
         limits, dtype = np.iinfo(tensor.dtype), np.dtype(tensor.dtype).type
         data = self.random.integers(limits.min, limits.max, tensor.shape, dtype, endpoint=True)
         return replace(tensor, data=data)
@@ -114,7 +114,7 @@ class Instances:
         return float(np.float32(np.exp(self.random.uniform(np.log(low), np.log(high)))))
 
     def _scale_of(self, dtype: str, low: float = 0.002, high: float = 0.2) -> float:
-        """Return the scale of a tensor, which files hold as float32."""
+        """Return a random scale of a tensor, rounded to float32 as in files."""
         return float(np.float32(self._scale(low, high) / (100 if dtype == "int16" else 1)))
 
     def _activation(self) -> Activation:
@@ -153,7 +153,7 @@ class Instances:
         )
 
     def _bias(self, channels: int, *, short: bool = False) -> list[Tensor]:
-        """Return a bias or none; of int16 layers it has 64 bits, or 32 where it may be `short`."""
+        """Return a bias or none; for int16 layers it has 64 bits, or 32 if it may be `short`."""
         if not self._integer(0, 3):
             return []
         reach = self._bias_reach()
@@ -193,7 +193,7 @@ class Instances:
     def network(
         self, op: Op, inputs: Sequence[Tensor], attributes: Attributes | None = None
     ) -> Graph:
-        """Return a network with outputs of the shapes that the operator's rule gives."""
+        """Return a network whose outputs have the shapes given by the operator's rule."""
         attributes = Attributes() if attributes is None else attributes
         rules, given = OPERATORS[op], [tensor.shape for tensor in inputs]
         if rules.parts is not None:
@@ -302,7 +302,7 @@ class Instances:
         return [self._tensor("left", shape), self._tensor("right", other)]
 
     def _engine_pair(self, shape: tuple[int, ...], other: tuple[int, ...]) -> list[Tensor]:
-        """Return inputs of which one is constant, or computed and repeated, or like the other."""
+        """Return two inputs: the second constant, computed and repeated, or like the first."""
         outer = self._integer(0, len(shape))
         constant = bool(self._integer(0, 1))
         if not constant:
@@ -324,7 +324,7 @@ class Instances:
         return inputs, Arithmetic(activation=self._activation())
 
     def _factors(self, shape: tuple[int, ...]) -> Tensor:
-        """Return a constant for each channel, or for all."""
+        """Return a constant with a value for each channel, or one for all."""
         return self._constant(self._tensor("right", (1,) if self._integer(0, 1) else shape[-1:]))
 
     def _choice(self, op: Op) -> tuple[list[Tensor], Attributes]:
@@ -385,7 +385,7 @@ class Instances:
         )
 
     def _cut(self, rank: int) -> list[bool]:
-        """Return which axes change: all of them, or two that the engine takes."""
+        """Return which axes change: all of them, or the two that the engine allows."""
         chosen = set(range(rank))
         if self.engine:
             chosen = {self._integer(0, rank - 1), self._integer(0, rank - 1)}

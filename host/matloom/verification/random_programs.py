@@ -1,4 +1,4 @@
-"""Random legal instruction streams: raw stimuli for comparing devices, from the ISA's tables."""
+"""Random legal instruction streams, to compare devices, drawn from the ISA's tables."""
 
 import dataclasses
 import random
@@ -58,7 +58,7 @@ class RandomProgram:
     instructions:
         END last.
     commands:
-        The same, packed.
+        The instructions, packed.
     regions:
         Contents of each region except PROGRAM, whose constants begin after the commands.
     """
@@ -69,10 +69,10 @@ class RandomProgram:
 
 
 def random_streams(config: Config, seed: int, count: int) -> Iterator[RandomProgram]:
-    """Yield `count` streams for a configuration: most are short, some have what takes long.
+    """Yield `count` streams for a configuration: most are short, some run long.
 
-    Some have hundreds of instructions, so that waits reach far back; some large regions; some
-    instructions that count to the last value of a field.
+    Some have hundreds of instructions, so that waits reach far back; some have large regions; some
+    have instructions that count to the maximum of a field.
     """
     generator = random.Random(f"streams {seed} {config.digest}")
     for _number in range(count):
@@ -98,8 +98,8 @@ def random_stream(
 ) -> RandomProgram:
     """Return a legal, hazard-free stream of about `length` instructions.
 
-    Fields, addresses, strides and overlaps are random; waits are those that the accesses need,
-    or stronger, so units overlap as far as the dependencies let them.
+    Fields, addresses, strides and overlaps are random; waits are those that the accesses need, or
+    stronger, so units overlap as far as dependencies allow.
 
     Parameters
     ----------
@@ -112,7 +112,7 @@ def random_stream(
 
 
 class Draw:
-    """Makes one stream.
+    """Draws one stream.
 
     Parameters
     ----------
@@ -140,7 +140,7 @@ class Draw:
         self.space = self._space(region_bytes)
 
     def _space(self, region_bytes: int) -> Space:
-        """Choose where in the scratchpad weights and parameters lie: at its start or its end."""
+        """Choose the end of the scratchpad for weights and parameters."""
         size = self.config.spad_bytes
         cut = self.random.choice((size // 4, size // 2))
         fetched, results = (size - cut, size), (0, size - cut)
@@ -154,7 +154,7 @@ class Draw:
         )
 
     def stream(self, length: int, most_steps: int) -> RandomProgram:
-        """Return the stream; to be called once."""
+        """Return the stream; may be called only once."""
         self._begin()
         for _number in range(length):
             (opcode,) = self.random.choices(tuple(_UNIT_SHARES), tuple(_UNIT_SHARES.values()))
@@ -162,7 +162,7 @@ class Draw:
         return self._end(most_steps)
 
     def _begin(self) -> None:
-        """Let memories hold something."""
+        """Fill the memories."""
         for values in self._fill_scratchpad():
             self._append(Opcode.LOAD, values)
         if self.config.tables:
@@ -171,7 +171,7 @@ class Draw:
             self._append(Opcode.POST, _fill_table(self.config, address))
 
     def _end(self, most_steps: int) -> RandomProgram:
-        """Store something of what there is, and return the stream."""
+        """Store some of the contents, and return the stream."""
         for region in WRITABLE_REGIONS:
             self._append_random(Opcode.STORE, most_steps, region)
         self.order.end()
@@ -197,7 +197,7 @@ class Draw:
         return dataclasses.replace(self.space, regions=regions)
 
     def _append_values(self, opcode: Opcode, values: dict[str, int]) -> None:
-        """Append an instruction after the parameters that it wants."""
+        """Append an instruction, after the LOADs of parameters that it needs."""
         if opcode is Opcode.POST and values["channel_scale"]:
             self._load_parameters(values)
         self._append(opcode, values)
@@ -213,7 +213,7 @@ class Draw:
         self.issued[opcode] += 1
 
     def _strengthen_waits(self, opcode: Opcode, share: float = 0.1) -> None:
-        """Let the last instruction now and then wait for more than it must."""
+        """Sometimes make the last instruction wait for more than necessary."""
         values = {"timestamp": self._mark(), **self.order.instructions.pop().values}
         for unit in UNITS:
             item = _WAITS[unit]
@@ -226,9 +226,9 @@ class Draw:
         self.order.instructions.append(Instruction(opcode, values))
 
     def _load_parameters(self, values: dict[str, int]) -> None:
-        """Load legal parameters for a POST, for noise in memory is no multiplier or shift.
+        """Load legal parameters for a POST, since noise is not a legal multiplier or shift.
 
-        Where INPUT has no room for them, the POST does without.
+        If INPUT has no room for them, the POST gets none.
         """
         columns, blocks = self.config.columns, values["oc_blocks"]
         block = 4 * columns * values["channel_bias"] + 5 * columns
@@ -256,7 +256,7 @@ class Draw:
         )
 
     def _fill_scratchpad(self) -> Iterator[dict[str, int]]:
-        """Put noise into some of the scratchpad, so that reads meet more than zeros."""
+        """Fill parts of the scratchpad with noise, so that reads find more than zeros."""
         for _number in range(3):
             size = self.random.randint(64, min(REGION_BYTES, self.config.spad_bytes // 2))
             yield {
@@ -276,7 +276,7 @@ _WAITS = {
 
 
 def _noise(generator: random.Random, size: int) -> bytes:
-    """Return random bytes; of many, the same again."""
+    """Return random bytes; a large size repeats a short sequence."""
     piece = generator.randbytes(min(size, REGION_BYTES))
     return (piece * -(-size // len(piece)))[:size]
 
@@ -291,7 +291,7 @@ def _shift(generator: random.Random) -> int:
 
 
 def _fill_table(config: Config, address: int) -> dict[str, int]:
-    """Return the fields of a POST that fills all of the table from an address on."""
+    """Return the fields of a POST that fills the whole table from an address."""
     return {
         "source": Source.SPAD,
         "destination": Destination.SPAD,
@@ -310,7 +310,7 @@ def _fill_table(config: Config, address: int) -> dict[str, int]:
 
 
 def run_stream(driver: Driver, stream: RandomProgram) -> dict[Region, bytes]:
-    """Run a stream on a device and return the writable regions; raise as `Driver.run` does."""
+    """Run a stream on a device and return the writable regions; raises like `Driver.run`."""
     sizes = {region: len(contents) for region, contents in stream.regions.items()}
     driver.allocate({Region.PROGRAM: len(stream.commands), **sizes})
     driver.write_region(Region.PROGRAM, 0, stream.commands)
@@ -321,11 +321,11 @@ def run_stream(driver: Driver, stream: RandomProgram) -> dict[Region, bytes]:
 
 
 def read_state(driver: Driver) -> bytes:
-    """Return what the scratchpad and the accumulators hold, and leave them as they are.
+    """Return the contents of scratchpad and accumulators, without changing them.
 
-    The scratchpad comes first, then four passes over the accumulators: their lowest byte, and
-    thrice the next higher one, rounded by those below. Equal state gives equal bytes, and
-    different accumulators give different ones.
+    The scratchpad comes first, then four passes over the accumulators, one per byte from the
+    lowest, each rounded by the bytes below. Equal states give equal bytes, and different
+    accumulators give different ones.
     """
     config = driver.config
     size = config.acc_bytes // 4
@@ -384,9 +384,10 @@ def _run_order(driver: Driver, order: DependencyTracker, output_bytes: int) -> b
 
 
 def _parts_of_scratchpad(config: Config) -> list[dict[str, int]]:
-    """Return the fields of transfers of every byte, in rows that the fields can count.
+    """Return the fields of transfers that cover every byte, in rows that the fields can count.
 
-    The first part is what `_whole_accumulators` needs: POSTs run while the rest is transferred.
+    The first part is the one that `_whole_accumulators` needs, so POSTs run while the rest is
+    transferred.
     """
     row_bytes = min(config.bank_bytes, 1 << 20)
     rows = config.spad_bytes // row_bytes
@@ -406,12 +407,12 @@ def _parts_of_scratchpad(config: Config) -> list[dict[str, int]]:
 
 
 def _at_offset(values: dict[str, int]) -> dict[str, int]:
-    """Return a transfer whose data are as far from the beginning of a region as on chip."""
+    """Return a transfer whose data have the same offset in the region as on chip."""
     return {**values, "dram_offset": values["spad_addr"]}
 
 
 def _piece(config: Config) -> int:
-    """Return how many entries of the accumulators the scratchpad can hold a byte of each of."""
+    """Return for how many accumulator entries the scratchpad can hold one byte each."""
     count = config.acc_entries
     while count * config.columns > config.spad_bytes:
         count //= 2
@@ -419,7 +420,7 @@ def _piece(config: Config) -> int:
 
 
 def _whole_accumulators(config: Config) -> Iterator[dict[str, int]]:
-    """Yield the fields of POSTs over every entry, in pieces that the scratchpad can hold."""
+    """Yield the fields of POSTs over every entry, in pieces that fit the scratchpad."""
     count = _piece(config)
     width = min(count, 2048)
     for first in range(0, config.acc_entries, count):

@@ -1,4 +1,4 @@
-"""Instructions that are refused: bits changed one at a time, and products that exceed a word."""
+"""Instructions that must be refused: single changed bits, and products beyond 32 bits."""
 
 import random
 from collections import Counter
@@ -27,14 +27,14 @@ _Record = tuple[int, int, int, int]
 
 
 class _Judge(Engine):
-    """Checks instructions, and executes none."""
+    """Checks instructions without executing them."""
 
     def _execute(self, instruction: Instruction) -> None:
         pass
 
 
 def refusal(config: Config, commands: bytes) -> _Record | None:
-    """Return cause, opcode, index and address of the fault that commands end with, or None."""
+    """Return cause, opcode, index and address of the fault that ends the commands, or None."""
     regions = {region: np.zeros(_REGION_BYTES, np.uint8) for region in Region}
     regions[Region.PROGRAM] = np.frombuffer(commands, np.uint8)
     judge = _Judge(config, regions)
@@ -46,9 +46,9 @@ def refusal(config: Config, commands: bytes) -> _Record | None:
 
 
 def altered(generator: random.Random, config: Config) -> Iterator[bytes]:
-    """Yield one legal instruction of each opcode with other bits: packed, END after it.
+    """Yield packed variants of one legal instruction per opcode with changed bits, and END.
 
-    Each bit after the opcode is inverted once, each field takes its first and last values and their
+    Each bit after the opcode is inverted once, each field gets its first and last values and their
     neighbours, and as many pairs of bits are inverted as there are bits.
     """
     for instruction in _one_of_each(generator, config):
@@ -71,7 +71,7 @@ def altered(generator: random.Random, config: Config) -> Iterator[bytes]:
 
 
 def _one_of_each(generator: random.Random, config: Config) -> list[Instruction]:
-    """Return a random instruction of each opcode, with no wait: nothing comes before it."""
+    """Return a random instruction of each opcode, with no waits, since nothing precedes it."""
     found: dict[Opcode, Instruction] = {}
     for _stream in range(_SEARCHED):
         for instruction in random_stream(generator.getrandbits(32), config).instructions:
@@ -83,9 +83,10 @@ def _one_of_each(generator: random.Random, config: Config) -> list[Instruction]:
 
 
 def wide_products(generator: random.Random, config: Config) -> Iterator[bytes]:
-    """Yield instructions whose extents exceed 32 bits, with low bits that are in range.
+    """Yield instructions with extents above 32 bits whose low bits are in range.
 
-    Of transfers it is a step times a count, of EXEC three counts: the accumulators that it takes.
+    For transfers it is a step times a count, for EXEC the product of three counts: its
+    accumulators.
     """
     for instruction in _one_of_each(generator, config):
         if instruction.opcode is Opcode.EXEC:
@@ -106,10 +107,10 @@ def wide_products(generator: random.Random, config: Config) -> Iterator[bytes]:
 
 
 def check_refusals(pair: Pair, seed: int, count: int = 100) -> Counter[str]:
-    """Run what the model refuses, `count` cases of it; raise `MismatchError` at another record.
+    """Run `count` cases that the model refuses; raise `MismatchError` if the records differ.
 
-    What the model accepts is not run: it would be hazardous, or take long. Without checks of what
-    is on chip only what is wrong elsewhere is run.
+    Cases that the model accepts are not run, since they may have hazards or take long. If the
+    configuration has no checks on chip, only faults elsewhere are tried.
     """
     generator = random.Random(f"refusals {seed}")
     if not pair.config.checks:
@@ -130,7 +131,7 @@ def check_refusals(pair: Pair, seed: int, count: int = 100) -> Counter[str]:
 
 
 def _require(driver: Driver, commands: bytes, expected: _Record) -> None:
-    """Run commands on the chip; raise `MismatchError` where they do not end with a record."""
+    """Run commands on the chip; raise `MismatchError` unless they end with this record."""
     driver.allocate({**dict.fromkeys(Region, _REGION_BYTES), Region.PROGRAM: len(commands)})
     driver.write_region(Region.PROGRAM, 0, commands)
     found: _Record | None = None

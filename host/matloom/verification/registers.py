@@ -1,4 +1,4 @@
-"""Registers that keep what is written, on the chip as on the model."""
+"""Checks of writable registers, on the chip as on the model."""
 
 import random
 
@@ -13,10 +13,9 @@ _IDLE_CYCLES = 20
 
 
 def check_registers(pair: Pair, seed: int) -> None:
-    """Write random bits and their complement to each register; what is read is the model's.
+    """Write random bits and their complement to each register; compare reads with the model.
 
-    No interrupt may rise while nothing runs. TIMEOUT is what it was after it; each run writes the
-    others.
+    No interrupt may rise meanwhile. TIMEOUT is restored; each run writes the others.
     """
     generator = random.Random(f"registers {seed}")
     timeout = pair.rtl.read("TIMEOUT")
@@ -42,15 +41,15 @@ def check_registers(pair: Pair, seed: int) -> None:
 
 
 def _kept(config: Config) -> list[Register]:
-    """Return the registers that keep what is written."""
+    """Return the registers that keep the written value."""
     return [item for item in registers_of(config) if item.access is Access.RW]
 
 
 def _written_one_by_one(pair: Pair, generator: random.Random) -> None:
-    """After a reset by wire, write registers in random order; each time all are read.
+    """After a reset, write registers in random order, and read all of them each time.
 
-    They lie in a memory that a reset leaves as it is, with a flag for each of them that says
-    whether it was written.
+    They lie in a memory that a reset does not clear, with a flag for each that says whether it was
+    written.
     """
     pair.chip.reset()
     registers = _kept(pair.config)

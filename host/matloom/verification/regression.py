@@ -1,4 +1,4 @@
-"""The cocotb regression as a step of a verification: where it is, and what came of it."""
+"""The cocotb regression as a step of a verification."""
 
 import importlib.util
 import os
@@ -22,9 +22,9 @@ _KEPT_LINES = 40
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """Outcome of the regression; `passed` is None where time ran out before its end.
+    """Outcome of the regression; `passed` is None if it ran out of time.
 
-    `done` of `testbenches` came to their end.
+    `done` of `testbenches` have finished.
     """
 
     passed: bool | None
@@ -45,7 +45,7 @@ def why_no_regression() -> str:
 
 
 def regression(config: Path, seconds: float) -> Outcome:
-    """Run all testbenches on the configuration of a file, with one seed; end it after `seconds`."""
+    """Run all testbenches on a configuration file, with one seed; stop after `seconds`."""
     command = [sys.executable, "-u", "-m", "pytest", "-v", "-m", "", "-p", "no:cacheprovider"]
     process = subprocess.Popen(
         [*command, str(_BENCHES)],

@@ -1,4 +1,4 @@
-"""Runs a check that failed again, and writes the waves of the run that failed."""
+"""Runs a failed check again, and records waves of the failing run."""
 
 import shlex
 from collections.abc import Callable
@@ -27,12 +27,12 @@ _CONTROL, _START = register("CONTROL").offset, 1
 
 
 def memory_bytes(config: Config) -> int:
-    """Return room for three regions that each hold the scratchpad, and for commands."""
+    """Return the memory for three regions as large as the scratchpad, and for commands."""
     return max(1 << 22, 4 * (config.spad_bytes + (1 << 16)))
 
 
 def timing_of(stall: str, seed: int) -> MemoryTiming:
-    """Return a timing for one of `coverage.model.STALLS`."""
+    """Return a memory timing for one of `coverage.model.STALLS`."""
     return {
         "steady": MemoryTiming(),
         "withheld": MemoryTiming(stall_per_1024=300, latency_jitter=40, seed=seed),
@@ -41,7 +41,7 @@ def timing_of(stall: str, seed: int) -> MemoryTiming:
 
 
 def how_to_replay(check: str, seed: int, number: int | None, source: str) -> list[str]:
-    """Return lines that tell the command which runs a check again, for a step that failed."""
+    """Return lines with the command that repeats a failed check."""
     what = f"{check}:{seed}" if number is None else f"{check}:{seed}:{number}"
     words = ["matloom", "replay", what, "--config", source, "--waves", "failing.vcd"]
     return ["it fails again, and leaves waves of the run that fails, by:", shlex.join(words)]
@@ -49,7 +49,7 @@ def how_to_replay(check: str, seed: int, number: int | None, source: str) -> lis
 
 @dataclass(frozen=True, kw_only=True)
 class Replay:
-    """A check, its seed, and of steered streams the number of the one that failed."""
+    """A check, its seed, and, for directed streams, the number of the failing one."""
 
     check: str
     seed: int
@@ -57,7 +57,7 @@ class Replay:
 
     @classmethod
     def parse(cls, text: str) -> "Replay":
-        """Return what CHECK:SEED or coverage:SEED:NUMBER names; raise `UserError`."""
+        """Return what CHECK:SEED or coverage:SEED:NUMBER stands for; raise `UserError`."""
         check, *numbers = text.split(":")
         known = {**dict.fromkeys(CHECKS, 1), _STEERED: 2}
         if known.get(check) != len(numbers) or not all(each.isdecimal() for each in numbers):
@@ -89,9 +89,9 @@ class _Traced(RtlTransport):
 
 
 def replay(config: Config, failed: Replay, waves: Path | None, say: Callable[[str], None]) -> None:
-    """Run a check from its first state, and raise what it raises.
+    """Repeat a check from its initial state; raises what the check raises.
 
-    With `waves` it runs twice: once to find the run that fails, and once to write that as VCD.
+    With `waves` it runs twice: once to find the failing run, and once to record it as VCD.
     """
     body = _steered(config, failed, say) if failed.check == _STEERED else _check(failed)
     chip = _Traced(config, None, 0)
@@ -119,7 +119,7 @@ def _check(failed: Replay) -> Callable[[Pair], object]:
 
 
 def _steered(config: Config, failed: Replay, say: Callable[[str], None]) -> Callable[[Pair], None]:
-    """Draw the steered stream with its number: which it is follows from what those before reach."""
+    """Draw the directed stream with a number; it depends on what earlier streams reach."""
     chip = CoveredTransport(config, memory_bytes(config), check_bus=True, state_seed=failed.seed)
     coverage, pair = Coverage(config), Pair.of(chip, config)
     chip.coverage = coverage

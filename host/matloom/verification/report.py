@@ -1,4 +1,4 @@
-"""The report of a verification, as a page without anything from elsewhere."""
+"""The report of a verification as a self-contained HTML page."""
 
 from collections.abc import Iterable
 from html import escape
@@ -20,7 +20,7 @@ pre { background: #f3f3f3; padding: 0.7em; overflow: auto; max-height: 30em }
 
 
 def to_html(verification: Verification) -> str:
-    """Return the report as HTML: verdicts, coverage by group, what is missing and why not more."""
+    """Return the report as HTML: verdicts, coverage by group, and why points are missing."""
     verdict = verification.verdict
     name, digest = escape(verification.name), f"{verification.config.digest:08x}"
     started = f"{verification.started:%-d %B %Y, %H:%M} UTC"
@@ -49,7 +49,7 @@ def to_html(verification: Verification) -> str:
 
 
 def _complete(verification: Verification) -> str:
-    """Return a paragraph on what more time would bring."""
+    """Return a paragraph on what more time would achieve."""
     minutes = verification.complete_minutes
     if minutes is None:
         return ""

@@ -1,4 +1,4 @@
-"""Random streams that are steered towards points of functional coverage that are missing."""
+"""Random streams directed towards missing points of functional coverage."""
 
 import random
 from collections.abc import Iterator, Mapping
@@ -35,18 +35,18 @@ _FAR = 600
 
 @dataclass(frozen=True, kw_only=True)
 class Steered:
-    """A stream, and how external memory is to answer while it runs: one of `STALLS`."""
+    """A stream, and the stalls of external memory while it runs: one of `STALLS`."""
 
     stream: RandomProgram
     stall: str
 
 
 def steered_streams(coverage: Coverage, seed: int) -> Iterator[Steered]:
-    """Yield streams towards what is missing whenever one is asked for, until nothing is.
+    """Yield streams directed at the points that are missing, until none are.
 
-    Most grant wishes for fields and addresses under one stall; the rest are pairs of instructions
-    that are missing, and long streams for waits that reach far back. A group with a point that is
-    hard to reach keeps no other from its share.
+    Most streams aim at fields and addresses under one kind of stall; the others at pairs of
+    instructions, or, with long streams, at waits that reach far back. Groups take turns, so a point
+    that is hard to reach does not starve the others.
     """
     generator = random.Random(f"steered {seed} {coverage.config.digest}")
     while missing := coverage.missing():
@@ -75,7 +75,7 @@ def steered_streams(coverage: Coverage, seed: int) -> Iterator[Steered]:
 
 
 def _granting(seed: int, coverage: Coverage, points: list[str]) -> RandomProgram:
-    """Return a stream for some of the points of fields, named without the stall."""
+    """Return a stream for some field points, named without the stall."""
     config, generator = coverage.config, random.Random(seed)
     large = max(REGION_BYTES, config.spad_bytes + 8192)
     draw = _SteeredDraw(seed, config, generator.choice((REGION_BYTES, large)))
@@ -103,7 +103,7 @@ def _pairing(seed: int, coverage: Coverage, points: list[str]) -> RandomProgram:
 
 
 class _SteeredDraw(Draw):
-    """Makes one stream with wished instructions in it."""
+    """Draws one stream that contains wished instructions."""
 
     def __init__(self, seed: int, config: Config, region_bytes: int = REGION_BYTES):
         super().__init__(seed, config, region_bytes)
@@ -116,7 +116,7 @@ class _SteeredDraw(Draw):
             )
 
     def granting(self, wishes: Mapping[str, Wish]) -> RandomProgram:
-        """Return a stream for points and the wishes that reach them."""
+        """Return a stream for some points, given the wishes that reach them."""
         self._begin()
         granted, reached = 0, set[str]()
         for point, wish in wishes.items():
@@ -135,7 +135,7 @@ class _SteeredDraw(Draw):
         return self._end(_SHORT)
 
     def _grant(self, wish: Wish, most_steps: int, reached: set[str], point: str) -> bool:
-        """Append a wished instruction, if it can be had; note what it reaches."""
+        """Append a wished instruction if possible; record what it reaches."""
         if not self._fetches and wish.opcode is Opcode.EXEC:
             return False
         if not self._fetches and wish.opcode is Opcode.POST:

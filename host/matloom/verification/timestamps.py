@@ -30,7 +30,7 @@ _END_CYCLES = 64
 
 
 def _marks(instructions: Sequence[Instruction]) -> list[tuple[Opcode, int]]:
-    """Return opcode and slot of each instruction that has one; END completes in no unit."""
+    """Return opcode and slot of each instruction with a slot; END completes in no unit."""
     return [
         (each.opcode, each.values.get("timestamp", 0))
         for each in instructions
@@ -41,12 +41,12 @@ def _marks(instructions: Sequence[Instruction]) -> list[tuple[Opcode, int]]:
 def wrong_timestamps(
     instructions: Sequence[Instruction], timestamps: Mapping[int, int], cycles: int
 ) -> str:
-    """Return what is wrong with the table after a run of so many cycles; empty where nothing is.
+    """Return what is wrong with the table after a run of `cycles`; empty if nothing is.
 
-    Slots that no instruction names are empty; the last mark of each unit is there (others may be
-    lost to one that comes within four cycles); an instruction completes after the one before it in
-    its unit, and after all that it waits for, and nothing completes after the end. Values are
-    compared where one instruction alone decides them.
+    Unused slots must be empty; the last mark of each unit must be there (others may be lost if
+    another comes within four cycles); an instruction completes after the one before it in its unit
+    and after all that it waits for, and nothing completes after the end. Values are compared if a
+    single instruction determines them.
     """
     marks = _marks(instructions)
     uses = Counter(slot for _opcode, slot in marks)
@@ -71,7 +71,7 @@ def wrong_timestamps(
 
 
 def _before(instruction: Instruction, earliest: Mapping[Opcode, Sequence[int]]) -> int:
-    """Return when the last of all that comes before an instruction completed, at the earliest."""
+    """Return the earliest time at which everything before an instruction has completed."""
     latest = 0
     for unit in UNITS:
         back = instruction.values.get(f"wait_{unit.name.lower()}", 0)
@@ -84,7 +84,7 @@ def _before(instruction: Instruction, earliest: Mapping[Opcode, Sequence[int]]) 
 def regular_instructions(config: Config, slots: Sequence[int]) -> list[Instruction]:
     """Return rounds of equal LOAD, EXEC, POST and STORE, each after the one before, and END.
 
-    One instruction for each slot, which it names. None but STORE uses external memory.
+    There is one instruction for each slot. Only STORE uses external memory.
     """
     row = {"row_bytes": _BYTES, "rows": 1, "planes": 1}
     one = dict.fromkeys(("kernel_rows", "kernel_cols", "blocks", "oc_blocks", "input_rows"), 1)
@@ -125,9 +125,9 @@ def regular_instructions(config: Config, slots: Sequence[int]) -> list[Instructi
 def wrong_regular_timestamps(
     slots: Sequence[int], timestamps: Mapping[int, int], cycles: int
 ) -> str:
-    """Return what is wrong after a run of `regular_instructions` in a memory without stalls.
+    """Return what is wrong after `regular_instructions` in a memory without stalls.
 
-    From the third round on every round takes as long as the one before it, to the cycle.
+    From the third round, every round takes exactly as many cycles as the one before.
     """
     if sorted(timestamps) != sorted(slots):
         return f"the table must have the slots {sorted(slots)}, not {sorted(timestamps)}"
@@ -147,10 +147,10 @@ def wrong_regular_timestamps(
 def wrong_regular_counters(
     config: Config, slots: Sequence[int], counters: Counters, command_bytes: int
 ) -> str:
-    """Return what is wrong with the counters after a run of `regular_instructions`.
+    """Return what is wrong with the counters after `regular_instructions`.
 
-    A unit is busy between the completion before its own and its own, at most, and at least for a
-    cycle for each beat or vector; what is streamed, read and written is known.
+    A unit is busy at most from the previous completion to its own, and at least a cycle for each
+    beat or vector; the numbers streamed, read and written are known.
     """
     counted = counters.values
     done = [0, *(counters.timestamps[slot] for slot in slots)]

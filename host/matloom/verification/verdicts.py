@@ -1,4 +1,4 @@
-"""Verdicts of a verification of a chip: its steps, and the worst of them."""
+"""Verdicts of a verification: of its steps, and overall."""
 
 import contextlib
 import math
@@ -36,11 +36,11 @@ class Step:
     detail:
         A sentence.
     seconds, remaining:
-        How long it took, and about how long what is missing would take.
+        Its duration, and an estimate of the time to complete it.
     figures, lines:
-        Numbers by name, and what else there is to say.
+        Numbers by name, and further lines of text.
     cases:
-        Its parts, where they have verdicts of their own.
+        Parts with verdicts of their own.
     """
 
     name: str
@@ -61,7 +61,7 @@ class Step:
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """A part of a step with a verdict of its own: a proof."""
+    """A part of a step with its own verdict, such as a proof."""
 
     name: str
     verdict: str
@@ -84,7 +84,7 @@ def _words(name: str, step: Step) -> str:
 
 
 def versions() -> dict[str, str]:
-    """Return the versions of what a verdict rests on, of those packages that are installed."""
+    """Return the versions of the installed packages that verdicts depend on."""
     found = {}
     for name in _PACKAGES:
         with contextlib.suppress(metadata.PackageNotFoundError):
@@ -101,7 +101,7 @@ class Verification:
     source:
         The configuration as the user named it.
     only:
-        The steps that were asked for; without any, all.
+        The requested steps; empty for all.
     """
 
     name: str
@@ -117,34 +117,34 @@ class Verification:
 
     @property
     def not_run(self) -> list[str]:
-        """The names of the steps of which nothing is known."""
+        """Names of the steps that were not run."""
         return [step.name for step in self.steps if step.verdict == NOT_RUN]
 
     @property
     def failed(self) -> bool:
-        """Whether any step failed, or none ran: nothing is known then."""
+        """Whether any step failed, or none ran at all."""
         return self.verdict in (FAILED, NOT_RUN)
 
     @property
     def verdict(self) -> str:
-        """The worst of the steps that ran; `NOT_RUN` where none did."""
+        """The worst verdict of the steps that ran; `NOT_RUN` if none did."""
         verdicts = [step.verdict for step in self.steps]
         order = (FAILED, INCOMPLETE, PASSED)
         return next((each for each in order if each in verdicts), NOT_RUN)
 
     @property
     def seconds(self) -> float:
-        """Seconds that all steps took."""
+        """Total seconds of all steps."""
         return round(sum(step.seconds for step in self.steps), 1)
 
     @property
     def complete_minutes(self) -> int | None:
-        """About how many minutes suffice for every step; None where nothing is left to do."""
+        """Estimated minutes to complete every step; None if all are complete."""
         remaining = sum(step.remaining for step in self.steps)
         return math.ceil((self.seconds + remaining) / 60) if remaining else None
 
     def command(self, minutes: float | None = None) -> str:
-        """Return the command that draws the same again."""
+        """Return the command that repeats the same draws."""
         words = ["matloom", "verify", "--config", self.source or self.name]
         words += ["--minutes", f"{minutes or self.minutes:g}", "--seed", str(self.seed)]
         for name in self.only:
@@ -152,7 +152,7 @@ class Verification:
         return shlex.join(words)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return all of it as JSON has it."""
+        """Return everything as a dictionary of JSON types."""
         return {
             "name": self.name,
             "started": self.started.isoformat(timespec="seconds"),

@@ -1,4 +1,4 @@
-"""Random networks of one operator, in each of which one quantity is far from the usual."""
+"""Random networks of one operator, each with one quantity far from typical values."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -44,11 +44,11 @@ _MACS = 1_000_000
 
 
 class WideOperators(Instances):
-    """A generator as `Instances`, for the engine: one quantity is wide, all others are small.
+    """Generator like `Instances`, for the engine: one quantity is wide, all others are small.
 
-    Lengths of an axis, channels, kernels, strides and dilations reach the ends of their fields as
-    far as a layer of a million multiply-accumulates goes; output scales make shifts of all kinds;
-    biases take 32 bits; zero points are the first or the last.
+    Axis lengths, channels, kernels, strides and dilations reach the limits of their fields, within
+    a million multiply-accumulates; output scales lead to all kinds of shifts; biases use 32 bits;
+    zero points are the first or last value.
     """
 
     def __init__(self, seed: int | Sequence[int], dtype: str = "int8") -> None:
@@ -69,7 +69,7 @@ class WideOperators(Instances):
         return super().make(op)
 
     def _is_turn(self, quantity: str) -> bool:
-        """Return True once in a network that is wide in a quantity, at a random time."""
+        """Return True once per network for a quantity that is to be wide, at a random time."""
         if self._wide != quantity:
             return False
         self._left -= 1

@@ -34,7 +34,7 @@ def _field_docs() -> dict[str, str]:
 
 
 def _rules() -> list[tuple[str, str]]:
-    """Hear what Config requires of each field while it checks the defaults and a float mode."""
+    """Collect the rules that Config checks for each field, on the defaults and on a float mode."""
     rules: list[tuple[str, str]] = []
 
     class Listener(Config):
@@ -46,7 +46,7 @@ def _rules() -> list[tuple[str, str]]:
 
 
 def _elements(mode: Mode) -> str:
-    """Return the reduction elements that a column takes each cycle."""
+    """Return the reduction elements per column and cycle."""
     if mode.floating:
         return "`float_rows`"
     return {1: "`rows` / 2", 2: "`rows`", 4: "2 `rows`"}[mode.macs_of_two_cells]
@@ -71,7 +71,7 @@ _UNITS = (
 
 
 def configuration_page() -> str:
-    """Return the page of the configuration."""
+    """Return the text of the configuration page."""
     parts = [
         NOTICE,
         "# Configuration\n",

@@ -1,4 +1,4 @@
-"""The C header of Program files: where each field lies, and the limits that a loader checks."""
+"""C header of Program files: positions of all fields, and the limits that a loader checks."""
 
 import struct
 
@@ -61,9 +61,9 @@ def _enum(name: str, doc: str, values: dict[str, int]) -> list[str]:
 
 
 def _words(field: RecordField) -> tuple[int, int] | None:
-    """Return the two words of a field's limits, None where it has none.
+    """Return the two words of a field's limits, None if it has none.
 
-    Of ``f64`` they are the low and high half of the greatest value, zero being the least.
+    For ``f64``, they are the low and high half of the largest value; the smallest is zero.
     """
     low, high = field.low, field.high
     if low is None or high is None:

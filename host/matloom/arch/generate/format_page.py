@@ -67,7 +67,7 @@ begins: legality, bounds, hazards, deadlock.
 
 
 def format_page() -> str:
-    """Return the page of the file format."""
+    """Return the text of the file format page."""
     parts = [NOTICE, "# Program files\n", _TEXT, "## Header\n", _fields(HEADER)]
     parts += ["## Directory\n", "An entry for each section, after the header.\n"]
     parts += [_fields(DIRECTORY), "## Sections\n", table(_HEADINGS, [_row(s) for s in SECTIONS])]

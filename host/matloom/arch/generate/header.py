@@ -37,7 +37,7 @@ def _enum(name: str, numbers: type[enum.IntEnum], doc: str) -> list[str]:
 
 
 def _link() -> list[str]:
-    """Return the lines of the host link: its constants, and where fields of its frames begin."""
+    """Return the lines of the host link: constants, and offsets of fields in frames."""
     lines = [
         *_enum("link_request", link.Request, "Kinds of requests of the host link."),
         *_enum("link_status", link.Status, "Statuses of its replies."),
@@ -60,7 +60,7 @@ def _size(fields: tuple[link.LinkField, ...]) -> int:
 
 
 def _fields(prefix: str, fields: tuple[link.LinkField, ...]) -> list[str]:
-    """Return the lines of the offsets of fields that follow each other."""
+    """Return the lines with the offsets of consecutive fields."""
     return [
         f"#define {prefix}_{item.name.upper()}_OFFSET {_size(fields[:index])}u "
         f"/* {item.bytes} bytes: {item.doc} */"

@@ -58,7 +58,7 @@ def _extent(extent: Extent) -> str:
 
 
 def isa_page() -> str:
-    """Return the page of the instruction set."""
+    """Return the text of the instruction set page."""
     parts = [
         NOTICE,
         "# Instructions\n",
@@ -97,7 +97,7 @@ def isa_page() -> str:
 
 
 def _limits(item: Field) -> str:
-    """Return the smallest and the largest legal value, or the property that names a limit."""
+    """Return the smallest and largest legal value, or the property that defines a limit."""
     low, high = item.range
     if item.span is not None:
         bits = f"min({item.bits}, `{item.span}`)"
@@ -109,7 +109,7 @@ def _limits(item: Field) -> str:
 
 
 def _built(rule: Rounding) -> str:
-    """Return where a rounding rule is built."""
+    """Return which configurations have a rounding rule."""
     if rule is Rounding.FLOAT:
         return "with floating-point modes"
     return "yes" if rule in SUPPORTED_ROUNDINGS else "reserved"
@@ -121,7 +121,7 @@ def _register_doc(item: Register) -> str:
 
 
 def registers_page() -> str:
-    """Return the page of the register map."""
+    """Return the text of the register map page."""
     parts = [NOTICE, "# Registers\n", "32-bit registers on AXI4-Lite, byte offsets.\n"]
     rows = [
         (

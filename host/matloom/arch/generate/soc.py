@@ -70,7 +70,7 @@ def soc_header() -> str:
 
 
 def soc_page() -> str:
-    """Return the page of the system on chip."""
+    """Return the text of the page on the system on chip."""
     parts = [NOTICE, "# System on chip\n", _PAGE, "## Regions\n"]
     rows = [
         (f"`{item.base:#010x}`", f"{item.bytes:#x}", "yes" if item.cached else "no", item.doc)
