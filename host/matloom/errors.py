@@ -22,6 +22,7 @@ __all__ = [
 class HintedError(Exception):
     """Error with a remedy in `hint`: an imperative sentence without a full stop, or empty.
 
+    A class whose errors share a remedy has it as its own `hint`, for those that name no other.
     The hint is also a note (PEP 678), so that a traceback in Python shows it.
     """
 
@@ -29,10 +30,9 @@ class HintedError(Exception):
 
     def __init__(self, *arguments: object, hint: str = "") -> None:
         super().__init__(*(printable_lines(a) if isinstance(a, str) else a for a in arguments))
-        hint = printable(hint)
-        if hint:
-            self.hint = hint
-            self.add_note(f"hint: {hint}")
+        self.hint = printable(hint) or self.hint
+        if self.hint:
+            self.add_note(f"hint: {self.hint}")
 
 
 class HintedWarning(UserWarning):
@@ -85,15 +85,22 @@ def did_you_mean(given: object, known: Iterable[str]) -> str:
 
 
 def unknown(
-    kind: type[HintedError], thing: str, given: object, known: Iterable[str], also: str = ""
+    kind: type[HintedError],
+    thing: str,
+    given: object,
+    known: Iterable[str],
+    also: str = "",
+    *,
+    hint: str = "",
 ) -> HintedError:
     """Return the error for an unknown name, with the closest known name as its hint.
 
-    `also` names other accepted values: ``" or a JSON file"``.
+    `also` names other accepted values: ``" or a JSON file"``; `hint` says what to do where no name is
+    close.
     """
     names = list(known)
     message = f"{thing} must be one of {', '.join(names)}{also}, not {given!r}"
-    return kind(message, hint=did_you_mean(given, names))
+    return kind(message, hint=did_you_mean(given, names) or hint)
 
 
 def install_command(*packages: str) -> str:

@@ -43,6 +43,7 @@ class ConfigError(UserError):
     """
 
     field: str = ""
+    hint = "docs/configuration.md has the fields and their ranges"
 
 
 def _power_of_two(value: int) -> bool:
@@ -601,6 +602,10 @@ PRESETS = {
 }
 
 
+#: What to do where nothing has the name of a configuration.
+_CHANGED = 'change a preset (small+lanes=4), or write a file of fields ({"rows": 8})'
+
+
 def load_config(source: "str | Path | Config") -> Config:
     """Return the configuration that a text names; a Config is returned unchanged.
 
@@ -617,7 +622,7 @@ def load_config(source: "str | Path | Config") -> Config:
     path = Path(source)
     if not path.is_file():
         near = name if changes else str(source)
-        raise unknown(ConfigError, "config", near, PRESETS, " or a JSON file")
+        raise unknown(ConfigError, "config", near, PRESETS, " or a JSON file", hint=_CHANGED)
     try:
         return Config.from_json(path.read_text())
     except UnicodeDecodeError:

@@ -34,6 +34,8 @@ _SLOWEST = 4096
 class InvalidMemoryError(UserError):
     """A memory that breaks a rule; the message names thing, rule and value."""
 
+    hint = "docs/performance.md has memories and their figures"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Memory:
@@ -208,6 +210,10 @@ BOARD_MEMORIES = {
 }
 
 
+#: What to do where nothing has the name of a memory.
+_OWN = 'leave it out for reference, or write a file of fields ({"read_latency": 40})'
+
+
 def load_memory(source: "str | Path | Memory | None") -> Memory:
     """Return the memory that a text names; a Memory unchanged; the reference memory for None.
 
@@ -226,7 +232,9 @@ def load_memory(source: "str | Path | Memory | None") -> Memory:
     path = Path(source)
     if not path.is_file():
         known = [*MEMORIES, *BOARD_MEMORIES]
-        raise unknown(InvalidMemoryError, "memory", str(source), known, " or a JSON file")
+        raise unknown(
+            InvalidMemoryError, "memory", str(source), known, " or a JSON file", hint=_OWN
+        )
     try:
         return Memory.from_json(path.read_text())
     except UnicodeDecodeError:

@@ -10,10 +10,14 @@ import click
 
 from matloom.cli.group import cli
 from matloom.cli.network_argument import NETWORK
-from matloom.cli.options import Compilation, compilation
+from matloom.cli.options import SEED, Compilation, compilation
 from matloom.cli.places import require_place
 from matloom.cli.programs import program_of
 from matloom.cli.say import say, say_text, show
+from matloom.errors import UserError
+
+#: Random samples that `compare` draws at once.
+_MOST_SAMPLES = 10_000
 
 #: Seconds before the first line on samples that are done, and between two of them.
 _PATIENCE, _INTERVAL = 2.0, 5.0
@@ -70,12 +74,14 @@ def evaluate(
     The metric with its 95 % interval, a table of classes, and cycles a sample. Device fast takes
     the operators' kernels instead of the program, and predicted cycles.
     """
+    from matloom.device.open import require_device
     from matloom.tools.arrays import read_arrays, read_single
     from matloom.tools.evaluate import evaluate as measure
     from matloom.tools.labels import read_labels
     from matloom.tools.metrics import metric_rank
 
     metric_rank(choice["metric"])
+    require_device(choice["device"])
     require_place("--report", report)
     single = source.suffix == ".npy"
     arrays = {"x": read_single("--input", source)} if single else read_arrays("--input", source)
@@ -101,12 +107,12 @@ def evaluate(
 )
 @click.option(
     "--samples",
-    type=click.IntRange(1),
+    type=click.IntRange(1, _MOST_SAMPLES),
     default=4,
     show_default=True,
     help="Random samples, where there is no --input.",
 )
-@click.option("--seed", type=int, default=0, show_default=True, help="Of the random samples.")
+@click.option("--seed", type=SEED, default=0, show_default=True, help="Of the random samples.")
 @click.option(
     "--against",
     "parent",
@@ -169,7 +175,10 @@ def _network_against(network: Path, against: Path | None) -> Path | None:
         return against
     found, wanted = frontend.complete(network)[0], _INTERPRETERS[str(against)]
     if found != wanted:
-        raise ValueError(f"--against {against} must go with a file of {wanted}, not of {found}")
+        raise UserError(
+            f"--against {against} must go with a file of {wanted}, not of {found}",
+            hint="leave --against out: the interpreter of the file's format is taken",
+        )
     return None
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from matloom.cli.group import cli
-from matloom.cli.options import CONFIG
+from matloom.cli.options import CONFIG, SEED
 from matloom.cli.places import require_folder
 from matloom.cli.say import say
 from matloom.errors import UserError
@@ -38,7 +38,7 @@ _CPU = click.option(
 def _processor(soc: bool, cpu: str | None) -> str | None:
     """Return the processor that is asked for; None where none is."""
     if cpu and not soc:
-        raise ValueError(f"--cpu {cpu} must go with --soc")
+        raise UserError(f"--cpu {cpu} must go with --soc", hint="add --soc, or leave --cpu out")
     return cpu or ("default" if soc else None)
 
 
@@ -64,15 +64,15 @@ def _processor(soc: bool, cpu: str | None) -> str | None:
     "-o", "--output", type=click.Path(path_type=Path), help="Folder; build/BOARD where not named."
 )
 @click.option("--config", metavar="PRESET[+CHANGE...]|FILE", help="The engine; else the board's.")
-@click.option("--freq", type=click.FloatRange(min=1), metavar="MHZ", help="Another clock.")
-@click.option("--seed", type=int, help="First of the placement; else the board's.")
+@click.option("--freq", type=click.FloatRange(1, 2000), metavar="MHZ", help="Another clock.")
+@click.option("--seed", type=SEED, help="First of the placement; else the board's.")
 @click.option(
     "--seeds",
-    type=click.IntRange(1),
+    type=click.IntRange(1, 1000),
     help="Route so many, from --seed upward, and take the fastest; else up to 4, one by one, "
     "until one reaches the clock.",
 )
-@click.option("--jobs", type=click.IntRange(1), default=1, help="Seeds at a time.")
+@click.option("--jobs", type=click.IntRange(1, 1000), default=1, help="Seeds at a time.")
 @_SOC
 @_CPU
 def build(
@@ -94,6 +94,7 @@ def build(
     call again takes no time, and more seeds begin at the netlist. A clock that is missed is an
     error, and there is no bitstream.
     """
+    from matloom.arch.config import load_config
     from matloom.toolchain.soc_firmware import boot_rom
     from matloom_rtl.board.definition import load_board
     from matloom_rtl.board.plan import make_plan
@@ -105,7 +106,10 @@ def build(
     require_folder("--output", output or Path("build") / found.name)
     if found.device in VIVADO_DEVICES:
         if processor:
-            raise ValueError(f"--soc must go with a device that open tools place, not {board}")
+            raise UserError(
+                f"--soc must go with a device that open tools place, not {board}",
+                hint="leave --soc out; docs/boards.md says which boards have a processor",
+            )
         _for_vivado(found, output, config, freq)
         return
     clock_hz = round(freq * 1e6) if freq else None
@@ -115,6 +119,9 @@ def build(
     for tool in plan.device.tools:
         find(tool)
     engine = config or plan.board.config
+    load_config(engine)
+    folder = output or Path("build") / plan.name
+    require_folder("--output", folder)
     say(f"{plan.board.title}: {engine} at {plan.clock_mhz:.4g} MHz, {plan.device.name}")
     say("synthesis, placement and routing take 10 to 45 minutes for each seed that is tried")
     seeds = placement["seeds"]
@@ -123,14 +130,12 @@ def build(
     try:
         made = build_in_cache(plan, tried, placement["jobs"], first=seeds is None)
     except FlowError as error:
-        raise ValueError(str(error)) from error
-    _write(plan, made, output)
+        raise UserError(str(error), hint=error.hint) from error
+    _write(plan, made, folder)
 
 
-def _write(plan: Any, made: Any, output: Path | None) -> None:
+def _write(plan: Any, made: Any, folder: Path) -> None:
     """Write a bitstream and its report, and say where."""
-    folder = output or Path("build") / plan.name
-    folder.mkdir(parents=True, exist_ok=True)
     bitstream = folder / made.path.name
     bitstream.write_bytes(made.path.read_bytes())
     report = folder / f"{plan.name}.json"
@@ -149,7 +154,7 @@ def _for_vivado(board: Any, output: Path | None, config: str | None, freq: float
     project = make_project(board, config, round(freq * 1e6) if freq else None)
     say(f"{board.title}: a folder for Vivado, {project.clock_mhz:g} MHz; no bitstream")
     folder = output or Path("build") / board.name
-    folder.mkdir(parents=True, exist_ok=True)
+    require_folder("--output", folder)
     for name, text in project.files.items():
         (folder / name).write_text(text)
         say(folder / name)
@@ -157,7 +162,7 @@ def _for_vivado(board: Any, output: Path | None, config: str | None, freq: float
         with tempfile.TemporaryDirectory(prefix="matloom-vivado-") as work:
             report = check(project, Path(work), say)
     except FlowError as error:
-        raise ValueError(str(error)) from error
+        raise UserError(str(error), hint=error.hint) from error
     path = folder / f"{board.name}.json"
     path.write_text(json.dumps(report, indent=2) + "\n")
     say(f"{path}: by Yosys {_area(report)}")
@@ -262,7 +267,7 @@ def simulate_board(board: str, config: str | None, soc: bool, cpu: str | None) -
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True)
 @click.option(
     "--freq",
-    type=click.FloatRange(min=1),
+    type=click.FloatRange(1, 2000),
     default=100.0,
     show_default=True,
     metavar="MHZ",

@@ -57,7 +57,8 @@ def generate(config: str, output: Path, fpga: str | None, routing: Routing) -> N
     from matloom_rtl.integration import write
 
     if fpga is not None and fpga not in DEVICES:
-        raise unknown(UserError, "--fpga-report", fpga, DEVICES)
+        hint = "leave it out for a prediction of the area"
+        raise unknown(UserError, "--fpga-report", fpga, DEVICES, hint=hint)
     chosen = load_config(config)
     require_folder("--output", output)
     with progress(f"generating the Verilog of {config}"):
@@ -151,12 +152,18 @@ def demo(device: str, config: str, folder: Path | None) -> None:
     if folder is not None:
         from matloom.data.digits import save
 
+        require_folder("--save", folder)
         for path in save(folder):
             say(path)
         return
+    from matloom.arch.config import load_config
+    from matloom.device.open import require_device
     from matloom.terminal.tables import plain_console
     from matloom.tools.demo import run_demo
 
+    # Before the digits are read.
+    require_device(device)
+    load_config(config)
     sys.exit(0 if run_demo(plain_console(markup=True), device, config) else 1)
 
 

@@ -36,12 +36,12 @@ _SHOWN = 6
 )
 @click.option(
     "--runs",
-    type=click.IntRange(0),
+    type=click.IntRange(0, 100),
     default=0,
     show_default=True,
     help="Build so many of the best, until one meets its clock.",
 )
-@click.option("--freq", type=click.FloatRange(min=1), metavar="MHZ", help="Another clock.")
+@click.option("--freq", type=click.FloatRange(1, 2000), metavar="MHZ", help="Another clock.")
 def fit(board: str, network: Path | None, runs: int, freq: float | None) -> None:
     """Find the largest engine that fits BOARD, and what limits it.
 

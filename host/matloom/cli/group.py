@@ -1,5 +1,6 @@
 """The command that all verbs belong to: verbs in sections, each with examples in its help."""
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -40,6 +41,18 @@ class Verb(click.Command):
     def __init__(self, *arguments: Any, examples: Sequence[str], **options: Any) -> None:
         super().__init__(*arguments, **options)
         self.examples = tuple(examples)
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the command line; refuse what no argument may be: empty, or no finite number."""
+        given, _, _ = self.make_parser(ctx).parse_args(args=list(args))
+        rest = super().parse_args(ctx, args)
+        for parameter in self.get_params(ctx):
+            raw, value = given.get(parameter.name or ""), ctx.params.get(parameter.name or "")
+            if raw == "" or (isinstance(raw, list | tuple) and "" in raw):
+                raise click.BadParameter("it is empty", ctx, parameter)
+            if isinstance(value, float) and not math.isfinite(value):
+                raise click.BadParameter(f"{value} is no finite number", ctx, parameter)
+        return rest
 
     @property
     def summary(self) -> str:

@@ -14,7 +14,7 @@ _PORT = click.argument("device", metavar="uart:PORT[@BAUD]")
 
 def _require_port(device: str) -> None:
     if not device.startswith("uart:"):
-        hint = f"write uart:{device}" if device.startswith("/dev/") else ""
+        hint = f"write uart:{device}" if device.startswith("/dev/") else "write uart:/dev/ttyUSB0"
         raise UserError(f"a board must be at uart:PORT[@BAUD], not {device!r}", hint=hint)
 
 
@@ -48,7 +48,7 @@ def check_board(device: str, tested: int) -> None:
     finally:
         transport.close()
     if not found.right:
-        raise ValueError(found.fault)
+        raise UserError(found.fault, hint="check its memory's pins and clock in the board's file")
 
 
 @cli.command(
@@ -61,7 +61,7 @@ def check_board(device: str, tested: int) -> None:
 @click.argument("image", type=click.Path(path_type=Path), required=False)
 @click.option(
     "--timeout",
-    type=click.FloatRange(min=0.1),
+    type=click.FloatRange(0.1, 100_000),
     default=5.0,
     show_default=True,
     metavar="SECONDS",

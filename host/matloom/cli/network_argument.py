@@ -8,6 +8,8 @@ from typing import Any
 
 import click
 
+from matloom.errors import UserError
+
 __all__ = ["NETWORK", "NetworkFile"]
 
 
@@ -23,6 +25,9 @@ class NetworkFile(click.Path):
 
         return network_path(str(super().convert(value, param, ctx)))
 
+
+#: Where names and shapes are listed.
+_INPUTS = "matloom explain NET lists the inputs, their names and shapes"
 
 _ARGUMENT = click.argument("network", metavar="NET", type=NetworkFile())
 _SHAPE = click.option(
@@ -73,7 +78,10 @@ def _reshaped(network: Path, shapes: tuple[str, ...], dims: tuple[str, ...], exa
 
     if is_program(network):
         option = "--shape" if shapes else "--dim" if dims else "--exact"
-        raise ValueError(f"{option} must go with a network, not the program {str(network)!r}")
+        raise UserError(
+            f"{option} must go with a network, not the program {str(network)!r}",
+            hint="give the model file that it was compiled from",
+        )
     content = frontend.reshaped(
         network, dict(map(_shape, shapes)), dict(map(_dim, dims)), exact=exact
     )
@@ -91,7 +99,7 @@ def _shape(given: str) -> tuple[str, list[int]]:
     except ValueError:
         numbers = []
     if not name or not numbers:
-        raise ValueError(f"--shape must be NAME=N,N,... (x=1,96,96,3), not {given!r}")
+        raise UserError(f"--shape must be NAME=N,N,... (x=1,96,96,3), not {given!r}", hint=_INPUTS)
     return name, numbers
 
 
@@ -99,5 +107,5 @@ def _dim(given: str) -> tuple[str, int]:
     """Return a dimension's name and its size, from NAME=N."""
     name, _, size = given.rpartition("=")
     if not name or not size.isdecimal():
-        raise ValueError(f"--dim must be NAME=N (batch=1), not {given!r}")
+        raise UserError(f"--dim must be NAME=N (batch=1), not {given!r}", hint=_INPUTS)
     return name, int(size)

@@ -17,8 +17,9 @@ from matloom.cli.options import (
     target,
 )
 from matloom.cli.places import require_place
-from matloom.cli.programs import described, modes_by_layer, program_of
+from matloom.cli.programs import SOURCE, described, modes_by_layer, program_of
 from matloom.cli.say import say, say_text, show
+from matloom.errors import UserError, unknown
 from matloom.frontend.source import is_program
 
 _REPORT = click.option(
@@ -139,19 +140,27 @@ def _for_device(network: Path, how: Compilation, device: str) -> Compilation:
 
 def _device_options(target: Target, memory: Any) -> dict[str, Any]:
     """Return what a device is opened with; raise `ValueError` for what the model has not."""
-    from matloom.device.open import SIMULATED
+    from matloom.device.open import SIMULATED, require_device
     from matloom.device.waves import Waves
+
+    require_device(target.device)
 
     for option, value in (("--waves", target.waves), ("--check-bus", target.check_bus)):
         if value and target.device not in SIMULATED:
-            raise ValueError(f"{option} must go with device rtl, not {target.device!r}")
+            raise UserError(
+                f"{option} must go with device rtl, not {target.device!r}",
+                hint=f"leave {option} out, or take --device rtl",
+            )
     options: dict[str, Any] = {}
     if target.waves is not None:
         waves = Waves(path=target.waves, first=target.waves_from, cycles=target.waves_cycles)
         waves.require()
         options["waves"] = waves
     elif target.waves_from or target.waves_cycles:
-        raise ValueError("--waves-from and --waves-cycles must go with --waves")
+        raise UserError(
+            "--waves-from and --waves-cycles must go with --waves",
+            hint="name a file: --waves run.fst",
+        )
     if target.check_bus:
         options["check_bus"] = True
     if memory is not None and target.device in SIMULATED:
@@ -180,7 +189,9 @@ def explain(network: Path, how: Compilation, candidates: bool) -> None:
 
     tried = described(network, how, "search", "--candidates") if candidates else None
     if how.memory is not None and is_program(network):
-        raise ValueError(f"--memory must go with a network, not the program {str(network)!r}")
+        raise UserError(
+            f"--memory must go with a network, not the program {str(network)!r}", hint=SOURCE
+        )
     program = program_of(network, how)
     show((interface_table(program), "", *sentences(program)))
     if tried is not None:
@@ -228,10 +239,15 @@ def precision_verb(
     modes = modes_by_layer(network, replace(how, precision=precision))
     assert modes is not None
     if source is None and (labels is not None or by_layer):
-        raise ValueError("--labels and --by-layer must go with an --input")
+        raise UserError(
+            "--labels and --by-layer must go with an --input",
+            hint="give an .npz of the inputs' arrays: --input in.npz",
+        )
     arrays = {} if source is None else read_arrays("--input", source)
     if labels is not None and labels not in arrays:
-        raise ValueError(f"--labels must be one of {', '.join(arrays)}, not {labels!r}")
+        raise unknown(
+            UserError, "--labels", labels, arrays, hint="name the array of the .npz that has labels"
+        )
     wanted = None if labels is None else arrays.pop(labels)
     with progress(f"comparing precisions of {network.name}"):
         made = precision_report(

@@ -13,6 +13,7 @@ __all__ = [
     "DEVICE",
     "MEMORY",
     "PREPROCESS",
+    "SEED",
     "Compilation",
     "Given",
     "Routing",
@@ -22,6 +23,9 @@ __all__ = [
     "routing",
     "target",
 ]
+
+#: A seed, as all tools take it.
+SEED = click.IntRange(0, 2**31 - 1)
 
 CONFIG = click.option(
     "--config",
@@ -175,18 +179,18 @@ _OPTIONS = {
     ),
     "freq": click.option(
         "--freq",
-        type=click.FloatRange(min=1),
+        type=click.FloatRange(1, 2000),
         metavar="MHZ",
         help="Route for this, or up to four times 5 % less.  [default: 85, Gowin 54]",
     ),
     "seed": click.option(
-        "--seed", type=int, default=4, show_default=True, help="First of the placement."
+        "--seed", type=SEED, default=4, show_default=True, help="First of the placement."
     ),
     "seeds": click.option(
-        "--seeds", type=click.IntRange(1), default=1, help="How many, from --seed upward."
+        "--seeds", type=click.IntRange(1, 1000), default=1, help="How many, from --seed upward."
     ),
     "jobs": click.option(
-        "--jobs", type=click.IntRange(1), help="Processes at a time; else one a core."
+        "--jobs", type=click.IntRange(1, 1000), help="Processes at a time; else one a core."
     ),
     "checkpoints": click.option(
         "--checkpoints", is_flag=True, help="Keep placements, at the price of some clock."
@@ -233,9 +237,7 @@ def given(*, default: str | None = None, required: bool = False) -> Callable[[An
             help="An .npz with arrays by the names of the inputs, or random ones; for a network of "
             "one input also an .npy, a .wav or a picture.",
         )
-        @click.option(
-            "--seed", type=click.IntRange(0), default=0, help="Of random arrays.", show_default=True
-        )
+        @click.option("--seed", type=SEED, default=0, help="Of random arrays.", show_default=True)
         @functools.wraps(verb)
         def called(source: str, seed: int, **values: Any) -> Any:
             return verb(given=Given(source=source, seed=seed), **values)

@@ -14,13 +14,18 @@ def require_place(option: str, path: Path | None) -> None:
         return
     written = path if path.exists() else path.absolute().parent
     if path.is_dir():
-        raise UserError(f"{option} must be a file, and {path} is a folder")
+        raise UserError(
+            f"{option} must be a file, and {path} is a folder",
+            hint=f"name a file in it: {path / 'out'}",
+        )
     if not written.exists():
         raise UserError(
             f"{option} cannot be written: there is no folder {written}", hint=f"mkdir -p {written}"
         )
     if not os.access(written, os.W_OK):
-        raise UserError(f"{option} cannot be written: no right to write {path}")
+        raise UserError(
+            f"{option} cannot be written: no right to write {path}", hint="name another folder"
+        )
 
 
 def require_folder(option: str, path: Path) -> None:
@@ -32,7 +37,11 @@ def require_folder(option: str, path: Path) -> None:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UserError(
-            f"{option}: the folder {str(path)!r} cannot be made: {error.strerror}"
+            f"{option}: the folder {str(path)!r} cannot be made: {error.strerror}",
+            hint="name another folder",
         ) from error
     if not os.access(path, os.W_OK | os.X_OK):
-        raise UserError(f"{option}: nothing can be written in the folder {str(path)!r}")
+        raise UserError(
+            f"{option}: nothing can be written in the folder {str(path)!r}",
+            hint="name another folder",
+        )

@@ -10,9 +10,13 @@ from matloom.cli.network_argument import NETWORK
 from matloom.cli.options import Compilation, compilation
 from matloom.cli.places import require_place
 from matloom.cli.say import say, say_text
+from matloom.errors import UserError
 from matloom.frontend.source import is_program
 
-__all__ = ["described", "modes_by_layer", "program_of"]
+__all__ = ["SOURCE", "described", "modes_by_layer", "program_of"]
+
+#: What to do where a compiled program cannot be changed any more.
+SOURCE = "give the model file that it was compiled from"
 
 
 def _is_default(name: str) -> bool:
@@ -23,10 +27,15 @@ def _is_default(name: str) -> bool:
 def modes_by_layer(network: Path, how: Compilation) -> dict[str, str] | None:
     """Return the table of modes by layer; None where none is given."""
     if how.precision and is_program(network):
-        raise ValueError(f"--precision must go with a network, not the program {str(network)!r}")
+        raise UserError(
+            f"--precision must go with a network, not the program {str(network)!r}", hint=SOURCE
+        )
     for item in how.precision:
         if item.startswith("="):
-            raise ValueError(f"--precision must be [LAYER=]MODE, not {item!r}")
+            raise UserError(
+                f"--precision must be [LAYER=]MODE, not {item!r}",
+                hint="name a layer before =, or write the mode alone for all of them",
+            )
     pairs = (item.rpartition("=") for item in how.precision)
     return {layer or "*": mode for layer, _, mode in pairs} or None
 
@@ -68,10 +77,14 @@ def compile_verb(
     from matloom.tools.soc_app import network_image
 
     if (output is None) == (stop is None):
-        raise click.UsageError("either --output or --stop-after must be given")
+        both = "" if output is None else ", not both"
+        raise click.UsageError(f"either --output or --stop-after must be given{both}")
     if output is None:
         if how.check is not None:
-            raise ValueError("--check must go with --output, not with --stop-after")
+            raise UserError(
+                "--check must go with --output, not with --stop-after",
+                hint="leave --check out: nothing is checked that is not written",
+            )
         say_text(described(network, how, str(stop), "--stop-after"))
         return
     require_place("--output", output)
@@ -100,7 +113,9 @@ def described(network: Path, how: Compilation, stop: str, option: str) -> str:
     from matloom.terminal.progress import progress
 
     if is_program(network):
-        raise ValueError(f"{option} must go with a network, not the program {str(network)!r}")
+        raise UserError(
+            f"{option} must go with a network, not the program {str(network)!r}", hint=SOURCE
+        )
     options = CompileOptions(effort=how.effort, memory=load_memory(how.memory))
     config = load_config(how.config)
     job = Job(config=config, options=options, precision=modes_by_layer(network, how))
@@ -133,7 +148,9 @@ def program_of(network: Path, how: Compilation) -> Any:
         return _compiled(network, how)
     modes_by_layer(network, how)
     if how.check is not None:
-        raise ValueError(f"--check must go with a network, not the program {str(network)!r}")
+        raise UserError(
+            f"--check must go with a network, not the program {str(network)!r}", hint=SOURCE
+        )
     program = Program.load(network)
     if not _is_default("config"):
         program.require(load_config(how.config))

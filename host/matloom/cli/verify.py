@@ -84,7 +84,7 @@ def _tell(found: "Verification") -> None:
 @CONFIG
 @click.option(
     "--minutes",
-    type=click.FloatRange(min=0, min_open=True),
+    type=click.FloatRange(0, 100_000, min_open=True),
     default=30.0,
     show_default=True,
     help="How long. What can be completed comes first.",

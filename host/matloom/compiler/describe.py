@@ -116,7 +116,7 @@ def describe(source: str | Path | Graph, job: Job, stop: str) -> str:
         If the name is not in `STOPS`.
     """
     if stop not in STOPS:
-        raise unknown(UserError, "--stop-after", stop, STOPS)
+        raise unknown(UserError, "--stop-after", stop, STOPS, hint="try select, or search")
     phase, lines = STOPS[stop]
     run = run_phases(source, job, phase)
     tried = (f"; dropped: {each.reason}; next: {each.remedy}" for each in run.retries)

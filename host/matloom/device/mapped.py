@@ -40,7 +40,10 @@ def parse_mapped(device: str) -> tuple[str, str]:
     registers, comma, memory = device.removeprefix(_SCHEME).partition(",")
     names = (registers or _REGISTERS, memory if comma else _MEMORY)
     if not all(name.replace("-", "").replace("_", "").isalnum() for name in names):
-        raise ValueError(f"a mapped device must be uio:[UIO[,DMABUF]], not {device!r}")
+        raise DeviceError(
+            f"a mapped device must be uio:[UIO[,DMABUF]], not {device!r}",
+            hint="write uio: alone for the first engine",
+        )
     return names
 
 

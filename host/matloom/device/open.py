@@ -44,8 +44,19 @@ def _kind(name: str) -> str:
     """Return the kind of a device: its name without the address after the colon."""
     kind, colon, _ = str(name).partition(":")
     if kind not in (("uart", "uio") if colon else (*SIMULATED, *_IN_SOFTWARE, "soc")):
-        raise unknown(DeviceError, "a device", name, DEVICES)
+        raise unknown(
+            DeviceError,
+            "a device",
+            name,
+            DEVICES,
+            hint="model and fast need neither a simulator nor a board",
+        )
     return kind
+
+
+def require_device(name: str) -> None:
+    """Raise `DeviceError` for the name of no device; nothing is opened."""
+    _kind(name)
 
 
 def board_transport(name: str) -> Any:

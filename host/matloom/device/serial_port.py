@@ -26,7 +26,10 @@ def parse_address(device: str) -> tuple[str, int]:
     """
     port, at, baud = device.removeprefix(_SCHEME).partition("@")
     if not port or (at and not (baud.isascii() and baud.isdigit() and int(baud))):
-        raise ValueError(f"a serial device must be uart:PORT[@BAUD], not {device!r}")
+        raise DeviceError(
+            f"a serial device must be uart:PORT[@BAUD], not {device!r}",
+            hint="write it as uart:/dev/ttyUSB0, or uart:/dev/ttyUSB0@115200",
+        )
     return port, int(baud) if at else BAUD
 
 
@@ -79,7 +82,8 @@ class SerialStream:
                 hint="on Linux, join its group: sudo usermod -aG dialout $USER, then log in again",
             )
         return DeviceError(
-            f"port {self.name} cannot be opened at {self.baud} bits a second: {error}"
+            f"port {self.name} cannot be opened at {self.baud} bits a second: {error}",
+            hint="ls /dev/tty* lists the ports; is the board plugged in?",
         )
 
     def write(self, data: bytes) -> None:

@@ -50,7 +50,7 @@ def bit_cycles(cpu: str) -> int:
     from matloom_rtl.soc.cpu import CPUS
 
     if cpu not in CPUS:
-        raise unknown(UserError, "cpu", cpu, CPUS)
+        raise unknown(UserError, "cpu", cpu, CPUS, hint="leave the processor out for default")
     return int(CPUS[cpu].bit_cycles)
 
 

@@ -65,7 +65,8 @@ class Waves:
         if self.first < 0 or (self.cycles is not None and self.cycles < 1):
             raise UserError(
                 "waves must begin at cycle 0 or later and have at least one, not "
-                f"{self.cycles} from {self.first}"
+                f"{self.cycles} from {self.first}",
+                hint="leave both out for all cycles",
             )
         folder = self.path.absolute().parent
         written = self.path if self.path.exists() else folder
@@ -74,7 +75,9 @@ class Waves:
                 f"waves cannot be written: there is no folder {str(folder)!r}", hint="make it first"
             )
         if self.path.is_dir() or not os.access(written, os.W_OK):
-            raise UserError(f"waves cannot be written to {str(self.path)!r}")
+            raise UserError(
+                f"waves cannot be written to {str(self.path)!r}", hint="name a file elsewhere"
+            )
         if self.format == "fst":
             _require_headers()
 

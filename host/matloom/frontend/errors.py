@@ -9,6 +9,8 @@ __all__ = ["Contradiction", "ModelError", "Unsupported", "error_of"]
 class ModelError(UserError):
     """A model file that cannot be read or run; the message names thing, rule and value."""
 
+    hint = "download it again, or convert the network again"
+
 
 class Unsupported(ModelError):
     """An operator that only a reference interpreter can run; the message is the reason."""

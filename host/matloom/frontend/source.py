@@ -92,6 +92,10 @@ def foreign_file(file: ModelFile) -> ModelError:
 def _content(path: Path, shown: str) -> bytes:
     """Return the content of a file."""
     try:
+        if path.exists() and not (path.is_file() or path.is_dir()):
+            raise ModelError(
+                f"{shown} is a device or a pipe, not a file", hint="save it to a file first"
+            )
         return path.read_bytes()
     except IsADirectoryError:
         kind = folder_kind({item.name for item in path.iterdir()})
@@ -102,13 +106,13 @@ def _content(path: Path, shown: str) -> bytes:
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or str(error)
         message = f"cannot read {shown}: {reason[:1].lower()}{reason[1:]}"
-        raise ModelError(message) from None
+        raise ModelError(message, hint="check the path, and your right to read the file") from None
 
 
 def _near(path: Path) -> str:
     """Return the hint for a missing file: the closest name, or what is accepted."""
     try:
-        names = [item.name for item in path.parent.iterdir()]
+        names = [item.name for item in path.parent.iterdir() if item.exists()]
     except OSError:
         return f"there is no folder {path.parent}, either"
     near = did_you_mean(

@@ -33,6 +33,8 @@ _NAMES = {
 class InterpreterError(UserError):
     """Operators that no installed interpreter runs: one line that names them, and the remedy."""
 
+    hint = "change the operator in the network, or give it a kernel (docs/own-operators.md)"
+
 
 @dataclass(kw_only=True)
 class Choice:

@@ -23,6 +23,9 @@ MODES = (*FLOAT32_MODES, *INT8_MODES)
 #: What leaves a layer as it is.
 _KEPT = {"float32": FLOAT32_MODES, "i8xi8": INT8_MODES}
 
+#: What to do where a mode has no such name.
+_EITHER = "write MODE for all layers that can have it, or LAYER=MODE for one"
+
 #: Stands for the layers that a table does not name.
 _OTHERS = "*"
 
@@ -98,7 +101,7 @@ def choose_modes(graph: Graph, precision: Precision) -> dict[int, str]:
     known = (*MODES, *_KEPT)
     for mode in table.values():
         if mode not in known:
-            raise unknown(UserError, "a precision", mode, known)
+            raise unknown(UserError, "a precision", mode, known, hint=_EITHER)
     layers = _possible(graph)
     others = table.pop(_OTHERS, None)
     modes: dict[int, str] = {}
@@ -106,16 +109,18 @@ def choose_modes(graph: Graph, precision: Precision) -> dict[int, str]:
         modes = {at: others for at, fits in layers.items() if others in _kin(fits)}
         if not modes:
             kind = "int8" if others in _kin(INT8_MODES) else "float32"
-            raise ValueError(
+            raise UserError(
                 f"precision {others} must be of a network that has convolutions or dense layers "
-                f"of {kind}, not of {graph.name!r}"
+                f"of {kind}, not of {graph.name!r}",
+                hint="matloom explain NET lists the layers; leave the precision out",
             )
     for name, mode in table.items():
         for at in _named(graph, layers, name):
             if mode not in _kin(layers[at]):
-                raise ValueError(
+                raise UserError(
                     f"the precision of {name!r} must be one of {', '.join(_kin(layers[at]))}, "
-                    f"not {mode}"
+                    f"not {mode}",
+                    hint=f"take {_kin(layers[at])[0]} for this layer, or leave it out",
                 )
             modes[at] = mode
     return {at: mode for at, mode in modes.items() if mode not in _KEPT}

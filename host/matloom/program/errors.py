@@ -8,6 +8,8 @@ __all__ = ["ProgramError", "VerifyError"]
 class ProgramError(UserError):
     """A Program that cannot be used; the message names thing, rule and value."""
 
+    hint = "compile the network again: matloom compile NET -o FILE.mloom"
+
 
 class VerifyError(ValueError):
     """A command buffer that must not run; the message names instructions, memory and rule."""

@@ -28,11 +28,15 @@ def require_inputs(program: Program, inputs: Mapping[str, Array]) -> int:
         names = sorted(map(str, inputs))
         near = (did_you_mean(name, wanted) for name in names if name not in wanted)
         raise UserError(
-            f"inputs must be named {sorted(wanted)}, not {names}", hint=next(filter(None, near), "")
+            f"inputs must be named {sorted(wanted)}, not {names}",
+            hint=next(filter(None, near), "matloom explain NET lists the inputs"),
         )
     samples = {_samples(info, np.asarray(inputs[name])) for name, info in wanted.items()}
     if len(samples) != 1:
-        raise ValueError(f"all inputs must have as many samples, not {sorted(samples)}")
+        raise UserError(
+            f"all inputs must have as many samples, not {sorted(samples)}",
+            hint="give each input as many along its first axis",
+        )
     return samples.pop()
 
 
@@ -66,12 +70,17 @@ def _samples(info: TensorInfo, array: Array) -> int:
         short = array.shape == info.shape[1:]
         raise UserError(
             f"{rule}, or more samples of it, not {array.shape}",
-            hint="add the axis of the batch: array[numpy.newaxis]" if short else "",
+            hint="add the axis of the batch: array[numpy.newaxis]"
+            if short
+            else "matloom explain NET lists the inputs and their shapes",
         )
     if not info.shape or array.shape == info.shape:
         return 1
     if array.shape[0] == 0 or info.shape[0] == 0 or array.shape[0] % info.shape[0]:
-        raise ValueError(f"{rule}, or a whole number of samples, not {array.shape}")
+        raise UserError(
+            f"{rule}, or a whole number of samples, not {array.shape}",
+            hint=f"give a multiple of {info.shape[0]} along the first axis",
+        )
     return int(array.shape[0] // info.shape[0])
 
 

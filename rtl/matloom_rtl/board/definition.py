@@ -118,7 +118,14 @@ def load_board(name: str) -> Board:
     """
     path = Path(name) if name.endswith(".toml") else BOARD_FOLDER / f"{name}.toml"
     if not path.is_file():
-        raise unknown(BoardError, "a board", name, board_names(), " or a file.toml")
+        raise unknown(
+            BoardError,
+            "a board",
+            name,
+            board_names(),
+            " or a file.toml",
+            hint="matloom build --list describes the boards",
+        )
     try:
         values = tomllib.loads(path.read_text())
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

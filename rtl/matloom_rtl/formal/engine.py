@@ -5,6 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -137,8 +138,28 @@ def prove(proof: Proof, text: str, folder: Path, seconds: int) -> Result:
 
     It is given up after about so many seconds.
     """
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
+    # The tools see a short path of plain letters; the folder may have any name.
+    with tempfile.TemporaryDirectory(prefix="matloom-proof-") as scratch:
+        began = time.monotonic()
+        _run(proof, text, Path(scratch), seconds)
+        spent = round(time.monotonic() - began, 1)
+        shutil.rmtree(folder, ignore_errors=True)
+        shutil.copytree(scratch, folder)
+    verdict, detail = _verdict(folder)
+    return Result(
+        kind=proof.kind,
+        unit=proof.unit,
+        statement=proof.statement,
+        verdict=verdict,
+        detail=detail,
+        method=f"smtbmc yices, {'bounded' if proof.bounded else 'induction'} {proof.depth}",
+        seconds=spent,
+        digest=digest_of(proof, text),
+    )
+
+
+def _run(proof: Proof, text: str, folder: Path, seconds: int) -> None:
+    """Run SymbiYosys on a claim in an empty folder, which keeps what it writes and says."""
     (folder / "claim.il").write_text(text)
     settings = {"depth": proof.depth, "cover_depth": proof.cover_depth, "seconds": seconds}
     script = _script(proof).format(**settings)
@@ -150,27 +171,16 @@ def prove(proof: Proof, text: str, folder: Path, seconds: int) -> Result:
     # SymbiYosys looks for the solver on PATH alone, also where it lies next to the interpreter.
     solver = str(Path(_find(_SOLVER) or "").parent)
     path = os.pathsep.join([solver, os.environ.get("PATH", "")])
-    begin = time.monotonic()
     done = subprocess.run(
         [*command, "-f", "claim.sby"],
         cwd=folder,
         env={**os.environ, "PATH": path},
         capture_output=True,
         text=True,
+        errors="replace",
         check=False,
     )
     (folder / "log").write_text(done.stdout + done.stderr)
-    verdict, detail = _verdict(folder)
-    return Result(
-        kind=proof.kind,
-        unit=proof.unit,
-        statement=proof.statement,
-        verdict=verdict,
-        detail=detail,
-        method=f"smtbmc yices, {'bounded' if proof.bounded else 'induction'} {proof.depth}",
-        seconds=round(time.monotonic() - begin, 1),
-        digest=digest_of(proof, text),
-    )
 
 
 def _verdict(folder: Path) -> tuple[str, str]:

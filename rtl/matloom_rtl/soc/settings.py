@@ -22,7 +22,7 @@ def line_for(link: LinkSettings, cpu: str) -> LinkSettings:
         No such processor, or none of the usual rates is slow enough for it at this clock.
     """
     if cpu not in CPUS:
-        raise unknown(UserError, "cpu", cpu, CPUS)
+        raise unknown(UserError, "cpu", cpu, CPUS, hint="leave the processor out for default")
     shortest = CPUS[cpu].bit_cycles
     for baud in (link.baud, *(rate for rate in _RATES if rate < link.baud)):
         try:

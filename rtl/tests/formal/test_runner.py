@@ -8,6 +8,7 @@ from matloom_rtl.formal.__main__ import merged
 from matloom_rtl.formal.engine import FAILED, NOT_PROVEN, NOT_RUN, PROVEN, Result
 from matloom_rtl.formal.proof import Claim, Proof
 from matloom_rtl.formal.runner import run_proofs
+from support.folders import FOLDERS
 
 
 def claim(*, limit=7, allowed=1):
@@ -39,6 +40,19 @@ def test_an_induction_that_knows_too_little_is_no_failure(prove):
     """From a count of 9, which no run has, the next state breaks a limit of 9."""
     assert prove(lambda: claim(limit=9)).verdict == NOT_PROVEN
     assert prove(lambda: claim(limit=6), depth=9).verdict == FAILED
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FOLDERS)
+def test_claims_are_proven_in_folders_of_any_name(name, tmp_path):
+    folder = tmp_path / FOLDERS[name]
+    wrong = replace(PROOF, unit="a wrong counter", build=lambda: claim(limit=6), depth=9)
+    proven, failed = run_proofs([PROOF, wrong], minutes=60, folder=folder)
+    assert (proven.verdict, proven.detail) == (PROVEN, "")
+    assert failed.verdict == FAILED
+    assert failed.detail.startswith("prove: ")
+    # Verdicts are kept.
+    assert not any(run_proofs([PROOF], minutes=0, folder=folder)[0].detail)
 
 
 def test_no_time_left_is_told(tmp_path):

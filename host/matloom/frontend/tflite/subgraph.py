@@ -187,7 +187,7 @@ class SubgraphReader:
     def _code(code: Any) -> str:
         number = operator_number(code)
         if number == tflite.BuiltinOperator.CUSTOM:
-            return require_portable(text(code.CustomCode()))
+            return require_portable(text(code.CustomCode()) or "CUSTOM")
         return enum_name(tflite.BuiltinOperator, number)
 
     def _name(self, index: int, operator: Any) -> str:

@@ -1,0 +1,151 @@
+"""Wrong values for every argument of every verb: an error and a hint, and no work before them."""
+
+import math
+import signal
+
+import click
+import numpy as np
+import pytest
+
+from matloom import cli as front
+from matloom.cli.group import cli
+from matloom.cli.network_argument import NetworkFile
+
+_QUICK = ("--config", "nano", "--check", "none")
+#: A command line of each verb that is right, but for what a case puts behind it.
+RIGHT = {
+    "demo": ("--config", "nano", "--device", "model"),
+    "explain": ("digits", *_QUICK),
+    "run": ("digits", "--input", "random", "--device", "fast", *_QUICK),
+    "evaluate": ("digits", "--input", "x.npz", "--labels", "y", *_QUICK),
+    "profile": ("digits", "--device", "fast", *_QUICK),
+    "compile": ("digits", "-o", "out.mloom", *_QUICK),
+    "compare": ("digits",),
+    "precision": (
+        *("digits", "--precision", "i8xi4", "--config", "nano+i8xi4"),
+        *("--input", "x.npz", "--labels", "y"),
+    ),
+    "disasm": ("digits", *_QUICK),
+    "generate": ("-o", "chip", "--config", "nano"),
+    "package-ip": ("-o", "chip", "--config", "nano"),
+    "simulate-link": (),
+    "fit": ("ulx3s-25f",),
+    "build": ("ulx3s-25f",),
+    "program": ("ulx3s-25f", "top.bit"),
+    "check-board": ("uart:/dev/none",),
+    "boot": ("uart:/dev/none", "image.bin"),
+    "firmware": ("digits", "-o", "firmware"),
+    "simulate-board": ("ulx3s-25f",),
+    "verify": ("--minutes", "0.01"),
+    "replay": ("streams:1",),
+    "bench": (),
+    "doctor": (),
+}
+#: Paths that are read; all others are written.
+READ = {"source", "image", "bitstream", "parent", "network"}
+_MISSING, _HUGE = "missing/file.x", "9" * 30
+#: Values of arguments that take nearly any text.
+OTHERS = {"name": ["9 lives", "matloom"]}
+
+
+def wrong_values(argument):
+    """Yield values that an argument must refuse."""
+    kind = argument.type
+    yield ""
+    if isinstance(kind, click.types.IntParamType | click.types.FloatParamType):
+        yield from ("nonsense", "nan", "1e400")
+        if getattr(kind, "min", -1) is not None:
+            yield "-1" if getattr(kind, "min", 0) >= 0 else str(-math.inf)
+        if getattr(kind, "max", None) is not None:
+            yield _HUGE
+    elif isinstance(kind, click.Choice):
+        yield "nonsense"
+    elif isinstance(kind, NetworkFile) or argument.name in READ:
+        yield from (_MISSING, ".")
+    elif isinstance(kind, click.Path):
+        # A file has no folder there; a folder cannot be made of a file.
+        folder = not kind.file_okay or (argument.name == "output" and _makes_folder(argument))
+        # The report of a bench is kept in a folder that it makes.
+        kept = argument in cli.commands["bench"].params
+        yield from ("taken", "taken/chip") if folder else ((".",) if kept else (_MISSING, "."))
+    else:
+        yield from OTHERS.get(argument.name, ("nonsense", _MISSING, "-1", _HUGE))
+
+
+def _makes_folder(argument):
+    verbs = [cli.commands[name] for name in ("build", "generate", "package-ip")]
+    return any(argument in verb.params for verb in verbs)
+
+
+def cases():
+    for verb in cli.commands.values():
+        arguments = [item for item in verb.params if isinstance(item, click.Argument)]
+        for item in verb.params:
+            if isinstance(item, click.Option) and item.is_flag:
+                continue
+            for value in wrong_values(item):
+                words = list(RIGHT[verb.name])
+                if item.name == "stop":
+                    words = ["digits"]
+                if item in arguments:
+                    words[arguments.index(item)] = value
+                else:
+                    words.append(f"{max(item.opts, key=len)}={value}")
+                yield verb.name, words, item.opts[-1], value
+
+
+def _too_long(_number, _frame):
+    raise AssertionError("the value was taken, and the work began")
+
+
+@pytest.fixture
+def deadline():
+    """Ends a verb that does not refuse its value."""
+    before = signal.signal(signal.SIGALRM, _too_long)
+    signal.alarm(60)
+    yield
+    signal.alarm(0)
+    signal.signal(signal.SIGALRM, before)
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch, deadline):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "taken").write_text("a file")
+    for name in ("top.bit", "image.bin"):
+        (tmp_path / name).write_bytes(b"0")
+    np.savez("x.npz", image=np.zeros((3, 8, 8, 1), np.int8), y=np.zeros(3, np.int64))
+    return tmp_path
+
+
+def test_every_verb_is_walked():
+    assert set(RIGHT) == set(cli.commands)
+
+
+@pytest.mark.fast_cases(10)
+@pytest.mark.parametrize(
+    ("verb", "words", "argument", "value"),
+    [pytest.param(*case, id=f"{case[0]} {case[2]} {case[3]!r}") for case in cases()],
+)
+def test_wrong_values_are_an_error_and_a_hint(verb, words, argument, value, folder, monkeypatch):
+    capture = {}
+
+    def said(error):
+        capture["told"] = front.complaints.complaint(error)
+        return capture["told"]
+
+    monkeypatch.setattr("sys.argv", ["matloom", verb, *words])
+    monkeypatch.setattr(front, "complaint", said)
+    before = {path.name for path in folder.iterdir()}
+    with pytest.raises(SystemExit) as ended:
+        front.main()
+    assert ended.value.code == 2
+    error, hint = capture["told"].splitlines()
+    assert error.startswith("error: ")
+    assert len(error) > len("error: ") + 15
+    assert hint.startswith("hint: ")
+    assert len(hint) > len("hint: ") + 8
+    # Thing and value are named, and nothing was made.
+    named = {value, value.split("/")[0], "1e+30" if value == _HUGE else value, "folder", "finite"}
+    assert any(name in error for name in named if name != ".") or not value
+    assert {path.name for path in folder.iterdir()} == before
