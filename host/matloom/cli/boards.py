@@ -94,7 +94,6 @@ def build(
     call again takes no time, and more seeds begin at the netlist. A clock that is missed is an
     error, and there is no bitstream.
     """
-    from matloom.arch.config import load_config
     from matloom.toolchain.soc_firmware import boot_rom
     from matloom_rtl.board.definition import load_board
     from matloom_rtl.board.plan import make_plan
@@ -103,7 +102,6 @@ def build(
     from matloom_rtl.fpga.vivado import VIVADO_DEVICES
 
     processor, found = _processor(soc, cpu), load_board(board)
-    require_folder("--output", output or Path("build") / found.name)
     if found.device in VIVADO_DEVICES:
         if processor:
             raise UserError(
@@ -119,7 +117,6 @@ def build(
     for tool in plan.device.tools:
         find(tool)
     engine = config or plan.board.config
-    load_config(engine)
     folder = output or Path("build") / plan.name
     require_folder("--output", folder)
     say(f"{plan.board.title}: {engine} at {plan.clock_mhz:.4g} MHz, {plan.device.name}")

@@ -130,8 +130,8 @@ def verify(
     from matloom.verification.verdicts import Verification
 
     chosen = load_config(config)
-    require_folder("--output", output)
     require_place("--junit", junit)
+    require_folder("--output", output)
     found = Verification(
         name=printable(Path(config).stem),
         source=config,

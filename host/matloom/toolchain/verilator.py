@@ -120,6 +120,12 @@ def _spelt(flags: Sequence[str], work: Workspace) -> list[str]:
     return [f"-I{work.folder(Path(flag[2:]))}" if flag.startswith("-I") else flag for flag in flags]
 
 
+def require_working() -> None:
+    """Start Verilator as a build does; raise ToolError where it does not run."""
+    with workspace() as work:
+        _translate(find_verilator(), ["--version"], work)
+
+
 def _translate(
     verilator: Verilator,
     arguments: Sequence[str | Path],

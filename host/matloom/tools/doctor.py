@@ -19,6 +19,7 @@ from matloom.terminal.tables import plain_console
 from matloom.toolchain.cache import CacheWarning, cache_folder, substituted
 from matloom.toolchain.find_verilator import find_verilator
 from matloom.toolchain.process import ToolError, run
+from matloom.toolchain.verilator import require_working
 
 #: The need without which no network runs; other needs are named after the extra that serves them.
 BASE = "base"
@@ -69,7 +70,7 @@ def _package(name: str, need: str) -> Finding:
 
 def _verilator() -> str:
     verilator = find_verilator()
-    run([verilator.binary, "--version"], environment=verilator.environment)
+    require_working()
     origin = "the Python package" if verilator.environment else str(verilator.binary)
     return f"{verilator.version}, {origin}"
 
@@ -163,7 +164,8 @@ def to_table(findings: list[Finding]) -> str:
     with console.capture() as capture:
         console.print(table)
         console.print("", _conclusion(findings), *_remedies(findings), sep="\n", soft_wrap=True)
-    return capture.get()
+    # The last column is padded to its longest cell.
+    return "\n".join(line.rstrip() for line in capture.get().split("\n"))
 
 
 def _remedies(findings: list[Finding]) -> list[str]:

@@ -88,12 +88,16 @@ def _configs(generator: random.Random, named: tuple[str, ...], seconds: float) -
             yield random_config(generator)
 
 
+class _OverError(BaseException):
+    """The end of the time: no OSError, as TimeoutError is, which the cache would explain."""
+
+
 @contextmanager
 def _within(seconds: float) -> Iterator[None]:
-    """Raise TimeoutError where the block takes longer; it ends the tools that the block runs."""
+    """Raise `_OverError` where the block takes longer; it ends the tools that the block runs."""
 
     def over(*_signal: object) -> None:
-        raise TimeoutError
+        raise _OverError
 
     before = signal.signal(signal.SIGALRM, over)
     signal.setitimer(signal.ITIMER_REAL, max(seconds, 1e-3))
@@ -109,7 +113,7 @@ def _built(config: Config, state_seed: int, seconds: float) -> RtlTransport | No
     try:
         with _within(seconds):
             return RtlTransport(config, MEMORY_BYTES, check_bus=True, state_seed=state_seed)
-    except TimeoutError:
+    except _OverError:
         click.echo("  the time was over before its simulator was built")
         return None
 

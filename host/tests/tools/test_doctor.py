@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from matloom.toolchain.find_verilator import find_verilator
 from matloom.tools import doctor
+from support.folders import FOLDERS
 
 
 @pytest.fixture
@@ -72,6 +74,21 @@ def test_a_cache_folder_that_another_serves_for_has_a_remedy(monkeypatch, tmp_pa
     assert found[-1].remedy == "set MATLOOM_CACHE to a folder that can be written"
     assert doctor.healthy(found)
     assert found[-1].remedy in doctor.to_table(found)
+
+
+@pytest.mark.fast_cases(1)
+@pytest.mark.parametrize("name", FOLDERS)
+def test_verilator_works_in_a_home_of_any_name(name, tmp_path, monkeypatch):
+    monkeypatch.setenv("MATLOOM_CACHE", str(tmp_path / FOLDERS[name]))
+    find_verilator.cache_clear()
+    (found,) = [finding for finding in doctor.examine() if finding.tool == "verilator"]
+    find_verilator.cache_clear()
+    assert found.works, found.detail
+
+
+def test_a_table_has_no_blanks_at_its_ends():
+    lines = doctor.to_table(doctor.examine()).splitlines()
+    assert lines == [line.rstrip() for line in lines]
 
 
 def test_json_holds_every_finding():

@@ -7,7 +7,9 @@ from amaranth.back import verilog
 from amaranth.hdl import ClockDomain, ClockSignal, Module, ResetInserter
 from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
+from click.testing import CliRunner
 
+from matloom.cli.group import cli
 from matloom_rtl.board import build
 from matloom_rtl.board import plan as plans
 from matloom_rtl.board.build import TimingError, build_board
@@ -16,6 +18,7 @@ from matloom_rtl.board.definition import load_board
 from matloom_rtl.fpga.progress import FlowError
 from matloom_rtl.link.receiver import Receiver
 from matloom_rtl.link.transmitter import Transmitter
+from support.folders import FOLDERS
 
 DIVISOR = 25
 
@@ -94,6 +97,22 @@ def test_a_bitstream_of_a_small_design(tmp_path, monkeypatch):
         said.clear()
         assert build_board(plan, tmp_path, said.append).path.read_bytes() == text
         assert any(redone in line for line in said)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", FOLDERS)
+def test_the_verb_builds_in_folders_of_any_name(name, tmp_path, monkeypatch):
+    """Cache, output and working folder."""
+    folder = tmp_path / FOLDERS[name]
+    folder.mkdir(parents=True)
+    monkeypatch.chdir(folder)
+    monkeypatch.setenv("MATLOOM_CACHE", str(folder / "cache"))
+    echo_plan(monkeypatch, 75_000_000)
+    words = ["build", "ulx3s-25f", "--config", "nano", "--freq", "75", "-o", str(folder / "out")]
+    done = CliRunner().invoke(cli, words, catch_exceptions=False)
+    assert done.exit_code == 0
+    assert b"LFE5U-25F" in (folder / "out" / "ulx3s-25f.bit").read_bytes()[:200]
+    assert "75" in (folder / "out" / "ulx3s-25f.json").read_text()
 
 
 @pytest.mark.slow

@@ -14,6 +14,7 @@ from click.testing import CliRunner
 
 from matloom.arch.config import PRESETS
 from matloom.device.rtl import RtlTransport
+from matloom.toolchain.cache import entry
 from matloom.verification import checks
 from matloom.verification.pair import MEMORY_BYTES
 from support import soak
@@ -80,7 +81,13 @@ def test_kept_seeds_come_back(tmp_path):
 
 
 def test_a_build_that_takes_too_long_ends_with_the_time(tmp_path, monkeypatch):
-    monkeypatch.setattr(soak, "RtlTransport", lambda *_words, **_more: time.sleep(60))
+    """In the cache, which has a sentence of its own for errors of the system."""
+    monkeypatch.setenv("MATLOOM_CACHE", str(tmp_path / "cache"))
+
+    def build(*_words, **_more):
+        return entry("simulator", lambda _folder: time.sleep(60))
+
+    monkeypatch.setattr(soak, "RtlTransport", build)
     began = time.monotonic()
     _keep, result = run(tmp_path, "--seconds", "0.2")
     assert time.monotonic() - began < 10
