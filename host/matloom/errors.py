@@ -95,8 +95,8 @@ def unknown(
 ) -> HintedError:
     """Return the error for an unknown name, with the closest known name as its hint.
 
-    `also` names other accepted values: ``" or a JSON file"``; `hint` says what to do where no name is
-    close.
+    `also` names other accepted values: ``" or a JSON file"``;
+    `hint` says what to do where no name is close.
     """
     names = list(known)
     message = f"{thing} must be one of {', '.join(names)}{also}, not {given!r}"

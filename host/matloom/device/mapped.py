@@ -11,6 +11,7 @@ from pathlib import Path
 
 from matloom.arch.csr import WINDOW_BYTES
 from matloom.device.errors import DeviceError
+from matloom.errors import UserError
 
 __all__ = ["Interrupt", "MappedTransport", "parse_mapped"]
 
@@ -40,7 +41,7 @@ def parse_mapped(device: str) -> tuple[str, str]:
     registers, comma, memory = device.removeprefix(_SCHEME).partition(",")
     names = (registers or _REGISTERS, memory if comma else _MEMORY)
     if not all(name.replace("-", "").replace("_", "").isalnum() for name in names):
-        raise DeviceError(
+        raise UserError(
             f"a mapped device must be uio:[UIO[,DMABUF]], not {device!r}",
             hint="write uio: alone for the first engine",
         )

@@ -6,7 +6,7 @@ from typing import Any
 
 from matloom.arch.link import BAUD
 from matloom.device.errors import DeviceError
-from matloom.errors import MissingPackageError
+from matloom.errors import MissingPackageError, UserError
 
 __all__ = ["SerialStream", "parse_address"]
 
@@ -26,7 +26,7 @@ def parse_address(device: str) -> tuple[str, int]:
     """
     port, at, baud = device.removeprefix(_SCHEME).partition("@")
     if not port or (at and not (baud.isascii() and baud.isdigit() and int(baud))):
-        raise DeviceError(
+        raise UserError(
             f"a serial device must be uart:PORT[@BAUD], not {device!r}",
             hint="write it as uart:/dev/ttyUSB0, or uart:/dev/ttyUSB0@115200",
         )
