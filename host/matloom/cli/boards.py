@@ -1,4 +1,4 @@
-"""Verbs of boards: build, program, simulate-board, package-ip."""
+"""Verbs of boards: build, program, simulate-board."""
 
 import json
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from matloom.cli.group import cli
-from matloom.cli.options import CONFIG, SEED
+from matloom.cli.options import SEED
 from matloom.cli.places import require_folder
 from matloom.cli.say import say
 from matloom.errors import UserError
@@ -251,38 +251,3 @@ def simulate_board(board: str, config: str | None, soc: bool, cpu: str | None) -
     with SimulatedBoard(board, config, cpu=processor) as running:
         say(f"--device {running.device} --config {engine}")
         running.stopped.wait()
-
-
-@cli.command(
-    "package-ip",
-    examples=(
-        "matloom package-ip --config small -o ip",
-        "matloom package-ip --config medium -o ip --freq 150",
-    ),
-)
-@CONFIG
-@click.option("-o", "--output", type=click.Path(path_type=Path), required=True)
-@click.option(
-    "--freq",
-    type=click.FloatRange(1, 2000),
-    default=100.0,
-    show_default=True,
-    metavar="MHZ",
-    help="The clock that constraint and designs get.",
-)
-def package_ip(config: str, output: Path, freq: float) -> None:
-    """Write the chip as an IP package for Vivado.
-
-    With a constraint, and Tcl for two processors.
-    """
-    from matloom.arch.config import load_config
-    from matloom.terminal.progress import progress
-    from matloom_rtl.generate import generate
-    from matloom_rtl.integration.ipxact import package
-
-    chosen = load_config(config)
-    require_folder("--output", output)
-    with progress(f"generating the Verilog of {config}"):
-        chip = generate(chosen)
-    for path in package(chip, output, freq):
-        say(path)

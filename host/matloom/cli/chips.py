@@ -1,4 +1,4 @@
-"""Verbs of the chip and of this installation: doctor, generate, simulate-link, demo, bench."""
+"""Verbs of the chip and of this installation."""
 
 import sys
 from pathlib import Path
@@ -110,6 +110,41 @@ def _fpga_report(chip: Any, device: Any, output: Path, name: str, how: Routing) 
     if len(effort.seeds) > 1:
         clocks += f", median {report['median_mhz']}"
     say(f"{path}: {clocks}")
+
+
+@cli.command(
+    "package-ip",
+    examples=(
+        "matloom package-ip --config small -o ip",
+        "matloom package-ip --config medium -o ip --freq 150",
+    ),
+)
+@CONFIG
+@click.option("-o", "--output", type=click.Path(path_type=Path), required=True)
+@click.option(
+    "--freq",
+    type=click.FloatRange(1, 2000),
+    default=100.0,
+    show_default=True,
+    metavar="MHZ",
+    help="The clock that constraint and designs get.",
+)
+def package_ip(config: str, output: Path, freq: float) -> None:
+    """Write the chip as an IP package for Vivado.
+
+    With a constraint, and Tcl for two processors.
+    """
+    from matloom.arch.config import load_config
+    from matloom.terminal.progress import progress
+    from matloom_rtl.generate import generate
+    from matloom_rtl.integration.ipxact import package
+
+    chosen = load_config(config)
+    require_folder("--output", output)
+    with progress(f"generating the Verilog of {config}"):
+        chip = generate(chosen)
+    for path in package(chip, output, freq):
+        say(path)
 
 
 @cli.command("simulate-link", examples=("matloom simulate-link --config nano",))
