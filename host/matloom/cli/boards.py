@@ -97,7 +97,6 @@ def build(
     from matloom.toolchain.soc_firmware import boot_rom
     from matloom_rtl.board.definition import load_board
     from matloom_rtl.board.plan import make_plan
-    from matloom_rtl.fpga.progress import FlowError
     from matloom_rtl.fpga.tools import find
     from matloom_rtl.fpga.vivado import VIVADO_DEVICES
 
@@ -121,14 +120,19 @@ def build(
     require_folder("--output", folder)
     say(f"{plan.board.title}: {engine} at {plan.clock_mhz:.4g} MHz, {plan.device.name}")
     say("synthesis, placement and routing take 10 to 45 minutes for each seed that is tried")
-    seeds = placement["seeds"]
-    first = plan.board.seed if placement["seed"] is None else placement["seed"]
+    _write(plan, _built(plan, **placement), folder)
+
+
+def _built(plan: Any, seed: int | None, seeds: int | None, jobs: int) -> Any:
+    """Return the bitstream of a plan; raise `UserError` where there is none."""
+    from matloom_rtl.fpga.progress import FlowError
+
+    first = plan.board.seed if seed is None else seed
     tried = tuple(range(first, first + (seeds or _MOST_SEEDS)))
     try:
-        made = build_in_cache(plan, tried, placement["jobs"], first=seeds is None)
+        return build_in_cache(plan, tried, jobs, first=seeds is None)
     except FlowError as error:
         raise UserError(str(error), hint=error.hint) from error
-    _write(plan, made, folder)
 
 
 def _write(plan: Any, made: Any, folder: Path) -> None:
