@@ -26,9 +26,9 @@ PAGES = sorted(
     for page in ROOT.glob(pattern)
     if page.name != "CHANGELOG.md"
 )
-#: Pages whose commands generate chips, which take longer than a few seconds. Commands that write
-#: waves build a simulator of their own.
-SLOW = {"integration.md"}
+#: Pages whose commands generate chips or compile a library, which takes longer than a few seconds.
+#: Commands that write waves build a simulator of their own.
+SLOW = {"integration.md", "plug-ins.md"}
 
 
 def _blocks(language):

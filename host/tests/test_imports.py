@@ -46,7 +46,7 @@ ROOMS = (
         "session",
         "runtime",
     ),
-    *("compat", "ops", "data", "tools", "verification", "cli"),
+    *("compat", "ops", "data", "tools", "plugins", "verification", "cli"),
 )
 #: Modules and sub-packages of rooms that have parts, in the order of imports.
 PARTS = {

@@ -16,6 +16,7 @@ from matloom.cli import (
     fitting,
     lines,
     networks,
+    plugins,
     programs,
     verify,
 )
@@ -35,6 +36,7 @@ __all__ = [
     "lines",
     "main",
     "networks",
+    "plugins",
     "programs",
     "verify",
 ]

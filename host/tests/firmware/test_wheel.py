@@ -13,7 +13,7 @@ import firmware
 from matloom.data.digits import NETWORK
 
 #: Folders that are data of the package, and tests that its projects take along.
-SHIPPED = ("include", "driver", "kernels", "link", "soc", "support", "project")
+SHIPPED = ("include", "driver", "kernels", "link", "plugins", "soc", "support", "project")
 
 
 @pytest.fixture(scope="module")

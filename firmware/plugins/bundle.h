@@ -1,0 +1,66 @@
+/* Bundles: a program, and which parts of a model its engine's steps are.
+ *
+ * `matloom plugin` writes them; matloom/tools/bundle.py describes the file. A bundle is opened with a
+ * device, and then runs parts. What a part computes is checked against the model that a runtime has
+ * loaded by a checksum, which each plug-in computes from its runtime's own structures. */
+#ifndef MATLOOM_PLUGIN_BUNDLE_H
+#define MATLOOM_PLUGIN_BUNDLE_H
+
+#include "device.h"
+
+/* Runtimes, whose numbering of nodes and tensors a bundle uses. */
+enum plugin_runtime { PLUGIN_LITERT = 1, PLUGIN_ONNXRUNTIME = 2 };
+
+/* Pairs of numbers: a tensor of the model, and the same tensor of the program. */
+struct plugin_pairs {
+  const uint8_t* words;
+  uint32_t count;
+};
+
+/* Nodes of the model that one step of the engine computes. */
+struct plugin_part {
+  uint32_t step;     /* counted among the engine's */
+  uint32_t checksum; /* of the nodes, their tensors and constants */
+  const uint8_t* nodes;
+  uint32_t node_count;
+  struct plugin_pairs inputs;
+  struct plugin_pairs outputs;
+};
+
+struct plugin_bundle {
+  uint8_t* file;
+  size_t bytes;
+  uint32_t model_nodes;
+  uint32_t part_count;
+  struct plugin_part* parts;
+  uint8_t* opened_file; /* of the program, aligned */
+  struct matloom_program program;
+  struct matloom_engine engine;
+  struct plugin_device device;
+  void** tensors; /* of the program; set for a run */
+  uint64_t cycles;
+  char sentence[PLUGIN_SENTENCE]; /* what went wrong last */
+};
+
+/* Opens a bundle for a runtime, and its device. False where it cannot: `bundle->sentence` says why,
+ * and the bundle must still be closed. */
+bool plugin_bundle_open(struct plugin_bundle* bundle, enum plugin_runtime runtime,
+                        const char* path, const char* device);
+
+void plugin_bundle_close(struct plugin_bundle* bundle);
+
+/* Number at a place of a part's nodes. */
+uint32_t plugin_node(const struct plugin_part* part, uint32_t place);
+
+/* Tensor of the model at a place of pairs. */
+uint32_t plugin_tensor(const struct plugin_pairs* pairs, uint32_t place);
+
+/* Says where a tensor of the model is in memory for the next run; false where it has not the bytes
+ * of the program's tensor. */
+bool plugin_give(struct plugin_bundle* bundle, const struct plugin_pairs* pairs, uint32_t place,
+                 void* data, size_t bytes);
+
+/* Runs a part once, after plugin_give for all its tensors. A run that fails resets the engine. */
+bool plugin_run(struct plugin_bundle* bundle, const struct plugin_part* part);
+
+#endif

@@ -1,0 +1,62 @@
+"""The verb plugin: a library for another runtime, and a bundle of a network for it."""
+
+from pathlib import Path
+
+import click
+
+from matloom.cli.group import cli
+from matloom.cli.network_argument import NetworkFile
+from matloom.cli.options import CONFIG, Compilation
+from matloom.cli.places import require_folder
+from matloom.cli.programs import program_of
+from matloom.cli.say import say
+
+
+@cli.command(
+    examples=(
+        "matloom plugin litert digits --config nano -o plugin",
+        "matloom plugin litert net.tflite --config small --device uio:uio0,udmabuf0 -o plugin",
+    ),
+)
+@click.argument("runtime", type=click.Choice(["litert"]))
+@click.argument("network", metavar="NET", type=NetworkFile())
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, file_okay=False),
+    required=True,
+    help="Folder; made where there is none.",
+)
+@click.option(
+    "--device",
+    default="rtl",
+    show_default=True,
+    metavar="DEVICE",
+    help="rtl (the simulated chip), or uio:UIO,DMABUF.",
+)
+@CONFIG
+def plugin(runtime: str, network: Path, output: Path, device: str, config: str) -> None:
+    """Write a plug-in for another runtime, which then runs parts of NET on the engine.
+
+    The folder gets the library for RUNTIME, a bundle of NET and, with --device rtl, the simulated
+    chip. One folder serves all networks of one configuration. docs/plug-ins.md shows how a script
+    loads them.
+    """
+    from matloom.plugins.library import compile_plugin, copy_chip
+    from matloom.plugins.litert import litert_bundle
+
+    if device != "rtl" and not device.startswith("uio:"):
+        raise ValueError(f"--device must be rtl or uio:UIO,DMABUF, not {device!r}")
+    require_folder("--output", output)
+    program = program_of(network, Compilation(config=config))
+    content, lines = litert_bundle(network, program)
+    path = output / f"{network.stem}.bundle"
+    path.write_bytes(content)
+    library = compile_plugin(runtime, output)
+    if device == "rtl":
+        device = f"rtl:{copy_chip(program.config, output)}"
+    for line in lines:
+        say(line)
+    say(f"library: {library}")
+    say(f"bundle: {path}")
+    say(f"device: {device}")

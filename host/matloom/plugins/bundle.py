@@ -1,0 +1,70 @@
+"""Writes bundles: a program, and which parts of a model its steps are, in one file.
+
+The file is little-endian words: a header, a record for each part, and the Program file at a
+multiple of 64 bytes. `firmware/plugins/bundle.c` reads it.
+
+========== ================================================================================
+Header     magic ``MLBUNDLE`` (two words), CRC-32 of all that follows it, version, bytes of the
+           file, runtime, operators of the model, parts, offset and bytes of the program
+Part       step, checksum, counts of operators, inputs and outputs; then numbers of operators, and
+           for each input and output its number in the model and in the program
+========== ================================================================================
+
+The checksum of a part is the plug-in's: it covers operators, wiring, parameters, types, shapes,
+quantisation and constants, as the runtime has them in memory.
+"""
+
+import struct
+import zlib
+from collections.abc import Sequence
+from enum import IntEnum
+
+from matloom.plugins.parts import Part
+from matloom.program import Program
+
+__all__ = ["Runtime", "bundle"]
+
+_MAGIC, _VERSION, _ALIGNMENT, _HEADER = b"MLBUNDLE", 1, 64, 40
+
+
+class Runtime(IntEnum):
+    """Runtimes whose numbers a bundle uses."""
+
+    LITERT = 1
+    ONNXRUNTIME = 2
+
+
+def bundle(
+    program: Program, runtime: Runtime, operators: int, parts: Sequence[tuple[Part, int]]
+) -> bytes:
+    """Return the bytes of a bundle.
+
+    Parameters
+    ----------
+    operators:
+        How many the model has.
+    parts:
+        Each with its checksum.
+
+    Errors
+    ------
+    ProgramError
+        The program contradicts itself.
+    """
+    records = b"".join(_record(part, checksum) for part, checksum in parts)
+    compiled = program.to_bytes()
+    start = -(-(_HEADER + len(records)) // _ALIGNMENT) * _ALIGNMENT
+    total = start + len(compiled)
+    header = _words(_VERSION, total, runtime, operators, len(parts), start, len(compiled))
+    covered = header + records.ljust(start - _HEADER, b"\0") + compiled
+    return _MAGIC + _words(zlib.crc32(covered)) + covered
+
+
+def _words(*values: int) -> bytes:
+    return struct.pack(f"<{len(values)}I", *values)
+
+
+def _record(part: Part, checksum: int) -> bytes:
+    counts = (len(part.nodes), len(part.inputs), len(part.outputs))
+    crossing = [number for pair in (*part.inputs, *part.outputs) for number in pair]
+    return _words(part.step, checksum, *counts, *part.nodes, *crossing)

@@ -1,0 +1,136 @@
+"""Finds which operators of a model each step of the engine computes."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from matloom.program import EngineStep, Program
+
+__all__ = ["Model", "Operator", "Part", "parts_of"]
+
+
+class Operator(Protocol):
+    """An operator as the runtime numbers it; `inputs` and `outputs` are numbers of tensors."""
+
+    @property
+    def inputs(self) -> Sequence[int]:
+        """Tensors that it reads, constants too; -1 where an optional one is absent."""
+
+    @property
+    def outputs(self) -> Sequence[int]:
+        """Tensors that it makes."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Model:
+    """What of a model's wiring decides its parts.
+
+    Members
+    -------
+    operators:
+        In the order of the runtime's numbers.
+    constants:
+        Numbers of constant tensors.
+    outputs:
+        Numbers of the model's outputs.
+    numbers:
+        The number of each of the program's tensors by its key, where the model has the tensor.
+    """
+
+    operators: Sequence[Operator]
+    constants: frozenset[int]
+    outputs: frozenset[int]
+    numbers: Mapping[str, int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Part:
+    """Operators that one step of the engine computes.
+
+    Members
+    -------
+    step:
+        Counted among the program's steps of the engine.
+    nodes:
+        Numbers of operators, ascending.
+    inputs, outputs:
+        Tensors that cross its border: the number in the model, and that in the program.
+    """
+
+    step: int
+    nodes: tuple[int, ...]
+    inputs: tuple[tuple[int, int], ...]
+    outputs: tuple[tuple[int, int], ...]
+
+
+class _CutError(Exception):
+    """A step that is no whole part of the model, and why."""
+
+
+def parts_of(program: Program, model: Model) -> Iterator[Part | str]:
+    """Yield for each step of the engine its part, or why it has none: the runtime keeps that.
+
+    Parts share no operator.
+
+    A part is what lies between a step's outputs and its inputs. All that other operators read of
+    it must be among the step's outputs, as nothing else is there after a run.
+    """
+    taken: set[int] = set()
+    steps = [step for step in program.steps if isinstance(step, EngineStep)]
+    for number, step in enumerate(steps):
+        try:
+            part = _part(program, model, number, step)
+            if taken & set(part.nodes):
+                raise _CutError(
+                    f"step {number} computes an operator that another step computes, too"
+                )
+        except _CutError as reason:
+            yield str(reason)
+            continue
+        taken |= set(part.nodes)
+        yield part
+
+
+def _part(program: Program, model: Model, number: int, step: EngineStep) -> Part:
+    """Return the part of a step; raise `_CutError` where it is none."""
+    places = {info.key: place for place, info in enumerate(program.tensors)}
+    ends = []
+    for bindings in (step.inputs, step.outputs):
+        for binding in bindings:
+            if binding.name not in model.numbers or binding.name not in places:
+                raise _CutError(
+                    f"step {number} passes {binding.name!r} on, which the model does not"
+                )
+        ends.append(tuple((model.numbers[item.name], places[item.name]) for item in bindings))
+    inputs, outputs = ends
+    nodes = _between(model, {given for given, _ in inputs}, [made for made, _ in outputs], number)
+    passed = {made for made, _ in outputs}
+    _require_closed(model, nodes, passed, number)
+    return Part(step=number, nodes=nodes, inputs=inputs, outputs=outputs)
+
+
+def _between(model: Model, given: set[int], made: Sequence[int], number: int) -> tuple[int, ...]:
+    """Return the operators between tensors that are given and those that are made."""
+    makers = {tensor: at for at, each in enumerate(model.operators) for tensor in each.outputs}
+    found: set[int] = set()
+    wanted = list(made)
+    while wanted:
+        tensor = wanted.pop()
+        if tensor in given or tensor in model.constants or tensor < 0:
+            continue
+        if tensor not in makers:
+            raise _CutError(f"step {number} does not read tensor {tensor}, on which it depends")
+        if makers[tensor] not in found:
+            found.add(makers[tensor])
+            wanted += model.operators[makers[tensor]].inputs
+    return tuple(sorted(found))
+
+
+def _require_closed(model: Model, nodes: tuple[int, ...], passed: set[int], number: int) -> None:
+    """Raise `_CutError` where something else reads what a part makes and does not pass on."""
+    inside = set(nodes)
+    hidden = {tensor for at in nodes for tensor in model.operators[at].outputs} - passed
+    others = [each.inputs for at, each in enumerate(model.operators) if at not in inside]
+    read = {tensor for inputs in (*others, model.outputs) for tensor in inputs}
+    for tensor in sorted(hidden & read):
+        raise _CutError(f"step {number} keeps tensor {tensor}, which another operator reads")
