@@ -23,7 +23,7 @@ class Operator(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class Model:
-    """What of a model's wiring decides its parts.
+    """Wiring of a model, which decides its parts.
 
     Members
     -------

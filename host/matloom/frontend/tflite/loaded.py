@@ -1,0 +1,189 @@
+"""A TensorFlow Lite file as LiteRT has it in memory: operators, wiring, and checksums of both."""
+
+import struct
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import tflite
+
+from matloom.frontend.tflite.flatbuffer import numbers, operator_number, options, records
+
+__all__ = ["LoadedFile", "LoadedOperator"]
+
+#: Numbers of types in the runtime's memory (TfLiteType), by those of files.
+_TYPES = {
+    tflite.TensorType.FLOAT32: 1,
+    tflite.TensorType.INT32: 2,
+    tflite.TensorType.UINT8: 3,
+    tflite.TensorType.INT64: 4,
+    tflite.TensorType.STRING: 5,
+    tflite.TensorType.BOOL: 6,
+    tflite.TensorType.INT16: 7,
+    tflite.TensorType.COMPLEX64: 8,
+    tflite.TensorType.INT8: 9,
+    tflite.TensorType.FLOAT16: 10,
+    tflite.TensorType.FLOAT64: 11,
+    tflite.TensorType.UINT32: 16,
+    tflite.TensorType.UINT16: 17,
+    tflite.TensorType.INT4: 18,
+}
+
+_CODE = tflite.BuiltinOperator
+_Reader = Callable[[Any], tuple[int, ...]]
+
+
+def _padding(table: Any) -> tuple[int, ...]:
+    """Return padding and strides; the runtime counts paddings from 1."""
+    return (table.Padding() + 1, table.StrideW(), table.StrideH())
+
+
+def _activation(table: Any) -> tuple[int, ...]:
+    return (table.FusedActivationFunction(),)
+
+
+def _dilations(table: Any) -> tuple[int, ...]:
+    return (table.DilationWFactor(), table.DilationHFactor())
+
+
+def _pool(table: Any) -> tuple[int, ...]:
+    return (*_padding(table), table.FilterWidth(), table.FilterHeight(), *_activation(table))
+
+
+def _depthwise(table: Any) -> tuple[int, ...]:
+    multiplier = table.DepthMultiplier()
+    return (*_padding(table), multiplier, *_activation(table), *_dilations(table))
+
+
+def _masks(table: Any) -> tuple[int, ...]:
+    masks = (table.BeginMask(), table.EndMask(), table.EllipsisMask())
+    return (*masks, table.NewAxisMask(), table.ShrinkAxisMask())
+
+
+#: The words with which the runtime's structure of an operator's parameters begins.
+_PARAMETERS: dict[int, tuple[type, _Reader]] = {
+    _CODE.ADD: (tflite.AddOptions, _activation),
+    _CODE.MUL: (tflite.MulOptions, _activation),
+    _CODE.SUB: (tflite.SubOptions, _activation),
+    _CODE.FULLY_CONNECTED: (tflite.FullyConnectedOptions, _activation),
+    _CODE.LEAKY_RELU: (tflite.LeakyReluOptions, lambda table: (_bits(table.Alpha()),)),
+    _CODE.CONCATENATION: (
+        tflite.ConcatenationOptions,
+        lambda table: (table.Axis(), *_activation(table)),
+    ),
+    _CODE.TRANSPOSE_CONV: (tflite.TransposeConvOptions, _padding),
+    _CODE.STRIDED_SLICE: (tflite.StridedSliceOptions, _masks),
+    _CODE.AVERAGE_POOL_2D: (tflite.Pool2DOptions, _pool),
+    _CODE.MAX_POOL_2D: (tflite.Pool2DOptions, _pool),
+    _CODE.CONV_2D: (
+        tflite.Conv2DOptions,
+        lambda table: (*_padding(table), *_activation(table), *_dilations(table)),
+    ),
+    _CODE.DEPTHWISE_CONV_2D: (tflite.DepthwiseConv2DOptions, _depthwise),
+}
+
+
+def _bits(value: float) -> int:
+    """Return the bits of a float32 number."""
+    return int(struct.unpack("<I", struct.pack("<f", value))[0])
+
+
+def _words(*values: int) -> bytes:
+    return struct.pack(f"<{len(values)}I", *(value & 0xFFFF_FFFF for value in values))
+
+
+def _list(values: tuple[int, ...]) -> bytes:
+    return _words(len(values), *values)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoadedOperator:
+    """An operator of a file.
+
+    Members
+    -------
+    code:
+        Its number among LiteRT's operators.
+    settings:
+        The words with which the runtime's structure of its parameters begins; none where other
+        members say all.
+    inputs, outputs:
+        Numbers of tensors; -1 where an optional input is absent.
+    """
+
+    code: int
+    settings: tuple[int, ...]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+
+
+class LoadedFile:
+    """The first subgraph of a file, as the runtime will have it in memory.
+
+    Members
+    -------
+    tensors:
+        Tables of the file's tensors, by number.
+    operators:
+        In order of execution, by which the runtime numbers them.
+    outputs:
+        Numbers of the network's outputs.
+    """
+
+    def __init__(self, content: bytes):
+        self._model = tflite.Model.GetRootAs(content)
+        self._content = content
+        graph = self._model.Subgraphs(0)
+        self.tensors = list(records(graph, "Tensors"))
+        codes = [operator_number(code) for code in records(self._model, "OperatorCodes")]
+        self.operators = [_operator(each, codes) for each in records(graph, "Operators")]
+        self.outputs = frozenset(numbers(graph, "Outputs").tolist())
+
+    def constant(self, number: int) -> bytes:
+        """Return the bytes of a constant; none of a tensor that is computed."""
+        buffer = self._model.Buffers(self.tensors[number].Buffer())
+        if buffer.DataLength() > 0:
+            return bytes(buffer.DataAsNumpy().tobytes())
+        start, size = buffer.Offset(), buffer.Size()
+        return self._content[start : start + size] if start > 1 else b""
+
+    def checksum(self, nodes: Iterable[int]) -> int:
+        """Return the checksum of operators, as `is_same` of firmware/plugins/litert.c has it."""
+        return zlib.crc32(b"".join(self._described(nodes)))
+
+    def _described(self, nodes: Iterable[int]) -> Iterator[bytes]:
+        for number in nodes:
+            each = self.operators[number]
+            yield _words(number, each.code, *each.settings)
+            for tensors in (each.inputs, each.outputs):
+                yield _list(tensors)
+                yield from (self._tensor(tensor) for tensor in tensors if tensor != -1)
+
+    def _tensor(self, number: int) -> bytes:
+        table, data = self.tensors[number], self.constant(number)
+        shape = tuple(numbers(table, "Shape").tolist())
+        kind = _TYPES.get(table.Type(), 0)
+        scales = _quantisation(table)
+        return _words(kind) + _list(shape) + scales + _words(len(data)) + data
+
+
+def _quantisation(table: Any) -> bytes:
+    """Return what the runtime keeps of a tensor's scales: their number, they, a zero point."""
+    parameters = table.Quantization()
+    scales = [] if parameters is None else numbers(parameters, "Scale").tolist()
+    if not scales:
+        return _words(0)
+    zeros = numbers(parameters, "ZeroPoint").tolist()
+    return _words(len(scales), *map(_bits, scales), zeros[0] if zeros else 0)
+
+
+def _operator(table: Any, codes: list[int]) -> LoadedOperator:
+    code = codes[table.OpcodeIndex()]
+    settings: tuple[int, ...] = ()
+    if code in _PARAMETERS:
+        kind, read = _PARAMETERS[code]
+        settings = read(options(table, kind))
+    ends = (tuple(numbers(table, field).tolist()) for field in ("Inputs", "Outputs"))
+    inputs, outputs = ends
+    return LoadedOperator(code=code, settings=settings, inputs=inputs, outputs=outputs)
