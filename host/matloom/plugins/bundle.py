@@ -19,7 +19,7 @@ import zlib
 from collections.abc import Sequence
 from enum import IntEnum
 
-from matloom.plugins.parts import Part
+from matloom.plugins.parts import EnginePart
 from matloom.program import Program
 
 __all__ = ["Runtime", "bundle"]
@@ -35,7 +35,7 @@ class Runtime(IntEnum):
 
 
 def bundle(
-    program: Program, runtime: Runtime, operators: int, parts: Sequence[tuple[Part, int]]
+    program: Program, runtime: Runtime, operators: int, parts: Sequence[tuple[EnginePart, int]]
 ) -> bytes:
     """Return the bytes of a bundle.
 
@@ -64,7 +64,7 @@ def _words(*values: int) -> bytes:
     return struct.pack(f"<{len(values)}I", *values)
 
 
-def _record(part: Part, checksum: int) -> bytes:
+def _record(part: EnginePart, checksum: int) -> bytes:
     counts = (len(part.nodes), len(part.inputs), len(part.outputs))
     crossing = [number for pair in (*part.inputs, *part.outputs) for number in pair]
     return _words(part.step, checksum, *counts, *part.nodes, *crossing)

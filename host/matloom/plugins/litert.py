@@ -5,7 +5,7 @@ from pathlib import Path
 from matloom.errors import UserError
 from matloom.frontend.loaded import loaded_by_litert
 from matloom.plugins.bundle import Runtime, bundle
-from matloom.plugins.parts import Model, Part, parts_of
+from matloom.plugins.parts import EnginePart, Wiring, parts_of
 from matloom.program import Program
 
 __all__ = ["litert_bundle"]
@@ -25,14 +25,14 @@ def litert_bundle(network: Path, program: Program) -> tuple[bytes, list[str]]:
     if program.variables:
         raise UserError(f"{network} keeps variables between calls, which a delegate does not")
     count = len(file.tensors)
-    wiring = Model(
+    wiring = Wiring(
         operators=file.operators,
         constants=frozenset(number for number in range(count) if file.constant(number)),
         outputs=file.outputs,
         numbers={key: at for key, at in program.origin.numbers.items() if at < count},
     )
     found = list(parts_of(program, wiring))
-    parts = [part for part in found if isinstance(part, Part)]
+    parts = [part for part in found if isinstance(part, EnginePart)]
     said = [f"left to the runtime: {each}" for each in found if isinstance(each, str)]
     if not parts:
         raise UserError(

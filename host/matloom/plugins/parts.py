@@ -6,10 +6,10 @@ from typing import Protocol
 
 from matloom.program import EngineStep, Program
 
-__all__ = ["Model", "Operator", "Part", "parts_of"]
+__all__ = ["EnginePart", "WiredOperator", "Wiring", "parts_of"]
 
 
-class Operator(Protocol):
+class WiredOperator(Protocol):
     """An operator as the runtime numbers it; `inputs` and `outputs` are numbers of tensors."""
 
     @property
@@ -22,7 +22,7 @@ class Operator(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Model:
+class Wiring:
     """Wiring of a model, which decides its parts.
 
     Members
@@ -37,14 +37,14 @@ class Model:
         The number of each of the program's tensors by its key, where the model has the tensor.
     """
 
-    operators: Sequence[Operator]
+    operators: Sequence[WiredOperator]
     constants: frozenset[int]
     outputs: frozenset[int]
     numbers: Mapping[str, int]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Part:
+class EnginePart:
     """Operators that one step of the engine computes.
 
     Members
@@ -67,7 +67,7 @@ class _CutError(Exception):
     """A step that is no whole part of the model, and why."""
 
 
-def parts_of(program: Program, model: Model) -> Iterator[Part | str]:
+def parts_of(program: Program, model: Wiring) -> Iterator[EnginePart | str]:
     """Yield for each step of the engine its part, or why it has none: the runtime keeps that.
 
     Parts share no operator.
@@ -91,7 +91,7 @@ def parts_of(program: Program, model: Model) -> Iterator[Part | str]:
         yield part
 
 
-def _part(program: Program, model: Model, number: int, step: EngineStep) -> Part:
+def _part(program: Program, model: Wiring, number: int, step: EngineStep) -> EnginePart:
     """Return the part of a step; raise `_CutError` where it is none."""
     places = {info.key: place for place, info in enumerate(program.tensors)}
     ends = []
@@ -106,10 +106,10 @@ def _part(program: Program, model: Model, number: int, step: EngineStep) -> Part
     nodes = _between(model, {given for given, _ in inputs}, [made for made, _ in outputs], number)
     passed = {made for made, _ in outputs}
     _require_closed(model, nodes, passed, number)
-    return Part(step=number, nodes=nodes, inputs=inputs, outputs=outputs)
+    return EnginePart(step=number, nodes=nodes, inputs=inputs, outputs=outputs)
 
 
-def _between(model: Model, given: set[int], made: Sequence[int], number: int) -> tuple[int, ...]:
+def _between(model: Wiring, given: set[int], made: Sequence[int], number: int) -> tuple[int, ...]:
     """Return the operators between tensors that are given and those that are made."""
     makers = {tensor: at for at, each in enumerate(model.operators) for tensor in each.outputs}
     found: set[int] = set()
@@ -126,7 +126,7 @@ def _between(model: Model, given: set[int], made: Sequence[int], number: int) ->
     return tuple(sorted(found))
 
 
-def _require_closed(model: Model, nodes: tuple[int, ...], passed: set[int], number: int) -> None:
+def _require_closed(model: Wiring, nodes: tuple[int, ...], passed: set[int], number: int) -> None:
     """Raise `_CutError` where something else reads what a part makes and does not pass on."""
     inside = set(nodes)
     hidden = {tensor for at in nodes for tensor in model.operators[at].outputs} - passed
