@@ -36,6 +36,7 @@ CHANGES = (
     "tables=1",
     "tables=2",
     "products=1",
+    "products=2",
     "lanes=1",
     "lanes=4",
     "outstanding=1",

@@ -22,7 +22,7 @@ _WIDEST = 36
 
 
 def _outside_array(config: Config) -> int:
-    return (_LANE_BLOCKS + config.products) * config.lanes + _OTHER_BLOCKS
+    return (_LANE_BLOCKS + bool(config.products)) * config.lanes + _OTHER_BLOCKS
 
 
 def columns_in_tables(config: Config, blocks: int) -> int:

@@ -85,7 +85,9 @@ class Config:
         table lies in block RAM, two lanes in each, and takes 256 cycles to fill; 0: POST has none,
         and such operators run on the host.
     products:
-        1: POST multiplies bytes by accumulators, which is MUL of two tensors; 0: it does not.
+        1: POST multiplies bytes by accumulators, which is MUL of two tensors; 2: it adds bytes to
+        accumulators, too, so that ADD of int8 tensors takes two passes over them, not three;
+        0: it does neither.
     windows:
         1: EXEC slides windows of 3 x 3 taps, where rows and columns let it; 0: it does not, and
         depthwise layers take a step for each tap.
@@ -199,7 +201,7 @@ class Config:
 
     def _check_units(self) -> None:
         self._require("tables", "0, 1 or 2", self.tables in (0, 1, 2))
-        self._require("products", "0 or 1", self.products in (0, 1))
+        self._require("products", "0, 1 or 2", self.products in (0, 1, 2))
         self._require("windows", "0 or 1", self.windows in (0, 1))
         self._require("paired_windows", "0 or 1", self.paired_windows in (0, 1))
         self._require("maximum", "0 or 1", self.maximum in (0, 1))
@@ -408,6 +410,11 @@ class Config:
     def has_narrow(self) -> bool:
         """Whether it has a mode with two weights in a byte."""
         return any(MODES[mode].narrow for mode in self.mac_modes)
+
+    @property
+    def has_addends(self) -> bool:
+        """Whether POST adds bytes to accumulators as it reads them."""
+        return self.products > 1
 
     @property
     def has_words(self) -> bool:

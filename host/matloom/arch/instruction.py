@@ -185,6 +185,8 @@ def illegal_field(instruction: Instruction, config: Config) -> str | None:
             allowed = ", ".join(map(str, formats))
             return f"POST.pre_shift must be one of {allowed}, not {instruction.pre_shift}"
         return _bytes_fault(instruction, ("words", *BYTES_ONLY), "under FLOAT")
+    if instruction.opcode is Opcode.POST and instruction.product and instruction.addend:
+        return _bytes_fault(instruction, ("addend",), "with a product")
     if instruction.opcode is Opcode.POST and instruction.words:
         return _bytes_fault(instruction, BYTES_ONLY, "with words")
     return None

@@ -570,7 +570,7 @@ _POST = (
         name="factor_zero",
         bits=8,
         signed=True,
-        doc="zero point of source bytes in products",
+        doc="zero point of source bytes in products, and of those that are added",
         needs="products",
     ),
     Field(
@@ -602,10 +602,10 @@ _POST = (
     Field(
         name="addend",
         bits=2,
-        doc="a source byte less `factor_zero`, shifted left by `pre_shift`, is 1: added to its "
-        "accumulator, 2: subtracted from it; the sum is not shifted; 0 with `product`, with words "
-        "and under FLOAT",
-        needs="reserved",
+        high=1,
+        doc="1: a source byte less `factor_zero`, shifted left by 19, is added to its accumulator, "
+        "which stays as it is; 0 with `product`, with words and under FLOAT",
+        needs="has_addends",
     ),
     Field(
         name="params_wait",
@@ -622,7 +622,7 @@ _POST = (
 )
 
 #: Fields of POST that must be 0 where elements are no bytes.
-BYTES_ONLY = ("table", "product")
+BYTES_ONLY = ("table", "product", "addend")
 
 
 #: Under which rule, and with which formats, POST's elements have so many bytes.
@@ -704,6 +704,7 @@ _POST_EXTENTS = (
     ),
     *_post_entries(False, (("source", (Source.ACC,)),)),
     *_post_entries(False, (("source", (Source.SPAD,)), ("product", (1,)))),
+    *_post_entries(False, (("source", (Source.SPAD,)), ("addend", (1,)))),
     *_post_entries(True, (("destination", (Destination.ACC_SET, Destination.ACC_ADD)),)),
     Extent(
         memory=AddressSpace.SPAD,

@@ -9,6 +9,8 @@ import math
 from typing import Any
 
 __all__ = [
+    "ADDEND_SCALE",
+    "ADDEND_SHIFT",
     "LARGER_BITS",
     "LARGEST_LIMBS",
     "LIMBS",
@@ -67,6 +69,13 @@ def wrap32(x: Any) -> Any:
     """Return `x` modulo 2**32 as a signed number, as 32-bit registers hold it."""
     return ((x + 2**31) & (2**32 - 1)) - 2**31
 
+
+#: Places by which a byte that POST adds to an accumulator is shifted left.
+ADDEND_SHIFT = 19
+
+#: Multiplier, shift and left shift by which DOUBLE makes just that of a byte: what TensorFlow Lite
+#: does to the operand of ADD that has the larger scale.
+ADDEND_SCALE = (2**30, 0, ADDEND_SHIFT + 1)
 
 #: Bits that a maximum of sums compares: one more than a word, so that it may be negated.
 LARGER_BITS = 17

@@ -28,7 +28,7 @@ _DISPATCH = (
     {Opcode.LOAD: 23, Opcode.EXEC: 27, Opcode.POST: 29, Opcode.STORE: 23},
 )
 #: Fewer where EXEC has one weight tile or LOAD no region; more for each of the sides of a POST that
-#: lie in the scratchpad, and for a product's sums.
+#: lie in the scratchpad, and for the sums next to its bytes.
 _LEFT_OUT, _SIDE = 7, 5
 
 #: Instructions that differ which are remembered: about 10 MB.
@@ -168,5 +168,5 @@ def _dispatch_cycles(instruction: Instruction, machine: Machine) -> int:
         return cycles
     if opcode is Opcode.POST:
         sides = get("destination", 0) == Destination.SPAD, get("source", 0) == Source.SPAD
-        return cycles + _SIDE * (sum(sides) + get("product", 0))
+        return cycles + _SIDE * (sum(sides) + (get("product", 0) | get("addend", 0)))
     return cycles - _LEFT_OUT * bool(get("weights_fixed") or get("fill"))

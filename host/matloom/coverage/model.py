@@ -258,5 +258,7 @@ def _touching(variant: Variant, config: Config) -> list[dict[str, int]]:
         return [{"out_width": 1, "out_height": 1} if variant.fixed["window"] else {}]
     if variant.opcode is Opcode.POST:
         products = config.products and variant.fixed["rounding"] != Rounding.FLOAT
-        return [{}, {"channel_bias": 1}, *([{"product": 1}] if products else [])]
+        reads = ["product"] if products else []
+        reads += ["addend"] if products and config.has_addends else []
+        return [{}, {"channel_bias": 1}, *({name: 1} for name in reads)]
     return [{}]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from matloom.arch.isa import Destination, Source, Table, post_element_bytes
-from matloom.arch.numerics import Rounding, wrap32
+from matloom.arch.numerics import ADDEND_SCALE, Rounding, wrap32
 from matloom.meaning.errors import MeaningError
 from matloom.meaning.floats import element_bytes, elements, limited
 from matloom.meaning.state import State, view
@@ -27,6 +27,15 @@ __all__ = ["post"]
 
 _Fields = Mapping[str, int]
 
+#: A byte that is added: shifted left, as rule DOUBLE makes it by this scale.
+_ADDEND = RequantisedTerm(
+    bias=0,
+    scale=Scale(
+        **dict(zip(("multiplier", "shift", "pre_shift"), ADDEND_SCALE, strict=True)),
+    ),
+    kind="sum",
+)
+
 
 def post(state: State, fields: _Fields) -> None:
     """Run one POST; arrays are (height, width, channels), with the channels of all blocks."""
@@ -42,6 +51,9 @@ def post(state: State, fields: _Fields) -> None:
             factors = _of_entries(state, fields, entries)[..., :channels]
             with np.errstate(over="ignore"):
                 values = wrap32((values - fields["factor_zero"]) * factors)
+        elif fields["addend"]:
+            sums = _of_entries(state, fields, entries)[..., :channels]
+            values = wrap32(sums + _ADDEND.of(values - fields["factor_zero"]))
     parameters = _parameters(state, fields, channels)
     if floating:
         bias = fields["bias"] if parameters.bias is None else parameters.bias

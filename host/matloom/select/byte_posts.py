@@ -5,7 +5,7 @@ from matloom.arch.numerics import Rounding
 from matloom.select.requantisation import WORD_BYTES, Requantisation
 from matloom.select.stage import Posts
 
-__all__ = ["product_posts", "requantise_posts", "sum_posts"]
+__all__ = ["addend_posts", "product_posts", "requantise_posts", "sum_posts"]
 
 
 def requantise_posts(input_zero: int, result: Requantisation) -> Posts:
@@ -40,6 +40,23 @@ def sum_posts(
     )
     last = {"source": Source.ACC, "destination": Destination.SPAD, **result.post()}
     return (*scaled, (None, last))
+
+
+def addend_posts(scaled: int, posts: Posts, zero: int) -> Posts:
+    """Return the POSTs of an addition of which one operand is only shifted: two, not three.
+
+    Parameters
+    ----------
+    scaled:
+        The other operand, 0 or 1, which is scaled into the accumulators.
+    posts:
+        Those of `sum_posts`.
+    zero:
+        Zero point of the operand that is shifted, and added as it is read.
+    """
+    first = {**posts[scaled][1], "destination": Destination.ACC_SET}
+    added = {"source": Source.SPAD, "addend": 1, "factor_zero": zero}
+    return (scaled, first), (1 - scaled, {**posts[-1][1], **added})
 
 
 def product_posts(zeros: tuple[int, int], result: Requantisation) -> Posts:

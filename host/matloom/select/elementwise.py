@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from matloom.arch.numerics import multiply_by_quantized_multiplier
+from matloom.arch.numerics import ADDEND_SCALE, multiply_by_quantized_multiplier
 from matloom.ir.attributes import Activation, Arithmetic, LeakyRelu
 from matloom.ir.graph import Op
 from matloom.ir.scales import (
@@ -15,7 +15,7 @@ from matloom.ir.scales import (
     leaky_scales,
     rescale_multiplier,
 )
-from matloom.select.byte_posts import product_posts, requantise_posts, sum_posts
+from matloom.select.byte_posts import addend_posts, product_posts, requantise_posts, sum_posts
 from matloom.select.context import SAME, Context, NotOnEngine
 from matloom.select.copies import copy_stage, lines
 from matloom.select.extremes import extreme
@@ -75,6 +75,10 @@ def _sum(context: Context, sources: tuple[str, str], zeros: tuple[int, int]) -> 
     scales = addition(context.graph, context.node)
     result = context.result(*scales.output, attributes.activation)
     posts = sum_posts(zeros, scales.inputs, scales.left_shift, result)
+    shifts = [(*pair, scales.left_shift) == ADDEND_SCALE for pair in scales.inputs]
+    if context.config.has_addends and any(shifts):
+        shifted = shifts.index(True)
+        posts = addend_posts(1 - shifted, posts, zeros[shifted])
     return repeating(context, vector_stage(context, posts, sources, ""))
 
 

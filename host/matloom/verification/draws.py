@@ -275,6 +275,8 @@ def _post(generator: random.Random, config: Config) -> dict[str, int]:
     if config.products:
         values["product"] = generator.randint(0, 1)
         values["factor_zero"] = generator.randint(-128, 127)
+    if config.has_addends:
+        values["addend"] = int(not values["product"] and generator.random() < 0.5)
     return values
 
 
@@ -287,6 +289,8 @@ def _settle_post(
         values |= {name: 0 for name in ("words", *BYTES_ONLY) if name in values}
     elif values.get("words"):
         values |= {name: 0 for name in BYTES_ONLY if name in values}
+    if values.get("product") and values.get("addend"):
+        values["product" if "addend" in pinned else "addend"] = 0
     if values["destination"] == Destination.SPAD and values.get("table") == Table.FILL:
         _settle_filling(generator, config, values)
     position = (values["oc_blocks"] - 1) * config.columns + values["tail"]

@@ -41,7 +41,6 @@ _ONES = (
 RESERVED = {
     (Opcode.EXEC, "weights_wait_post"): (379, 1),
     (Opcode.EXEC, "chained"): (380, 1),
-    (Opcode.POST, "addend"): (362, 2),
     (Opcode.POST, "params_wait"): (364, 1),
     (Opcode.POST, "dest_block_step"): (365, 16),
 }
@@ -63,6 +62,20 @@ def legal(opcode):
     """Return an instruction's fields that must not be zero."""
     ones = _ONES if opcode is Opcode.EXEC else ("width", "height", "oc_blocks", "tail")
     return dict.fromkeys(ones, 1)
+
+
+def test_a_byte_is_added_or_multiplied_and_lies_where_it_lay():
+    adds = dataclasses.replace(CONFIG, products=2)
+    post = {**legal(Opcode.POST), "source": Source.SPAD, "addend": 1}
+    data = int.from_bytes(pack(Instruction(Opcode.POST, {"addend": 3})), "little")
+    assert data - Opcode.POST == 3 << 362
+    assert not illegal_field(Instruction(Opcode.POST, post), adds)
+    for values, config, sentence in (
+        ({}, CONFIG, "POST.addend must be 0 in a configuration without has_addends, not 1"),
+        ({"product": 1}, adds, "POST.addend must be 0 with a product, not 1"),
+        ({"addend": 2}, adds, "POST.addend must be 0 to 1, not 2"),
+    ):
+        assert illegal_field(Instruction(Opcode.POST, post | values), config) == sentence
 
 
 def test_what_is_reserved_is_all_of_it():
@@ -167,7 +180,7 @@ def test_extents_of_a_configuration_have_no_condition_that_always_holds():
     conditions = [dict(extent.only).get("mode") for extent in extents_of(Opcode.EXEC, NARROW)]
     assert [each for each in conditions if each] == [(0,), (1,)]
     assert len(plain) == len(conditions) - 1
-    every = dataclasses.replace(Config(), mac_modes=("i8xi8", "i8xi4"))
+    every = dataclasses.replace(Config(), mac_modes=("i8xi8", "i8xi4"), products=2)
     integers = [
         dataclasses.replace(
             extent, only=tuple(item for item in extent.only if item[0] not in ("rounding", "words"))
@@ -177,7 +190,7 @@ def test_extents_of_a_configuration_have_no_condition_that_always_holds():
     ]
     assert list(extents_of(Opcode.POST, every)) == integers
     without = extents_of(Opcode.POST, dataclasses.replace(Config(), tables=0, products=0))
-    assert len(without) == len(integers) - 4
+    assert len(without) == len(integers) - 6
     assert {name for extent in without for name, _values in extent.only} == {
         "source",
         "destination",

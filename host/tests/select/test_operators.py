@@ -6,6 +6,8 @@ import numpy as np
 import pytest
 
 from matloom.arch.config import PRESETS
+from matloom.arch.instruction import unpack
+from matloom.arch.isa import Destination, Opcode
 from matloom.compiler import CompileOptions, compile_network
 from matloom.frontend.tflite.write import write_tflite
 from matloom.ir.attributes import (
@@ -19,6 +21,7 @@ from matloom.ir.attributes import (
     Slice,
     Transpose,
 )
+from matloom.ir.builder import GraphBuilder
 from matloom.ir.graph import Op, Quantisation
 from matloom.ir.text import to_text
 from matloom.kernels.interpreter import interpret
@@ -33,7 +36,7 @@ FEW, MANY = range(12), range(12, 652)
 #: For words fewer: their tiles, copies and waits are found by what finds those of bytes.
 FEW_OF_WORDS, MANY_OF_WORDS = range(20), range(20, 340)
 CONFIGS = (
-    replace(PRESETS["nano"], tables=1, products=1),
+    replace(PRESETS["nano"], tables=1, products=2),
     PRESETS["small"],
     PRESETS["reference"],
 )
@@ -99,6 +102,28 @@ def check_many(op, seed, numbers, *kind):
 @pytest.mark.parametrize("op", sorted(ENGINE))
 def test_engine_equals_the_reference(op, seed):
     check_many(op, seed, FEW)
+
+
+@pytest.mark.parametrize(("products", "passes"), [(1, 3), (2, 2)])
+@pytest.mark.parametrize("scales", [(0.02, 0.03), (0.05, 0.03)])
+def test_add_takes_two_passes_where_post_adds_bytes(products, passes, scales):
+    """Whichever operand has the larger scale, that one is added as it is read."""
+    builder = GraphBuilder("add")
+    inputs = [
+        builder.input(name, (1, 2, 2, 4), "int8", Quantisation(scale=(scale,), zero_point=(9,)))
+        for name, scale in zip("ab", scales, strict=True)
+    ]
+    result = Quantisation(scale=(0.1,), zero_point=(-3,))
+    total = builder.add(Op.ADD, inputs, Arithmetic(activation=Activation.NONE), quantisation=result)
+    program = compile_network(builder.graph(total), replace(CONFIGS[0], products=products))
+    (step,) = program.steps
+    place, posts = step.command_offset, []
+    while place < step.command_offset + step.command_bytes:
+        instruction, place = unpack(program.image, place)
+        posts += [instruction] * (instruction.opcode is Opcode.POST)
+    tiles = len(posts) // passes
+    assert [post.addend for post in posts] == [*[0] * (passes - 1), passes == 2] * tiles
+    assert sum(post.destination == Destination.SPAD for post in posts) == tiles
 
 
 @pytest.mark.fast_cases(12)

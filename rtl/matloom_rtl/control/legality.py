@@ -83,6 +83,9 @@ class Legality(wiring.Component):
             )
             known = Cat(form == number for number in self._config.post_formats).any()
             faults.append((rule == Rounding.FLOAT) & Cat(~known, *self._of_bytes(opcode)).any())
+        if opcode is Opcode.POST and self._config.has_addends:
+            both = (slice_field(self.word, opcode, name) for name in ("product", "addend"))
+            faults.append(Cat(each.any() for each in both).all())
         if opcode is Opcode.POST and self._config.has_words:
             faults.append(self._words_fault(opcode))
         return faults

@@ -1,11 +1,12 @@
-"""Products of scratchpad bytes and accumulators, one vector after another."""
+"""Products or sums of scratchpad bytes and accumulators, one vector after another."""
 
-from amaranth.hdl import Cat, Module, Signal, signed
+from amaranth.hdl import Cat, Module, Mux, Signal, signed
 from amaranth.lib import wiring
 from amaranth.lib.fifo import SyncFIFO
 from amaranth.lib.wiring import In, Out
 
 from matloom.arch.config import Config
+from matloom.arch.numerics import ADDEND_SHIFT
 
 __all__ = ["Products"]
 
@@ -16,14 +17,20 @@ _FACTOR_BITS = 9
 class Products(wiring.Component):
     """Multiply each byte less `zero` by the low 9 bits, signed, of a sum that came before it.
 
-    Sums are read when bytes are asked for, and come back earlier: up to `depth` of them wait.
+    Where the configuration has addends and `adds` is set, the byte less `zero` is added instead,
+    shifted left by `ADDEND_SHIFT`, to all 32 bits of the sum; the carry beyond them is lost.
+    Sums are read when bytes are asked for, and come back earlier: up to `depth` of them wait, of
+    9 bits, or whole where there are addends.
 
-    Latency: two cycles from bytes to products. Throughput: a vector a cycle. No stalls.
+    Latency: two cycles from bytes to results. Throughput: a vector a cycle. No stalls. A reset
+    forgets what waits and what is under way.
 
     Members
     -------
     zero: in
-        Constant while bytes come.
+        Constant while bytes come, and until their results have.
+    adds: in
+        The same; where there are addends.
     sums_arrived, sums: in
         32 bits a column.
     bytes_arrived, bytes, ends: in
@@ -37,9 +44,11 @@ class Products(wiring.Component):
 
     def __init__(self, config: Config, depth: int):
         self._columns, self._depth = config.columns, depth
+        self._addends = config.has_addends
         super().__init__(
             {
                 "zero": In(signed(8)),
+                **({"adds": In(1)} if config.has_addends else {}),
                 "sums_arrived": In(1),
                 "sums": In(32 * config.columns),
                 "bytes_arrived": In(1),
@@ -54,11 +63,12 @@ class Products(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         columns = self._columns
-        m.submodules.waiting = waiting = SyncFIFO(width=_FACTOR_BITS * columns, depth=self._depth)
+        bits = 32 if self._addends else _FACTOR_BITS
+        m.submodules.waiting = waiting = SyncFIFO(width=bits * columns, depth=self._depth)
         m.d.comb += [
             waiting.w_en.eq(self.sums_arrived),
             waiting.w_data.eq(
-                Cat(self.sums.word_select(index, 32)[:_FACTOR_BITS] for index in range(columns))
+                Cat(self.sums.word_select(index, 32)[:bits] for index in range(columns))
             ),
             waiting.r_en.eq(self.bytes_arrived),
         ]
@@ -69,9 +79,10 @@ class Products(wiring.Component):
             Cat(self.valid, self.ended).eq(Cat(valid, ends)),
         ]
         for index in range(columns):
+            total = waiting.r_data.word_select(index, bits)
             byte, factor, product = (
-                Signal(signed(bits), name=f"{name}_{index}", reset_less=True)
-                for name, bits in (
+                Signal(signed(size), name=f"{name}_{index}", reset_less=True)
+                for name, size in (
                     ("byte", _FACTOR_BITS),
                     ("factor", _FACTOR_BITS),
                     ("product", 2 * _FACTOR_BITS),
@@ -79,8 +90,23 @@ class Products(wiring.Component):
             )
             m.d.sync += [
                 byte.eq(self.bytes.word_select(index, 8).as_signed() - self.zero),
-                factor.eq(waiting.r_data.word_select(index, _FACTOR_BITS)),
+                factor.eq(total[:_FACTOR_BITS]),
                 product.eq(byte * factor),
             ]
-            m.d.comb += self.values.word_select(index, 32).eq(product)
+            value = self.values.word_select(index, 32)
+            result = product
+            if self._addends:
+                added = self._add(m, index, total, byte)
+                result = Mux(self.adds, added.as_signed(), product)
+            m.d.comb += value.eq(result)
         return m
+
+    def _add(self, m: Module, index: int, total, byte):
+        """Return the sum of a column and its byte, two cycles after both came."""
+        waited = Signal(32, name=f"total_{index}", reset_less=True)
+        added = Signal(32, name=f"added_{index}", reset_less=True)
+        m.d.sync += [
+            waited.eq(total),
+            added.eq(Cat(waited[:ADDEND_SHIFT], waited[ADDEND_SHIFT:] + byte)),
+        ]
+        return added

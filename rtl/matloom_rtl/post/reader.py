@@ -1,4 +1,4 @@
-"""The reading side of post-processing: vectors of sums, bytes, or products, ahead of the lanes."""
+"""The reading side of post-processing: vectors of sums, bytes or both, ahead of the lanes."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
@@ -45,10 +45,10 @@ class Reader(wiring.Component):
     Parameters go before vectors at the byte port.
 
     Latency: from `streaming` to the first request for sums one cycle, for bytes 2; from its grant
-    to the vector in `vectors` that of the memory and one, of products two more. Throughput: a
-    vector a cycle, of elements of several bytes a read a cycle. Stalls: a vector is asked for
-    when the queue has a place for it; requests hold until they are granted. A reset forgets
-    vectors, requests and reads under way.
+    to the vector in `vectors` that of the memory and one; of products, and of bytes that are added
+    to sums, two more. Throughput: a vector a cycle, of elements of several bytes a read a cycle.
+    Stalls: a vector is asked for when the queue has a place for it; requests hold until they are
+    granted. A reset forgets vectors, requests and reads under way.
 
     Members
     -------
@@ -90,7 +90,7 @@ class Reader(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         config = self._config
-        read_ahead = _READ_AHEAD + config.products * Products.LATENCY
+        read_ahead = _READ_AHEAD + bool(config.products) * Products.LATENCY
         m.submodules.queue = queue = UncheckedFIFO(
             width=vector_layout(config).size, depth=read_ahead
         )
@@ -116,8 +116,8 @@ class Reader(wiring.Component):
     def _request(self, m: Module, asking):
         """Ask for sums; for parameters, else vectors of bytes; return the payload of the latter.
 
-        Bytes wait in a register for their grant, sums at their position. Of a product both are
-        asked for in the same cycle.
+        Bytes wait in a register for their grant, sums at their position. Of a product, and of a
+        byte that is added, both are asked for in the same cycle.
         """
         acc, spad, wanted, position = self.acc, self.spad, self.parameters, self.position
         m.submodules.byte_requests = requests = SkidBuffer(
@@ -204,6 +204,7 @@ class Reader(wiring.Component):
         multiplies = self._multiplies()
         m.d.comb += [
             products.zero.eq(self.command.factor_zero),
+            *([products.adds.eq(self.command.addend[0])] if self._config.has_addends else []),
             products.sums_arrived.eq(acc_arrived & multiplies),
             products.sums.eq(self.acc.data),
             products.bytes_arrived.eq(spad_arrived & multiplies),
@@ -213,8 +214,10 @@ class Reader(wiring.Component):
         return products
 
     def _multiplies(self):
-        """Return whether the command's values are products."""
-        return self.command.product & (self.command.source == Source.SPAD)
+        """Return whether the command's values are products, or sums with bytes."""
+        command = self.command
+        both = command.product | command.addend if self._config.has_addends else command.product
+        return both & (command.source == Source.SPAD)
 
 
 def _delayed(m: Module, value, cycles: int, name: str):

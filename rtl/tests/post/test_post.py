@@ -18,7 +18,7 @@ from matloom_rtl.testing import kept, simulate, with_reset
 
 CONFIGS = {
     "4_by_2": Config(rows=4, columns=4, broadcast_group=4, lanes=2, acc_bytes=1024),
-    "8_by_2": Config(rows=8, columns=8, broadcast_group=8, lanes=2, acc_bytes=2048),
+    "8_by_2": Config(rows=8, columns=8, broadcast_group=8, lanes=2, acc_bytes=2048, products=2),
     "8_by_8": Config(rows=8, columns=8, broadcast_group=8, lanes=8, acc_bytes=2048),
     "narrow": Config(
         rows=4, columns=4, broadcast_group=4, lanes=2, acc_bytes=2048, mac_modes=("i8xi8", "i8xi4")
@@ -98,6 +98,8 @@ def draw(generator, config, **fixed):
         values |= {side: generator.randrange(256) for side in ("low_byte", "high_byte")}
         # Such a POST has neither.
         fixed = {**fixed, "table": Table.NONE, "product": 0}
+    if config.has_addends and not (values | fixed)["product"]:
+        values["addend"] = generator.randint(0, 1)
     if values["pairs"]:
         # Some of either bank.
         values["acc_addr"] = generator.randint(0, config.acc_pairs - width * height * 2)

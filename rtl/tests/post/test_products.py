@@ -1,6 +1,7 @@
-"""Products: every byte times every 9-bit number, sums waiting for bytes, and reset."""
+"""Products: bytes times 9-bit numbers and plus whole sums, sums waiting for bytes, and reset."""
 
 import random
+from dataclasses import replace
 
 import pytest
 from amaranth.hdl import ResetInserter, Signal
@@ -10,6 +11,7 @@ from matloom_rtl.post.products import Products
 from matloom_rtl.testing import simulate
 
 CONFIG = Config(rows=8, columns=8, broadcast_group=8, lanes=8, acc_bytes=2048)
+ADDENDS = replace(CONFIG, products=2)
 DEPTH = 12
 
 
@@ -41,15 +43,23 @@ def vectors(generator, count):
     return sums, data
 
 
-def run(generator, count, zero, *, ahead, gaps, reset_at=None):
-    """Send sums `ahead` of their bytes; return the products, the flags and the cycles."""
-    dut = Products(CONFIG, DEPTH)
+def wrapped(value):
+    return (value + 2**31) % 2**32 - 2**31
+
+
+def run(generator, count, zero, *, ahead, gaps, config=CONFIG, adds=0, reset_at=None):
+    """Send sums `ahead` of their bytes; return the cycles until all results were right."""
+    dut = Products(config, DEPTH)
     reset = Signal()
     sums, data = vectors(generator, count)
+    if adds:
+        sums = [[generator.randint(-(2**31), 2**31 - 1) for _ in each] for each in sums]
     found, state = [], {"cycles": 0}
 
     async def send(ctx):
         ctx.set(dut.zero, zero)
+        if config.has_addends:
+            ctx.set(dut.adds, adds)
         if reset_at is not None:
             ctx.set(dut.sums_arrived, 1)
             await ctx.tick().repeat(reset_at)
@@ -71,7 +81,7 @@ def run(generator, count, zero, *, ahead, gaps, reset_at=None):
             ctx.set(dut.bytes_arrived, bytes_now)
             if sums_now:
                 noise = generator.getrandbits(23) << 9
-                words = [(value & 511) | noise for value in sums[asked]]
+                words = [value if adds else (value & 511) | noise for value in sums[asked]]
                 ctx.set(dut.sums, packed(words, 32))
             if bytes_now:
                 ctx.set(dut.bytes, packed(data[answered], 8))
@@ -91,22 +101,31 @@ def run(generator, count, zero, *, ahead, gaps, reset_at=None):
 
     simulate(ResetInserter(reset)(dut), send, take, cycles=5000)
     for at, (products, ended) in enumerate(found):
-        expected = [(x - zero) * y for x, y in zip(data[at], sums[at], strict=True)]
+        pairs = zip(data[at], sums[at], strict=True)
+        expected = [wrapped(y + (x - zero) * 2**19) if adds else (x - zero) * y for x, y in pairs]
         assert products == expected
         assert ended == (at % 3 == 0)
     return state["cycles"]
 
 
+KINDS = pytest.mark.parametrize(
+    ("config", "adds"), [(CONFIG, 0), (ADDENDS, 0), (ADDENDS, 1)], ids=["alone", "both", "added"]
+)
+
+
+@KINDS
 @pytest.mark.parametrize("zero", [-128, 127, 0, -3])
-def test_a_vector_a_cycle(seed, zero):
-    cycles = run(random.Random(seed), 60, zero, ahead=4, gaps=0)
+def test_a_vector_a_cycle(seed, config, adds, zero):
+    cycles = run(random.Random(seed), 60, zero, ahead=4, gaps=0, config=config, adds=adds)
     assert cycles == 60 + 4 + Products.LATENCY
 
 
+@KINDS
 @pytest.mark.parametrize("ahead", [1, 5, DEPTH])
-def test_late_bytes_and_gaps(seed, ahead):
-    run(random.Random(seed), 60, -7, ahead=ahead, gaps=0.4)
+def test_late_bytes_and_gaps(seed, config, adds, ahead):
+    run(random.Random(seed), 60, -7, ahead=ahead, gaps=0.4, config=config, adds=adds)
 
 
-def test_reset_midway(seed):
-    run(random.Random(seed), 20, 5, ahead=3, gaps=0, reset_at=4)
+@KINDS
+def test_reset_midway(seed, config, adds):
+    run(random.Random(seed), 20, 5, ahead=3, gaps=0, config=config, adds=adds, reset_at=4)

@@ -1,4 +1,4 @@
-"""Reader: sums, bytes, words and products in order, with parameters in between; cycles, stalls."""
+"""Reader: sums, bytes, words, products, addends in order, parameters between; cycles, stalls."""
 
 import random
 
@@ -14,6 +14,7 @@ from matloom_rtl.testing import simulate
 
 SMALL = {"rows": 4, "columns": 4, "broadcast_group": 4, "lanes": 2, "acc_bytes": 1024}
 BYTES = Config(**SMALL)
+ADDENDS = Config(**SMALL, products=2)
 WORDS = Config(**SMALL, mac_modes=("i8xi8", "i16xi8"))
 MEMORY = random.Random(5).randbytes(4096)
 COLUMNS = 4
@@ -23,6 +24,7 @@ LATENCIES = {
     "bytes": 2 + SPAD_READ_LATENCY + 1,
     "words": 3 + SPAD_READ_LATENCY + 1,
     "products": 2 + SPAD_READ_LATENCY + 1 + Products.LATENCY,
+    "addends": 2 + SPAD_READ_LATENCY + 1 + Products.LATENCY,
 }
 
 
@@ -45,6 +47,10 @@ def expected(kind, position, zero):
     if kind == "products":
         factors = [((each + 256) & 511) - 256 for each in sums_of(position["entry"])]
         values = [(value - zero) * factor for value, factor in zip(values, factors, strict=True)]
+    if kind == "addends":
+        pairs = zip(values, sums_of(position["entry"]), strict=True)
+        sums = [total + (value - zero) * 2**19 for value, total in pairs]
+        values = [(total + 2**31) % 2**32 - 2**31 for total in sums]
     return values
 
 
@@ -52,7 +58,7 @@ def run(kind, count, seed, *, refuse=0.0, lazy=0.0, parameters=0.0, reset_at=Non
     """Read some vectors; return the cycles at which they could be taken, from `streaming` on."""
     chance = random.Random(seed)
     reset = Signal()
-    dut = Reader(WORDS if kind == "words" else BYTES)
+    dut = Reader({"words": WORDS, "addends": ADDENDS}.get(kind, BYTES))
     zero = chance.randint(-128, 127)
     positions = [
         {
@@ -71,6 +77,8 @@ def run(kind, count, seed, *, refuse=0.0, lazy=0.0, parameters=0.0, reset_at=Non
             ctx.set(dut.numbers.size, 1)
         else:
             command |= {"product": int(kind == "products"), "factor_zero": zero}
+        if kind == "addends":
+            command |= {"addend": 1}
         ctx.set(dut.command, command)
         if reset_at is not None:
             ctx.set(dut.position, positions[-1])

@@ -9,7 +9,7 @@ from matloom.arch.config import Config
 from matloom.arch.floats import add
 from matloom.arch.instruction import Instruction
 from matloom.arch.isa import Destination, Source, Table, post_element_bytes
-from matloom.arch.numerics import Rounding, add_bias, clamp, requantize, wrap32
+from matloom.arch.numerics import ADDEND_SHIFT, Rounding, add_bias, clamp, requantize, wrap32
 from matloom.device.model.floating import elements_of, post_results, written_bytes
 
 __all__ = ["post"]
@@ -49,6 +49,9 @@ def post(
         if fields["product"]:
             factors = accumulators[entries].astype(np.int64).reshape(shape)
             values = (values - fields["factor_zero"]) * _low_bits(factors)
+        elif fields["addend"]:
+            kept = accumulators[entries].astype(np.int64).reshape(shape)
+            values = wrap32(kept + ((values - fields["factor_zero"]) << ADDEND_SHIFT))
     bias, multiplier, shift = _parameters(fields, spad, columns)
     rounding = Rounding(fields["rounding"])
     biased = add_bias(values, bias, rounding)

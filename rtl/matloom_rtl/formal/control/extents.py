@@ -103,10 +103,11 @@ def _post(f: _Fields) -> list:
     blocks, height, width = (f.count(name) for name in ("oc_blocks", "height", "width"))
     source, destination, rounding = (f(name) for name in ("source", "destination", "rounding"))
     table, product, pairs = (f(name) for name in ("table", "product", "pairs"))
+    addend = f("addend")
     floats = (rounding == Rounding.FLOAT.value) if config.has_float else Const(0)
     f.assumed += [
         Cat(rounding == each.value for each in config.roundings).any(),
-        *(destination <= 2, table <= 2, ~(floats & f("words").any())),
+        *(destination <= 2, table <= 2, ~(floats & f("words").any()), addend <= 1),
     ]
     size = Mux(f("words"), 1, 0)
     if config.has_float:
@@ -130,7 +131,7 @@ def _post(f: _Fields) -> list:
     return [
         (reads_bytes, Fault.SPAD_RANGE, bytes_of("source")),
         (writes_bytes & (table != Table.FILL.value), Fault.SPAD_RANGE, bytes_of("dest")),
-        (~reads_bytes | product.any() | ~writes_bytes, Fault.ACC_RANGE, entries),
+        (~reads_bytes | product.any() | addend.any() | ~writes_bytes, Fault.ACC_RANGE, entries),
         (1, Fault.SPAD_RANGE, f("param_addr") + parameters),
     ]
 

@@ -1,6 +1,6 @@
-"""POST's products: each byte minus its zero point, times the oldest unused sum."""
+"""POST's products: each byte minus its zero point, times or plus the oldest unused sum."""
 
-from amaranth.hdl import Assert, Cat, Module
+from amaranth.hdl import Assert, Cat, Module, Mux
 
 from matloom_rtl.formal.parts.pipeline import Pipeline
 from matloom_rtl.formal.parts.whitebox import Whitebox, inputs_of
@@ -12,9 +12,12 @@ __all__ = ["products", "products_proofs"]
 #: Bits of a sum that count, its sign among them; bits of a column.
 _SUM_BITS, _COLUMN_BITS = 9, 32
 
+#: Places by which a byte that is added is shifted left, by the numbers of the engine.
+_SHIFT = 19
+
 
 def products(unit: Products) -> Claim:
-    """Claim each column's product, two cycles after its byte.
+    """Claim each column's product, or its sum, two cycles after its byte.
 
     The queue of sums is taken out, for it is proven by itself: what it shows is the oldest.
     """
@@ -24,7 +27,8 @@ def products(unit: Products) -> Claim:
     free = whitebox.free("waiting", "r_data")
     m.submodules.unit = whitebox.fragment
     pipeline = Pipeline(m, Products.LATENCY)
-    columns = [unit.sums.word_select(n, _COLUMN_BITS)[:_SUM_BITS] for n in range(unit._columns)]
+    kept = _COLUMN_BITS if unit._addends else _SUM_BITS
+    columns = [unit.sums.word_select(n, _COLUMN_BITS)[:kept] for n in range(unit._columns)]
     m.d.comb += [
         # Each sum is queued, and taken with its byte.
         Assert((queue.w_en == unit.sums_arrived) & (queue.r_en == unit.bytes_arrived)),
@@ -34,17 +38,23 @@ def products(unit: Products) -> Claim:
     pipeline.claim(unit.ended == pipeline.before(unit.ends))
     for column in range(unit._columns):
         byte = unit.bytes.word_select(column, 8).as_signed() - unit.zero
-        total = queue.r_data.word_select(column, _SUM_BITS).as_signed()
+        whole = queue.r_data.word_select(column, kept)
+        total = whole[:_SUM_BITS].as_signed()
         value = unit.values.word_select(column, _COLUMN_BITS).as_signed()
         # What is multiplied, and its product: two factors that are equal need no proof of that.
         factors = [whitebox.register(name=f"{name}_{column}") for name in ("byte", "factor")]
         pipeline.claim(
             Cat(factors) == Cat(pipeline.before(each[:_SUM_BITS], 1) for each in (byte, total))
         )
-        pipeline.claim(value == pipeline.before(factors[0] * factors[1], 1))
+        result = pipeline.before(factors[0] * factors[1], 1)
+        if unit._addends:
+            added = (whole + (byte << _SHIFT))[:_COLUMN_BITS].as_signed()
+            result = Mux(unit.adds, pipeline.before(added), result)
+        pipeline.claim(value == result)
     # The largest, of the smallest byte, the largest zero point and the smallest sum.
     first = unit.values.word_select(0, _COLUMN_BITS).as_signed()
-    pipeline.reach(unit.valid & unit.ended & (first == 255 << _SUM_BITS - 1))
+    largest = unit.valid & unit.ended & (first == 255 << _SUM_BITS - 1)
+    pipeline.reach(largest & ~unit.adds if unit._addends else largest)
     return Claim(module=m, ports=(*free, *inputs_of(unit)))
 
 
@@ -55,7 +65,8 @@ def products_proofs(units: list) -> list[Proof]:
             kind="requantising",
             unit="Products",
             statement="each product is that of its byte less the zero point and the low 9 bits, "
-            "signed, of the oldest sum that was not used, of all values",
+            "signed, of the oldest sum that was not used, of all values; where bytes are added, "
+            "each is the sum of these 32 bits and the byte less the zero point, shifted by 19",
             build=lambda unit=unit: products(unit),
             depth=Products.LATENCY + 2,
             cover_depth=8,

@@ -81,7 +81,7 @@ def reader(unit: Reader) -> Claim:
     m.submodules.unit = whitebox.fragment
     parts = _Parts(m, whitebox)
     from_bytes = unit.command.source == Source.SPAD
-    multiplies = from_bytes & unit.command.product if unit._config.products else Const(0)
+    multiplies = _combines(unit)
     acc, granted = unit.acc, parts.granted
     on_way = (
         _ago(m, acc.valid & acc.ready, ACC_READ_LATENCY),
@@ -92,6 +92,15 @@ def reader(unit: Reader) -> Claim:
     _places(m, whitebox, parts, on_way, (from_bytes, multiplies))
     m.d.comb += Cover((parts.level == 2) & parts.queue.w_en & from_bytes & (parts.unasked == 2))
     return Claim(module=m, ports=(*parts.ports, *inputs_of(unit)))
+
+
+def _combines(unit: Reader):
+    """Return whether each byte goes with a sum: as a product, or added to it."""
+    command, config = unit.command, unit._config
+    if not config.products:
+        return Const(0)
+    both = command.product | command.addend.any() if config.has_addends else command.product
+    return both & (command.source == Source.SPAD)
 
 
 def _asks(m: Module, whitebox: Whitebox, parts: _Parts, kinds) -> None:
@@ -174,6 +183,11 @@ def _arrives(m: Module, whitebox: Whitebox, parts: _Parts, on_way, multiplies) -
             Assert(products.bytes_arrived == (read & multiplies)),
             Assert((products.sums == unit.acc.data) & (products.bytes == spad.data)),
             Assert((products.ends == spad_end) & (products.zero == unit.command.factor_zero)),
+            *(
+                [implies(multiplies, products.adds == unit.command.addend)]
+                if unit._config.has_addends
+                else []
+            ),
             implies(multiplies, queue.w_en == products.valid),
             implies(multiplies, queue.w_data == Cat(products.values, products.ended)),
         ]
