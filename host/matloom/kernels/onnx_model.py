@@ -8,7 +8,7 @@ from typing import Any
 from matloom.ir.attributes import Reference
 from matloom.kernels.interpreters import Cut
 
-__all__ = ["captured", "cut_model", "parsed", "value_numbers"]
+__all__ = ["captured", "cut_model", "parsed", "subgraphs", "value_numbers"]
 
 
 class _Bytes:
@@ -63,7 +63,7 @@ def value_numbers(graph: Any) -> dict[str, int]:
 def captured(node: Any) -> list[str]:
     """Return the names of all values that a NodeProto reads, its branches' and bodies' too."""
     names = [name for name in node.input if name]
-    for graph in _subgraphs(node):
+    for graph in subgraphs(node):
         made = {value.name for value in graph.input}
         made.update(constant.name for constant in graph.initializer)
         for inner in graph.node:
@@ -73,7 +73,8 @@ def captured(node: Any) -> list[str]:
     return list(dict.fromkeys(names))
 
 
-def _subgraphs(node: Any) -> Iterator[Any]:
+def subgraphs(node: Any) -> Iterator[Any]:
+    """Yield the branches and bodies of a NodeProto."""
     for attribute in node.attribute:
         if attribute.HasField("g"):
             yield attribute.g

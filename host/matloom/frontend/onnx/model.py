@@ -1,9 +1,11 @@
 """Loads ONNX files, including weights stored in external files."""
 
+from collections.abc import Iterator
 from typing import Any
 
 from matloom.errors import MissingPackageError
 from matloom.frontend.errors import ModelError
+from matloom.frontend.onnx.ends import widen_ends
 from matloom.frontend.source import ModelFile
 
 __all__ = ["DTYPES", "open_model"]
@@ -16,7 +18,7 @@ DTYPES = {
 
 
 def open_model(file: ModelFile) -> Any:
-    """Return the complete ModelProto of a file.
+    """Return the complete ModelProto of a file, with ends that NumPy has types for.
 
     Raises
     ------
@@ -36,6 +38,9 @@ def open_model(file: ModelFile) -> Any:
         model.ParseFromString(file.content)
     except DecodeError:
         raise ModelError("is truncated or malformed: a message does not end in it") from None
+    if any(isinstance(name, bytes) for name in _names(model.graph)):
+        raise ModelError("is truncated or malformed: a name in it is not UTF-8")
+    widen_ends(model.graph)
     outside = [each.name for each in model.graph.initializer if uses_external_data(each)]
     if outside and file.folder is None:
         raise ModelError(
@@ -49,3 +54,15 @@ def open_model(file: ModelFile) -> Any:
         line = " ".join(str(error).split())
         raise ModelError(f"keeps weights in other files, which cannot be read: {line}") from None
     return model
+
+
+def _names(graph: Any) -> Iterator[Any]:
+    """Yield the names in a GraphProto: bytes where they are damaged."""
+    for value in (*graph.input, *graph.output, *graph.value_info):
+        yield value.name
+        yield from (dim.dim_param for dim in value.type.tensor_type.shape.dim)
+    yield from (each.name for each in graph.initializer)
+    yield from (each.values.name for each in graph.sparse_initializer)
+    for node in graph.node:
+        yield from (node.name, node.op_type, node.domain, *node.input, *node.output)
+        yield from (each.name for each in node.attribute)

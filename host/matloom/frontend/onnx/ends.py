@@ -1,0 +1,67 @@
+"""Inputs and outputs of types that NumPy does not have, as those of types that hold their values.
+
+Arrays of bfloat16 or of numbers of 8 bits and fewer enter and leave as float32, int8 or uint8; a
+Cast beside the input or output turns them into what the file declares. The wide type has every
+value of the narrow one, so outputs lose nothing; inputs are rounded as Cast rounds them.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from matloom.kernels.onnx_model import subgraphs
+
+__all__ = ["widen_ends"]
+
+#: Numbers of `onnx.TensorProto.DataType`: float32, uint8 and int8, for the types that they hold.
+_WIDE = {
+    **dict.fromkeys((16, 17, 18, 19, 20, 23, 24), 1),
+    **dict.fromkeys((21, 25), 2),
+    **dict.fromkeys((22, 26), 3),
+}
+
+
+def widen_ends(graph: Any) -> None:
+    """Give the inputs and outputs of a GraphProto types of NumPy, with a Cast beside each.
+
+    An input that is an output, too, stays as it is.
+    """
+    constants = {each.name for each in graph.initializer}
+    given = [value for value in graph.input if _narrow(value) and value.name not in constants]
+    made = {value.name: value for value in graph.output if _narrow(value)}
+    if made.keys() & {value.name for value in graph.input} or not (given or made):
+        return
+    inner = {name: f"{name} (narrow)" for name in (*(value.name for value in given), *made)}
+    _rename(graph, inner)
+    entering = [_cast(value.name, inner[value.name], _kind(value)) for value in given]
+    leaving = [_cast(inner[name], name, _WIDE[_kind(value)]) for name, value in made.items()]
+    nodes = [*entering, *graph.node, *leaving]
+    del graph.node[:]
+    graph.node.extend(nodes)
+    for value in (*given, *graph.output):
+        if _narrow(value):
+            value.type.tensor_type.elem_type = _WIDE[_kind(value)]
+
+
+def _kind(value: Any) -> int:
+    return int(value.type.tensor_type.elem_type)
+
+
+def _narrow(value: Any) -> bool:
+    return value.type.WhichOneof("value") == "tensor_type" and _kind(value) in _WIDE
+
+
+def _cast(source: str, made: str, kind: int) -> Any:
+    import onnx
+
+    return onnx.helper.make_node("Cast", [source], [made], to=kind)
+
+
+def _rename(graph: Any, names: Mapping[str, str]) -> None:
+    """Rename values where operators read or make them, in branches and bodies, too."""
+    for node in graph.node:
+        for side in (node.input, node.output):
+            side[:] = [names.get(name, name) for name in side]
+        for inner in subgraphs(node):
+            _rename(inner, names)
+            for value in inner.output:
+                value.name = names.get(value.name, value.name)
