@@ -33,8 +33,9 @@ __all__ = [
 #: Packages of the reference interpreters: TensorFlow Lite Micro, then LiteRT's reference kernels.
 #: The second checks operators more strictly, and gives outputs the shapes that follow from inputs.
 INTERPRETERS: tuple[str, ...] = ("tflite-micro", "ai-edge-litert")
-#: The package of the one that runs operators of ONNX.
-ONNX_INTERPRETERS: tuple[str, ...] = ("onnxruntime",)
+#: Packages of those that run operators of ONNX: ONNX Runtime, then ONNX's own reference
+#: implementation, for what that refuses.
+ONNX_INTERPRETERS: tuple[str, ...] = ("onnxruntime", "onnx")
 #: The interpreter of operators that users register.
 REGISTERED: tuple[str, ...] = ("registered",)
 

@@ -32,7 +32,10 @@ Array = npt.NDArray[Any]
 _LONG = 0.1
 #: Seconds that a damaged network may keep a library busy.
 _LONGEST = 300
-#: Bytes that optimising a damaged network may take, beside those of its own size.
+#: Seconds of the processor that it may take from ONNX's libraries; a body may repeat itself 2**63
+#: times.
+_LONGEST_ONNX = 15
+#: Bytes that a damaged network may take from these, beside those of its own size.
 _MEMORY = 768 << 20
 #: What fresh memory holds in two runs that are compared: no bit is the same in both.
 _FILLS = (0x55, 0xAA)
@@ -61,7 +64,19 @@ _MODULES = {
     "tflite-micro": "tflite_micro.python.tflite_micro.runtime",
     "ai-edge-litert": "ai_edge_litert.interpreter",
     "onnxruntime": "onnxruntime",
+    "onnx": "onnx.reference",
 }
+
+
+#: By the signal that ends a process: after how many seconds.
+_TIMES = {signal.SIGALRM: _LONGEST, signal.SIGXCPU: _LONGEST_ONNX}
+
+
+def _limit_onnx(content: bytes) -> None:
+    """Limit the memory and the time of this process."""
+    most = _MEMORY + 8 * len(content)
+    resource.setrlimit(resource.RLIMIT_DATA, (most, most))
+    resource.setrlimit(resource.RLIMIT_CPU, (_LONGEST_ONNX, _LONGEST))
 
 
 def _values(kinds: Sequence[tuple[tuple[int, ...], Any]], *, random: bool) -> list[Array]:
@@ -83,14 +98,14 @@ def _values(kinds: Sequence[tuple[tuple[int, ...], Any]], *, random: bool) -> li
 
 
 def _twins(package: str, cut: Any) -> list[Any]:
-    """Return a library twice, in memory that held other bytes before; ONNX Runtime's once.
+    """Return a library twice, in memory that held other bytes before; one of ONNX once.
 
     Some kernels return without a word, and without a result, for types, options or shapes that they
     do not know: TensorFlow Lite Micro's comparisons of int16, its PACK without options, LiteRT's
     SUM of int16. Only glibc can fill memory, so elsewhere nothing differs.
     """
     fill = getattr(ctypes.CDLL(None), "mallopt", None)
-    if package == "onnxruntime" or fill is None:
+    if package.startswith("onnx") or fill is None:
         return [_LIBRARIES[package](cut)]
     twins = []
     for byte in _FILLS:
@@ -116,12 +131,12 @@ def _attempt(package: str, cut: Any, given: Sequence[Array] | None) -> str:
     if package == "onnxruntime":
         refusals.append("")
     for random in (False, True):
-        inputs = _values(kinds, random=random)
         begin = time.monotonic()
         try:
+            inputs = _values(kinds, random=random)
             runs = [[array.tobytes() for array in twin.run(inputs)] for twin in twins]
             refusals.append("" if runs[0] == runs[-1] else "it does not write all of its outputs")
-        except (RuntimeError, ValueError) as error:
+        except (MemoryError, RuntimeError, ValueError) as error:
             refusals.append(str(error) or type(error).__name__)
         if not refusals[-1] and time.monotonic() - begin > _LONG:
             break
@@ -149,9 +164,15 @@ def _forked(work: Callable[[], bytes]) -> tuple[int, bytes, str]:
 
 def _apart(package: str, cut: Any, given: Sequence[Array] | None) -> str:
     """Return what `_attempt` does, of a process of its own; a library's own words come first."""
-    status, refusal, words = _forked(lambda: _attempt(package, cut, given).encode())
-    if os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGALRM:
-        return f"it does not end within {_LONGEST} s"
+
+    def attempt() -> bytes:
+        if package.startswith("onnx"):
+            _limit_onnx(cut.content)
+        return _attempt(package, cut, given).encode()
+
+    status, refusal, words = _forked(attempt)
+    if os.WIFSIGNALED(status) and os.WTERMSIG(status) in _TIMES:
+        return f"it does not end within {_TIMES[os.WTERMSIG(status)]} s"
     if status != 0:
         return "the library crashes"
     if not refusal:
@@ -189,6 +210,8 @@ def _shapes(
 
 def _output_shapes(package: str, cut: dict[str, Any]) -> dict[str, Any]:
     """Return the shapes of outputs in a run on zeros, or on ones where that fails."""
+    if package.startswith("onnx"):
+        _limit_onnx(cut["content"])
     library = _LIBRARIES[package](_CUT(**cut))
     kinds = library.kinds()
     try:
@@ -201,8 +224,7 @@ def _output_shapes(package: str, cut: dict[str, Any]) -> dict[str, Any]:
 
 def _optimised(content: bytes) -> dict[str, bytes]:
     """Return what ONNX Runtime makes of a model: by itself, and of integers wherever it can."""
-    most = _MEMORY + 8 * len(content)
-    resource.setrlimit(resource.RLIMIT_DATA, (most, most))
+    _limit_onnx(content)
     return {
         "own": _MODULE.optimised_onnx(content, integers=False),
         "integers": _MODULE.optimised_onnx(content, integers=True),

@@ -1,4 +1,4 @@
-"""The reference interpreters: TensorFlow Lite Micro, LiteRT's reference kernels, ONNX Runtime.
+"""The reference interpreters: TensorFlow Lite Micro's, LiteRT's, ONNX Runtime and ONNX's own.
 
 This file imports nothing of Matloom: `attempts.py`, which is a program, loads it by its path.
 """
@@ -250,9 +250,60 @@ class _Onnx(Library):
             raise RuntimeError(_plain(error)) from None
 
 
+class _OnnxReference(Library):
+    """ONNX's reference implementation, in Python: slow, and with all operators."""
+
+    def __init__(self, cut: Cut) -> None:
+        import onnx
+        from onnx.reference import ReferenceEvaluator
+
+        super().__init__(cut)
+        model = onnx.ModelProto()
+        model.ParseFromString(cut.content)
+        constants = {each.name for each in model.graph.initializer}
+        self._inputs = [value for value in model.graph.input if value.name not in constants]
+        self._outputs = list(model.graph.output)
+        try:
+            self._evaluator = ReferenceEvaluator(model)
+        # Whatever a part of it meets.
+        except Exception as error:
+            raise RuntimeError(_first_line(error)) from None
+
+    def kinds(self) -> list[tuple[tuple[int, ...], Any]]:
+        return [
+            (tuple(dim.dim_value for dim in value.type.tensor_type.shape.dim), self._dtype(value))
+            for value in self._inputs
+        ]
+
+    def run(self, inputs: Sequence[Array]) -> list[Array]:
+        names = [value.name for value in self._inputs]
+        try:
+            # Limits and undefined operands are part of its definitions.
+            with np.errstate(all="ignore"):
+                found = self._evaluator.run(None, dict(zip(names, inputs, strict=True)))
+        # As above.
+        except Exception as error:
+            raise RuntimeError(_first_line(error)) from None
+        made = [np.asarray(each) for each in found]
+        for value, array in zip(self._outputs, made, strict=True):
+            if array.dtype != self._dtype(value):
+                raise RuntimeError(f"it gives {array.dtype} for {value.name!r}")
+        return made
+
+    def _dtype(self, value: Any) -> Any:
+        import onnx
+
+        return onnx.helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type)
+
+
+def _first_line(error: Exception) -> str:
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)
+
+
 #: By the name of the package that one comes with.
 LIBRARIES: dict[str, Callable[[Cut], Library]] = {
     "tflite-micro": _Micro,
     "ai-edge-litert": _Lite,
     "onnxruntime": _Onnx,
+    "onnx": _OnnxReference,
 }

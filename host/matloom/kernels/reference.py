@@ -1,12 +1,15 @@
 """Operators without a kernel here, run by an installed reference interpreter.
 
 Of TensorFlow Lite, TensorFlow Lite Micro comes first; LiteRT's reference kernels take what that
-refuses. Operators of ONNX run on ONNX Runtime. Each is imported when a network needs it. Operators
+refuses. Operators of ONNX run on ONNX Runtime, or on ONNX's reference implementation where that
+refuses them. Each is imported when a network needs it. Operators
 that users register run on their own kernels.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from importlib.util import find_spec
+from textwrap import shorten
 
 import numpy as np
 
@@ -21,11 +24,14 @@ from matloom.kernels.registered import RegisteredRun, registered
 
 __all__ = ["Choice", "InterpreterError", "ReferenceRun", "as_declared", "choose"]
 
+#: Characters of a reason that are shown: names in a file may be of any length.
+_LONGEST_REASON = 400
 #: What people call the interpreter of each package.
 _NAMES = {
     "tflite-micro": "TensorFlow Lite Micro",
     "ai-edge-litert": "LiteRT's reference kernels",
     "onnxruntime": "ONNX Runtime",
+    "onnx": "ONNX's reference implementation",
     REGISTERED[0]: "the kernel that is registered for it",
 }
 
@@ -67,6 +73,15 @@ class Choice:
             because.append("which checks operators")
         return f"on {_NAMES[self.package]}" + (f" ({'; '.join(because)})" if because else "")
 
+    @property
+    def allowed(self) -> tuple[str, ...]:
+        """The interpreters that may run the operators here.
+
+        ONNX's reference implementation only runs what ONNX Runtime refuses.
+        """
+        own = self.attributes.interpreters
+        return own[:1] if own == ONNX_INTERPRETERS and own[0] in self.missing else own
+
     def error(self) -> InterpreterError:
         """Return what a user is told where no interpreter runs the operators."""
         if self.attributes.interpreters == REGISTERED:
@@ -74,11 +89,11 @@ class Choice:
                 f"{self.attributes.operators[0]} is not registered here",
                 hint="call matloom.register_operator with its kernel first",
             )
-        missing = [name for name in self.attributes.interpreters if name not in self.refusals]
+        missing = [name for name in self.allowed if name not in self.refusals]
         tried = [f"{name} refuses: {line}" for name, line in self.refusals.items()]
         tried += [f"{name} is not installed" for name in missing]
-        operators = ", ".join(dict.fromkeys(self.attributes.operators))
-        reasons = "; ".join(dict.fromkeys(self.attributes.reasons))
+        operators = _short(", ".join(dict.fromkeys(self.attributes.operators)))
+        reasons = _short("; ".join(dict.fromkeys(self.attributes.reasons)))
         return InterpreterError(
             f"{operators} must run on a reference interpreter ({reasons}), but {'; '.join(tried)}",
             hint=f"run: {install_command(*missing)}" if missing else "",
@@ -97,14 +112,14 @@ def choose(graph: Graph, nodes: Sequence[Node]) -> list[Choice]:
     for package in (*INTERPRETERS, *ONNX_INTERPRETERS):
         cuts = {}
         for at, node in enumerate(nodes):
-            if not choices[at].package and package in choices[at].attributes.interpreters:
+            if not choices[at].package and package in choices[at].allowed:
                 cut = _cut(graph, node, package, choices[at])
                 if cut is not None:
                     cuts[at] = cut
         lines = refusals(package, list(cuts.values())) if cuts else []
         for (at, cut), line in zip(cuts.items(), lines, strict=True):
             if line:
-                choices[at].refusals[package] = line
+                choices[at].refusals[package] = _short(line)
             else:
                 choices[at].package, choices[at].cut = package, cut
     for choice in choices:
@@ -119,12 +134,18 @@ def choose(graph: Graph, nodes: Sequence[Node]) -> list[Choice]:
     return choices
 
 
+def _short(line: str) -> str:
+    return shorten(line, _LONGEST_REASON, placeholder=" ...")
+
+
 def _cut(graph: Graph, node: Node, package: str, choice: Choice) -> Cut | None:
     """Return the file for an interpreter, or note in the choice why there is none."""
     content = graph.tensors[node.inputs[-1]].data
     assert content is not None
     try:
         if package in ONNX_INTERPRETERS:
+            if find_spec(package) is None:
+                raise ImportError
             return cut_model(content.tobytes(), choice.attributes)
         return cut_file(content.tobytes(), choice.attributes, package)
     except ImportError:

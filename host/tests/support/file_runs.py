@@ -11,6 +11,7 @@ from matloom.arch.program_file import OPERATORS
 from matloom.compiler import CompileError, compile_network
 from matloom.device.driver import Driver
 from matloom.device.model.transport import ModelTransport
+from matloom.errors import UserError
 from matloom.frontend.errors import ModelError
 from matloom.ir.graph import Array
 from matloom.kernels.reference import InterpreterError
@@ -19,7 +20,7 @@ from matloom.program.describe_state import variable_bytes
 from matloom.program.verify import VerifyError
 from matloom.runtime import Session
 
-__all__ = ["StrayError", "network_outcome", "program_outcome"]
+__all__ = ["StrayError", "network_outcome", "onnx_outcome", "program_outcome"]
 
 _PAGE = 4096
 #: Bytes that nothing may touch, after the last region.
@@ -118,12 +119,24 @@ def network_outcome(data: bytes, config: str = "nano") -> str | None:
     return None
 
 
+def onnx_outcome(data: bytes, config: str = "nano") -> str | None:
+    """Return the sentence that refuses an ONNX file, or None where it compiled."""
+    try:
+        compile_network(frontend.load(data), load_config(config), check="none")
+    except UserError as error:
+        sentence = _sentence(error)
+        if "\n" in sentence:
+            raise AssertionError(f"an error must be one line, not {sentence!r}") from None
+        return sentence
+    return None
+
+
 def _foreign(program: Program) -> bool:
     steps = (step for step in program.steps if isinstance(step, HostStep))
     return any(step.operator == _FOREIGN for step in steps)
 
 
-def _sentence(error: ValueError) -> str:
+def _sentence(error: Exception) -> str:
     text = str(error)
     if not text.strip() or len(text) > 4000:
         raise AssertionError(f"an error must be a sentence, not {text[:100]!r}")

@@ -1,5 +1,6 @@
 """Reads one ONNX model into a graph."""
 
+from importlib.util import find_spec
 from typing import Any
 
 from matloom.errors import MissingPackageError
@@ -173,18 +174,18 @@ class GraphReader:
         if len(found) == len(shapes):
             return found
         name = self.proto.output[shapes.index(None)].name
-        try:
-            attributes = Reference(operators=(), reasons=(), interpreters=ONNX_INTERPRETERS)
-            cut = cut_model(self.content, attributes)
-            return output_shapes(ONNX_INTERPRETERS[0], cut)
-        except ValueError as error:
-            if "No module named" in str(error):
-                package = ONNX_INTERPRETERS[0]
-                raise MissingPackageError(
-                    package, f"finding the shape of output {name!r}"
-                ) from None
-            sentence = f"has the output {name!r}, whose shape only a run tells"
-            raise ModelError(f"{sentence}, which ONNX Runtime refuses: {error}") from None
+        if find_spec(ONNX_INTERPRETERS[0]) is None:
+            purpose = f"finding the shape of output {name!r}"
+            raise MissingPackageError(ONNX_INTERPRETERS[0], purpose)
+        attributes = Reference(operators=(), reasons=(), interpreters=ONNX_INTERPRETERS)
+        cut, refusals = cut_model(self.content, attributes), []
+        for package in ONNX_INTERPRETERS:
+            try:
+                return output_shapes(package, cut)
+            except ValueError as error:
+                refusals.append(str(error))
+        sentence = f"has the output {name!r}, whose shape only a run tells"
+        raise ModelError(f"{sentence}, which ONNX Runtime refuses: {refusals[0]}")
 
 
 def _shape(value: Any) -> Shape:

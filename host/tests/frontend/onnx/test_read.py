@@ -5,6 +5,7 @@ Expected numbers are ONNX Runtime's.
 
 import random
 
+import ml_dtypes
 import numpy as np
 import pytest
 
@@ -118,6 +119,13 @@ def test_weights_in_another_file(tmp_path):
         frontend.load(path)
 
 
+def test_a_name_that_is_not_utf_8():
+    content = model([helper.make_node("Relu", ["x"], ["first"])], [value("x", [1])], [])
+    damage = content.SerializeToString().replace(b"first", b"f\xffrst")
+    with pytest.raises(ModelError, match="a name in it is not UTF-8"):
+        frontend.load(damage)
+
+
 def test_what_is_no_array():
     text = model(
         [helper.make_node("Identity", ["x"], ["y"])],
@@ -132,6 +140,36 @@ def test_what_is_no_array():
     )
     with pytest.raises(ModelError, match="input 'x', which must be a tensor, not sequence"):
         frontend.load(sequence.SerializeToString())
+
+
+@pytest.mark.parametrize(
+    ("narrow", "wide", "rounded"),
+    [
+        ("BFLOAT16", np.float32, lambda x: x.astype(ml_dtypes.bfloat16)),
+        ("FLOAT8E4M3FN", np.float32, lambda x: x.astype(ml_dtypes.float8_e4m3fn)),
+        ("INT4", np.int8, lambda x: x),
+    ],
+)
+def test_ends_that_numpy_has_no_type_for_are_wider(narrow, wide, rounded):
+    """Also those that a branch alone reads."""
+    kind = getattr(onnx.TensorProto, narrow)
+    constant = onnx.numpy_helper.from_array(np.array(True), "c")
+    branch = helper.make_graph(
+        [helper.make_node("Cast", ["x"], ["z"], to=FLOAT)], "b", [], [value("z", [3])]
+    )
+    nodes = [
+        helper.make_node("If", ["c"], ["f"], then_branch=branch, else_branch=branch),
+        helper.make_node("Identity", ["x"], ["y"]),
+    ]
+    ends = [value("x", [3], kind)], [value("f", [3]), value("y", [3], kind)]
+    file = model(nodes, *ends, opset=21)
+    file.graph.initializer.append(constant)
+    graph = frontend.load(file.SerializeToString())
+    assert [graph.tensors[at].dtype for at in graph.inputs] == [np.dtype(wide).name]
+    x = np.array([1.3, -4, 5], np.float32).astype(wide)
+    floats, same = interpret(graph, {graph.inputs[0]: x}).values()
+    np.testing.assert_array_equal(floats, rounded(x).astype(np.float32))
+    np.testing.assert_array_equal(same, rounded(x).astype(wide), strict=True)
 
 
 def test_a_shape_that_only_a_run_tells():
@@ -265,7 +303,7 @@ def test_an_operator_that_only_onnx_runtime_has_is_a_reference():
     (node,) = graph.nodes
     attributes = node.attributes_as(Reference)
     assert attributes.operators == ("Conv", "Relu")
-    assert attributes.interpreters == ("onnxruntime",)
+    assert attributes.interpreters == ("onnxruntime", "onnx")
 
 
 def test_a_refusal_is_onnx_runtimes_reason_alone():
@@ -273,5 +311,23 @@ def test_a_refusal_is_onnx_runtimes_reason_alone():
     node = helper.make_node("LSTM", ["x", "w", "r"], ["y"], hidden_size=2, layout=1)
     weights = {name: np.zeros((1, 8, 2), np.float32) for name in ("w", "r")}
     file = model([node], [value("x", [1, 3, 2])], [value("y", None)], weights)
-    with pytest.raises(InterpreterError, match="refuses: Batchwise recurrent operations"):
-        matloom.compile(file.SerializeToString(), "nano")
+    (layer,) = matloom.compile(file.SerializeToString(), "nano").layers
+    assert "(onnxruntime refuses: Batchwise recurrent operations" in layer.reason
+
+
+def test_what_onnx_runtime_refuses_runs_on_the_reference_implementation():
+    """A recurrent layer whose batch comes first; ONNX Runtime has it with the steps in front."""
+    draw = np.random.default_rng(0)
+    shapes = {"w": (1, 8, 2), "r": (1, 8, 2)}
+    weights = {name: draw.standard_normal(shape, np.float32) for name, shape in shapes.items()}
+    x = draw.standard_normal((3, 5, 2), np.float32)
+
+    def layer(layout, shape):
+        node = helper.make_node("LSTM", ["x", *weights], ["", "y"], hidden_size=2, layout=layout)
+        ends = [value("x", shape)], [value("y", [3, 1, 2] if layout else [1, 3, 2])]
+        return model([node], *ends, weights).SerializeToString()
+
+    graph = frontend.load(layer(1, [3, 5, 2]))
+    found = interpret(graph, {graph.inputs[0]: x})[graph.outputs[0]]
+    (wanted,) = runtime(layer(0, [5, 3, 2]), {"x": x.transpose(1, 0, 2)})
+    np.testing.assert_allclose(found, wanted.transpose(1, 0, 2), atol=1e-6)
