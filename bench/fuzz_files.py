@@ -1,9 +1,11 @@
-"""Damages Program files and TensorFlow Lite files: each is refused by one sentence, or runs.
+"""Damages Program, TensorFlow Lite and ONNX files: each is refused by one sentence, or runs.
 
     python bench/fuzz_files.py structured --count 100000 --seed 1
     python bench/fuzz_files.py random --seconds 600
     python bench/fuzz_files.py tflite --count 20000
+    python bench/fuzz_files.py onnx --count 20000
 
+Files of ONNX are compiled, for which ONNX Runtime tries them in a process of its own, and not run.
 Cases are numbered from the seed; a failure is printed with what repeats it.
 """
 
@@ -17,13 +19,24 @@ import traceback
 from collections import Counter
 from pathlib import Path
 
+from matloom.kernels.probe import kept_processes
 from support.file_cases import networks, programs
 from support.file_edits import FileParts, cut, edit_bytes, edit_structure
-from support.file_runs import network_outcome, program_outcome
+from support.file_runs import network_outcome, onnx_outcome, program_outcome
+from support.onnx_cases import edit_onnx, onnx_files
 from support.tflite_edits import edit_tflite, tables_of
 
 #: Seconds of a case, and bytes that the process may allocate beyond what it begins with.
 LIMIT_SECONDS, LIMIT_BYTES = 20, 1 << 30
+
+
+#: By kind: the files, and what becomes of one.
+KINDS = {
+    "structured": (programs, program_outcome),
+    "random": (programs, program_outcome),
+    "tflite": (networks, network_outcome),
+    "onnx": (onnx_files, onnx_outcome),
+}
 
 
 class TooSlowError(Exception):
@@ -33,11 +46,13 @@ class TooSlowError(Exception):
 def _case(kind: str, seed: int, number: int) -> tuple[str, bytes]:
     """Return the name of the original and the edited file."""
     draw = random.Random(f"{kind} {seed} {number}")
-    files = networks() if kind == "tflite" else programs()
+    files = KINDS[kind][0]()
     name = draw.choice(sorted(files))
     data = files[name]
     if kind == "tflite":
         return name, edit_tflite(data, tables_of(data), draw)
+    if kind == "onnx":
+        return name, edit_onnx(data, draw)
     if kind == "structured":
         return name, edit_structure(FileParts.of(data), draw)
     return name, cut(data, draw) if draw.random() < 0.05 else edit_bytes(data, draw)
@@ -51,18 +66,21 @@ def _own_bytes() -> int:
     return int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
 
 
-def main() -> int:
-    """Run cases until the count or the time is reached."""
+def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("kind", choices=("structured", "random", "tflite"))
+    parser.add_argument("kind", choices=tuple(KINDS))
     parser.add_argument("--count", type=int, default=1_000_000)
     parser.add_argument("--seconds", type=float, default=1e9)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--first", type=int, default=0, help="number of the first case")
     parser.add_argument("--most-failures", type=int, default=20)
-    options = parser.parse_args()
-    outcome = network_outcome if options.kind == "tflite" else program_outcome
-    for data in (networks() if options.kind == "tflite" else programs()).values():
+    return parser.parse_args()
+
+
+def _campaign(options: argparse.Namespace) -> int:
+    """Run cases until the count or the time is reached; return how many failed."""
+    files, outcome = KINDS[options.kind]
+    for data in files().values():
         outcome(data)
     limit = _own_bytes() + LIMIT_BYTES
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
@@ -82,16 +100,25 @@ def main() -> int:
         signal.alarm(0)
         done += 1
         slowest = max(slowest, (time.monotonic() - start, number))
-        if done % 5000 == 0:
+        if done % 1000 == 0:
             print(f"{done:,} cases, {time.monotonic() - begin:.0f} s", file=sys.stderr, flush=True)
         if failures >= options.most_failures or time.monotonic() - begin > options.seconds:
             break
-    taken = time.monotonic() - begin
     print(
         f"{options.kind}, seed {options.seed}: {done:,} cases from {options.first} "
-        f"in {taken:.0f} s: {found['refused']:,} refused, {found['ran']:,} ran, "
-        f"{failures} failures; slowest case {slowest[1]}: {slowest[0]:.2f} s"
+        f"in {time.monotonic() - begin:.0f} s: {found['refused']:,} refused, "
+        f"{found['ran']:,} ran, {failures} failures; "
+        f"slowest case {slowest[1]}: {slowest[0]:.2f} s"
     )
+    return failures
+
+
+def main() -> int:
+    """Run cases, and say how much memory the interpreters took."""
+    with kept_processes():
+        failures = _campaign(_options())
+    peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
+    print(f"largest process of an interpreter: {peak // 1024:,} MiB")
     return 1 if failures else 0
 
 
