@@ -602,6 +602,15 @@ ATTRIBUTES = (
     Attribute(key=29, name="sizes", doc="of the parts", kinds=_LIST, low=1),
     Attribute(key=30, name="permutation", doc="of the axes", kinds=_LIST, low=0, high=_MOST_AXES),
     Attribute(key=31, name="interpreters", doc="that may run them, in order", kinds=(Kind.TEXTS,)),
+    Attribute(
+        key=32,
+        name="table",
+        doc="results for the bytes from -128 to 127",
+        kinds=_LIST,
+        count=256,
+        low=-128,
+        high=127,
+    ),
 )
 
 
@@ -665,6 +674,7 @@ OPERATORS = tuple(
         (102, "SPLIT_V", _PARTS),
         (114, "QUANTIZE", ()),
         (117, "HARD_SWISH", ()),
+        (1000, "LOOKUP", ("table",)),
     )
 )
 

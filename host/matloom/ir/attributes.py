@@ -15,6 +15,7 @@ __all__ = [
     "DepthwiseConv2D",
     "FullyConnected",
     "LeakyRelu",
+    "Lookup",
     "MatrixProduct",
     "Pad",
     "Padding",
@@ -116,6 +117,13 @@ class LeakyRelu(Attributes):
     """LEAKY_RELU: negative values are multiplied by `alpha`, a float32 number."""
 
     alpha: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lookup(Attributes):
+    """A result for each byte, from that of -128 to that of 127."""
+
+    table: tuple[int, ...]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -30,6 +30,7 @@ class Op(enum.StrEnum):
     REFERENCE stands for all other operators; its last input is the model file. MATRIX_PRODUCT does
     not occur in model files: it is ``limit((left @ right.T + residual) + bias)`` in floating point,
     with inputs left, right, bias and optionally residual. Only the engine computes it.
+    LOOKUP is not in TensorFlow Lite: it is a table of results for each byte.
     """
 
     ADD = "ADD"
@@ -46,6 +47,7 @@ class Op(enum.StrEnum):
     LEAKY_RELU = "LEAKY_RELU"
     LOGISTIC = "LOGISTIC"
     LOG_SOFTMAX = "LOG_SOFTMAX"
+    LOOKUP = "LOOKUP"
     MATRIX_PRODUCT = "MATRIX_PRODUCT"
     MAXIMUM = "MAXIMUM"
     MAX_POOL_2D = "MAX_POOL_2D"

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from matloom.ir.attributes import Activation
+from matloom.ir.attributes import Activation, Lookup
 from matloom.ir.graph import Graph, Node, Op, Tensor
 from matloom.ir.moves import reduced_shape, slice_shape
 from matloom.ir.operators import OPERATORS, Operator
@@ -46,6 +46,8 @@ LIMITS = {Op.RELU: (Activation.RELU, 1), Op.RELU6: (Activation.RELU6, 0)}
 
 #: Operators whose reference kernels go on where the limits of their activation overflow.
 _UNLIMITED = frozenset({Op.AVERAGE_POOL_2D, Op.MAX_POOL_2D})
+
+_BYTES = 256
 
 #: Below this scale ordinary floats over it do not fit the 32 bits that reference kernels cast to.
 _LEAST_SCALE = 2.0**-20
@@ -154,6 +156,8 @@ def node_problems(tensors: Mapping[int, Tensor], node: Node) -> Iterator[Problem
             sentence = f"must have dimensions of at least 1 for {tensor.name!r}, not {tensor.shape}"
             yield Problem(sentence=sentence)
     yield from _shape(node, rules, inputs, outputs)
+    if isinstance(node.attributes, Lookup):
+        yield from _table(node.attributes.table)
     if node.op is Op.CONCATENATION:
         yield from _same_scale(inputs, outputs[0])
     if node.op is Op.RELU6 and outputs[0].dtype == "uint8" and inputs[0].dtype == "uint8":
@@ -162,6 +166,13 @@ def node_problems(tensors: Mapping[int, Tensor], node: Node) -> Iterator[Problem
     if rules.scaled:
         yield from _scales(node, rules, inputs, outputs)
         yield from _ratios(tensors, node)
+
+
+def _table(table: Sequence[int]) -> Iterator[Problem]:
+    """Check that a table has a byte for each byte."""
+    if len(table) != _BYTES or not all(-_BYTES // 2 <= entry < _BYTES // 2 for entry in table):
+        sentence = f"must have a table of {_BYTES} numbers of int8, not of {len(table)}"
+        yield Problem(sentence=sentence)
 
 
 def _scales(

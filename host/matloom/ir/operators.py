@@ -12,6 +12,7 @@ from matloom.ir.attributes import (
     DepthwiseConv2D,
     FullyConnected,
     LeakyRelu,
+    Lookup,
     MatrixProduct,
     Pad,
     Pool2D,
@@ -191,6 +192,7 @@ OPERATORS = {
     Op.LEAKY_RELU: Operator(attributes=LeakyRelu, types=_MORE_NUMBERS),
     Op.LOGISTIC: _SAME,
     Op.LOG_SOFTMAX: Operator(types=_unary("float32"), shape=row_shape),
+    Op.LOOKUP: Operator(attributes=Lookup, types=_unary("int8"), shape=same_shape, scaled=False),
     Op.MATRIX_PRODUCT: Operator(
         attributes=MatrixProduct,
         types=_PATTERNS,

@@ -1,4 +1,4 @@
-"""Activation functions: RELU, RELU6, LEAKY_RELU, HARD_SWISH, LOGISTIC, TANH."""
+"""Activation functions: RELU, RELU6, LEAKY_RELU, HARD_SWISH, LOGISTIC, TANH; any table."""
 
 import math
 from collections.abc import Sequence
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from matloom.arch.numerics import clamp, rounding_divide_by_pot
-from matloom.ir.attributes import Activation, LeakyRelu
+from matloom.ir.attributes import Activation, LeakyRelu, Lookup
 from matloom.ir.graph import Array, Graph, Node, Op
 from matloom.ir.scales import (
     activation_range,
@@ -27,6 +27,7 @@ __all__ = [
     "float_sigmoid",
     "hard_swish",
     "leaky_relu",
+    "lookup",
     "relu",
     "relu6",
     "sigmoid",
@@ -63,6 +64,13 @@ def leaky_relu(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
     above, below = leaky_scales(graph, node)
     scaled = np.where(given >= 0, scale(given, *above), scale(given, *below))
     return finish(scaled, Activation.NONE, graph.tensors[node.output])
+
+
+def lookup(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
+    """LOOKUP of int8: each byte's entry in the table."""
+    table = np.array(node.attributes_as(Lookup).table, np.int8)
+    result: Array = table[inputs[0].astype(np.int64) + 128]
+    return result
 
 
 def _high_product(x: Array, multiplier: int) -> Array:

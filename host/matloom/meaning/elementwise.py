@@ -32,7 +32,7 @@ __all__ = [
 ]
 
 #: Operators that are tables wherever the engine runs them.
-_BY_TABLE = (Op.HARD_SWISH, Op.LOGISTIC, Op.TANH)
+_BY_TABLE = (Op.HARD_SWISH, Op.LOGISTIC, Op.LOOKUP, Op.TANH)
 
 
 def _wide(context: NodeInputs, values: Integers) -> Integers:

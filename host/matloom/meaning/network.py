@@ -26,6 +26,7 @@ _RULES: dict[Op, _Rule] = {
     Op.HARD_SWISH: elementwise.table,
     Op.LEAKY_RELU: elementwise.leaky_relu,
     Op.LOGISTIC: elementwise.table,
+    Op.LOOKUP: elementwise.table,
     Op.MATRIX_PRODUCT: float_layers.matrix_product,
     Op.MAXIMUM: elementwise.limit,
     Op.MAX_POOL_2D: layers.max_pool,

@@ -67,6 +67,7 @@ _STAGES: dict[Op, Callable[[Context], Stage | tuple[Stage, ...]]] = {
     Op.HARD_SWISH: table_stage,
     Op.LEAKY_RELU: leaky_relu,
     Op.LOGISTIC: table_stage,
+    Op.LOOKUP: table_stage,
     Op.MAXIMUM: limit,
     Op.MAX_POOL_2D: pooling(maximum_stage),
     Op.MEAN: reduction,

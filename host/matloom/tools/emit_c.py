@@ -241,5 +241,5 @@ _KERNELS: dict[Op, Callable[[Graph, Node], _Arguments | None]] = {
     Op.DEQUANTIZE: _dequantize,
     Op.ARG_MAX: _pick,
     Op.ARG_MIN: _pick,
-    **dict.fromkeys((Op.HARD_SWISH, Op.LEAKY_RELU, Op.LOGISTIC, Op.TANH), _lookup),
+    **dict.fromkeys((Op.HARD_SWISH, Op.LEAKY_RELU, Op.LOGISTIC, Op.LOOKUP, Op.TANH), _lookup),
 }

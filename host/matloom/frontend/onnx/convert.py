@@ -6,6 +6,7 @@ from typing import Any
 
 from matloom.frontend.errors import Unsupported
 from matloom.frontend.onnx.averages import convert_average
+from matloom.frontend.onnx.bytewise import convert_function
 from matloom.frontend.onnx.claims import Claim
 from matloom.frontend.onnx.joins import convert_join
 from matloom.frontend.onnx.moves import MOVES
@@ -33,7 +34,7 @@ def _layer(values: Values, model: Model, node: Any) -> Claim:
 _INTEGERS: dict[str, Callable[[Values, Model, Any], Claim]] = {
     **dict.fromkeys(("QLinearConv", "QLinearMatMul", "QGemm"), _layer),
     **dict.fromkeys(("QLinearAveragePool", "QLinearGlobalAveragePool"), convert_average),
-    **dict.fromkeys(("QLinearLeakyRelu", "QLinearSigmoid"), convert_unary),
+    **dict.fromkeys(("QLinearLeakyRelu", "QLinearMul", "QLinearSigmoid"), convert_unary),
     "QLinearAdd": convert_sum,
     "QLinearConcat": convert_join,
 }
@@ -97,18 +98,23 @@ class Conversion:
                 add_registered(self.values, self.model, own, node, at)
                 self.others += 1
                 return
-            if self._on_engine(node):
+            if self._on_engine(at, node):
                 return
         except Unsupported as unsupported:
             self._reasons[id(node)] = str(unsupported)
             self.values.undo(marked)
         self._opaque(at, node)
 
-    def _on_engine(self, node: Any) -> bool:
+    def _on_engine(self, at: int, node: Any) -> bool:
         """Convert an operator if the graph supports it; return whether it does."""
         if node.op_type in _INTEGERS:
             self._integer(node)
             return True
+        if node.op_type == "QuantizeLinear":
+            claim = convert_function(self.values, self.model, at)
+            if claim is not None:
+                self.claims[self.values.items[-1].index] = claim
+            return claim is not None
         known = self.values.known
         if node.op_type not in MOVES or not node.input or node.domain not in ("", "ai.onnx"):
             return False

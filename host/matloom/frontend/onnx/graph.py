@@ -1,5 +1,6 @@
 """Reads one ONNX model into a graph."""
 
+from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import Any
 
@@ -14,7 +15,7 @@ from matloom.frontend.onnx.registered import registered_node
 from matloom.frontend.onnx.shapes import inferred
 from matloom.frontend.onnx.sizes import inputs_of
 from matloom.frontend.onnx.values import FileValue
-from matloom.frontend.opaque import bind, file_tensor
+from matloom.frontend.opaque import OpaqueOperator, bind, file_tensor
 from matloom.frontend.registered import RegisteredOperatorError
 from matloom.ir.attributes import ONNX_INTERPRETERS, Reference
 from matloom.ir.graph import Graph, Node, Op, Tensor
@@ -91,7 +92,7 @@ class GraphReader:
         file = values.add(file_tensor(model.SerializeToString(deterministic=True)))
         names = {number: name for name, number in numbers.items()}
         nodes = bind(
-            values.items,
+            _needed(values.items, outputs),
             outputs,
             file,
             lambda number: names.get(number, "") not in conversion.model.constants,
@@ -102,22 +103,19 @@ class GraphReader:
     def _used(
         self, entering: list[int], outputs: list[int], conversion: Conversion, nodes: list[Node]
     ) -> Graph:
-        """Return the graph limited to what its outputs need."""
-        values, needed, kept = conversion.values, set(outputs), []
-        for node in reversed(nodes):
-            if needed & {*node.outputs}:
-                needed.update(node.inputs)
-                kept.append(node)
+        """Return the graph of what its outputs need."""
+        values = conversion.values
+        made = {number for node in nodes for number in node.outputs}
+        needed = {*outputs, *(number for node in nodes for number in node.inputs)}
         for number in {*needed, *entering}:
             if number not in values.tensors:
                 raise Unsupported("has a tensor between its parts of a type that NumPy has not")
-        made = {number for node in kept for number in node.outputs}
         return Graph(
             name=self.name,
             inputs=tuple(entering),
             outputs=tuple(outputs),
             tensors={n: values.tensors[n] for n in sorted({*needed, *entering, *made})},
-            nodes=tuple(reversed(kept)),
+            nodes=tuple(nodes),
             remarks={index: str(claim) for index, claim in conversion.claims.items()},
         )
 
@@ -186,6 +184,18 @@ class GraphReader:
                 refusals.append(str(error))
         sentence = f"has the output {name!r}, whose shape only a run tells"
         raise ModelError(f"{sentence}, which ONNX Runtime refuses: {refusals[0]}")
+
+
+def _needed(
+    items: Sequence[Node | OpaqueOperator], outputs: Sequence[int]
+) -> list[Node | OpaqueOperator]:
+    """Return the operators that outputs need, in order."""
+    needed, kept = set(outputs), []
+    for item in reversed(items):
+        if needed & {*item.outputs}:
+            needed.update(item.inputs)
+            kept.append(item)
+    return kept[::-1]
 
 
 def _shape(value: Any) -> Shape:

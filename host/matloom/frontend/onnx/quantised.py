@@ -13,7 +13,10 @@ __all__ = ["Layer", "Model", "attribute", "layer_of", "quantisation_of"]
 
 
 class Model:
-    """A ModelProto with its constants as arrays."""
+    """A ModelProto with its constants as arrays.
+
+    `producers` are the places of its operators, by the names of their outputs.
+    """
 
     def __init__(self, proto: Any) -> None:
         from onnx import numpy_helper
@@ -22,6 +25,9 @@ class Model:
         self._protos = {each.name: each for each in graph.initializer}
         self._arrays: dict[str, Array] = {}
         self._array = numpy_helper.to_array
+        self.producers = {
+            name: at for at, node in enumerate(graph.node) for name in node.output if name
+        }
         self.constants = {*self._protos, *(each.values.name for each in graph.sparse_initializer)}
 
     def constant(self, name: str) -> Array:

@@ -1,7 +1,7 @@
 """Converts functions of one byte to graph operators that match ONNX Runtime on every byte.
 
 ONNX Runtime evaluates the operators on all 256 bytes. The first operator of the graph whose kernel
-gives the same 256 bytes is used.
+gives the same 256 bytes is used; where there is none, LOOKUP holds them.
 """
 
 import math
@@ -16,14 +16,19 @@ from matloom.frontend.onnx.functions import every_byte, run_alone
 from matloom.frontend.onnx.quantised import Model, attribute, quantisation_of
 from matloom.frontend.onnx.steps import fit_multipliers
 from matloom.frontend.onnx.values import Values, as_signed
-from matloom.ir.attributes import Activation, Attributes, DepthwiseConv2D, LeakyRelu, Padding
+from matloom.ir.attributes import (
+    Activation,
+    Attributes,
+    DepthwiseConv2D,
+    LeakyRelu,
+    Lookup,
+    Padding,
+)
 from matloom.ir.graph import Array, Graph, Node, Op, Quantisation, Tensor
 from matloom.kernels.kernels import kernel_of
 
-__all__ = ["add_function", "convert_unary", "table_of"]
+__all__ = ["add_function", "convert_unary", "function_of", "table_of"]
 
-#: Operators that give what a quantised one of ONNX Runtime may give.
-_LIKE = {"QLinearSigmoid": Op.LOGISTIC}
 _NO_PADDING = Padding(top=0, bottom=0, left=0, right=0)
 
 
@@ -53,27 +58,52 @@ def table_of(
 
 
 def convert_unary(values: Values, model: Model, node: Any) -> Claim:
-    """Add the operator for QLinearLeakyRelu, QLinearSigmoid or another function of bytes.
+    """Add the operator for QLinearLeakyRelu, QLinearSigmoid, or QLinearMul by one constant.
 
     Raises
     ------
     Unsupported
-        No operator of the graph gives these bytes.
+        It is a product of other operands.
     """
-    name, made = node.input[0], node.output[0]
-    given = quantisation_of(model, node.input[1], node.input[2])
-    result = quantisation_of(model, node.input[3], node.input[4] if len(node.input) > 4 else "")
-    dtypes = values.known[name].dtype, values.known[made].dtype
-    table = table_of(model, [node], (name, made), dtypes)
-    order = values.order_of(name)
-    number = values.bytes_of(name, order, given)
-    ends = as_signed(given, dtypes[0]), as_signed(result, dtypes[1])
+    names, at = list(node.input), 0
     wanted: list[tuple[Op, Attributes]] = []
-    if node.op_type in _LIKE:
-        wanted.append((_LIKE[node.op_type], Attributes()))
-    else:
+    if node.op_type == "QLinearMul":
+        at = 0 if names[3] in model.constants else 3
+        if model.constant(names[3 - at]).size != 1:
+            raise Unsupported("multiplies by more than one constant")
+    elif node.op_type == "QLinearLeakyRelu":
         wanted.append((Op.LEAKY_RELU, LeakyRelu(alpha=attribute(node, "alpha", 0.01))))
-    values.hold(made, order, add_function(values, number, ends, table, made, wanted))
+    else:
+        wanted.append((Op.LOGISTIC, Attributes()))
+    made = names[6:] if node.op_type == "QLinearMul" else names[3:]
+    given = quantisation_of(model, *names[at + 1 : at + 3])
+    result = quantisation_of(model, made[0], "".join(made[1:]))
+    return function_of(values, model, [node], (names[at], given), (node.output[0], result), wanted)
+
+
+def function_of(
+    values: Values,
+    model: Model,
+    nodes: Sequence[Any],
+    source: tuple[str, Quantisation],
+    made: tuple[str, Quantisation],
+    tried: Sequence[tuple[Op, Attributes]] = (),
+) -> Claim:
+    """Add the operator of some operators of the file that make one value of bytes of another.
+
+    `source` and `made` are the values' names and quantisations; `tried` comes before LOOKUP.
+
+    Raises
+    ------
+    Unsupported
+        A result depends on more than a byte.
+    """
+    dtypes = values.known[source[0]].dtype, values.known[made[0]].dtype
+    table = table_of(model, nodes, (source[0], made[0]), dtypes)
+    order = values.order_of(source[0])
+    number = values.bytes_of(source[0], order, source[1])
+    ends = as_signed(source[1], dtypes[0]), as_signed(made[1], dtypes[1])
+    values.hold(made[0], order, add_function(values, number, ends, table, made[0], tried))
     return Claim(unit="bytes", reachable=256, differing=0)
 
 
@@ -85,13 +115,7 @@ def add_function(
     name: str,
     tried: Sequence[tuple[Op, Attributes]] = (),
 ) -> int:
-    """Add the operator that maps int8 bytes as a table does; return its output.
-
-    Raises
-    ------
-    Unsupported
-        No operator gives these bytes.
-    """
+    """Add the operator that maps int8 bytes as a table does; return its output."""
     shape = values.tensors[number].shape
     if np.array_equal(table, every_byte("int8")):
         return values.read_as(number, ends[1])
@@ -100,7 +124,8 @@ def add_function(
             return values.made(op, [number], shape, ends[1], name, attributes)
     multipliers = _linear(ends, table)
     if multipliers is None:
-        raise Unsupported("gives bytes that no operator of the graph gives")
+        entries = Lookup(table=tuple(table.tolist()))
+        return values.made(Op.LOOKUP, [number], shape, ends[1], name, entries)
     channels = shape[-1] if shape else 1
     image = (1, math.prod(shape) // channels, 1, channels)
     attributes = DepthwiseConv2D(

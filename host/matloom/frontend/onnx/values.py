@@ -98,11 +98,13 @@ class Values:
         for name, value in self.known.items():
             value.held = held.get(name, {})
 
-    def is_bytes(self, name: str) -> bool:
-        """Return whether a value exists as quantised bytes."""
+    def is_bytes(self, name: str, *, declared: bool = True) -> bool:
+        """Return whether a value exists as quantised bytes; only as bytes, if not `declared`."""
         value = self.known.get(name)
         if value is None or value.dtype not in ("int8", "uint8"):
             return False
+        if not declared:
+            return True
         if value.held or value.flattened:
             return True
         return name in self._there and value.quantisation is not None

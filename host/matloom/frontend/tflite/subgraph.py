@@ -44,7 +44,7 @@ from matloom.kernels.interpreter import interpret
 
 __all__ = ["SubgraphReader"]
 
-GRAPH_OPERATORS = frozenset(Op) - {Op.REFERENCE, Op.MATRIX_PRODUCT}
+GRAPH_OPERATORS = frozenset(Op) - {Op.REFERENCE, Op.MATRIX_PRODUCT, Op.LOOKUP}
 
 
 class SubgraphReader:

@@ -232,11 +232,70 @@ def test_joins_and_functions_of_bytes_are_equal(dtype):
     graph = frontend.load(content)
     operators = [node.op for node in graph.nodes]
     assert operators.count(Op.CONCATENATION) == 1
-    # Of input and output, and where ONNX Runtime has the LEAKY_RELU, whose slopes round twice here.
-    assert operators.count(Op.TRANSPOSE) == 4
+    # The LEAKY_RELU, whose slopes round twice where it is an operator of the graph.
+    assert operators.count(Op.LOOKUP) == 1
+    # Of input and output.
+    assert operators.count(Op.TRANSPOSE) == 2
     with matloom.load(content, device="model", config="nano") as session:
         for x in inputs((1, 4, 6, 5), 5):
             np.testing.assert_array_equal(session.run(x), expected(content, x))
+
+
+def functions(dtype):
+    """Return layers with functions of bytes between them, which ONNX Runtime has in floats."""
+    network = Network([1, 4, 6, 5], dtype)
+    network.quantised = network.nodes[0].input[1:]
+    network.weighted("QLinearConv", (8, 4, 1, 1), 0.0113411, (0.0412739, -3))
+    for op in ("Tanh", "HardSwish", "Mul", "Sigmoid"):
+        network.move("DequantizeLinear", *network.quantised)
+        factor = {"Mul": [network.constant(np.float32(-0.37))]}.get(op, [])
+        given = network.last
+        network.move(op, *factor)
+        if op == "Sigmoid":
+            network.move("Mul", given)
+        network.quantised = network.quantisation(0.0131717, 5)
+        network.move("QuantizeLinear", *network.quantised)
+    given, constant = network.quantised, network.constant(np.array(7, dtype))
+    held = [constant, *network.quantisation(0.0371, -20)]
+    network.quantised = network.quantisation(0.0071717, 5)
+    names = [network.last, *given, *held, *network.quantised]
+    network.last = network.add("QLinearMul", names, "com.microsoft")
+    return network.file()
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8])
+def test_functions_of_bytes_are_tables_of_the_engine(dtype):
+    content = functions(dtype)
+    program = matloom.compile(content, "small+tables=1")
+    places = Counter((layer.operator, layer.where) for layer in program.layers)
+    assert places["LOOKUP", "engine"] >= 4
+    assert {name for name, where in places if where == "host"} == {
+        "QuantizeLinear",
+        "DequantizeLinear",
+    }
+    with matloom.load(program, device="model") as session:
+        for x in inputs((1, 4, 6, 5), 5):
+            np.testing.assert_array_equal(session.run(x), expected(content, x))
+
+
+def test_a_function_that_another_tensor_enters_is_no_table():
+    network = Network([1, 4, 6, 5], np.int8)
+    network.quantised = network.nodes[0].input[1:]
+    network.weighted("QLinearConv", (4, 4, 1, 1), 0.0113411, (0.0412739, -3))
+    first, quantised = network.last, network.quantised
+    network.weighted("QLinearConv", (4, 4, 1, 1), 0.0113411, (0.0412739, -3))
+    one, other = (
+        network.add("DequantizeLinear", [name, *scale])
+        for name, scale in ((first, quantised), (network.last, network.quantised))
+    )
+    network.last = network.add("Max", [one, other])
+    network.quantised = network.quantisation(0.0131717, 5)
+    network.move("QuantizeLinear", *network.quantised)
+    content = network.file()
+    assert Op.LOOKUP not in [node.op for node in frontend.load(content).nodes]
+    with matloom.load(content, device="model", config="nano") as session:
+        (x,) = inputs((1, 4, 6, 5), 1)
+        np.testing.assert_array_equal(session.run(x), expected(content, x))
 
 
 @pytest.mark.parametrize(("made", "there"), [(0.4127391, False), (0.3911713, True)])

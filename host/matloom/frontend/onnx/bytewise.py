@@ -1,0 +1,77 @@
+"""Operators between DequantizeLinear and QuantizeLinear that make each byte of one byte.
+
+ONNX Runtime leaves most functions of quantised tensors in floating point: Tanh, HardSwish, GELU.
+All operators from a tensor of bytes to the QuantizeLinear are one function of 256 values.
+"""
+
+from typing import Any
+
+from matloom.frontend.onnx.claims import Claim
+from matloom.frontend.onnx.quantised import Model, quantisation_of
+from matloom.frontend.onnx.unary import function_of
+from matloom.frontend.onnx.values import Values
+
+__all__ = ["convert_function"]
+
+#: Operators that compute element by element, of one input or with constants of one element.
+_ELEMENTWISE = frozenset(
+    {
+        *("Abs", "Add", "Ceil", "Celu", "Clip", "Cos", "Div", "Elu", "Erf", "Exp", "FastGelu"),
+        *("Floor", "Gelu", "HardSigmoid", "HardSwish", "Identity", "LeakyRelu", "Log", "Max"),
+        *("Min", "Mish", "Mul", "Neg", "Pow", "QuickGelu", "Reciprocal", "Relu", "Round", "Selu"),
+        *("Sigmoid", "Sign", "Sin", "Softplus", "Softsign", "Sqrt", "Sub", "Swish", "Tan", "Tanh"),
+        "ThresholdedRelu",
+    }
+)
+
+
+def convert_function(values: Values, model: Model, at: int) -> Claim | None:
+    """Add the operator of a QuantizeLinear and all that leads to it from bytes; None for none.
+
+    `at` is its place in the model.
+
+    Raises
+    ------
+    Unsupported
+        A result depends on more than a byte.
+    """
+    node = model.proto.graph.node[at]
+    nodes = _behind(model, at)
+    sources = {
+        tuple(each.input)
+        for each in nodes
+        if each.op_type == "DequantizeLinear" and each.input[0] not in model.constants
+    }
+    if len(sources) != 1 or all(each.op_type not in _ELEMENTWISE for each in nodes):
+        return None
+    names = [*sources.pop(), ""], [*node.input, ""]
+    source, made = names[0][0], node.output[0]
+    if not values.is_bytes(source) or not values.is_bytes(made, declared=False):
+        return None
+    if values.known[source].shape != values.known[made].shape:
+        return None
+    given, result = (quantisation_of(model, *side[1:3]) for side in names)
+    return function_of(values, model, nodes, (source, given), (made, result))
+
+
+def _behind(model: Model, at: int) -> list[Any]:
+    """Return an operator and those that lead to it from DequantizeLinear, in the model's order.
+
+    None are returned where another operator or a constant of several elements leads to it.
+    """
+    nodes, found, pending = model.proto.graph.node, {at}, list(model.proto.graph.node[at].input[:1])
+    while pending:
+        name = pending.pop()
+        if name in model.constants:
+            if model.constant(name).size != 1:
+                return []
+            continue
+        place = model.producers.get(name)
+        if place is None or nodes[place].op_type not in _ELEMENTWISE | {"DequantizeLinear"}:
+            return []
+        if place not in found:
+            found.add(place)
+            ends = nodes[place].op_type == "DequantizeLinear"
+            held = nodes[place].input[0] in model.constants
+            pending += [each for each in nodes[place].input if each and (not ends or held)]
+    return [nodes[place] for place in sorted(found)]
