@@ -79,6 +79,7 @@ def claims(model: Any, exact: bool) -> dict[str, int]:
         "channels": sum(claim.channels for claim in channels),
         "repaired": sum(claim.repaired for claim in channels),
         "can_differ": sum(claim.affected for claim in channels),
+        "apart": sum(claim.apart for claim in channels),
         "sums_that_can_differ": sum(claim.differing for claim in channels),
         "floating_there": sum(claim.floating for claim in found),
     }

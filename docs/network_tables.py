@@ -114,6 +114,7 @@ def _onnx_networks() -> str:
             Column("channels", lambda row: row[1]["channels"], count),
             Column("repaired", lambda row: row[1]["repaired"], count),
             Column("can differ", lambda row: row[1]["can_differ"], count),
+            Column("exact: channels apart", lambda row: row[2].get("apart", 0), count),
             Column("transposes", lambda row: row[1]["transposes"], count),
             Column("outputs equal", lambda row: equal(row[1])),
             Column("exact: MACs on the engine", lambda row: share(row[2])),

@@ -18,6 +18,8 @@ class Claim:
     channels, repaired, affected:
         Numbers of channels of a layer: all, those made equal by a multiplier other than the
         nearest, and those with sums that differ.
+    unproven, apart:
+        The channels with sums that differ; how many of them ONNX Runtime runs instead.
     floating:
         Whether ONNX Runtime runs the operator in floating point on this processor; differences are
         then counted from its integer operator.
@@ -29,6 +31,8 @@ class Claim:
     channels: int = 0
     repaired: int = 0
     affected: int = 0
+    unproven: tuple[int, ...] = ()
+    apart: int = 0
     floating: bool = False
 
     @property
@@ -45,4 +49,5 @@ class Claim:
             return f"can differ from ONNX Runtime, by what floating point there rounds{rest}"
         if self.differing:
             return f"can differ from ONNX Runtime by one step {count}"
-        return "proven equal to ONNX Runtime"
+        apart = f", which runs {self.apart} of {self.channels} channels" if self.apart else ""
+        return f"proven equal to ONNX Runtime{apart}"

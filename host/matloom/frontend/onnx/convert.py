@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import Any
 
 from matloom.frontend.errors import Unsupported
+from matloom.frontend.onnx.apart import leave_last, split_channels
 from matloom.frontend.onnx.averages import convert_average
 from matloom.frontend.onnx.bytewise import convert_function
 from matloom.frontend.onnx.claims import Claim
@@ -40,6 +41,8 @@ _INTEGERS: dict[str, Callable[[Values, Model, Any], Claim]] = {
 }
 
 
+#: Indices for each operator of the model: its own, and those of operators that are appended for it.
+_ROOM = 16
 #: Share of the sums above which ONNX Runtime runs an operator in any case. Averages between equal
 #: scales have halves, which it rounds to the even integer, in every fourth sum of four.
 _RARE = 0.01
@@ -73,7 +76,7 @@ class Conversion:
     ) -> None:
         self.graph, self.numbers, self.exact = model.graph, numbers, exact
         self.model = Model(model)
-        self.values = Values(numbers, known, len(self.graph.node))
+        self.values = Values(numbers, known, _ROOM * len(self.graph.node))
         self.claims: dict[int, Claim] = {}
         self.others = 0
         self._floating = floating
@@ -87,7 +90,8 @@ class Conversion:
         """Convert all operators; return the tensor numbers of the outputs."""
         for name in inputs:
             self.values.provided(name)
-        for at, node in enumerate(self.graph.node):
+        # Some append operators.
+        for at, node in enumerate(list(self.graph.node)):
             self._convert(at, node)
         return [self.values.wanted(name) for name in outputs]
 
@@ -103,6 +107,8 @@ class Conversion:
         except Unsupported as unsupported:
             self._reasons[id(node)] = str(unsupported)
             self.values.undo(marked)
+            if leave_last(self.values, self.model, node, str(unsupported)):
+                return
         self._opaque(at, node)
 
     def _on_engine(self, at: int, node: Any) -> bool:
@@ -138,11 +144,12 @@ class Conversion:
         before = len(self.values.items)
         claim = _INTEGERS[node.op_type](self.values, self.model, node)
         claim = replace(claim, floating=node.name in self._floating)
+        made = self.values.items[before:]
         often = claim.differing > _RARE * claim.reachable
         if often or (self.exact and not claim.proven):
-            raise Unsupported(str(claim))
-        if len(self.values.items) > before:
-            self.claims[self.values.items[-1].index] = claim
+            claim = split_channels(self.values, self.model, node, claim)
+        if made:
+            self.claims[made[-1].index] = claim
 
     def _leads_to_engine(self, name: str) -> bool:
         """Return whether an integer operator reads a value, directly or after moves."""

@@ -20,6 +20,8 @@ _LIKE: dict[str, tuple[str, Sequence[int] | slice]] = {
     "QLinearSigmoid": ("Identity", (0,)),
     "QLinearSoftmax": ("Identity", (0,)),
 }
+#: Operators whose inference in the package onnx reads attributes that are not there, and crashes.
+_UNCHECKED = ("TreeEnsemble",)
 #: Attributes with which an operator gives another shape.
 _OTHERS = ("channels_last",)
 
@@ -40,6 +42,8 @@ def _inferred(model: Any) -> Any:
     for node in shadow.graph.node:
         if node.domain == "com.microsoft" and node.op_type in _LIKE:
             _disguise(node)
+        elif node.op_type in _UNCHECKED:
+            node.domain = "unknown"
     try:
         found = onnx.shape_inference.infer_shapes(shadow, data_prop=True)
     except Exception:

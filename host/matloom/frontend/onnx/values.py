@@ -44,8 +44,8 @@ class FileValue:
 class Values:
     """The tensors and operators of a graph under construction.
 
-    Tensors of the file keep their numbers; new tensors are numbered after them. New operators have
-    indices from `first`.
+    Tensors of the file keep their numbers. New operators have indices from `first`; as many numbers
+    after the file's are left to operators appended to the model, before those of new tensors.
     """
 
     def __init__(
@@ -54,7 +54,7 @@ class Values:
         self.numbers, self.known, self._first = numbers, known, first
         self.tensors: dict[int, Tensor] = {}
         self.items: list[Node | OpaqueOperator] = []
-        self._free = len(numbers)
+        self._free = len(numbers) + first
         self._there: set[str] = set()
 
     def provided(self, name: str) -> int:

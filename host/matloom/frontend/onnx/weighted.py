@@ -128,6 +128,7 @@ def stated_multipliers(
         channels=len(scale),
         repaired=int(found.repaired.sum()),
         affected=int((found.differing > 0).sum()),
+        unproven=tuple(np.flatnonzero(found.differing).tolist()),
     )
     return found.data, claim
 

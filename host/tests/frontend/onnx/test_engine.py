@@ -472,6 +472,28 @@ def test_exact_leaves_a_layer_that_cannot_be_proven_to_onnx_runtime():
             np.testing.assert_array_equal(session.run(x), expected(content, x))
 
 
+@pytest.mark.parametrize("groups", [1, 8])
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8])
+def test_channels_that_cannot_be_proven_leave_alone(dtype, groups):
+    network = Network([1, 8, 6, 5], dtype)
+    network.quantised = network.quantisation(0.5, 3)
+    scales = [0.25, 0.0131137, 0.25, *[0.0217131] * 5]
+    shape, bias = (8, 8 // groups, 3, 3), 300
+    more = {"pads": [1, 1, 1, 1], "group": groups}
+    network.weighted("QLinearConv", shape, scales, (0.25, -7), bias=bias, **more)
+    network.weighted("QLinearConv", (4, 8, 1, 1), 0.0131137, (0.3071913, 0))
+    content = network.file()
+    graph = frontend.load(content, exact=True)
+    remark = "proven equal to ONNX Runtime, which runs 2 of 8 channels"
+    assert sorted(graph.remarks.values()) == ["proven equal to ONNX Runtime", remark]
+    operators = [node.op for node in graph.nodes]
+    # The network's input and output.
+    assert operators.count(Op.TRANSPOSE) == 2
+    with matloom.load(content, device="model", config="nano", exact=True) as session:
+        for x in inputs((1, 8, 6, 5), 3):
+            np.testing.assert_array_equal(session.run(x), expected(content, x))
+
+
 def names():
     """Return the networks of the collection of ONNX files."""
     folder = collection("onnx")

@@ -1,0 +1,183 @@
+"""Parts of quantised layers that ONNX Runtime runs with channels last, as the engine has them.
+
+Operators are appended to the model, of which a part is cut for ONNX Runtime; no operator of the
+file is changed. A Transpose among them gives a value its name and its order; it never runs.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from matloom.frontend.errors import Unsupported
+from matloom.frontend.onnx.claims import Claim
+from matloom.frontend.onnx.quantised import Model, attribute, quantisation_of
+from matloom.frontend.onnx.values import LAST, FileValue, Values, in_file_order
+from matloom.frontend.opaque import OpaqueOperator
+from matloom.ir.attributes import ONNX_INTERPRETERS
+
+__all__ = ["leave_last", "split_channels"]
+
+_OWN = "com.microsoft"
+#: Operators of ONNX Runtime that take channels last.
+_LAST = ("QLinearAveragePool", "QLinearConv", "QLinearGlobalAveragePool")
+#: Share of the channels up to which a layer stays on the engine without them.
+_MOST = 0.5
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Part:
+    """Operators that are appended to a model, and run one after the other on ONNX Runtime."""
+
+    values: Values
+    model: Model
+    reason: str
+
+    def order(self, name: str) -> str:
+        """Return a value with the elements of another, channels last, as it is held."""
+        value = self.values.known[name]
+        shape = tuple(value.shape[axis] for axis in LAST)
+        made = self._append("Transpose", [name], shape, value.dtype, perm=list(LAST))
+        self.values.hold(made, in_file_order(len(shape)), self.values.bytes_of(name, LAST))
+        # Now: nothing may come between the operators that run.
+        self.values.wanted(made)
+        return made
+
+    def run(
+        self,
+        op: str,
+        inputs: Sequence[str],
+        shape: tuple[int, ...] | None,
+        dtype: str,
+        **attributes: Any,
+    ) -> str:
+        """Append an operator that runs; return its output, which only others read without shape."""
+        made = self._append(op, inputs, shape, dtype, **attributes)
+        constants = {*self.model.constants}
+        numbers = [
+            self.values.wanted(name)
+            if name in self.values.known and name not in constants
+            else self.values.numbers[name]
+            for name in inputs
+            if name
+        ]
+        self.values.items.append(
+            OpaqueOperator(
+                name=op,
+                index=len(self.model.proto.graph.node) - 1,
+                inputs=tuple(numbers),
+                outputs=(self.values.made_outside(made),),
+                reason=f"{op} {self.reason}",
+                interpreters=ONNX_INTERPRETERS,
+            )
+        )
+        return made
+
+    def constant(self, array: Any) -> str:
+        """Append a constant."""
+        from onnx import numpy_helper
+
+        return self.run("Constant", [], None, "", value=numpy_helper.from_array(array))
+
+    def picked(self, name: str, channels: str, axis: int) -> str:
+        """Append the choice of some channels of a constant; one number serves all."""
+        if not name or self.model.constant(name).size == 1:
+            return name
+        return self.run("Gather", [name, channels], None, "", axis=axis)
+
+    def _append(
+        self,
+        op: str,
+        inputs: Sequence[str],
+        shape: tuple[int, ...] | None,
+        dtype: str,
+        **attributes: Any,
+    ) -> str:
+        import onnx
+
+        graph, imports = self.model.proto.graph, self.model.proto.opset_import
+        made = f"{op} apart {len(graph.node)}"
+        domain = _OWN if op in _LAST else ""
+        if domain and all(each.domain != domain for each in imports):
+            imports.append(onnx.helper.make_opsetid(domain, 1))
+        graph.node.append(onnx.helper.make_node(op, inputs, [made], domain=domain, **attributes))
+        self.values.numbers[made] = len(self.values.numbers)
+        if shape is not None:
+            kind = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+            graph.value_info.append(onnx.helper.make_tensor_value_info(made, kind, shape))
+            self.values.known[made] = FileValue(shape, dtype)
+        return made
+
+
+def leave_last(values: Values, model: Model, node: Any, reason: str) -> bool:
+    """Leave an operator of images to ONNX Runtime, channels last; return whether it can be."""
+    source, made = node.input[0], node.output[0]
+    known = values.known.get(source), values.known.get(made)
+    if node.op_type not in _LAST or any(each is None for each in known):
+        return False
+    ready = LAST in values.known[source].held
+    ready |= node.op_type == "QLinearConv" and values.is_bytes(source)
+    if not ready or attribute(node, "channels_last", 0):
+        return False
+    part = _Part(values=values, model=model, reason=reason)
+    output = values.known[made]
+    inputs = [part.order(source), *node.input[1:]]
+    shape = tuple(output.shape[axis] for axis in LAST)
+    last = part.run(node.op_type, inputs, shape, output.dtype, **_attributes(node))
+    _hold(part, node, last)
+    return True
+
+
+def split_channels(values: Values, model: Model, node: Any, claim: Claim) -> Claim:
+    """Let ONNX Runtime run the channels of a convolution that are not proven; the engine has all.
+
+    Raises
+    ------
+    Unsupported
+        It is another operator, or most of its channels are not proven.
+    """
+    channels = claim.unproven
+    if node.op_type != "QLinearConv" or not 0 < len(channels) <= _MOST * claim.channels:
+        raise Unsupported(str(claim))
+    reason = f"serves {len(channels)} of {claim.channels} channels, which are not proven equal"
+    part = _Part(values=values, model=model, reason=reason)
+    source, made, names = node.input[0], node.output[0], [*node.input, ""]
+    output = values.known[made]
+    engine, given = part.order(made), part.order(source)
+    picks = part.constant(np.array(channels, np.int64))
+    attributes = _attributes(node)
+    if attributes.get("group", 1) != 1:
+        if attributes["group"] != claim.channels:
+            raise Unsupported(str(claim))
+        attributes["group"] = len(channels)
+        given = part.run("Gather", [given, picks], None, "", axis=3)
+    weights, scale, zero = (part.picked(name, picks, 0) for name in names[3:6])
+    inputs = [given, *names[1:3], weights, scale, zero, *names[6:8]]
+    if names[8]:
+        inputs.append(part.picked(names[8], picks, 0))
+    some = part.run("QLinearConv", inputs, None, output.dtype, **attributes)
+    places = np.arange(claim.channels)
+    places[list(channels)] = claim.channels + np.arange(len(channels))
+    both = part.run("Concat", [engine, some], None, output.dtype, axis=3)
+    shape = tuple(output.shape[axis] for axis in LAST)
+    last = part.run("Gather", [both, part.constant(places)], shape, output.dtype, axis=3)
+    _hold(part, node, last)
+    return replace(claim, differing=0, affected=0, apart=len(channels), unproven=())
+
+
+def _attributes(node: Any) -> dict[str, Any]:
+    """Return the attributes of an operator that has its channels last."""
+    import onnx
+
+    own = {item.name: onnx.helper.get_attribute_value(item) for item in node.attribute}
+    return {**own, "channels_last": 1}
+
+
+def _hold(part: _Part, node: Any, last: str) -> None:
+    """Let a value that is held with its channels last hold the output of an operator."""
+    at = 6 if node.op_type == "QLinearConv" else 3
+    result = quantisation_of(part.model, node.input[at], "".join(node.input[at + 1 : at + 2]))
+    rank = len(part.values.known[last].shape)
+    number = part.values.bytes_of(last, in_file_order(rank), result)
+    part.values.hold(node.output[0], LAST, number)
