@@ -69,7 +69,7 @@ _MODULES = {
 
 
 #: By the signal that ends a process: after how many seconds.
-_TIMES = {signal.SIGALRM: _LONGEST, signal.SIGXCPU: _LONGEST_ONNX}
+_TIMES: dict[int, int] = {signal.SIGALRM: _LONGEST, signal.SIGXCPU: _LONGEST_ONNX}
 
 
 def _limit_onnx(content: bytes) -> None:

@@ -26,6 +26,7 @@ def onnx_files() -> dict[str, bytes]:
         cases = collect_testcases(None)
     files, seen = {"quantised layer": _quantised()}, set()
     for case in cases:
+        assert case.model is not None
         content = case.model.SerializeToString()
         operators = frozenset(node.op_type for node in case.model.graph.node)
         if len(content) <= _MOST and operators not in seen:
