@@ -260,31 +260,25 @@ class _OnnxReference(Library):
         super().__init__(cut)
         model = onnx.ModelProto()
         model.ParseFromString(cut.content)
-        constants = {each.name for each in model.graph.initializer}
-        self._inputs = [value for value in model.graph.input if value.name not in constants]
-        self._outputs = list(model.graph.output)
-        try:
-            self._evaluator = ReferenceEvaluator(model)
-        # Whatever a part of it meets.
-        except Exception as error:
-            raise RuntimeError(_first_line(error)) from None
+        held = {each.name for each in model.graph.initializer}
+        self._inputs = [value for value in model.graph.input if value.name not in held]
+        self._outputs = model.graph.output
+        self._evaluator = ReferenceEvaluator(model)
 
     def kinds(self) -> list[tuple[tuple[int, ...], Any]]:
-        return [
-            (tuple(dim.dim_value for dim in value.type.tensor_type.shape.dim), self._dtype(value))
-            for value in self._inputs
-        ]
+        shapes = [value.type.tensor_type.shape.dim for value in self._inputs]
+        sizes = [tuple(dim.dim_value for dim in shape) for shape in shapes]
+        return list(zip(sizes, map(self._dtype, self._inputs), strict=True))
 
     def run(self, inputs: Sequence[Array]) -> list[Array]:
         names = [value.name for value in self._inputs]
         try:
-            # Limits and undefined operands are part of its definitions.
+            # Undefined operands are part of its definitions.
             with np.errstate(all="ignore"):
                 found = self._evaluator.run(None, dict(zip(names, inputs, strict=True)))
-        # As above.
         except Exception as error:
-            raise RuntimeError(_first_line(error)) from None
-        made = [np.asarray(each) for each in found]
+            raise RuntimeError(_plain(error) or type(error).__name__) from None
+        made = list(map(np.asarray, found))
         for value, array in zip(self._outputs, made, strict=True):
             if array.dtype != self._dtype(value):
                 raise RuntimeError(f"it gives {array.dtype} for {value.name!r}")
@@ -294,10 +288,6 @@ class _OnnxReference(Library):
         import onnx
 
         return onnx.helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type)
-
-
-def _first_line(error: Exception) -> str:
-    return next(iter(str(error).strip().splitlines()), type(error).__name__)
 
 
 #: By the name of the package that one comes with.

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from matloom.frontend.onnx.registered import add_shapes
+from matloom.kernels.onnx_model import subgraphs
 
 __all__ = ["inferred"]
 
@@ -20,8 +21,8 @@ _LIKE: dict[str, tuple[str, Sequence[int] | slice]] = {
     "QLinearSigmoid": ("Identity", (0,)),
     "QLinearSoftmax": ("Identity", (0,)),
 }
-#: Operators whose inference in the package onnx reads attributes that are not there, and crashes.
-_UNCHECKED = ("TreeEnsemble",)
+#: The domain whose inference in the package onnx reads what a damaged file lacks, and crashes.
+_UNCHECKED = "ai.onnx.ml"
 #: Attributes with which an operator gives another shape.
 _OTHERS = ("channels_last",)
 
@@ -39,11 +40,10 @@ def _inferred(model: Any) -> Any:
 
     shadow = onnx.ModelProto()
     shadow.CopyFrom(model)
+    _hide_unchecked(shadow.graph)
     for node in shadow.graph.node:
         if node.domain == "com.microsoft" and node.op_type in _LIKE:
             _disguise(node)
-        elif node.op_type in _UNCHECKED:
-            node.domain = "unknown"
     try:
         found = onnx.shape_inference.infer_shapes(shadow, data_prop=True)
     except Exception:
@@ -55,6 +55,14 @@ def _inferred(model: Any) -> Any:
         made.graph.ClearField(field)
         getattr(made.graph, field).extend(getattr(found.graph, field))
     return made
+
+
+def _hide_unchecked(graph: Any) -> None:
+    for node in graph.node:
+        if node.domain == _UNCHECKED:
+            node.domain = "unknown"
+        for inner in subgraphs(node):
+            _hide_unchecked(inner)
 
 
 def _disguise(node: Any) -> None:
