@@ -94,13 +94,15 @@ def build(
     call again takes no time, and more seeds begin at the netlist. A clock that is missed is an
     error, and there is no bitstream.
     """
-    from matloom.toolchain.soc_firmware import boot_rom
+    from matloom.arch.config import load_config
     from matloom_rtl.board.definition import load_board
-    from matloom_rtl.board.plan import make_plan
-    from matloom_rtl.fpga.tools import find
     from matloom_rtl.fpga.vivado import VIVADO_DEVICES
 
     processor, found = _processor(soc, cpu), load_board(board)
+    # Before the work: the plan has the board's Verilog, which takes seconds.
+    load_config(config or found.config)
+    if output is not None:
+        require_folder("--output", output)
     if found.device in VIVADO_DEVICES:
         if processor:
             raise UserError(
@@ -109,18 +111,28 @@ def build(
             )
         _for_vivado(found, output, config, freq)
         return
-    clock_hz = round(freq * 1e6) if freq else None
-    rom = boot_rom() if processor else None
-    plan = make_plan(found, config, clock_hz, rom, processor or "default")
-    # Before the work: synthesis takes a minute, and placement would only then miss its tool.
-    for tool in plan.device.tools:
-        find(tool)
+    plan = _planned(found, config, freq, processor)
     engine = config or plan.board.config
     folder = output or Path("build") / plan.name
     require_folder("--output", folder)
     say(f"{plan.board.title}: {engine} at {plan.clock_mhz:.4g} MHz, {plan.device.name}")
     say("synthesis, placement and routing take 10 to 45 minutes for each seed that is tried")
     _write(plan, _built(plan, **placement), folder)
+
+
+def _planned(board: Any, config: str | None, freq: float | None, processor: str | None) -> Any:
+    """Return the plan of a board, all of whose tools are there."""
+    from matloom.toolchain.soc_firmware import boot_rom
+    from matloom_rtl.board.plan import make_plan
+    from matloom_rtl.fpga.tools import find
+
+    clock_hz = round(freq * 1e6) if freq else None
+    rom = boot_rom() if processor else None
+    plan = make_plan(board, config, clock_hz, rom, processor or "default")
+    # Synthesis takes a minute, and placement would only then miss its tool.
+    for tool in plan.device.tools:
+        find(tool)
+    return plan
 
 
 def _built(plan: Any, seed: int | None, seeds: int | None, jobs: int) -> Any:

@@ -12,6 +12,15 @@ from matloom.errors import HintedError, HintedWarning, did_you_mean
 
 __all__ = ["complaint", "show_warning"]
 
+#: What to do about errors of the system.
+_RIGHTS = "choose another place, or ask for the right to use this one"
+_REMEDIES = {
+    **dict.fromkeys((errno.EACCES, errno.EPERM, errno.EROFS), _RIGHTS),
+    errno.ENOSPC: "free some space, or choose another place",
+    errno.EISDIR: "give a file, not a folder",
+    errno.ENAMETOOLONG: "choose a shorter path",
+}
+
 _show_as_python_does = warnings.showwarning
 
 
@@ -54,11 +63,7 @@ def _told(error: BaseException) -> tuple[str, str]:
         return _of_click(error)
     if isinstance(error, OSError) and error.strerror:
         place = "" if error.filename is None else f" {error.filename}"
-        hint = ""
-        if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-            hint = "choose another place, or ask for the right to use this one"
-        elif error.errno == errno.ENOSPC:
-            hint = "free some space, or choose another place"
+        hint = _REMEDIES.get(error.errno or 0, "check the path, and that it can be used")
         return f"cannot use{place}: {error.strerror[:1].lower()}{error.strerror[1:]}", hint
     if isinstance(error, ModuleNotFoundError) and error.name:
         return f"the Python module {error.name} is not installed", "run: matloom doctor"

@@ -87,7 +87,8 @@ def test_every_verb_refuses_an_unknown_option(name, monkeypatch, capsys):
 
 def test_an_error_of_the_system_says_what_and_where():
     assert complaint(FileNotFoundError(2, "No such file or directory", "a/b")) == (
-        "error: cannot use a/b: no such file or directory"
+        "error: cannot use a/b: no such file or directory\n"
+        "hint: check the path, and that it can be used"
     )
     assert complaint(PermissionError(13, "Permission denied", "a")).splitlines() == [
         "error: cannot use a: permission denied",
