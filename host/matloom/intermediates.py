@@ -61,9 +61,9 @@ def _outputs_alone(program: Program, names: Names) -> dict[str, int]:
 
 def _named(graph: Graph) -> dict[str, int]:
     """Return inputs and the results of operators by name; an output comes before an input."""
-    made = {number for node in graph.nodes for number in node.outputs}
+    produced = {number for node in graph.nodes for number in node.outputs}
     unique = unique_names(graph)
-    found = {unique[at]: at for at in graph.tensors if at in made or at in graph.inputs}
+    found = {unique[at]: at for at in graph.tensors if at in produced or at in graph.inputs}
     # The ends have the names of the file, which differ on each side.
     for number in graph.outputs:
         if graph.tensors[number].data is None:
@@ -76,13 +76,13 @@ def _named(graph: Graph) -> dict[str, int]:
 def _number(graph: Graph, by_name: Mapping[str, int], name: str) -> int:
     if name in by_name:
         return by_name[name]
-    short = [number for full, number in by_name.items() if short_name(full) == name]
-    if len(short) == 1:
-        return short[0]
-    if len(short) > 1:
+    matches = [number for full, number in by_name.items() if short_name(full) == name]
+    if len(matches) == 1:
+        return matches[0]
+    if len(matches) > 1:
         raise UserError(
-            f"{name!r} is the beginning of the names of {len(short)} tensors",
-            hint=f"give a whole name, as {graph.tensors[short[0]].name!r}",
+            f"{name!r} is the beginning of the names of {len(matches)} tensors",
+            hint=f"give a whole name, as {graph.tensors[matches[0]].name!r}",
         )
     if name in {tensor.name for tensor in graph.tensors.values()}:
         raise UserError(f"no operator makes tensor {name!r}: it is a constant or a variable")

@@ -47,12 +47,12 @@ class LayerReport:
             cycles = "together" if self.cycles is None else f"{self.cycles:,} together"
             predicted = f"{self.predicted_cycles:,} together" if self.predicted_cycles else ""
             return macs_cell(self.operator, self.macs), cycles, predicted, ""
-        taken = self.cycles or self.predicted_cycles
+        spent = self.cycles or self.predicted_cycles
         return (
             macs_cell(self.operator, self.macs),
             "" if self.cycles is None else f"{self.cycles:,}",
             f"{self.predicted_cycles:,}" if self.where == "engine" else "",
-            f"{self.macs / taken:.1f}" if self.macs and taken else "",
+            f"{self.macs / spent:.1f}" if self.macs and spent else "",
         )
 
 
@@ -144,9 +144,9 @@ class Report:
         lines = [f"  {cause}: {count:,}" for cause, count in self.stalls.items() if count]
         if self.cycles_source == "counters":
             lines += [f"  {unit}: {self.counters[unit]:,}" for unit in _BUSY]
-            for way, size in (("read", self.bytes_read), ("write", self.bytes_written)):
-                bursts = self.counters[f"{way}_bursts"]
-                lines.append(f"  bus {way}s: {size:,} bytes in {bursts:,} bursts")
+            for direction, size in (("read", self.bytes_read), ("write", self.bytes_written)):
+                bursts = self.counters[f"{direction}_bursts"]
+                lines.append(f"  bus {direction}s: {size:,} bytes in {bursts:,} bursts")
         else:
             lines += self.provenance()
         if self.stored:

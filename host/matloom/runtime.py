@@ -83,8 +83,8 @@ def compile(
         The operators of one command buffer fit the scratchpad individually, but not in sequence.
     """
     if isinstance(model, Graph) and (shapes or dims):
-        what = "shapes" if shapes else "dims"
-        raise TypeError(f"{what} must go with a file, not the graph {model.name!r}")
+        argument = "shapes" if shapes else "dims"
+        raise TypeError(f"{argument} must go with a file, not the graph {model.name!r}")
     graph = model if isinstance(model, Graph) else frontend.load(model, shapes, dims, exact=exact)
     if memory is not None:
         options = replace(options or CompileOptions(), memory=load_memory(memory))
@@ -158,8 +158,8 @@ def load(
 
 def _require_none(compiling: Mapping[str, Any], program: Program) -> None:
     """Raise `TypeError` for arguments of a compilation that was done before."""
-    for name, given in compiling.items():
-        if given is not None:
+    for name, value in compiling.items():
+        if value is not None:
             raise TypeError(f"{name} must go with a network, not the program {program.name!r}")
 
 

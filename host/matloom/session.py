@@ -218,8 +218,8 @@ class Session(RealNumbers):
         state = {} if wanted is None else self._state.values()
         self._claim()
         before = self._line_cost()
-        given = {info.key: inputs[info.name] for info in self.program.inputs}
-        known = {**self._host.constants, **given, **self._state.arrive()}
+        entering = {info.key: inputs[info.name] for info in self.program.inputs}
+        known = {**self._host.constants, **entering, **self._state.arrive()}
         self._runs = []
         try:
             for step in self.program.steps:
@@ -234,8 +234,8 @@ class Session(RealNumbers):
         self._state.follow(known)
         self._link = difference(self._line_cost(), before)
         if wanted is not None:
-            begun = {item.before: state[item.name] for item in self.program.variables}
-            return computed(self.program, wanted, {**known, **begun})
+            initial = {item.before: state[item.name] for item in self.program.variables}
+            return computed(self.program, wanted, {**known, **initial})
         infos = self.program.outputs
         return {info.name: as_declared(known[info.key], info.shape) for info in infos}
 

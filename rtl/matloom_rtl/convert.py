@@ -1,4 +1,4 @@
-"""Hardware as text: Verilog for tools, RTLIL for proofs."""
+"""Converts hardware to text: Verilog for tools, RTLIL for proofs."""
 
 import re
 from typing import Any
@@ -18,9 +18,9 @@ _WITHOUT_BITS = re.compile(r"^ +(?:wire|reg) \[-1:0\] .*;\n", re.MULTILINE)
 
 
 def to_verilog(hardware: Component, name: str) -> tuple[str, dict[str, type]]:
-    """Return the Verilog of a component without source lines, and the class of each module in it.
+    """Return a component's Verilog without source lines, and the class of each module in it.
 
-    The top module has this name; no signal is called as a keyword.
+    `name` is the name of the top module; signals named like keywords are renamed.
     """
     with gc_paused():
         fragment = Fragment.get(hardware, None)
@@ -32,7 +32,7 @@ def to_verilog(hardware: Component, name: str) -> tuple[str, dict[str, type]]:
 
 
 def _ports(hardware: Component) -> dict[str, tuple]:
-    """Return the ports of a component by name, as Amaranth takes those of a fragment."""
+    """Return the ports of a component by name, in Amaranth's form for fragments."""
     found = {}
     for path, member, value in hardware.signature.flatten(hardware):
         direction = PortDirection.Input if member.flow is In else PortDirection.Output
@@ -41,7 +41,7 @@ def _ports(hardware: Component) -> dict[str, tuple]:
 
 
 def units_of(fragment: Fragment, name: str):
-    """Yield the name and the class of each component of an elaborated design, from the top down."""
+    """Yield the name and class of each component of an elaborated design, top down."""
     found = [type(each) for each in fragment.origins or () if isinstance(each, Component)]
     if found:
         yield name, found[0]
@@ -50,7 +50,7 @@ def units_of(fragment: Fragment, name: str):
 
 
 def to_rtlil(hardware: Any, name: str, ports: Any = None) -> str:
-    """Return a component or fragment in the language of Yosys, without source lines.
+    """Return a component or fragment in Yosys' RTLIL, without source lines.
 
     `ports` are a fragment's; a component has its own.
     """

@@ -97,7 +97,7 @@ class Core(wiring.Component):
         return m
 
     def _scratchpad(self) -> Scratchpad:
-        """Order is priority: the array first, the bus last.
+        """Create the scratchpad; ports are listed by priority: the array first, the bus last.
 
         STORE shares with POST where POST leaves it half of the cycles or more, reading a vector of
         bytes every other cycle at most.

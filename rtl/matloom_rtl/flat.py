@@ -1,4 +1,4 @@
-"""External memory under flat AXI4 names, as the tops have it; no logic."""
+"""External memory port of a top with flat AXI4 names; no logic."""
 
 from amaranth.hdl import Const, Module
 from amaranth.lib.wiring import In, Out
@@ -14,7 +14,7 @@ _PROT = 0
 
 
 def memory_ports(config: Config) -> dict:
-    """Return the ports of an AXI4 master, for `wiring.Component`."""
+    """Return the ports of an AXI4 master for `wiring.Component`."""
     return {**_address_ports("ar"), **_address_ports("aw"), **_data_ports(config)}
 
 

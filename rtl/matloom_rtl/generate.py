@@ -1,4 +1,4 @@
-"""Writes the chip of a configuration: Verilog, and a JSON sidecar that describes it."""
+"""Generates the chip of a configuration: Verilog, and a JSON file that describes it."""
 
 import importlib.metadata
 import json
@@ -60,7 +60,7 @@ def _version(package: str) -> str:
 
 
 def ports_of(text: str, top: str = TOP_NAME) -> list[dict]:
-    """Read the ports of a top module back from the Verilog, as tools will see them."""
+    """Read the ports of a top module back from its Verilog, as tools see them."""
     body = text[re.search(rf"^module {top}\(", text, re.MULTILINE).start() :]
     body = body[: body.index("endmodule")]
     found = re.findall(r"^  (input|output) (?:wire |reg )?(?:\[(\d+):0\] )?(\w+);$", body, re.M)
@@ -71,7 +71,7 @@ def ports_of(text: str, top: str = TOP_NAME) -> list[dict]:
 
 
 def generate(config: Config) -> Chip:
-    """Return the chip of a configuration; the same configuration gives the same bytes."""
+    """Return the chip of a configuration; equal configurations give equal bytes."""
     return _chip(config, Top(config), TOP_NAME)
 
 

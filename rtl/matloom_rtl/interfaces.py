@@ -1,4 +1,4 @@
-"""The interfaces of a top: which of its ports belong together, and what they are."""
+"""Interfaces of a top module: which ports belong together."""
 
 import enum
 from collections.abc import Sequence
@@ -52,7 +52,7 @@ class Interface:
 
 
 def interfaces_of(ports: Sequence[dict]) -> list[Interface]:
-    """Return the interfaces that a top's ports make up; those of a UART or of pins are left out.
+    """Return the interfaces formed by a top's ports, without those of a UART or pins.
 
     `ports` are those of `generate.ports_of`.
     """

@@ -1,4 +1,4 @@
-"""Classes of Verilator warnings that the generated Verilog may raise, each with its reason."""
+"""Verilator warnings that the generated Verilog may raise, each with its reason."""
 
 __all__ = ["WAIVERS"]
 

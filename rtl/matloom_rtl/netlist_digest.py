@@ -1,4 +1,4 @@
-"""The digest by which reports of area and clock are known to be of a netlist."""
+"""Digest that ties reports of area and clock to the netlist they are about."""
 
 import hashlib
 import re
@@ -10,6 +10,6 @@ _UNBUILT = re.compile(r"//[^\n]*|/\*.*?\*/|\(\* .*? \*\)", re.DOTALL)
 
 
 def netlist_digest(verilog: str) -> str:
-    """Return 16 hexadecimal digits for what is built of Verilog, whatever its comments say."""
+    """Return 16 hexadecimal digits that identify Verilog, ignoring comments."""
     built = _UNBUILT.sub(" ", verilog)
     return hashlib.sha256(" ".join(built.split()).encode()).hexdigest()[:16]

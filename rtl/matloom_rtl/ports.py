@@ -1,4 +1,4 @@
-"""Signatures between units; all are written from the initiator's view.
+"""Signatures between units, all from the initiator's view.
 
 Memories answer after a fixed number of cycles: a request granted in cycle t (`valid & ready`) has
 its data in cycle t + latency, once, with no back-pressure. Latencies are constants here because
@@ -136,7 +136,7 @@ class AccUpdateSignature(wiring.Signature):
 
 
 def access_bits(config: Config) -> int:
-    """Return the bits of the signed address of an access that may begin before the first byte."""
+    """Return the bits of a signed access address, which may start below the first byte."""
     return 1 + config.spad_addr_bits
 
 
@@ -146,7 +146,7 @@ def mark_bits(config: Config) -> int:
 
 
 def body_layout(opcode: Opcode, config: Config) -> data.StructLayout:
-    """Return the fields of an opcode that its unit needs: the timestamp, and the body in ISA order.
+    """Return the layout of the fields that a unit needs: timestamp, then the body in ISA order.
 
     Each has the bits that its legal values have (`Field.width`).
     """

@@ -1,4 +1,4 @@
-"""Words that no signal of the Verilog is called, for tools that read VHDL or SystemVerilog, too."""
+"""Reserved words that signals must not be named, also for VHDL and SystemVerilog tools."""
 
 from amaranth.hdl import Fragment, Signal
 
@@ -37,7 +37,7 @@ RESERVED = frozenset(_WORDS.split())
 
 
 def rename_reserved(fragment: Fragment) -> None:
-    """Give each signal and part of an elaborated design named like a keyword a trailing `_`."""
+    """Append `_` to the names of signals and modules that are reserved words."""
     # Amaranth has no public way to look into an elaborated unit.
     for statements in fragment.statements.values():
         for statement in statements:

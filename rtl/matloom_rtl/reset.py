@@ -1,4 +1,4 @@
-"""Resets that begin near the registers that they reset."""
+"""Local reset registers, close to the logic that they reset."""
 
 from amaranth.hdl import Module, Signal
 
@@ -6,7 +6,7 @@ __all__ = ["near_reset"]
 
 
 def near_reset(m: Module, reset, name: str) -> Signal:
-    """Return a unit's own register that follows a reset by a cycle, high from power-up on.
+    """Return a unit's own reset register: one cycle after `reset`, high from power-up.
 
     A reset from a single place would be the slowest wire of the chip. `keep`: equal registers would
     be merged.

@@ -1,4 +1,4 @@
-"""Runs a unit under amaranth.sim with testbenches and a limit of cycles, once or many times."""
+"""Runs a unit under amaranth.sim with testbenches and a cycle limit, once or repeatedly."""
 
 import functools
 import os
@@ -24,7 +24,7 @@ _RESET = "_matloom_reset"
 
 @functools.lru_cache(maxsize=8)
 def kept(unit, *arguments, **options):
-    """Return `unit(*arguments, **options)`, the same one for the same arguments.
+    """Return `unit(*arguments, **options)`, cached by its arguments.
 
     For tests that run one unit many times. The last few are kept, for the sake of memory.
     """
@@ -32,7 +32,7 @@ def kept(unit, *arguments, **options):
 
 
 def with_reset(dut):
-    """Return `dut` with a reset, and the signal that resets it: the same ones each time."""
+    """Return `dut` with a reset, and the reset signal; cached."""
     if _RESET not in vars(dut):
         reset = Signal()
         vars(dut)[_RESET] = ResetInserter(reset)(dut), reset
@@ -75,7 +75,7 @@ class _Runs:
 
 
 def _runs(dut, *shape) -> _Runs:
-    """Return the unit's simulator for so many benches, so many behind them, and these clocks."""
+    """Return the unit's cached simulator for these numbers of benches and clocks."""
     kept = vars(dut).setdefault(_KEPT, {})
     # A file of waveforms begins with its simulator.
     if repr(shape) not in kept or os.environ.get("WAVES") == "1":
@@ -84,13 +84,13 @@ def _runs(dut, *shape) -> _Runs:
 
 
 def simulate(dut, *benches, cycles: int, background=(), clocks=None) -> int:
-    """Run async testbenches against `dut` until all have returned; return the cycles that took.
+    """Run async testbenches against `dut` until all have returned; return the cycles.
 
     Each call begins with the state after power-up. The next one with the same `dut`, as many
     benches and the same clocks is much the quicker: see `kept`.
 
-    `WAVES=1` in the environment writes a VCD into a new temporary folder and prints its name. For
-    a reset midway, pass the first of `with_reset(dut)` and set the second one from a bench.
+    `WAVES=1` in the environment writes a VCD into a new temporary folder and prints its name. For a
+    reset midway, pass the first of `with_reset(dut)` and set the second one from a bench.
 
     Parameters
     ----------
@@ -138,7 +138,7 @@ def simulate(dut, *benches, cycles: int, background=(), clocks=None) -> int:
 
 
 def _whereabouts(bench, coroutine) -> str:
-    """Return the bench's name and the line at which it waits."""
+    """Return a bench's name and the line at which it waits."""
     name = getattr(bench, "__qualname__", repr(bench))
     return f"{name} at line {coroutine.cr_frame.f_lineno}"
 

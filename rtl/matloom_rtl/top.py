@@ -1,4 +1,4 @@
-"""The chip: the core under flat AXI names. Foreign names, as in `flat`; no logic."""
+"""The chip: the core under flat AXI names, without logic."""
 
 from amaranth.hdl import ClockDomain, ClockSignal, Module
 from amaranth.lib import wiring

@@ -1,4 +1,4 @@
-"""Text around the modules of the generated Verilog: for readers, Vivado and Verilator."""
+"""Adds header, comments and lint waivers to the generated Verilog."""
 
 import inspect
 import re
@@ -13,7 +13,7 @@ __all__ = ["dress"]
 
 
 def dress(text: str, top: str, config: Config, ports: list[dict], units: dict[str, type]) -> str:
-    """Return the Verilog with a header, its ports in groups, and waivers for Verilator."""
+    """Return the Verilog with a header, grouped ports, and waivers for Verilator."""
     waivers = "".join(
         f"// {kind}: {reason}.\n/* verilator lint_off {kind} */\n"
         for kind, reason in lint.WAIVERS.items()

@@ -109,11 +109,11 @@ def _round(sign: Any, significand: Any, power: Any, form: FloatFormat) -> Any:
     exponent = power + _TOP + form.bias
     tiny = exponent < 1
     places = clamp(_TOP - form.fraction_bits + (1 - exponent) * tiny, 1, _TOP + 2)
-    kept = significand >> places
-    lost, half = significand - (kept << places), 1 << (places - 1)
-    kept = kept + ((lost > half) | ((lost == half) & (kept & 1 == 1)))
+    kept_bits = significand >> places
+    lost, half = significand - (kept_bits << places), 1 << (places - 1)
+    kept_bits = kept_bits + ((lost > half) | ((lost == half) & (kept_bits & 1 == 1)))
     # The leading bit of `kept`, or a carry of the rounding, goes into the exponent.
-    magnitude = (((exponent - 1) * (exponent > 1)) << form.fraction_bits) + kept
+    magnitude = (((exponent - 1) * (exponent > 1)) << form.fraction_bits) + kept_bits
     magnitude = clamp(magnitude * (significand > 0), 0, form.above)
     return magnitude + (sign << (form.bits - 1))
 

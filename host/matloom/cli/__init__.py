@@ -1,4 +1,4 @@
-"""The command line: one verb a function, each importing what it needs when it is called."""
+"""The command line: one function per verb, each of which imports what it needs when called."""
 
 import os
 import sys
@@ -51,8 +51,8 @@ _INTERRUPTED = 130
 def main() -> None:
     """Run the command line and end the process.
 
-    Exit status: 0 all is well, 1 a check failed, 2 an error, told on stderr as `error:` and
-    `hint:`, 130 interrupted. Nothing is said where nobody reads on, as of `matloom ... | head`.
+    Exit status: 0 for success, 1 if a check failed, 2 for an error, printed on stderr as `error:`
+    and `hint:`, 130 if interrupted. A closed pipe, as with `matloom ... | head`, is not an error.
     """
     for stream in (sys.stdout, sys.stderr):
         # Names come from files; a terminal that cannot show one gets it escaped.

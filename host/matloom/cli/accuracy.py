@@ -1,4 +1,4 @@
-"""Verbs of right and wrong: evaluate, compare."""
+"""Verbs that measure correctness: evaluate, compare."""
 
 import sys
 import time
@@ -71,8 +71,8 @@ def evaluate(
 ) -> None:
     """Measure the accuracy of NET on labelled samples.
 
-    The metric with its 95 % interval, a table of classes, and cycles a sample. Device fast takes
-    the operators' kernels instead of the program, and predicted cycles.
+    Prints the metric with its 95 % interval, a table of classes, and cycles per sample. Device fast
+    computes with the operators' kernels and reports predicted cycles.
     """
     from matloom.device.open import require_device
     from matloom.tools.arrays import read_arrays, read_single
@@ -87,10 +87,10 @@ def evaluate(
     arrays = {"x": read_single("--input", source)} if single else read_arrays("--input", source)
     labels = read_labels(choice.pop("labels"), arrays)
     program = program_of(network, how)
-    made = measure(program, arrays, labels, progress=_progress(), first=first, **choice)
+    evaluation = measure(program, arrays, labels, progress=_progress(), first=first, **choice)
     if report is not None:
-        report.write_text(made.to_json())
-    show((made.table(), *made.lines()))
+        report.write_text(evaluation.to_json())
+    show((evaluation.table(), *evaluation.lines()))
 
 
 @cli.command(
@@ -149,18 +149,18 @@ def compare(
     require_place("--report", report)
     given = None if source is None else read_arrays("--input", source)
     parent = _network_against(network, parent)
-    made: Any
+    result: Any
     with progress(f"comparing {network.name}"):
         if parent is not None:
-            made = compare_with_parent(network, parent, given, samples=samples, seed=seed)
+            result = compare_with_parent(network, parent, given, samples=samples, seed=seed)
         else:
             arrays = None if given is None else graph_samples(frontend.load(network), given).arrays
-            made = compare_with_reference(network, arrays, samples=samples, seed=seed)
+            result = compare_with_reference(network, arrays, samples=samples, seed=seed)
     if report is not None:
-        report.write_text(json.dumps(asdict(made), indent=2) + "\n")
-    show([made.table()])
-    say_text(str(made))
-    sys.exit(0 if parent is not None or made.equal else 1)
+        report.write_text(json.dumps(asdict(result), indent=2) + "\n")
+    show([result.table()])
+    say_text(str(result))
+    sys.exit(0 if parent is not None or result.equal else 1)
 
 
 #: By the name of an interpreter, the format of its networks.
@@ -168,7 +168,7 @@ _INTERPRETERS = {"tflite-micro": "TensorFlow Lite", "onnxruntime": "ONNX"}
 
 
 def _network_against(network: Path, against: Path | None) -> Path | None:
-    """Return the network that --against names; None where it names NET's own interpreter."""
+    """Return the network that --against names; None if it names NET's own runtime."""
     from matloom import frontend
 
     if against is None or str(against) not in _INTERPRETERS or against.exists():
@@ -183,7 +183,7 @@ def _network_against(network: Path, against: Path | None) -> Path | None:
 
 
 def _progress() -> Callable[[int, int], None]:
-    """Return what says now and then on stderr how many samples are done."""
+    """Return a callback that prints the number of finished samples from time to time."""
     started = time.monotonic()
     due = started + _PATIENCE
 

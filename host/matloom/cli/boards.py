@@ -36,7 +36,7 @@ _CPU = click.option(
 
 
 def _processor(soc: bool, cpu: str | None) -> str | None:
-    """Return the processor that is asked for; None where none is."""
+    """Return the requested processor; None if none is requested."""
     if cpu and not soc:
         raise UserError(f"--cpu {cpu} must go with --soc", hint="add --soc, or leave --cpu out")
     return cpu or ("default" if soc else None)
@@ -88,11 +88,10 @@ def build(
 
     BOARD is a name of --list or a file.toml.
 
-    For a device that no open tool places: a folder for Vivado, with a check by Yosys.
+    For a device without open-source tools, it writes a folder for Vivado, checked with Yosys.
 
-    Netlist and routings are kept in the cache under a digest of all that they depend on: the same
-    call again takes no time, and more seeds begin at the netlist. A clock that is missed is an
-    error, and there is no bitstream.
+    Netlist and routings are cached, so repeating a call takes no time, and further seeds start from
+    the netlist. If the clock is missed, it fails without a bitstream.
     """
     from matloom.arch.config import load_config
     from matloom_rtl.board.definition import load_board
@@ -158,7 +157,7 @@ def _write(plan: Any, made: Any, folder: Path) -> None:
 
 
 def _for_vivado(board: Any, output: Path | None, config: str | None, freq: float | None) -> None:
-    """Write the folder of a board that Vivado builds, and a report of its synthesis by Yosys."""
+    """Write a board's folder for Vivado, and a report of its synthesis with Yosys."""
     import tempfile
 
     from matloom_rtl.board.vivado import check, make_project
@@ -182,11 +181,11 @@ def _for_vivado(board: Any, output: Path | None, config: str | None, freq: float
 
 
 def build_in_cache(plan: Any, seeds: tuple[int, ...], jobs: int = 1, *, first: bool = False) -> Any:
-    """Return the bitstream of a plan, with all that is kept of it in the cache.
+    """Return the bitstream of a plan, built in the cache.
 
-    With `first` the first seed that reaches the clock is enough.
+    With `first`, stop at the first seed that reaches the clock.
 
-    Raises FlowError where there is none.
+    Raises FlowError if it cannot be built.
     """
     from matloom.toolchain.cache import cache_folder, exclusive
     from matloom_rtl.board.build import build_board
@@ -202,7 +201,7 @@ def _area(report: dict[str, Any]) -> str:
 
 
 def summary(report: dict[str, Any]) -> str:
-    """Return clock and area of a report of a board, as a line."""
+    """Return clock and area from a board's report, as a line."""
     return f"{report['fmax_mhz']} MHz by seed {report['seed']}; {_area(report)}"
 
 
@@ -224,7 +223,7 @@ _MOST_SEEDS = 4
 def program(board: str, bitstream: Path, flash: bool) -> None:
     """Write BITSTREAM to BOARD.
 
-    Needs openFPGALoader, a program of its own.
+    Requires openFPGALoader.
     """
     import subprocess
 
@@ -255,7 +254,7 @@ def program(board: str, bitstream: Path, flash: bool) -> None:
 def simulate_board(board: str, config: str | None, soc: bool, cpu: str | None) -> None:
     """Simulate BOARD until interrupted.
 
-    All of it but its PLL. Prints what --device takes in another terminal.
+    Everything but its PLL is simulated. Prints the value for --device in another terminal.
 
     With --soc its boot ROM waits for an image: matloom boot.
     """

@@ -152,7 +152,7 @@ def package_ip(config: str, output: Path, freq: float) -> None:
 def simulate_link(config: str) -> None:
     """Simulate the chip on a serial line until interrupted.
 
-    Prints what --device takes in another terminal.
+    Prints the value for --device in another terminal.
     """
     import threading
 
@@ -232,13 +232,13 @@ def bench(config: str, check: bool, output: Path | None, memory: str | None) -> 
     if not check:
         require_folder("--output", path.parent)
         require_place("--output", path)
-    kept = path.read_text() if check else ""
+    kept_report = path.read_text() if check else ""
     results, skipped = benchmark.run_bench(
         chosen, name, say=lambda line: say(line, err=True), memory=outside
     )
     show((benchmark.table(results, name), *benchmark.peer_lines(results), *skipped))
     if check:
-        problems = benchmark.check(results, kept)
+        problems = benchmark.check(results, kept_report)
         for line in problems:
             say(line, err=True)
         sys.exit(1 if problems else 0)

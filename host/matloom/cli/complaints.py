@@ -1,4 +1,4 @@
-"""Errors on the command line: what happened, then what to do."""
+"""Prints errors on the command line: what happened, then what to do."""
 
 import errno
 import warnings
@@ -25,7 +25,7 @@ _show_as_python_does = warnings.showwarning
 
 
 def complaint(error: BaseException) -> str:
-    """Return an error as `error: what happened`, and where there is a remedy `hint: what to do`."""
+    """Return an error as `error: what happened` and, if there is a remedy, `hint: what to do`."""
     what, hint = _told(error)
     return _lines("error", what or type(error).__name__, hint)
 
@@ -45,9 +45,9 @@ def show_warning(
     file: TextIO | None = None,
     line: str | None = None,
 ) -> None:
-    """Print a warning like an error, instead of `warnings.showwarning`.
+    """Print a warning like an error; replaces `warnings.showwarning`.
 
-    One of a library's keeps the form that Python has for it, with the place.
+    Warnings of libraries keep Python's form, with the location.
     """
     if isinstance(message, HintedWarning):
         say_text(_lines("warning", message.what, message.hint), err=True)
@@ -71,7 +71,7 @@ def _told(error: BaseException) -> tuple[str, str]:
 
 
 def _of_click(error: click.ClickException) -> tuple[str, str]:
-    """Return what click complains of, in the project's words where click has others."""
+    """Return the message of a click error, reworded where the project uses other words."""
     context = error.ctx if isinstance(error, click.UsageError) else None
     path = "matloom" if context is None else context.command_path
     hint = f"run: {path} --help"

@@ -71,7 +71,7 @@ def firmware(
 
 
 def _compilation(board: str | None, config: str, memory: str | None) -> Compilation:
-    """Return how a network is compiled: for a board's engine where one is named."""
+    """Return how to compile a network: for a board's engine if one is named."""
     if board is None:
         return Compilation(config=config, memory=memory)
     from matloom_rtl.board.definition import load_board

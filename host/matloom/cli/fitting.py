@@ -1,4 +1,4 @@
-"""The verb fit: the largest engine for a board."""
+"""The verb fit: finds the largest engine for a board."""
 
 from pathlib import Path
 from typing import Any
@@ -100,7 +100,7 @@ def _graph(network: Path | None) -> Any:
 
 
 def _predict(shown: list[Any], part: Any, graph: Any, board: str) -> None:
-    """Compile the network for each engine, and put the fastest first."""
+    """Compile the network for each engine, and sort the fastest first."""
     from matloom.arch.memory import BOARD_MEMORIES
     from matloom.runtime import compile
     from matloom.terminal.progress import progress
@@ -130,14 +130,14 @@ def _show(wanted: Any, shown: list[Any], network: Path | None) -> None:
         if item.soft_columns:
             line += f", {item.soft_columns} columns in tables"
         say(line)
-        told = [f"{name} {use.used:,.0f} of {use.available:,}" for name, use in item.uses.items()]
-        told.append("clock not known" if item.mhz is None else f"about {item.mhz:.0f} MHz")
+        uses = [f"{name} {use.used:,.0f} of {use.available:,}" for name, use in item.uses.items()]
+        uses.append("clock not known" if item.mhz is None else f"about {item.mhz:.0f} MHz")
         if item.is_beyond_routed:
             most = f"more tables than any that was routed ({item.routed:,})"
-            told.append(most if item.routed else "nothing was routed on this device yet")
+            uses.append(most if item.routed else "nothing was routed on this device yet")
         if network is not None and item.milliseconds is not None:
-            told.append(f"{network.name} {item.milliseconds:.3f} ms")
-        say(f"   {', '.join(told + ([item.why] if item.why else []))}")
+            uses.append(f"{network.name} {item.milliseconds:.3f} ms")
+        say(f"   {', '.join(uses + ([item.why] if item.why else []))}")
     _say_limit(wanted, shown[0])
     worst = wanted.model.worst()
     say(
@@ -148,7 +148,7 @@ def _show(wanted: Any, shown: list[Any], network: Path | None) -> None:
 
 
 def _say_limit(wanted: Any, best: Any) -> None:
-    """Say what is fullest, and what a larger array lacks."""
+    """Print the resource used most, and what a larger array would exceed."""
     use = best.uses[best.fullest]
     say(
         f"Fullest: {best.fullest}, {use.used / use.available:.0%} of the device; "
@@ -176,11 +176,11 @@ def _build(best: list[Any], board: str, freq: float | None) -> None:
         say(f"building {candidate.text}")
         plan = make_plan(load_board(board), candidate.text, round(freq * 1e6) if freq else None)
         try:
-            made = build_in_cache(plan, (4,))
+            bitstream = build_in_cache(plan, (4,))
         except FlowError as error:
             say(f"{candidate.text}: {error}")
             continue
-        say(f"{candidate.text}: {summary(made.report)}")
+        say(f"{candidate.text}: {summary(bitstream.report)}")
         say(f"matloom build {board} --config {candidate.text} copies its bitstream")
         return
     if best:

@@ -1,4 +1,4 @@
-"""The command that all verbs belong to: verbs in sections, each with examples in its help."""
+"""The root command: verbs in sections, each with examples in its help."""
 
 import math
 from collections.abc import Sequence
@@ -56,7 +56,7 @@ class Verb(click.Command):
 
     @property
     def summary(self) -> str:
-        """The first paragraph of the help, as one line."""
+        """Return the first paragraph of the help, as one line."""
         return " ".join((self.help or "").split("\n\n")[0].split())
 
     def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -72,7 +72,7 @@ class _Verbs(click.Group):
     command_class = Verb
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the verbs of each section with their whole summaries."""
+        """Write the verbs of each section with their full summaries."""
         width = max(map(len, self.commands))
         for section, names in SECTIONS.items():
             verbs = [self.commands[name] for name in names]

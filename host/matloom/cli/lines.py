@@ -1,4 +1,4 @@
-"""Verbs of a board on its serial line: check-board, boot."""
+"""Verbs for a board on a serial line: check-board, boot."""
 
 from pathlib import Path
 
@@ -31,7 +31,7 @@ def _require_port(device: str) -> None:
 def check_board(device: str, tested: int) -> None:
     """Ask the board on a serial line who it is; test its memory.
 
-    Bytes that do not come back are an error, which names the first of them.
+    If bytes come back wrong, it fails and names the first of them.
     """
     from matloom.device.board_check import check_memory, describe
     from matloom.device.open import board_transport

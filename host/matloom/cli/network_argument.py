@@ -1,4 +1,4 @@
-"""The argument NET of verbs, and the options that size its inputs."""
+"""The NET argument of verbs, and the options for its input sizes."""
 
 import functools
 import tempfile
@@ -56,7 +56,7 @@ _EXACT = click.option(
 
 
 def network_argument(verb: Callable[..., Any]) -> Any:
-    """Give a verb the argument NET and the options of how it is read: it gets a file's path."""
+    """Add the NET argument and its size options to a verb, which receives a file's path."""
 
     @functools.wraps(verb)
     def called(
@@ -72,7 +72,7 @@ NETWORK = network_argument
 
 
 def _reshaped(network: Path, shapes: tuple[str, ...], dims: tuple[str, ...], exact: bool) -> Path:
-    """Return the path of a network that is read otherwise; the verb's end removes it."""
+    """Return the path of a copy with other sizes, which is removed at the end of the verb."""
     from matloom import frontend
     from matloom.frontend.source import is_program
 
@@ -92,7 +92,7 @@ def _reshaped(network: Path, shapes: tuple[str, ...], dims: tuple[str, ...], exa
 
 
 def _shape(given: str) -> tuple[str, list[int]]:
-    """Return an input's name and its shape, from NAME=N,N,..."""
+    """Parse an input's name and shape from NAME=N,N,..."""
     name, _, sizes = given.rpartition("=")
     try:
         numbers = [int(size) for size in sizes.split(",")]
@@ -104,7 +104,7 @@ def _shape(given: str) -> tuple[str, list[int]]:
 
 
 def _dim(given: str) -> tuple[str, int]:
-    """Return a dimension's name and its size, from NAME=N."""
+    """Parse a dimension's name and size from NAME=N."""
     name, _, size = given.rpartition("=")
     if not name or not size.isdecimal():
         raise UserError(f"--dim must be NAME=N (batch=1), not {given!r}", hint=_INPUTS)

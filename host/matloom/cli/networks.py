@@ -1,4 +1,4 @@
-"""Verbs of a network: run, explain, precision, profile."""
+"""Verbs for networks: run, explain, precision, profile."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -93,7 +93,7 @@ def _run_once(
     report: Path | None,
     tensors: tuple[str, ...] = (),
 ) -> tuple[dict[str, Any], Any]:
-    """Run a network once; return its outputs, or these tensors, and the report, also written."""
+    """Run a network once; return its outputs, or the requested tensors, and the report."""
     from matloom.pre import prepared
     from matloom.program.samples import require_inputs
     from matloom.runtime import load
@@ -111,14 +111,14 @@ def _run_once(
         names = "all" if tensors == ("all",) else tensors or None
         with _simulating(session):
             outputs = session.run(inputs, outputs=names)
-        made = session.report()
+        made_report = session.report()
     if report is not None:
-        report.write_text(made.to_json())
-    return outputs, made
+        report.write_text(made_report.to_json())
+    return outputs, made_report
 
 
 def _simulating(session: Any) -> Any:
-    """Say how far a run is, where it takes long."""
+    """Print the progress of a run that takes long."""
     from matloom.terminal.progress import progress
 
     def far() -> str:
@@ -130,7 +130,7 @@ def _simulating(session: Any) -> Any:
 
 
 def _for_device(network: Path, how: Compilation, device: str) -> Compilation:
-    """Return how to compile a network: for the memory of the board where nobody names one."""
+    """Return how to compile a network: for the board's memory unless one is named."""
     from matloom.device.open import device_memory
 
     if how.memory is not None or is_program(network) or not device.startswith("uart:"):
@@ -274,7 +274,7 @@ def profile(
 ) -> None:
     """Run NET once and show cycles by layer and by cause.
 
-    Of several samples the last one is shown: what a call costs does not depend on its values.
+    With several samples, the last one is shown: the cost of a call does not depend on its values.
     """
     _outputs, made = _run_once(network, given, target, how, report)
     show((made.table(), *made.lines()))

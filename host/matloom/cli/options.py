@@ -1,4 +1,4 @@
-"""Options that several verbs share, and those that belong together as one argument."""
+"""Options shared by several verbs, grouped into arguments."""
 
 import functools
 from collections.abc import Callable
@@ -100,7 +100,7 @@ class Compilation:
 
 @dataclass(frozen=True, kw_only=True)
 class Target:
-    """Device that a network runs on, and how it is watched."""
+    """Device to run a network on, and how to observe it."""
 
     device: str
     waves: Path | None
@@ -111,7 +111,7 @@ class Target:
 
 @dataclass(frozen=True, kw_only=True)
 class Given:
-    """Inputs of a run: an .npz file, or random arrays of a seed."""
+    """Inputs of a run: an .npz file, or random arrays from a seed."""
 
     source: str
     seed: int
@@ -202,7 +202,7 @@ _OPTIONS = {
 
 
 def _together(argument: str, kind: type, names: tuple[str, ...]) -> Callable[[Any], Any]:
-    """Return a decorator that gives a verb some options as one argument."""
+    """Return a decorator that passes several options to a verb as one argument."""
 
     def decorate(verb: Callable[..., Any]) -> Any:
         @functools.wraps(verb)
@@ -218,7 +218,7 @@ def _together(argument: str, kind: type, names: tuple[str, ...]) -> Callable[[An
 
 
 def compilation(*names: str) -> Callable[[Any], Any]:
-    """Return a decorator for options of a `Compilation`, the argument `how`; all where no names."""
+    """Return a decorator for `Compilation` options, the argument `how`; no names mean all."""
     every = tuple(item.name for item in fields(Compilation))
     return _together("how", Compilation, names or every)
 

@@ -1,4 +1,4 @@
-"""Output paths of verbs: checked before the work, not after it."""
+"""Checks output paths before a verb does its work."""
 
 import os
 from pathlib import Path
@@ -9,7 +9,7 @@ __all__ = ["require_folder", "require_place"]
 
 
 def require_place(option: str, path: Path | None) -> None:
-    """Raise `UserError` where no file can be written; before the work, not after it."""
+    """Raise `UserError` if no file can be written at a path; call it before the work."""
     if path is None:
         return
     written = path if path.exists() else path.absolute().parent
@@ -29,9 +29,9 @@ def require_place(option: str, path: Path | None) -> None:
 
 
 def require_folder(option: str, path: Path) -> None:
-    """Make a folder for what a verb writes; before the work, not after it.
+    """Create a folder for a verb's output; call it before the work.
 
-    Raises `ValueError` where there can be none, or nothing can be written in it.
+    Raises `ValueError` if it cannot be created or is not writable.
     """
     try:
         path.mkdir(parents=True, exist_ok=True)

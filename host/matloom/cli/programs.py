@@ -1,4 +1,4 @@
-"""Verbs of programs: compile, disasm; and how a network given on the command line becomes one."""
+"""Verbs for programs: compile, disasm; and compilation of a network given on the command line."""
 
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,7 @@ def _is_default(name: str) -> bool:
 
 
 def modes_by_layer(network: Path, how: Compilation) -> dict[str, str] | None:
-    """Return the table of modes by layer; None where none is given."""
+    """Return the table of modes by layer; None if none is given."""
     if how.precision and is_program(network):
         raise UserError(
             f"--precision must go with a network, not the program {str(network)!r}", hint=SOURCE
@@ -70,7 +70,7 @@ def compile_verb(
 ) -> None:
     """Compile NET into a program file (.mloom) or C source.
 
-    With --stop-after it prints what a phase of the compiler makes of NET instead.
+    With --stop-after it prints the result of a compiler phase instead.
     """
     from matloom.toolchain.firmware import linked_sources
     from matloom.tools.emit_c import write_c
@@ -102,9 +102,9 @@ def compile_verb(
 
 
 def described(network: Path, how: Compilation, stop: str, option: str) -> str:
-    """Return what the phases up to one make of a network; nothing of it is checked.
+    """Return the text of the compiler's phases up to one of them, without checks.
 
-    Raises `ValueError` with the option that asks for it where there is no network.
+    Raises `ValueError`, naming the option, if there is no network.
     """
     from matloom.arch.config import load_config
     from matloom.arch.memory import load_memory
@@ -124,7 +124,7 @@ def described(network: Path, how: Compilation, stop: str, option: str) -> str:
 
 
 def _compiled(network: Path, how: Compilation) -> Any:
-    """Compile a network, saying so where it takes long."""
+    """Compile a network, with a message if it takes long."""
     from matloom.compiler import CompileOptions
     from matloom.pre import attached
     from matloom.runtime import compile
@@ -139,7 +139,7 @@ def _compiled(network: Path, how: Compilation) -> Any:
 
 
 def program_of(network: Path, how: Compilation) -> Any:
-    """Return a program that is loaded, or a network's."""
+    """Load a program, or compile a network."""
     from matloom.arch.config import load_config
     from matloom.pre import attached
     from matloom.program import Program

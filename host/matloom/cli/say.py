@@ -1,4 +1,4 @@
-"""Printing for verbs: the only way to a terminal, which control characters do not pass."""
+"""Printing for verbs: the only way to the terminal, with control characters escaped."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -16,12 +16,12 @@ def say(line: object, *, err: bool = False) -> None:
 
 
 def say_text(text: str, *, err: bool = False) -> None:
-    """Print a text of several lines; whoever makes it escapes line breaks within names."""
+    """Print a text of several lines; the caller escapes line breaks within names."""
     click.echo(printable_lines(text), err=err)
 
 
 def show(items: Iterable[Any]) -> None:
-    """Print tables and lines; what is None is left out."""
+    """Print tables and lines; None is skipped."""
     from matloom.terminal.tables import plain_console
 
     console = plain_console()

@@ -1,4 +1,4 @@
-"""The verb verify: everything that can be checked of a chip here, within some minutes."""
+"""The verb verify: checks everything about a chip that can be checked here within some minutes."""
 
 import hashlib
 import json
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def _prover() -> "Prover | str":
-    """Return what proves claims of a configuration, or which tool it lacks."""
+    """Return the prover of a configuration's claims, or the name of the missing tool."""
     from matloom.verification.plan import Prover
     from matloom_rtl import formal
     from matloom_rtl.formal.engine import missing
@@ -35,7 +35,7 @@ def _prover() -> "Prover | str":
 
 
 def _lint(config: "Config", folder: Path) -> "tuple[str, list[LintWarning]]":
-    """Write the Verilog and its description, as `generate` does, and let Verilator read it."""
+    """Write the Verilog and its description, like `generate`, and lint it with Verilator."""
     from matloom.toolchain.verilator import lint
     from matloom_rtl.generate import TOP_NAME, generate
     from matloom_rtl.lint import WAIVERS
@@ -47,7 +47,7 @@ def _lint(config: "Config", folder: Path) -> "tuple[str, list[LintWarning]]":
 
 
 def _write(found: "Verification", folder: Path, junit: Path | None) -> list[Path]:
-    """Write the reports and return where they are."""
+    """Write the reports and return their paths."""
     from matloom.verification.junit import to_junit
     from matloom.verification.report import to_html
 
@@ -62,7 +62,7 @@ def _write(found: "Verification", folder: Path, junit: Path | None) -> list[Path
 
 
 def _tell(found: "Verification") -> None:
-    """Print what came of each step, of all, and what to do about it."""
+    """Print the outcome of each step and overall, and what to do about it."""
     for step in found.steps:
         say(f"{step.name:12} {step.verdict:10} {step.seconds:6.1f} s  {step.sentence}")
         if step.verdict == "FAILED":

@@ -1,4 +1,4 @@
-"""ONNX Runtime's values and bindings of inputs and outputs, in the host's memory."""
+"""ONNX Runtime's OrtValue and IOBinding, in the host's memory."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -15,7 +15,7 @@ _NAMES = {"float32": "float", "float64": "double", "object": "string"}
 
 
 def type_name(dtype: str) -> str:
-    """Return ONNX Runtime's name of a tensor's type: ``tensor(float)`` for float32."""
+    """Return ONNX Runtime's name of a tensor type: ``tensor(float)`` for float32."""
     return f"tensor({_NAMES.get(dtype, dtype)})"
 
 
@@ -84,8 +84,8 @@ class OrtValue:
 class IOBinding:
     """Inputs and outputs of runs, bound by name.
 
-    Arrays stay in the host's memory: a binding saves arguments, no copies. Outputs that are bound
-    to a value of the right shape are written into it.
+    Arrays stay in the host's memory: a binding saves arguments, not copies. Outputs bound to a
+    value of the right shape are written into it.
     """
 
     def __init__(self, session: Any) -> None:
@@ -103,7 +103,7 @@ class IOBinding:
         self._inputs[name] = ortvalue
 
     def bind_input(self, name: str, *arguments: Any, **options: Any) -> None:
-        """Refuse an address in memory."""
+        """Raise: addresses in memory cannot be bound."""
         raise UserError(
             f"input {name!r} cannot be bound to an address",
             hint="use bind_cpu_input or bind_ortvalue_input with an array",
@@ -112,7 +112,7 @@ class IOBinding:
     def bind_output(
         self, name: str, device_type: str = "cpu", device_id: int = 0, **buffer: Any
     ) -> None:
-        """Ask for an output, in a new array for each run."""
+        """Request an output, in a new array for each run."""
         _require_host(device_type)
         if buffer.get("buffer_ptr") is not None:
             raise UserError(
@@ -122,11 +122,11 @@ class IOBinding:
         self._outputs[name] = None
 
     def bind_ortvalue_output(self, name: str, ortvalue: OrtValue) -> None:
-        """Have an output written into a value's array."""
+        """Write an output into a value's array."""
         self._outputs[name] = ortvalue
 
     def run(self) -> None:
-        """Run the session on what is bound."""
+        """Run the session on the bound inputs."""
         feeds = {name: value.numpy() for name, value in self._inputs.items()}
         found = self._session.run(list(self._outputs), feeds) if self._outputs else []
         self._results = []
@@ -144,15 +144,15 @@ class IOBinding:
         return [value.numpy() for value in self._results]
 
     def clear_binding_inputs(self) -> None:
-        """Forget the inputs."""
+        """Remove all bound inputs."""
         self._inputs = {}
 
     def clear_binding_outputs(self) -> None:
-        """Forget the outputs."""
+        """Remove all bound outputs."""
         self._outputs, self._results = {}, []
 
     def synchronize_inputs(self) -> None:
         """Do nothing: arrays are in the host's memory."""
 
     def synchronize_outputs(self) -> None:
-        """Do nothing: a run has ended when it returns."""
+        """Do nothing: a run is complete when it returns."""

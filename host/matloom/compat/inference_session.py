@@ -47,21 +47,21 @@ def _argument(tensor: DeclaredTensor) -> NodeArg:
 
 
 class InferenceSession:
-    """A network behind ONNX Runtime's calls; it takes every file that `matloom.load` takes.
+    """ONNX Runtime's InferenceSession for every file that `matloom.load` accepts.
 
-    A network whose sizes are known is compiled at once, another when `run` shows its inputs'
-    shapes, once for each set of shapes (the last eight are kept).
+    A network with known sizes is compiled at once; otherwise `run` compiles it for the shapes of
+    its inputs, once for each set of shapes (the last eight are kept).
 
     Parameters
     ----------
     path_or_bytes:
         The network.
     sess_options:
-        `SessionOptions`, of this package or ONNX Runtime's own. Sizes of dimensions are followed
-        where they are this package's; options that would change results warn.
+        `SessionOptions` of this package or of ONNX Runtime. Sizes of dimensions only take effect
+        from this package's; options that would change results cause warnings.
     providers, provider_options:
-        Ignored: the engine comes first, and the host runs the rest. Providers other than these
-        warn.
+        Ignored: the engine comes first, and the host runs the rest. Other providers cause a
+        warning.
     options:
         Keywords of `matloom.load`, with its defaults: `device`, `config`, `precision`, `shapes`,
         `dims` and so on. MATLOOM_DEVICE and MATLOOM_CONFIG of the environment replace the defaults
@@ -104,15 +104,15 @@ class InferenceSession:
         return [_argument(tensor) for tensor in self._network.declaration.inputs]
 
     def get_outputs(self) -> list[NodeArg]:
-        """Return name, type and shape of each output, as far as they follow from the file."""
+        """Return name, type and shape of each output, as far as the file declares them."""
         return [_argument(tensor) for tensor in self._network.declaration.outputs]
 
     def get_overridable_initializers(self) -> list[NodeArg]:
-        """Return an empty list: weights are compiled."""
+        """Return an empty list: weights are compiled into the program."""
         return []
 
     def get_modelmeta(self) -> SimpleNamespace:
-        """Return what the file says of its origin, under ONNX Runtime's names."""
+        """Return the origin of the model as stated in the file, under ONNX Runtime's names."""
         info = self._network.declaration.info
         return SimpleNamespace(
             producer_name=info.producer,
@@ -129,7 +129,7 @@ class InferenceSession:
         return self._options
 
     def get_providers(self) -> list[str]:
-        """Return the engine, and the host for what it does not run."""
+        """Return the engine, and the host for everything else."""
         return list(PROVIDERS)
 
     def get_provider_options(self) -> dict[str, dict[str, Any]]:
@@ -137,7 +137,7 @@ class InferenceSession:
         return {name: {} for name in PROVIDERS}
 
     def set_providers(self, providers: Sequence[Provider], provider_options: Any = None) -> None:
-        """Ignore a choice of providers; others than the engine and the host warn."""
+        """Ignore a choice of providers; warn about any except the engine and the host."""
         _note_providers(providers)
 
     def run(
@@ -146,15 +146,15 @@ class InferenceSession:
         input_feed: Mapping[str, npt.ArrayLike],
         run_options: Any = None,
     ) -> list[Array]:
-        """Return outputs by name, all of them in the file's order for None, for inputs by name.
+        """Return outputs by name, all in the file's order for None, for inputs by name.
 
-        Where an input's leading size is fixed and an array has several times that, the network
-        runs sample by sample.
+        If the leading size of an input is fixed and an array has a multiple of it, the network runs
+        sample by sample.
 
         Errors
         ------
         ValueError, TypeError
-            A name, shape or type is not the network's.
+            A name, shape or type does not match the network.
         """
         missing = [name for name in self._inputs if name not in input_feed]
         if missing:
@@ -175,7 +175,7 @@ class InferenceSession:
         return IOBinding(self)
 
     def run_with_iobinding(self, iobinding: IOBinding, run_options: Any = None) -> None:
-        """Run on what a binding has; it has the outputs afterwards."""
+        """Run with a binding; its outputs are then in the binding."""
         iobinding.run()
 
     def run_with_ort_values(
@@ -184,7 +184,7 @@ class InferenceSession:
         input_dict_ort_values: Mapping[str, OrtValue],
         run_options: Any = None,
     ) -> list[OrtValue]:
-        """Return what `run` does, from and as values."""
+        """Like `run`, with OrtValues instead of arrays."""
         feeds = {name: value.numpy() for name, value in input_dict_ort_values.items()}
         return [OrtValue(array) for array in self.run(output_names, feeds)]
 
@@ -192,7 +192,7 @@ class InferenceSession:
     def session(self) -> Session:
         """The `matloom.Session` of the last run; before the first, that of known sizes.
 
-        Raises `UserError` where sizes are open and nothing ran.
+        Raises `UserError` if sizes are open and nothing has run.
         """
         if self._last is None:
             sizes = ", ".join(self._open)
@@ -203,7 +203,7 @@ class InferenceSession:
         return self._last
 
     def report(self) -> Report:
-        """Return what the last run cost."""
+        """Return the cost of the last run."""
         return self.session.report()
 
     def close(self) -> None:
@@ -218,7 +218,7 @@ class InferenceSession:
         self.close()
 
     def _array(self, name: str, value: npt.ArrayLike) -> Array:
-        """Return an array of an input; lists get its type."""
+        """Return the array of an input; lists get its type."""
         if name not in self._inputs:
             raise unknown(UserError, "an input", name, self._inputs)
         if isinstance(value, OrtValue):
@@ -228,7 +228,7 @@ class InferenceSession:
         return np.asarray(value, self._inputs[name].dtype)
 
     def _session(self, shapes: Mapping[str, tuple[int, ...]]) -> Session:
-        """Return the session for shapes of the inputs whose sizes are open."""
+        """Return the session for given shapes of the inputs with open sizes."""
         key = tuple(shapes.values())
         found = self._sessions.pop(key, None)
         if found is None:

@@ -1,4 +1,4 @@
-"""LiteRT's Interpreter, on Matloom."""
+"""LiteRT's Interpreter on Matloom."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -20,22 +20,22 @@ __all__ = ["Interpreter"]
 
 
 class Interpreter:
-    """A network behind LiteRT's calls; it takes every file that `matloom.load` takes.
+    """LiteRT's Interpreter for every file that `matloom.load` accepts.
 
-    Tensors have the file's numbers; those of ONNX files and compiled programs, which have none,
-    are counted, inputs first. `allocate_tensors` compiles, and compiles again where
+    Tensors have the file's numbers; ONNX files and compiled programs have none, so their tensors
+    are counted, inputs first. `allocate_tensors` compiles the network, and again if
     `resize_tensor_input` changed a shape.
 
     Parameters
     ----------
     model_path, model_content:
-        A file's path or its bytes: one of them.
+        The path of a file or its bytes; exactly one of them.
     experimental_delegates:
         Ignored, with a warning: the engine runs what it can, the host the rest.
     num_threads, experimental_op_resolver_type:
         Ignored: results always equal the reference kernels'.
     experimental_preserve_all_tensors:
-        Keep what operators make for `get_tensor`; the program stores it all, and runs longer.
+        Keep all intermediate tensors for `get_tensor`; the program stores them, and takes longer.
     options:
         Keywords of `matloom.load`, with its defaults: `device`, `config`, `precision` and so on.
         MATLOOM_DEVICE and MATLOOM_CONFIG of the environment replace the defaults of the first two.
@@ -46,7 +46,7 @@ class Interpreter:
     ModelError, ProgramError
         The file cannot be read.
     UserError
-        There is no file, or there are two.
+        No file is given, or two.
     """
 
     def __init__(
@@ -63,8 +63,8 @@ class Interpreter:
             note(
                 "experimental_delegates are ignored: the engine runs what it can, the host the rest"
             )
-        kept = {name: value for name, value in options.items() if not _of_litert(name)}
-        self._network = Network(_source(model_path, model_content), kept)
+        used = {name: value for name, value in options.items() if not _of_litert(name)}
+        self._network = Network(_source(model_path, model_content), used)
         self._declared = self._network.declaration
         self._preserve = experimental_preserve_all_tensors
         self._session: Session | None = None
@@ -113,13 +113,13 @@ class Interpreter:
     def resize_tensor_input(
         self, input_index: int, tensor_size: Sequence[int], strict: bool = False
     ) -> None:
-        """Give an input another shape; the next `allocate_tensors` compiles the network for it.
+        """Change the shape of an input; the next `allocate_tensors` compiles the network for it.
 
         Errors
         ------
         UserError
-            The tensor is no input, or `strict` and a size differs that the file does not leave
-            open.
+            The tensor is not an input, or with `strict`, a size differs that the file does not
+            leave open.
         """
         tensor = self._input(input_index)
         shape = tuple(int(size) for size in tensor_size)
@@ -140,7 +140,8 @@ class Interpreter:
         Errors
         ------
         ValueError
-            The tensor is no input, the shape or type is not its own, or nothing is allocated.
+            The tensor is not an input, the shape or type does not match, or `allocate_tensors` was
+            not called.
         """
         tensor, array = self._input(tensor_index), np.asarray(value)
         target = self._value(tensor)
@@ -171,11 +172,11 @@ class Interpreter:
         if not self._preserve:
             self._keep(self._declared.outputs, self._session.run(inputs))
             return
-        made = self._session.run(inputs, "all")
+        tensors = self._session.run(inputs, "all")
         ends = {tensor.key: tensor for tensor in self._declared.outputs}
         inside = {tensor.name: tensor for tensor in self._declared.tensors}
-        found = {name: {**inside, **ends}[name] for name in made if name in {**inside, **ends}}
-        self._keep(tuple(found.values()), {found[name].key: made[name] for name in found})
+        found = {name: {**inside, **ends}[name] for name in tensors if name in {**inside, **ends}}
+        self._keep(tuple(found.values()), {found[name].key: tensors[name] for name in found})
 
     def get_tensor(self, tensor_index: int, subgraph_index: int = 0) -> Array:
         """Return a copy of an input, an output, or a constant of the file.
@@ -183,36 +184,36 @@ class Interpreter:
         Errors
         ------
         ValueError
-            There is no such tensor, or nothing is allocated, or an operator made it and
-            `experimental_preserve_all_tensors` was not given.
+            The tensor does not exist, `allocate_tensors` was not called, or it is an intermediate
+            tensor and `experimental_preserve_all_tensors` was not given.
         """
         tensor = self._tensor(tensor_index)
         return np.array(self._value(tensor) if tensor.data is None else tensor.data)
 
     def tensor(self, tensor_index: int) -> Callable[[], Array]:
-        """Return a function that returns an input or output itself, to be written and read."""
+        """Return a function that returns the array of an input or output itself, not a copy."""
         tensor = self._tensor(tensor_index)
         return lambda: self._value(tensor)
 
     def reset_all_variables(self) -> None:
-        """Forget what the network remembers from run to run."""
+        """Reset the state that the network keeps between runs."""
         if self._session is not None:
             self._session.reset()
 
     def get_signature_list(self) -> dict[str, dict[str, list[str]]]:
-        """Return names of inputs and outputs of each signature, sorted."""
+        """Return the sorted names of inputs and outputs of each signature."""
         return {
             each.name: {"inputs": sorted(each.inputs), "outputs": sorted(each.outputs)}
             for each in self._declared.signatures
         }
 
     def get_signature_runner(self, signature_key: str | None = None) -> SignatureRunner:
-        """Return a signature as a function; the only one for None.
+        """Return a signature as a function; None selects the only one.
 
         Errors
         ------
         ValueError
-            There is no such signature, or several where none is named.
+            The signature does not exist, or none is named and there are several.
         """
         known = {each.name: each for each in self._declared.signatures}
         if signature_key is None and len(known) == 1:
@@ -230,7 +231,7 @@ class Interpreter:
         return self._session
 
     def report(self) -> Report:
-        """Return what the last run cost."""
+        """Return the cost of the last run."""
         return self.session.report()
 
     def close(self) -> None:
@@ -264,7 +265,7 @@ class Interpreter:
         return self._values[tensor.number]
 
     def _keep(self, tensors: Sequence[DeclaredTensor], made: Mapping[str, Array]) -> None:
-        """Take results up, in the arrays that `tensor` gave out where their shapes are the same."""
+        """Store results, in the arrays returned by `tensor` if their shapes still match."""
         for tensor in tensors:
             array, kept = made[tensor.key], self._values.get(tensor.number)
             if kept is not None and kept.shape == array.shape:
@@ -279,12 +280,12 @@ class Interpreter:
 
 
 def _of_litert(name: str) -> bool:
-    """Return whether a keyword is one of LiteRT's that have no meaning here."""
+    """Return whether a keyword is one of LiteRT's that have no effect here."""
     return name.startswith("experimental_")
 
 
 def _source(path: str | os.PathLike[str] | None, content: bytes | None) -> str | bytes:
-    """Return the one source of a network that is given."""
+    """Return the network, from the only one of both arguments that is given."""
     if path is not None and content is None:
         return os.fspath(path)
     if content is not None and path is None:

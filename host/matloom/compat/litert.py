@@ -1,4 +1,4 @@
-"""The names of ai_edge_litert.interpreter, tflite_runtime.interpreter and tf.lite."""
+"""Names from ai_edge_litert.interpreter, tflite_runtime.interpreter and tf.lite."""
 
 import enum
 from typing import Any
@@ -19,7 +19,7 @@ class OpResolverType(enum.Enum):
 
 
 class Delegate:
-    """A library that LiteRT would hand operators to, known by its name alone."""
+    """A library that LiteRT would delegate operators to; only its name is kept."""
 
     def __init__(self, library: str, options: Any = None) -> None:
         self.library = library

@@ -1,4 +1,4 @@
-"""Networks behind the calls of other runtimes: what a file declares, and sessions on it."""
+"""Networks for the compatibility layers: their declarations, and sessions on them."""
 
 import os
 from collections.abc import Mapping
@@ -22,15 +22,15 @@ Shape = tuple[int, ...]
 
 
 class Network:
-    """A network, and the keywords of `matloom.load` with which sessions on it are opened.
+    """A network, and the keywords of `matloom.load` for opening sessions on it.
 
     Parameters
     ----------
     source:
-        Anything that `matloom.load` takes.
+        Anything that `matloom.load` accepts.
     options:
-        Keywords of `matloom.load`. Where `device` or `config` is missing, MATLOOM_DEVICE and
-        MATLOOM_CONFIG of the environment stand for it, and `load`'s defaults after that.
+        Keywords of `matloom.load`. The defaults of `device` and `config` are the environment
+        variables MATLOOM_DEVICE and MATLOOM_CONFIG, then those of `load`.
 
     Raises
     ------
@@ -53,7 +53,7 @@ class Network:
             self.declaration = frontend.declaration(source)
 
     def sizes(self, tensor: DeclaredTensor) -> Shape | None:
-        """Return the shape of an input, by the file or the options; None where a size is open."""
+        """Return the shape of an input, from the file or the options; None if a size is open."""
         given: Mapping[str, Any] = self.options.get("shapes") or {}
         if tensor.key in given:
             return tuple(given[tensor.key])
@@ -63,7 +63,7 @@ class Network:
         return known if len(known) == len(found) else None
 
     def session(self, shapes: Mapping[str, Shape]) -> Session:
-        """Compile the network for shapes of inputs by name, and open a session on it."""
+        """Compile the network for input shapes by name, and open a session on it."""
         options = dict(self.options)
         if shapes:
             options["shapes"] = {**(options.get("shapes") or {}), **shapes}
@@ -71,7 +71,7 @@ class Network:
 
 
 def _declared_by_program(program: Program) -> Declaration:
-    """Return the declarations of a compiled program, which has inputs and outputs alone."""
+    """Return the declarations of a compiled program, which has only inputs and outputs."""
     ends = tuple(
         _declared(info, number) for number, info in enumerate((*program.inputs, *program.outputs))
     )

@@ -1,4 +1,4 @@
-"""The names of the package onnxruntime that inference scripts use."""
+"""Names from the package onnxruntime that inference scripts use."""
 
 from matloom.compat.binding import IOBinding, OrtValue
 from matloom.compat.inference_session import PROVIDERS, InferenceSession, NodeArg
@@ -26,7 +26,7 @@ __all__ = [
 
 
 def get_available_providers() -> list[str]:
-    """Return the names of what runs operators, the preferred one first."""
+    """Return the names of the execution providers, the preferred one first."""
     return list(PROVIDERS)
 
 
@@ -39,4 +39,4 @@ def get_device() -> str:
 
 
 def set_default_logger_severity(severity: int) -> None:
-    """Accept a level of logging; Matloom writes no log."""
+    """Accept a log level; Matloom writes no log."""

@@ -1,4 +1,4 @@
-"""Options of ONNX Runtime's sessions: accepted, with a note where they would change something."""
+"""ONNX Runtime's session options: accepted, with a warning if they would change something."""
 
 import enum
 import warnings
@@ -12,17 +12,17 @@ __all__ += ["SessionOptions", "note", "note_ignored"]
 
 
 class CompatWarning(HintedWarning):
-    """Warning of an argument that Matloom accepts and does not follow."""
+    """Warning about an argument that Matloom accepts but ignores."""
 
 
 def note(what: str, hint: str = "") -> None:
-    """Warn of something that is ignored, where the user's script called."""
+    """Warn about something that is ignored, at the caller's line."""
     # The caller's caller: a constructor or method of this package, and the script's line.
     warnings.warn(CompatWarning(what, hint), stacklevel=4)
 
 
 class GraphOptimizationLevel(enum.IntEnum):
-    """Levels of the rewriting that ONNX Runtime does before it runs a graph."""
+    """Levels of ONNX Runtime's graph optimisation."""
 
     ORT_DISABLE_ALL = 0
     ORT_ENABLE_BASIC = 1
@@ -32,7 +32,7 @@ class GraphOptimizationLevel(enum.IntEnum):
 
 
 class ExecutionMode(enum.IntEnum):
-    """Order of operators in ONNX Runtime."""
+    """Order in which ONNX Runtime runs operators."""
 
     ORT_SEQUENTIAL = 0
     ORT_PARALLEL = 1
@@ -40,7 +40,7 @@ class ExecutionMode(enum.IntEnum):
 
 @dataclass(slots=True)
 class RunOptions:
-    """Options of one run: accepted, and without effect."""
+    """Options of one run, accepted without effect."""
 
     log_severity_level: int = -1
     log_verbosity_level: int = 0
@@ -57,9 +57,9 @@ class RunOptions:
 class SessionOptions:
     """Options of a session, with ONNX Runtime's names and defaults.
 
-    Sizes of dimensions (`add_free_dimension_override_by_name`) are followed. Threads, memory and
-    logging have no effect; what else would change results or write files warns when a session is
-    made.
+    Sizes of dimensions (`add_free_dimension_override_by_name`) take effect. Threads, memory and
+    logging have no effect; other options that would change results or write files cause a warning
+    when a session is made.
     """
 
     enable_cpu_mem_arena: bool = True
@@ -83,11 +83,11 @@ class SessionOptions:
     entries: dict[str, str] = field(default_factory=dict)
 
     def add_free_dimension_override_by_name(self, dim_name: str, dim_value: int) -> None:
-        """Give a dimension that has a name its size."""
+        """Set the size of a named dimension."""
         self.dims[dim_name] = dim_value
 
     def add_session_config_entry(self, key: str, value: str) -> None:
-        """Keep an entry, without effect."""
+        """Store an entry, without effect."""
         self.entries[key] = value
 
     def get_session_config_entry(self, key: str) -> str:
@@ -95,12 +95,12 @@ class SessionOptions:
         return self.entries[key]
 
     def register_custom_ops_library(self, path: str) -> None:
-        """Refuse a library of operators: they are compiled for ONNX Runtime."""
+        """Raise: a library of operators compiled for ONNX Runtime cannot be used."""
         raise UserError(f"{path!r}: a library of ONNX Runtime's operators cannot be used here")
 
 
 def note_ignored(options: Any) -> None:
-    """Warn of options, ours or ONNX Runtime's own, that would change results or write files."""
+    """Warn about options that would change results or write files."""
     level = getattr(options, "graph_optimization_level", None)
     name = getattr(level, "name", "ORT_ENABLE_ALL")
     if name != "ORT_ENABLE_ALL":

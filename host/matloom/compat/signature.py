@@ -1,4 +1,4 @@
-"""LiteRT's details of tensors, and signatures as functions."""
+"""LiteRT's tensor details, and signatures as functions."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -15,7 +15,7 @@ Details = dict[str, Any]
 
 
 def litert_details(tensor: DeclaredTensor, shape: tuple[int, ...]) -> Details:
-    """Return the details of a tensor that has a shape, as LiteRT writes them."""
+    """Return the details of a tensor with a given shape, in LiteRT's form."""
     one = len(tensor.scales) == 1
     open_sizes = [size if isinstance(size, int) else -1 for size in tensor.shape]
     return {

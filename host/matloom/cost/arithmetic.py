@@ -53,5 +53,5 @@ class ArithmeticTimeline:
         self._seen = len(instructions)
 
     def is_read(self, half: int) -> bool:
-        """Return whether POST has read a half when sums of an EXEC that begins now come to it."""
+        """Return whether POST has read a half by the time an EXEC that starts now writes to it."""
         return self._read[half] <= self._free[Opcode.EXEC] + self._latency

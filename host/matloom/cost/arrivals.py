@@ -93,8 +93,8 @@ class Loads:
 
     def under_way(self, time: int) -> float:
         """Return the cycles of beats that were requested but have not arrived at a time."""
-        asked = time + self._machine.load_latency
-        at = bisect_right(self.starts, asked) - 1
+        requested_until = time + self._machine.load_latency
+        at = bisect_right(self.starts, requested_until) - 1
         return min(self._machine.window_cycles, self.ends[at] - time) if at >= 0 else 0.0
 
     def make_way(self, time: int, beats: int) -> None:

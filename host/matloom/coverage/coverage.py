@@ -131,12 +131,12 @@ class Coverage:
     def load(cls, path: Path) -> "Coverage":
         """Read a coverage file; raise `ValueError` if it is not one."""
         try:
-            kept = json.loads(path.read_text())
-            if kept["format"] != _FORMAT:
-                raise ValueError(f"it has format {kept['format']!r}, not {_FORMAT!r}")
-            found = cls(Config.from_json(json.dumps(kept["config"])))
-            hits = {str(point): int(count) for point, count in kept["hits"].items()}
-            found.runs, found.instructions = int(kept["runs"]), int(kept["instructions"])
+            stored = json.loads(path.read_text())
+            if stored["format"] != _FORMAT:
+                raise ValueError(f"it has format {stored['format']!r}, not {_FORMAT!r}")
+            found = cls(Config.from_json(json.dumps(stored["config"])))
+            hits = {str(point): int(count) for point, count in stored["hits"].items()}
+            found.runs, found.instructions = int(stored["runs"]), int(stored["instructions"])
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise ValueError(f"{str(path)!r} is no coverage file: {error}") from error
         # What is no longer declared is left out.

@@ -215,7 +215,7 @@ def _unit(variant: Variant, item: Field, config: Config) -> int:
 
 
 def capacity(memory: AddressSpace, config: Config) -> int:
-    """Return the bytes of a memory, for ACC the entries; of external memory what AXI addresses."""
+    """Return the size of a memory in bytes, or entries for ACC; AXI's limit for external memory."""
     on_chip = {AddressSpace.SPAD: config.spad_bytes, AddressSpace.ACC: config.acc_entries}
     return on_chip.get(memory, 1 << 32)
 

@@ -1,1 +1,1 @@
-"""Networks and data that the package carries for its demonstration."""
+"""Networks and data packaged for the demo."""

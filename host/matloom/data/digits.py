@@ -1,8 +1,8 @@
-"""The handwritten digits of the demonstration: their network, and the images it is judged by.
+"""The handwritten digits of the demo: the network, and the images to test it on.
 
 The images are scikit-learn's `load_digits`: 1,797 scans of 8x8 pixels with 17 grey levels. Of
-these, 360 are held out of training by a stratified split with seed 0. The training script and
-every measurement take the split from here, so that no held-out image can slip into training.
+these, 360 are held out of training by a stratified split with seed 0. The training script and every
+measurement take the split from here, so that no held-out image can slip into training.
 """
 
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ _WHITE = 16
 
 @dataclass(frozen=True, kw_only=True)
 class DigitsSplit:
-    """The digits, divided once and for all.
+    """The digits, split into training and held-out images.
 
     Images are float32 of shape (n, 8, 8, 1), from 0 (paper) to 1 (ink); labels are int64 (n,).
     """
@@ -50,7 +50,7 @@ class DigitsSplit:
 
 
 def split() -> DigitsSplit:
-    """Load the digits and divide them into 1,437 for training and 360 held out.
+    """Load the digits and split them into 1,437 for training and 360 held out.
 
     Raises
     ------
@@ -87,14 +87,14 @@ def held_out() -> tuple[NDArray[np.float32], NDArray[np.int64]]:
 
 
 def input_quantisation() -> tuple[float, int]:
-    """Return scale and zero point of the committed network's input, from the file itself."""
+    """Return scale and zero point of the packaged network's input."""
     graph = tflite.Model.GetRootAs(NETWORK.read_bytes(), 0).Subgraphs(0)
     quantisation = graph.Tensors(graph.Inputs(0)).Quantization()
     return quantisation.Scale(0), quantisation.ZeroPoint(0)
 
 
 def quantise(images: NDArray[np.float32], scale: float, zero_point: int) -> NDArray[np.int8]:
-    """Convert float images to a network's int8 input, as TensorFlow Lite's QUANTIZE does.
+    """Convert float images to int8 inputs of a network, as TensorFlow Lite's QUANTIZE does.
 
     The division is done in float32, halves are rounded away from zero, and values beyond int8
     saturate. `scale` and `zero_point` are those of the network's input tensor.
@@ -113,10 +113,10 @@ _FEW = 10
 
 
 def save(folder: Path) -> tuple[Path, ...]:
-    """Write the network and its held-out images to a folder, and return the files.
+    """Write the network and its held-out images to a folder; return the files.
 
-    ``digits.tflite``; ``in.npz`` with ten images, as `matloom run` takes them; ``labelled.npz``
-    with all 360 and their labels.
+    The files are ``digits.tflite``, ``in.npz`` with ten images for `matloom run`, and
+    ``labelled.npz`` with all 360 images and their labels.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""A network that grows operator by operator on the tensors it has."""
+"""Builds random networks operator by operator, with sample values."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -32,7 +32,7 @@ _LEAST, _MOST = 2.0**-14, 16.0
 
 
 class Growth:
-    """Tensors and nodes so far, with the values of one random sample.
+    """A growing network: tensors and nodes so far, and their values for one random sample.
 
     Scales of outputs are chosen by those values, so that numbers neither saturate nor vanish
     however deep the network is.
@@ -54,15 +54,15 @@ class Growth:
         return bool(self.random.random() < probability)
 
     def choose(self, items: Sequence[Item]) -> Item:
-        """Return one of some items."""
+        """Return a random item."""
         return items[self.integer(0, len(items) - 1)]
 
     def scale(self, low: float = 0.002, high: float = 0.2) -> float:
-        """Return a scale, as a file holds it."""
+        """Return a random scale, rounded to float32 as in files."""
         return float(np.float32(np.exp(self.random.uniform(np.log(low), np.log(high)))))
 
     def quantisation(self, dtype: str) -> Quantisation:
-        """Return any scale and zero point of a type; int16 has none."""
+        """Return a random scale and zero point for a type; int16 has zero point 0."""
         if dtype == "int16":
             return Quantisation(scale=(float(np.float32(self.scale() / 100)),), zero_point=(0,))
         return Quantisation(scale=(self.scale(),), zero_point=(self.integer(-128, 127),))
@@ -92,13 +92,13 @@ class Growth:
     def variable(
         self, shape: tuple[int, ...], dtype: str, quantisation: Quantisation | None
     ) -> int:
-        """Add what a variable holds as a call begins; `assign` gives it what is next."""
+        """Add the initial tensor of a variable; `assign` sets its next value."""
         number = self.tensor(shape, dtype, quantisation)
         self.values[number] = self.values_of(dtype, shape)
         return number
 
     def assign(self, before: int, after: int) -> None:
-        """Let a variable hold a tensor as a call ends, and the sample's value at first."""
+        """Set a variable's tensor at the end of a call; the sample gives its initial value."""
         self.variables.append(
             Variable(
                 name=f"v{len(self.variables)}",
@@ -121,13 +121,13 @@ class Growth:
         shape: tuple[int, ...] | None = None,
         dtype: str = "",
     ) -> tuple[int, ...]:
-        """Add an operator and return its outputs; `shape` is of one whose rule leaves it open."""
+        """Add an operator; return its outputs. `shape` is needed if its rule leaves it open."""
         attributes = Attributes() if attributes is None else attributes
-        rules, given = OPERATORS[op], [self.tensors[number].shape for number in inputs]
+        rules, input_shapes = OPERATORS[op], [self.tensors[number].shape for number in inputs]
         if rules.parts is not None:
-            shapes = rules.parts(given, attributes)
+            shapes = rules.parts(input_shapes, attributes)
         elif rules.shape is not None:
-            shapes = [rules.shape(given, attributes)]
+            shapes = [rules.shape(input_shapes, attributes)]
         else:
             assert op in RESHAPES
             assert shape is not None
@@ -156,7 +156,7 @@ class Growth:
         return run_node(graph, node, self.values)
 
     def _calibrate(self, node: Node) -> None:
-        """Give an output the scale and zero point that suit the sample."""
+        """Set the scale and zero point of an output to suit the sample."""
         (number,) = node.outputs
         tensor = self.tensors[number]
         words = tensor.dtype == "int16"
@@ -180,27 +180,27 @@ class Growth:
 
     def _coarse(self, node: Node) -> float:
         """Return a scale at which the output does not saturate."""
-        given = [self.tensors[number] for number in node.inputs[:2]]
+        operands = [self.tensors[number] for number in node.inputs[:2]]
         scale = max(
-            max(tensor.quantisation.scale) for tensor in given if tensor.quantisation is not None
+            max(tensor.quantisation.scale) for tensor in operands if tensor.quantisation is not None
         )
         if node.op in (Op.CONV_2D, Op.DEPTHWISE_CONV_2D, Op.FULLY_CONNECTED, Op.TRANSPOSE_CONV):
-            weights = given[1]
+            weights = operands[1]
             assert weights.quantisation is not None
             size = weights.size if node.op is not Op.DEPTHWISE_CONV_2D else weights.size * 4
             reduction = size / max(1, self.tensors[node.output].shape[-1])
             widest = max(weights.quantisation.scale)
-            return float(given[0].scale * widest * 74 * 4 * reduction**0.5)
+            return float(operands[0].scale * widest * 74 * 4 * reduction**0.5)
         if node.op is Op.MUL:
-            return given[0].scale * given[1].scale * 128
+            return operands[0].scale * operands[1].scale * 128
         if node.op is Op.SUM:
-            return scale * max(1, given[0].size // max(1, self.tensors[node.output].size))
+            return scale * max(1, operands[0].size // max(1, self.tensors[node.output].size))
         if node.op is Op.PRELU:
-            return given[0].scale * max(1.0, given[1].scale * 128)
+            return operands[0].scale * max(1.0, operands[1].scale * 128)
         return 2 * scale
 
     def requantised(self, source: int, like: int) -> int:
-        """Return the output of a new QUANTIZE: a tensor with the scale of another of its type."""
+        """Return the output of a new QUANTIZE, with the scale of another tensor of its type."""
         tensor, wanted = self.tensors[source], self.tensors[like].quantisation
         number = self.tensor(tensor.shape, tensor.dtype, wanted)
         node = Node(op=Op.QUANTIZE, inputs=(source,), outputs=(number,), index=len(self.nodes))
@@ -209,7 +209,7 @@ class Growth:
         return number
 
     def graph(self, name: str, inputs: Sequence[int], outputs: Sequence[int]) -> Graph:
-        """Return the network."""
+        """Return the finished network."""
         return Graph(
             name=name,
             inputs=tuple(inputs),

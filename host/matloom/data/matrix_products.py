@@ -1,4 +1,4 @@
-"""Networks of one matrix product, for measuring."""
+"""Networks that consist of one matrix product, for measurements."""
 
 import numpy as np
 
@@ -9,12 +9,12 @@ __all__ = ["product_graph"]
 
 
 def product_graph(rows: int, inner: int, columns: int, seed: int = 0, mode: str = "i8xi8") -> Graph:
-    """Return int8 (rows, inner) times a constant int8 (inner, columns), int8 out, requantised.
+    """Return a network: int8 (rows, inner) times a constant int8 (inner, columns), to int8.
 
-    In the mode i8xi4 the constant's numbers are those of four bits.
+    In mode i8xi4 the constant holds 4-bit numbers.
 
-    A FULLY_CONNECTED over a batch of `rows`, so both operands and the result are in external
-    memory. Weights are random; scales keep the results within int8 for the most part.
+    It is a FULLY_CONNECTED over a batch of `rows`, so both operands and the result are in external
+    memory. Weights are random; scales keep most results within int8.
     """
     noise = np.random.default_rng(seed)
     largest, spread = (7, 4) if mode == "i8xi4" else (127, 60)

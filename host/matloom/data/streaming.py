@@ -1,4 +1,4 @@
-"""Networks that remember: random ones fed frame by frame, and what they are made of."""
+"""Random networks with state, fed frame by frame, and their building blocks."""
 
 import numpy as np
 
@@ -22,9 +22,9 @@ _VALID = Padding(top=0, bottom=0, left=0, right=0)
 
 
 def delay(growth: Growth, source: int, rows: int) -> int:
-    """Return a tensor of the last `rows` rows of earlier calls, followed by those of this.
+    """Return a tensor of the last `rows` rows of earlier calls, followed by those of this call.
 
-    A new variable keeps the last `rows` rows of that for the next call.
+    A new variable keeps the last `rows` rows of it for the next call.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ def delay(growth: Growth, source: int, rows: int) -> int:
 
 
 def accumulate(growth: Growth, source: int) -> int:
-    """Return the sum of a tensor and a new variable, which keeps the tensor for the next call."""
+    """Return the sum of a tensor and of its value in the previous call, kept in a new variable."""
     tensor = growth.tensors[source]
     before = growth.variable(tensor.shape, tensor.dtype, tensor.quantisation)
     (total,) = growth.operator(Op.ADD, [before, source], Arithmetic(activation=Activation.NONE))
@@ -54,28 +54,28 @@ def accumulate(growth: Growth, source: int) -> int:
 def streaming_network(
     seed: int, layers: int = 2, *, features: int = 8, channels: int = 12
 ) -> Graph:
-    """Return a wake word with random weights: two frames a call, convolutions over time.
+    """Return a wake-word network with random weights: two frames per call, convolved over time.
 
     Parameters
     ----------
     layers:
-        Pairs of a depthwise convolution over 3 to 9 frames and a convolution of one tap, after
+        Number of pairs of a depthwise convolution over 3 to 9 frames and a 1x1 convolution, after
         the first convolution.
     features:
-        Of a frame.
+        Features per frame.
     channels:
-        Of all layers.
+        Channels of all layers.
     """
     growth = Growth((seed, layers, features, channels))
     frames = growth.input((1, 2, 1, features), "int8")
-    past = delay(growth, frames, 1)
-    tensor = _convolution(growth, past, (3, 1), channels)
+    history = delay(growth, frames, 1)
+    tensor = _convolution(growth, history, (3, 1), channels)
     for _ in range(layers):
         taps = growth.integer(3, 9)
-        past = delay(growth, tensor, taps - 1)
-        tensor = _convolution(growth, _depthwise(growth, past, taps), (1, 1), channels)
-    past = delay(growth, tensor, 3)
-    (flat,) = growth.operator(Op.RESHAPE, [past], shape=(1, 4 * channels))
+        history = delay(growth, tensor, taps - 1)
+        tensor = _convolution(growth, _depthwise(growth, history, taps), (1, 1), channels)
+    history = delay(growth, tensor, 3)
+    (flat,) = growth.operator(Op.RESHAPE, [history], shape=(1, 4 * channels))
     weights = _weights(growth, (2, 4 * channels))
     dense = FullyConnected(keep_num_dims=False, activation=Activation.NONE)
     (score,) = growth.operator(Op.FULLY_CONNECTED, [flat, weights], dense)

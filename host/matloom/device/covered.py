@@ -102,9 +102,9 @@ class CoveredTransport(RtlTransport):
         if not self._simulation:
             return
         self.count()
-        kept = os.environ.get(COVERAGE_VARIABLE)
-        if kept:
-            _merge_into(Path(kept), self.coverage)
+        path_text = os.environ.get(COVERAGE_VARIABLE)
+        if path_text:
+            _merge_into(Path(path_text), self.coverage)
         super().close()
 
     def _value(self, name: str) -> int:

@@ -194,8 +194,8 @@ class Link:
                 fruitless += 1
             if silent == attempts or noisy == _NOISY * attempts or fruitless == _FRUITLESS_REPLIES:
                 raise self._unanswered(window.kind, attempts, silent == attempts)
-        count, taken = len(window.answers), self.stream.now() - began
-        self.cost = self.cost.plus(requests=count, repeats=window.repeats, seconds=taken)
+        count, seconds_taken = len(window.answers), self.stream.now() - began
+        self.cost = self.cost.plus(requests=count, repeats=window.repeats, seconds=seconds_taken)
         return [answer for answer in window.answers if answer is not None]
 
     def _unanswered(self, kind: Request, attempts: int, silent: bool) -> DeviceTimeoutError:

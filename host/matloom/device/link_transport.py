@@ -70,35 +70,35 @@ class LinkTransport:
 
     def read_registers(self, address: int, count: int) -> list[int]:
         """Return up to 256 consecutive registers from a byte offset, with one request."""
-        asked = [Asked(length=4 * count, address=address)]
-        data = self._link.exchange(Request.READ_REGISTERS, asked)[0]
+        requests = [Asked(length=4 * count, address=address)]
+        data = self._link.exchange(Request.READ_REGISTERS, requests)[0]
         return [int.from_bytes(data[at : at + 4], "little") for at in range(0, len(data), 4)]
 
     def write_registers(self, writes: Sequence[tuple[int, int]]) -> None:
         """Write registers, given as byte offset and value, in order and without a pause."""
-        asked = [
+        requests = [
             Asked(length=4, address=address, data=value.to_bytes(4, "little"))
             for address, value in writes
         ]
-        self._link.exchange(Request.WRITE_REGISTERS, asked)
+        self._link.exchange(Request.WRITE_REGISTERS, requests)
 
     def read_block(self, address: int, size: int) -> bytes:
         """Return bytes of external memory from a bus address."""
         self._require_inside(address, size)
-        asked = [
+        requests = [
             Asked(length=min(MAX_DATA_BYTES, size - start), address=address + start)
             for start in range(0, size, MAX_DATA_BYTES)
         ]
-        return b"".join(self._link.exchange(Request.READ_MEMORY, asked))
+        return b"".join(self._link.exchange(Request.READ_MEMORY, requests))
 
     def write_block(self, address: int, data: bytes) -> None:
         """Write bytes of external memory from a bus address."""
         self._require_inside(address, len(data))
-        asked = []
+        requests = []
         for start in range(0, len(data), MAX_DATA_BYTES):
             part = bytes(data[start : start + MAX_DATA_BYTES])
-            asked.append(Asked(length=len(part), address=address + start, data=part))
-        self._link.exchange(Request.WRITE_MEMORY, asked)
+            requests.append(Asked(length=len(part), address=address + start, data=part))
+        self._link.exchange(Request.WRITE_MEMORY, requests)
 
     def _require_inside(self, address: int, size: int) -> None:
         if not 0 <= address - self.memory_base <= self.memory_bytes - size:
@@ -109,9 +109,9 @@ class LinkTransport:
 
     def wait_interrupt(self, cycles: int) -> int:
         """Wait for the interrupt, at most `cycles` cycles; return the cycles that passed."""
-        asked = [Asked(length=4, address=cycles)]
+        requests = [Asked(length=4, address=cycles)]
         seconds = cycles / self.hello.clock_hz
-        return int.from_bytes(self._link.exchange(Request.WAIT, asked, seconds)[0], "little")
+        return int.from_bytes(self._link.exchange(Request.WAIT, requests, seconds)[0], "little")
 
     def close(self) -> None:
         """Release the line."""

@@ -203,8 +203,8 @@ def open_device(
     options = {"waves": waves, "timing": timing, "memory": memory, "check_bus": check_bus}
     if name in SIMULATED:
         return _open_simulated(name, config, memory_bytes, timeout, **options)
-    for option, given in options.items():
-        if given:
+    for option, value in options.items():
+        if value:
             raise ValueError(f"{option} must go with device 'rtl', not {name!r}")
     if kind == "uart":
         return _open_board(name, config, timeout)

@@ -167,8 +167,8 @@ def simulator_of(
     """
     top = chip.sidecar["top"]
     key = hashlib.sha256()
-    told = json.dumps([*build_arguments(top), *flags])
-    for part in (_harness_text(probed), find_verilator().version, told):
+    build_text = json.dumps([*build_arguments(top), *flags])
+    for part in (_harness_text(probed), find_verilator().version, build_text):
         key.update(part.encode() + b"\0")
     source = f"{top}_simulated.v"
     texts = {source: verilog, **(beside or {})}

@@ -151,7 +151,7 @@ def _by_suffix(suffix: str) -> FileKind:
 
 def _packed(content: bytes) -> FileKind | None:
     """Recognise compressed files and their content."""
-    for beginning, (what, decompressor) in _COMPRESSED.items():
+    for beginning, (name, decompressor) in _COMPRESSED.items():
         if not content.startswith(beginning):
             continue
         inside = b""
@@ -160,12 +160,12 @@ def _packed(content: bytes) -> FileKind | None:
             with suppress(Exception):
                 inside = decompressor().decompress(content, _PEEK)
         if inside[_IDENTIFIER] == _TFLITE:
-            return FileKind(what=f"{what}, which holds a .tflite file", hint="decompress it first")
+            return FileKind(what=f"{name}, which holds a .tflite file", hint="decompress it first")
         if len(inside) >= _LEAST_BYTES and inside[257:262] != b"ustar":
             return FileKind(
-                what=f"{what}: {kind_of(inside, '').what}", hint=kind_of(inside, "").hint
+                what=f"{name}: {kind_of(inside, '').what}", hint=kind_of(inside, "").hint
             )
-        return FileKind(what=what, hint=_UNPACK)
+        return FileKind(what=name, hint=_UNPACK)
     return None
 
 
@@ -219,8 +219,8 @@ def _of_members(names: list[str], archive: str) -> FileKind:
 def _safetensors(content: bytes) -> FileKind | None:
     """Recognise safetensors: the length of a JSON object, then the object."""
     if content[8:9] == b"{" and int.from_bytes(content[:8], "little") < 1 << 32:
-        what = "a safetensors file, which holds weights without a network"
-        return FileKind(what=what, hint=f"load it into its network, and {_TORCH}")
+        kind_text = "a safetensors file, which holds weights without a network"
+        return FileKind(what=kind_text, hint=f"load it into its network, and {_TORCH}")
     return None
 
 

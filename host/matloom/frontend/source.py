@@ -85,8 +85,8 @@ def foreign_file(file: ModelFile) -> ModelError:
         )
     kind = kind_of(file.content, file.shown)
     verb = "are" if file.folder is None else "is"
-    what = f"{file.shown} {verb} {kind.what}, not a TensorFlow Lite file"
-    return ModelError(what, hint=kind.hint)
+    message = f"{file.shown} {verb} {kind.what}, not a TensorFlow Lite file"
+    return ModelError(message, hint=kind.hint)
 
 
 def _content(path: Path, shown: str) -> bytes:

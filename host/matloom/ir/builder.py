@@ -78,17 +78,17 @@ class GraphBuilder:
                 quantisation=quantisation,
             )
         )
-        kept = Variable(name=name, before=before, after=before, initial=initial)
-        self._variables.append(kept)
+        added = Variable(name=name, before=before, after=before, initial=initial)
+        self._variables.append(added)
         return before
 
     def assign(self, before: int, after: int) -> None:
         """Set the tensor that a variable, given by its number, holds at the end of a call."""
         self._variables = [
-            Variable(name=kept.name, before=before, after=after, initial=kept.initial)
-            if kept.before == before
-            else kept
-            for kept in self._variables
+            Variable(name=known.name, before=before, after=after, initial=known.initial)
+            if known.before == before
+            else known
+            for known in self._variables
         ]
 
     def add(
@@ -126,13 +126,13 @@ class GraphBuilder:
         self, op: Op, inputs: Sequence[int], attributes: Attributes | None = None
     ) -> list[Shape]:
         """Return the output shapes of an operator, by its rule."""
-        rules, given = OPERATORS[op], [self.tensors[number].shape for number in inputs]
+        rules, input_shapes = OPERATORS[op], [self.tensors[number].shape for number in inputs]
         attributes = Attributes() if attributes is None else attributes
         if rules.parts is not None:
-            return rules.parts(given, attributes)
+            return rules.parts(input_shapes, attributes)
         if rules.shape is None:
             raise ValueError(f"the output's shape must be given for {op}")
-        return [rules.shape(given, attributes)]
+        return [rules.shape(input_shapes, attributes)]
 
     def node(
         self,

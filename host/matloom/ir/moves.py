@@ -95,8 +95,8 @@ def pad_shape(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
 def slice_shape(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
     """Return the shape of a slice without the axes that it drops."""
     assert isinstance(attributes, Slice)
-    for what in ("begin", "size", "step"):
-        _each_axis(what, getattr(attributes, what), shapes[0])
+    for field in ("begin", "size", "step"):
+        _each_axis(field, getattr(attributes, field), shapes[0])
     axes = zip(shapes[0], attributes.begin, attributes.size, attributes.step, strict=True)
     for length, begin, size, step in axes:
         last = begin + (size - 1) * step

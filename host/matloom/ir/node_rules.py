@@ -142,8 +142,8 @@ def node_problems(tensors: Mapping[int, Tensor], node: Node) -> Iterator[Problem
     inputs = [tensors[number] for number in node.inputs]
     outputs = [tensors[number] for number in node.outputs]
     if type(node.attributes) is not rules.attributes:
-        expected, given = rules.attributes.__name__, type(node.attributes).__name__
-        yield Problem(sentence=f"must have attributes of {expected}, not {given}")
+        expected, actual = rules.attributes.__name__, type(node.attributes).__name__
+        yield Problem(sentence=f"must have attributes of {expected}, not {actual}")
         return
     if node.op is Op.REFERENCE:
         return
@@ -256,13 +256,13 @@ def _shape(
             sentence = f"must give {inputs[0].size} elements, not {outputs[0].size}"
             yield Problem(sentence=sentence, breach=RuleKind.CONTRADICTION)
         return
-    given = [tensor.shape for tensor in inputs]
+    input_shapes = [tensor.shape for tensor in inputs]
     try:
         if rules.parts is not None:
-            shapes = rules.parts(given, node.attributes)
+            shapes = rules.parts(input_shapes, node.attributes)
         else:
             assert rules.shape is not None
-            shapes = [rules.shape(given, node.attributes)]
+            shapes = [rules.shape(input_shapes, node.attributes)]
     except ValueError as error:
         yield Problem(sentence=f"does not fit its inputs: {error}", breach=RuleKind.CONTRADICTION)
         return

@@ -100,11 +100,11 @@ def channel_multipliers(graph: Graph, node: Node) -> tuple[Array, Array]:
             raise ValueError("the multipliers must be constant")
         multiplier, shift = stated.astype(np.int64)
         return multiplier, shift
-    given, weights = (graph.tensors[number] for number in node.inputs[:2])
+    data, weights = (graph.tensors[number] for number in node.inputs[:2])
     output = graph.tensors[node.output]
     assert weights.quantisation is not None
     multipliers, shifts = _layer_multipliers(
-        given.scale,
+        data.scale,
         weights.quantisation.scale,
         output.scale,
         short=output.dtype == "uint8" and node.op is not Op.FULLY_CONNECTED,
@@ -157,9 +157,9 @@ def prelu_scales(graph: Graph, node: Node) -> tuple[Multiplier, Multiplier]:
 
 def leaky_scales(graph: Graph, node: Node) -> tuple[Multiplier, Multiplier]:
     """Return multipliers and shifts of LEAKY_RELU, for values >= 0 and for negative values."""
-    given, output = graph.tensors[node.inputs[0]].scale, graph.tensors[node.output].scale
+    scale, output = graph.tensors[node.inputs[0]].scale, graph.tensors[node.output].scale
     alpha = node.attributes_as(LeakyRelu).alpha
-    below = quantize_multiplier(given * alpha / output)
+    below = quantize_multiplier(scale * alpha / output)
     if alpha < 0 and below[0] % 2**22 == 0:
         # Products of 8-bit integers may be halves, which the reference kernel rounds otherwise.
         raise ValueError(f"a slope below 0 must give no halves, unlike {alpha}")
@@ -171,11 +171,11 @@ def reduction_multiplier(graph: Graph, node: Node) -> Multiplier:
 
     The quotient is truncated after as many extra bits as the count has.
     """
-    given = graph.tensors[node.inputs[0]]
+    data = graph.tensors[node.inputs[0]]
     multiplier, shift = unary_multiplier(graph, node)
     if node.op is Op.SUM:
         return multiplier, shift
-    count = math.prod(given.shape[axis] for axis in node.attributes_as(Reduce).axes)
+    count = math.prod(data.shape[axis] for axis in node.attributes_as(Reduce).axes)
     extra = min(count.bit_length() - 1, 32, 31 + shift)
     return (multiplier << extra) // count, shift - extra
 
@@ -215,11 +215,11 @@ def hard_swish_scales(graph: Graph, node: Node) -> HardSwish:
 
 def sigmoid_scale(graph: Graph, node: Node) -> Multiplier:
     """Return the multiplier and shift that convert inputs of LOGISTIC and TANH to Q4.27."""
-    given = graph.tensors[node.inputs[0]]
-    multiplier, shift = quantize_multiplier(given.scale * 2**27)
-    if (shift < 0 or multiplier == 0) and given.dtype == "int8":
+    data = graph.tensors[node.inputs[0]]
+    multiplier, shift = quantize_multiplier(data.scale * 2**27)
+    if (shift < 0 or multiplier == 0) and data.dtype == "int8":
         # The reference kernel shifts by a negative number of bits, which C leaves undefined.
-        raise ValueError(f"the input's scale must be 2**-28 or more, not {given.scale}")
+        raise ValueError(f"the input's scale must be 2**-28 or more, not {data.scale}")
     return multiplier, shift
 
 

@@ -168,11 +168,13 @@ def matrix_product_shape(shapes: Sequence[Shape], attributes: Attributes) -> Sha
     (rows, inner), (columns, depth), *others = shapes
     if depth != inner:
         raise ValueError(f"the right side must have rows of {inner}, not {depth}")
-    made = (rows, columns)
-    for name, given, wanted in zip(("bias", "residual"), others, (made[1:], made), strict=False):
-        if given != wanted:
-            raise ValueError(f"the {name} must have the shape {wanted}, not {given}")
-    return made
+    result = (rows, columns)
+    for name, shape, wanted in zip(
+        ("bias", "residual"), others, (result[1:], result), strict=False
+    ):
+        if shape != wanted:
+            raise ValueError(f"the {name} must have the shape {wanted}, not {shape}")
+    return result
 
 
 def pooling_shape(shapes: Sequence[Shape], attributes: Attributes) -> Shape:

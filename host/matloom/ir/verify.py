@@ -73,12 +73,12 @@ def _variables(graph: Graph) -> Iterator[str]:
         if names[variable.name] > 1:
             yield f"variable names must differ, but {variable.name!r} occurs twice"
         before, after = graph.tensors[variable.before], graph.tensors[variable.after]
-        held = f"{before.dtype} {before.shape}"
+        kind = f"{before.dtype} {before.shape}"
         if (after.shape, after.dtype) != (before.shape, before.dtype):
-            yield f"{name} must be assigned {held}, not {after.dtype} {after.shape}"
+            yield f"{name} must be assigned {kind}, not {after.dtype} {after.shape}"
         initial = variable.initial
         if (initial.shape, initial.dtype.name) != (before.shape, before.dtype):
-            yield f"{name} must begin as {held}, not {initial.dtype.name} {initial.shape}"
+            yield f"{name} must begin as {kind}, not {initial.dtype.name} {initial.shape}"
 
 
 def _tensor(tensor: Tensor) -> Iterator[str]:

@@ -43,10 +43,10 @@ def macs(graph: Graph, node: Node) -> int:
     """Return the multiply-accumulates of a layer with weights; 0 for other operators."""
     if OPERATORS[node.op].weight_axis is None:
         return 0
-    given, weights = (graph.tensors[number].shape for number in node.inputs[:2])
+    data, weights = (graph.tensors[number].shape for number in node.inputs[:2])
     output = graph.tensors[node.output].shape
     if node.op is Op.TRANSPOSE_CONV:
-        return math.prod(given) * math.prod(weights[:3])
+        return math.prod(data) * math.prod(weights[:3])
     if node.op is Op.DEPTHWISE_CONV_2D:
         return math.prod(output) * math.prod(weights[1:3])
     return math.prod(output) * math.prod(weights[1:])

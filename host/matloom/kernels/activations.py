@@ -60,9 +60,9 @@ def relu6(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
 
 def leaky_relu(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
     """LEAKY_RELU of 8-bit integers."""
-    given = _centred(graph, node, inputs)
+    centred = _centred(graph, node, inputs)
     above, below = leaky_scales(graph, node)
-    scaled = np.where(given >= 0, scale(given, *above), scale(given, *below))
+    scaled = np.where(centred >= 0, scale(centred, *above), scale(centred, *below))
     return finish(scaled, Activation.NONE, graph.tensors[node.output])
 
 
@@ -124,25 +124,25 @@ def sigmoid(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
     """
     if inputs[0].dtype == np.uint8:
         return _table_sigmoid(graph, node, inputs[0])
-    given = _centred(graph, node, inputs)
+    centred = _centred(graph, node, inputs)
     multiplier, shift = sigmoid_scale(graph, node)
     # Beyond this, scaled inputs do not fit Q4.27.
     radius = math.floor(15 * 2**27 / 2**shift)
-    inside = np.abs(given) < radius
-    argument = scale(np.where(inside, given, 0), multiplier, shift)
+    inside = np.abs(centred) < radius
+    argument = scale(np.where(inside, centred, 0), multiplier, shift)
     if node.op is Op.LOGISTIC:
         values = rounding_divide_by_pot(fixed_logistic(argument), 23) - 128
     else:
         values = rounding_divide_by_pot(fixed_tanh(argument), 24)
-    saturated = np.where(given > 0, 127, -128)
+    saturated = np.where(centred > 0, 127, -128)
     result: Array = clamp(np.where(inside, values, saturated), -128, 127).astype(np.int8)
     return result
 
 
 def _table_sigmoid(graph: Graph, node: Node, x: Array) -> Array:
-    given, output = graph.tensors[node.inputs[0]], graph.tensors[node.output]
-    levels = np.arange(256) - given.zero_point
-    floats = float_sigmoid(graph, node, [np.float32(given.scale) * levels.astype(np.float32)])
+    data, output = graph.tensors[node.inputs[0]], graph.tensors[node.output]
+    levels = np.arange(256) - data.zero_point
+    floats = float_sigmoid(graph, node, [np.float32(data.scale) * levels.astype(np.float32)])
     rounded = round_half_away(floats * (np.float32(1) / np.float32(output.scale)))
     table = np.clip(rounded + output.zero_point, 0, 255).astype(np.uint8)
     result: Array = table[x]

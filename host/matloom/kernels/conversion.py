@@ -18,28 +18,28 @@ def quantize(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
     The float32 quotient is rounded, halves away from zero; NaN becomes the zero point. Conversions
     to float16, and to bf16 patterns in uint16, round to nearest even.
     """
-    given, output = graph.tensors[node.inputs[0]], graph.tensors[node.output]
+    data, output = graph.tensors[node.inputs[0]], graph.tensors[node.output]
     if output.dtype in ("float16", "uint16"):
         return converted(inputs[0], output.dtype)
     limits = np.iinfo(output.dtype)
-    if given.dtype == "float32":
+    if data.dtype == "float32":
         with np.errstate(over="ignore"):
             quotients = inputs[0] / np.float32(output.scale)
         rounded = round_half_away(np.nan_to_num(quotients)) + output.zero_point
         clipped: Array = np.clip(rounded, limits.min, limits.max).astype(output.dtype)
         return clipped
-    centred = inputs[0].astype(np.int64) - given.zero_point
-    values = scale(centred, *rescale_multiplier(given, output)) + output.zero_point
+    centred = inputs[0].astype(np.int64) - data.zero_point
+    values = scale(centred, *rescale_multiplier(data, output)) + output.zero_point
     result: Array = clamp(values, int(limits.min), int(limits.max)).astype(output.dtype)
     return result
 
 
 def dequantize(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
     """DEQUANTIZE: integers or float16 to float32."""
-    given = graph.tensors[node.inputs[0]]
-    if given.dtype == "float16":
+    data = graph.tensors[node.inputs[0]]
+    if data.dtype == "float16":
         return inputs[0].astype(np.float32)
-    return (given.scale * (inputs[0].astype(np.float64) - given.zero_point)).astype(np.float32)
+    return (data.scale * (inputs[0].astype(np.float64) - data.zero_point)).astype(np.float32)
 
 
 def reshape(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:

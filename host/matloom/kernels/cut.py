@@ -128,15 +128,15 @@ def _keep_used(model: Any, subgraph: Any) -> None:
     lists += [item.outputs for item in subgraph.operators]
     lists += [item.intermediates for item in subgraph.operators if item.intermediates is not None]
     lists += [subgraph.inputs, subgraph.outputs]
-    kept = sorted({int(number) for numbers in lists for number in numbers if number >= 0})
-    places = {number: at for at, number in enumerate(kept)}
+    used = sorted({int(number) for numbers in lists for number in numbers if number >= 0})
+    places = {number: at for at, number in enumerate(used)}
     renumber = functools.partial(_renumbered, {**places, -1: -1})
     called = model.subgraphs[1:] if any(map(_calls, subgraph.operators)) else []
     model.subgraphs = [subgraph, *called]
     buffers = [model.buffers[0]]
     for other in called:
         other.tensors = [_moved(model, buffers, tensor) for tensor in other.tensors]
-    tensors = [_moved(model, buffers, subgraph.tensors[number]) for number in kept]
+    tensors = [_moved(model, buffers, subgraph.tensors[number]) for number in used]
     model.buffers, subgraph.tensors = buffers, tensors
     subgraph.operators = [copy.copy(item) for item in subgraph.operators]
     for item in subgraph.operators:
@@ -153,10 +153,10 @@ def _calls(operator: Any) -> bool:
 
 def _moved(model: Any, buffers: list[Any], tensor: Any) -> Any:
     """Return a tensor whose buffer is appended to new ones."""
-    made = copy.copy(tensor)
+    copied = copy.copy(tensor)
     buffers.append(model.buffers[tensor.buffer])
-    made.buffer = len(buffers) - 1
-    return made
+    copied.buffer = len(buffers) - 1
+    return copied
 
 
 def _renumbered(places: Mapping[int, int], numbers: Any) -> Any:
@@ -177,9 +177,9 @@ def _inside(schema: Any, buffer: Any, content: bytes) -> Any:
     """Return a buffer with its bytes inside the flatbuffer."""
     if buffer.offset <= 1 or buffer.data is not None:
         return buffer
-    made = schema.BufferT()
-    made.data = _part(content, buffer.offset, buffer.size)
-    return made
+    inner = schema.BufferT()
+    inner.data = _part(content, buffer.offset, buffer.size)
+    return inner
 
 
 def _with_options(operator: Any, content: bytes) -> Any:
@@ -187,10 +187,10 @@ def _with_options(operator: Any, content: bytes) -> Any:
     offset = operator.largeCustomOptionsOffset
     if offset <= 1:
         return operator
-    made = copy.copy(operator)
-    made.customOptions = _part(content, offset, operator.largeCustomOptionsSize)
-    made.largeCustomOptionsOffset = made.largeCustomOptionsSize = 0
-    return made
+    copied = copy.copy(operator)
+    copied.customOptions = _part(content, offset, operator.largeCustomOptionsSize)
+    copied.largeCustomOptionsOffset = copied.largeCustomOptionsSize = 0
+    return copied
 
 
 def _as_litert_checks(quantisation: Any) -> Any:

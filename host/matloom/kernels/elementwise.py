@@ -60,9 +60,9 @@ def minimum(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
 
 def prelu(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
     """PRELU of 8-bit integers: negative values are multiplied by input 1."""
-    given, alpha = _centred(graph, node, inputs)
+    data, alpha = _centred(graph, node, inputs)
     above, below = prelu_scales(graph, node)
-    scaled = np.where(given >= 0, scale(given, *above), scale(given * alpha, *below))
+    scaled = np.where(data >= 0, scale(data, *above), scale(data * alpha, *below))
     return finish(scaled, Activation.NONE, graph.tensors[node.output])
 
 

@@ -52,10 +52,10 @@ def completed(operator: RegisteredOperator, use: OperatorUse, names: list[str]) 
             raise OperatorError(
                 f"shape of {operator.name} must return {len(names)} shapes, not {len(shapes)}"
             )
-        made = run_kernel(operator, use, next(_draws(use)))
+        results = run_kernel(operator, use, next(_draws(use)))
         outputs = tuple(
             Tensor(name=name, shape=shape, dtype=array.dtype.name)
-            for name, shape, array in zip(names, shapes, made, strict=False)
+            for name, shape, array in zip(names, shapes, results, strict=False)
         )
         whole = OperatorUse(inputs=use.inputs, outputs=outputs, attributes=use.attributes)
     run_kernel(operator, whole, next(_draws(whole)))
@@ -74,12 +74,12 @@ def checked_expansion(operator: RegisteredOperator, use: OperatorUse) -> Expansi
     expansion = _expansion(operator, use)
     for draw in _draws(use):
         wanted = run_kernel(operator, use, draw)
-        given = {
+        arrays = {
             number: array
             for number, array in zip(expansion.inputs, draw, strict=True)
             if number in expansion.graph.inputs
         }
-        found = interpret(expansion.graph, given)
+        found = interpret(expansion.graph, arrays)
         for number, array in zip(expansion.outputs, wanted, strict=True):
             _compare(operator, array, found[number])
     return expansion
@@ -89,8 +89,8 @@ def _expansion(operator: RegisteredOperator, use: OperatorUse) -> Expansion:
     assert operator.stages is not None
     builder, numbers = _builder(use)
     try:
-        made = operator.stages(use, builder, *numbers)
-        outputs = [made] if isinstance(made, int) else list(made)
+        output_numbers = operator.stages(use, builder, *numbers)
+        outputs = [output_numbers] if isinstance(output_numbers, int) else list(output_numbers)
         graph = builder.graph(*outputs)
     # The function is the user's.
     except Exception as error:
@@ -116,16 +116,20 @@ def _builder(use: OperatorUse) -> tuple[GraphBuilder, list[int]]:
     numbers = []
     for at, tensor in enumerate(use.inputs):
         if tensor.data is None:
-            given = builder.input(f"input {at}", tensor.shape, tensor.dtype, tensor.quantisation)
+            number = builder.input(f"input {at}", tensor.shape, tensor.dtype, tensor.quantisation)
         else:
-            given = builder.constant(tensor.data, tensor.quantisation)
-        numbers.append(given)
+            number = builder.constant(tensor.data, tensor.quantisation)
+        numbers.append(number)
     return builder, numbers
 
 
 def _kind(tensor: Tensor) -> str:
-    held = tensor.quantisation
-    scaled = "" if held is None else f" of scale {held.scale}, zero point {held.zero_point}"
+    quantisation = tensor.quantisation
+    scaled = (
+        ""
+        if quantisation is None
+        else f" of scale {quantisation.scale}, zero point {quantisation.zero_point}"
+    )
     return f"{tensor.dtype} {tensor.shape}{scaled}"
 
 

@@ -56,8 +56,8 @@ def float_layer(graph: Graph, node: Node, inputs: Sequence[Array], float_rows: i
         if len(inputs) > BIAS:
             sums = sums + inputs[BIAS].reshape(-1)
     output = graph.tensors[node.output]
-    made = limit(sums, attributes.activation).reshape(output.shape)
-    return converted(made, output.dtype)
+    limited = limit(sums, attributes.activation).reshape(output.shape)
+    return converted(limited, output.dtype)
 
 
 def _widened(patterns: Array, name: str | None) -> _Floats:
@@ -78,10 +78,10 @@ def matrix_product(graph: Graph, node: Node, inputs: Sequence[Array], float_rows
             sums = sums + _widened(residual, output.number_format)
         sums = sums + inputs[2]
     ends = (int(np.float32(end).view(np.uint32)) for end in (attributes.low, attributes.high))
-    made = floats.limit(sums.view(np.uint32).astype(np.int64), *ends)
+    limited = floats.limit(sums.view(np.uint32).astype(np.int64), *ends)
     if output.number_format in FLOAT_FORMATS:
-        made = floats.narrow(made, FLOAT_FORMATS[output.number_format])
-    return np.asarray(made).astype(output.dtype)
+        limited = floats.narrow(limited, FLOAT_FORMATS[output.number_format])
+    return np.asarray(limited).astype(output.dtype)
 
 
 def _sums(runs: _Floats, weights: _Floats, size: int) -> _Floats:

@@ -104,7 +104,7 @@ def optimised(content: bytes) -> tuple[bytes, bytes]:
 
 
 def _ask(package: str, attempts: Sequence[tuple[Cut, Sequence[Array] | None]]) -> list[str]:
-    request = [(asdict(cut), given) for cut, given in attempts]
+    request = [(asdict(cut), arrays) for cut, arrays in attempts]
     answers: list[str] | None = _processes.ask(package, "refusals", request)
     return [_CRASH] * len(attempts) if answers is None else answers
 
@@ -127,17 +127,17 @@ class _Process:
 
     def ask(self, kind: str, request: object) -> Any:
         """Return the answer to a request; None if there is none, as after a crash."""
-        given, made = self._running.stdin, self._running.stdout
-        assert given is not None
-        assert made is not None
+        requests, answers = self._running.stdin, self._running.stdout
+        assert requests is not None
+        assert answers is not None
         content = pickle.dumps((kind, request))
         try:
-            given.write(struct.pack("<Q", len(content)) + content)
-            given.flush()
-            (size,) = struct.unpack("<Q", made.read(8))
+            requests.write(struct.pack("<Q", len(content)) + content)
+            requests.flush()
+            (size,) = struct.unpack("<Q", answers.read(8))
         except (OSError, struct.error):
             return None
-        return pickle.loads(made.read(size)) if size else None
+        return pickle.loads(answers.read(size)) if size else None
 
     def end(self) -> None:
         """End the process."""

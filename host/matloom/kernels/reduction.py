@@ -17,8 +17,8 @@ __all__ = ["float_reduction", "pick", "reduction"]
 def reduction(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
     """MEAN and SUM of 8-bit integers."""
     attributes = node.attributes_as(Reduce)
-    given, output = graph.tensors[node.inputs[0]], graph.tensors[node.output]
-    centred = inputs[0].astype(np.int64) - given.zero_point
+    data, output = graph.tensors[node.inputs[0]], graph.tensors[node.output]
+    centred = inputs[0].astype(np.int64) - data.zero_point
     sums = wrap32(centred.sum(axis=attributes.axes, keepdims=attributes.keep_dims))
     scaled = scale(np.asarray(sums), *reduction_multiplier(graph, node))
     return finish(scaled, Activation.NONE, output)

@@ -156,15 +156,15 @@ def run_kernel(
     # The function is the user's.
     except Exception as error:
         raise _failed(operator, "kernel", error) from error
-    made = tuple(map(np.asarray, found if isinstance(found, (list, tuple)) else [found]))
+    results = tuple(map(np.asarray, found if isinstance(found, (list, tuple)) else [found]))
     if not use.outputs:
-        return made
-    have = [(array.dtype.name, array.shape) for array in made]
+        return results
+    have = [(array.dtype.name, array.shape) for array in results]
     want = [(tensor.dtype, tensor.shape) for tensor in use.outputs]
     if have != want:
         listed = [", ".join(f"{dtype} {shape}" for dtype, shape in side) for side in (want, have)]
         raise OperatorError(f"kernel of {operator.name} must return {listed[0]}, not {listed[1]}")
-    return made
+    return results
 
 
 def _failed(operator: RegisteredOperator, what: str, error: Exception) -> OperatorError:

@@ -109,8 +109,8 @@ def _slid(
     products = np.empty_like(sums)
     for column in range(weights.shape[1]):
         # One long run for each row: short ones cost more than their arithmetic.
-        taken = image[:, :, column * column_step :: right][:, :, :wide]
-        runs = taken.reshape(batch, -1, wide * channels)
+        strided = image[:, :, column * column_step :: right][:, :, :wide]
+        runs = strided.reshape(batch, -1, wide * channels)
         for row in range(weights.shape[0]):
             lines = runs[:, row * row_step :: down][:, :tall]
             np.multiply(lines, np.tile(weights[row, column], wide), out=products)

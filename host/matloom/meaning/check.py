@@ -33,7 +33,7 @@ class Observer(Protocol):
     def watch(
         self, state: State, instructions: list[Instruction]
     ) -> Callable[[int, Instruction], None]:
-        """Hear that a command buffer begins; return what is called after each instruction."""
+        """Called when a command buffer begins; returns a function called after each instruction."""
 
 
 def check_meaning(
@@ -73,9 +73,9 @@ def check_meaning(
         if not expected.joined:
             raise
         # A program may look up twice what one table could do.
-        apart = expected_bytes(graph, program.config, on_host, joins=False)
+        unfused = expected_bytes(graph, program.config, on_host, joins=False)
         with suppress(MeaningError):
-            return _checked(graph, program, names, apart, observer)
+            return _checked(graph, program, names, unfused, observer)
         raise
 
 
@@ -141,10 +141,10 @@ class _Check:
             self.blank[call] = self._blank(call)
         state = self.blank[call].copy()
         for binding, number in self._numbers(step.inputs):
-            given = self.expected.bytes_of[number]
-            if given is not None:
-                held = state.regions[binding.region]
-                held[binding.offset : binding.offset + len(given)] = given
+            probes = self.expected.bytes_of[number]
+            if probes is not None:
+                memory = state.regions[binding.region]
+                memory[binding.offset : binding.offset + len(probes)] = probes
         return state
 
     def _blank(self, call: int) -> State:
@@ -170,14 +170,14 @@ class _Check:
         """
         state = start()
         state.observe = None if self.observer is None else self.observer.watch
-        kept = self._kept(step, state, repeated=isinstance(buffer, Repeat))
+        kept_bytes = self._kept(step, state, repeated=isinstance(buffer, Repeat))
         variables = self._variables(step, state)
         try:
             run(state, self.program.commands(buffer))
             for name, place, before in variables:
                 if not np.array_equal(before, state.regions[place.region][_span(place, before)]):
                     raise MeaningError(f"variable {name!r} must stay as it is")
-            for first, before in kept:
+            for first, before in kept_bytes:
                 _check_kept(first, state.spad[first : first + len(before)], before)
             numbers = {
                 number
@@ -193,7 +193,7 @@ class _Check:
     def _kept(
         self, step: EngineStep, state: State, *, repeated: bool
     ) -> list[tuple[int, NDArray[np.float64]]]:
-        """Return where constants stay for later calls, and those of a repeated call; else NaN."""
+        """Return constants kept for later calls, and those of a repeated call; NaN elsewhere."""
         spans = step.repeat.kept if step.repeat is not None else ()
         return [
             (first, state.spad[first:end].copy() if repeated else np.full(end - first, np.nan))
@@ -204,14 +204,14 @@ class _Check:
         self, step: EngineStep, state: State
     ) -> list[tuple[str, Binding, NDArray[np.float64]]]:
         """Return the variables in external memory that a step does not write, and their bytes."""
-        made = {binding.name for binding in step.outputs}
+        written = {binding.name for binding in step.outputs}
         found = []
         for variable in self.program.variables:
             place = variable.place
-            if place is not None and variable.after not in made:
+            if place is not None and variable.after not in written:
                 size = self.graph.tensors[self._number(variable.before)].size_bytes
-                held = state.regions[place.region][place.offset : place.offset + size]
-                found.append((variable.name, place, held.copy()))
+                memory = state.regions[place.region][place.offset : place.offset + size]
+                found.append((variable.name, place, memory.copy()))
         return found
 
     def _number(self, name: str) -> int:

@@ -125,9 +125,9 @@ def is_table(context: NodeInputs) -> bool:
 def looked_up_by(context: NodeInputs) -> tuple[Integers, Integers]:
     """Return an operator's table of results for all bytes (256,), and its input bytes."""
     every = np.arange(256, dtype=np.uint8).view(context.inputs[0].dtype)
-    made = kernel_of(context.node, [every])(context.graph, context.node, [every])
-    assert isinstance(made, np.ndarray)
-    entries = made.view(np.int8).astype(np.int64)
+    results = kernel_of(context.node, [every])(context.graph, context.node, [every])
+    assert isinstance(results, np.ndarray)
+    entries = results.view(np.int8).astype(np.int64)
     if context.looked_up is None:
         return entries, context.values(0)
     inner, values = context.looked_up
@@ -141,8 +141,8 @@ def table(context: NodeInputs) -> list[Integers]:
 
 def _above(context: NodeInputs, pair: Multiplier) -> Integers:
     """Return values above zero, scaled; elsewhere the output's zero point."""
-    kept = context.result(context.centred(0), *pair, low=context.output.zero_point)
-    return context.note(kept, "part above zero")
+    positive = context.result(context.centred(0), *pair, low=context.output.zero_point)
+    return context.note(positive, "part above zero")
 
 
 def _both(context: NodeInputs, above: Integers, below: Integers) -> list[Integers]:

@@ -107,9 +107,9 @@ def _layer(context: NodeInputs, sums: Integers, activation: Activation) -> list[
         return context.written(
             context.result(sums, multipliers, shifts, activation, rounding=rounding)
         )
-    short = short_multiplier(multipliers) << 16
+    shortened = short_multiplier(multipliers) << 16
     return context.written(
-        context.result(sums, short, shifts, activation, rounding=Rounding.SINGLE)
+        context.result(sums, shortened, shifts, activation, rounding=Rounding.SINGLE)
     )
 
 

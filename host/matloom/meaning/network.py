@@ -137,9 +137,9 @@ class _Network:
 
     def outputs(self, node: Node) -> list[Integers] | list[None]:
         """Return the bytes of a node's outputs; None for those that are unknown."""
-        given = [self.expected.bytes_of[number] for number in node.inputs]
-        raw = tuple(item for item in given if item is not None)
-        if len(raw) < len(given):
+        input_bytes = [self.expected.bytes_of[number] for number in node.inputs]
+        raw = tuple(item for item in input_bytes if item is not None)
+        if len(raw) < len(input_bytes):
             return [None] * len(node.outputs)
         root = self._root(node.inputs[0])
         context = NodeInputs(

@@ -15,20 +15,20 @@ class Places:
     """Index of all bytes of a network's tensors, and of intermediate bytes, by probe."""
 
     def __init__(self, graph: Graph, names: Mapping[int, str], expected: Expected) -> None:
-        kept = [
+        known_bytes = [
             (found, names[number])
             for number, found in expected.bytes_of.items()
             if found is not None and graph.tensors[number].data is None
         ]
-        kept += expected.made
-        self._names = [name for _found, name in kept]
-        sizes = [len(found) for found, _name in kept]
-        every = np.concatenate([found for found, _name in kept] or [np.zeros(0, np.int64)])
+        known_bytes += expected.made
+        self._names = [name for _found, name in known_bytes]
+        sizes = [len(found) for found, _name in known_bytes]
+        every = np.concatenate([found for found, _name in known_bytes] or [np.zeros(0, np.int64)])
         order = np.argsort(every, kind="stable")
         self._values = every[order]
-        self._tensor = np.repeat(np.arange(len(kept)), sizes)[order]
+        self._tensor = np.repeat(np.arange(len(known_bytes)), sizes)[order]
         starts = np.cumsum([0, *sizes])[:-1]
-        self._byte = order - starts[self._tensor] if kept else order
+        self._byte = order - starts[self._tensor] if known_bytes else order
 
     def known(self, values: Integers) -> np.ndarray:
         """Return which of `values` are constants or bytes of a tensor."""

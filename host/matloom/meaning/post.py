@@ -132,12 +132,12 @@ def _write(state: State, fields: _Fields, results: Integers) -> None:
         parts = element_bytes(results, fields["pre_shift"], size)
     elif size > 1:
         parts = list(split_words(results))
-    made = parts[0] if size == 1 else np.stack(parts, axis=-1).reshape(shape)
+    joined_bytes = parts[0] if size == 1 else np.stack(parts, axis=-1).reshape(shape)
     target = view(state.spad, fields["dest_addr"], shape, steps)
     # Block after block, as POST does: results may lie on each other.
     block = state.config.columns * size
     for first in range(0, shape[-1], block):
-        target[..., first : first + block] = made[..., first : first + block]
+        target[..., first : first + block] = joined_bytes[..., first : first + block]
 
 
 def _fill(state: State, fields: _Fields, results: Integers) -> None:

@@ -149,9 +149,9 @@ def _slide(state: State, fields: _Fields) -> None:
     outputs, blocks = len(taps.outputs), fields["oc_blocks"]
     steps = fields["kernel_rows"] * fields["kernel_cols"] * fields["blocks"]
     size = max(1, outputs * steps * len(taps.firsts) * state.config.columns)
-    some = max(1, _GATHERED // size)
-    for block in range(0, blocks, some):
-        count = min(some, blocks - block)
+    at_once = max(1, _GATHERED // size)
+    for block in range(0, blocks, at_once):
+        count = min(at_once, blocks - block)
         vectors = (paired_vectors if fields["paired"] else input_vectors)(
             state, fields, block, count
         )

@@ -204,8 +204,8 @@ class RequantisedTerm:
         """Key of sums that are rounded."""
         scale = self.scale
         limits = () if self.kind == "sum" else (scale.zero, scale.low, scale.high)
-        rest = (2, int(scale.rounding), scale.pre_shift)
-        return _key(*rest, *limits, self._away, scale.multiplier, scale.shift)
+        settings = (2, int(scale.rounding), scale.pre_shift)
+        return _key(*settings, *limits, self._away, scale.multiplier, scale.shift)
 
 
 def requantised(values: Integers, bias: Any, scale: Scale, kind: str = "byte") -> Integers:

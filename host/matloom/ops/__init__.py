@@ -50,25 +50,25 @@ def matmul(
 ) -> Array:
     """Return the product of two matrices, of integers or of floating-point numbers.
 
-    Everything is exact: sums in 32 bits, refused where they might be larger, and where a scale is
-    given TensorFlow Lite Micro's rounding of the result, bit for bit on every device::
+    Everything is exact: sums have 32 bits and raise if they might overflow, and results with a
+    scale are rounded as in TensorFlow Lite Micro, bit for bit the same on every device::
 
         sums = (a - input_zero_point) @ b + bias
         clip(multiply_by_quantized_multiplier(sums, multiplier, shift) + zero_point, -128, 127)
 
-    With ``output=np.int16`` limits are those of 16 bits, and the dtype of `bias` chooses the rule,
-    as in a TFLite layer of words: int32, or none, the one above; int64 that of 64-bit sums, whose
-    multiplier is first rounded to 15 bits (`numerics.requantize_wide`).
+    With ``output=np.int16`` the limits are those of 16 bits, and the dtype of `bias` selects the
+    rule, as in an int16 layer of TFLite: int32 or no bias selects the rule above; int64 selects the
+    rule for 64-bit sums, whose multiplier is first rounded to 15 bits (`numerics.requantize_wide`).
 
-    The engine stores 8 or 16 bits of a result; sums leave it in four limbs, which takes as many
-    POSTs (`numerics.from_limbs`). Where they might reach 2**28 the host computes them.
-    `matloom.arch.numerics.quantize_multiplier` makes multiplier and shift of a real number.
+    The engine stores 8 or 16 bits of a result; 32-bit sums are stored as four limbs, which takes
+    four POSTs (`numerics.from_limbs`). If sums might reach 2**28, the host computes them.
+    `matloom.arch.numerics.quantize_multiplier` converts a real number to multiplier and shift.
 
     In the modes ``bf16``, ``fp16``, ``fp8_e4m3`` and ``fp8_e5m2`` the result is
     ``clip((a @ b + residual) + bias, *limits)`` in the dtype `output`, every operation in fp32,
-    rounded to nearest even. Products are rounded to fp32, which changes none but the largest and
-    smallest of bf16; ``config.float_rows`` of them at a time meet in a balanced tree, low indices
-    first; and such sums are added one after the other. The inner size is filled up with +0.
+    rounded to nearest even. Products are rounded to fp32, which only changes the largest and
+    smallest bf16 products; ``config.float_rows`` of them at a time are added in a balanced tree,
+    low indices first, and these sums are added one after another. The inner size is padded with +0.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ def matmul(
         (rows, inner) and (inner, columns), int8; where the mode says i4 `ml_dtypes.int4` or int8
         of -8 to 7, where it says i16 int16; in a floating-point mode of its dtype (float16, or
         bfloat16, float8_e4m3fn, float8_e5m2 of ml_dtypes) or float32, which is rounded to it.
-        `b` is compiled into the program, which is remembered: the same `b` again costs no
+        `b` is compiled into the program, which is cached: using the same `b` again needs no
         compilation.
     mode:
         Number formats of `a` and `b`, one of those a given configuration is built with: ``i8xi8``,
@@ -86,12 +86,12 @@ def matmul(
         2**30 to 2**31 - 1 and -31 to 30: the results are ``sums * multiplier * 2**(shift - 31)``,
         of all columns or of each. Without either, the sums themselves.
     zero_point:
-        Added to the results, int8; 0 where they are int16.
+        Added to the results, int8; 0 for int16 results.
     bias:
-        int32, one a column, or int64 for results of int16 (`shift` up to 7 then); float32 in a
+        int32, one per column, or int64 for int16 results (`shift` is then at most 7); float32 in a
         floating-point mode.
     input_zero_point:
-        What stands for zero in `a`, one of its numbers.
+        The number in `a` that represents zero.
     residual, limits:
         In a floating-point mode only: what is added to the product, of the dtype `output`; the
         smallest and the largest result, numbers of float8_e5m2.
@@ -292,19 +292,19 @@ def _require_no_scale(
     zero_point: int,
     input_zero_point: int,
 ) -> None:
-    """Raise `TypeError` where a floating-point mode is given what integers alone have."""
-    for name, given in (
+    """Raise `TypeError` if a floating-point mode is given arguments for integers."""
+    for name, value in (
         ("multiplier", multiplier is not None),
         ("shift", shift is not None),
         ("zero_point", zero_point != 0),
         ("input_zero_point", input_zero_point != 0),
     ):
-        if given:
+        if value:
             raise TypeError(f"{name} must go with a mode of integers, not {mode}")
 
 
 def _limits(limits: tuple[float, float]) -> tuple[float, float]:
-    """Return both limits; raise `ValueError` unless they are two, in order."""
+    """Return both limits; raise `ValueError` unless they are two numbers in order."""
     pair = np.asarray(limits)
     if pair.shape != (2,) or pair.dtype.kind not in "iuf" or pair[0] > pair[1]:
         raise ValueError(f"limits must be a number and one that is not smaller, not {limits!r}")
@@ -312,7 +312,7 @@ def _limits(limits: tuple[float, float]) -> tuple[float, float]:
 
 
 def _chosen(config: Config | str | Path | None, device: str | Driver, mode: str) -> Config:
-    """Return the driver's configuration, the one given, or ``reference`` with the mode added."""
+    """Return the driver's configuration, the given one, or ``reference`` with the mode added."""
     if isinstance(device, Driver):
         return device.config
     if config is not None:
@@ -323,7 +323,7 @@ def _chosen(config: Config | str | Path | None, device: str | Driver, mode: str)
 
 
 def _formats(mode: str, config: Config) -> tuple[str, str]:
-    """Return the formats of both operands of a mode that the configuration is built with."""
+    """Return the formats of both operands in a mode; the configuration must have it."""
     if mode not in config.mac_modes:
         built = ", ".join(config.mac_modes)
         raise ValueError(
@@ -334,7 +334,7 @@ def _formats(mode: str, config: Config) -> tuple[str, str]:
 
 
 def _integers(name: str, array: npt.ArrayLike, axes: int, kind: str) -> Array:
-    """Return an operand as an array of the type that holds its format."""
+    """Return an operand as an array of the type that stores its format."""
     operand = np.asarray(array)
     allowed = _TYPES[kind]
     if operand.dtype.name not in allowed:
@@ -350,7 +350,7 @@ def _integers(name: str, array: npt.ArrayLike, axes: int, kind: str) -> Array:
 
 
 def _output(requested: npt.DTypeLike | None, mode: str, *, scaled: bool) -> str:
-    """Return the type of integer results; raise `ValueError` where they cannot have it."""
+    """Return the type of integer results; raise `ValueError` if they cannot have it."""
     allowed: tuple[str, ...] = ("int32",)
     if scaled:
         allowed = ("int8", "int16") if mode == "i16xi8" else ("int8",)
@@ -364,7 +364,7 @@ def _output(requested: npt.DTypeLike | None, mode: str, *, scaled: bool) -> str:
 
 
 def _bias(bias: npt.ArrayLike | None, channels: int, allowed: tuple[str, ...]) -> Array:
-    """Return the biases of integer sums, zeros of the first type that is allowed for none."""
+    """Return the biases of integer sums; for None, zeros of the first allowed type."""
     biases = np.zeros(channels, allowed[0]) if bias is None else np.asarray(bias)
     if biases.dtype.name not in allowed or biases.shape != (channels,):
         types = " or ".join(allowed)
@@ -373,7 +373,7 @@ def _bias(bias: npt.ArrayLike | None, channels: int, allowed: tuple[str, ...]) -
 
 
 def _counts(name: str, values: Sequence[int], length: int, *, minimum: int) -> tuple[int, ...]:
-    """Return the values as integers; raise `ValueError` unless they are so many and so large."""
+    """Return the values as integers; raise `ValueError` unless number and range are right."""
     counts = np.asarray(values)
     if counts.shape != (length,) or counts.dtype.kind not in "iu" or counts.min() < minimum:
         raise ValueError(f"{name} must be {length} integers of {minimum} or more, not {values!r}")
@@ -391,7 +391,7 @@ def _sides(padding: Sequence[int]) -> Padding:
 
 
 def _require_small_sums(filters: Array, bias: Array, zero_point: int, largest_input: int) -> None:
-    """Raise `ValueError` if an input exists whose sum does not fit 32 bits."""
+    """Raise `ValueError` if the sum of any possible input exceeds 32 bits."""
     max_abs = max(largest_input - zero_point, zero_point + largest_input + 1)
     weights = np.abs(filters.astype(np.int64)).reshape(filters.shape[0], -1).sum(axis=1)
     # As Python's integers, which hold the absolute value of any bias.
@@ -411,7 +411,7 @@ def _scales(
     channels: int,
     max_shift: int,
 ) -> tuple[float, ...]:
-    """Return the real number of each channel: 31 bits of it are the multiplier, so it is exact."""
+    """Return each channel's scale as a real number; its 31-bit multiplier makes it exact."""
     pairs = []
     for name, values, low, high in (
         ("multiplier", multiplier, 2**30, 2**31 - 1),
@@ -436,7 +436,7 @@ def _graph(
     attributes: Conv2D,
     result: str,
 ) -> Graph:
-    """Return a network of one convolution; input and output have the scale 1, sums have none.
+    """Return a network of one convolution; input and output have scale 1, sums have none.
 
     `result` is the type of the output.
     """

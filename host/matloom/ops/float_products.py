@@ -1,4 +1,4 @@
-"""Matrix products of floating-point numbers: graphs of one MATRIX_PRODUCT, and runs of them."""
+"""Floating-point matrix products: graphs of one MATRIX_PRODUCT, and their execution."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -63,7 +63,7 @@ def _format_of(dtype: npt.DTypeLike) -> FloatFormat:
 
 
 def _patterns_of(array: npt.NDArray[Any], form: FloatFormat) -> _Patterns:
-    """Return the patterns of float32 numbers rounded to a format, or of its own numbers."""
+    """Return the bit patterns of float32 numbers rounded to a format, or of numbers in it."""
     own = _format_of(array.dtype)
     little = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
     raw = little.view(f"<u{own.bytes}").astype(np.int64)
@@ -104,8 +104,8 @@ def _tensor(
     name: str, shape: tuple[int, ...], form: FloatFormat, data: _Patterns | None = None
 ) -> Tensor:
     dtype = f"uint{form.bits}"
-    held = None if data is None else data.astype(dtype)
-    return Tensor(name=name, shape=shape, dtype=dtype, data=held, number_format=form.name)
+    stored = None if data is None else data.astype(dtype)
+    return Tensor(name=name, shape=shape, dtype=dtype, data=stored, number_format=form.name)
 
 
 def _pieces(size: int, most: int) -> Iterator[slice]:
@@ -122,8 +122,8 @@ def float_product(
 ) -> npt.NDArray[Any]:
     """Return the product of (rows, inner) and (inner, columns) in a floating-point mode.
 
-    Of each result, `float_rows` products at a time meet in a balanced tree, low indices first;
-    such a sum is added to the sum of those before it. The inner size is filled up with +0.
+    For each result, `float_rows` products at a time are added in a balanced tree, low indices
+    first, and these sums are added one after another. The inner size is padded with +0.
     """
     form, out = FLOAT_FORMATS[mode], _format_of(epilogue.output)
     if out is not FP32 and out.name not in config.mac_modes:
@@ -134,16 +134,16 @@ def float_product(
     rows, filters = _patterns_of(left, form), _patterns_of(right, form).T
     bias = np.full(len(filters), _NOTHING) if epilogue.bias is None else epilogue.bias
     residual = None if epilogue.residual is None else _patterns_of(epilogue.residual, out)
-    made = np.empty((len(rows), len(filters)), f"<u{out.bytes}")
+    patterns = np.empty((len(rows), len(filters)), f"<u{out.bytes}")
     for across in _pieces(len(filters), _MAX_COLUMNS):
         weights = _tensor("right", filters[across].shape, form, filters[across])
         for down in _pieces(len(rows), _MAX_ROWS):
-            given = _tensor("left", rows[down].shape, form)
-            inputs = {"left": rows[down].astype(given.dtype)}
-            graph = _graph(given, weights, bias[across], out, attributes)
+            operand = _tensor("left", rows[down].shape, form)
+            inputs = {"left": rows[down].astype(operand.dtype)}
+            graph = _graph(operand, weights, bias[across], out, attributes)
             if residual is not None:
                 graph = _with_residual(graph)
-                inputs["residual"] = residual[down, across].astype(made.dtype)
+                inputs["residual"] = residual[down, across].astype(patterns.dtype)
             session = SESSIONS.find(graph, config, device)
-            made[down, across] = session.run(inputs)["result"]
-    return made.view(np.dtype(epilogue.output))
+            patterns[down, across] = session.run(inputs)["result"]
+    return patterns.view(np.dtype(epilogue.output))

@@ -1,4 +1,4 @@
-"""Convolutions of floating-point numbers as products of matrices: windows and filters."""
+"""Floating-point convolutions as matrix products: windows and filters."""
 
 from dataclasses import dataclass
 
@@ -14,7 +14,7 @@ __all__ = ["FloatWindows"]
 
 @dataclass(frozen=True, kw_only=True)
 class FloatWindows:
-    """The operands of a convolution, checked.
+    """Checked operands of a convolution.
 
     Members
     -------
@@ -22,7 +22,7 @@ class FloatWindows:
         (images, rows, columns, channels) and (output channels, rows, columns, channels), of any
         dtypes.
     elements:
-        Numbers that meet in a tree: each kernel row is filled up with +0 to a multiple of them.
+        Numbers added in one tree: each kernel row is padded with +0 to a multiple of it.
     """
 
     image: Array
@@ -49,7 +49,7 @@ class FloatWindows:
 
     @property
     def shape(self) -> tuple[int, int, int, int]:
-        """The result's: (images, rows, columns, output channels)."""
+        """Shape of the result: (images, rows, columns, output channels)."""
         sides = self.padding
         height, width = (
             (size + edge - step * (taps - 1) - 1) // jump + 1
@@ -65,7 +65,7 @@ class FloatWindows:
         return self.image.shape[0], height, width, self.filters.shape[0]
 
     def rows(self) -> Array:
-        """Return a window a row: (results of a channel, numbers of a window)."""
+        """Return one window per row: (results of a channel, numbers of a window)."""
         kernel = (self.filters.shape[1], self.filters.shape[2])
         # NumPy has no such views of all dtypes of ml_dtypes; +0 is 0 in each.
         image = np.ascontiguousarray(self.image)
@@ -75,23 +75,23 @@ class FloatWindows:
         return self._filled(runs).view(image.dtype)
 
     def columns(self) -> Array:
-        """Return a filter a column: (numbers of a window, output channels)."""
+        """Return one filter per column: (numbers of a window, output channels)."""
         channels, height = self.filters.shape[:2]
         return self._filled(self.filters.reshape(channels, height, -1)).T
 
     def flat(self, residual: Array) -> Array:
-        """Return a residual as the product of matrices adds it: (results of a channel, channels).
+        """Return a residual in the shape of the matrix product: (results of a channel, channels).
 
         Errors
         ------
         ValueError
-            It has not the result's shape.
+            It does not have the shape of the result.
         """
         if residual.shape != self.shape:
             raise ValueError(f"residual must have the shape {self.shape}, not {residual.shape}")
         return residual.reshape(-1, self.shape[3])
 
     def _filled(self, runs: Array) -> Array:
-        """Return runs (any, kernel rows, numbers) filled up with +0, one after the other."""
+        """Return runs (any, kernel rows, numbers), padded with +0 and concatenated."""
         missing = -runs.shape[2] % self.elements
         return np.pad(runs, ((0, 0), (0, 0), (0, missing))).reshape(len(runs), -1)

@@ -1,4 +1,4 @@
-"""Sessions and devices of operations on arrays, remembered from call to call."""
+"""Cache of sessions and devices for operations on arrays."""
 
 import hashlib
 from functools import lru_cache
@@ -19,14 +19,14 @@ _MOST = 32
 
 
 class _Sessions:
-    """Sessions by what they run and where, the last used at the end; the first give way."""
+    """Cache of sessions by graph, configuration and device; the least recently used is dropped."""
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, str | int], Session] = {}
         self._lock = Lock()
 
     def find(self, graph: Graph, config: Config, device: str | Driver) -> Session:
-        """Return the session of a graph, opened now or remembered."""
+        """Return the session of a graph, cached or newly opened."""
         digest = hashlib.sha256("\0".join((config.to_json(), repr(graph))).encode())
         for tensor in graph.tensors.values():
             digest.update(b"" if tensor.data is None else tensor.data.tobytes())
@@ -49,7 +49,7 @@ def _open(program: Program, device: str | Driver) -> Session:
 
 
 def _driver_of(device: str | Driver, config: Config, size: int) -> Driver:
-    """Return a driver that is given, or one with room for `size` bytes, opened once and shared."""
+    """Return the given driver, or a shared one with room for `size` bytes."""
     if isinstance(device, Driver):
         return device
     return _opened(device, config, memory_for(size))

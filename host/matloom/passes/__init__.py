@@ -1,4 +1,4 @@
-"""The passes over the graph, in order: each a pure function, none changes a result."""
+"""The passes over the graph, in order: pure functions that never change a result."""
 
 import os
 from collections.abc import Callable

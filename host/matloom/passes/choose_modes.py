@@ -1,4 +1,4 @@
-"""Find the layers that a precision names, and the number format that each is to have."""
+"""Chooses the layers that a precision applies to, and the number format of each."""
 
 from collections.abc import Mapping
 
@@ -33,28 +33,28 @@ _OPERATORS = (Op.CONV_2D, Op.FULLY_CONNECTED)
 
 
 def is_float(graph: Graph, node: Node) -> bool:
-    """Return whether a layer is of float32; its weights may be integers that stand for numbers."""
+    """Return whether a layer is float32; its weights may be quantised integers."""
     if node.op not in _OPERATORS:
         return False
-    given, weights, *bias = (graph.tensors[number] for number in node.inputs)
-    types = {given.dtype, *(tensor.dtype for tensor in bias)}
+    data, weights, *bias = (graph.tensors[number] for number in node.inputs)
+    types = {data.dtype, *(tensor.dtype for tensor in bias)}
     constant = all(tensor.data is not None for tensor in (weights, *bias))
     return types == {"float32"} and weights.dtype in ("float32", "int8") and constant
 
 
 def is_integer(graph: Graph, node: Node) -> bool:
-    """Return whether a layer is of int8 with constant weights, and free to have any mode."""
+    """Return whether a layer is int8 with constant weights, and has no fixed mode."""
     if node.op not in _OPERATORS or states_multipliers(node):
         return False
     assert isinstance(node.attributes, Conv2D | FullyConnected)
-    given, weights, *bias = (graph.tensors[number] for number in node.inputs)
-    types = {given.dtype, weights.dtype, graph.tensors[node.output].dtype}
+    data, weights, *bias = (graph.tensors[number] for number in node.inputs)
+    types = {data.dtype, weights.dtype, graph.tensors[node.output].dtype}
     constant = all(tensor.data is not None for tensor in (weights, *bias))
     return types == {"int8"} and constant and node.attributes.mode is None
 
 
 def _possible(graph: Graph) -> dict[int, tuple[str, ...]]:
-    """Return the modes that each layer may be given, by the number of its output."""
+    """Return the modes that each layer may get, by the number of its output."""
     kinds = ((is_float, FLOAT32_MODES), (is_integer, INT8_MODES))
     return {
         node.output: modes for node in graph.nodes for fits, modes in kinds if fits(graph, node)
@@ -62,7 +62,7 @@ def _possible(graph: Graph) -> dict[int, tuple[str, ...]]:
 
 
 def _named(graph: Graph, layers: Mapping[int, tuple[str, ...]], name: str) -> list[int]:
-    """Return the layers of a name: all of it, or what stands before its first semicolon."""
+    """Return the layers with a name, in full or up to the first semicolon."""
     names = {at: graph.tensors[at].name for at in layers}
     for found in (
         [at for at, full in names.items() if full == name],
@@ -70,15 +70,15 @@ def _named(graph: Graph, layers: Mapping[int, tuple[str, ...]], name: str) -> li
     ):
         if found:
             return found
-    short = [short_name(full) for full in names.values()]
+    short_names = [short_name(full) for full in names.values()]
     raise UserError(
         f"precision must name convolutions and dense layers of float32 or int8, not {name!r}",
-        hint=did_you_mean(name, short) or "matloom explain NET lists the layers",
+        hint=did_you_mean(name, short_names) or "matloom explain NET lists the layers",
     )
 
 
 def choose_modes(graph: Graph, precision: Precision) -> dict[int, str]:
-    """Return the mode of each layer that is to have another, by the number of its output.
+    """Return the new mode of each layer to change, by the number of its output.
 
     Parameters
     ----------
@@ -127,5 +127,5 @@ def choose_modes(graph: Graph, precision: Precision) -> dict[int, str]:
 
 
 def _kin(modes: tuple[str, ...]) -> tuple[str, ...]:
-    """Return modes, and what leaves a layer that may have them as it is."""
-    return (*modes, *(kept for kept, others in _KEPT.items() if others == modes))
+    """Return modes, and the names that leave a layer with such modes unchanged."""
+    return (*modes, *(unchanged for unchanged, others in _KEPT.items() if others == modes))

@@ -1,4 +1,4 @@
-"""Drop operators whose results nobody uses."""
+"""Drops operators whose results are not used."""
 
 from dataclasses import replace
 
@@ -8,13 +8,13 @@ __all__ = ["drop_unused"]
 
 
 def drop_unused(graph: Graph) -> Graph:
-    """Return the graph without operators on which no output depends, and no variable."""
+    """Return the graph without operators that no output or variable depends on."""
     wanted = set(graph.leaving)
-    kept = []
+    used_nodes = []
     for node in reversed(graph.nodes):
         if wanted.intersection(node.outputs):
             wanted.update(node.inputs)
-            kept.append(node)
-    if len(kept) == len(graph.nodes):
+            used_nodes.append(node)
+    if len(used_nodes) == len(graph.nodes):
         return graph
-    return replace(graph, nodes=tuple(reversed(kept)))
+    return replace(graph, nodes=tuple(reversed(used_nodes)))

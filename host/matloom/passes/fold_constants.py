@@ -1,4 +1,4 @@
-"""Compute what depends on constants alone: weights kept as float16 or in another layout."""
+"""Folds constants: computes operators whose inputs are all constant."""
 
 from dataclasses import replace
 
@@ -9,16 +9,16 @@ __all__ = ["fold_constants"]
 
 
 def fold_constants(graph: Graph) -> Graph:
-    """Return the graph with operators of constants replaced by their results."""
+    """Return the graph with operators on constants replaced by their results."""
     tensors = dict(graph.tensors)
-    kept = []
+    remaining = []
     for node in graph.nodes:
         constant = all(tensors[number].data is not None for number in node.inputs)
         if not constant or node.op is Op.REFERENCE:
-            kept.append(node)
+            remaining.append(node)
             continue
         for number, data in run_node(replace(graph, tensors=tensors), node, {}).items():
             tensors[number] = replace(tensors[number], data=data)
-    if len(kept) == len(graph.nodes):
+    if len(remaining) == len(graph.nodes):
         return graph
-    return replace(graph, tensors=tensors, nodes=tuple(kept))
+    return replace(graph, tensors=tensors, nodes=tuple(remaining))

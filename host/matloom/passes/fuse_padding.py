@@ -1,4 +1,4 @@
-"""Let convolutions pad for themselves what an operator before them pads."""
+"""Fuses a PAD into the convolution after it."""
 
 from dataclasses import replace
 
@@ -12,8 +12,8 @@ __all__ = ["fuse_padding"]
 def fuse_padding(graph: Graph) -> Graph:
     """Return the graph with PAD and PADV2 as padding of the integer convolutions after them.
 
-    What a convolution pads with is its input's zero point, so that must be the value, and the
-    input's scale the same before.
+    A convolution pads with its input's zero point, so the PAD must use that value, and must not
+    change the scale.
     """
     nodes = tuple(_fused(graph, node) for node in graph.nodes)
     return graph if nodes == graph.nodes else replace(graph, nodes=nodes)
@@ -44,8 +44,8 @@ def _pads_like_a_convolution(graph: Graph, node: Node) -> bool:
     if node.op not in (Op.PAD, Op.PADV2):
         return False
     edges = node.attributes_as(Pad)
-    given, output = graph.tensors[node.inputs[0]], graph.tensors[node.output]
-    if output.dtype not in ("int8", "int16") or given.quantisation != output.quantisation:
+    data, output = graph.tensors[node.inputs[0]], graph.tensors[node.output]
+    if output.dtype not in ("int8", "int16") or data.quantisation != output.quantisation:
         return False
     if len(edges.before) != IMAGE_RANK:
         return False

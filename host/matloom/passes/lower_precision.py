@@ -1,4 +1,4 @@
-"""Give layers the number formats that a precision asks for: of four bits, or floating point."""
+"""Changes the number formats of layers to those of a precision: 4-bit or floating point."""
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
@@ -18,7 +18,7 @@ _ROUNDING = (Op.ADD, Op.RELU, Op.RELU6)
 
 
 def numbers(weights: Tensor) -> Tensor:
-    """Return weights as float32: the numbers that integers with scales stand for."""
+    """Return weights as float32: the numbers that scaled integers represent."""
     quantisation, data = weights.quantisation, weights.data
     if quantisation is None or data is None:
         return weights
@@ -34,9 +34,9 @@ def numbers(weights: Tensor) -> Tensor:
 
 
 def widen_weights(graph: Graph) -> Graph:
-    """Return the graph with int8 weights of float32 layers as the numbers they stand for.
+    """Return the graph with int8 weights of float32 layers converted to float32.
 
-    The input of such a layer is then used as it is, where TensorFlow Lite's kernel would round it
+    The input of such a layer is then used unrounded, while TensorFlow Lite's kernel would round it
     to 8 bits.
     """
     tensors = dict(graph.tensors)
@@ -47,19 +47,19 @@ def widen_weights(graph: Graph) -> Graph:
 
 
 def lower_precision(graph: Graph, precision: Precision, but: Collection[int] = ()) -> Graph:
-    """Return the graph with the products of layers in other formats.
+    """Return the graph with layers that multiply in other formats.
 
-    Layers of int8 get weights of four bits (`narrow_weights`). Of layers of float32 the input is
-    rounded to the format by a QUANTIZE before it, once for all layers that read it; sums, biases
-    and outputs stay fp32. Where nothing but such layers of the same mode read an output, or that of
-    an ADD, RELU or RELU6, it is made in their format at once.
+    Layers of int8 get 4-bit weights (`narrow_weights`). The input of a float32 layer is rounded to
+    the format by a QUANTIZE before it, shared by all layers that read it; sums, biases and outputs
+    stay fp32. If only such layers of the same mode read the output of a layer, or of an ADD, RELU
+    or RELU6, it is written in their format directly.
 
     Parameters
     ----------
     precision:
-        As `choose_modes` takes it.
+        As for `choose_modes`.
     but:
-        Outputs of layers that stay as they are.
+        Outputs of layers to leave unchanged.
     """
     modes = {at: mode for at, mode in choose_modes(graph, precision).items() if at not in but}
     floats = {at: mode for at, mode in modes.items() if mode in STORAGE}
@@ -67,7 +67,7 @@ def lower_precision(graph: Graph, precision: Precision, but: Collection[int] = (
 
 
 def _lower_floats(graph: Graph, modes: Mapping[int, str]) -> Graph:
-    """Return the graph with layers of float32 in modes, by the numbers of their outputs."""
+    """Return the graph with float32 layers in the given modes, by output number."""
     tensors, nodes = dict(graph.tensors), []
     rounded: dict[tuple[int, str], int] = {}
     for number, mode in _rounded_at_once(graph, modes):
@@ -77,20 +77,20 @@ def _lower_floats(graph: Graph, modes: Mapping[int, str]) -> Graph:
         if node.outputs[0] not in modes:
             nodes.append(node)
             continue
-        mode, given = modes[node.outputs[0]], node.inputs[0]
-        if (given, mode) not in rounded:
+        mode, data = modes[node.outputs[0]], node.inputs[0]
+        if (data, mode) not in rounded:
             number = max(tensors) + 1
-            source = tensors[given]
+            source = tensors[data]
             tensors[number] = Tensor(
                 name=f"{source.name}:{mode}", shape=source.shape, dtype=STORAGE[mode]
             )
-            rounded[given, mode] = number
-            nodes.append(Node(op=Op.QUANTIZE, inputs=(given,), outputs=(number,), index=node.index))
+            rounded[data, mode] = number
+            nodes.append(Node(op=Op.QUANTIZE, inputs=(data,), outputs=(number,), index=node.index))
         tensors[node.inputs[1]] = numbers(tensors[node.inputs[1]])
         nodes.append(
             replace(
                 node,
-                inputs=(rounded[given, mode], *node.inputs[1:]),
+                inputs=(rounded[data, mode], *node.inputs[1:]),
                 attributes=_with_mode(node, mode),
             )
         )
@@ -98,7 +98,7 @@ def _lower_floats(graph: Graph, modes: Mapping[int, str]) -> Graph:
 
 
 def _rounded_at_once(graph: Graph, modes: Mapping[int, str]) -> Iterator[tuple[int, str]]:
-    """Yield outputs that only layers of one mode read, and the mode; of layers only their own."""
+    """Yield outputs that only layers of one mode read, and that mode."""
     for node in graph.nodes:
         number = node.outputs[0]
         if number not in modes and (node.op not in _ROUNDING or not _of_float32(graph, node)):

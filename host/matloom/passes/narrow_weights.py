@@ -1,4 +1,4 @@
-"""Give int8 weights of layers four bits, so that they run twice as fast in the mode i8xi4."""
+"""Reduces int8 weights to four bits, with which layers run twice as fast in mode i8xi4."""
 
 from collections.abc import Collection
 from dataclasses import replace
@@ -24,20 +24,20 @@ _Numbers = npt.NDArray[np.float64]
 
 
 def _rounded(channels: _Numbers, scales: _Numbers) -> _Numbers:
-    """Return the integers nearest to ``channels / scales`` that four bits hold."""
+    """Return the 4-bit integers nearest to ``channels / scales``."""
     nearest: _Numbers = np.clip(np.rint(channels / scales[:, np.newaxis]), _LOW, _HIGH)
     return nearest
 
 
 def _errors(channels: _Numbers, scales: _Numbers) -> _Numbers:
-    """Return the sum of squared differences of each channel for its scale."""
-    made = _rounded(channels, scales) * scales[:, np.newaxis]
-    squares: _Numbers = ((channels - made) ** 2).sum(axis=1)
+    """Return the sum of squared errors of each channel for its scale."""
+    rounded = _rounded(channels, scales) * scales[:, np.newaxis]
+    squares: _Numbers = ((channels - rounded) ** 2).sum(axis=1)
     return squares
 
 
 def _scales(channels: _Numbers) -> _Numbers:
-    """Return the scale of each channel whose integers have the minimum squared differences."""
+    """Return the scale of each channel that minimises the squared error."""
     peaks = np.abs(channels).max(axis=1)
     tried = np.where(peaks > 0, peaks / _HIGH, 1.0) * _SHARES[:, np.newaxis]
     best = np.argmin([_errors(channels, each) for each in tried], axis=0)
@@ -51,25 +51,24 @@ def _scales(channels: _Numbers) -> _Numbers:
 
 
 def _balance(integers: _Numbers, exact: _Numbers) -> None:
-    """Round some of a channel's integers the other way, until their errors sum to no step.
+    """Adjust the rounding of a channel's integers until their errors sum to less than one step.
 
-    Those move whose squared error grows least.
+    The integers whose squared error grows least are changed.
     """
     errors = integers - exact
     steps = int(np.rint(errors.sum()))
-    way = -np.sign(steps)
-    free = np.flatnonzero((integers + way >= _LOW) & (integers + way <= _HIGH))
-    moved = free[np.argsort(errors[free] * way, kind="stable")[: abs(steps)]]
-    integers[moved] += way
+    direction = -np.sign(steps)
+    free = np.flatnonzero((integers + direction >= _LOW) & (integers + direction <= _HIGH))
+    moved = free[np.argsort(errors[free] * direction, kind="stable")[: abs(steps)]]
+    integers[moved] += direction
 
 
 def nearest_four_bits(channels: _Numbers) -> tuple[npt.NDArray[np.int8], _Numbers]:
-    """Return integers from -8 to 7, and for each channel what one of them stands for.
+    """Return integers from -8 to 7, and the scale of each channel.
 
-    The scale is that of the minimum squared error when every number is rounded to the nearest.
-    Then the errors of a channel are made to sum to less than a step: inputs after a ReLU have a
-    mean, which otherwise goes through that sum into every result. Numbers that four bits hold
-    stay as they are.
+    The scale minimises the squared error of rounding to nearest. Then the roundings of a channel
+    are adjusted until their errors sum to less than a step: inputs after a ReLU have a nonzero
+    mean, which that sum would add to every result. Numbers that fit in four bits are unchanged.
 
     Parameters
     ----------
@@ -86,7 +85,7 @@ def nearest_four_bits(channels: _Numbers) -> tuple[npt.NDArray[np.int8], _Number
 
 
 def _narrowed(weights: Tensor) -> tuple[Tensor, _Numbers]:
-    """Return weights with a scale for each channel, and the ratios of these to the old ones."""
+    """Return weights with a scale per channel, and the ratios of new to old scales."""
     data, old = weights.data, weights.quantisation
     assert data is not None
     assert old is not None
@@ -94,20 +93,20 @@ def _narrowed(weights: Tensor) -> tuple[Tensor, _Numbers]:
     was = np.broadcast_to(np.array(old.scale, np.float64), len(data))
     scales = (was * ratios).astype(np.float32).astype(np.float64)
     quantisation = Quantisation(scale=tuple(scales.tolist()), zero_point=(0,) * len(data), axis=0)
-    made = replace(weights, quantisation=quantisation, data=integers.reshape(data.shape))
-    return made, scales / was
+    narrow = replace(weights, quantisation=quantisation, data=integers.reshape(data.shape))
+    return narrow, scales / was
 
 
 def narrow_weights(graph: Graph, layers: Collection[int]) -> Graph:
-    """Return the graph with weights of four bits, -8 to 7, in some layers of int8.
+    """Return the graph with 4-bit weights, -8 to 7, in the given int8 layers.
 
-    Each output channel has a scale of its own; its bias, whose unit is that scale, is rounded to
-    it, and the multiplier that requantises its sums follows from it.
+    Each output channel has its own scale; its bias is rounded to a multiple of that scale times the
+    input's, and the multiplier of its sums follows from it.
 
     Parameters
     ----------
     layers:
-        Their outputs; `choose_modes.is_integer` holds for each.
+        Outputs of the layers; `choose_modes.is_integer` must hold for each.
     """
     tensors, nodes = dict(graph.tensors), []
 
@@ -121,9 +120,9 @@ def narrow_weights(graph: Graph, layers: Collection[int]) -> Graph:
         if node.outputs[0] not in layers:
             nodes.append(node)
             continue
-        given, *constants = node.inputs
+        source, *constants = node.inputs
         weights, ratios = _narrowed(graph.tensors[constants[0]])
-        inputs = [given, added(weights)]
+        inputs = [source, added(weights)]
         for number in constants[1:]:
             bias = graph.tensors[number]
             assert bias.data is not None

@@ -1,4 +1,4 @@
-"""Puts the heavier branch of an addition directly before it.
+"""Moves the heavier branch of an addition directly before it.
 
 The addition's post-processing is then interleaved with the arithmetic of that branch, tile by tile.
 """
@@ -11,7 +11,7 @@ __all__ = ["order_branches"]
 
 
 def _work(graph: Graph, node: Node) -> int:
-    """Return a measure of the arithmetic: output elements times weights of each."""
+    """Return an estimate of the arithmetic: output elements times weights of each."""
     output = graph.tensors[node.outputs[0]]
     weights = graph.tensors[node.inputs[1]] if len(node.inputs) > 1 else None
     if weights is None or weights.data is None or not output.shape:
@@ -20,7 +20,7 @@ def _work(graph: Graph, node: Node) -> int:
 
 
 def order_branches(graph: Graph) -> Graph:
-    """Return the graph with the two operators before each addition in order of work."""
+    """Return the graph with the two operators before each addition ordered by work."""
     nodes = list(graph.nodes)
     for at in range(2, len(nodes)):
         first, second, addition = nodes[at - 2 : at + 1]

@@ -40,15 +40,15 @@ def _kind(program: Program, variable: VariableInfo) -> str:
 
 def _reason(program: Program, variable: VariableInfo) -> str:
     """Return why a variable cannot stay in external memory."""
-    held = {variable.before, variable.after}
-    given = {info.key for info in (*program.inputs, *program.outputs)}
-    if held & given:
+    keys = {variable.before, variable.after}
+    end_keys = {info.key for info in (*program.inputs, *program.outputs)}
+    if keys & end_keys:
         return "an input or output of the network is the same tensor"
     for step in program.steps:
-        if isinstance(step, HostStep) and held & {*step.inputs, *step.outputs}:
+        if isinstance(step, HostStep) and keys & {*step.inputs, *step.outputs}:
             return f"{step.operator} on the host uses it"
     for other in program.variables:
-        if other is not variable and held & {other.before, other.after}:
+        if other is not variable and keys & {other.before, other.after}:
             return f"{other.name} holds the same tensor"
     readers = list(_engine_inputs(program))
     if variable.after in readers or readers.count(variable.before) > 1:

@@ -125,11 +125,11 @@ class Hazards:
             if last > known[other % len(UNITS)]:
                 other, write = other % len(UNITS), other < len(UNITS)
                 verb = "writes" if write else "reads"
-                what = _FETCHED.get(access.base, "")
+                operand = _FETCHED.get(access.base, "")
                 raise VerifyError(
                     f"instruction {number} ({instruction.opcode.name}) must wait for "
                     f"instruction {self._numbers[other][last - 1]} ({UNITS[other].name}), "
-                    f"which {verb} {what}{access}"
+                    f"which {verb} {operand}{access}"
                 )
 
 

@@ -62,14 +62,16 @@ class _Layout:
 
     def encoded(self, rows: _Rows) -> NDArray[np.uint64]:
         """Return (instructions, words) for values that fit their bits."""
-        made = np.zeros((len(rows), self.words), np.uint64)
+        encoded_words = np.zeros((len(rows), self.words), np.uint64)
         values = rows.astype(np.uint64) & self._masks
-        made[:, self._begun] = np.bitwise_or.reduceat(values << self._shifts, self._first, axis=1)
-        made[:, 0] |= np.uint64(self.opcode)
+        encoded_words[:, self._begun] = np.bitwise_or.reduceat(
+            values << self._shifts, self._first, axis=1
+        )
+        encoded_words[:, 0] |= np.uint64(self.opcode)
         for field in self._across:
             rest = values[:, field] >> (np.uint64(_WORD) - self._shifts[field])
-            made[:, self._word[field] + 1] |= rest
-        return made
+            encoded_words[:, self._word[field] + 1] |= rest
+        return encoded_words
 
     def decoded(self, words: NDArray[np.uint64]) -> _Rows:
         """Return (instructions, fields) decoded from words."""
@@ -116,15 +118,15 @@ class InstructionTable:
         opcodes, offsets, end = _scanned(commands)
         if not opcodes or opcodes[-1] != Opcode.END:
             unpack(commands, end)
-        made: list[Instruction] = [Instruction(Opcode.END)] * len(opcodes)
+        instructions: list[Instruction] = [Instruction(Opcode.END)] * len(opcodes)
         for opcode, numbers, rows, bad in _decoded(commands, opcodes, offsets):
             names = _layout(opcode).names
             for number in numbers[bad].tolist():
                 unpack(commands, offsets[number])
             for number, row in zip(numbers.tolist(), rows.tolist(), strict=True):
-                made[number] = Instruction(opcode, dict(zip(names, row, strict=True)))
+                instructions[number] = Instruction(opcode, dict(zip(names, row, strict=True)))
             table._groups[opcode] = numbers, rows
-        table.instructions = made
+        table.instructions = instructions
         return table
 
     def columns(self) -> list[tuple[Opcode, _Rows, dict[str, _Rows]]]:
@@ -222,13 +224,13 @@ def pack_all(instructions: Sequence[Instruction]) -> bytes:
 def unpack_all(commands: bytes) -> Iterator[Instruction]:
     """Yield the instructions of a command buffer, END last; raise `IsaError` as `unpack` does."""
     opcodes, offsets, offset = _scanned(commands)
-    made: list[Instruction | None] = [None] * len(opcodes)
+    instructions: list[Instruction | None] = [None] * len(opcodes)
     for opcode, numbers, rows, bad in _decoded(commands, opcodes, offsets):
         names = _layout(opcode).names
         for number, row, wrong in zip(numbers.tolist(), rows.tolist(), bad.tolist(), strict=True):
             if not wrong:
-                made[number] = Instruction(opcode, dict(zip(names, row, strict=True)))
-    for number, instruction in enumerate(made):
+                instructions[number] = Instruction(opcode, dict(zip(names, row, strict=True)))
+    for number, instruction in enumerate(instructions):
         yield instruction or unpack(commands, offsets[number])[0]
     if not opcodes or opcodes[-1] != Opcode.END:
         unpack(commands, offset)

@@ -72,9 +72,9 @@ class Program(Contents):
         """Read a program file; raise `ProgramError` if it is damaged or breaks a rule."""
         path = Path(path)
         if not path.is_file():
-            what = "it is a folder" if path.is_dir() else "no such file"
+            problem = "it is a folder" if path.is_dir() else "no such file"
             raise ProgramError(
-                f"cannot read {path}: {what}", hint="matloom compile NET -o NET.mloom writes one"
+                f"cannot read {path}: {problem}", hint="matloom compile NET -o NET.mloom writes one"
             )
         size = path.stat().st_size
         if size > FILE_LIMIT:

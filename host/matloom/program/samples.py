@@ -67,7 +67,7 @@ def _samples(info: TensorInfo, array: Array) -> int:
         )
     rule = f"input {info.name!r} must have shape {info.shape}"
     if array.ndim != len(info.shape) or array.shape[1:] != info.shape[1:]:
-        short = array.shape == info.shape[1:]
+        is_single = array.shape == info.shape[1:]
         raise UserError(
             f"{rule}, or more samples of it, not {array.shape}",
             hint="add the axis of the batch: array[numpy.newaxis]"

@@ -181,8 +181,8 @@ def _check_order(program: Contents) -> None:
                 raise ProgramError(
                     f"step {number} must read what was given or made before, not {name!r}"
                 )
-        made = (item.name if isinstance(item, Binding) else item for item in step.outputs)
-        _provide(f"step {number}", made, known)
+        written = (item.name if isinstance(item, Binding) else item for item in step.outputs)
+        _provide(f"step {number}", written, known)
     ends = [("output", info.key) for info in program.outputs]
     ends += [("variable", variable.after) for variable in program.variables]
     for what, name in ends:
@@ -237,11 +237,11 @@ def _check_apart(name: str, side: Sequence[Binding]) -> None:
 
 
 def _check_commands(name: str, buffer: EngineStep | Repeat, program: Contents) -> None:
-    for what in ("command_offset", "command_bytes"):
-        value = getattr(buffer, what)
+    for field in ("command_offset", "command_bytes"):
+        value = getattr(buffer, field)
         if value % INSTRUCTION_WORD_BYTES:
             raise ProgramError(
-                f"{name}: {what} must be a multiple of {INSTRUCTION_WORD_BYTES}, not {value}"
+                f"{name}: {field} must be a multiple of {INSTRUCTION_WORD_BYTES}, not {value}"
             )
     end = buffer.command_offset + buffer.command_bytes
     if buffer.command_bytes < INSTRUCTION_WORD_BYTES or not 0 <= buffer.command_offset < end:
@@ -270,14 +270,14 @@ def _check_reference(name: str, step: HostStep, tensors: dict[str, Tensor]) -> N
     content = tensors[step.inputs[-1]] if step.inputs else None
     if content is None or content.data is None or content.dtype != "uint8":
         raise ProgramError(f"{name} must have a model file of uint8 as its last input")
-    given, made = step.attributes["inputs"], step.attributes["outputs"]
-    if step.attributes["positions"] and (len(given), len(made)) != (
+    input_numbers, output_numbers = step.attributes["inputs"], step.attributes["outputs"]
+    if step.attributes["positions"] and (len(input_numbers), len(output_numbers)) != (
         len(step.inputs) - 1,
         len(step.outputs),
     ):
         raise ProgramError(
             f"{name} must name its {len(step.inputs) - 1} inputs and {len(step.outputs)} outputs "
-            f"in the model file, not {len(given)} and {len(made)}"
+            f"in the model file, not {len(input_numbers)} and {len(output_numbers)}"
         )
 
 

@@ -94,13 +94,13 @@ def _check_bindings(program: Contents) -> None:
     """Check that steps read variables on the device in place, before they are replaced."""
     old = {item.before: item for item in program.variables if item.place is not None}
     new = {item.after: item for item in program.variables if item.place is not None}
-    made: set[str] = set()
+    written: set[str] = set()
     for number, step in enumerate(program.steps):
         if not isinstance(step, EngineStep):
             continue
         for binding in step.inputs:
             _check_binding(f"step {number} (engine)", binding, old.get(binding.name))
-            if binding.name in old and old[binding.name].after in made:
+            if binding.name in old and old[binding.name].after in written:
                 raise ProgramError(
                     f"step {number} (engine) must read {binding.name!r} before it is replaced"
                 )
@@ -108,9 +108,9 @@ def _check_bindings(program: Contents) -> None:
                 raise ProgramError(f"step {number} (engine) must not read {binding.name!r}")
         for binding in step.outputs:
             _check_binding(f"step {number} (engine)", binding, new.get(binding.name))
-            made.add(binding.name)
+            written.add(binding.name)
     for name, variable in new.items():
-        if name not in made:
+        if name not in written:
             raise ProgramError(f"variable {variable.name!r} must be made by the engine")
 
 

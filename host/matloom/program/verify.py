@@ -102,13 +102,13 @@ def _overlaps(instruction: Instruction, given: Iterable[MemoryAccess], config: C
     reads = [item for item in found if not item.write]
     for write in (item for item in found if item.write) if reads else ():
         for read in reads:
-            apart = read.end <= write.start or write.end <= read.start
+            disjoint = read.end <= write.start or write.end <= read.start
             in_place = (
                 read.base == "source_addr"
                 and (read.start, read.end) == (write.start, write.end)
                 and _positions_apart(instruction, config)
             )
-            if not apart and not in_place:
+            if not disjoint and not in_place:
                 return True
     return False
 
@@ -130,7 +130,7 @@ def _legal_instructions(
     Raises where the dispatcher would stop. Its bounds also apply to empty accesses.
     """
     issued = dict.fromkeys(UNITS, 0)
-    made: list[tuple[Instruction, list[MemoryAccess]]] = []
+    checked: list[tuple[Instruction, list[MemoryAccess]]] = []
     for number, (instruction, doubtful) in enumerate(_instructions(commands, config)):
         if doubtful:
             _check_legal(number, instruction, issued, config)
@@ -139,8 +139,8 @@ def _legal_instructions(
         issued[instruction.opcode] += 1
         found = list(accesses(instruction, config))
         _check_bounds(number, instruction, found, config, region_bytes)
-        made.append((instruction, [item for item in found if item.start < item.end]))
-    return made
+        checked.append((instruction, [item for item in found if item.start < item.end]))
+    return checked
 
 
 def _instructions(commands: bytes, config: Config) -> Iterable[tuple[Instruction, bool]]:

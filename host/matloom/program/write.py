@@ -177,10 +177,12 @@ class _Writer:
 
     def _tensor(self, info: TensorInfo) -> None:
         shape = self._list("integers", info.shape)
-        kept = info.quantised
-        scale, zero = (0.0, 0) if kept is None else (kept.scale, kept.zero_point)
+        quantisation = info.quantised
+        scale, zero = (
+            (0.0, 0) if quantisation is None else (quantisation.scale, quantisation.zero_point)
+        )
         dtype = DTYPES.index(info.dtype)
-        row = (self._text(info.key), dtype, *shape, scale, zero, int(kept is not None))
+        row = (self._text(info.key), dtype, *shape, scale, zero, int(quantisation is not None))
         self.rows["tensors"].append(row)
 
     def _constant(self, constant: HostConstant) -> None:

@@ -52,7 +52,7 @@ class Cache:
 
     def scheduled(self, plan: Plan) -> Scheduled | None:
         """Return the schedule emitted from a cached plan."""
-        return next((made for known, made in self._plans.values() if known is plan), None)
+        return next((schedule for known, schedule in self._plans.values() if known is plan), None)
 
     def keep_scheduled(self, made: Scheduled) -> None:
         """Cache a schedule next to its plan, if the plan is cached."""

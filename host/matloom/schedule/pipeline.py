@@ -76,8 +76,8 @@ class Draft:
     @property
     def key(self) -> tuple[object, ...]:
         """Cache key of the plan; the tilings represent all choices about tiles."""
-        rest = replace(self.params, limits=(), pinned_at=None, start=ORDINARY_START)
-        return tuple(self.tilings), rest
+        other_choices = replace(self.params, limits=(), pinned_at=None, start=ORDINARY_START)
+        return tuple(self.tilings), other_choices
 
 
 def tile(draft: Draft) -> Failures:

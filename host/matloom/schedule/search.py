@@ -60,12 +60,14 @@ def search(
         `map`, or a replacement such as the `map` of a `concurrent.futures.ProcessPoolExecutor`.
     """
     found: list[Scheduled | DoesNotFit] = []
-    for made in run(partial(evaluate, segment, cache=cache), space):
-        found.append(made)
+    for outcome in run(partial(evaluate, segment, cache=cache), space):
+        found.append(outcome)
         if isinstance(found[0], DoesNotFit):
             return None, found
     values = {
-        number: objective(made) for number, made in enumerate(found) if isinstance(made, Scheduled)
+        number: objective(outcome)
+        for number, outcome in enumerate(found)
+        if isinstance(outcome, Scheduled)
     }
     return min(values, key=values.__getitem__, default=None), found
 
@@ -135,8 +137,8 @@ class _Decisions:
             assert isinstance(refused, DoesNotFit)
             return refused
         decision = "start" if start is segment else f"start, by {len(start.stages)} stages"
-        for number, (candidate, made) in enumerate(zip(tried, found, strict=True)):
-            cycles = made.prediction.cycles if isinstance(made, Scheduled) else None
+        for number, (candidate, outcome) in enumerate(zip(tried, found, strict=True)):
+            cycles = outcome.prediction.cycles if isinstance(outcome, Scheduled) else None
             self._note(decision, candidate.text, cycles, _outcome(number, best, tried, found))
         chosen = found[best]
         assert isinstance(chosen, Scheduled)
@@ -201,9 +203,9 @@ class _Decisions:
         if pinned is None:
             self._note("residency", way, None, "no room")
             return False
-        taken = bool(self.options.resident) or _worth(scheduled, pinned)
-        self._note("residency", way, _calls(pinned), "chosen" if taken else "gains too little")
-        return taken
+        worthwhile = bool(self.options.resident) or _worth(scheduled, pinned)
+        self._note("residency", way, _calls(pinned), "chosen" if worthwhile else "gains too little")
+        return worthwhile
 
     def _pinned(self, segment: Segment, params: ScheduleParams) -> Scheduled | None:
         """Return a schedule whose weights stay for the next call; None if there is no room."""
@@ -214,9 +216,9 @@ class _Decisions:
         later = replace(segment, image=first.image)
         space = list(_different(later, repeat_params(later, first.plan), self.cache))
         again = [
-            made
-            for made in self.run(partial(evaluate, later, cache=self.cache), space)
-            if isinstance(made, Scheduled)
+            outcome
+            for outcome in self.run(partial(evaluate, later, cache=self.cache), space)
+            if isinstance(outcome, Scheduled)
         ]
         if not again:
             return None
@@ -253,12 +255,12 @@ def _outcome(
     found: Sequence[Scheduled | DoesNotFit],
 ) -> str:
     """Return the outcome of a candidate: chosen, or why it was dropped."""
-    made = found[number]
-    if isinstance(made, DoesNotFit):
-        return made.reason
+    result = found[number]
+    if isinstance(result, DoesNotFit):
+        return result.reason
     for other in range(number):
         before = found[other]
-        if isinstance(before, Scheduled) and before.instructions == made.instructions:
+        if isinstance(before, Scheduled) and before.instructions == result.instructions:
             return f"the same plan as {tried[other].text}"
     return "chosen" if number == best else "not faster"
 
@@ -288,10 +290,10 @@ def _start(segment: Segment) -> Segment:
     stages = segment.stages[: tuning.STAGES_TRIED]
     if len(stages) == len(segment.stages):
         return segment
-    made = stages[-1].output
+    last_output = stages[-1].output
     return replace(
         segment,
         stages=stages,
-        results={made: Place(region=Region.OUTPUT, offset=0)},
+        results={last_output: Place(region=Region.OUTPUT, offset=0)},
         image=ProgramImage(),
     )

@@ -79,5 +79,5 @@ def allocation_lines(scheduled: Scheduled) -> Iterator[str]:
 
 def _source(load: Load) -> str:
     kind, of, at = load.what
-    what = f"bytes of {of} from {at}" if kind == "tensor" else f"chunk {at} of stage {of}"
-    return f"{load.rows * load.size} bytes, {what}, to {load.buffer.address + load.offset}"
+    source = f"bytes of {of} from {at}" if kind == "tensor" else f"chunk {at} of stage {of}"
+    return f"{load.rows * load.size} bytes, {source}, to {load.buffer.address + load.offset}"

@@ -247,8 +247,8 @@ def dilated_stages(layer: Convolution) -> tuple[ArrayStage, ...]:
     window, channels = layer.window, layer.filters.shape[2]
     size, steps = (window.out_height, window.out_width), (window.dilation_y, window.dilation_x)
     stages, vectors = [], 0
-    apart = max(steps) > 1 and channels == window.depth and layer.mode != "i16xi8"
-    phases = list(dilated_phases(window)) if apart else []
+    is_depthwise = max(steps) > 1 and channels == window.depth and layer.mode != "i16xi8"
+    phases = list(dilated_phases(window)) if is_depthwise else []
     for phase in phases:
         nest = phased_window(phase.window, layer.input_zero, layer.config)
         place = interleaved(size, channels, steps=steps, first=phase.first)

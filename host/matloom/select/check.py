@@ -38,13 +38,13 @@ def check_staged(staged: StagedRun, config: Config, phase: str) -> None:
     outside = {*constants, *(staged.names[number] for number in staged.run.consumed)}
     stages = [stage for group in staged.stages for stage in group]
     check_stages(stages, outside, config, phase)
-    made = {*outside, *(stage.output for stage in stages)}
+    names = {*outside, *(stage.output for stage in stages)}
     views = {output for output, _start, _end in staged.views.values()}
     for number in staged.run.produced:
         name = staged.names[number]
-        _require(name in made or name in views, phase, "the run", "make every result", name)
+        _require(name in names or name in views, phase, "the run", "make every result", name)
     for name, (_output, start, end) in staged.views.items():
-        _require(name in made, phase, f"the view of {name}", "be of a tensor that is made", name)
+        _require(name in names, phase, f"the view of {name}", "be of a tensor that is made", name)
         _require(0 <= start < end, phase, f"the view of {name}", "have bytes", (start, end))
 
 

@@ -160,8 +160,8 @@ class Context:
             scale = self.result(multipliers, shifts, activation)
             return replace(scale, rounding=layer_rounding(self.node))
         # This is what a lane computes of `numerics.requantize_wide`.
-        short = short_multiplier(multipliers) << 16
-        return replace(self.result(short, shifts, activation), rounding=Rounding.SINGLE)
+        shortened = short_multiplier(multipliers) << 16
+        return replace(self.result(shortened, shifts, activation), rounding=Rounding.SINGLE)
 
 
 def unchanged(bias: int = 0) -> dict[str, int]:

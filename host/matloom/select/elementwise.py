@@ -216,15 +216,15 @@ def halves(context: Context, above: VectorStage, below: Stage) -> VectorStage:
 def above_zero(context: Context, scale: Multiplier) -> VectorStage:
     """Return the stage of ``max(x, 0)``, scaled; `x` is the first input."""
     zero, output = context.inputs[0].zero_point, context.output.zero_point
-    kept = replace(context.result(*scale, Activation.NONE), low=output)
-    return _requantised(context, zero, kept, context.derived("above"))
+    positive = replace(context.result(*scale, Activation.NONE), low=output)
+    return _requantised(context, zero, positive, context.derived("above"))
 
 
 def below_zero(context: Context) -> VectorStage:
     """Return the stage of ``min(x, 0)``, not scaled; `x` is the first input."""
     zero = context.inputs[0].zero_point
-    kept = Requantisation(multiplier=SAME[0], shift=SAME[1], zero=0, low=-128, high=zero)
-    return _requantised(context, 0, kept, context.derived("below"))
+    negative = Requantisation(multiplier=SAME[0], shift=SAME[1], zero=0, low=-128, high=zero)
+    return _requantised(context, 0, negative, context.derived("below"))
 
 
 def leaky_relu(context: Context) -> Stage | tuple[Stage, ...]:
@@ -238,7 +238,7 @@ def leaky_relu(context: Context) -> Stage | tuple[Stage, ...]:
         raise NotOnEngine(f"its slope must be 0 or more {where}")
     above, below = leaky_scales(context.graph, context.node)
     zero, output = context.inputs[0].zero_point, context.output.zero_point
-    kept = replace(context.result(*below, Activation.NONE), high=output)
-    negative = _requantised(context, zero, kept, context.derived("below"))
+    limited = replace(context.result(*below, Activation.NONE), high=output)
+    negative = _requantised(context, zero, limited, context.derived("below"))
     positive = above_zero(context, above)
     return positive, negative, halves(context, positive, negative)

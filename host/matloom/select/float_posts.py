@@ -49,10 +49,10 @@ def limit_pattern(value: float) -> int:
     """
     form = FLOAT_FORMATS["fp8_e5m2"]
     wide = int(np.float32(value).view(np.uint32))
-    short = narrow(wide, form)
-    if np.isnan(value) or widen(short, form) != wide:
+    pattern = narrow(wide, form)
+    if np.isnan(value) or widen(pattern, form) != wide:
         raise ValueError(f"a limit must be a number that float8_e5m2 holds, not {value}")
-    return (int(short) + 128) % 256 - 128
+    return (int(pattern) + 128) % 256 - 128
 
 
 def _number(name: str) -> int:

@@ -188,9 +188,9 @@ def swap(context: Context) -> tuple[ArrayStage, ...]:
     shape = context.inputs[0].shape
     order = [axis for axis in context.node.attributes_as(Transpose).permutation if shape[axis] > 1]
     groups: list[list[int]] = []
-    kept = [axis for axis, length in enumerate(shape) if length > 1]
+    long_axes = [axis for axis, length in enumerate(shape) if length > 1]
     for axis in order:
-        if groups and kept.index(axis) == kept.index(groups[-1][-1]) + 1:
+        if groups and long_axes.index(axis) == long_axes.index(groups[-1][-1]) + 1:
             groups[-1].append(axis)
         else:
             groups.append([axis])

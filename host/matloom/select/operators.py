@@ -154,12 +154,12 @@ def _builder(node: Node, graph: Graph) -> Callable[[Context], Stage | tuple[Stag
         return matrix_product
     if node.op not in _STAGES:
         raise NotOnEngine(f"the engine has no {node.op}")
-    given = graph.tensors[node.inputs[0]].dtype
-    if given == "float32" and node.op in _FLOAT_STAGES:
+    input_type = graph.tensors[node.inputs[0]].dtype
+    if input_type == "float32" and node.op in _FLOAT_STAGES:
         return _FLOAT_STAGES[node.op]
     if getattr(node.attributes, "mode", None) in FLOAT_MODES:
         return _STAGES[node.op]
-    data = {given, *(graph.tensors[number].dtype for number in node.outputs)}
+    data = {input_type, *(graph.tensors[number].dtype for number in node.outputs)}
     for dtype in sorted(data - {"int8", *_MORE_TYPES.get(node.op, ())}):
         lowered = node.op in (Op.CONV_2D, Op.FULLY_CONNECTED) and dtype == "float32"
         hint = "; a precision of bf16 or fp16 makes it run there" if lowered else ""

@@ -127,10 +127,12 @@ def partition(
     wanted = _host_tensors(graph, stages)
     for on_engine, nodes in groups:
         if on_engine:
-            made = {number for node in nodes for number in node.outputs}
+            produced = {number for node in nodes for number in node.outputs}
             for node in nodes:
                 wanted.update(
-                    roots[number] for number in _computed(graph, node) if roots[number] not in made
+                    roots[number]
+                    for number in _computed(graph, node)
+                    if roots[number] not in produced
                 )
     runs: list[EngineRun | HostRun] = []
     on_host = set(graph.entering)
@@ -156,18 +158,18 @@ def _engine_run(
     wanted: set[int],
     nodes: list[Node],
 ) -> EngineRun:
-    made = {number for node in nodes for number in node.outputs}
+    produced = {number for node in nodes for number in node.outputs}
     consumed = [
         roots[number]
         for node in nodes
         for number in _computed(graph, node)
-        if roots[number] not in made
+        if roots[number] not in produced
     ]
     return EngineRun(
         nodes=tuple(nodes),
         stages=tuple(stages[id(node)] for node in nodes),
         consumed=tuple(dict.fromkeys(consumed)),
-        produced=tuple(number for number in sorted(wanted) if roots[number] in made),
+        produced=tuple(number for number in sorted(wanted) if roots[number] in produced),
     )
 
 

@@ -165,8 +165,8 @@ def _spread(filters: np.ndarray, axis: int, windows: _Axis) -> np.ndarray:
     """Return filters with taps in the order of the windows, with zeros for missing taps."""
     padded = np.insert(filters, filters.shape[axis], 0, axis=axis)
     order = [windows.kernel if tap is None else tap for tap in windows.order]
-    taken: np.ndarray = padded.take(order, axis=axis)
-    return taken
+    reordered: np.ndarray = padded.take(order, axis=axis)
+    return reordered
 
 
 def phased_window(window: Window, pad_value: int, config: Config) -> PhasedWindow | None:

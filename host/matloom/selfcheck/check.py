@@ -148,12 +148,12 @@ class _Check:
         for repeated in (False, True):
             self.calls += 1
             tensors = self.graph.tensors
-            given = {
+            arrays = {
                 number: values_of(tensors[number], "random", self._draw)
                 for number in self._inputs(step)
             }
-            self.definition.start(given)
-            known = {binding.name: given[self.names[binding.name]] for binding in step.inputs}
+            self.definition.start(arrays)
+            known = {binding.name: arrays[self.names[binding.name]] for binding in step.inputs}
             self.machine.place(known)
             self._run(step, known, f"{_call(repeated)} of one command buffer", repeated=repeated)
 

@@ -35,7 +35,7 @@ def write_reproducer(
     """
     name, network = _network(graph)
     table = {**precision} if isinstance(precision, Mapping) else precision
-    kept = {
+    saved = {
         "error": error,
         "seed": seed,
         "options": {**dataclasses.asdict(options), "memory": options.memory.as_dict()},
@@ -43,7 +43,7 @@ def write_reproducer(
         "repeat": f"matloom compile {name} --config config.json --memory memory.json "
         "--check full -o again.mloom",
     }
-    description = json.dumps(kept, indent=2).encode() + b"\n"
+    description = json.dumps(saved, indent=2).encode() + b"\n"
     files = {name: network, "config.json": config.to_json().encode(), "failure.json": description}
     files["memory.json"] = options.memory.to_json().encode()
     digest = hashlib.sha256(b"\0".join(files.values())).hexdigest()[:12]

@@ -17,7 +17,7 @@ _FLOAT_ENDS = {"minimum": -1.0, "maximum": 1.0}
 
 
 def values_of(tensor: Tensor, kind: str, draw: np.random.Generator) -> Array:
-    """Return values for a tensor: ``"random"``, or all the type's ``"minimum"`` or ``"maximum"``.
+    """Return values for a tensor: ``"random"``, or the type's ``"minimum"`` or ``"maximum"``.
 
     Floating-point numbers are standard normal, or all -1 or 1.
     """

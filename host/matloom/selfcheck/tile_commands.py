@@ -105,14 +105,14 @@ def chain(instructions: list[Instruction], last: int) -> list[int] | None:
         if not sums:
             continue
         first = get("acc_addr", 0)
-        made = range(first, first + get("oc_blocks", 0) * get("width", 0) * get("height", 0))
-        if missing.isdisjoint(made):
+        entries = range(first, first + get("oc_blocks", 0) * get("width", 0) * get("height", 0))
+        if missing.isdisjoint(entries):
             continue
         if get("pairs", 0) or get("product", 0) or len(found) > _LONGEST:
             return None
         found.append(at)
         if not get("accumulate", 0) and get("destination", 0) != Destination.ACC_ADD:
-            missing.difference_update(made)
+            missing.difference_update(entries)
         if not missing:
             return found[::-1]
     return None

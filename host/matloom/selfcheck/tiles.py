@@ -128,21 +128,21 @@ class Tiles:
                 count += 1
                 continue
             number = self._tensor(tile)
-            given = None if number is None else self._given(number, tile)
-            if number is None or given is None or not self._reads_only(tile, given):
+            sources = None if number is None else self._given(number, tile)
+            if number is None or sources is None or not self._reads_only(tile, sources):
                 continue
             definition = Definition(self.graph, self.program.config.float_rows)
-            definition.start({each: self._array(each) for each in given})
+            definition.start({each: self._array(each) for each in sources})
             nodes = [self.graph.nodes[at] for at in definition.needed([number])]
             work = sum(macs(self.graph, node) for node in nodes)
             if work > left or any(node.op is Op.REFERENCE for node in nodes):
                 continue
             left -= work
             expected = np.ascontiguousarray(definition.value(number))
-            held = self.bytes_of[number]
-            assert held is not None
+            probes = self.bytes_of[number]
+            assert probes is not None
             assert tile.places is not None
-            self._compare(tile, held, np.frombuffer(expected.tobytes(), np.uint8))
+            self._compare(tile, probes, np.frombuffer(expected.tobytes(), np.uint8))
             done += work * len(tile.places) // self.graph.tensors[number].size_bytes
             count += 1
         return count, done
@@ -182,16 +182,16 @@ class Tiles:
 
     def _can_be_drawn(self, number: int) -> bool:
         """Return whether a tensor's bytes are known and may have any value."""
-        held = self.bytes_of.get(number)
-        return held is not None and self.graph.tensors[number].dtype in ("int8", "int16")
+        probes = self.bytes_of.get(number)
+        return probes is not None and self.graph.tensors[number].dtype in ("int8", "int16")
 
     def _holds(self, number: int, made: Numbers | None) -> bool:
         """Return whether a tensor contains all bytes of a tile."""
         if made is None:
             return False
-        held = self.bytes_of[number]
-        assert held is not None
-        return bool(self._among(made, [held]).all())
+        probes = self.bytes_of[number]
+        assert probes is not None
+        return bool(self._among(made, [probes]).all())
 
     def _among(self, numbers: Numbers, others: Iterable[Numbers]) -> NDArray[np.bool_]:
         """Return which numbers are among others."""
@@ -208,46 +208,46 @@ class Tiles:
 
         None if one of them is unknown.
         """
-        given: set[int] = set()
+        sources: set[int] = set()
         wanted = [number]
         while wanted:
             at = self.graph.producers.get(wanted.pop())
             if at is None:
                 return None
             for each in self.graph.nodes[at].inputs:
-                if each in given or self.graph.tensors[each].data is not None:
+                if each in sources or self.graph.tensors[each].data is not None:
                     continue
                 if not self._can_be_drawn(each):
                     return None
                 if self._is_whole(each) and not self._holds(each, tile.made):
-                    given.add(each)
+                    sources.add(each)
                 else:
                     wanted.append(each)
-        return given
+        return sources
 
     def _reads_only(self, tile: TileRun, given: set[int]) -> bool:
         """Return whether a tile reads only constants and bytes of these tensors.
 
         For any other byte, the definition's value would be unknown.
         """
-        known = [held for number in given if (held := self.bytes_of[number]) is not None]
+        known = [probes for number in given if (probes := self.bytes_of[number]) is not None]
         return bool(self._among(tile.operands, known).all())
 
     def _is_whole(self, number: int) -> bool:
         """Return whether all bytes of a tensor come from outside, or were written on chip."""
         if number not in self._whole:
-            held = self.bytes_of[number]
-            assert held is not None
+            probes = self.bytes_of[number]
+            assert probes is not None
             self._whole[number] = number in self._outside or bool(
-                self._seen[last_bits(held[~is_known(held)])].all()
+                self._seen[last_bits(probes[~is_known(probes)])].all()
             )
         return self._whole[number]
 
     def _array(self, number: int) -> Array:
         """Return a tensor of random values."""
-        tensor, held = self.graph.tensors[number], self.bytes_of[number]
-        assert held is not None
-        return values(held, self.seed).view(tensor.dtype).reshape(tensor.shape)
+        tensor, probes = self.graph.tensors[number], self.bytes_of[number]
+        assert probes is not None
+        return values(probes, self.seed).view(tensor.dtype).reshape(tensor.shape)
 
     def _moves(self, tile: TileRun) -> bool:
         """Return whether a tile consists only of bytes that it reads, and constants."""

@@ -1,4 +1,4 @@
-"""Says on standard error that a long computation is under way, what it does, and for how long."""
+"""Shows on standard error that a long computation is running, what it does, and for how long."""
 
 import threading
 import time
@@ -18,7 +18,7 @@ _PATIENCE, _EVERY = 2.0, 10.0
 
 
 class _Step:
-    """A computation under way: its text, and what it is doing now."""
+    """A running computation: its text, and what it is doing now."""
 
     def __init__(self, text: str, detail: Callable[[], str] | None) -> None:
         self.text, self.note, self._detail = printable(text), "", detail
@@ -26,13 +26,13 @@ class _Step:
 
     @property
     def now(self) -> str:
-        """Return what is being done."""
+        """Return what is being done now."""
         return self._detail() if self._detail else self.note
 
     def line(self) -> str:
-        """Return the text with what is being done and the seconds that have passed."""
-        told = [each for each in (self.now, f"{time.monotonic() - self.began:.0f} s") if each]
-        return printable(f"{self.text}: {', '.join(told)}")
+        """Return the text with the current activity and the elapsed seconds."""
+        details = [each for each in (self.now, f"{time.monotonic() - self.began:.0f} s") if each]
+        return printable(f"{self.text}: {', '.join(details)}")
 
 
 #: The computation that is shown; what begins within it is told as what it is doing.
@@ -41,7 +41,7 @@ _lock = threading.Lock()
 
 
 def note(detail: str) -> None:
-    """Say what the computation that is shown is doing now: "12 files compiled"."""
+    """Record what the running computation is doing now: "12 files compiled"."""
     with _lock:
         if _shown:
             _shown[-1].note = detail
@@ -56,18 +56,18 @@ def progress(
     detail: Callable[[], str] | None = None,
     console: "Console | None" = None,
 ) -> Iterator[None]:
-    """Show `text` and the seconds that have passed, from `after` seconds on, while the body runs.
+    """Show `text` and the elapsed seconds while the body runs, from `after` seconds on.
 
-    A terminal has one line, which disappears at the end. Elsewhere a line is written after `after`
-    seconds, another with what has been done every `every` seconds, and one at the end where there
-    was any. Within another computation, only what that is doing is told.
+    On a terminal it is a single line that disappears at the end. Elsewhere a line is written after
+    `after` seconds, a status line every `every` seconds, and one at the end if there was any.
+    Nested computations only update the status of the outer one.
 
     Parameters
     ----------
     detail:
-        Says what is being done, from another thread; what `note` was told last where None.
+        Returns what is being done, called from another thread; None uses the last `note`.
     console:
-        Where it is shown; standard error where None.
+        Where to show it; None for standard error.
     """
     with _lock:
         inner = bool(_shown)
@@ -124,7 +124,7 @@ def _write(
     shown: threading.Event,
     ended: threading.Event,
 ) -> None:
-    """Write a line, and others from time to time."""
+    """Write a line, then status lines from time to time."""
     if ended.wait(after):
         return
     _line(console, step.text)
@@ -141,7 +141,7 @@ def _spin(
     shown: threading.Event,
     ended: threading.Event,
 ) -> None:
-    """Keep one line of a terminal up to date."""
+    """Keep a single terminal line up to date."""
     from rich.live import Live
     from rich.spinner import Spinner
     from rich.text import Text

@@ -1,4 +1,4 @@
-"""Tables for terminals and pipes: names give way where there is no room, nothing else does."""
+"""Tables for terminals and pipes: names are shortened if there is no room, nothing else is."""
 
 import copy
 import io
@@ -35,9 +35,9 @@ _GAP = "..."
 
 
 def plain_console(*, stderr: bool = False, markup: bool = False) -> Console:
-    """Return what prints on a terminal at its width, elsewhere at any width; COLUMNS overrides.
+    """Return a console that fits the terminal, or unlimited elsewhere; COLUMNS overrides.
 
-    `markup` is for texts without names, which come from files.
+    `markup` is only for texts without names from files.
     """
     stream = sys.stderr if stderr else sys.stdout
     width = None if stream.isatty() or "COLUMNS" in os.environ else _UNLIMITED
@@ -45,7 +45,7 @@ def plain_console(*, stderr: bool = False, markup: bool = False) -> Console:
 
 
 def as_text(items: Iterable[Table | str]) -> str:
-    """Return tables and lines as a text, as wide as the terminal, or as they need where none is."""
+    """Return tables and lines as text, as wide as the terminal; unlimited in a pipe."""
     stream = io.StringIO()
     width = plain_console().width
     console = Console(file=stream, width=width, highlight=False, markup=False, emoji=False)
@@ -55,21 +55,21 @@ def as_text(items: Iterable[Table | str]) -> str:
 
 
 def shortened(name: str, room: int) -> str:
-    """Return a name in so many columns, without its middle where it has more."""
+    """Return a name that fits into `room` columns, shortened in the middle if necessary."""
     if cell_len(name) <= room:
         return name
-    kept = max(room - len(_GAP), 2)
+    kept_columns = max(room - len(_GAP), 2)
     # What comes last tells names of one network apart.
-    front = kept // 2
-    back = chop_cells(name[::-1], kept - front)[0][::-1]
+    front = kept_columns // 2
+    back = chop_cells(name[::-1], kept_columns - front)[0][::-1]
     return f"{chop_cells(name, front)[0]}{_GAP}{back}"
 
 
 class NameTable(Table):
     """A table whose first column holds names, which are shortened in the middle to fit.
 
-    Where even names of `least` columns leave no room, columns of `spare` are left out, the first
-    of them first.
+    If even names of `least` columns do not fit, the columns in `spare` are dropped one by one, in
+    order.
     """
 
     def __init__(self, title: str = "", *, spare: Sequence[str] = (), least: int = _LEAST) -> None:
@@ -94,7 +94,7 @@ class NameTable(Table):
         yield from Table.__rich_console__(self._fitted(options.max_width), console, options)
 
     def _fitted(self, width: int) -> "NameTable":
-        """Return the table in a width."""
+        """Return the table fitted to a width."""
         fitted = copy.copy(self)
         fitted.columns = [copy.copy(column) for column in self.columns]
         spare = [name for name in self.spare if name in {str(c.header) for c in self.columns}]
@@ -109,7 +109,7 @@ class NameTable(Table):
         return fitted
 
     def _others(self) -> int:
-        """Return the columns that all but the names take, gaps included."""
+        """Return the width of all columns except the names, including gaps."""
         widths = [
             max(cell_len(line) for text in (c.header, *c.cells) for line in str(text).split("\n"))
             for c in self.columns[1:]
@@ -120,7 +120,7 @@ class NameTable(Table):
 def layer_table(
     title: str, words: Sequence[str], figures: Sequence[str], spare: Sequence[str] = ()
 ) -> NameTable:
-    """Return an empty table: names, other words, then figures, by the headings of its columns."""
+    """Return an empty table: names, other texts, then figures, given their headings."""
     table = NameTable(title, spare=spare)
     for heading in words:
         table.add_column(heading, no_wrap=True)
@@ -135,7 +135,7 @@ def counted(count: int, noun: str) -> str:
 
 
 def macs_cell(operator: str, macs: int) -> str:
-    """Return an operator's multiply-accumulates as a table cell, empty for none."""
+    """Return an operator's multiply-accumulates as a table cell; empty if none."""
     if not is_counted(operator):
         return "unknown"
     return f"{macs:,}" if macs else ""

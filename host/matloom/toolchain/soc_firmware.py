@@ -81,8 +81,8 @@ def image(
 def _compile(files: Sequence[Path], script: str, output: Path, flags: Sequence[str]) -> None:
     note("compiling firmware")
     zig = (sys.executable, "-m", "ziglang")
-    kept = cache_folder() / "zig"
-    kept.mkdir(exist_ok=True)
+    zig_cache = cache_folder() / "zig"
+    zig_cache.mkdir(exist_ok=True)
     with workspace() as work:
         sources = work.folder(FIRMWARE)
         elf, binary = work.path / "image.elf", work.path / "image.bin"
@@ -94,7 +94,7 @@ def _compile(files: Sequence[Path], script: str, output: Path, flags: Sequence[s
         folders += dict.fromkeys(path.parent for path in named if sources not in path.parents)
         search = [word for folder in folders for word in ("-I", folder)]
         environment = {
-            "ZIG_GLOBAL_CACHE_DIR": str(work.folder(kept)),
+            "ZIG_GLOBAL_CACHE_DIR": str(work.folder(zig_cache)),
             "ZIG_LOCAL_CACHE_DIR": str(work.path / "zig"),
         }
         run(

@@ -35,7 +35,7 @@ class LintWarning:
 
 
 def build_arguments(top: str, *, jobs: int = 2) -> list[str]:
-    """Verilator's arguments for a fast shared library of the module `top`: part of a cache key."""
+    """Return Verilator's arguments for a fast shared library of `top`: part of a cache key."""
     return [
         *("--cc", "--exe", "--build", "--build-jobs", str(jobs)),
         *("--top-module", top, "--prefix", f"V{top}"),
@@ -61,20 +61,20 @@ def compile_library(
     verilator = find_verilator()
     runtime = _runtime(verilator, [each for each in _pairs(flags) if not _ours(each)])
     with workspace() as work:
-        made = work.path / "made"
-        made.mkdir()
-        arguments = [*build_arguments(top, jobs=jobs), *_spelt(flags, work), "--Mdir", str(made)]
+        objects = work.path / "made"
+        objects.mkdir()
+        arguments = [*build_arguments(top, jobs=jobs), *_spelt(flags, work), "--Mdir", str(objects)]
         arguments += ["-o", output.name, *_headers(work.folder(runtime))]
         for compiled in runtime.glob("*.o"):
-            shutil.copy(compiled, made)
+            shutil.copy(compiled, objects)
             # Make would have it newer than what Verilator is going to write.
             arguments += ["-MAKEFLAGS", f"--assume-old={compiled.name}"]
         files = [*map(work.file, sources), *_copied(harness, work)]
         arguments += _beside(harness, work)
         note("translating Verilog into C++")
-        _translate(verilator, [*arguments, *files], work, _Progress(made, len(harness), on_line))
+        _translate(verilator, [*arguments, *files], work, _Progress(objects, len(harness), on_line))
         with tempfile.TemporaryDirectory(prefix=f"{output.stem}-", dir=output.parent) as scratch:
-            shutil.copy(made / output.name, scratch)
+            shutil.copy(objects / output.name, scratch)
             (Path(scratch) / output.name).replace(output)
 
 
@@ -101,7 +101,7 @@ def _beside(harness: Sequence[Path], work: Workspace) -> list[str]:
 
 
 def _copied(harness: Sequence[Path], work: Workspace) -> list[Path]:
-    """Return copies: Verilator writes the real path of C++ files into the makefile."""
+    """Return copies of files, because Verilator writes real paths of C++ files to the makefile."""
     folder = work.path / "harness"
     folder.mkdir()
     return [Path(shutil.copy(path, folder)) for path in harness]
@@ -152,7 +152,7 @@ def _pairs(flags: Sequence[str]) -> list[tuple[str, ...]]:
 
 
 def _ours(flag: tuple[str, ...]) -> bool:
-    """Whether a flag is irrelevant to Verilator's own files: ours, or about a chip's ports."""
+    """Return whether a flag does not affect Verilator's own files: ours, or about ports."""
     return flag[-1].startswith(("-DMATLOOM_", "-I", "--pins-"))
 
 
@@ -176,8 +176,10 @@ def _runtime(verilator: Verilator, flags: Sequence[tuple[str, ...]]) -> Path:
     a small chip. Building an empty module produces them.
     """
     words = [word for flag in flags for word in flag]
-    told = json.dumps([verilator.version, str(verilator.root), *build_arguments(_EMPTY), *words])
-    name = hashlib.sha256(os.fsencode(told)).hexdigest()[:16]
+    identity = json.dumps(
+        [verilator.version, str(verilator.root), *build_arguments(_EMPTY), *words]
+    )
+    name = hashlib.sha256(os.fsencode(identity)).hexdigest()[:16]
     return entry(f"runtimes/{name}", lambda made: _compile_runtime(verilator, words, made))
 
 

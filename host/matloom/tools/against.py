@@ -100,16 +100,16 @@ def compare_with_parent(
         states = carried(graph, found), carried(other, wanted)
         for number, twin in pairs.items():
             expected = real_numbers(other.tensors[twin], wanted[twin])
-            given = real_numbers(graph.tensors[number], found[number])
-            layers[number] = layers[number].with_more(expected != given, expected, given)
-    made = [graph.tensors[node.outputs[0]].name for node in graph.nodes]
+            actual = real_numbers(graph.tensors[number], found[number])
+            layers[number] = layers[number].with_more(expected != actual, expected, actual)
+    names = [graph.tensors[node.outputs[0]].name for node in graph.nodes]
     matched = {layer.tensor for layer in layers.values()}
     return Agreement(
         network=graph.name,
         parent=other.name,
         samples=done,
         layers=tuple(layers.values()),
-        unmatched=tuple(name for name in made if name not in matched),
+        unmatched=tuple(name for name in names if name not in matched),
     )
 
 
@@ -153,12 +153,12 @@ def _inputs(
     graph: Graph, other: Graph, inputs: Mapping[str, Array] | None, samples: int, seed: int
 ) -> Iterator[tuple[dict[int, Array], dict[int, Array]]]:
     """Yield the same numbers for both networks, sample by sample."""
-    given = None if inputs is None else graph_samples(graph, inputs)
-    for sample in range(samples if given is None else len(given)):
-        if given is None:
+    stacked = None if inputs is None else graph_samples(graph, inputs)
+    for sample in range(samples if stacked is None else len(stacked)):
+        if stacked is None:
             ours = random_inputs(graph, seed + sample)
         else:
-            arrays = given.sample(sample)
+            arrays = stacked.sample(sample)
             ours = {number: arrays[graph.tensors[number].name] for number in graph.inputs}
         theirs = {}
         for number, twin in zip(graph.inputs, other.inputs, strict=True):

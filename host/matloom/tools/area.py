@@ -162,17 +162,17 @@ class AreaModel:
 
 def load_samples(path: Path = SAMPLES) -> dict[str, Any]:
     """Return the contents of the file: `engines` as samples, and `placed` designs."""
-    kept: dict[str, Any] = json.loads(path.read_text())
-    kept["engines"] = [
+    stored: dict[str, Any] = json.loads(path.read_text())
+    stored["engines"] = [
         Sample(
             config=load_config(item["config"]),
             family=item["family"],
             soft_columns=item["soft_columns"],
             total=item["total"],
         )
-        for item in kept["engines"]
+        for item in stored["engines"]
     ]
-    return kept
+    return stored
 
 
 def load_model() -> AreaModel:
@@ -198,10 +198,10 @@ def area_line(config: Config, device: str, family: str, capacity: Mapping[str, i
         "DSP": f"multipliers {multiplier_blocks(config, soft):,.0f}",
         "BRAM": f"block RAMs {own_block_rams(config):,}",
     }
-    told = ", ".join(f"{part} of {capacity[name]:,}" for name, part in parts.items())
+    parts_text = ", ".join(f"{part} of {capacity[name]:,}" for name, part in parts.items())
     least = (
         ""
         if config.mac_modes == ("i8xi8",) and not config.tables | config.products
         else ("; tables and flip-flops without what modes, `tables` and `products` add")
     )
-    return f"predicted area ({device}): {told}{least}"
+    return f"predicted area ({device}): {parts_text}{least}"

@@ -38,9 +38,9 @@ def read_arrays(option: str, source: Path) -> dict[str, Array]:
     try:
         content = source.read_bytes()
     except OSError as error:
-        what = str(error.strerror).lower()
+        problem = str(error.strerror).lower()
         raise UserError(
-            f"{option} cannot be read: {source}: {what}", hint="give an .npz file, or random"
+            f"{option} cannot be read: {source}: {problem}", hint="give an .npz file, or random"
         ) from None
     try:
         if content[:6] == b"\x93NUMPY":

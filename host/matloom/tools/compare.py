@@ -122,9 +122,9 @@ def compare(
     ]
     first: Difference | None = None
     done = 0
-    for sample, given in enumerate(_samples(graph, inputs, seed, samples)):
+    for sample, arrays in enumerate(_samples(graph, inputs, seed, samples)):
         done += 1
-        expected, ours = reference.run(given), tensors(given)
+        expected, ours = reference.run(arrays), tensors(arrays)
         for at, node in enumerate(graph.nodes):
             for number in node.outputs:
                 if number not in ours or number not in expected:

@@ -92,17 +92,17 @@ def _calls(program: Program, buffers: dict[str, str]) -> list[str]:
     tensors = tensors_by_name(program)
     numbers = {constant.name: at for at, constant in enumerate(program.constants)}
     places = {name: f"matloom_program_constant(of, {at}u)" for name, at in numbers.items()}
-    made = {info.key for info in program.outputs} & set(numbers)
-    if made:
+    output_keys = {info.key for info in program.outputs} & set(numbers)
+    if output_keys:
         raise EmitError(
-            f"a network in C must compute its outputs, and {', '.join(made)} is a constant"
+            f"a network in C must compute its outputs, and {', '.join(output_keys)} is a constant"
         )
     lines, missing = [], []
     for at, step in enumerate(program.steps):
         if isinstance(step, HostStep):
             graph = step_graph(step, tensors)
-            given = {**places, **buffers}
-            call = _call(graph, graph.nodes[0], buffers[step.outputs[0]], given[step.inputs[0]])
+            names = {**places, **buffers}
+            call = _call(graph, graph.nodes[0], buffers[step.outputs[0]], names[step.inputs[0]])
             if call is None:
                 missing.append(_described(graph, graph.nodes[0]))
             lines += [f"    case {at}:", f"      {call}", "      return true;"]
@@ -128,8 +128,8 @@ def _call(graph: Graph, node: Node, output: str, source: str) -> str | None:
 
 def _described(graph: Graph, node: Node) -> str:
     """Return an operator with its input and output types."""
-    given = graph.tensors[node.inputs[0]].dtype if node.inputs else "nothing"
-    return f"{_operator(node)} from {given} to {graph.tensors[node.outputs[0]].dtype}"
+    input_type = graph.tensors[node.inputs[0]].dtype if node.inputs else "nothing"
+    return f"{_operator(node)} from {input_type} to {graph.tensors[node.outputs[0]].dtype}"
 
 
 def _operator(node: Node) -> str:
@@ -162,11 +162,11 @@ def _scale(pair: tuple[int, int]) -> str:
 
 
 def _softmax(graph: Graph, node: Node) -> _Arguments | None:
-    given = graph.tensors[node.inputs[0]]
-    if given.dtype != "int8":
+    data = graph.tensors[node.inputs[0]]
+    if data.dtype != "int8":
         return None
-    columns = given.shape[-1]
-    rows = math.prod(given.shape) // columns
+    columns = data.shape[-1]
+    rows = math.prod(data.shape) // columns
     multiplier, shift = softmax_scale(graph, node)
     least = max(-math.floor(31 * 2**26 / 2**shift), -(2**31) + 1)
     return "matloom_softmax_int8", (
@@ -183,51 +183,51 @@ def _copy(graph: Graph, node: Node) -> _Arguments | None:
 
 def _lookup(graph: Graph, node: Node) -> _Arguments | None:
     """Return a table of the operator's results as a C string, to lie in read-only memory."""
-    given, made = graph.tensors[node.inputs[0]], graph.tensors[node.outputs[0]]
-    if not {given.dtype, made.dtype} <= {"int8", "uint8"}:
+    data, result = graph.tensors[node.inputs[0]], graph.tensors[node.outputs[0]]
+    if not {data.dtype, result.dtype} <= {"int8", "uint8"}:
         return None
     table = "".join(f"\\{byte:03o}" for byte in table_of(graph, node).tolist())
-    return "matloom_lookup", (f'(const uint8_t*)"{table}"', _elements(given))
+    return "matloom_lookup", (f'(const uint8_t*)"{table}"', _elements(data))
 
 
 def _quantize(graph: Graph, node: Node) -> _Arguments | None:
-    given, made = graph.tensors[node.inputs[0]], graph.tensors[node.outputs[0]]
-    if made.dtype not in _INTEGERS or not _has_one_scale(made):
+    data, result = graph.tensors[node.inputs[0]], graph.tensors[node.outputs[0]]
+    if result.dtype not in _INTEGERS or not _has_one_scale(result):
         return None
-    if given.dtype == "float32":
+    if data.dtype == "float32":
         return "matloom_quantize", (
-            _dtype(made),
-            _elements(given),
-            f"(float){made.scale.hex()}",
-            str(made.zero_point),
+            _dtype(result),
+            _elements(data),
+            f"(float){result.scale.hex()}",
+            str(result.zero_point),
         )
-    if given.dtype not in _INTEGERS or not _has_one_scale(given):
+    if data.dtype not in _INTEGERS or not _has_one_scale(data):
         return None
     return "matloom_requantize", (
-        _integers(made),
-        _integers(given),
-        _elements(given),
-        _scale(rescale_multiplier(given, made)),
+        _integers(result),
+        _integers(data),
+        _elements(data),
+        _scale(rescale_multiplier(data, result)),
     )
 
 
 def _dequantize(graph: Graph, node: Node) -> _Arguments | None:
-    given = graph.tensors[node.inputs[0]]
-    if given.dtype not in _INTEGERS or not _has_one_scale(given):
+    data = graph.tensors[node.inputs[0]]
+    if data.dtype not in _INTEGERS or not _has_one_scale(data):
         return None
-    scale = given.scale.hex()
-    return "matloom_dequantize", (_dtype(given), _elements(given), scale, str(given.zero_point))
+    scale = data.scale.hex()
+    return "matloom_dequantize", (_dtype(data), _elements(data), scale, str(data.zero_point))
 
 
 def _pick(graph: Graph, node: Node) -> _Arguments | None:
-    given, axis = graph.tensors[node.inputs[0]], node.attributes_as(Axis).axis
+    data, axis = graph.tensors[node.inputs[0]], node.attributes_as(Axis).axis
     largest = "true" if node.op is Op.ARG_MAX else "false"
-    outer, inner = math.prod(given.shape[:axis]), math.prod(given.shape[axis + 1 :])
+    outer, inner = math.prod(data.shape[:axis]), math.prod(data.shape[axis + 1 :])
     return "matloom_pick", (
-        _dtype(given),
+        _dtype(data),
         largest,
         f"{outer}u",
-        f"{given.shape[axis]}u",
+        f"{data.shape[axis]}u",
         f"{inner}u",
     )
 

@@ -81,8 +81,10 @@ def evaluate(
         results, reports = _run(session, samples, info, wanted, progress)
         seconds = time.perf_counter() - started
     expected = expected[: len(expected) // len(samples) * wanted]
-    made = _evaluation(metric, results.reshape(len(expected), -1), expected, reports)
-    return replace(made, output=info.name, seconds=round(seconds, 3), conversions=samples.notes)
+    evaluation = _evaluation(metric, results.reshape(len(expected), -1), expected, reports)
+    return replace(
+        evaluation, output=info.name, seconds=round(seconds, 3), conversions=samples.notes
+    )
 
 
 def _evaluation(metric: str, results: Array, expected: Array, reports: list[Report]) -> Evaluation:

@@ -103,9 +103,11 @@ class Evaluation:
             shares = (
                 "" if share is None else f"{share:.3f}" for share in (item.recall, item.precision)
             )
-            wrong = [(count, taken) for taken, count in enumerate(row) if taken != item.label]
+            wrong = [
+                (count, predicted) for predicted, count in enumerate(row) if predicted != item.label
+            ]
             most = sorted((pair for pair in wrong if pair[0]), key=lambda pair: -pair[0])
-            named = ", ".join(f"{taken} ({count})" for count, taken in most[:_MISTAKES])
+            named = ", ".join(f"{predicted} ({count})" for count, predicted in most[:_MISTAKES])
             more = ", ..." if len(most) > _MISTAKES else ""
             figures = map(str, (item.label, item.samples, item.right))
             table.add_row(*figures, *shares, named + more)

@@ -126,10 +126,10 @@ def _totals(program: Program) -> list[str]:
         lines.insert(4, f"bytes moved between memory and chip: {sum(moved.values()):,} ({parts})")
     if program.repeat is not None:
         again = program.repeat.predicted_cycles
-        kept = sum(end - start for start, end in program.repeat.kept)
+        kept_bytes = sum(end - start for start, end in program.repeat.kept)
         lines.append(
-            f"{again:,} cycles (predicted) from a session's second call on: {kept:,} bytes of "
-            f"weights stay on chip: utilisation {program.utilisation(again):.3f}"
+            f"{again:,} cycles (predicted) from a session's second call on: {kept_bytes:,} bytes "
+            f"of weights stay on chip: utilisation {program.utilisation(again):.3f}"
         )
     lines += describe_state(program)
     infos = {info.name: info for info in program.inputs}

@@ -197,8 +197,8 @@ def precision_report(
 def _outputs(program: Program, inputs: Inputs, device: str) -> dict[str, Array]:
     """Return the outputs of a program as real numbers."""
     with load(program, device=device) as session:
-        made = session.run(inputs)
-    found = made if isinstance(made, dict) else {program.outputs[0].name: made}
+        results = session.run(inputs)
+    found = results if isinstance(results, dict) else {program.outputs[0].name: results}
     real = {}
     for info in program.outputs:
         array = found[info.name].astype(np.float64)
@@ -244,19 +244,19 @@ def _layers(
     for node in graph.nodes:
         if node.op not in (Op.CONV_2D, Op.FULLY_CONNECTED):
             continue
-        was, made = (_layer(program, graph, node.output) for program in (before, after))
+        was, now = (_layer(program, graph, node.output) for program in (before, after))
         noise = None
         # Where the engine cannot have the mode, the layer stays as it was.
-        if modes.get(node.output) == made.mode:
+        if modes.get(node.output) == now.mode:
             weights = changed.tensors[nodes[node.output].inputs[1]]
-            noise = _noise(graph.tensors[node.inputs[1]], weights, made.mode)
+            noise = _noise(graph.tensors[node.inputs[1]], weights, now.mode)
         yield LayerChange(
             name=graph.tensors[node.output].name,
             operator=str(node.op),
-            mode=made.mode,
+            mode=now.mode,
             weights_sqnr_db=noise,
             cycles_before=was.predicted_cycles,
-            cycles_after=made.predicted_cycles,
+            cycles_after=now.predicted_cycles,
         )
 
 
@@ -269,14 +269,14 @@ def _layer(program: Program, graph: Graph, number: int) -> LayerInfo:
 
 def _noise(before: Tensor, after: Tensor, mode: str) -> float | None:
     """Return the signal-to-noise ratio (dB) of weights changed by a mode; None if unchanged."""
-    plain, made = (numbers(tensor).data for tensor in (before, after))
+    plain, changed = (numbers(tensor).data for tensor in (before, after))
     assert plain is not None
-    assert made is not None
+    assert changed is not None
     if mode in FLOAT32_MODES:
-        raw = np.ascontiguousarray(made).view(np.uint32).astype(np.int64)
+        raw = np.ascontiguousarray(changed).view(np.uint32).astype(np.int64)
         wide = widen(narrow(raw, FLOAT_FORMATS[mode]), FLOAT_FORMATS[mode])
-        made = np.asarray(wide).astype(np.uint32).view(np.float32)
-    error = np.square(made.astype(np.float64) - plain).sum()
+        changed = np.asarray(wide).astype(np.uint32).view(np.float32)
+    error = np.square(changed.astype(np.float64) - plain).sum()
     return (
         float(10 * np.log10(np.square(plain.astype(np.float64)).sum() / error)) if error else None
     )

@@ -101,11 +101,11 @@ class OnnxReference:
         _module("onnxruntime", "onnxruntime")
         model = onnx.ModelProto()
         model.ParseFromString(content)
-        made = {name for node in model.graph.node for name in node.output}
+        produced = {name for node in model.graph.node for name in node.output}
         model.graph.output.extend(
             onnx.ValueInfoProto(name=graph.tensors[number].name)
             for number in _made(graph)
-            if graph.tensors[number].name in made
+            if graph.tensors[number].name in produced
             and graph.tensors[number].name not in [value.name for value in model.graph.output]
         )
         try:
@@ -117,8 +117,8 @@ class OnnxReference:
     def run(self, inputs: Mapping[int, Array]) -> dict[int, Array]:
         """Return the operators' outputs that have a name in the file, for one sample."""
         names = [value.name for value in self.session.get_inputs()]
-        given = {self.graph.tensors[number].name: array for number, array in inputs.items()}
-        arrays = self.session.run(None, {name: given[name] for name in names})
+        feeds = {self.graph.tensors[number].name: array for number, array in inputs.items()}
+        arrays = self.session.run(None, {name: feeds[name] for name in names})
         made = [value.name for value in self.session.get_outputs()]
         found = dict(zip(made, arrays, strict=True))
         numbers = {number: self.graph.tensors[number] for number in _made(self.graph)}

@@ -114,8 +114,8 @@ def verify(
     expected = expected_seconds(verification, prover, why_not)
     run = _Run(verification=verification, end=end, say=say, expected=expected)
     if expected:
-        told = ", ".join(f"{name} {each / 60:.1f}" for name, each in expected.items())
-        say(f"minutes that should complete it, on an idle core: {told}")
+        estimates = ", ".join(f"{name} {each / 60:.1f}" for name, each in expected.items())
+        say(f"minutes that should complete it, on an idle core: {estimates}")
     chips: list[CoveredTransport] = []
     bodies: dict[str, Callable[[Step], None]] = {
         "verilog": lambda step: _verilog(run, linter, folder, step),
@@ -140,7 +140,7 @@ def _step(run: _Run, name: str, body: Callable[[Step], None], lacking: str = "")
     step = Step(name=name, detail=lacking)
     run.verification.steps.append(step)
     if not lacking:
-        begun = time.monotonic()
+        start = time.monotonic()
         try:
             body(step)
         except KeyboardInterrupt:
@@ -151,7 +151,7 @@ def _step(run: _Run, name: str, body: Callable[[Step], None], lacking: str = "")
             step.lines += [f"it failed at: {step.detail}"] if step.detail else []
             step.verdict, step.detail = FAILED, f"{type(error).__name__}: {error}"
             step.lines += traceback.format_exc().splitlines()[-12:]
-        step.seconds = round(time.monotonic() - begun, 1)
+        step.seconds = round(time.monotonic() - start, 1)
     run.say(f"{step.name}: {step.verdict}, {step.sentence}")
 
 
@@ -177,14 +177,14 @@ def _coverage(run: _Run, chip: CoveredTransport, step: Step) -> None:
     coverage, seed = chip.coverage, run.verification.seed
     pair = Pair.of(chip, run.verification.config)
     expected = run.expected.get("coverage", 0.0)
-    begun = told = time.monotonic()
-    end, half = begun + run.seconds_for("coverage"), (begun, 0)
+    start = last_report = time.monotonic()
+    end, half = start + run.seconds_for("coverage"), (start, 0)
     streams = 0
     for number, steered in enumerate(steered_streams(coverage, seed)):
         now = time.monotonic()
         if now >= end:
             break
-        if now - begun > 2 * (half[0] - begun):
+        if now - start > 2 * (half[0] - start):
             half = now, len(coverage.missing())
         step.detail = f"seed {seed}, steered stream {number}"
         step.lines = how_to_replay("coverage", seed, number, run.source)
@@ -192,8 +192,8 @@ def _coverage(run: _Run, chip: CoveredTransport, step: Step) -> None:
         check_stream(pair, steered.stream, number)
         chip.count()
         streams += 1
-        if now - told > 10:
-            told = now
+        if now - last_report > 10:
+            last_report = now
             run.say(f"coverage: {_reached(coverage)}")
     step.figures = {"streams": streams, "instructions": coverage.instructions}
     missing = len(coverage.missing())
@@ -203,7 +203,7 @@ def _coverage(run: _Run, chip: CoveredTransport, step: Step) -> None:
         # At the rate since half of the time; the last points are the slowest.
         rate = (half[1] - missing) / max(time.monotonic() - half[0], 1.0)
         step.remaining = max(
-            missing / rate if rate > 0 else 0.0, expected - (time.monotonic() - begun), 60.0
+            missing / rate if rate > 0 else 0.0, expected - (time.monotonic() - start), 60.0
         )
 
 
@@ -216,8 +216,8 @@ def _reached(coverage: Coverage) -> str:
 def _streams(run: _Run, chip: CoveredTransport, step: Step) -> None:
     """Run random checks with new seeds until time is up; at least one of each kind."""
     generator = random.Random(run.verification.seed)
-    told, number = time.monotonic(), 0
-    end = told + run.seconds_for("streams")
+    last_report, number = time.monotonic(), 0
+    end = last_report + run.seconds_for("streams")
     counts: Counter[str] = Counter()
     while number < len(_MIX) or time.monotonic() < end:
         check, seed = _MIX[number % len(_MIX)], generator.getrandbits(32)
@@ -226,8 +226,8 @@ def _streams(run: _Run, chip: CoveredTransport, step: Step) -> None:
         counts += CHECKS[check](pair, seed)
         step.figures = dict(counts)
         number += 1
-        if time.monotonic() - told > 10:
-            told = time.monotonic()
+        if time.monotonic() - last_report > 10:
+            last_report = time.monotonic()
             run.say(f"streams: {step.sentence}")
     step.verdict, step.lines = PASSED, []
     step.detail = "chip and functional model agree, no rule of the bus was broken"
@@ -236,13 +236,13 @@ def _streams(run: _Run, chip: CoveredTransport, step: Step) -> None:
 def _regression(run: _Run, folder: Path, step: Step) -> None:
     """Run the cocotb testbenches."""
     expected = run.expected.get("regression", 0.0)
-    begun = time.monotonic()
+    start = time.monotonic()
     outcome = regression(folder / _CONFIG_FILE, run.seconds_for("regression"))
     step.verdict = {True: PASSED, False: FAILED, None: INCOMPLETE}[outcome.passed]
     step.detail, step.lines = outcome.summary, [] if outcome.passed else list(outcome.lines)
     if step.verdict == INCOMPLETE:
         left = outcome.testbenches - outcome.done
-        took = time.monotonic() - begun
+        took = time.monotonic() - start
         step.remaining = max(took * left / max(outcome.done, 1), expected - took)
 
 

@@ -262,10 +262,10 @@ def _fill(
 
 def _outside(memory: NDArray[np.uint8], written: list[slice]) -> NDArray[np.uint8]:
     """Return external memory without the bytes that a stream may write."""
-    rest = memory.copy()
+    remaining = memory.copy()
     for part in written:
-        rest[part] = 0
-    return rest
+        remaining[part] = 0
+    return remaining
 
 
 def _outcome(driver: Driver, stream: RandomProgram) -> tuple[int, int, int, int] | None:

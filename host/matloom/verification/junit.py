@@ -43,9 +43,9 @@ def _add(suite: ElementTree.Element, step: Step, case: Case) -> None:
         name=case.name,
         time=f"{case.seconds:g}",
     )
-    told = f"{case.verdict}: {case.detail}"
+    message = f"{case.verdict}: {case.detail}"
     if case.verdict == FAILED:
-        failure = ElementTree.SubElement(found, "failure", message=told)
+        failure = ElementTree.SubElement(found, "failure", message=message)
         failure.text = "\n".join(step.lines)
     elif case.verdict not in _GOOD:
-        ElementTree.SubElement(found, "skipped", message=told)
+        ElementTree.SubElement(found, "skipped", message=message)

@@ -184,9 +184,9 @@ def _convolution(draw: _Draw, depthwise: bool) -> Graph:
         height -= height // 4
         out_height, out_width = _outputs((height, width), kernel, stride, dilation, padding)
     images = draw.random.choice((1, 1, 2))
-    given = draw.tensor("input", (images, height, width, depth), draw.scale(), draw.zero())
+    data = draw.tensor("input", (images, height, width, depth), draw.scale(), draw.zero())
     shape = (1, *kernel, channels) if depthwise else (channels, *kernel, depth)
-    constants, scale = _weighted(draw, given, shape, 3 if depthwise else 0, reduction)
+    constants, scale = _weighted(draw, data, shape, 3 if depthwise else 0, reduction)
     output = draw.tensor("output", (images, out_height, out_width, channels), scale, draw.zero())
     common: dict[str, Any] = {
         "stride": stride,
@@ -196,17 +196,17 @@ def _convolution(draw: _Draw, depthwise: bool) -> Graph:
     }
     if depthwise:
         attributes: Conv2D = DepthwiseConv2D(depth_multiplier=multiplier, **common)
-        return _graph(Op.DEPTHWISE_CONV_2D, attributes, [given], constants, output)
-    return _graph(Op.CONV_2D, Conv2D(**common), [given], constants, output)
+        return _graph(Op.DEPTHWISE_CONV_2D, attributes, [data], constants, output)
+    return _graph(Op.CONV_2D, Conv2D(**common), [data], constants, output)
 
 
 def _dense(draw: _Draw) -> Graph:
     batch, depth, channels = draw.size(20), draw.size(200), draw.size(60)
-    given = draw.tensor("input", (batch, depth), draw.scale(), draw.zero())
-    constants, scale = _weighted(draw, given, (channels, depth), 0, depth)
+    data = draw.tensor("input", (batch, depth), draw.scale(), draw.zero())
+    constants, scale = _weighted(draw, data, (channels, depth), 0, depth)
     output = draw.tensor("output", (batch, channels), scale, draw.zero())
     attributes = FullyConnected(keep_num_dims=False, activation=draw.activation())
-    return _graph(Op.FULLY_CONNECTED, attributes, [given], constants, output)
+    return _graph(Op.FULLY_CONNECTED, attributes, [data], constants, output)
 
 
 def _pooling(draw: _Draw, op: Op) -> Graph:
@@ -217,29 +217,29 @@ def _pooling(draw: _Draw, op: Op) -> Graph:
     out_height, out_width = _outputs((height, width), window, stride, (1, 1), padding)
     images, depth = draw.random.choice((1, 1, 2)), draw.size(40)
     scale, zero = draw.scale(), draw.zero()
-    given = draw.tensor("input", (images, height, width, depth), scale, zero)
+    data = draw.tensor("input", (images, height, width, depth), scale, zero)
     output = draw.tensor("output", (images, out_height, out_width, depth), scale, zero)
     attributes = Pool2D(window=window, stride=stride, padding=padding, activation=draw.activation())
-    return _graph(op, attributes, [given], [], output)
+    return _graph(op, attributes, [data], [], output)
 
 
 def _elementwise(draw: _Draw, op: Op) -> Graph:
     shape = (1, draw.size(12), draw.size(12), draw.size(40))
     scale = draw.scale()
-    given = [
+    operands = [
         draw.tensor(name, shape, scale * draw.random.uniform(0.3, 3), draw.zero())
         for name in (("first", "second") if op in (Op.ADD, Op.MUL) else ("input",))
     ]
-    made = scale * draw.random.uniform(0.5, 3)
-    output = draw.tensor("output", shape, made, draw.zero())
+    output_scale = scale * draw.random.uniform(0.5, 3)
+    output = draw.tensor("output", shape, output_scale, draw.zero())
     attributes = Attributes()
     if op is Op.MUL:
-        output = draw.tensor("output", shape, 64 * made * given[1].scale, draw.zero())
+        output = draw.tensor("output", shape, 64 * output_scale * operands[1].scale, draw.zero())
     elif op is Op.LOGISTIC:
         output = draw.tensor("output", shape, 1 / 256, -128)
     if op in (Op.ADD, Op.MUL):
         attributes = Arithmetic(activation=draw.activation())
-    return _graph(op, attributes, given, [], output)
+    return _graph(op, attributes, operands, [], output)
 
 
 def random_layer(seed: int, config: Config) -> tuple[Graph, dict[int, Array]]:

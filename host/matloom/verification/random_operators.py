@@ -195,20 +195,20 @@ class Instances:
     ) -> Graph:
         """Return a network whose outputs have the shapes given by the operator's rule."""
         attributes = Attributes() if attributes is None else attributes
-        rules, given = OPERATORS[op], [tensor.shape for tensor in inputs]
+        rules, input_shapes = OPERATORS[op], [tensor.shape for tensor in inputs]
         if rules.parts is not None:
-            shapes = rules.parts(given, attributes)
+            shapes = rules.parts(input_shapes, attributes)
         elif rules.shape is not None:
-            shapes = [rules.shape(given, attributes)]
+            shapes = [rules.shape(input_shapes, attributes)]
         else:
-            shapes = [(1, *(length for length in given[0] if length != 1))]
-        made = [self._output(op, inputs[0], shape, at) for at, shape in enumerate(shapes)]
-        numbers = tuple(range(len(inputs), len(inputs) + len(made)))
+            shapes = [(1, *(length for length in input_shapes[0] if length != 1))]
+        outputs = [self._output(op, inputs[0], shape, at) for at, shape in enumerate(shapes)]
+        numbers = tuple(range(len(inputs), len(inputs) + len(outputs)))
         graph = Graph(
             name=op.lower(),
             inputs=tuple(at for at, tensor in enumerate(inputs) if tensor.data is None),
             outputs=numbers,
-            tensors=dict(enumerate([*inputs, *made])),
+            tensors=dict(enumerate([*inputs, *outputs])),
             nodes=(
                 Node(
                     op=op,

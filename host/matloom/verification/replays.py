@@ -42,8 +42,8 @@ def timing_of(stall: str, seed: int) -> MemoryTiming:
 
 def how_to_replay(check: str, seed: int, number: int | None, source: str) -> list[str]:
     """Return lines with the command that repeats a failed check."""
-    what = f"{check}:{seed}" if number is None else f"{check}:{seed}:{number}"
-    words = ["matloom", "replay", what, "--config", source, "--waves", "failing.vcd"]
+    replay_text = f"{check}:{seed}" if number is None else f"{check}:{seed}:{number}"
+    words = ["matloom", "replay", replay_text, "--config", source, "--waves", "failing.vcd"]
     return ["it fails again, and leaves waves of the run that fails, by:", shlex.join(words)]
 
 

@@ -79,8 +79,8 @@ def _granting(seed: int, coverage: Coverage, points: list[str]) -> RandomProgram
     config, generator = coverage.config, random.Random(seed)
     large = max(REGION_BYTES, config.spad_bytes + 8192)
     draw = _SteeredDraw(seed, config, generator.choice((REGION_BYTES, large)))
-    some = generator.sample(points, min(len(points), 3 * _WISHES))
-    return draw.granting({point: coverage.model.wishes[point] for point in some})
+    chosen = generator.sample(points, min(len(points), 3 * _WISHES))
+    return draw.granting({point: coverage.model.wishes[point] for point in chosen})
 
 
 def _pairing(seed: int, coverage: Coverage, points: list[str]) -> RandomProgram:

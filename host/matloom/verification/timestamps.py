@@ -113,13 +113,13 @@ def regular_instructions(config: Config, slots: Sequence[int]) -> list[Instructi
         },
         Opcode.STORE: {"region": Region.OUTPUT, **row},
     }
-    made = []
+    instructions = []
     for number, slot in enumerate(slots):
         opcode, before = UNITS[number % _ROUND], UNITS[(number - 1) % _ROUND]
         wait = {f"wait_{before.name.lower()}": 1} if number else {}
-        made.append(Instruction(opcode, {"timestamp": slot, **wait, **fields[opcode]}))
+        instructions.append(Instruction(opcode, {"timestamp": slot, **wait, **fields[opcode]}))
     waits = {f"wait_{unit.name.lower()}": 1 for unit in UNITS[: len(slots)]}
-    return [*made, Instruction(Opcode.END, waits)]
+    return [*instructions, Instruction(Opcode.END, waits)]
 
 
 def wrong_regular_timestamps(

@@ -1,1 +1,1 @@
-"""Floating-point arithmetic in registered stages: one result a cycle, nothing ever holds."""
+"""Pipelined floating-point arithmetic: one result per cycle, without stalls."""

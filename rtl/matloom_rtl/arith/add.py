@@ -135,10 +135,10 @@ _FLAGS = data.StructLayout({"sign": 1, "subtract": 1, "infinite": 1, "nan": 1})
 
 
 def _effective(exponent):
-    """Return the exponent of the first bit: subnormals have the one of the smallest others."""
+    """Return the exponent of the leading bit: subnormals share the smallest one."""
     return Cat(exponent[0] | ~exponent.any(), exponent[1:])
 
 
 def _significand(magnitude):
-    """Return all bits of a magnitude's significand, with room for what is shifted out."""
+    """Return all bits of a significand, with room for bits shifted out."""
     return Cat(magnitude[:23] << _BELOW, magnitude[23:].any())

@@ -12,7 +12,7 @@ __all__ = ["FloatMultiply"]
 
 
 def _leaves_range(name: str) -> bool:
-    """Whether a product of two of a format may be no normal number of fp32."""
+    """Return whether a product of two numbers of a format may not be a normal fp32 number."""
     form = FLOAT_FORMATS[name]
     return 2 * (form.bias + form.fraction_bits) > FP32.bias
 
@@ -91,7 +91,7 @@ class FloatMultiply(wiring.Component):
         return m
 
     def _denormalise(self, m: Module, fraction, exponent):
-        """Stages 3 and 4: shift right what is below the smallest normal number."""
+        """Stages 3 and 4: shift results below the smallest normal number to the right."""
         missing = Signal(signed(11))
         m.d.comb += missing.eq(1 - exponent)
         tiny = ~missing[-1] & missing.any()
@@ -110,7 +110,7 @@ class FloatMultiply(wiring.Component):
         return shifted, exponent, above
 
     def _round(self, m: Module, shifted, exponent):
-        """Return fraction and exponent of stage 5; only what was shifted has anything to round."""
+        """Return fraction and exponent of stage 5; only shifted results need rounding."""
         lost, kept = shifted[:2], shifted[2:-1]
         up = lost[1] & (lost[0] | kept[0])
         magnitude = Cat(kept, exponent) + up

@@ -1,4 +1,4 @@
-"""fp32 numbers in one of the narrow formats, rounded."""
+"""Converts fp32 numbers to one of the narrow formats, with rounding."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
 from amaranth.lib import wiring
@@ -67,7 +67,7 @@ class Narrow(wiring.Component):
         return m
 
     def _shift(self, m: Module, chosen):
-        """Stages 1 and 2: move the format's last bit to the same place; what leaves, sticks.
+        """Stages 1 and 2: align the format's last bit; bits shifted out set a sticky bit.
 
         Returns what is left, one less than the exponent field, and whether that is too large.
         """
@@ -100,7 +100,7 @@ class Narrow(wiring.Component):
         return register(m, shift_right(value, count), "shifted"), base, large
 
     def _round(self, m: Module, chosen, shifted, base):
-        """Stage 3: round, and put the exponent above; the leading bit adds one to it."""
+        """Stage 3: round, and add the exponent; the leading bit adds one to it."""
         kept = shifted[_BELOW:]
         up = shifted[1] & (shifted[0] | kept[0])
         exponent = Signal(19)

@@ -1,4 +1,4 @@
-"""Building blocks of the arithmetic units: registers in a row, shifts, leading zeros."""
+"""Building blocks of arithmetic units: register chains, shifters, leading-zero counters."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data
@@ -24,7 +24,7 @@ def delay(m: Module, value, cycles: int, name: str):
 
 
 def leading_zeros(value):
-    """Return how many zeros stand above the highest one of a value that is not zero.
+    """Return the number of leading zeros of a nonzero value.
 
     A tree of pairs, so its depth is the logarithm of the width.
     """
@@ -34,7 +34,7 @@ def leading_zeros(value):
 
 
 def _count(bits):
-    """Return whether a power of two of bits holds a one, and the zeros above it."""
+    """Return whether 2**n bits contain a one, and the number of zeros above it."""
     if len(bits) == 2:
         return bits.any(), ~bits[1]
     half = len(bits) // 2
@@ -44,12 +44,12 @@ def _count(bits):
 
 
 def shift_left(value, count):
-    """Return a value shifted left within its own width, by two bits of the count at a time."""
+    """Return a value shifted left within its width, by two bits of the count at a time."""
     return _shift(value, count, lambda each, places: (each << places)[: len(each)])
 
 
 def shift_right(value, count, unit=1):
-    """Return a value shifted right by `count` units; its lowest bit remembers what fell out."""
+    """Return a value shifted right by `count` units; its lowest bit is sticky."""
     return _shift(
         value,
         count,

@@ -1,4 +1,4 @@
-"""An operand of any of the formats, opened for multiplication."""
+"""Unpacks and normalises an operand of any format for multiplication."""
 
 from amaranth.hdl import Cat, Const, Module, Signal, signed
 from amaranth.lib import data, wiring

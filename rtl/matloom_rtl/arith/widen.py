@@ -1,4 +1,4 @@
-"""Numbers of the narrow formats as fp32, exactly."""
+"""Converts numbers of the narrow formats to fp32, exactly."""
 
 from amaranth.hdl import Cat, Const, Module, Mux
 from amaranth.lib import wiring

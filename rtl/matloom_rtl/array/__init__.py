@@ -1,1 +1,1 @@
-"""From scratchpad bytes to 32-bit sums: addresses, weights, multipliers, accumulators."""
+"""The array: turns scratchpad bytes into 32-bit sums in the accumulators."""

@@ -265,7 +265,7 @@ class Accumulators(wiring.Component):
         return word
 
     def _compare(self, m: Module, arriving):
-        """Tell for each column whether a maximum keeps the number found, and stores nothing.
+        """Return, for each column, whether a maximum keeps the stored number and writes nothing.
 
         Else it stores the operand, so the word is zero for either; the comparison, as
         `numerics.larger` defines it, has registers of its own. Only one bank at a time has a sum.
@@ -278,7 +278,7 @@ class Accumulators(wiring.Component):
             m.d.comb += arriving.kept[column].eq(new.as_signed() <= old.as_signed())
 
     def _answer(self, m: Module, read_bank, words):
-        """Choose between the banks two cycles after the request; whoever reads keeps it."""
+        """Select the read word between the banks two cycles after the request."""
         bank = delay(m, delay(m, read_bank))
         m.d.comb += self.read.data.eq(Mux(bank, words[1], words[0]))
 

@@ -175,7 +175,7 @@ class Array(wiring.Component):
     def _windows(self, m: Module, group: int, valid, vector, slide, position, weights):
         """Return the operands of the window rows, for each column of a group.
 
-        The bytes of a block come the way of weights.
+        The bytes of a block arrive on the path of the weights.
         """
         config = self._config
         rows = WINDOW_TAPS * config.window_lines
@@ -219,7 +219,7 @@ class Array(wiring.Component):
         return actives
 
     def _floats(self, m: Module):
-        """Return the sums of a floating-point mode, and for each whether it is one, at the end."""
+        """Return the sums of a floating-point mode, and whether the result uses them."""
         config = self._config
         m.submodules.floats = floats = FloatColumns(config)
         names = ("valid", "vector", "switch", "weight_writes", "weight_data")
@@ -236,7 +236,7 @@ class Array(wiring.Component):
         return [each.as_signed() for each in sums], floating
 
     def _last_flags(self, m: Module):
-        """Return the flags of the vectors whose sums are put together, for each stage of that."""
+        """Return the flags of vectors at each stage of combining their sums."""
         if not flags_layout(self._config).size:
             return []
         stages = [self.flags]
@@ -245,7 +245,7 @@ class Array(wiring.Component):
         return stages[-self._cells.last_stages :]
 
     def _follow(self, m: Module):
-        """Take valid and tag along."""
+        """Delay valid and tag along with the vector."""
         valid, tag = self.valid, self.tag
         for _cycle in range(self.latency - 1):
             valid, tag = delay(m, valid, reset=True), delay(m, tag)

@@ -1,4 +1,4 @@
-"""Arithmetic of operands and weights in each mode: products, trees, and the sums of a column."""
+"""Arithmetic of the array in each mode: products, adder trees, and the sums of a column."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import data
@@ -19,7 +19,7 @@ _APART = 12
 
 
 def flags_layout(config: Config) -> data.StructLayout:
-    """Return what travels with a vector to tell the modes apart, as far as they are built.
+    """Return the layout of the flags that travel with a vector to select its mode.
 
     `narrow`: a byte of weights is two of them. `nibbles`: of a byte of the vector, the low four
     bits count. `words`: bytes of the vector are low and high ones in turn. `floating`: bytes make
@@ -40,7 +40,7 @@ def flags_layout(config: Config) -> data.StructLayout:
 
 
 def decode_flags(mode: Value, config: Config) -> dict[str, Value]:
-    """Return the flags of a mode by its number."""
+    """Return the flags of a mode, given its number."""
     modes = {
         "narrow": ("i8xi4", "i4xi4"),
         "nibbles": ("i4xi4",),
@@ -58,7 +58,7 @@ def _is_any(mode: Value, names: tuple[str, ...]) -> Value:
 
 
 def _format(mode: Value, config: Config) -> Value:
-    """Return the place of a floating-point mode among those built, bit by bit."""
+    """Return the index of a floating-point mode among those built, bit by bit."""
     names = config.float_modes
     return Cat(
         _is_any(mode, tuple(name for index, name in enumerate(names) if index >> bit & 1))
@@ -85,7 +85,7 @@ class Cells:
 
     @property
     def weight_bits(self) -> int:
-        """Bits of a weight as the registers hold it."""
+        """Bits of a weight as stored in the registers."""
         return 14 if self._narrow else 8
 
     @property
@@ -95,7 +95,7 @@ class Cells:
 
     @property
     def second_bits(self) -> int:
-        """The same for the second sum of a narrow mode."""
+        """Bits of the second sum of a narrow mode that never overflows."""
         return _APART + self.tree_levels
 
     @property
@@ -114,13 +114,13 @@ class Cells:
         return self._narrow + self._words
 
     def operand(self, byte, flags):
-        """Return the byte of a vector as the cells see it."""
+        """Return the byte of a vector as the cells use it."""
         if "nibbles" not in dict(flags_layout(self._config)):
             return byte
         return Cat(byte[:4], Mux(flags.nibbles, byte[3].replicate(4), byte[4:8]))
 
     def weight(self, byte, narrow):
-        """Return a byte of weights as the registers hold it.
+        """Return a weight byte as the registers store it.
 
         That is the operand of the multiplier without what it repeats: bits 8 to 11 are equal.
         """
@@ -136,7 +136,7 @@ class Cells:
         )
 
     def products(self, m: Module, column: int, operands, weights, words):
-        """Return the products of a column, registers before and after each multiplier.
+        """Return the products of a column, with registers before and after each multiplier.
 
         Multipliers of FPGAs have such registers inside, and stand far from all others: without
         those before it, the way to a multiplier and the product would share a cycle.
@@ -156,7 +156,7 @@ class Cells:
         return products
 
     def totals(self, m: Module, column: int, products):
-        """Return what `sums` needs of the products of a column."""
+        """Return the tree sums of a column's products, as `sums` needs them."""
         if not self._words:
             return self._totals(m, f"{column}", products)
         even, odd = products[::2], products[1::2]
@@ -174,7 +174,7 @@ class Cells:
         return (low, *_tree_with_carries(m, f"upper_{name}", upper, signs))
 
     def sums(self, m: Module, column: int, totals, flags):
-        """Return the sum of a column, or where narrow modes are built two.
+        """Return the sum of a column, or two if narrow modes are built.
 
         `flags` are those of the vector whose totals these are, for each stage here.
         """
@@ -196,7 +196,7 @@ class Cells:
         return made
 
     def _put_together(self, m: Module, name: str, totals, flags):
-        """Return whole products, or the two of each; a register where narrow modes are built."""
+        """Return whole products or pairs; adds a register if narrow modes are built."""
         if not self._narrow:
             return totals
         (low, upper, sign), narrow = totals, flags[0].narrow
@@ -216,10 +216,10 @@ def delay(m: Module, value, *, reset=False, name="delayed"):
 
 
 def replicated(m: Module, flag, places: int, *, name: str, reset=False):
-    """Return a flag one cycle later, in a register for each of so many places.
+    """Return a flag one cycle later, in a separate register for each of some places.
 
-    One wire to all columns would be the longest path of a chip with adders of numbers, which
-    stand far apart.
+    One wire to all columns would be the longest path of a chip with adders of numbers, which stand
+    far apart.
     """
     copies = [
         Signal(name=f"{name}_{place}", reset_less=not reset, attrs={"keep": 1})
@@ -230,7 +230,7 @@ def replicated(m: Module, flag, places: int, *, name: str, reset=False):
 
 
 def _add(a, b, carry):
-    """Return ``a + b + carry`` from a single adder."""
+    """Return ``a + b + carry`` with a single adder."""
     return (Cat(Const(1, 1), a).as_signed() + Cat(carry, b).as_signed())[1:].as_signed()
 
 
@@ -240,7 +240,7 @@ def _tree(m: Module, name: str, terms):
 
 
 def _tree_with_carries(m: Module, name: str, terms, carries):
-    """Return the sum of terms and carries but the last, and that one, after the same levels."""
+    """Return the sum of terms and carries without the last carry, and that carry, delayed."""
     level, carries = 0, list(carries)
     while len(terms) > 1:
         level += 1

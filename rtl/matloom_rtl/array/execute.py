@@ -1,4 +1,4 @@
-"""The execute unit: commands in, scratchpad reads, array, sums out to the accumulators."""
+"""The execute unit: takes commands, reads the scratchpad, and sends sums to the accumulators."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, wiring
@@ -32,7 +32,7 @@ _MODE_TAGS = ("narrow", "floating")
 
 
 def _tag_layout(config: Config) -> data.StructLayout:
-    """Return what travels with a vector through the array."""
+    """Return the layout of the tag that travels with a vector through the array."""
     return data.StructLayout(
         {
             "entry": config.acc_addr_bits,
@@ -46,13 +46,13 @@ def _tag_layout(config: Config) -> data.StructLayout:
 
 
 def _known_layout(config: Config) -> data.StructLayout:
-    """Return what is asked of a vector when its bytes arrive: all but where they lie."""
+    """Return the layout of what is stored about a vector until its bytes arrive."""
     members = vector_layout(config).members
     return data.StructLayout({name: members[name] for name in members if name != "address"})
 
 
 def _request_layout(config: Config) -> data.StructLayout:
-    """Return a place in the stream of requests: a vector, or none."""
+    """Return the layout of the request stream: a vector, or none."""
     return data.StructLayout(
         {
             "valid": 1,
@@ -143,7 +143,7 @@ class Execute(wiring.Component):
         return m
 
     def _take_commands(self, m: Module, walk, loader):
-        """Show the head to the loader first, then to the walk, which takes it once it has begun."""
+        """Show the head of the queue to the loader, then to the walk, which takes it."""
         command = self.unit.command
         prefetched = Signal()
         load_met = self.met[UNITS.index(Opcode.LOAD)]
@@ -213,7 +213,7 @@ class Execute(wiring.Component):
         return fire
 
     def _share_weight_read(self, m: Module, loader, taken, address, bank_select):
-        """Let the blocks of paired windows go before the rows of the next tile.
+        """Give blocks of paired windows priority over rows of the next tile.
 
         No block waits for a tile while it takes the port, so that the tile comes in the end.
         """
@@ -228,7 +228,7 @@ class Execute(wiring.Component):
         ]
 
     def _name_cause(self, m: Module, shown, allowed, fire, begun):
-        """Name what the cycle went into, in a register: the counters are far away."""
+        """Register the cause of this cycle, because the counters are far away."""
         spent = Signal(len(EXEC_CAUSES))
         m.d.sync += self.cause.eq(spent)
         cause = {name: spent[index] for index, name in enumerate(_CAUSES)}
@@ -260,7 +260,7 @@ class Execute(wiring.Component):
             m.d.comb += cause["exec_setup"].eq(1)
 
     def _known(self, m: Module, walk, fire):
-        """Return what is known of the vector whose bytes arrive, and whether there is one.
+        """Return the stored attributes of the vector whose bytes arrive, and whether there is one.
 
         It waits in a memory from the walk on. The vector that needs its place again begins two
         cycles after its grant at the earliest, and comes to the memory four cycles later.
@@ -281,10 +281,10 @@ class Execute(wiring.Component):
         return known, granted[-1]
 
     def _pad(self, m: Module, walk, fire, array, loader):
-        """Put the padding into a vector when its bytes arrive.
+        """Insert the padding of a vector when its bytes arrive.
 
-        Those of a block arrive in the loader, which does so. Returns whether the vector
-        that now enters the array is an output.
+        Those of a block arrive in the loader, which does so. Returns whether the vector that now
+        enters the array is an output.
         """
         known, valid = self._known(m, walk, fire)
         from_spad = self.input_read.data
@@ -337,7 +337,7 @@ class Execute(wiring.Component):
         return output
 
     def _finish(self, m: Module, array, output):
-        """Send sums on, and report an instruction when its last one is visible.
+        """Send sums on, and report an instruction when its last sum is visible.
 
         The last vector reports it, be it an output or not.
         """
@@ -376,7 +376,7 @@ class Execute(wiring.Component):
         self._stamp(m, places, taken)
 
     def _stamp(self, m: Module, places: int, taken):
-        """Keep the timestamps of what is under way, in order, and show the oldest."""
+        """Keep the timestamps of instructions in flight, in order, and show the oldest."""
         stamps = Memory(shape=mark_bits(self._config), depth=places, init=[])
         m.submodules.stamps = stamps
         store, fetch = stamps.write_port(), stamps.read_port(domain="comb")
@@ -391,5 +391,5 @@ class Execute(wiring.Component):
 
 
 def _extend(value):
-    """Return the bits of a signed value at 32 bits."""
+    """Return a signed value extended to 32 bits."""
     return Cat(value, value[-1].replicate(32 - len(value)))

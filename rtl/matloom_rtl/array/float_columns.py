@@ -1,4 +1,4 @@
-"""The array's floating-point side: a vector of numbers in, an fp32 sum for each column out."""
+"""Floating-point side of the array: takes a vector of numbers, gives an fp32 sum per column."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, wiring
@@ -101,7 +101,7 @@ class FloatColumns(wiring.Component):
         return m
 
     def _element(self, element: int):
-        """Return the bytes of an element of the vector."""
+        """Return the bytes of an element in the vector."""
         single, double = (self.vector.word_select(element, 8 * size) for size in (1, 2))
         singles = [index for index, size in enumerate(self._sizes) if size == 1]
         if not singles:
@@ -116,7 +116,7 @@ class FloatColumns(wiring.Component):
         return unpack.o
 
     def _incoming(self, m: Module):
-        """Return which rows of elements are written, and the weights of each column, unpacked."""
+        """Return which rows of elements are written, and the unpacked weights of each column."""
         config = self._config
         pairs = config.weight_rows // 2
         writes = list(self.weight_writes[: -(-config.float_rows // pairs)])

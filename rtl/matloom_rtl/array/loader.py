@@ -125,7 +125,7 @@ class Loader(wiring.Component):
         )
 
     def _ask(self, m: Module, requests, end):
-        """Ask for row after row until the `end` of a command; return whether one begins."""
+        """Request row after row until the `end` of a command; return whether a request begins."""
         config = self._config
         working = Signal()
         waiting = Signal()
@@ -155,7 +155,7 @@ class Loader(wiring.Component):
         return begin
 
     def _follow_mode(self, m: Module, begin, requests, name: str, port):
-        """Take along a flag of the mode of the rows of a request, as `_deliver` does."""
+        """Delay a mode flag along with the rows of a request, like `_deliver`."""
         following = Signal.like(port, name=f"following_{name}", reset_less=True)
         flag = Signal.like(port, name=name, reset_less=True)
         with m.If(self.i.ready):
@@ -171,7 +171,7 @@ class Loader(wiring.Component):
         m.d.comb += port.eq(delivered)
 
     def _count_groups(self, m: Module, when):
-        """Count the groups of rows of a tile; return the current group, and if it is the last."""
+        """Count the groups of rows of a tile; return the current one, and whether it is last."""
         cycles = self._config.tile_load_cycles
         group = Signal(range(cycles))
         last = Signal(init=cycles == 1)

@@ -1,4 +1,4 @@
-"""Which vectors are outputs, their accumulator entries, and their place in the line."""
+"""Decides which vectors are outputs, and finds their accumulator entries and line positions."""
 
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, wiring
@@ -15,7 +15,7 @@ _FIELDS = ("first_output", "out_width", "out_height", "out_x_skip", "out_y_skip"
 
 
 def grid_layout(config: Config) -> data.StructLayout:
-    """Return what the outputs of a vector depend on, other than fields of its instruction.
+    """Return the layout of what outputs depend on besides the fields of the instruction.
 
     `first`: it begins a step, `resume`: that step adds to entries of the one before, `start`: it
     begins an instruction.
@@ -31,7 +31,7 @@ def grid_layout(config: Config) -> data.StructLayout:
 
 
 def penultimate(line):
-    """Return the last position of a line but one; lines have three vectors or more."""
+    """Return the last position of a line but one; lines have at least three vectors."""
     return Mux(line < 3, 1, (line - 2)[:LINE_BITS])
 
 
@@ -107,7 +107,7 @@ class Outputs(wiring.Component):
             m.d.sync += [counted.eq(left == 0), before.eq(left - left.any())]
 
     def _grid(self, m: Module, grid, counted):
-        """Tell outputs: those that neither axis skips, nor has ended before."""
+        """Find the outputs: vectors that neither axis skips or has passed the end of."""
         enable = self.valid[1]
         # All vectors before the first output begin the first line again, and so do not end it.
         after_end = Signal()
@@ -121,7 +121,7 @@ class Outputs(wiring.Component):
         m.d.comb += self.output.eq(~grid.window | (counted & x_open & y_open))
 
     def _entries(self, m: Module, grid, output):
-        """Count entries, and return to the first of the output block with every step."""
+        """Count entries, returning to the first of the output block with every step."""
         following = Signal.like(self.entry)
         block = Signal.like(self.entry)
         with m.If(grid.start):
@@ -150,7 +150,7 @@ def _count(m: Module, name: str, enable, restart, penultimate):
 
 
 def _axis(m: Module, name: str, enable, move, restart, outputs, skip):
-    """Return whether the current place has outputs; `move` goes on to the next place.
+    """Return whether the current place has outputs; `move` advances to the next place.
 
     The state is what a vector sees that does not begin again: places to skip, outputs left.
     """

@@ -1,4 +1,4 @@
-"""Parity of the sums in the accumulators: a bit with each, and a check of each that is used."""
+"""Parity of the accumulators: a bit for each sum, checked whenever a sum is used."""
 
 from amaranth.hdl import Cat, Module, Signal, Value
 
@@ -18,12 +18,12 @@ def _parts(value: Value, bits: int) -> list[Value]:
 
 
 def added(sums: Value) -> Value:
-    """Return sums of 32 bits, each with its bit of even parity above it."""
+    """Return 32-bit sums with an even parity bit above each."""
     return Cat(Cat(each, each.xor()) for each in _parts(sums, SUM_BITS - 1))
 
 
 def removed(stored: Value) -> Value:
-    """Return what `added` was given."""
+    """Return the sums without their parity bits."""
     return Cat(each[:-1] for each in _parts(stored, SUM_BITS))
 
 

@@ -1,4 +1,4 @@
-"""The adders of the accumulators: one for each column, of integers and of fp32 numbers."""
+"""Adders of the accumulators: one per column, for integers and fp32 numbers."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 
@@ -9,7 +9,7 @@ __all__ = ["combined"]
 
 
 def combined(m: Module, index: str, word, operand, floating):
-    """Return the sums of two words, 32 bits a column: a cycle later where all are integers.
+    """Return the column-wise sums of two words of 32-bit columns; integers take one cycle.
 
     With `floating`, which tells in time with the words whether they hold fp32 numbers, it takes
     `FloatAdd.LATENCY` cycles, whatever they hold. `index` is that of the bank, for names.

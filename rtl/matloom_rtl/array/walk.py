@@ -1,4 +1,4 @@
-"""Addresses, padding and accumulator entries of every vector that an EXEC streams."""
+"""Computes addresses, padding and accumulator entries of every vector that an EXEC streams."""
 
 from dataclasses import dataclass
 
@@ -20,7 +20,7 @@ _ROW_BITS = 13
 
 
 def position_layout(inside: int) -> data.StructLayout:
-    """Return a position along an axis: a number below ``2**inside``, or `beyond` that for good.
+    """Return the layout of a position along an axis: a number, or `beyond` its range.
 
     Steps are never negative, so that what is beyond the end stays there.
     """
@@ -28,18 +28,18 @@ def position_layout(inside: int) -> data.StructLayout:
 
 
 def _first(value):
-    """Return the position of a number from ``-2**inside`` on."""
+    """Return the position of a number that is at least ``-2**inside``."""
     return Cat(Const(0, 1), value).as_signed()
 
 
 def _moved(position, step):
-    """Return the position some bytes or rows on, fewer than ``2**inside``."""
+    """Return a position advanced by fewer than ``2**inside`` bytes or rows."""
     moved = (position.at + step)[: len(position.at)]
     return Cat(position.beyond | (~moved[-1] & moved[-2]), moved)
 
 
 def _outside(distance, rows: int):
-    """Return how many of `rows` elements lie before a border that is `distance` after the first.
+    """Return how many of `rows` elements lie before a border `distance` after the first.
 
     None where it is negative, all where it is further; its lower bits need no comparison.
     """
@@ -51,14 +51,14 @@ def _outside(distance, rows: int):
 
 
 def vector_layout(config: Config) -> data.StructLayout:
-    """Return what is known of a vector when its read is requested.
+    """Return the layout of a vector's attributes when its read is requested.
 
     Elements ``low .. high - 1`` come from the scratchpad, the others, and all where `row_valid` is
     0, are `pad`. `first` begins a step; with `window`, `position` and `first_line` tell the place
     in the lines. `switch`: it is the first with its weights; `last_tile`, with that: its
     instruction has no further ones. Only the sums of an `output` are kept; dense vectors are all
-    outputs. `flags` are those of the mode, where several are built. `paired`: the vector
-    is a block, of which `row_valid` tells all, and its elements are `pad`.
+    outputs. `flags` are those of the mode, where several are built. `paired`: the vector is a
+    block, of which `row_valid` tells all, and its elements are `pad`.
     """
     window = {"window": 1, "first_line": 1, "position": LINE_BITS} if config.has_windows else {}
     return data.StructLayout(
@@ -99,24 +99,24 @@ _STAGE_FIELDS = (
 
 
 def _stage_fields(config: Config) -> tuple[str, ...]:
-    """Return those that a configuration has."""
+    """Return the fields that a configuration has."""
     paired = ("paired",) if config.has_paired_windows else ()
     return (*_STAGE_FIELDS, *paired, *(("maximum",) if config.maximum else ()))
 
 
 def _part_of(fields, config: Config) -> data.StructLayout:
-    """Return a part of the layout of a command."""
+    """Return the part of a command's layout with these fields."""
     whole = body_layout(Opcode.EXEC, config)
     return data.StructLayout({name: whole[name].shape for name in fields})
 
 
 def loops_layout(config: Config) -> data.StructLayout:
-    """Return what the loops keep of a command."""
+    """Return the command fields that the loops keep."""
     return _part_of(_LOOP_FIELDS, config)
 
 
 def stages_layout(config: Config) -> data.StructLayout:
-    """Return what the stages after the loops keep of it; `penultimate` comes from its line."""
+    """Return the command fields kept for the stages after the loops; `penultimate` is computed."""
     kept = _part_of(_stage_fields(config), config).members
     return data.StructLayout({**kept, "penultimate": LINE_BITS})
 
@@ -332,7 +332,7 @@ class Walk(wiring.Component):
         )
 
     def _ends(self, names, incoming, single, nearly, at_last, reload) -> dict:
-        """Return for some loops whether the next vector ends it and all loops inside.
+        """Return, for some loops, whether the next vector ends them and all inner loops.
 
         It does if it is the only one; and if the current vector is one from the end of some loop,
         all loops inside of that pass but once, and all outside are at their end.
@@ -406,7 +406,7 @@ class Walk(wiring.Component):
         self._bounds(m, busy, s1, s1_valid, s1_byte, s1_row, fixed, outputs)
 
     def _positions(self, m: Module, command, incoming, step):
-        """Keep byte-in-row and row of the current vector.
+        """Keep the byte in the row, and the row, of the current vector.
 
         Where the next step begins is worked out while this one streams, in two registers one after
         the other: no step is shorter than `acc_update_latency` cycles.
@@ -463,7 +463,7 @@ class Walk(wiring.Component):
         return byte, row
 
     def _starts(self, m: Module, step):
-        """Keep whether this is the first step of its output block, and what the vector begins."""
+        """Track whether this is the first step of its output block, and what the vector begins."""
         last, step_end = step.at_last, step.step_end
         first_step = Signal()
         step_start = Signal()
@@ -476,7 +476,7 @@ class Walk(wiring.Component):
         return first_step, step_start, start
 
     def _bounds(self, m: Module, busy, s1, s1_valid, s1_byte, s1_row, fixed, outputs):
-        """Multiply the row, add the base, and cut the vector to the row: three stages."""
+        """Multiply the row, add the base, and clip the vector to the row, in three stages."""
         rows = self._config.rows
         layout = vector_layout(self._config)
         s2, s3, s4 = (Signal(layout, name=f"s{stage}", reset_less=True) for stage in (2, 3, 4))

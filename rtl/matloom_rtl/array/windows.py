@@ -1,4 +1,4 @@
-"""The operands of the rows that sliding windows use, for one group of columns."""
+"""Operands of the rows that sliding windows use, for one broadcast group of columns."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal, signed
 from amaranth.lib import data, wiring
@@ -18,7 +18,7 @@ _POSITIONS = 4
 
 
 def slide_layout(config: Config) -> data.StructLayout:
-    """Return how a vector enters the operands.
+    """Return the layout of how a vector enters the operands.
 
     `window`: it slides; then `shift`: it is not the first of its step, so windows move; `recall`:
     lines before it are remembered; `pad`: what stands elsewhere; `paired`, where that is built: it
@@ -126,11 +126,11 @@ class Windows(wiring.Component):
         return m
 
     def _byte(self, column: int, index: int):
-        """Return one of a column's bytes of the block."""
+        """Return the block byte of a column with an index."""
         return self.block.word_select(index * self._config.broadcast_group + column, 8)
 
     def _blocks(self, m: Module):
-        """Return for each column the bytes 1, 2 and 3 of the last block, in registers."""
+        """Return for each column bytes 1, 2 and 3 of the last block, registered."""
         blocks = [
             [
                 Signal(8, name=f"block_{column}_{index}", reset_less=True)
@@ -146,7 +146,7 @@ class Windows(wiring.Component):
         return blocks
 
     def _move_block(self, m: Module, registers, block, remembered):
-        """Return what moves into each register of a column from the right.
+        """Return what each register of a column takes over from its right.
 
         A window of blocks moves by two taps: the first comes from the last, the second from what
         stood next to that at odd x, of which the upper two lines were remembered.
@@ -166,7 +166,7 @@ class Windows(wiring.Component):
         return to_left
 
     def _memory(self, m: Module, cells, blocks):
-        """Return what each column passed one line ago and more, the oldest line first.
+        """Return what each column had one or more lines ago, the oldest line first.
 
         Of blocks: the four bytes of the one above. What is read goes to the same registers.
         """

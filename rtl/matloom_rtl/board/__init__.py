@@ -1,1 +1,1 @@
-"""Whole boards from their pins on: clock, reset, memory, link, engine, and how they are built."""
+"""Whole boards: clock, reset, pins, memory, link and engine, and how to build them."""

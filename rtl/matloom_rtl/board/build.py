@@ -45,7 +45,7 @@ class BoardNetlist(Netlist):
     constraints: str
 
     def command(self, seed: int, design: str, *options: str) -> list[str]:
-        """Return the call of nextpnr; whether the clock is met is for its report to say."""
+        """Return the nextpnr command; the report tells whether the clock is met."""
         (self.folder / self.device.pin_file).write_text(self.constraints)
         return [
             find(self.device.nextpnr).path,
@@ -57,13 +57,13 @@ class BoardNetlist(Netlist):
         ]
 
     def files(self, seed: int, step: str) -> list[Path]:
-        """Return all that belongs to the result of a step; of a routing what the packer takes."""
+        """Return all files of a step's result, for routing including the packer's input."""
         routed = [self.folder / routed_name(self.device, seed)] if step == "routed" else []
         return [*super().files(seed, step), *routed]
 
 
 def routed_name(device: Device, seed: int) -> str:
-    """Return the name of the file that nextpnr writes for the packer."""
+    """Return the name of nextpnr's output file, the packer's input."""
     return f"seed_{seed}{device.routed_suffix}"
 
 
@@ -75,29 +75,29 @@ def build_board(
     jobs: int = 1,
     first: bool = False,
 ) -> Bitstream:
-    """Build the bitstream of a plan, from the fastest of the seeds, and return it with its report.
+    """Build the bitstream of a plan with the fastest of the seeds; return it with its report.
 
-    `minutes` of the report is None where the call went on from what an earlier one kept.
+    `minutes` in the report is None if the call continued from cached results.
 
     Parameters
     ----------
     folder
-        Where netlist, routings and bitstream are kept; a later call with the same plan and tools
-        goes on from there, so it should be named by `Plan.digest`.
+        Folder for netlist, routings and bitstream. A later call with the same plan and tools
+        continues from there, so its name should contain `Plan.digest`.
     say
         Is told of each phase.
     seeds, jobs
-        Of the placement, and how many of them at a time.
+        Placement seeds, and how many of them to run in parallel.
     first
-        Whether the first seed that reaches the clock is enough: they are tried one by one.
+        Whether to try seeds one by one and stop at the first that reaches the clock.
 
     Errors
     ------
     TimingError
         No seed reached the clock.
     FlowError
-        A tool is missing or failed; the netlist has latches, loops or wires driven twice; or no
-        seed was routed.
+        A tool is missing or fails; the netlist has latches, loops or wires with several drivers; or
+        no seed was routed.
     """
     started, kept = time.monotonic(), _is_synthesised(plan, folder)
     folder.mkdir(parents=True, exist_ok=True)
@@ -146,18 +146,18 @@ def _until_reached(
 
 
 def _netlist_files(plan: Plan, folder: Path) -> list[Path]:
-    """Return the netlist, and the Verilog that it was made of."""
+    """Return the netlist file, and the Verilog file it was made from."""
     return [folder / "chip.v", folder / f"{plan.device.family}.json"]
 
 
 def _is_synthesised(plan: Plan, folder: Path) -> bool:
-    """Return whether the folder has the netlist of this plan, whole."""
+    """Return whether the folder contains the intact netlist of this plan."""
     files = _netlist_files(plan, folder)
     return intact(folder / _SYNTHESISED, files) and files[0].read_text() == plan.verilog
 
 
 def _synthesised(plan: Plan, folder: Path, say: Callable[[str], None]) -> str:
-    """Return the name of the netlist, made now or by an earlier call."""
+    """Return the name of the netlist, cached or newly made."""
     name = f"{plan.device.family}.json"
     if _is_synthesised(plan, folder):
         say(f"synthesised already, {folder}")
@@ -172,7 +172,7 @@ def _synthesised(plan: Plan, folder: Path, say: Callable[[str], None]) -> str:
 
 
 def _check_timing(plan: Plan, nextpnr: dict[str, Any], report: dict[str, Any]) -> None:
-    """Raise where a clock misses its constraint, or the PLL's clock had none."""
+    """Raise if a clock misses its constraint, or the PLL's clock had none."""
     clocks = nextpnr["fmax"]
     asked = plan.clock_mhz
     if not any(clock["constraint"] >= 0.999 * asked for clock in clocks.values()):

@@ -1,4 +1,4 @@
-"""Clock and reset of a board: a PLL of its family, and a reset that ends after it has locked."""
+"""Clock and reset of a board: a PLL of its family, and a reset that ends after the PLL locks."""
 
 from dataclasses import replace
 from typing import Any
@@ -17,7 +17,7 @@ _RULES = {"ecp5": ECP5_RULES, "gowin": GW2A_RULES, "xilinx": XC7_RULES}
 
 
 def pll_for(family: str, input_hz: int, wanted_hz: int, gear: int = 1) -> Pll:
-    """Return the settings of a family's PLL; raise ValueError where it cannot make the clock.
+    """Return the settings of a family's PLL; raise ValueError if it cannot make the clock.
 
     With a `gear` of two there is an output twice as fast, whose half cycle is whole cycles of the
     oscillator.
@@ -36,7 +36,7 @@ _ECP5_OTHERS = (("CLKOS", "B"), ("CLKOS2", "C"), ("CLKOS3", "D"))
 
 
 def _ecp5_output(pin: str, place: str, divider: int, lead: int, hz, signal) -> dict[str, Any]:
-    """Return the settings of another output, early by so many cycles of the oscillator."""
+    """Return the settings of another output, `lead` oscillator cycles early."""
     return {
         f"p_{pin}_ENABLE": "ENABLED",
         f"p_{pin}_DIV": divider,
@@ -143,7 +143,7 @@ def _gowin(pll: Pll, source, clock, locked, early=None) -> Instance:
 
 
 def _xilinx(pll: Pll, source, clock, locked) -> Instance:
-    """Return a PLLE2_BASE; its output is not in phase with its input, which no pin needs."""
+    """Return a PLLE2_BASE, whose output need not be in phase with its input."""
     feedback = Signal()
     return Instance(
         "PLLE2_BASE",

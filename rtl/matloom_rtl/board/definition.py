@@ -1,4 +1,4 @@
-"""Board files: what a board has, and what is to be built for it."""
+"""Board files: hardware of a board, and what to build for it."""
 
 import tomllib
 from collections.abc import Sequence
@@ -99,7 +99,7 @@ class Board:
     soc: dict[str, Any] = field(default_factory=dict)
 
     def with_processor(self) -> "Board":
-        """Return the board as its system on chip is built."""
+        """Return the board as built for its system on chip."""
         return replace(self, **self.soc)
 
 
@@ -114,7 +114,8 @@ def load_board(name: str) -> Board:
     Errors
     ------
     BoardError
-        No such board or file; a file that is no TOML, or has a field too many, too few, or wrong.
+        The board or file does not exist, the file is not TOML, or a field is unknown, missing or
+        wrong.
     """
     path = Path(name) if name.endswith(".toml") else BOARD_FOLDER / f"{name}.toml"
     if not path.is_file():
@@ -217,7 +218,7 @@ def _is_part(name: Any) -> bool:
 
 
 def _sites(value: Any) -> bool:
-    """Return whether a value of a table of pins is a list of sites, or attributes of buffers."""
+    """Return whether a value in a table of pins is a list of sites, rather than attributes."""
     return isinstance(value, dict) or (
         isinstance(value, list) and all(isinstance(site, str) for site in value)
     )

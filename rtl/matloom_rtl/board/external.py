@@ -24,12 +24,12 @@ _SLICE, _MERGE = (2, 2), (4, 5)
 
 
 def board_memory(board: Board, config: Config | None = None) -> Memory:
-    """Return what an engine sees of a board's memory, by default the engine of its file.
+    """Return a board's memory as an engine sees it, by default the engine of its file.
 
     Errors
     ------
     ValueError
-        Clocks that the PLL cannot make, or the SDRAM not take.
+        The PLL cannot make the clock, or the SDRAM does not allow it.
     """
     engine = config or load_config(board.config)
     units = [

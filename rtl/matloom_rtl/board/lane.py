@@ -1,4 +1,4 @@
-"""Some bits of each word of a memory, with registers of their own: near its block RAMs."""
+"""A lane of a large memory: some bits of each word, with registers near its block RAMs."""
 
 from amaranth.hdl import Module, Signal
 from amaranth.lib import wiring

@@ -1,4 +1,4 @@
-"""Block RAM of the device as external memory on AXI4, for boards that have no other."""
+"""Block RAM as external memory on AXI4, for boards without other memory."""
 
 from itertools import pairwise
 
@@ -23,12 +23,12 @@ _OKAY, _DECODE_ERROR = 0, 3
 
 
 def words_of_bank(size: int, bus_bits: int) -> int:
-    """Return the words of a bank of memory: the most, up to `BLOCK_WORDS`, that divide it.
+    """Return the words of a memory bank: the largest divisor up to `BLOCK_WORDS`.
 
     Errors
     ------
     ValueError
-        It is no multiple of the smallest bank.
+        The size is not a multiple of the smallest bank.
     """
     least, words = _LEAST_WORDS * bus_bits // 8, size // (bus_bits // 8)
     if size < least or size % least:
@@ -106,10 +106,10 @@ class BurstMemory(wiring.Component):
         return m
 
     def _burst(self, m: Module, name: str, address, go):
-        """Follow one burst of a channel of addresses; return its place, id and error.
+        """Follow one burst of an address channel; return its address, id and error.
 
-        `go` moves on by a word. The channel must be taken when no burst is under way, or with
-        the last word of one.
+        `go` moves on by a word. The channel must be taken when no burst is under way, or with the
+        last word of one.
         """
         place = Signal(self._word_bits + self._bank_bits, name=f"{name}_place", reset_less=True)
         id_ = Signal(name=f"{name}_id", reset_less=True)
@@ -128,7 +128,7 @@ class BurstMemory(wiring.Component):
         return place, id_, bad
 
     def _read(self, m: Module, banks):
-        """Words come from their lanes, and go through a register after all of them and a queue."""
+        """Read words from their lanes, through a common register and a queue."""
         layout = ReadBeat(self._bus_bits)
         m.submodules.queue = queue = CreditQueue(layout, registered=("last",))
         ar = self.axi_read.ar
@@ -177,7 +177,7 @@ class BurstMemory(wiring.Component):
         connect(m, queue.o, flipped(self.axi_read.r))
 
     def _write(self, m: Module, banks):
-        """Words go through a register on their way; a response comes when the last is in it.
+        """Write words through a register; respond when the last one is in it.
 
         A read that follows the response reaches its lane later than that word.
         """

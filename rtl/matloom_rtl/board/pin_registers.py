@@ -1,4 +1,4 @@
-"""Registers and buffers of a family's pins, as an SDRAM wants them: each signal has its own."""
+"""Registers and buffers of a family's pins for an SDRAM, one per signal."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -67,7 +67,7 @@ def _ecp5_double_output(m: Module, name: str, words, port, *, begins: int):
 
 
 def _ecp5_double_bidirectional(m: Module, name: str, signals, port):
-    """A pin of two words a cycle, the first of a pair that comes in at a rising edge.
+    """Connect a pin with two words a cycle; the first of an incoming pair is the older.
 
     An ODDRX1F shows its words in the third cycle after they are given, so whether it drives is two
     registers later, too. An IDDRX1F gives what came at a falling edge with what came at the rising
@@ -95,7 +95,7 @@ def _ecp5_double_register_out(words, q) -> Instance:
 
 
 def _ecp5_register_out(value, q, *, begins: int) -> Instance:
-    """Return a register of an output pin; BX begins with one, DX with zero."""
+    """Return an output pin register; BX starts with one, DX with zero."""
     return _ecp5_register(*(("OFS1P3BX", "PD") if begins else ("OFS1P3DX", "CD")), value, q)
 
 

@@ -1,4 +1,4 @@
-"""Pins of a board's top, and their constraints in each family's format."""
+"""Pins of a board's top module, and their constraints in each family's format."""
 
 import importlib
 from collections.abc import Callable
@@ -21,7 +21,7 @@ class Place:
 
 
 def places(board: Board) -> dict[str, Place]:
-    """Return the place of each port of the top.
+    """Return the location of each port of the top module.
 
     Errors
     ------
@@ -36,7 +36,7 @@ def places(board: Board) -> dict[str, Place]:
 
 
 def _sdram(board: Board) -> dict[str, Place]:
-    """Return the places of the SDRAM's pins."""
+    """Return the locations of the SDRAM's pins."""
     found = {}
     for name in board.memory.wired:
         sites, _ = _sdram_signal(board, name)
@@ -114,9 +114,9 @@ def _named(board: Board, name: str) -> Place:
 
 
 def constraints(board: Board, family: str, margin: float = 1.0) -> str:
-    """Return the text that tells the tool of a family all pins, and the oscillator's frequency.
+    """Return a family's constraint file: all pins, and the oscillator's frequency.
 
-    Of the frequency it tells `margin` times as much; the PLL's clocks follow from it.
+    The frequency is multiplied by `margin`; the PLL's clocks follow from it.
     """
     lines = []
     for port, place in places(board).items():

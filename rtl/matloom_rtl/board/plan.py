@@ -1,4 +1,4 @@
-"""Plan of a board's build: Verilog, constraints, options of the tools, and a digest."""
+"""Plan of a board's build: Verilog, constraints, tool options, and a digest."""
 
 import hashlib
 import re
@@ -61,7 +61,7 @@ class Plan:
 
     @property
     def name(self) -> str:
-        """Base name of this plan's files."""
+        """Base name of the plan's files."""
         return self.board.name if self.soc is None else f"{self.board.name}-soc"
 
     @property
@@ -70,14 +70,14 @@ class Plan:
         return float(self.pll.output_hz) / 1e6
 
     def digest(self) -> str:
-        """Return what names this plan and the tools of this machine: 16 hexadecimal digits."""
+        """Return 16 hexadecimal digits that identify this plan and the tools of this machine."""
         tools = [find(tool).__dict__ for tool in self.device.tools]
         parts = (self.verilog, self.constraints, self.device.options, self.soft_columns, tools)
         parts += (*self.device.blocks.items(), *self.device.settings.items())
         return hashlib.sha256(repr(parts).encode()).hexdigest()[:16]
 
     def describe(self) -> dict[str, Any]:
-        """Return what a report says of the plan."""
+        """Return the plan's entries for a report."""
         board, link = self.board, self.link
         return {
             "board": board.name,
@@ -94,7 +94,7 @@ class Plan:
 
 
 def _told(memory: Memory) -> dict[str, Any]:
-    """Return the fields of a memory that a file must have, or has otherwise than by default."""
+    """Return the memory fields that a board file must give, or that differ from the defaults."""
     found = {item.name: (getattr(memory, item.name), item.default) for item in fields(memory)}
     return {name: value for name, (value, default) in found.items() if value != default}
 
@@ -102,7 +102,7 @@ def _told(memory: Memory) -> dict[str, Any]:
 def board_verilog(
     board: Board, config: Config, pll: Pll, link: LinkSettings, soc: SocSettings | None = None
 ) -> str:
-    """Return the Verilog of a board's top; the PLL in it is an instance of the family's cell.
+    """Return the Verilog of a board's top; its PLL is an instance of the family's cell.
 
     With `soc` a processor is there instead of the host link, whose Verilog is not part of it.
 
@@ -127,7 +127,7 @@ def make_plan(
     rom: bytes | None = None,
     cpu: str = "default",
 ) -> Plan:
-    """Return the plan of a board, with another engine or clock where one is given.
+    """Return the plan of a board, optionally with another engine or clock.
 
     With `rom` it is a system on chip, whose boot ROM has these contents, with one of
     `matloom_rtl.soc.cpu.CPUS`.
@@ -135,10 +135,10 @@ def make_plan(
     Errors
     ------
     ValueError
-        A clock that the PLL cannot make or the link cannot divide; no such configuration, or one
-        whose words do not divide the memory; no such processor.
+        The PLL cannot make the clock, or the link cannot divide it; the configuration does not
+        exist, or its words do not divide the memory; or the processor does not exist.
     BoardError
-        Pins that are not to be found.
+        A pin cannot be found.
     """
     board = board if rom is None else board.with_processor()
     engine = load_config(config or board.config)

@@ -1,4 +1,4 @@
-"""Dividers of the PLLs of three families: the nearest clock that their rules allow."""
+"""Dividers of PLLs of three families: finds the closest clock that their rules allow."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -189,7 +189,7 @@ def _inside(value: Fraction | int, limits: tuple[int, int]) -> bool:
 
 
 def allowed(pll: Pll, rules: PllRules) -> bool:
-    """Return whether settings keep all rules."""
+    """Return whether settings obey all rules."""
     return (
         pll.input_divider in rules.input_dividers
         and pll.feedback_divider in rules.feedback_dividers
@@ -202,7 +202,7 @@ def allowed(pll: Pll, rules: PllRules) -> bool:
 
 
 def _candidates(input_hz: int, wanted: Fraction, rules: PllRules, kind: type[Pll]) -> Iterator[Pll]:
-    """Yield for each input divider the multiples that lie around the clock wanted."""
+    """Yield, for each input divider, the multiples around the wanted clock."""
     for divider in rules.input_dividers:
         detector = Fraction(input_hz, divider)
         if not _inside(detector, rules.detector_hz):
@@ -217,16 +217,15 @@ def _candidates(input_hz: int, wanted: Fraction, rules: PllRules, kind: type[Pll
 
 
 def choose(input_hz: int, wanted_hz: int, rules: PllRules, tolerance: float = 0.02) -> Pll:
-    """Return the settings whose clock is nearest to the one wanted.
+    """Return the settings whose clock is closest to the wanted one.
 
-    Of equally near settings those with the earlier feedback, of these that with the fastest phase
-    detector, which jitters least, and then the one whose oscillator is nearest to the middle of its
-    range.
+    Among equally close settings, the earlier kind of feedback wins, then the fastest phase
+    detector, which has the least jitter, then the oscillator closest to the middle of its range.
 
     Errors
     ------
     ValueError
-        The rules allow nothing within the tolerance, a part of the clock wanted.
+        No allowed settings are within the tolerance, a fraction of the wanted clock.
     """
     wanted, middle = Fraction(wanted_hz), sum(rules.oscillator_hz) / 2
     best = min(

@@ -1,4 +1,4 @@
-"""Writing a bitstream to a board: a call of openFPGALoader."""
+"""Writes a bitstream to a board with openFPGALoader."""
 
 import shutil
 from pathlib import Path
@@ -15,13 +15,13 @@ _HOW = (
 
 
 def programmer_command(board: Board, bitstream: Path, flash: bool = False) -> list[str]:
-    """Return the call that writes a bitstream into a board: until power-off, or into its flash.
+    """Return the command that writes a bitstream to a board: until power-off, or to flash.
 
     Errors
     ------
     BoardError
-        No such file, one of another family, a board whose file names no programmer, or no
-        openFPGALoader on this machine.
+        The file does not exist or is for another family, the board file names no programmer, or
+        openFPGALoader is not installed.
     """
     suffix = BOARD_DEVICES[board.device].bitstream_suffix
     if not bitstream.is_file():

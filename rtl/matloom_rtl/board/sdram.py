@@ -32,7 +32,7 @@ _ACTIVE_LOW = ("cs", "ras", "cas", "we")
 
 
 def port_widths(part: str, wired: Collection[str] = ()) -> dict[str, int]:
-    """Return the signals of an SDRAM, as `SDRAMResource` names them, and how many pins each has.
+    """Return the SDRAM's signals, named as in `SDRAMResource`, with their numbers of pins.
 
     Those of `wired` have none.
     """

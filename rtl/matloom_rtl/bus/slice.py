@@ -1,4 +1,4 @@
-"""Registers on the bus, for an initiator and a memory that lie far apart on the device."""
+"""Register slice on the bus, for an initiator and a memory far apart on the device."""
 
 from amaranth.hdl import Module
 from amaranth.lib import data, wiring
@@ -48,7 +48,7 @@ class BusSlice(wiring.Component):
         return m
 
     def _pass(self, m: Module, name: str, source, target):
-        """Put a buffer between a channel and where it goes."""
+        """Put a buffer between a channel and its destination."""
         layout = data.Layout.cast(source.payload.shape())
         m.submodules[name] = buffer = SkidBuffer(layout)
         connect(m, flipped(source), buffer.i)

@@ -1,1 +1,1 @@
-"""Everything that moves bytes between external memory and the core."""
+"""DMA: everything that moves bytes between external memory and the core."""

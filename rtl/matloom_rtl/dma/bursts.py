@@ -14,12 +14,12 @@ SPREAD_BITS = 2
 
 
 def beat_address_bits(config: Config) -> int:
-    """Return the bits of a beat's signed address in the scratchpad: it may begin before byte 0."""
+    """Return the bits of a beat's signed scratchpad address, which may start below byte 0."""
     return 1 + config.spad_addr_bits
 
 
 def _companion(config: Config) -> dict:
-    """Facts about an instruction that both sides of a transfer need."""
+    """Fields of an instruction that both sides of a transfer need."""
     return {
         "last": 1,
         "timestamp": mark_bits(config),
@@ -31,7 +31,7 @@ def _companion(config: Config) -> dict:
 
 
 def row_layout(config: Config, byte_bits: int | None = None) -> data.StructLayout:
-    """Return the layout of one contiguous row, of a LOAD or STORE where no `byte_bits` are given.
+    """Return the layout of one contiguous row of a transfer.
 
     `bytes` (at least 1) from byte `address` of external memory go with those from byte `spad` of
     the scratchpad on, 1 << `spread` apart; `last` is of an instruction's last row, `timestamp`,

@@ -100,7 +100,7 @@ class Fetch(wiring.Component):
         return m
 
     def _ask(self, m: Module, beats, waiting, begin):
-        """Ask for a burst when the longest has room; return the beats asked for.
+        """Request a burst when there is room for the longest; return the beats requested.
 
         Bursts end at multiples of the longest. One address at a time: `reserved` knows of all
         before the next.
@@ -160,7 +160,7 @@ class Fetch(wiring.Component):
         return asked
 
     def _beats_of(self, address, left):
-        """Return the beats in which so many instruction words from an address on lie."""
+        """Return the number of beats that contain some instruction words from an address."""
         parts = INSTRUCTION_WORD_BYTES // self._width
         if parts:
             return left * parts
@@ -168,7 +168,7 @@ class Fetch(wiring.Component):
         return (left + address[4 : self._index_bits] + words - 1) >> (words - 1).bit_length()
 
     def _receive(self, m: Module, beats, waiting, burst_address):
-        """Keep the beats that are wanted; return whether one came."""
+        """Keep the wanted beats; return whether one came."""
         r = self.axi.r
         came = Signal()
         wanted = Signal()
@@ -203,7 +203,7 @@ class Fetch(wiring.Component):
         return came
 
     def _deliver(self, m: Module, beats, waiting, address):
-        """Make instruction words of beats in one register: of several, one, or half of one."""
+        """Assemble instruction words from beats in one register: several, one, or half of one."""
         parts = INSTRUCTION_WORD_BYTES // self._width
         o = self.o
         shown = Signal()

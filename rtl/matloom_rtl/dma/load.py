@@ -114,7 +114,7 @@ class Load(wiring.Component):
         return m
 
     def _address(self, m: Module, burst, queue, head):
-        """Move bursts to the bus and to the queue at once."""
+        """Send bursts to the bus and to the queue at the same time."""
         ar = self.axi.ar
         move = Signal()
         address = Signal.like(ar.payload, reset_less=True)
@@ -179,7 +179,7 @@ class Load(wiring.Component):
         return write.valid & write.ready & o.payload.last, o.payload.timestamp
 
     def _beat(self, m: Module, head, i):
-        """Offer a write for each beat, or those of its pieces.
+        """Offer a write for each beat, or its pieces.
 
         Returns whether a beat is taken, and whether it is an instruction's last.
         """
@@ -250,7 +250,7 @@ class Load(wiring.Component):
         )
 
     def _complete(self, m: Module, granted_last):
-        """Report completion when the last write is visible; return whether one is under way."""
+        """Report completion when the last write is visible; return whether one is pending."""
         done, timestamp = granted_last
         for _stage in range(SPAD_WRITE_LATENCY):
             done_next = Signal()
@@ -270,7 +270,7 @@ class Load(wiring.Component):
         return under_way != 0
 
     def _tell_source(self, m: Module, head, holds):
-        """Tell whether constants are awaited; between bursts what was said before holds.
+        """Drive `constants`: whether constants are awaited; it holds its value between bursts.
 
         That is while rows are left, or a burst is under way (`holds`).
         """

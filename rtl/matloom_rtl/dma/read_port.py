@@ -1,4 +1,4 @@
-"""Joins the readers on one AXI read port."""
+"""Shares one AXI read port between the readers."""
 
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import wiring

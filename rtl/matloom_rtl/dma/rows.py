@@ -90,7 +90,7 @@ class Rows(wiring.Component):
         return m
 
     def _count(self, m: Module, done, end) -> dict:
-        """Count rows and planes when one is done; return of which kind the next one is.
+        """Count rows and planes when one is done; return the kind of the next one.
 
         Kinds: the first of an instruction (`begins`), of another plane (`turns`), any other
         (`goes_on`). `from_first`: its addresses follow from those of the first row of a plane.
@@ -121,7 +121,7 @@ class Rows(wiring.Component):
         return kind
 
     def _add(self, m: Module, working, external, kind: dict, fill):
-        """Work an address out: the instruction's, or that of an earlier row and a step.
+        """Compute an address: the instruction's, or an earlier row's plus a step.
 
         It is kept in the row, and stored from there in the next cycle: nobody asks for it sooner.
         """
@@ -155,7 +155,7 @@ class Rows(wiring.Component):
             m.d.sync += spad.eq(result)
 
     def _step(self, external, kind: dict):
-        """Return what is added."""
+        """Return the step to add."""
         command = self.i.payload
         return _choose(
             (kind["begins"] & external, command.dram_offset),
@@ -168,7 +168,7 @@ class Rows(wiring.Component):
 
 
 def _choose(*found):
-    """Return the value whose bit is set; of several bits only one is."""
+    """Return the value whose bit is set; at most one bit is set."""
     result = C(0)
     for chosen, value in found:
         result |= Mux(chosen, value, 0)

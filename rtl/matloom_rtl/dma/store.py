@@ -112,7 +112,7 @@ class Store(wiring.Component):
         return m
 
     def _address(self, m: Module, burst, queue, responses):
-        """Move bursts to the bus, to the reader and to the queue of responses at once."""
+        """Send bursts to the bus, to the reader and to the response queue at the same time."""
         aw = self.axi.aw
         response = data.View(_response_layout(self._config), responses.w_data)
         move = Signal()
@@ -203,7 +203,7 @@ class Store(wiring.Component):
         return issued
 
     def _send(self, m: Module, issued):
-        """Catch the data `SPAD_READ_LATENCY` after the grant and show them to the bus."""
+        """Capture the data `SPAD_READ_LATENCY` after the grant, and send them to the bus."""
         w = self.axi.w
         m.submodules.beats = beats = UncheckedFIFO(width=self._config.bus_bits, depth=_BEATS)
         arrived = arriving = issued
@@ -225,7 +225,7 @@ class Store(wiring.Component):
         )
 
     def _may_send(self, m: Module):
-        """Return whether the beats of the next burst may go: its address has gone, if it must."""
+        """Return whether the beats of the next burst may go: its address may have to go first."""
         if not self._config.address_first:
             return 1
         addressed = Signal(range(self._config.outstanding + 1))
@@ -234,7 +234,7 @@ class Store(wiring.Component):
         return addressed != 0
 
     def _complete(self, m: Module, response, responses):
-        """Count the responses off; report errors, completion, and what is under way."""
+        """Count responses; report errors, completion, and whether any are pending."""
         b, unit = self.axi.b, self.unit
         fire = b.valid & b.ready
         m.d.comb += [b.ready.eq(responses.r_rdy), responses.r_en.eq(fire)]

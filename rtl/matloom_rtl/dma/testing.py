@@ -12,7 +12,7 @@ __all__ = ["CommandDriver", "SpadPort", "with_bases"]
 
 
 def with_bases(unit, bases: Sequence[int]) -> Module:
-    """Return a module with the unit in it that tells the bus address of the region it shows."""
+    """Return a module with the unit and a lookup of its region's bus address."""
     m = Module()
     m.submodules.unit = unit
     m.d.comb += unit.region_base.eq(Array(bases)[unit.region])

@@ -1,6 +1,6 @@
-"""Proofs about the units of a chip, with SymbiYosys: what holds in every cycle of every run.
+"""Formal proofs about the units of a chip, with SymbiYosys: properties of every cycle of every run.
 
-`run` is the front door; `python -m matloom_rtl.formal nano` the command.
+Use `run`, or `python -m matloom_rtl.formal nano` on the command line.
 """
 
 from matloom_rtl.formal.engine import Result

@@ -24,7 +24,7 @@ CONFIGS = (
 
 
 def merged(found: dict) -> list[dict]:
-    """Return each distinct claim once, from the results of each configuration."""
+    """Return each distinct claim once, from the results of several configurations."""
     claims: dict[tuple[str, str], dict] = {}
     for name, results in found.items():
         for result in results:
@@ -35,7 +35,7 @@ def merged(found: dict) -> list[dict]:
 
 
 def main() -> int:
-    """Run the proofs of some configurations."""
+    """Run the proofs of one or more configurations."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("configs", nargs="*", default=CONFIGS, help="presets or JSON files")
     parser.add_argument("--minutes", type=float, default=120.0, help="for each configuration")

@@ -1,4 +1,4 @@
-"""Chooses the proofs that fit into a time, by the seconds that they took before."""
+"""Chooses proofs that fit into a time limit, by their durations in earlier runs."""
 
 from collections import defaultdict
 from collections.abc import Iterable
@@ -7,15 +7,15 @@ __all__ = ["choose"]
 
 
 def choose(report: dict, configs: Iterable[str], seconds: float) -> dict[str, set]:
-    """Return the proofs to run by configuration, as pairs of kind and unit.
+    """Return the proofs to run for each configuration, as pairs of kind and unit.
 
     Parameters
     ----------
     report
-        What `python -m matloom_rtl.formal --report` wrote: each distinct claim counts once.
+        Report written by `python -m matloom_rtl.formal --report`; each distinct claim counts once.
     seconds
-        In all. The quickest proof of each kind is in it first, then the quickest of the rest; none
-        where even that is more than there is.
+        Total time. The quickest proof of each kind comes first, then the quickest of the others;
+        empty if the first already take too long.
     """
     wanted = set(configs)
     claims = sorted(

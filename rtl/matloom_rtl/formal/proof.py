@@ -1,4 +1,4 @@
-"""Proofs: a module of assertions, and how it is proven."""
+"""Proofs: a module of assertions, and how to prove it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,16 +12,17 @@ __all__ = ["Claim", "Proof"]
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """A module whose assertions are to be proven, and whose covers are to be reached.
+    """A module with assertions to prove and covers to reach.
 
-    `ports` are its inputs, free in every cycle. Clock and reset are added; the reset is free, too.
+    `ports` are its inputs, free in every cycle. Clock and reset are added; the reset is free as
+    well.
     """
 
     module: Module
     ports: tuple
 
     def text(self) -> str:
-        """Return the claim in the language of Yosys; the same claim gives the same text."""
+        """Return the claim in Yosys' RTLIL; equal claims give equal text."""
         fragment = Fragment.get(self.module, None)
         # A choice of one has no bits.
         ports = [port for port in self.ports if len(port)]
@@ -35,21 +36,21 @@ class Proof:
     Members
     -------
     kind:
-        What sort of claim it is.
+        Kind of claim.
     unit:
         The unit and its parameters.
     statement:
-        What is proven, in a sentence without its full stop.
+        What is proved, as a sentence without a full stop.
     build:
-        Makes the claim.
+        Function that builds the claim.
     depth:
-        Cycles of the induction: a state that keeps the claim for so long keeps it for one more. So
-        it holds for runs of any length.
+        Depth of the induction: if the claim holds for that many cycles, it holds for one more, and
+        therefore for runs of any length.
     cover_depth:
         Cycles within which every cover must be reached.
     bounded:
-        Runs of `depth` cycles from a reset on are all that is looked at: what is claimed has an end
-        within these.
+        Whether to check only runs of `depth` cycles from a reset, because the claimed behaviour
+        ends within these.
     quick:
         Whether it belongs to the quick set.
     """

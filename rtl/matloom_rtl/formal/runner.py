@@ -1,4 +1,4 @@
-"""Proves what a configuration needs; each distinct claim once, its verdict kept by digest."""
+"""Proves the claims of a configuration, each distinct one once, with verdicts cached by digest."""
 
 import json
 import os
@@ -30,13 +30,13 @@ _LONGEST = 900
 
 
 def cache_folder() -> Path:
-    """Return where verdicts and logs are kept: in `MATLOOM_CACHE`, else in the user's cache."""
+    """Return the folder for verdicts and logs: in `MATLOOM_CACHE`, else in the user's cache."""
     chosen = os.environ.get("MATLOOM_CACHE")
     return (Path(chosen) if chosen else Path.home() / ".cache" / "matloom") / "formal"
 
 
 def expected(config: Config) -> float:
-    """Return about how many seconds of an idle core all proofs of a configuration take."""
+    """Return the approximate seconds of an idle core for all proofs of a configuration."""
     return sum(map(expected_seconds, proofs_of(config)))
 
 
@@ -48,12 +48,11 @@ def run(
     only: Container[tuple[str, str]] | None = None,
     say: Callable[[str], None] = lambda line: None,
 ) -> list[Result]:
-    """Prove all claims of a configuration for which the time suffices, the shortest first.
+    """Prove as many claims of a configuration as time allows, the shortest first.
 
-    What was proven before is not proven again. A proof that would take longer than the time that is
-    left has the verdict NOT RUN, with the seconds that it should take; and so have all where a tool
-    is missing. Of all proofs `only` those are taken whose kind and unit are named. `say` takes
-    lines of progress.
+    Cached verdicts are reused. A proof that would take longer than the remaining time gets the
+    verdict NOT RUN, with the expected seconds, as do all proofs if a tool is missing. `only`
+    selects proofs by kind and unit. `say` receives lines of progress.
     """
     proofs = [proof for proof in proofs_of(config) if proof.quick or not quick]
     if only is not None:
@@ -68,7 +67,7 @@ def run_proofs(
     folder: Path | None = None,
     say: Callable[[str], None] = lambda line: None,
 ) -> list[Result]:
-    """Prove claims, as `run` does; verdicts and logs go into a folder."""
+    """Prove claims like `run`; verdicts and logs are stored in a folder."""
     proofs = sorted(proofs, key=lambda proof: (not proof.quick, expected_seconds(proof)))
     folder = folder or cache_folder()
     end = time.monotonic() + 60 * minutes
@@ -107,7 +106,7 @@ def _not_run(proof: Proof, digest: str, why: str) -> Result:
 
 
 def _files(folder: Path, digest: str) -> tuple[Path, Path]:
-    """Return where a verdict is kept, and its seal."""
+    """Return the paths of a stored verdict and of its seal."""
     return folder / f"{digest}.json", folder / f"{digest}.digests"
 
 
@@ -117,7 +116,7 @@ def _kept(folder: Path, digest: str) -> Result | None:
 
 
 def _keep(result: Result, folder: Path) -> None:
-    """Keep a verdict that more time would not change."""
+    """Store a verdict that more time would not change."""
     if result.verdict in (PROVEN, FAILED, NOT_PROVEN):
         kept, sealed = _files(folder, result.digest)
         kept.write_text(json.dumps(result.as_dict(), indent=2))

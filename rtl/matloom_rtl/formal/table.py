@@ -1,4 +1,4 @@
-"""The table of proofs: which claims a configuration needs."""
+"""Table of proofs: the claims that a configuration needs."""
 
 from amaranth.hdl import Fragment
 
@@ -61,6 +61,6 @@ KINDS = (
 
 
 def proofs_of(config: Config) -> list[Proof]:
-    """Return the proofs of all kinds for a configuration's chip, and for an SDRAM before it."""
+    """Return all proofs for a configuration's chip, and for an SDRAM in front of it."""
     units = [*owners(Fragment.get(Top(config), None)), *memory_units(config)]
     return [proof for kind in KINDS for proof in kind(units)]

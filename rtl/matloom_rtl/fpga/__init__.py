@@ -1,1 +1,1 @@
-"""From Verilog to area and clock with open tools."""
+"""From Verilog to area and clock, with open tools."""

@@ -1,7 +1,7 @@
-"""Puts logic and registers into cells of an ECP5 that have room for them, which Yosys leaves free.
+"""Moves logic and registers into ECP5 cells that have room for them, which Yosys does not do.
 
-Each step changes a few cells for others that do the same: the carry cells of an adder have two
-inputs of their table free, and blocks have registers at their outputs.
+Each step replaces a few cells by equivalent ones: the carry cells of an adder have two free table
+inputs, and blocks have output registers.
 """
 
 from itertools import permutations
@@ -34,12 +34,12 @@ _WIDE = 36
 
 
 def absorb(cells: dict, ports: dict) -> None:
-    """Change the cells of an ECP5's flat netlist, as `write_json` of Yosys has them.
+    """Optimise the cells of a flat ECP5 netlist, in the form of Yosys' `write_json`.
 
     Parameters
     ----------
     ports
-        Of the module, whose wires stay.
+        Ports of the module, whose wires must stay.
     """
     free_ends(cells, ports)
     _absorb_tables(cells, ports)
@@ -47,7 +47,7 @@ def absorb(cells: dict, ports: dict) -> None:
 
 
 def _absorb_tables(cells: dict, ports: dict) -> None:
-    """Put the tables before carry cells into them."""
+    """Merge tables into the carry cells that they feed."""
     users = users_of(cells, ports)
     tables = {
         cell["connections"]["Z"][0]: name
@@ -61,7 +61,7 @@ def _absorb_tables(cells: dict, ports: dict) -> None:
 
 
 def _absorb_table(cell: dict, half: str, cells: dict, tables: dict) -> str | None:
-    """Put a table before a half of a carry cell into it; return its name, None if none fits.
+    """Merge a table into half of a carry cell; return its name, or None if none fits.
 
     The half adds the carry to what its table makes of four inputs. Where that is zero, its own
     carry is the lowest four bits of its table: of inputs A and B alone, with C and D zero.
@@ -89,7 +89,7 @@ def _absorb_table(cell: dict, half: str, cells: dict, tables: dict) -> str | Non
 
 
 def _join(added: Table, carry: Table, wire: int, inner: Table) -> tuple[tuple, int] | None:
-    """Return inputs and table of a half in which `wire` is `inner` of other wires, if it can be."""
+    """Return inputs and table of a half with `wire` replaced by its function `inner`, or None."""
     outer = (each for each in (*added.wires, *carry.wires) if each != wire)
     wires = list(dict.fromkeys((*outer, *inner.wires)))
     places = len(_INPUTS)
@@ -115,7 +115,7 @@ def _join(added: Table, carry: Table, wire: int, inner: Table) -> tuple[tuple, i
 
 
 def _absorb_registers(cells: dict, ports: dict) -> None:
-    """Put the registers after blocks into them."""
+    """Merge the registers after blocks into the blocks."""
     users = users_of(cells, ports)
     for cell in [each for each in cells.values() if each["type"] in _OUTPUTS]:
         if int(cell["parameters"].get("DATA_WIDTH_A", "0"), 2) == _WIDE:
@@ -127,7 +127,7 @@ def _absorb_registers(cells: dict, ports: dict) -> None:
 
 
 def _absorb_stage(cell: dict, port: tuple, parameter: tuple, cells: dict, users: dict) -> None:
-    """Put the registers at a block's outputs into it, if each has one and nothing else."""
+    """Merge the registers at a block's outputs, if each output feeds only one register."""
     prefix, clock = port
     connections = cell["connections"]
     outputs = [
@@ -149,7 +149,7 @@ def _absorb_stage(cell: dict, port: tuple, parameter: tuple, cells: dict, users:
 
 
 def _connect_clock(cell: dict, clock: list) -> None:
-    """Give a multiplier the clock of its registers, which it had none of."""
+    """Connect the clock of the merged registers to a multiplier that had none."""
     cell["connections"] |= {"CLK0": clock, "CE0": ["1"], "RST0": ["0"]}
     cell["port_directions"] |= dict.fromkeys(("CLK0", "CE0", "RST0"), "input")
     cell["parameters"] |= {"REG_OUTPUT_CE": "CE0", "REG_OUTPUT_RST": "RST0"}
@@ -157,9 +157,9 @@ def _connect_clock(cell: dict, clock: list) -> None:
 
 
 def _plain(cell: dict, clock: list | None) -> bool:
-    """Return whether a cell is a register without enable and reset, zero at first.
+    """Return whether a cell is a register without enable and reset, initially zero.
 
-    With a clock: of this one.
+    If a clock is given, it must be the register's.
     """
     return (
         cell["type"] == "TRELLIS_FF"

@@ -1,8 +1,8 @@
-"""Ends of an ECP5's carry chains that need no cell of their own.
+"""Simplifies the ends of ECP5 carry chains that would need extra cells.
 
-nextpnr puts a carry cell, two tables, before each chain whose carry comes in from a constant, and
-another after each whose last carry has a name, whether or not something reads it. A chain of 8
-bits is four cells, so that is half as much again.
+nextpnr adds a carry cell (two tables) before each chain with a constant carry-in, and another after
+each chain whose carry-out has a name, even if it is unused. A chain of 8 bits has four cells, so
+that is half as much again.
 """
 
 from typing import Any
@@ -16,12 +16,12 @@ _NOTHING = ["x"]
 
 
 def free_ends(cells: dict, ports: dict) -> None:
-    """Change the ends of carry chains so that nextpnr adds nothing to them, where they can be.
+    """Change the ends of carry chains so that nextpnr adds nothing to them, if possible.
 
     Parameters
     ----------
     cells, ports
-        As `absorb` has them.
+        As in `absorb`.
     """
     users = users_of(cells, ports)
     for name in [name for name, cell in cells.items() if cell["type"] == "CCU2C"]:
@@ -34,7 +34,7 @@ def free_ends(cells: dict, ports: dict) -> None:
 
 
 def _begin(cell: dict, needs_sum: bool) -> dict[str, dict[str, Any]]:
-    """Make a chain begin with its own inputs alone; return the cells that this takes.
+    """Make a chain start without a carry-in; return the cells that this needs.
 
     A half whose table is zero sends the lowest four bits of the table on as its carry, of inputs A
     and B, whatever carry comes in. So with C and D one, and zeros in the rest of the table, it

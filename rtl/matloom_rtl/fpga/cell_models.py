@@ -1,4 +1,4 @@
-"""Models for simulation of an ECP5's blocks that Yosys' library leaves black, and of its tables."""
+"""Simulation models of ECP5 blocks that Yosys' library leaves black, and of its tables."""
 
 from matloom_rtl.fpga.pll_model import PLL
 
@@ -9,7 +9,7 @@ _ROWS, _WORDS, _WORD = 64, 16, 18
 
 
 def _bits(name: str, count: int) -> str:
-    """Return scalar ports, highest first: in a concatenation they are the number."""
+    """Return scalar ports, highest first, so that their concatenation is the number."""
     return ", ".join(f"{name}{bit}" for bit in reversed(range(count)))
 
 

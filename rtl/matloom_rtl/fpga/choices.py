@@ -1,4 +1,4 @@
-"""Choices between two tables, made by the multiplexers that stand behind an ECP5's tables.
+"""Moves choices between two tables into the multiplexers behind an ECP5's tables.
 
 A slice has a multiplexer behind its two tables (PFUMX), and another behind that of two slices
 (L6MUX21), for which a device has no tables to spare. ABC9 takes them for functions of five to seven
@@ -21,7 +21,7 @@ _SIDES = ("BLUT", "ALUT")
 
 
 def join_choices(cells: dict, ports: dict) -> None:
-    """Replace tables by fewer with multiplexers behind them, where nothing else reads them.
+    """Replace tables by fewer tables with multiplexers, if nothing else reads them.
 
     Three tables or more that make one function of wires become two and a PFUMX, where a wire is
     found that chooses between two functions of four others at most; a table that chooses between
@@ -40,7 +40,7 @@ def join_choices(cells: dict, ports: dict) -> None:
 
 
 class _Design:
-    """A netlist, what reads each wire, and which table or PFUMX drives it."""
+    """A netlist, with the readers of each wire, and the table or PFUMX that drives it."""
 
     def __init__(self, cells: dict, ports: dict):
         self._cells = cells
@@ -76,15 +76,15 @@ class _Design:
         return list(order)
 
     def stands_alone(self, name: str) -> bool:
-        """Return whether a cell is there, and is not one of the two tables of a PFUMX."""
+        """Return whether a cell still exists, and is not one of the two tables of a PFUMX."""
         if name not in self._cells:
             return False
         return not any(user and user[1] in _SIDES for user in self._users[self._made(name)])
 
     def join_tables(self, name: str) -> bool:
-        """Make a table or a PFUMX, with what it alone reads, a PFUMX of fewer tables.
+        """Turn a table or PFUMX, with cells that only it reads, into a PFUMX of fewer tables.
 
-        Returns whether that could be.
+        Returns whether that was possible.
         """
         table, inner = self._function(name), self._cone(name)
         if not inner:
@@ -108,7 +108,7 @@ class _Design:
         return True
 
     def _cone(self, name: str) -> dict[int, Table]:
-        """Return the functions of wires that only a cell reads, or what only it reads in turn."""
+        """Return the functions of wires read only by a cell, or only by others in its cone."""
         inner: dict[int, Table] = {}
         border = list(self._function(name).wires)
         while border and len(inner) < _CONE:
@@ -119,12 +119,12 @@ class _Design:
         return inner
 
     def _shared(self, table: Table, inner: dict[int, Table]) -> dict[int, Table]:
-        """Return the functions of wires before a cone that others read, too."""
+        """Return the functions of wires in front of a cone that others read as well."""
         wires = {wire for each in (table, *inner.values()) for wire in each.wires} - inner.keys()
         return {wire: self._function(self._drivers[wire]) for wire in wires & self._drivers.keys()}
 
     def _gone(self, name: str, sides: list[tuple[Table, list[int]]]) -> list[str]:
-        """Return the cells that a choice replaces: nothing that stays reads what they make."""
+        """Return the cells that a choice replaces, which no remaining cell reads."""
         # What did not fit into both sides is still read.
         left = {wire for function, _wires in sides for wire in function.wires}
         taken = {wire for _function, wires in sides for wire in wires} - left
@@ -135,7 +135,7 @@ class _Design:
         return gone
 
     def _choose(self, name: str, select: int, functions: list[Table], cells: list[str]) -> None:
-        """Put a PFUMX of two functions instead of some cells, under the name of the last one."""
+        """Replace cells by a PFUMX of two functions, under the name of the last one."""
         made = self._made(name)
         gone = [part for each in cells for part in dict.fromkeys((each, *self._tables(each)))]
         free = [wire for wire in map(self._made, gone) if wire != made]
@@ -147,7 +147,7 @@ class _Design:
         self._add(name, _multiplexer("PFUMX", inputs, made))
 
     def join_pair(self, name: str) -> None:
-        """Make a table an L6MUX21 where it chooses between two PFUMX that nothing else reads."""
+        """Turn a table that chooses between two otherwise unused PFUMX into an L6MUX21."""
         if self._cells[name]["type"] != "LUT4":
             return
         table = self._function(name)
@@ -178,14 +178,14 @@ class _Design:
         ]
 
     def _tables(self, name: str) -> list[str]:
-        """Return the tables that a table or a PFUMX is made of."""
+        """Return the tables that make up a table or a PFUMX."""
         if self._cells[name]["type"] == "LUT4":
             return [name]
         connections = self._cells[name]["connections"]
         return [self._drivers[connections[port][0]] for port in _SIDES]
 
     def _function(self, name: str) -> Table:
-        """Return what a table or a PFUMX makes, of the inputs of tables."""
+        """Return the function of a table or a PFUMX."""
         if name not in self._functions:
             self._functions[name] = self._read(name)
         return self._functions[name]
@@ -204,7 +204,7 @@ class _Design:
         )
 
     def _mine(self, wire: int, *types: str) -> bool:
-        """Return whether a cell of some type, or a table or PFUMX, drives a wire read once."""
+        """Return whether a table or PFUMX, or a cell of a type, drives a wire that is read once."""
         name = self._drivers.get(wire)
         if name is None or len(self._users[wire]) != 1:
             return False
@@ -236,7 +236,7 @@ class _Design:
 
 
 def _side(table: Table, known: dict[int, int], inner: dict[int, Table]) -> tuple[Table, list[int]]:
-    """Return a function where a wire has a value, with all of `inner` that fit taken in."""
+    """Return a function with a wire fixed, and as many of `inner` as fit merged into it."""
     inner = {wire: _where(each, known) for wire, each in inner.items()}
     constants = {wire: each.bits[0] for wire, each in inner.items() if not each.wires}
     side, taken = _where(table, known | constants), list(constants)
@@ -252,7 +252,7 @@ def _side(table: Table, known: dict[int, int], inner: dict[int, Table]) -> tuple
 
 
 def _where(table: Table, known: dict[int, int]) -> Table:
-    """Return a function where some wires have values."""
+    """Return a function with some wires fixed."""
     if known.keys().isdisjoint(table.wires):
         return table
     wires = tuple(wire for wire in table.wires if wire not in known)
@@ -261,7 +261,7 @@ def _where(table: Table, known: dict[int, int]) -> Table:
 
 
 def _taken_in(side: Table, wire: int, inner: Table) -> Table | None:
-    """Return a function in which a wire is a function of others, or None if it has too many."""
+    """Return a function with a wire replaced by a function, or None if it has too many inputs."""
     others = [each for each in side.wires if each != wire]
     wires = tuple(dict.fromkeys((*others, *inner.wires)))
     # Each depends on all of its wires: where none is common, so does the one in the other.

@@ -1,4 +1,4 @@
-"""The devices that a chip can be placed on, and what the tools call their parts."""
+"""Devices that a chip can be placed on, and the tools' names for their parts."""
 
 from dataclasses import dataclass, field, replace
 
@@ -73,16 +73,16 @@ class Device:
 
     @property
     def tools(self) -> tuple[Tool, ...]:
-        """All that a bitstream takes, in the order of their use."""
+        """Return all tools that a bitstream needs, in order of use."""
         return (YOSYS, self.nextpnr, self.packer)
 
     @property
     def clock_mhz(self) -> float:
-        """The clock that nextpnr is asked for, where nothing else asks for one."""
+        """The clock requested from nextpnr by default."""
         return float(self.options[self.options.index("--freq") + 1])
 
     def changed(self, values: dict[str, str]) -> "Device":
-        """Return this device with other values of options; each of them must be there."""
+        """Return this device with some existing options changed."""
         options = list(self.options)
         for name, value in values.items():
             options[options.index(name) + 1] = value
@@ -94,7 +94,7 @@ class Device:
         return [option.format(**names) for option in self.pack_options]
 
     def constraints(self) -> str:
-        """Return the text of the file that says where the pins lie."""
+        """Return the text of the pin constraint file."""
         places = self.pins.items()
         return "".join(self.pin_line.format(pin=pin, site=site) + "\n" for pin, site in places)
 
@@ -121,7 +121,7 @@ _ECP5_GROUPS = {
 
 
 def _ecp5_blocks(columns: tuple[int, ...], rows: dict[str, tuple[int, ...]]) -> Blocks:
-    """Return the sites of blocks that stand in groups, from the first columns and the rows."""
+    """Return the sites of blocks that stand in groups, given first columns and rows."""
     return {
         kind: tuple(
             f"X{column + right}/Y{row}/{place}"

@@ -1,4 +1,4 @@
-"""A chip in two-valued Verilog that says of each bit whether it is defined."""
+"""Converts a chip to two-valued Verilog that tracks, for each bit, whether it is defined."""
 
 import json
 import tempfile
@@ -57,14 +57,14 @@ class DualRail:
 
 
 def dual_rail(verilog: str, top: str, say: Callable[[str], None] = print) -> DualRail:
-    """Return a design whose state is undefined until it is written, with checks of its outputs.
+    """Return a design whose state is undefined until written, with checks of its outputs.
 
-    Registers have no initial value, memories no contents but tables, which nothing writes. A bit
-    is defined or not as in Verilog of four states, the rules of Yosys' pass `xprop` for operators:
-    an undefined bit makes a sum, a product or a comparison undefined as a whole, and a choice
-    where the bits to be chosen from differ. Inputs are defined, but for payloads of AXI channels
-    that are not valid. Checks begin with the first clock edge at which `rst` is high; while it is,
-    VALID is checked alone.
+    Registers have no initial value, memories no contents but tables, which nothing writes. A bit is
+    defined or not as in Verilog of four states, the rules of Yosys' pass `xprop` for operators: an
+    undefined bit makes a sum, a product or a comparison undefined as a whole, and a choice where
+    the bits to be chosen from differ. Inputs are defined, but for payloads of AXI channels that are
+    not valid. Checks begin with the first clock edge at which `rst` is high; while it is, VALID is
+    checked alone.
 
     Wires `mutsel` that nothing drives, in any modules, are one more input: it may choose a mutant.
 
@@ -98,7 +98,7 @@ def dual_rail(verilog: str, top: str, say: Callable[[str], None] = print) -> Dua
 
 
 def _join_choices(module: dict[str, Any]) -> None:
-    """Make one input of all wires that choose a mutant."""
+    """Combine all wires that select a mutant into one input."""
     choices = [
         net["bits"]
         for name, net in module["netnames"].items()
@@ -114,7 +114,7 @@ def _join_choices(module: dict[str, Any]) -> None:
 
 
 def _cut(module: dict[str, Any]) -> tuple[list[RailMemory], list[Register]]:
-    """Take memories and registers out of a module: what they read and hold are its inputs now."""
+    """Remove memories and registers from a module, and make their values inputs."""
     for net in module["netnames"].values():
         net["attributes"].pop("init", None)
     names = _names(module)
@@ -127,7 +127,7 @@ def _cut(module: dict[str, Any]) -> tuple[list[RailMemory], list[Register]]:
 
 
 def _names(module: dict[str, Any]) -> dict[int, str]:
-    """Return a name of each bit, the one of fewest levels."""
+    """Return a name for each bit, the one with the fewest hierarchy levels."""
     names: dict[int, str] = {}
     public = (name for name, net in module["netnames"].items() if not net["hide_name"])
     for name in sorted(public, key=lambda name: (name.count("."), name)):
@@ -183,7 +183,7 @@ def _cut_register(module: dict[str, Any], name: str, place: int, names: dict[int
 
 
 def _add_port(module: dict[str, Any], name: str, direction: str, bits: list[Any]) -> None:
-    """Make bits a port; there may be none."""
+    """Make bits a port, unless there are none."""
     if bits:
         module["ports"][name] = {"direction": direction, "bits": bits}
         module["netnames"][name] = {"hide_name": 0, "bits": bits, "attributes": {}}

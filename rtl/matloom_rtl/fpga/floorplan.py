@@ -1,4 +1,4 @@
-"""Gives the hard blocks of a netlist their sites, before nextpnr places the rest around them.
+"""Assigns sites to the hard blocks of a netlist, before nextpnr places the rest around them.
 
 nextpnr's placers move blocks by the wires of the moment, like tables, and then to the next free
 site; but a device has few sites, in rows far from each other, and a block in the wrong row costs
@@ -43,7 +43,7 @@ _HOLD = 1e-6
 
 
 def give_sites(cells: dict, blocks: Blocks, seed: int = 1) -> int:
-    """Give each cell of a type with sites one of them, as its attribute BEL; return how many.
+    """Assign a site, as attribute BEL, to each cell of a type with sites; return how many.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ def give_sites(cells: dict, blocks: Blocks, seed: int = 1) -> int:
 
 
 def _blocks_of(cells: dict, blocks: Blocks) -> tuple[list[str], dict[str, str]]:
-    """Return the blocks without a site, and the sites of the others; check that they fit."""
+    """Return the blocks without a site, and the occupied sites; check that all fit."""
     all_blocks = [name for name, cell in cells.items() if cell["type"] in blocks]
     for kind, sites in blocks.items():
         count = sum(cells[name]["type"] == kind for name in all_blocks)
@@ -88,7 +88,7 @@ def _blocks_of(cells: dict, blocks: Blocks) -> tuple[list[str], dict[str, str]]:
 
 
 def _pulls(cells: dict, names: list[str]) -> np.ndarray:
-    """Return the matrix of the springs between blocks, the logic eliminated.
+    """Return the matrix of springs between blocks, with the logic eliminated.
 
     With places x of the blocks, in their order, x'Ax is the energy of all springs at rest.
     """
@@ -131,7 +131,7 @@ def _springs(cells: dict, order: dict[str, int]) -> tuple[np.ndarray, np.ndarray
 
 
 class _Sites:
-    """Which block stands where.
+    """Assignment of blocks to sites.
 
     Members
     -------
@@ -161,7 +161,7 @@ class _Sites:
                     self.put(block, number[fixed[name]] if name in fixed else free.pop())
 
     def put(self, block: int, site: int) -> None:
-        """Put a block at a site."""
+        """Assign a block to a site."""
         self.of_block[block] = site
         self.block_at[site] = block
 
@@ -183,7 +183,7 @@ def _nearest(places: np.ndarray, site: int, others: list[int]) -> list[int]:
 
 
 def _anneal(pulls: np.ndarray, sites: _Sites, movable: int, dice: random.Random) -> float:
-    """Move and swap the first `movable` blocks; return what energy the springs have left.
+    """Move and swap the first `movable` blocks; return the remaining energy of the springs.
 
     The force on each block is kept, so that what a step costs is known from four numbers, and only
     a step that is taken costs two rows of the matrix. Most are not: single numbers are read from
@@ -225,7 +225,7 @@ def _energy(pulls: np.ndarray, sites: _Sites) -> float:
 
 
 def _cost(pulls: list, force: list, way: tuple[float, float], block: int, other: int) -> float:
-    """Return what a block's way costs in energy, with the other's way back where there is one."""
+    """Return the change of energy if a block moves, and another moves back if there is one."""
     x, y = way
     row, (right, up) = pulls[block], force[block]
     pull = row[block]

@@ -1,4 +1,4 @@
-"""Synthesises, places and routes a chip, and reads what the tools report."""
+"""Synthesises, places and routes a chip, and reads the tools' reports."""
 
 import hashlib
 import json
@@ -112,12 +112,12 @@ def synthesise(
 
 
 def _ended_in_abc9(log: Path) -> bool:
-    """Return whether the last pass that Yosys began is ABC9's."""
+    """Return whether the last pass that Yosys started is one of ABC9's."""
     return re.findall(r"Executing (\w+)", log.read_text())[-1:] == ["ABC9"]
 
 
 def _absorb(path: Path) -> dict[str, int]:
-    """Put into cells what Yosys left outside, in a netlist file; return the cells by type."""
+    """Optimise a netlist file with `absorb`; return the cells by type."""
     netlist = json.loads(path.read_text())
     (top,) = (each for each in netlist["modules"].values() if is_top(each))
     absorb(top["cells"], top["ports"])
@@ -127,7 +127,7 @@ def _absorb(path: Path) -> dict[str, int]:
 
 
 def _place_products(top: str, family: str, folder: Path, soft_columns: int) -> list[str]:
-    """Return Yosys' steps that read a chip and choose what becomes of its products.
+    """Return Yosys' steps that read a chip and map its products.
 
     Pattern and chip must have the widths of the operands, not of the result. What the registers
     hold at first does not matter, but would hide them from the pattern.
@@ -212,12 +212,12 @@ def build_report(
 
 
 def soft_columns(chip: Chip, device: Device) -> int:
-    """Return how many of a chip's columns must multiply in tables, where the device lets them."""
+    """Return how many of a chip's columns must multiply in tables, if the device allows it."""
     return device.soft_multiplier and columns_in_tables(chip.config, device.capacity["DSP"])
 
 
 def unit_report(chip: Chip, device: Device, units: dict[str, dict[str, float]]) -> dict:
-    """Return a report of an area by unit, as `area_by_unit` gives it."""
+    """Return a report of an area by unit, as given by `area_by_unit`."""
     soft = {"columns_in_tables": soft_columns(chip, device)}
     return {**_identity(chip, device), **soft, "total": total(units), "units": units}
 
@@ -268,7 +268,7 @@ def _netlist(
     work: Path,
     soft_columns: int,
 ) -> dict[str, Any]:
-    """Return the netlist of `synthesise`, from an earlier call where one is kept.
+    """Return the netlist of `synthesise`, reusing an earlier one if possible.
 
     The folder of the netlist is named by all that its results depend on.
     """
@@ -289,5 +289,5 @@ def _netlist(
 
 
 def tool_versions(device: Device) -> dict[str, str]:
-    """Return the versions of the tools by their names."""
+    """Return the versions of the tools, by name."""
     return {found.name: found.version for found in map(find, (YOSYS, device.nextpnr))}

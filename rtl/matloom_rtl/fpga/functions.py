@@ -1,4 +1,4 @@
-"""Functions of wires, as the tables of a netlist hold them, and what reads a wire."""
+"""Boolean functions of wires, as stored in the tables of a netlist."""
 
 from collections import defaultdict
 from collections.abc import Callable
@@ -19,7 +19,7 @@ class Table:
         return self.bits[sum(values[wire] << place for place, wire in enumerate(self.wires))]
 
     def over(self, cases: dict[int, int]) -> int:
-        """Return its values in many cases at once; of each wire, too, each bit is that of a case.
+        """Return its values in many cases at once; bit n of every wire belongs to case n.
 
         Constants are 0 and -1, and the bits beyond the cases mean nothing.
         """
@@ -31,17 +31,17 @@ class Table:
         return values[0]
 
     def init(self, size: int) -> int:
-        """Return a table of so many bits, whose first inputs are the wires."""
+        """Return a table of `size` bits, whose first inputs are the wires."""
         return sum(self.bits[place % len(self.bits)] << place for place in range(size))
 
 
 def choice(select: int, low: int, high: int) -> int:
-    """Return in each case `high` where `select` is 1, else `low`."""
+    """Return, in each case, `high` if `select` is 1, else `low`."""
     return low ^ (low ^ high) & select
 
 
 def tabulate(wires: tuple[int, ...], function: Callable[[dict[int, int]], int]) -> Table:
-    """Return a function of the values of wires, without those that it does not depend on.
+    """Return a function of wires, without those that it does not depend on.
 
     `function` takes and returns all cases at once, as `Table.over` has it.
     """
@@ -51,7 +51,7 @@ def tabulate(wires: tuple[int, ...], function: Callable[[dict[int, int]], int]) 
 
 
 def read(wires: list, init: int) -> Table:
-    """Return the function of a table whose inputs may be constants, or the same wire."""
+    """Return the function of a table; its inputs may be constants, or repeat a wire."""
     found = tuple(dict.fromkeys(wire for wire in wires if isinstance(wire, int)))
     places = range(len(wires))
     table = Table(wires=tuple(places), bits=tuple(init >> at & 1 for at in range(1 << len(wires))))
@@ -64,7 +64,7 @@ def read(wires: list, init: int) -> Table:
 
 
 def _low(place: int, size: int) -> int:
-    """Return a number of so many bits that are 1 where the bit's number has 0 at a place."""
+    """Return a mask of the indices in which bit `place` is 0."""
     return ((1 << size) - 1) // ((1 << (1 << place)) + 1)
 
 
@@ -86,7 +86,7 @@ def _needed(wires: tuple[int, ...], bits: tuple[int, ...]) -> Table:
 
 
 def users_of(cells: dict, ports: dict) -> dict[int, list]:
-    """Return for each wire the inputs that it drives; None stands for a port of the module."""
+    """Return the inputs that each wire drives; None stands for a port of the module."""
     users = defaultdict(list)
     for name, cell in cells.items():
         for port, wires in cell["connections"].items():
@@ -100,7 +100,7 @@ def users_of(cells: dict, ports: dict) -> dict[int, list]:
 
 
 def lookup_table(function: Table, made: list) -> dict[str, Any]:
-    """Return a cell that makes a function of at most four wires."""
+    """Return a table cell for a function of at most four wires."""
     inputs = dict(zip("ABCD", (*function.wires, *"0000"), strict=False))
     return {
         "hide_name": 0,

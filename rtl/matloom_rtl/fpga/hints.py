@@ -1,4 +1,4 @@
-"""Tells nextpnr in the netlist itself what no option tells: sites of blocks, router settings."""
+"""Passes hints to nextpnr in the netlist that no option allows: block sites, router settings."""
 
 import json
 from collections.abc import Callable
@@ -12,7 +12,7 @@ __all__ = ["add_hints"]
 
 
 def add_hints(netlist: Path, device: Device, say: Callable[[str], None] = print) -> None:
-    """Put a device's hints into a netlist file, which stays as it is where there are none.
+    """Add a device's hints to a netlist file; without any, the file is unchanged.
 
     Parameters
     ----------

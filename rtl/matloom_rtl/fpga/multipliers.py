@@ -1,4 +1,4 @@
-"""Puts the array's products into multiplier blocks, registers and all, or an ECP5's in tables."""
+"""Maps the array's products to multiplier blocks with registers, or to tables on an ECP5."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ __all__ = [
 
 @dataclass(frozen=True, kw_only=True)
 class _Product:
-    """A product as the chip has it: bits and signs of the factors, bits of the result."""
+    """A product in the chip: bits and signs of the factors, bits of the result."""
 
     bits: tuple[int, int]
     result: int
@@ -27,7 +27,7 @@ class _Product:
 
     @property
     def pattern(self) -> str:
-        """The module that Yosys' `extract` looks for."""
+        """Return the module that Yosys' `extract` looks for."""
         (a, b), (a_sign, b_sign) = self.bits, self.signs
         left, right, result = ("signed" if sign else "" for sign in (a_sign, b_sign, a_sign))
         # A factor without a sign has a zero before it where the other one has a sign.
@@ -44,7 +44,7 @@ endmodule
 
     @property
     def ecp5_block(self) -> str:
-        """The module that `techmap` puts in its place on an ECP5."""
+        """Return the module that `techmap` inserts on an ECP5."""
         (a, b), (a_sign, b_sign) = self.bits, self.signs
         return f"""\
 module {self.name} (
@@ -68,7 +68,7 @@ endmodule
 
     @property
     def gowin_block(self) -> str:
-        """The module that `techmap` puts in its place on a Gowin; small ones take half a block."""
+        """Return the module that `techmap` inserts on a Gowin; small ones use half a block."""
         (a, b), (a_sign, b_sign) = self.bits, self.signs
         size = 9 if max(self.bits) <= 9 else 18
         return f"""\
@@ -87,13 +87,13 @@ endmodule
 
 
 def _widened(name: str, bits: int, size: int, sign: bool) -> str:
-    """Return a number at so many bits, its sign repeated, or zeros before it."""
+    """Return a number extended to some bits, with its sign or zeros."""
     above = f"{name}[{bits - 1}]" if sign else "1'b0"
     return f"{{{{{size - bits}{{{above}}}}}, {name}}}" if size > bits else name
 
 
 def _factor(port: str, name: str, bits: int, sign: bool) -> str:
-    """Connect the ports of a block to a number, its sign repeated, or zeros above it."""
+    """Connect the ports of a block to a number, extended with its sign or zeros."""
     above = f"{name}[{bits - 1}]" if sign else "1'b0"
     return ", ".join(f".{port}{i}({f'{name}[{i}]' if i < bits else above})" for i in range(18))
 
@@ -161,7 +161,7 @@ endmodule
 
 
 def select_columns(columns: int) -> str:
-    """Return Yosys' selection of the multipliers of the first so many columns.
+    """Return Yosys' selection of the multipliers in the first `columns` columns.
 
     They stand before the registers named `product_<column>_<row>`.
     """

@@ -1,4 +1,4 @@
-"""A chip as Yosys maps it to a family's cells, as Verilog that a simulator takes."""
+"""A chip mapped by Yosys to a family's cells, as Verilog for simulation."""
 
 import importlib.util
 import re
@@ -32,13 +32,13 @@ _OPEN_OUTPUT = re.compile(r"\.(COUT|S0)\(1'hx\)")
 
 
 def yosys_version() -> str:
-    """Return name and version of the Yosys that maps."""
+    """Return name and version of the Yosys in use."""
     found = find(YOSYS)
     return f"{found.name} {found.version}"
 
 
 def mapped(chip: Chip, say: Callable[[str], None] = print) -> str:
-    """Return a chip as a netlist of ECP5 cells with models of them: Verilog of the same ports.
+    """Return a chip as a netlist of ECP5 cells with models: Verilog with the same ports.
 
     It is the netlist that goes to placement, but for the wrapper of pins. Takes a minute for a
     small chip.
@@ -55,7 +55,7 @@ def mapped(chip: Chip, say: Callable[[str], None] = print) -> str:
 def mapped_verilog(
     verilog: str, top: str, say: Callable[[str], None] = print, soft_columns: int = 0
 ) -> str:
-    """Return any Verilog mapped to ECP5 cells; otherwise as `mapped`.
+    """Return any Verilog mapped to ECP5 cells; otherwise like `mapped`.
 
     Of the array so many `soft_columns` multiply in tables, as `synthesise` has it.
     """
@@ -72,7 +72,7 @@ def mapped_verilog(
 
 
 def cell_models(cells: list[str]) -> str:
-    """Return the modules of cells and of what they contain: ours, or else Yosys' own.
+    """Return the models of cells and of what they contain: ours, or else Yosys' own.
 
     Errors
     ------
@@ -109,7 +109,7 @@ def module_of_library(cell: str) -> str:
 
 
 def _yosys_data() -> Path:
-    """Return the folder of the libraries that the Yosys in use has."""
+    """Return the library folder of the Yosys in use."""
     found = find(YOSYS)
     if found.name == YOSYS.package:
         spec = importlib.util.find_spec(YOSYS.package.replace("-", "_"))

@@ -1,4 +1,4 @@
-"""Wraps a chip with hundreds of ports into a module of four pins, which any device can place."""
+"""Wraps a chip with hundreds of ports into a module of four pins, which fits any device."""
 
 import re
 
@@ -14,7 +14,7 @@ _LOADED = 16
 
 
 def wrap(verilog: str, top: str = TOP_NAME) -> str:
-    """Return Verilog of a chip, or another top module, with pins `clk`, `rst`, `si`, `so` only.
+    """Return Verilog of a top module wrapped to the pins `clk`, `rst`, `si`, `so`.
 
     Inputs come from a shift register and outputs are captured into another, so that every port
     starts or ends at a register and nothing is optimised away.

@@ -1,4 +1,4 @@
-"""Places and routes a netlist with several seeds, and goes on from what an earlier run left."""
+"""Places and routes a netlist with several seeds, and resumes earlier runs."""
 
 import json
 import os
@@ -41,7 +41,7 @@ class Netlist:
     slower: int = 0
 
     def command(self, seed: int, design: str, *options: str) -> list[str]:
-        """Return the call of nextpnr that reads a design of the folder."""
+        """Return the nextpnr command that reads a design in the folder."""
         (self.folder / self.device.pin_file).write_text(self.device.constraints())
         return [
             find(self.device.nextpnr).path,
@@ -54,20 +54,20 @@ class Netlist:
         ]
 
     def kept(self, seed: int, step: str) -> Path:
-        """Return where the result of a step is kept."""
+        """Return the path of a step's result."""
         return self.folder / f"seed_{seed}_{step}.json"
 
     def files(self, seed: int, step: str) -> list[Path]:
-        """Return all that belongs to the result of a step: its netlist, result and log."""
+        """Return all files of a step: its netlist, result and log."""
         kept = self.kept(seed, step)
         return [self.folder / self.name, kept, kept.with_suffix(".log")]
 
     def is_kept(self, seed: int, step: str) -> bool:
-        """Return whether a step was done, and its files are as it left them."""
+        """Return whether a step is finished and its files are intact."""
         return intact(_seal_of(self.kept(seed, step)), self.files(seed, step))
 
     def keep(self, seed: int, step: str) -> None:
-        """Seal what a step has written."""
+        """Seal the files written by a step."""
         seal(_seal_of(self.kept(seed, step)), self.files(seed, step))
 
 
@@ -84,7 +84,7 @@ def cores() -> int:
 def place_and_route(
     netlist: Netlist, seeds: list[int], say: Callable[[str], None], jobs: int
 ) -> list[dict[str, Any]]:
-    """Place and route with each seed, so many processes at a time; return what came of each.
+    """Place and route with each seed, `jobs` at a time; return the outcome of each.
 
     Each run has its `seed`, `estimated_mhz` after placement, the `rounds` of its routing with the
     `shared_wires` and `late_connections` left after the last, and `routed_for_mhz`, `fmax_mhz` and
@@ -134,7 +134,7 @@ def _log(netlist: Netlist, seed: int, step: str) -> str:
 
 
 def _route_slower(netlist: Netlist, seed: int, say: Callable[[str], None]) -> bool:
-    """Place and route, for a slower clock where one is too fast; return whether it was routed."""
+    """Place and route, retrying with a slower clock if it fails; return whether it succeeded."""
     fastest = netlist.device.clock_mhz
     for step in range(netlist.slower + 1):
         asked = {"--freq": f"{fastest * _SLOWER**step:.4g}"} if step else {}
@@ -150,7 +150,7 @@ def _route_slower(netlist: Netlist, seed: int, say: Callable[[str], None]) -> bo
 
 
 def _route(netlist: Netlist, seed: int, say: Callable[[str], None]) -> None:
-    """Place and route at once, or from the checkpoint between, made where there is none."""
+    """Place and route in one go, or from a checkpoint, which is made if missing."""
     placed, routed = netlist.kept(seed, "placed"), netlist.kept(seed, "routed")
     design, options = netlist.name, []
     if netlist.checkpoints and netlist.device.continues:
@@ -167,19 +167,19 @@ def _route(netlist: Netlist, seed: int, say: Callable[[str], None]) -> None:
 
 
 def _first_clock(log: str) -> float | None:
-    """Return the clock in MHz that nextpnr tells first, which is its estimate after placement."""
+    """Return the first clock in MHz that nextpnr prints, its estimate after placement."""
     found = re.search(r"Max frequency for clock\s+'[^']*':\s*([\d.]+) MHz", log)
     return float(found[1]) if found else None
 
 
 def _asked(report: dict[str, Any]) -> float | None:
-    """Return the slowest clock in MHz that was asked for; None where nextpnr tells none."""
+    """Return the slowest requested clock in MHz; None if nextpnr reports none."""
     asked = min((clock["constraint"] for clock in report["fmax"].values()), default=None)
     return round(asked, 2) if asked else None
 
 
 def _slowest_clock(report: dict[str, Any]) -> float | None:
-    """Return the slowest clock in MHz; None where nextpnr tells none, as for some Gowin designs.
+    """Return the slowest clock in MHz; None if nextpnr reports none.
 
     One of which more is asked counts by what part of it was reached.
     """
@@ -190,7 +190,7 @@ def _slowest_clock(report: dict[str, Any]) -> float | None:
 
 
 def summary(runs: list[dict[str, Any]], device: Device) -> dict[str, Any]:
-    """Return area, clock and path of the fastest run, the median clock, and each run in short.
+    """Return area, clock and path of the fastest run, the median clock, and all runs in short.
 
     Where no run was routed, clock and path are None, and the area is missing.
     """
@@ -221,7 +221,7 @@ def _area(report: dict[str, Any], device: Device) -> dict[str, dict[str, int]]:
 
 
 def _critical_path(report: dict[str, Any]) -> dict[str, Any]:
-    """Return the slowest path between registers: its ends, and how its time divides."""
+    """Return the slowest path between registers: its ends, and the parts of its delay."""
     paths = [path for path in report["critical_paths"] if path["from"] == path["to"]]
     if not paths:
         return {}

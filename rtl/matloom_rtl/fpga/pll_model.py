@@ -1,4 +1,4 @@
-"""Model for simulation of an ECP5's PLL, in real time: a simulator must know delays."""
+"""Simulation model of an ECP5's PLL in real time, for a simulator that supports delays."""
 
 __all__ = ["PLL"]
 
@@ -6,7 +6,7 @@ _OUTPUTS = ("OP", "OS", "OS2", "OS3")
 
 
 def _for_each_output(text: str, separator: str = "\n") -> str:
-    """Return a text for each output, whose name and number are put into it."""
+    """Return a text for each output, with its name and number filled in."""
     return separator.join(
         text.replace("@", name).replace("#N", str(number)) for number, name in enumerate(_OUTPUTS)
     )

@@ -1,4 +1,4 @@
-"""Follows what Yosys and nextpnr print: phases, and the rounds of a routing."""
+"""Follows the output of Yosys and nextpnr: phases, and rounds of routing."""
 
 import re
 from collections.abc import Callable
@@ -32,11 +32,11 @@ _TOLD_ROUNDS = 10
 
 
 class FlowError(HintedError, RuntimeError):
-    """A tool of the flow is missing or failed; the message carries its error."""
+    """A tool of the flow is missing or failed; the message contains its error."""
 
 
 class UnroutedError(FlowError):
-    """A routing that does not finish; `late` where a slower clock would mend most of it."""
+    """A routing that does not finish; `late` if a slower clock would help."""
 
     def __init__(self, message: str, *, late: bool):
         slower = ", or a slower clock (--freq)" if late else ""
@@ -45,7 +45,7 @@ class UnroutedError(FlowError):
 
 
 class Progress:
-    """Tells a phase where it begins, and every tenth round of a routing."""
+    """Reports the start of each phase, and every tenth round of routing."""
 
     def __init__(self, say: Callable[[str], None]):
         self._say = say
@@ -54,7 +54,7 @@ class Progress:
         self._fewest, self._best_round = float("inf"), 0
 
     def read(self, line: str) -> None:
-        """Take a line; raise `UnroutedError` where it shows that a routing will not end."""
+        """Process a line; raise `UnroutedError` if it shows that routing will not finish."""
         phase = next((name for found, name in _PHASES.items() if found.search(line)), self._phase)
         if phase != self._phase:
             self._phase = phase
@@ -77,5 +77,5 @@ class Progress:
 
 
 def rounds_of(log: str) -> list[tuple[int, int]]:
-    """Return how many wires nets shared after each round, and how many connections were late."""
+    """Return the shared wires after each routing round, and the number of late connections."""
     return [(int(shared), int(late or 0)) for _number, shared, late in _ROUND.findall(log)]

@@ -1,4 +1,4 @@
-"""Registers and memories of two rails, and checks of outputs, around logic of two rails."""
+"""Two-rail registers and memories, and checks of outputs, around two-rail logic."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -36,7 +36,7 @@ _PROBE = """\
 
 @dataclass(frozen=True, kw_only=True)
 class Register:
-    """A register, whose logic has ports `<prefix>_next` and `<prefix>_now`."""
+    """A register whose logic has ports `<prefix>_next` and `<prefix>_now`."""
 
     prefix: str
     name: str
@@ -50,7 +50,7 @@ class WritePort:
     enables: tuple[Any, ...]
 
     def lanes(self) -> Iterator[tuple[int, int]]:
-        """Yield first and last bit of each run of bits that one condition enables."""
+        """Yield first and last bit of each run of bits with a common enable."""
         for _enable, bits in groupby(range(len(self.enables)), lambda bit: self.enables[bit]):
             places = list(bits)
             yield places[0], places[-1]
@@ -82,7 +82,7 @@ def written(
     memories: Sequence[RailMemory],
     registers: Sequence[Register],
 ) -> tuple[str, tuple[str, ...]]:
-    """Return a module `top` around `<top>_logic`, and the names of what it checks.
+    """Return a module `top` around `<top>_logic`, and the names of its checks.
 
     `ports` are direction and width of those of the module, which has a clock `clk` and a reset
     `rst`.
@@ -104,7 +104,7 @@ def written(
 
 
 def _checks(ports: Mapping[str, tuple[str, int]]) -> dict[str, str]:
-    """Return of each output when it is undefined and has a meaning."""
+    """Return when each output is meaningful but undefined."""
     checks: dict[str, str] = {}
     for name, (direction, width) in ports.items():
         if direction != "output":
@@ -177,12 +177,12 @@ def _each(memory: RailMemory) -> str:
 
 
 def _part(wire: str, place: int, width: int) -> str:
-    """Return one port's share of a wire that has those of all."""
+    """Return a port's slice of a wire shared by all ports."""
     return f"{wire}[{width * place + width - 1}:{width * place}]"
 
 
 def _outside(memory: RailMemory, port: str, place: int) -> str:
-    """Return when an address names no word, though it is defined."""
+    """Return when a defined address is beyond the memory."""
     if memory.words == 1 << memory.address_bits:
         return "1'b0"
     address = _part(f"{memory.prefix}_{port}_addr_d", place, memory.address_bits)
@@ -190,7 +190,7 @@ def _outside(memory: RailMemory, port: str, place: int) -> str:
 
 
 def _read(memory: RailMemory, place: int) -> str:
-    """Return a port that reads what is undefined where its address is."""
+    """Return a read port whose data are undefined if its address is."""
     name, bits = memory.prefix, memory.address_bits
     address = _part(f"{name}_rd_addr_d", place, bits)
     lost = f"(|{_part(f'{name}_rd_addr_x', place, bits)} | {_outside(memory, 'rd', place)})"
@@ -202,7 +202,7 @@ def _read(memory: RailMemory, place: int) -> str:
 
 
 def _write(memory: RailMemory, place: int) -> str:
-    """Return a port that makes undefined what it might write, all words if it knows not which."""
+    """Return a write port; an undefined address makes all words undefined."""
     name, bits, width = memory.prefix, memory.address_bits, memory.width
     address, unknown = (_part(f"{name}_wr_addr_{rail}", place, bits) for rail in "dx")
     lines = []

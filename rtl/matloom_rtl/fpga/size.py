@@ -25,7 +25,7 @@ TOLERANCE = 0.02
 
 
 def measure(chip: Chip, device: Device) -> dict:
-    """Synthesise a chip as `build_report` does, and return its area by unit (`unit_report`)."""
+    """Synthesise a chip like `build_report`; return its area by unit (`unit_report`)."""
     columns = soft_columns(chip, device)
     with tempfile.TemporaryDirectory(prefix="matloom-size-") as name:
         text = wrap(chip.verilog)
@@ -34,7 +34,7 @@ def measure(chip: Chip, device: Device) -> dict:
 
 
 def growth(kept: dict, found: dict) -> list[str]:
-    """Return a sentence for each total that is more than the tolerance above the kept one."""
+    """Return a sentence for each total that exceeds the stored one by more than the tolerance."""
     problems = []
     for column in ("COMB", "FF"):
         before, now = kept["total"][column], found["total"][column]
@@ -46,7 +46,7 @@ def growth(kept: dict, found: dict) -> list[str]:
 
 
 def main() -> int:
-    """Check presets, or keep their reports."""
+    """Check presets, or store their reports."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("presets", nargs="+")
     parser.add_argument("--device", default="ecp5-85k", choices=DEVICES)

@@ -1,4 +1,4 @@
-"""Finds and runs the tools of the flow."""
+"""Finds and runs the tools of the FPGA flow."""
 
 import functools
 import importlib.metadata
@@ -29,7 +29,7 @@ __all__ = [
 
 @dataclass(frozen=True, kw_only=True)
 class Tool:
-    """A tool by the names that it may have.
+    """A tool, with its possible names.
 
     Members
     -------
@@ -67,7 +67,7 @@ GOWIN_PACK = Tool(natives=(), package="gowin_pack", oldest=(0, 0), distribution=
 
 @dataclass(frozen=True, kw_only=True)
 class Found:
-    """A tool that is there: its path, and name and version for a report."""
+    """An installed tool: its path, and name and version for a report."""
 
     path: str
     name: str
@@ -76,7 +76,7 @@ class Found:
 
 @functools.cache
 def find(tool: Tool) -> Found:
-    """Return a tool of this machine, which is faster, or its WebAssembly build.
+    """Return the native tool, which is faster, or its WebAssembly build.
 
     A program on PATH whose version is too old is passed over; one that tells no version is taken.
 
@@ -104,14 +104,14 @@ def find(tool: Tool) -> Found:
 
 
 def _version(path: str) -> str:
-    """Return what a program says after its name: ``Yosys 0.50``, ``(Version nextpnr-0.8)``."""
+    """Return the version that a program prints: ``Yosys 0.50``, ``(Version nextpnr-0.8)``."""
     told = subprocess.run([path, "--version"], capture_output=True, text=True, check=False)
     found = re.search(r"(?:Yosys |Version nextpnr-)(\d+\.\d+\S*?)[)\s]", told.stdout + told.stderr)
     return found[1] if found else ""
 
 
 def run(command: list[str], folder: Path, log_name: str, say: Callable[[str], None]) -> str:
-    """Run a tool in a folder, which also takes its log; return what it printed.
+    """Run a tool in a folder, with a log file there; return its output.
 
     It runs in the background: with less priority than other work. Names of files are relative:
     WebAssembly tools do not see all of the machine.

@@ -1,4 +1,4 @@
-"""Which unit of a chip takes how much of a device, from the flattened netlist of Yosys."""
+"""Attributes the area of a chip to its units, from Yosys' flattened netlist."""
 
 import json
 import re
@@ -38,19 +38,19 @@ _OTHER = "other"
 
 
 def read_cells(netlist: Path) -> dict:
-    """Return the cells of the top module of a netlist that `write_json` wrote, by name."""
+    """Return the top module's cells by name, from a netlist of Yosys' `write_json`."""
     modules = json.loads(netlist.read_text())["modules"]
     (top,) = filter(is_top, modules.values())
     return top["cells"]
 
 
 def is_top(module: dict) -> bool:
-    """Return whether a module is the one that Yosys took as the highest."""
+    """Return whether a module is marked as the top module by Yosys."""
     return bool(int(module["attributes"].get("top", "0"), 2))
 
 
 def unit_of(name: str) -> str:
-    """Return the unit of a register, memory or multiplier: two names below the core, or fewer.
+    """Return the unit of a register, memory or multiplier: at most two levels below the core.
 
     Yosys begins the names of flattened cells with the path of their module, and adds ``$`` and a
     number to a name that it has already.
@@ -62,11 +62,12 @@ def unit_of(name: str) -> str:
 
 
 def area_by_unit(cells: dict) -> dict[str, dict[str, float]]:
-    """Return for each unit how many tables, flip-flops, multipliers and block RAMs it takes.
+    """Return the tables, flip-flops, multipliers and block RAMs of each unit.
 
-    Registers, memories and multipliers keep the path of their unit through synthesis; logic does
-    not. So a cell of logic belongs to the units of what it drives, through further logic, in equal
-    parts by pins. Sums are exact; what several units use is split.
+    Registers, memories and multipliers keep their unit's path through synthesis; logic cells do
+    not. So a logic cell is attributed to the units of the registers that it drives, directly or
+    through other logic, in equal shares per pin. Totals are exact; cells used by several units are
+    split.
     """
     area: dict[str, Counter[str]] = defaultdict(Counter)
     shares = _shares(cells)
@@ -88,7 +89,7 @@ def total(area: dict[str, dict[str, float]]) -> dict[str, int]:
 
 
 def _bits(cell: dict, direction: str) -> list[int]:
-    """Return the wires at a cell's inputs or outputs, once for each pin; constants are none."""
+    """Return the wires at a cell's inputs or outputs, once per pin, without constants."""
     return [
         bit
         for port, bits in cell["connections"].items()
@@ -99,7 +100,7 @@ def _bits(cell: dict, direction: str) -> list[int]:
 
 
 def _shares(cells: dict) -> dict[str, dict[str, float]]:
-    """Return which part of every cell belongs to which unit."""
+    """Return which share of every cell belongs to which unit."""
     users = defaultdict(list)
     for name, cell in cells.items():
         for bit in _bits(cell, "input"):

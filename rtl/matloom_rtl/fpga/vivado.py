@@ -1,4 +1,4 @@
-"""Devices that only their vendor's tool places: what they have, and which part they are there."""
+"""Devices that only their vendor's tool can place: their resources and part names."""
 
 from dataclasses import dataclass
 

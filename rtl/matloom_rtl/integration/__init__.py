@@ -1,4 +1,4 @@
-"""A chip as other flows take it: LiteX, FuseSoC, Platform Designer, Vivado; one file for each."""
+"""Packages a chip for other flows: LiteX, FuseSoC, Platform Designer, Vivado; one file each."""
 
 from pathlib import Path
 
@@ -12,7 +12,7 @@ _LITEX = Path(__file__).with_name("matloom_litex.py")
 
 
 def write(chip: Chip, folder: Path) -> list[Path]:
-    """Write what LiteX, FuseSoC and Platform Designer need next to the chip's Verilog.
+    """Write the files for LiteX, FuseSoC and Platform Designer next to the chip's Verilog.
 
     The folder must exist. Vivado has a folder of its own: `ipxact.package`.
     """

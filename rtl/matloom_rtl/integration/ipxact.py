@@ -1,4 +1,4 @@
-"""Packages a chip for Xilinx' tools: an IP-XACT component, a constraint, Tcl for two processors."""
+"""Packages a chip for Xilinx tools: an IP-XACT component, a constraint, Tcl for two processors."""
 
 import xml.etree.ElementTree as tree
 from pathlib import Path
@@ -17,7 +17,7 @@ _SPIRIT = "http://www.spiritconsortium.org/XMLSchema/SPIRIT/1685-2009"
 def _add(
     parent: tree.Element, name: str, text: object = None, /, **attributes: str
 ) -> tree.Element:
-    """Add an element of the standard's namespace, and return it."""
+    """Add an element in the standard's namespace, and return it."""
     found = {f"{{{_SPIRIT}}}{key}": value for key, value in attributes.items()}
     child = tree.SubElement(parent, f"{{{_SPIRIT}}}{name}", found)
     child.text = None if text is None else str(text)
@@ -60,7 +60,7 @@ def _interfaces(root: tree.Element, chip: Chip) -> None:
 
 
 def _addresses(root: tree.Element) -> None:
-    """The engine reaches 4 GiB, and has a window of registers."""
+    """Add the address spaces: 4 GiB for the engine, and its register window."""
     space = _add(_add(root, "addressSpaces"), "addressSpace")
     _add(space, "name", "m_axi")
     _add(space, "range", 1 << 32)
@@ -209,7 +209,7 @@ save_bd_design
 
 
 def package(chip: Chip, folder: Path, mhz: float = 100.0) -> list[Path]:
-    """Write a folder for Vivado's list of repositories; return its files.
+    """Write a folder for Vivado's list of IP repositories; return its files.
 
     `mhz` is the clock: that of the constraint for synthesis alone, and of the designs.
     """

@@ -1,4 +1,4 @@
-"""The chip as a component of Intel's Platform Designer: a `_hw.tcl` file."""
+"""Describes the chip as a component of Intel's Platform Designer: a `_hw.tcl` file."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""A testbench in Verilog that shows a chip to be wired and alive: it reads who the engine is."""
+"""A Verilog smoke test: checks that a chip is wired up by reading its identity."""
 
 from matloom.arch.csr import IDENTITY, register
 from matloom_rtl.generate import Chip
@@ -76,7 +76,7 @@ def testbench(chip: Chip) -> str:
 
 
 def _declaration(port: dict) -> str:
-    """Return a wire for an output; for an input a register that is 0, but for the reset."""
+    """Return a wire for an output; for an input, a register, 0 except for the reset."""
     vector = f"[{port['width'] - 1}:0] " if port["width"] > 1 else ""
     if port["direction"] == "output":
         return f"  wire {vector}{port['name']};"

@@ -1,4 +1,4 @@
-"""One access of a 32-bit word at a time: to a register, or to external memory."""
+"""Single 32-bit accesses to registers or external memory."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import wiring
@@ -115,7 +115,7 @@ class Accesses(wiring.Component):
         ]
 
     def _taken(self, m: Module, memory):
-        """Return whether the address of a read, that of a write and its word are taken now."""
+        """Return whether a read address, a write address and a write word are accepted now."""
         lite, read, write = self.axi_lite, self.axi_read, self.axi_write
         return [
             Mux(memory, wide.ready, narrow.ready)
@@ -123,7 +123,7 @@ class Accesses(wiring.Component):
         ]
 
     def _end(self, m: Module, busy, address):
-        """End the access with whatever answers: one alone can, for one alone was asked."""
+        """End the access on any answer; only one can come, since only one was requested."""
         lite, read, write = self.axi_lite, self.axi_read, self.axi_write
         words = self._bus_bits // 32
         place = address[: words.bit_length() - 1]

@@ -1,4 +1,4 @@
-"""CRC-32 of a row of bytes, a bit a cycle."""
+"""CRC-32 over bytes, one bit per cycle."""
 
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import wiring

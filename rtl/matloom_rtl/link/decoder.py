@@ -1,4 +1,4 @@
-"""Requests out of the bytes of the line: unstuffed, checked, and kept until they are done."""
+"""Decodes requests from the bytes of the line: unstuffs, checks and stores them."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal, unsigned
 from amaranth.lib import data, memory, stream, wiring

@@ -1,4 +1,4 @@
-"""Replies as bytes for the line: with the byte before them and the checksum after."""
+"""Encodes replies for the line: adds the synchronising byte and the checksum."""
 
 from amaranth.hdl import Module, Signal
 from amaranth.lib import stream, wiring

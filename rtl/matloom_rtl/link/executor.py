@@ -1,4 +1,4 @@
-"""Does what requests ask, once, and answers them."""
+"""Executes requests, each once, and answers them."""
 
 from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, unsigned
 from amaranth.lib import data, memory, stream, wiring

@@ -1,1 +1,1 @@
-"""Post-processing: requantisation of sums and bytes by lanes that work while the array does."""
+"""Post-processing: requantises sums and bytes in lanes that work while the array does."""

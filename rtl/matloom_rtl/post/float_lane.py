@@ -91,5 +91,5 @@ class FloatLane(wiring.Component):
 
 
 def _ordered(pattern):
-    """Return a signed number with the order of the numbers; -0 is just below +0."""
+    """Return a signed number that orders like the floating-point number; -0 is just below +0."""
     return Cat(pattern[:31] ^ pattern[31].replicate(31), pattern[31]).as_signed()

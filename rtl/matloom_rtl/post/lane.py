@@ -87,7 +87,7 @@ class Lane(wiring.Component):
         return m
 
     def _settle(self, m: Module) -> dict:
-        """Return the settings in registers next to the lane, and which rule they name.
+        """Return the settings in registers close to the lane, and which rule they select.
 
         For placement: `keep`, since those of other lanes are the same.
         """

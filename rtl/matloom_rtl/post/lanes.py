@@ -1,4 +1,4 @@
-"""The lanes of post-processing, side by side, and how vectors go through them beat by beat."""
+"""The lanes of post-processing, side by side; vectors pass through them beat by beat."""
 
 from amaranth.hdl import Array, Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
@@ -89,7 +89,7 @@ class Lanes(wiring.Component):
         return m
 
     def _feed(self, m: Module):
-        """Let vectors enter; return whether a beat does, and which."""
+        """Let vectors enter; return whether a beat enters, and which."""
         beats, vectors, parameters = self._beats, self.vectors, self.parameters
         # Verilog has no signal without bits, even for a single beat.
         beat = Signal(range(max(2, beats)))
@@ -116,7 +116,7 @@ class Lanes(wiring.Component):
         return feed, beat
 
     def _lane_beat(self, m: Module, index: int, feed, beat):
-        """Return the beat, for placement counted next to each lane: one count is far from most."""
+        """Return the beat number, counted next to each lane to keep wires short."""
         if self._beats == 1:
             return beat
         mine = Signal.like(beat, name=f"beat_{index}", attrs={"keep": 1})
@@ -125,7 +125,7 @@ class Lanes(wiring.Component):
         return mine
 
     def _connect(self, m: Module, index: int, lane: Lane):
-        """Give a lane the value and the parameters of its column at a beat."""
+        """Connect a lane to the value and parameters of its column at a beat."""
         parameters, command = self.parameters, self.command
         columns = range(index, self._config.columns, self._config.lanes)
         values = Array(self.vectors.payload.values.word_select(each, 32) for each in columns)
@@ -143,7 +143,7 @@ class Lanes(wiring.Component):
         ]
 
     def _float_lane(self, m: Module, index: int, lane: Lane) -> FloatLane:
-        """Put a floating-point lane next to the other."""
+        """Add a floating-point lane next to the integer one."""
         numbers = self.numbers
         m.submodules[f"float_lane_{index}"] = floating = FloatLane(self._config.float_modes)
         m.d.comb += [
@@ -158,7 +158,7 @@ class Lanes(wiring.Component):
 
     @property
     def _last_latency(self) -> int:
-        """Cycles from the lanes' values to the results that need most of them."""
+        """Cycles from the lanes' inputs to the slowest results."""
         config = self._config
         floats = FloatLane.LATENCY if config.has_float else 0
         return max(Lane.LATENCY + bool(config.tables) * Tables.LATENCY, floats)

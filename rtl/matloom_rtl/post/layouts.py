@@ -10,7 +10,7 @@ __all__ = ["ParametersSignature", "position_layout", "table_row_signature", "vec
 
 
 def position_layout(config: Config) -> data.StructLayout:
-    """Return a vector's place in the scratchpad and in the accumulators.
+    """Return the layout of a vector's address in the scratchpad and its accumulator entry.
 
     `bank_select`: banks that its first `columns` bytes touch; `block_end`: it is the last of its
     block of channels; `last_block`: of the last block; `end`: both.
@@ -29,7 +29,7 @@ def position_layout(config: Config) -> data.StructLayout:
 
 
 def vector_layout(config: Config) -> data.StructLayout:
-    """Return a vector on its way to the lanes: 32 bits a column; `ends_block` as `block_end`."""
+    """Return the layout of a vector for the lanes: 32 bits a column, and `ends_block`."""
     return data.StructLayout({"values": 32 * config.columns, "ends_block": 1})
 
 

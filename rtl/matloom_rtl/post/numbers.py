@@ -17,7 +17,7 @@ __all__ = ["Numbers", "count_parts", "numbers_layout"]
 
 
 def numbers_layout(config: Config) -> data.StructLayout:
-    """Return what `Numbers` tells of a command.
+    """Return the layout of the output of `Numbers`.
 
     Fields
     ------
@@ -72,7 +72,7 @@ class Numbers(wiring.Component):
         return m
 
     def _limit(self, side: str):
-        """Return the smallest or largest result: a byte, or of words one with a lower byte."""
+        """Return the smallest or largest result: a byte, or a word if there are word elements."""
         command = self.command
         limit = command[f"clamp_{side}"]
         if not self._config.has_words:
@@ -111,7 +111,7 @@ class Numbers(wiring.Component):
 
 
 def count_parts(m: Module, size, taken, name: str):
-    """Count the reads or writes of a vector, of which there are two to the power of `size`.
+    """Count the 2**`size` reads or writes of a vector.
 
     Returns the current one, and whether it is the last.
     """
@@ -124,5 +124,5 @@ def count_parts(m: Module, size, taken, name: str):
 
 
 def _of_two_bytes() -> tuple[int, ...]:
-    """Return the numbers of the formats whose elements have two bytes."""
+    """Return the codes of the formats with two-byte elements."""
     return tuple(MAC_MODES.index(name) for name, form in FLOAT_FORMATS.items() if form.bytes == 2)

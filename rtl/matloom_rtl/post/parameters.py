@@ -1,4 +1,4 @@
-"""Bias, multiplier and shift of each channel: of the current output block, and of the next."""
+"""Bias, multiplier and shift of each channel, for the current output block and the next."""
 
 from math import lcm
 
@@ -25,7 +25,7 @@ _BLOCKS = 4
 
 
 def task_layout(config: Config) -> data.StructLayout:
-    """Return what an instruction says of its parameters: where they are, or their only values."""
+    """Return the layout of an instruction's parameters: their address, or common values."""
     fields = body_layout(Opcode.POST, config)
     names = {"address": "param_addr", "blocks": "oc_blocks"}
     same = ("channel_bias", "channel_scale", "bias", "multiplier", "shift")
@@ -151,7 +151,7 @@ class Parameters(wiring.Component):
         return fetched
 
     def _keep_shifts(self, m: Module, task, swap, writes):
-        """Keep the shifts of two blocks in registers; show each lane that of its beat."""
+        """Keep the shifts of two blocks in registers; show each lane the one of its beat."""
         bits = len(self.o.shifts[0])
         following = Signal(data.ArrayLayout(bits, self._columns), reset_less=True)
         here = Signal.like(following)
@@ -168,7 +168,7 @@ class Parameters(wiring.Component):
             )
 
     def _write(self, m: Module, task, begin, repeating):
-        """Tell what is written a cycle later: a read that arrives, or a row of repeated values."""
+        """Return what is written a cycle later: an arriving read, or a row of repeated values."""
         writes = Signal(
             data.StructLayout(
                 {
@@ -236,7 +236,7 @@ class Parameters(wiring.Component):
                 m.d.comb += getattr(self.o, name)[lane].eq(Array(found)[chosen])
 
     def _place(self, m: Module, lane: int, swap):
-        """Return row, memory and block of a lane's beat."""
+        """Return the row, memory and block of a lane's beat."""
         beats = range(self._columns // self._lanes)
         memories = self._slots // self._lanes
         # For placement: each lane knows for itself which block it is at.
@@ -253,7 +253,7 @@ class Parameters(wiring.Component):
         return row, part, block
 
     def _memory(self, m: Module, name: str, slot: int, words, writes, at):
-        """Return what a memory holds at a row of a block."""
+        """Return the contents of a memory at a row of a block."""
         bits = len(getattr(self.o, name)[0])
         memory = Memory(shape=bits, depth=1 << len(at), init=[])
         m.submodules[f"{name}_{slot}"] = memory

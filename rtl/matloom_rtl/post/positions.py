@@ -1,4 +1,4 @@
-"""Walks over the vectors of a POST: byte address, accumulator entry, and where blocks end."""
+"""Walks over the vectors of a POST: byte addresses, accumulator entries, ends of blocks."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import wiring
@@ -115,7 +115,7 @@ class Positions(wiring.Component):
         return bank_select_of(address, self._columns, self._config)
 
     def _take_turns(self, m: Module, entry, block_end):
-        """Go over the entries of a block a second time, and choose between those of the pairs."""
+        """Repeat the entries of a block for its second half, and select within pairs."""
         paired = Signal()
         second = Signal()
         first_entry = Signal.like(entry)
@@ -134,7 +134,7 @@ class Positions(wiring.Component):
         return {"left": Signal(bits, name=f"{name}_left"), "last": Signal(name=f"{name}_last")}
 
     def _count(self, m: Module, counter: dict, total, when):
-        """Count down where `when` and it advances; begin at the start, and again after the last.
+        """Count down when `when` is set and it advances; reload at the start and after the last.
 
         A single subtraction for all: the choice before it goes into its carry cells.
         """

@@ -1,4 +1,4 @@
-"""The post-processing unit: POST instructions from accumulators or bytes, through the lanes."""
+"""The post-processing unit: executes POST on accumulators or bytes, using the lanes."""
 
 from amaranth.hdl import Module, Signal
 from amaranth.lib import wiring
@@ -150,7 +150,7 @@ class Post(wiring.Component):
                 m.d.comb += positions.pairs.eq(command.pairs)
 
     def _fetch(self, m: Module, parameters):
-        """Fetch for the head of the queue; return whether that has begun."""
+        """Fetch parameters for the head of the queue; return whether that has begun."""
         head, task = self.unit.command, parameters.i
         begun = Signal()
         m.d.comb += [

@@ -27,7 +27,7 @@ _READ_AHEAD = 10
 
 
 def _request_layout(config: Config) -> data.StructLayout:
-    """Return a read of the scratchpad: a vector, or parameters."""
+    """Return the layout of a scratchpad read: for a vector, or for parameters."""
     return data.StructLayout(
         {
             "of_vector": 1,
@@ -105,7 +105,7 @@ class Reader(wiring.Component):
         return m
 
     def _ask(self, m: Module, read_ahead: int, taken):
-        """Return whether the position is to be read: while there is room."""
+        """Return whether to read the position: while there is room."""
         room = Signal(range(read_ahead + 1), init=read_ahead)
         asking = Signal()
         room_next = Signal.like(room)
@@ -114,7 +114,7 @@ class Reader(wiring.Component):
         return asking
 
     def _request(self, m: Module, asking):
-        """Ask for sums; for parameters, else vectors of bytes; return the payload of the latter.
+        """Request sums, and parameters or else bytes; return the payload of the latter.
 
         Bytes wait in a register for their grant, sums at their position. Of a product, and of a
         byte that is added, both are asked for in the same cycle.
@@ -186,7 +186,7 @@ class Reader(wiring.Component):
         return arrived, vector
 
     def _assemble(self, m: Module, values, arrived):
-        """Return the values of a vector whose last bytes arrive, in 32 bits each."""
+        """Return the values of a vector whose last bytes arrive, 32 bits each."""
         columns, sizes = self._config.columns, self._config.element_size_bits
         bits, size = 8 * columns, self.numbers.size
         before = Signal(((1 << sizes) - 1) * bits, reset_less=True)
@@ -230,5 +230,5 @@ def _delayed(m: Module, value, cycles: int, name: str):
 
 
 def _extend(number):
-    """Return the bits of a signed number at 32 bits."""
+    """Return a signed number extended to 32 bits."""
     return Cat(number, number[-1].replicate(32 - len(number)))

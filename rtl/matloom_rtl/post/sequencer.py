@@ -1,4 +1,4 @@
-"""Which command post-processing executes, and when it is done."""
+"""Selects the command that post-processing executes, and reports its completion."""
 
 from amaranth.hdl import Module, Signal
 from amaranth.lib import wiring

@@ -1,4 +1,4 @@
-"""Tables of 256 bytes, one for each lane and all alike: any function of a byte."""
+"""Tables of 256 bytes, one per lane with equal contents: any function of a byte."""
 
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, wiring

@@ -1,4 +1,4 @@
-"""The writing side of post-processing: results of the lanes, to bytes or to accumulators."""
+"""Writing side of post-processing: sends results to the scratchpad or the accumulators."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, wiring
@@ -126,7 +126,7 @@ class Writer(wiring.Component):
         return m
 
     def _keep(self, m: Module, arrives, leaves):
-        """Write beats into memories of 32 bits, one a column; return the one that leaves of each.
+        """Write beats into memories, one a column; return the oldest vector.
 
         When the oldest `leaves`, the next one is shown in the cycle after.
         """

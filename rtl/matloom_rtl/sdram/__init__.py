@@ -1,1 +1,1 @@
-"""SDRAM on an AXI port: bursts to chunks, chunks to rows and columns, commands to pins."""
+"""SDRAM controller on an AXI port: bursts become chunks, chunks become commands at the pins."""

@@ -99,7 +99,7 @@ class Banks(wiring.Component):
 
 
 def _wait(m: Module, name: str, over, waits):
-    """Drive `over`: all waits are over, of which each began with its event, in cycles."""
+    """Drive `over` when all waits are over; each starts with its event and lasts some cycles."""
     count = Signal(range(max(cycles for _, cycles in waits)), name=name)
     less = Mux(over, 0, count - 1)
     m.d.comb += over.eq(count == 0)

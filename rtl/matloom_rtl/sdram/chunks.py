@@ -1,4 +1,4 @@
-"""Cuts AXI bursts into chunks, each in one row and short enough to be promised whole."""
+"""Cuts AXI bursts into chunks within one row, short enough to run without interruption."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import stream, wiring

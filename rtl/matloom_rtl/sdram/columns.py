@@ -77,7 +77,7 @@ class Columns(wiring.Component):
         return m
 
     def _spacing(self, m: Module, name: str, event, cycles: int):
-        """Return whether an event, if any, was `cycles` cycles ago or more."""
+        """Return whether the last event, if any, was at least `cycles` cycles ago."""
         count = Signal(range(max(cycles, 2)), name=f"since_{name}")
         over = Signal(name=f"{name}_over")
         m.d.comb += over.eq(count == 0)

@@ -118,7 +118,7 @@ class SdramController(wiring.Component):
         return m
 
     def _rows(self, m: Module, opener, columns, banks, sequence):
-        """Grant the command of this cycle, to a row or to columns, and show it to the banks."""
+        """Grant this cycle's command to a row or to columns, and tell the banks."""
         wants_row = opener.want_activate | opener.want_precharge
         if self.plan.burst == 1:
             # Columns want every cycle: a row has to go between them.
@@ -166,7 +166,7 @@ class SdramController(wiring.Component):
         ]
 
     def _command(self, m: Module, opener, columns, banks, sequence):
-        """Registers of the command pins."""
+        """Drive the registers of the command pins."""
         plan, pins = self.plan, self.pins
         command = Signal(4)
         bank = Signal(plan.bank_bits)

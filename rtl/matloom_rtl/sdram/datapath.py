@@ -1,4 +1,4 @@
-"""Between the beats of the bus and the words of the data pins."""
+"""Data path between the beats of the bus and the words at the data pins."""
 
 from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import data, wiring
@@ -48,7 +48,7 @@ class DataPath(wiring.Component):
 
     @property
     def latency(self) -> int:
-        """Return the cycles from READ given to its beat."""
+        """Return the cycles from a READ command to its beat."""
         plan = self._plan
         return plan.waits.cas_latency + 2 + plan.pin_cycles + plan.burst - 1
 

@@ -1,4 +1,4 @@
-"""An AXI initiator for pysim that reads and writes at once, and checks every beat."""
+"""An AXI initiator for pysim that reads and writes concurrently, and checks every beat."""
 
 import random
 from collections import deque
@@ -194,7 +194,7 @@ class Initiator:
 
 
 def random_bursts(chance: random.Random, count: int, width: int, span: int):
-    """Return bursts anywhere in `span` bytes, many of them short, within 4 KiB as AXI has it.
+    """Return bursts anywhere in `span` bytes, many of them short, none across 4 KiB.
 
     Each is its first byte and its beats of `width` bytes, as `Initiator` takes them.
     """

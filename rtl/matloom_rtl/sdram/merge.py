@@ -1,4 +1,4 @@
-"""Writes of single bytes to an SDRAM that cannot mask any: read, merged, and written whole."""
+"""Writes of single bytes to an SDRAM without byte masks: read, merged, and written whole."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, wiring
@@ -104,7 +104,7 @@ class Merge(wiring.Component):
         return m
 
     def _respond(self, m: Module, unanswered):
-        """Pass on responses, each of which has its place; return whether a burst may begin."""
+        """Pass on responses; return whether another burst may begin."""
         come, b = self.memory_write.b, self.axi_write.b
         m.submodules.responses = responses = SyncFIFO(
             width=len(come.payload.as_value()), depth=BURSTS
@@ -123,7 +123,7 @@ class Merge(wiring.Component):
         return under_way != BURSTS
 
     def _enter(self, m: Module, unanswered, queue, signals):
-        """Take addresses and beats; ask for what a beat lacks, before more of them come."""
+        """Accept addresses and beats; request the missing bytes of a beat before more come."""
         may_begin, wanted, place, granted = signals
         aw, w, out = self.axi_write.aw, self.axi_write.w, self.memory_write.aw
         waits = Signal()
@@ -168,7 +168,7 @@ class Merge(wiring.Component):
             m.d.sync += [wanted.eq(1), place.eq(current)]
 
     def _ask(self, m: Module, unanswered, wanted, place, merged):
-        """Ask memory for the initiator's bursts and for beats that are wanted; return the latter.
+        """Send the initiator's bursts and requests for missing bytes to memory; return the latter.
 
         What is asked for is noted, by whom and in its order, for `_receive`.
         """
@@ -212,7 +212,7 @@ class Merge(wiring.Component):
         return taken
 
     def _receive(self, m: Module, found):
-        """Take what memory returns, for the initiator or for `found`."""
+        """Distribute data from memory to the initiator, or to the queue `found`."""
         come, asked = self.memory_read.r, m.submodules.asked
         m.submodules.beats = beats = SyncFIFOBuffered(width=ReadBeat(self._bits).size, depth=_ROOM)
         # Block RAM is slow to show what it holds: a register stands between it and the rest.
@@ -231,7 +231,7 @@ class Merge(wiring.Component):
         ]
 
     def _leave(self, m: Module, queue, found):
-        """Give beats the bytes that they lack; return whether one was taken from `found`."""
+        """Fill in missing bytes of beats; return whether a beat was taken from `found`."""
         layout = WriteBeat(self._bits)
         m.submodules.head = head = StreamRegister(layout)
         m.submodules.whole = whole = StreamRegister(

@@ -1,4 +1,4 @@
-"""Opens the row of the next chunk while the one before is at its columns."""
+"""Opens the row of the next chunk while the current one uses its columns."""
 
 from amaranth.hdl import Module, Signal
 from amaranth.lib import stream, wiring

@@ -90,19 +90,19 @@ class ControllerPlan:
 
     @property
     def activate_distance(self) -> int:
-        """Return the cycles that the opener takes from ACTIVATE to ACTIVATE: pass, take, look."""
+        """Return the opener's minimum cycles between two ACTIVATEs: pass, take, look."""
         return 4
 
     @property
     def longest_wait(self) -> int:
-        """Return the most cycles for which a refresh waits: a chunk, and rows to open and close."""
+        """Return the longest wait of a refresh: for a chunk, and rows to open and close."""
         waits = self.waits
         rows = waits.rcd + waits.ras + waits.rp + waits.wr + waits.cas_latency
         return self.chunk_beats * self.burst + rows + 2 * waits.rfc + 8
 
     @cached_property
     def waits(self) -> SdramTiming:
-        """Return what the SDRAM demands in cycles of the controller."""
+        """Return the SDRAM's timing in controller cycles."""
         return self.timing.geared(self.gear)
 
     @property
@@ -112,7 +112,7 @@ class ControllerPlan:
 
     @property
     def columns(self) -> int:
-        """Return the columns of a bus beat, which is the SDRAM's burst length: 1, 2, 4 or 8."""
+        """Return the columns of a bus beat, the SDRAM's burst length: 1, 2, 4 or 8."""
         return self.bus_bits // self.part.data_bits
 
     @property
@@ -132,22 +132,22 @@ class ControllerPlan:
 
     @property
     def bank_bits(self) -> int:
-        """Return the bits of a bank's number."""
+        """Return the bits of a bank number."""
         return (self.part.banks - 1).bit_length()
 
     @property
     def row_bits(self) -> int:
-        """Return the bits of a row's number."""
+        """Return the bits of a row number."""
         return (self.part.rows - 1).bit_length()
 
     @property
     def beat_bits(self) -> int:
-        """Return the bits of a beat's place in its row."""
+        """Return the bits of a beat's index in its row."""
         return (8 * self.part.row_bytes // self.bus_bits - 1).bit_length()
 
     @property
     def index_bits(self) -> int:
-        """Return the bits of a byte's place in its beat."""
+        """Return the bits of a byte's index in its beat."""
         return (self.bus_bits // 8 - 1).bit_length()
 
     @property
@@ -157,14 +157,14 @@ class ControllerPlan:
 
     @property
     def row_layout(self) -> data.StructLayout:
-        """Return the place of a chunk, in the order of the bus address."""
+        """Return the layout of a chunk's location, in the order of the bus address."""
         return data.StructLayout(
             {"beat": self.beat_bits, "bank": self.bank_bits, "row": self.row_bits}
         )
 
     @property
     def chunk_layout(self) -> data.StructLayout:
-        """Return the layout of a chunk: `count` + 1 beats in one row, a burst's `last` or not."""
+        """Return the layout of a chunk: `count` + 1 beats in one row; `last` ends a burst."""
         return data.StructLayout(
             {"place": self.row_layout, "count": self.count_bits, "write": 1, "id": 1, "last": 1}
         )

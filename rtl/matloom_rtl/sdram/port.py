@@ -1,4 +1,4 @@
-"""The AXI side: holds data, and lets a chunk go on only when nothing on the bus can hold it up."""
+"""AXI side of the controller: buffers data, so that a started chunk never waits for the bus."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
@@ -77,7 +77,7 @@ class Port(wiring.Component):
         return m
 
     def _choose(self, m: Module, reads, writes, taken):
-        """Move one chunk to the register of `chunks`, every third cycle at most."""
+        """Move a chunk to the register of `chunks`, at most every third cycle."""
         (read, may_read), (write, may_write) = reads, writes
         plan = self._plan
         chunk = Signal.like(self.chunks.payload, reset_less=True)
@@ -119,7 +119,7 @@ class Port(wiring.Component):
         return new, beats
 
     def _read(self, m: Module):
-        """Hold what was read; return whether a chunk more has room."""
+        """Buffer read data; return whether there is room for another chunk."""
         depth = _CHUNKS * self._plan.chunk_beats
         m.submodules.read_queue = queue = SyncFIFOBuffered(
             width=self._plan.bus_bits + 2, depth=depth
@@ -148,7 +148,7 @@ class Port(wiring.Component):
         return room
 
     def _write(self, m: Module, chunk):
-        """Hold what is to be written; return whether the next chunk has come whole."""
+        """Buffer data to write; return whether the next chunk is complete."""
         depth = _CHUNKS * self._plan.chunk_beats
         w, b = self.axi_write.w, self.axi_write.b
         m.submodules.write_queue = queue = SyncFIFOBuffered(
@@ -189,5 +189,5 @@ class Port(wiring.Component):
 
 
 def _between(layout: data.StructLayout) -> SkidBuffer:
-    """Return what stands between a queue in block RAM and who takes from it: registers alone."""
+    """Return the registers between a queue in block RAM and its consumer."""
     return SkidBuffer(layout, registered=tuple(name for name, _field in layout))

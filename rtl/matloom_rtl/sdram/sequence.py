@@ -1,4 +1,4 @@
-"""Brings the SDRAM up, and refreshes it in time."""
+"""Initialises the SDRAM, and refreshes it in time."""
 
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import wiring
@@ -90,7 +90,7 @@ class Sequence(wiring.Component):
         return m
 
     def _due(self, m: Module):
-        """Return the pulse of each refresh that becomes due, and the bit that one is owed."""
+        """Return a pulse for each refresh that becomes due, and whether one is owed."""
         cycles = self._timing.refresh_due
         timer = Signal(range(cycles))
         due = Signal()

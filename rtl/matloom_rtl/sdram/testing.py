@@ -1,4 +1,4 @@
-"""An SDRAM at the controller's pins, by the model in C++."""
+"""A C++ model of an SDRAM at the controller's pins, for tests."""
 
 import ctypes
 import functools
@@ -37,7 +37,7 @@ class _Shape(ctypes.Structure):
 
 
 def shape_of(part: SdramPart, timing: SdramTiming, **options: bool):
-    """Return the `SdramShape` of sdram.h; the options are those of `Sdram`."""
+    """Return the `SdramShape` of sdram.h; options are as in `Sdram`."""
     shape = _Shape(data_bytes=part.data_bits // 8, **options)
     for name in ("banks", "rows", "columns"):
         setattr(shape, name, getattr(part, name))
@@ -57,7 +57,7 @@ class SdramPins(ctypes.Structure):
 
 @functools.cache
 def _library():
-    """Compile the model, once a process."""
+    """Compile the model, once per process."""
     folder = tempfile.mkdtemp(prefix="matloom-sdram-")
     path = Path(folder) / "sdram.so"
     source = str(HARNESS / "sdram.cpp")
@@ -94,15 +94,15 @@ class Sdram:
         self._library.sdram_destroy(self._model)
 
     def step(self, pins: SdramPins) -> int:
-        """Let one edge pass; return the data pins until the next."""
+        """Simulate one clock edge; return the data pins until the next."""
         return self._library.sdram_step(self._model, ctypes.byref(pins))
 
     def allow_auto_precharge(self) -> None:
-        """Let a READ or WRITE close its row (A10); else that breaks a rule."""
+        """Allow a READ or WRITE to close its row (A10), which otherwise breaks a rule."""
         self._library.sdram_allow_auto_precharge(self._model)
 
     def power_up(self) -> None:
-        """Let power go off and on: contents, state and breach are forgotten."""
+        """Cycle the power: contents, state and breach are lost."""
         self._library.sdram_power_up(self._model)
 
     def write(self, address: int, contents: bytes) -> None:
@@ -125,17 +125,17 @@ class Sdram:
 
     @property
     def breach_edge(self) -> int:
-        """Return the edge at which it was."""
+        """Return the edge at which it was broken."""
         return self._library.sdram_breach_edge(self._model)
 
     @property
     def counts(self) -> dict[str, int]:
-        """Return how many refreshes since the mode was set, columns and activations there were."""
+        """Return the numbers of refreshes since the mode was set, columns and activations."""
         names = ("refreshes", "columns", "activations")
         return {name: getattr(self._library, f"sdram_{name}")(self._model) for name in names}
 
     def _cycle(self, values: list[int], gear: int, bits: int) -> int:
-        """Let the edges of a controller's cycle pass; return the words, the first one low."""
+        """Simulate the edges of a controller cycle; return the words, the first one lowest."""
         clk_en, *command, dqm, drive, dq = values
         found = 0
         for index in range(gear):
@@ -146,7 +146,7 @@ class Sdram:
         return found
 
     def attach(self, pins, *, outward: int = 0, inward: int = 0):
-        """Return a background bench: the SDRAM, so many registers away from pins.
+        """Return a background bench that connects the SDRAM to pins through some registers.
 
         With pins of a gear of two it has two edges in a cycle: the command is there at the first.
         """

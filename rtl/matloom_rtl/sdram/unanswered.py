@@ -1,4 +1,4 @@
-"""Which bursts of writes memory has not answered yet, and whether one holds a beat."""
+"""Tracks write bursts that memory has not answered yet, and whether one contains a beat."""
 
 from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import wiring

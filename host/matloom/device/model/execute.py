@@ -175,9 +175,9 @@ def _slide(
     vectors = fields["width"] * fields["height"]
     outputs = _outputs(fields, vectors)
     size = config.paired_bytes if fields["paired"] else config.rows
-    some = max(1, _GATHERED // max(1, len(outputs) * steps * config.rows * config.columns))
-    for first in range(0, fields["oc_blocks"], some):
-        blocks = range(first, min(first + some, fields["oc_blocks"]))
+    at_once = max(1, _GATHERED // max(1, len(outputs) * steps * config.rows * config.columns))
+    for first in range(0, fields["oc_blocks"], at_once):
+        blocks = range(first, min(first + at_once, fields["oc_blocks"]))
         inputs = np.stack([_inputs(fields, block, signed, config.rows, size) for block in blocks])
         weights = np.stack([_weights(fields, block, steps, signed, config) for block in blocks])
         sums = _windows(
@@ -212,9 +212,9 @@ def _outputs(fields: dict[str, int], vectors: int) -> NDArray[np.int64]:
     y, x = np.divmod(number - fields["first_output"], _line(fields))
     out_y, skipped_y = np.divmod(y, fields["out_y_skip"] + 1)
     out_x, skipped_x = np.divmod(x, fields["out_x_skip"] + 1)
-    made = (skipped_y == 0) & (skipped_x == 0)
+    is_output = (skipped_y == 0) & (skipped_x == 0)
     outputs: NDArray[np.int64] = number[
-        made & (out_y < fields["out_height"]) & (out_x < fields["out_width"])
+        is_output & (out_y < fields["out_height"]) & (out_x < fields["out_width"])
     ]
     return outputs
 

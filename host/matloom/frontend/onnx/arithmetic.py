@@ -38,16 +38,16 @@ def _shapes(graph: Any) -> dict[str, Shape]:
 
 
 def _macs(node: Any, shapes: dict[str, Shape]) -> int:
-    given = [shapes.get(name, ()) for name in node.input]
-    made = math.prod(shapes.get(node.output[0], (0,))) if node.output else 0
+    input_shapes = [shapes.get(name, ()) for name in node.input]
+    outputs = math.prod(shapes.get(node.output[0], (0,))) if node.output else 0
     at = _CONVOLUTIONS.get(node.op_type)
-    if at is not None and at < len(given):
-        return made * math.prod(given[at][1:])
-    if node.op_type == "ConvTranspose" and len(given) > 1 and given[0]:
-        return math.prod(given[0]) * math.prod(given[1][1:])
+    if at is not None and at < len(input_shapes):
+        return outputs * math.prod(input_shapes[at][1:])
+    if node.op_type == "ConvTranspose" and len(input_shapes) > 1 and input_shapes[0]:
+        return math.prod(input_shapes[0]) * math.prod(input_shapes[1][1:])
     pair = _MATRICES.get(node.op_type)
-    if pair is None or pair[1] >= len(given) or len(given[pair[0]]) < 1:
+    if pair is None or pair[1] >= len(input_shapes) or len(input_shapes[pair[0]]) < 1:
         return 0
     transposed = any(item.name == "transA" and item.i for item in node.attribute)
-    left = given[pair[0]]
-    return made * left[0 if transposed else -1]
+    left = input_shapes[pair[0]]
+    return outputs * left[0 if transposed else -1]

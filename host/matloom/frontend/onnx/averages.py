@@ -34,16 +34,16 @@ def convert_average(values: Values, model: Model, node: Any) -> Claim:
     Unsupported
         It does not average over windows of an image that all have the same size.
     """
-    name, made = node.input[0], node.output[0]
+    name, output_name = node.input[0], node.output[0]
     shape = values.known[name].shape
     if len(shape) != 4 or attribute(node, "channels_last", 0):
         raise Unsupported("averages over other axes than those of an image")
-    window, strides = _windows(node, shape[2:], values.known[made].shape[2:])
-    given = quantisation_of(model, node.input[1], node.input[2])
+    window, strides = _windows(node, shape[2:], values.known[output_name].shape[2:])
+    quantisation = quantisation_of(model, node.input[1], node.input[2])
     result = quantisation_of(model, node.input[3], node.input[4] if len(node.input) > 4 else "")
     count, channels = math.prod(window), shape[1]
-    scale = np.float32(given.scale[0]) / (np.float32(result.scale[0]) * np.float32(count))
-    zero = as_signed(given, values.known[name].dtype).zero_point[0]
+    scale = np.float32(quantisation.scale[0]) / (np.float32(result.scale[0]) * np.float32(count))
+    zero = as_signed(quantisation, values.known[name].dtype).zero_point[0]
     reach = count * (-128 - zero), count * (127 - zero)
     averages, uncertain = None, 0
     if node.op_type == "QLinearAveragePool":
@@ -53,17 +53,17 @@ def convert_average(values: Values, model: Model, node: Any) -> Claim:
         np.full(1, scale, np.float32),
         (np.array([reach[0]]), np.array([reach[1]])),
         result,
-        values.known[made].dtype,
+        values.known[output_name].dtype,
         averages,
     )
     uncertain = max(uncertain, claim.differing)
     inputs = [
-        values.bytes_of(name, LAST, given),
-        _ones(values, (1, *window, channels), made),
-        values.constant(np.zeros(channels, np.int32), f"{made} bias"),
-        values.constant(np.repeat(data, channels, axis=1), f"{made} multipliers"),
+        values.bytes_of(name, LAST, quantisation),
+        _ones(values, (1, *window, channels), output_name),
+        values.constant(np.zeros(channels, np.int32), f"{output_name} bias"),
+        values.constant(np.repeat(data, channels, axis=1), f"{output_name} multipliers"),
     ]
-    _hold_sums(values, inputs, strides, result, made)
+    _hold_sums(values, inputs, strides, result, output_name)
     return Claim(unit="sums", reachable=claim.reachable, differing=uncertain)
 
 

@@ -124,12 +124,12 @@ class Conversion:
         known = self.values.known
         if node.op_type not in MOVES or not node.input or node.domain not in ("", "ai.onnx"):
             return False
-        source, made = node.input[0], node.output[0]
-        if made not in known or not self.values.is_bytes(source):
+        source, result = node.input[0], node.output[0]
+        if result not in known or not self.values.is_bytes(source):
             return False
-        if not known[source].held and not self._leads_to_engine(made):
+        if not known[source].held and not self._leads_to_engine(result):
             return False
-        MOVES[node.op_type](self.values, node, source, made)
+        MOVES[node.op_type](self.values, node, source, result)
         return True
 
     def _integer(self, node: Any) -> None:
@@ -176,7 +176,7 @@ class Conversion:
                 name=name,
                 index=at,
                 inputs=tuple(inputs),
-                outputs=tuple(self.values.made_outside(made) for made in node.output if made),
+                outputs=tuple(self.values.made_outside(output) for output in node.output if output),
                 reason=f"{name} {self._reasons.get(id(node), 'has no kernel here')}",
                 interpreters=ONNX_INTERPRETERS,
             )
@@ -185,12 +185,12 @@ class Conversion:
 
     def _declare(self, node: Any) -> None:
         """Record the quantisation that a QuantizeLinear gives its output."""
-        made = node.output[0] if node.output else ""
-        if node.op_type != "QuantizeLinear" or made not in self.values.known:
+        result = node.output[0] if node.output else ""
+        if node.op_type != "QuantizeLinear" or result not in self.values.known:
             return
-        if self.values.known[made].dtype in ("int8", "uint8") and len(node.input) > 1:
+        if self.values.known[result].dtype in ("int8", "uint8") and len(node.input) > 1:
             try:
-                given = quantisation_of(self.model, node.input[1], "".join(node.input[2:3]))
+                quantisation = quantisation_of(self.model, node.input[1], "".join(node.input[2:3]))
             except Unsupported:
                 return
-            self.values.declare(made, given)
+            self.values.declare(result, quantisation)

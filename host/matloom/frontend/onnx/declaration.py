@@ -25,16 +25,16 @@ def declared_by_onnx(file: ModelFile) -> Declaration:
     """
     try:
         model = open_model(file)
-        made = {value.name: value for value in inferred(model).graph.output}
+        inferred_outputs = {value.name: value for value in inferred(model).graph.output}
     except ModelError as error:
         raise ModelError(f"{file.name} {error}", hint=error.hint) from None
-    given = inputs_of(model.graph)
-    ends = (*given, *model.graph.output)
+    graph_inputs = inputs_of(model.graph)
+    ends = (*graph_inputs, *model.graph.output)
     named = {dim.dim_param for value in ends for dim in value.type.tensor_type.shape.dim}
-    inputs = tuple(_tensor(value, at, named) for at, value in enumerate(given))
+    inputs = tuple(_tensor(value, at, named) for at, value in enumerate(graph_inputs))
     outputs = tuple(
-        _tensor(made.get(value.name, value), at, named)
-        for at, value in enumerate(model.graph.output, start=len(given))
+        _tensor(inferred_outputs.get(value.name, value), at, named)
+        for at, value in enumerate(model.graph.output, start=len(graph_inputs))
     )
     return Declaration(
         inputs=inputs, outputs=outputs, tensors=(*inputs, *outputs), info=_info(model)

@@ -51,12 +51,12 @@ def run_alone(
         each for each in model.graph.initializer if each.name in read and each.name not in given
     )
     try:
-        (made,) = onnx_session(alone.SerializeToString()).run(None, given)
+        (only_output,) = onnx_session(alone.SerializeToString()).run(None, given)
     except ImportError:
         raise Unsupported("needs ONNX Runtime to be compared with") from None
     # Its errors are of its own classes.
     except Exception as error:
         line = " ".join(str(error).split())
         raise Unsupported(f"is refused by ONNX Runtime: {line}") from None
-    result: Array = made
+    result: Array = only_output
     return result

@@ -23,8 +23,8 @@ def convert_join(values: Values, model: Model, node: Any) -> Claim:
     """
     import onnx
 
-    names, made = list(node.input), node.output[0]
-    result, wanted = quantisation_of(model, names[0], names[1]), values.known[made]
+    names, output_name = list(node.input), node.output[0]
+    result, wanted = quantisation_of(model, names[0], names[1]), values.known[output_name]
     sources = names[2::3]
     if any(name in model.constants for name in sources):
         raise Unsupported("joins a constant")
@@ -38,21 +38,21 @@ def convert_join(values: Values, model: Model, node: Any) -> Claim:
         alone = onnx.helper.make_node(
             node.op_type,
             [*names[:2], *names[2 + 3 * at : 5 + 3 * at]],
-            [made],
+            [output_name],
             domain=node.domain,
             axis=0,
         )
-        table = table_of(model, [alone], (name, made), dtypes)
+        table = table_of(model, [alone], (name, output_name), dtypes)
         ends = as_signed(given, dtypes[0]), as_signed(result, dtypes[1])
         number = values.bytes_of(name, order, given)
-        scaled = add_function(values, number, ends, table, f"{made}, part {at}")
+        scaled = add_function(values, number, ends, table, f"{output_name}, part {at}")
         numbers.append(values.read_as(scaled, ends[1], scaled=True))
     shape = tuple(wanted.shape[each] for each in order)
     signed = as_signed(result, wanted.dtype)
     attributes = Axis(axis=order.index(axis))
     values.hold(
-        made,
+        output_name,
         order,
-        values.made(Op.CONCATENATION, numbers, shape, signed, made, attributes),
+        values.made(Op.CONCATENATION, numbers, shape, signed, output_name, attributes),
     )
     return Claim(unit="bytes", reachable=256 * len(sources), differing=0)

@@ -18,27 +18,27 @@ def reshape(values: Values, node: Any, source: str, made: str) -> None:
 
     A value that is held in another order is moved only when a reader needs the file's order.
     """
-    given, wanted = values.known[source], values.known[made]
-    wanted.quantisation, wanted.flattened = given.quantisation, source
-    plain = kept_axes(in_file_order(len(given.shape)), given.shape)
-    if not given.held or any(kept_axes(order, given.shape) == plain for order in given.held):
+    value, wanted = values.known[source], values.known[made]
+    wanted.quantisation, wanted.flattened = value.quantisation, source
+    plain = kept_axes(in_file_order(len(value.shape)), value.shape)
+    if not value.held or any(kept_axes(order, value.shape) == plain for order in value.held):
         values.bytes_of(made, in_file_order(len(wanted.shape)))
 
 
 def transpose(values: Values, node: Any, source: str, made: str) -> None:
     """Convert Transpose: the same tensors with other axis orders."""
-    given = values.known[source]
-    rank = len(given.shape)
+    value = values.known[source]
+    rank = len(value.shape)
     permutation = list(attribute(node, "perm", list(reversed(range(rank)))))
-    if not given.held:
+    if not value.held:
         values.bytes_of(source, in_file_order(rank))
-    for order, number in given.held.items():
+    for order, number in value.held.items():
         values.hold(made, tuple(permutation.index(axis) for axis in order), number)
 
 
 def max_pool(values: Values, node: Any, source: str, made: str) -> None:
     """Convert MaxPool of images."""
-    given, wanted = values.known[source], values.known[made]
+    value, wanted = values.known[source], values.known[made]
     window = tuple(attribute(node, "kernel_shape", []))
     strides = tuple(attribute(node, "strides", [1] * len(window)))
     dilations = tuple(attribute(node, "dilations", [1] * len(window)))
@@ -46,12 +46,12 @@ def max_pool(values: Values, node: Any, source: str, made: str) -> None:
         raise Unsupported("has a window of other than two dimensions, or gaps in it, or indices")
     if attribute(node, "ceil_mode", 0) or attribute(node, "storage_order", 0):
         raise Unsupported("has an output whose size is rounded up")
-    image = list(given.shape[2:])
+    image = list(value.shape[2:])
     padding = spatial_padding(node, image, window, (strides, dilations), wanted.shape[2:])
     number = values.bytes_of(source, LAST)
     attributes = Pool2D(window=window, stride=strides, padding=padding, activation=Activation.NONE)
     shape = tuple(wanted.shape[axis] for axis in LAST)
-    pooled = values.made(Op.MAX_POOL_2D, [number], shape, given.quantisation, made, attributes)
+    pooled = values.made(Op.MAX_POOL_2D, [number], shape, value.quantisation, made, attributes)
     values.hold(made, LAST, pooled)
 
 

@@ -41,8 +41,8 @@ def of_integers(model: Any, exact: bool) -> tuple[Any, frozenset[str]]:
         return model, frozenset()
     if exact:
         return inferred(own), frozenset()
-    made, everywhere = map(_integer_operators, (own, integers))
-    return inferred(integers), frozenset(everywhere - made)
+    names_here, everywhere = map(_integer_operators, (own, integers))
+    return inferred(integers), frozenset(everywhere - names_here)
 
 
 def _named(model: Any) -> Any:

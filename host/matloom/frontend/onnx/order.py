@@ -16,9 +16,9 @@ def in_pieces(model: Any) -> Any:
     """Return a model in this order, without operators that no output needs."""
     import onnx
 
-    made = onnx.ModelProto()
-    made.CopyFrom(model)
-    graph = made.graph
+    reordered = onnx.ModelProto()
+    reordered.CopyFrom(model)
+    graph = reordered.graph
     producers = {name: node for node in model.graph.node for name in node.output if name}
     outputs = {value.name for value in graph.output}
     ordered: list[Any] = []
@@ -42,7 +42,7 @@ def in_pieces(model: Any) -> Any:
             ordered += _with_own_inputs(producers, node, outputs, len(ordered))
     graph.ClearField("node")
     graph.node.extend(ordered)
-    return made
+    return reordered
 
 
 def _real(node: Any) -> bool:
@@ -63,14 +63,14 @@ def _with_own_inputs(
     """Return an operator preceded by its own copies of the DequantizeLinear that it reads."""
     import onnx
 
-    made: list[Any] = []
+    copies: list[Any] = []
     own = onnx.NodeProto()
     own.CopyFrom(node)
     for at, name in enumerate(node.input):
         source = producers.get(name)
         if source is None or not _real(source) or name in outputs:
             continue
-        made += _with_own_inputs(producers, source, outputs, place)
-        made[-1].output[0] = own.input[at] = f"{name} for {place}.{at}"
-        made[-1].name = ""
-    return [*made, own]
+        copies += _with_own_inputs(producers, source, outputs, place)
+        copies[-1].output[0] = own.input[at] = f"{name} for {place}.{at}"
+        copies[-1].name = ""
+    return [*copies, own]

@@ -122,11 +122,11 @@ def _layer(
 def _centred(node: Any, weights: Array, zeros: Array) -> Array:
     """Return weights less their zero points: one for all, or one for each output channel."""
     wide = zeros.astype(np.int64).reshape(-1)
-    along = 0 if "Conv" in node.op_type else -1
+    axis = 0 if "Conv" in node.op_type else -1
     if "Gemm" in node.op_type and attribute(node, "transB", 0):
-        along = 0
+        axis = 0
     shape = [1] * weights.ndim
-    shape[along] = wide.size
+    shape[axis] = wide.size
     centred: Array = weights.astype(np.int64) - wide.reshape(shape)
     if centred.min(initial=0) < -128 or centred.max(initial=0) > 127:
         raise Unsupported("has weights that are no int8 without their zero point")

@@ -41,10 +41,10 @@ def add_shapes(model: Any) -> bool:
             continue
         for tensor in _use(operator, node, tuple(each for each in inputs if each)).outputs:
             kind = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(tensor.dtype))
-            made = onnx.helper.make_tensor_value_info(tensor.name, kind, tensor.shape)
+            info = onnx.helper.make_tensor_value_info(tensor.name, kind, tensor.shape)
             ends = [value for value in graph.output if value.name == tensor.name]
             for value in ends or [graph.value_info.add()]:
-                value.CopyFrom(made)
+                value.CopyFrom(info)
             known[tensor.name], added = tensor, True
     return added
 

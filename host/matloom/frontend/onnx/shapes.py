@@ -49,12 +49,12 @@ def _inferred(model: Any) -> Any:
     except Exception:
         # Where operators contradict each other, ONNX Runtime says what is wrong.
         return model
-    made = onnx.ModelProto()
-    made.CopyFrom(model)
+    completed = onnx.ModelProto()
+    completed.CopyFrom(model)
     for field in ("input", "output", "value_info"):
-        made.graph.ClearField(field)
-        getattr(made.graph, field).extend(getattr(found.graph, field))
-    return made
+        completed.graph.ClearField(field)
+        getattr(completed.graph, field).extend(getattr(found.graph, field))
+    return completed
 
 
 def _hide_unchecked(graph: Any) -> None:
@@ -72,10 +72,12 @@ def _disguise(node: Any) -> None:
     if node.op_type == "QGemm" and len(node.input) < 9:
         return
     name, places = _LIKE[node.op_type]
-    given = list(node.input)
-    kept = given[places] if isinstance(places, slice) else [given[at] for at in places]
+    input_names = list(node.input)
+    used_names = (
+        input_names[places] if isinstance(places, slice) else [input_names[at] for at in places]
+    )
     node.domain, node.op_type = "", name
     node.ClearField("input")
-    node.input.extend(kept)
+    node.input.extend(used_names)
     if name == "Identity":
         node.ClearField("attribute")

@@ -60,8 +60,8 @@ def _require_known(what: str, given: Mapping[str, object], known: Sequence[str])
 def _require_array(value: Any) -> None:
     kind = value.type.WhichOneof("value")
     if kind != "tensor_type":
-        what = (kind or "nothing").removesuffix("_type").replace("_", " ")
-        raise ModelError(f"has the input {value.name!r}, which must be a tensor, not {what}")
+        kind_name = (kind or "nothing").removesuffix("_type").replace("_", " ")
+        raise ModelError(f"has the input {value.name!r}, which must be a tensor, not {kind_name}")
     number = value.type.tensor_type.elem_type
     if number not in DTYPES:
         raise ModelError(

@@ -165,8 +165,8 @@ def _best(least: Integers, most: Integers) -> Integers:
     chosen = np.empty(len(least), np.int64)
     for at, (first, last) in enumerate(zip(begins, ends, strict=True)):
         # How many intervals hold each of their beginnings.
-        held = np.arange(1, len(first) + 1) - np.searchsorted(last, first, "left")
-        best = int(np.argmax(np.where(first <= _MOST, held, -1)))
+        overlaps = np.arange(1, len(first) + 1) - np.searchsorted(last, first, "left")
+        best = int(np.argmax(np.where(first <= _MOST, overlaps, -1)))
         start = min(int(first[best]), _MOST)
         stop = int(last[min(np.searchsorted(last, start, "left"), len(last) - 1)])
         chosen[at] = (start + min(stop, _MOST)) // 2

@@ -83,8 +83,8 @@ def convert_sum(values: Values, model: Model, node: Any) -> Claim:
             numbers.append(values.constant(moved, f"{operands.output} addend", scales[at]))
     ordered = tuple(shape[axis] for axis in order)
     attributes = Arithmetic(activation=Activation.NONE)
-    made = values.made(Op.ADD, numbers, ordered, scales[2], operands.output, attributes)
-    values.hold(operands.output, order, made)
+    result = values.made(Op.ADD, numbers, ordered, scales[2], operands.output, attributes)
+    values.hold(operands.output, order, result)
     return Claim(unit="pairs of inputs", reachable=len(wanted), differing=differing)
 
 
@@ -111,15 +111,15 @@ def _expected(model: Model, node: Any, operands: _Operands, pairs: tuple[Array, 
     names, output, dtype = operands.names, operands.output, operands.dtype
     if names[0] == names[1]:
         raise Unsupported("adds a value to itself")
-    given = dict(zip(names, pairs, strict=True))
-    wanted = run_alone(model.proto, [node], given, output, dtype)
+    arrays = dict(zip(names, pairs, strict=True))
+    wanted = run_alone(model.proto, [node], arrays, output, dtype)
     for at, data in enumerate(operands.constants):
         if data is None:
             continue
         column = np.unique(data)[:, np.newaxis]
         row = every_byte(operands.dtypes[1 - at])[np.newaxis]
-        given = {names[at]: column, names[1 - at]: np.repeat(row, len(column), axis=0)}
-        table = run_alone(model.proto, [node], given, output, dtype)
+        arrays = {names[at]: column, names[1 - at]: np.repeat(row, len(column), axis=0)}
+        table = run_alone(model.proto, [node], arrays, output, dtype)
         places = np.searchsorted(column[:, 0], pairs[at])
         other = pairs[1 - at].astype(np.int64) - int(row.min())
         if not np.array_equal(table[places, other], wanted):
@@ -151,9 +151,9 @@ def _fitted(
 
 def _exact(scales: list[Quantisation], pairs: list[Array]) -> list[Array]:
     """Return each input's contribution to the output, in output steps."""
-    (made,) = scales[2].scale
+    (output_scale,) = scales[2].scale
     return [
-        (side.astype(np.float64) - given.zero_point[0]) * given.scale[0] / made
+        (side.astype(np.float64) - given.zero_point[0]) * given.scale[0] / output_scale
         for side, given in zip(pairs, scales[:2], strict=True)
     ]
 
@@ -186,7 +186,7 @@ def _trials(
     scales: list[Quantisation], pairs: list[Array], wanted: Array
 ) -> Iterator[list[Quantisation]]:
     """Yield quantisations close to the file's, those that match the most sums first."""
-    (first,), (second,), (made,) = (each.scale for each in scales)
+    (first,), (second,), (third,) = (each.scale for each in scales)
     zeros = [each.zero_point[0] for each in scales]
     one, two = _exact(scales, pairs)
     steps = 1 + np.arange(-_STEPS, _STEPS + 1) * _STEP
@@ -196,8 +196,8 @@ def _trials(
     misses = (np.clip(found, -128, 127) != wanted).sum(axis=2)
     distance = np.abs(np.subtract.outer(steps, -steps + 2))
     for place in np.lexsort((distance.ravel(), misses.ravel()))[:8]:
-        along, across = divmod(int(place), len(steps))
-        changed = (first * steps[along], second * steps[across], made)
+        row, column = divmod(int(place), len(steps))
+        changed = (first * steps[row], second * steps[column], third)
         yield [
             Quantisation(scale=(scale,), zero_point=(zero,))
             for scale, zero in zip(changed, zeros, strict=True)

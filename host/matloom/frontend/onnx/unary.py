@@ -43,17 +43,17 @@ def table_of(
         A result depends on the position of the byte, because vector and scalar kernels differ.
     """
     every = every_byte(dtypes[0])
-    made = run_alone(model.proto, nodes, {ends[0]: every}, ends[1], dtypes[1])
+    results = run_alone(model.proto, nodes, {ends[0]: every}, ends[1], dtypes[1])
     # So many that each is among the last few of a vector once.
     shifted = np.concatenate([np.roll(every, -at)[: 256 - at % 3] for at in range(0, 256, 2)])
     again = run_alone(model.proto, nodes, {ends[0]: shifted}, ends[1], dtypes[1])
-    if made.shape != every.shape or not np.array_equal(
-        again, made[shifted.astype(np.int64) - int(every[0])]
+    if results.shape != every.shape or not np.array_equal(
+        again, results[shifted.astype(np.int64) - int(every[0])]
     ):
         raise Unsupported("has results that depend on more than a byte")
-    if made.dtype == np.int8:
-        return made
-    moved: Array = (made.astype(np.int16) - 128).astype(np.int8)
+    if results.dtype == np.int8:
+        return results
+    moved: Array = (results.astype(np.int16) - 128).astype(np.int8)
     return moved
 
 
@@ -166,9 +166,9 @@ def _gives(
 
 def _linear(ends: tuple[Quantisation, Quantisation], table: Array) -> Array | None:
     """Return the multiplier and shift whose scaling gives a table; None if there are none."""
-    (given,), (made,) = (each.scale for each in ends)
+    (input_scale,), (output_scale,) = (each.scale for each in ends)
     zeros = [each.zero_point[0] for each in ends]
-    scale = np.full(1, np.float32(given) / np.float32(made), np.float32)
+    scale = np.full(1, np.float32(input_scale) / np.float32(output_scale), np.float32)
     centred = every_byte("int8").astype(np.int64) - zeros[0]
     found = fit_multipliers(scale, (centred[:1], centred[-1:]), (-128 - zeros[1], 127 - zeros[1]))
     if found.absent:

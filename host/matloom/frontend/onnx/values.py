@@ -154,12 +154,12 @@ class Values:
         """Make an int8 tensor in an axis order, from one in another order or from the file's."""
         shape = tuple(value.shape[axis] for axis in order)
         if not value.held and value.flattened:
-            given = self.known[value.flattened]
-            source = self.bytes_of(value.flattened, in_file_order(len(given.shape)))
+            flat = self.known[value.flattened]
+            source = self.bytes_of(value.flattened, in_file_order(len(flat.shape)))
             plain = in_file_order(len(value.shape))
-            made = self.made(Op.RESHAPE, [source], value.shape, value.quantisation, name)
-            value.held[plain] = made
-            return made if order == plain else self._moved(name, value, order)
+            reshaped = self.made(Op.RESHAPE, [source], value.shape, value.quantisation, name)
+            value.held[plain] = reshaped
+            return reshaped if order == plain else self._moved(name, value, order)
         for have, source in value.held.items():
             if kept_axes(have, value.shape) == kept_axes(order, value.shape):
                 return self.made(Op.RESHAPE, [source], shape, value.quantisation, name)

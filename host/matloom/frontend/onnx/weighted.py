@@ -42,11 +42,11 @@ def convert_layer(values: Values, layer: Layer) -> Claim:
     if bias.shape != (channels,) or bias.dtype != np.int32:
         raise Unsupported(f"has a bias of {bias.dtype} {bias.shape} for {channels} channels")
     scale, claim = _multipliers(layer, taps.reshape(channels, -1), bias.astype(np.int64), values)
-    given = _flat_rows(values, layer) if dense else None
-    if given is None:
+    flat = _flat_rows(values, layer) if dense else None
+    if flat is None:
         number = values.bytes_of(layer.data, order, layer.given)
     else:
-        number, columns = given
+        number, columns = flat
         weights = np.ascontiguousarray(weights[:, columns])
     name = layer.output
     shape = tuple(values.known[name].shape[axis] for axis in order)
@@ -85,9 +85,9 @@ def _unit_scale(layer: Layer) -> Quantisation:
 
 def _multipliers(layer: Layer, weights: Array, bias: Array, values: Values) -> tuple[Array, Claim]:
     """Return the multipliers for weights (channels, taps), and the claim about their results."""
-    (given,), (made,) = layer.given.scale, layer.made.scale
+    (input_scale,), (output_scale,) = layer.given.scale, layer.made.scale
     per_channel = layer.weight_scale.reshape(-1).astype(np.float32)
-    scale = np.float32(given) * per_channel / np.float32(made)
+    scale = np.float32(input_scale) * per_channel / np.float32(output_scale)
     scale = np.broadcast_to(scale.astype(np.float32), len(weights))
     wide = weights.astype(np.int64)
     up, down = np.maximum(wide, 0).sum(axis=1), np.minimum(wide, 0).sum(axis=1)
@@ -155,8 +155,8 @@ def _convolution(values: Values, layer: Layer) -> tuple[Op, Array, Attributes, t
     groups = int(attribute(node, "group", 1))
     strides = tuple(attribute(node, "strides", [1, 1]))
     dilations = tuple(attribute(node, "dilations", [1, 1]))
-    made = values.known[layer.output].shape[2:]
-    padding = spatial_padding(node, image, weights.shape[2:], (strides, dilations), made)
+    positions = values.known[layer.output].shape[2:]
+    padding = spatial_padding(node, image, weights.shape[2:], (strides, dilations), positions)
     common: dict[str, Any] = {"stride": strides, "dilation": dilations, "padding": padding}
     if groups == 1:
         filters = np.ascontiguousarray(weights.transpose(0, 2, 3, 1))
@@ -182,8 +182,8 @@ def spatial_padding(
     kind = attribute(node, "auto_pad", b"NOTSET").decode()
     if kind in ("SAME_UPPER", "SAME_LOWER"):
         total = [
-            max(0, (out - 1) * stride + (taps - 1) * apart + 1 - size)
-            for size, taps, stride, apart, out in zip(image, window, *steps, made, strict=True)
+            max(0, (out - 1) * stride + (taps - 1) * dilation + 1 - size)
+            for size, taps, stride, dilation, out in zip(image, window, *steps, made, strict=True)
         ]
         less = [each // 2 for each in total]
         more = [math.ceil(each / 2) for each in total]

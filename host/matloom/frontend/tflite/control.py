@@ -42,10 +42,10 @@ def stands_alone(known: FileTensors, names: Sequence[str], operators: Sequence[A
             called = [at - 1 for at in _called(name, operator)]
             if not all(0 <= at < len(parts) for at in called):
                 return False
-            made = [known, *(parts[at] for at in (called if name == "IF" else called[1:]))]
+            called_parts = [known, *(parts[at] for at in (called if name == "IF" else called[1:]))]
             ends = [numbers(operator, "Outputs").tolist()]
-            ends += [numbers(part.subgraph, "Outputs").tolist() for part in made[1:]]
-            kinds = [_kinds(part, side) for part, side in zip(made, ends, strict=True)]
+            ends += [numbers(part.subgraph, "Outputs").tolist() for part in called_parts[1:]]
+            kinds = [_kinds(part, side) for part, side in zip(called_parts, ends, strict=True)]
             if any(kind != kinds[0] for kind in kinds):
                 return False
             if name == "WHILE" and not _counts(parts[called[0]]):
@@ -94,5 +94,5 @@ def _is_plain(part: FileTensors) -> bool:
 
 def _counts(condition: FileTensors) -> bool:
     """Return whether a condition reads only integers."""
-    read = [number for _, given in _operators(condition) for number in given if number >= 0]
+    read = [number for _, inputs in _operators(condition) for number in inputs if number >= 0]
     return all(condition.dtype([number]) in _COUNTERS for number in read)

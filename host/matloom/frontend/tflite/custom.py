@@ -44,9 +44,9 @@ def custom_nodes(
         for side in ("Inputs", "Outputs")
     ]
     inputs, outputs = (tuple(use(number) for number in side) for side in ends)
-    given = OperatorUse(inputs=inputs, outputs=outputs, attributes=_attributes(operator))
+    operator_use = OperatorUse(inputs=inputs, outputs=outputs, attributes=_attributes(operator))
     try:
-        whole = completed(found, given, [tensor.name for tensor in outputs])
+        whole = completed(found, operator_use, [tensor.name for tensor in outputs])
         return nodes_of(found, whole, (ends[0], ends[1]), index, add)
     except OperatorError as error:
         raise RegisteredOperatorError(f"operator {index}: {error}", hint=error.hint) from error

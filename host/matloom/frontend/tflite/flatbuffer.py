@@ -92,15 +92,15 @@ def options(operator: Any, kind: type) -> Any:
         The table is absent, and zeros would be meaningless (a stride, a padding).
     """
     expected = getattr(tflite.BuiltinOptions, kind.__name__)
-    given = operator.BuiltinOptionsType()
+    stored_kind = operator.BuiltinOptionsType()
     table = kind()
     source = operator.BuiltinOptions()
-    if given == expected and source is not None:
+    if stored_kind == expected and source is not None:
         table.Init(source.Bytes, source.Pos)
         return table
     if kind.__name__ not in _ALL_ZERO:
-        none = given == tflite.BuiltinOptions.NONE or source is None
-        name = "none" if none else enum_name(tflite.BuiltinOptions, given)
+        none = stored_kind == tflite.BuiltinOptions.NONE or source is None
+        name = "none" if none else enum_name(tflite.BuiltinOptions, stored_kind)
         raise Unsupported(f"must have {kind.__name__}, not {name}")
     table.Init(*_EMPTY)
     return table

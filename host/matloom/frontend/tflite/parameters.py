@@ -129,8 +129,8 @@ def _slice(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -
             f"must have begin and size for {len(shape)} axes, not {begin} and {size}"
         )
     whole = (
-        length - start if given == -1 else given
-        for length, start, given in zip(shape, begin, size, strict=True)
+        length - start if wanted == -1 else wanted
+        for length, start, wanted in zip(shape, begin, size, strict=True)
     )
     return Slice(begin=tuple(begin), size=tuple(whole), step=(1,) * len(shape))
 
@@ -151,16 +151,16 @@ def _strided_slice(
         raise Contradiction(f"must have begin, end and strides for {len(shape)} axes, not {begins}")
     begin, size, step, dropped = [], [], [], []
     for axis, length in enumerate(shape):
-        given = slice(None)
+        bounds = slice(None)
         if axis < len(begins):
             if steps[axis] == 0:
                 raise Contradiction("must have strides other than 0, not 0")
-            given = slice(
+            bounds = slice(
                 None if table.BeginMask() >> axis & 1 else begins[axis],
                 None if table.EndMask() >> axis & 1 else ends[axis],
                 steps[axis],
             )
-        elements = range(*given.indices(length))
+        elements = range(*bounds.indices(length))
         if axis < len(begins) and table.ShrinkAxisMask() >> axis & 1:
             elements = range(elements.start, elements.start + 1)
             dropped.append(axis)

@@ -41,7 +41,7 @@ def resized(content: bytes, shapes: Mapping[str, Sequence[int]]) -> bytes:
     """
     model = tflite.Model.GetRootAs(content)
     subgraph = model.Subgraphs(0)
-    given = dict(_wanted(subgraph, shapes))
+    new_shapes = dict(_wanted(subgraph, shapes))
     try:
         objects = plain_model(content, _PACKAGE)
     except ImportError:
@@ -51,7 +51,7 @@ def resized(content: bytes, shapes: Mapping[str, Sequence[int]]) -> bytes:
         int(number) for at in follows for number in numbers(subgraph.Operators(at), "Outputs")
     ]
     try:
-        found, values = tensor_shapes(packed(objects), given, produced)
+        found, values = tensor_shapes(packed(objects), new_shapes, produced)
     except ValueError as error:
         listed = ", ".join(f"{name} {tuple(shape)}" for name, shape in shapes.items())
         raise ModelError(f"inputs of {listed} do not fit the network: {error}") from None
@@ -112,12 +112,12 @@ def _follows_from_shapes(model: Any, subgraph: Any) -> Iterator[int]:
         for code in records(model, "OperatorCodes")
     ]
     results = set(numbers(subgraph, "Outputs").tolist())
-    made = {
+    produced = {
         int(number)
         for item in records(subgraph, "Operators")
         for number in numbers(item, "Outputs")
     }
-    free = made | set(numbers(subgraph, "Inputs").tolist())
+    free = produced | set(numbers(subgraph, "Inputs").tolist())
     known: set[int] = set()
     for at, item in enumerate(records(subgraph, "Operators")):
         read = [number for number in numbers(item, "Inputs").tolist() if number >= 0]

@@ -93,17 +93,17 @@ class SubgraphReader:
         self.tensors, self.resources = {}, Resources()
         for number in inputs:
             self._use(number)
-        given = separate_inputs(inputs, self.tensors, self._free())
-        made = []
+        separated = separate_inputs(inputs, self.tensors, self._free())
+        copies = []
         for number in outputs:
             tensor = self.known.crossing(number)
             place = self._free() if number in self.tensors or tensor.data is not None else number
             self.tensors[place] = replace(tensor, data=None)
-            made.append(place)
+            copies.append(place)
         file = len(self.known)
         self.tensors[file] = file_tensor(self.content)
-        node = replace(node, inputs=(*given, file), outputs=tuple(made))
-        return self._finished(name, given, tuple(made), [node])
+        node = replace(node, inputs=(*separated, file), outputs=tuple(copies))
+        return self._finished(name, separated, tuple(copies), [node])
 
     def start(self) -> dict[str, Array]:
         """Return the initial values of variables that a CALL_ONCE subgraph assigns, by name."""
@@ -140,17 +140,17 @@ class SubgraphReader:
                 self.tensors[node.inputs[-1]] = file_tensor(self.content)
                 for number in (*node.inputs[:-1], *node.outputs):
                     self._use(number)
-        given = separate_inputs(inputs, self.tensors, self._free())
-        made, copies = copied_outputs(outputs, self.tensors, self._free(), nodes)
-        return self._finished(name, given, made, [*nodes, *copies])
+        separated = separate_inputs(inputs, self.tensors, self._free())
+        distinct, copies = copied_outputs(outputs, self.tensors, self._free(), nodes)
+        return self._finished(name, separated, distinct, [*nodes, *copies])
 
     def _finished(
         self, name: str, inputs: tuple[int, ...], outputs: tuple[int, ...], nodes: list[Node]
     ) -> Graph:
         """Return a graph with unique names of inputs and outputs, and with the variables."""
         variables = self.resources.finish(self.tensors, self._free())
-        given = {number: tensor.name for number, tensor in self.tensors.items()}
-        for number, end in distinct_ends(given, (inputs, outputs)).items():
+        file_names = {number: tensor.name for number, tensor in self.tensors.items()}
+        for number, end in distinct_ends(file_names, (inputs, outputs)).items():
             self.tensors[number] = replace(self.tensors[number], name=end)
         return Graph(
             name=name,
@@ -201,32 +201,32 @@ class SubgraphReader:
 
         None for operators that only declare variables.
         """
-        given = numbers(operator, "Inputs").tolist()
-        made = numbers(operator, "Outputs").tolist()
+        input_numbers = numbers(operator, "Inputs").tolist()
+        output_numbers = numbers(operator, "Outputs").tolist()
         try:
-            for number in given:
+            for number in input_numbers:
                 if number in self.unsized:
                     raise Contradiction(
                         f"reads tensor {number}, whose shape is known at run time only"
                     )
             if name in VARIABLE_OPERATORS:
-                return self._variable(name, index, operator, given, made)
+                return self._variable(name, index, operator, input_numbers, output_numbers)
             if name not in GRAPH_OPERATORS:
-                raise unknown_operator(name, self.known, given, made)
-            return self._node(Op(name), index, operator, given, made)
+                raise unknown_operator(name, self.known, input_numbers, output_numbers)
+            return self._node(Op(name), index, operator, input_numbers, output_numbers)
         except Unsupported as unsupported:
             if name in VARIABLE_OPERATORS:
                 raise Unsupported(f"{name} {unsupported}") from None
             checked = isinstance(unsupported, Contradiction)
-            if checked or sized_by_values(name, given, self.known.computed):
-                self.unsized.update(made)
+            if checked or sized_by_values(name, input_numbers, self.known.computed):
+                self.unsized.update(output_numbers)
             return OpaqueOperator(
                 name=name,
                 index=index,
-                inputs=tuple(given),
-                outputs=tuple(made),
+                inputs=tuple(input_numbers),
+                outputs=tuple(output_numbers),
                 reason=f"{name} {unsupported}",
-                interpreters=interpreters_of(name, self.known.dtype(given), checked),
+                interpreters=interpreters_of(name, self.known.dtype(input_numbers), checked),
             )
         except ModelError as error:
             raise ModelError(f"operator {index} ({name}) {error}") from None

@@ -129,8 +129,8 @@ class FileTensors:
         if packed:
             dtype = "int8"
         if dtype is None:
-            given = enum_name(tflite.TensorType, table.Type())
-            raise Unsupported(f"has the type {given}")
+            type_name = enum_name(tflite.TensorType, table.Type())
+            raise Unsupported(f"has the type {type_name}")
         if table.Sparsity() is not None:
             raise Unsupported("is sparse")
         shape = tuple(numbers(table, "Shape").tolist())

@@ -110,9 +110,9 @@ class Resources:
         }
         for name, number in used:
             kind = tensors[number].dtype, tensors[number].shape
-            held = kinds.setdefault(name, kind)
-            if kind != held:
+            initial_kind = kinds.setdefault(name, kind)
+            if kind != initial_kind:
                 raise Unsupported(
-                    f"variable {name!r} must be {held[0]} {held[1]} wherever it is used, "
-                    f"not {kind[0]} {kind[1]}"
+                    f"variable {name!r} must be {initial_kind[0]} {initial_kind[1]} wherever "
+                    f"it is used, not {kind[0]} {kind[1]}"
                 )

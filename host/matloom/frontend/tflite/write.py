@@ -187,9 +187,9 @@ def _operands(graph: Graph, node: Node, tensors: list[Tensor]) -> list[int]:
 
 def _scaled_bias(graph: Graph, node: Node) -> Tensor:
     """Return a bias with its scales, which some runtimes check."""
-    given, weights, bias = (graph.tensors[number] for number in node.inputs)
+    data, weights, bias = (graph.tensors[number] for number in node.inputs)
     assert weights.quantisation is not None
-    scale = tuple(given.scale * scale for scale in weights.quantisation.scale)
+    scale = tuple(data.scale * scale for scale in weights.quantisation.scale)
     axis = None if weights.quantisation.axis is None else 0
     quantisation = Quantisation(scale=scale, zero_point=(0,) * len(scale), axis=axis)
     return replace(bias, quantisation=quantisation)

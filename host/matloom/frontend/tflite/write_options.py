@@ -206,8 +206,8 @@ def _integers(values: Iterable[int] | Iterable[tuple[int, int]]) -> Array:
 
 def parameter_quantisation(graph: Graph, node: Node, operand: Array) -> Quantisation | None:
     """Return the quantisation of a PADV2 value; other parameters are plain integers."""
-    given = graph.tensors[node.inputs[0]]
-    return given.quantisation if operand.dtype.name == given.dtype else None
+    data = graph.tensors[node.inputs[0]]
+    return data.quantisation if operand.dtype.name == data.dtype else None
 
 
 #: The options table of each operator that has one, and its fields.

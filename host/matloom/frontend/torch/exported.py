@@ -90,12 +90,12 @@ class _Conversion:
             elif node.op == "get_attr":
                 self.values[node.name] = self._constant(node.name, self._attribute(node.target))
         names = [(name, self.values[name]) for name in self._outputs()]
-        taken = {value.name for value in inputs}
+        used_names = {value.name for value in inputs}
         outputs = []
         for name, value in names:
-            while name in taken:
+            while name in used_names:
                 name = f"{name}_out"
-            taken.add(name)
+            used_names.add(name)
             outputs.append((name, value))
         return self.writer.model(inputs, outputs)
 
@@ -116,8 +116,8 @@ class _Conversion:
                 self.values[name] = value = Value(name=name, shape=found[0], dtype=found[1])
                 yield value
             elif kind in ("PARAMETER", "BUFFER", "CONSTANT_TENSOR"):
-                held = {**self.program.constants, **self.program.state_dict}
-                self.values[name] = self._constant(name, held[spec.target])
+                parameters = {**self.program.constants, **self.program.state_dict}
+                self.values[name] = self._constant(name, parameters[spec.target])
 
     def _constant(self, name: str, tensor: Any) -> Value:
         try:
@@ -138,9 +138,9 @@ class _Conversion:
         names = []
         for spec in self.program.graph_signature.output_specs:
             if spec.kind.name != "USER_OUTPUT":
-                what = spec.target or spec.kind.name.lower()
+                target = spec.target or spec.kind.name.lower()
                 raise ModelError(
-                    f"changes {what!r} when it runs, which a network here cannot",
+                    f"changes {target!r} when it runs, which a network here cannot",
                     hint="export the module in eval mode, with its state as input and output",
                 )
             name = getattr(spec.arg, "name", None)
@@ -158,7 +158,7 @@ class _Conversion:
             return None
         call = Call(
             operator=f"{space}.{name}",
-            arguments={key: self._value(given) for key, given in arguments.items()},
+            arguments={key: self._value(argument) for key, argument in arguments.items()},
             made=_made(node),
         )
         handler = _HANDLERS.get(space, {}).get(name) or self._own(space, name)
@@ -184,9 +184,9 @@ class _Conversion:
             )
 
         def handler(writer: Writer, call: Call) -> list[str]:
-            given = call.arguments.items()
-            inputs = [value.name for _, value in given if isinstance(value, Value)]
-            plain = {key: value for key, value in given if not isinstance(value, Value)}
+            arguments = call.arguments.items()
+            inputs = [value.name for _, value in arguments if isinstance(value, Value)]
+            plain = {key: value for key, value in arguments if not isinstance(value, Value)}
             return writer.several(name, inputs, len(call.made), domain=space, **plain)
 
         return handler

@@ -16,8 +16,8 @@ Handler = Callable[[Writer, Call], Any]
 
 def _spread(numbers: int | Sequence[int], axes: int) -> list[int]:
     """Return one number per axis, given one for all or one for each."""
-    given = [numbers] if isinstance(numbers, int) else list(numbers)
-    return given * axes if len(given) == 1 else given
+    values = [numbers] if isinstance(numbers, int) else list(numbers)
+    return values * axes if len(values) == 1 else values
 
 
 def _weighted(writer: Writer, call: Call) -> list[str]:
@@ -82,8 +82,8 @@ def _linear(writer: Writer, call: Call) -> str:
     turned = writer.add("Transpose", weight.name, perm=[1, 0])
     if weight.data is not None:
         turned = writer.constant(weight.data.T)
-    made = writer.add("MatMul", data.name, turned)
-    return made if bias is None else writer.add("Add", made, bias.name)
+    product = writer.add("MatMul", data.name, turned)
+    return product if bias is None else writer.add("Add", product, bias.name)
 
 
 def _product(first: str, second: str) -> Handler:
@@ -112,7 +112,7 @@ def _batch_norm(writer: Writer, call: Call) -> Any:
         scale.name if scale is not None else writer.constant(np.ones(channels), data.dtype),
         bias.name if bias is not None else writer.constant(np.zeros(channels), data.dtype),
     ]
-    made = writer.add(
+    normalised = writer.add(
         "BatchNormalization",
         data.name,
         *names,
@@ -120,7 +120,7 @@ def _batch_norm(writer: Writer, call: Call) -> Any:
         variance.name,
         epsilon=float(call["eps"]),
     )
-    return made if len(call.made) == 1 else [made, *[None] * (len(call.made) - 1)]
+    return normalised if len(call.made) == 1 else [normalised, *[None] * (len(call.made) - 1)]
 
 
 def _layer_norm(writer: Writer, call: Call) -> Any:
@@ -128,7 +128,7 @@ def _layer_norm(writer: Writer, call: Call) -> Any:
     weight = call.get("weight")
     scale = weight.name if weight is not None else writer.constant(np.ones(shape), data.dtype)
     bias = [] if call.get("bias") is None else [call["bias"].name]
-    made = writer.add(
+    normalised = writer.add(
         "LayerNormalization",
         data.name,
         scale,
@@ -136,7 +136,7 @@ def _layer_norm(writer: Writer, call: Call) -> Any:
         axis=-len(shape),
         epsilon=float(call["eps"]),
     )
-    return made if len(call.made) == 1 else [made, *[None] * (len(call.made) - 1)]
+    return normalised if len(call.made) == 1 else [normalised, *[None] * (len(call.made) - 1)]
 
 
 def _group_norm(writer: Writer, call: Call) -> Any:
@@ -146,14 +146,14 @@ def _group_norm(writer: Writer, call: Call) -> Any:
     one, zero = (writer.constant(fill(groups), data.dtype) for fill in (np.ones, np.zeros))
     batch, channels = data.shape[:2]
     grouped = writer.axes([batch, groups, prod(data.shape[1:]) // groups])
-    made = writer.add("Reshape", data.name, grouped)
-    made = writer.add("InstanceNormalization", made, one, zero, epsilon=eps)
-    made = writer.add("Reshape", made, writer.axes(data.shape))
+    reshaped = writer.add("Reshape", data.name, grouped)
+    reshaped = writer.add("InstanceNormalization", reshaped, one, zero, epsilon=eps)
+    reshaped = writer.add("Reshape", reshaped, writer.axes(data.shape))
     across = writer.axes([channels, *[1] * (data.rank - 2)])
     for op, name in (("Mul", "weight"), ("Add", "bias")):
         if call.get(name) is not None:
-            made = writer.add(op, made, writer.add("Reshape", call[name].name, across))
-    return made if len(call.made) == 1 else [made, *[None] * (len(call.made) - 1)]
+            reshaped = writer.add(op, reshaped, writer.add("Reshape", call[name].name, across))
+    return reshaped if len(call.made) == 1 else [reshaped, *[None] * (len(call.made) - 1)]
 
 
 def _instance_norm(writer: Writer, call: Call) -> Any:
@@ -173,7 +173,7 @@ def _pool(op: str, axes: int) -> Handler:
         attributes: dict[str, Any] = {"dilations": _spread(call.get("dilation", 1), axes)}
         if op == "AveragePool":
             attributes = {"count_include_pad": int(call.get("count_include_pad", True))}
-        made = writer.add(
+        pooled = writer.add(
             op,
             data.name,
             kernel_shape=kernel,
@@ -182,7 +182,7 @@ def _pool(op: str, axes: int) -> Handler:
             ceil_mode=int(call.get("ceil_mode", False)),
             **attributes,
         )
-        return made if len(call.made) == 1 else [made, None]
+        return pooled if len(call.made) == 1 else [pooled, None]
 
     return handler
 
@@ -190,16 +190,16 @@ def _pool(op: str, axes: int) -> Handler:
 def _adaptive(op: str) -> Handler:
     def handler(writer: Writer, call: Call) -> Any:
         data = call["self"]
-        given = data.shape[2:]
-        wanted = _spread(call["output_size"], len(given))
-        if any(size % part for size, part in zip(given, wanted, strict=True)):
-            raise call.refuse(f"sizes {given} to {tuple(wanted)}")
+        image = data.shape[2:]
+        wanted = _spread(call["output_size"], len(image))
+        if any(size % part for size, part in zip(image, wanted, strict=True)):
+            raise call.refuse(f"sizes {image} to {tuple(wanted)}")
         if all(part == 1 for part in wanted):
-            made = writer.add(f"Global{op}", data.name)
+            pooled = writer.add(f"Global{op}", data.name)
         else:
-            kernel = [size // part for size, part in zip(given, wanted, strict=True)]
-            made = writer.add(op, data.name, kernel_shape=kernel, strides=kernel)
-        return made if len(call.made) == 1 else [made, None]
+            kernel = [size // part for size, part in zip(image, wanted, strict=True)]
+            pooled = writer.add(op, data.name, kernel_shape=kernel, strides=kernel)
+        return pooled if len(call.made) == 1 else [pooled, None]
 
     return handler
 

@@ -125,12 +125,12 @@ def _padded(writer: Writer, call: Call) -> str:
 def _resized(mode: str) -> Handler:
     def handler(writer: Writer, call: Call) -> str:
         data = call.get("self", call.get("input"))
-        way = "align_corners" if call.get("align_corners", False) else "half_pixel"
+        transformation = "align_corners" if call.get("align_corners", False) else "half_pixel"
         sizes = writer.axes(call.shape)
         if mode == "nearest":
             attributes = {"coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
         else:
-            attributes = {"coordinate_transformation_mode": way}
+            attributes = {"coordinate_transformation_mode": transformation}
         scales = [call.get("scales_h"), call.get("scales_w"), *(call.get("scale_factors") or [])]
         for scale in filter(None, scales):
             # A size that the scale was rounded to gives other places to read.
@@ -168,11 +168,11 @@ def _extreme(op: str) -> Handler:
 
 def _place(op: str) -> Handler:
     def handler(writer: Writer, call: Call) -> str:
-        data, kept = call["self"], int(call.get("keepdim", False))
+        data, keepdims = call["self"], int(call.get("keepdim", False))
         if call.get("dim") is None:
             flat = writer.add("Reshape", data.name, writer.axes([-1]))
             return writer.add(op, flat, axis=0, keepdims=0)
-        return writer.add(op, data.name, axis=call["dim"], keepdims=kept)
+        return writer.add(op, data.name, axis=call["dim"], keepdims=keepdims)
 
     return handler
 
@@ -185,12 +185,12 @@ def _variance(writer: Writer, call: Call) -> Any:
     places = writer.axes(axes)
     mean = writer.add("ReduceMean", data.name, places, keepdims=1)
     away = writer.add("Sub", data.name, mean)
-    kept = int(call.get("keepdim", False))
-    total = writer.add("ReduceSum", writer.add("Mul", away, away), places, keepdims=kept)
+    keepdims = int(call.get("keepdim", False))
+    total = writer.add("ReduceSum", writer.add("Mul", away, away), places, keepdims=keepdims)
     found = writer.add("Div", total, writer.constant(count - correction, data.dtype))
     if len(call.made) == 1:
         return found
-    return [found, writer.add("ReduceMean", data.name, places, keepdims=kept)]
+    return [found, writer.add("ReduceMean", data.name, places, keepdims=keepdims)]
 
 
 def _shuffled(writer: Writer, call: Call) -> str:

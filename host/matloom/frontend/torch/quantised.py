@@ -31,7 +31,7 @@ def _axis(call: Call) -> dict[str, Any]:
 
 
 def _quantise(writer: Writer, call: Call) -> str:
-    made = writer.add(
+    result = writer.add(
         "QuantizeLinear",
         call["input"].name,
         *_parameters(writer, call, call.dtype),
@@ -40,17 +40,17 @@ def _quantise(writer: Writer, call: Call) -> str:
     limits = np.iinfo(call.dtype)
     ends = call["quant_min"], call["quant_max"]
     if ends == (limits.min, limits.max):
-        return made
-    return writer.add("Clip", made, *(writer.constant(end, call.dtype) for end in ends))
+        return result
+    return writer.add("Clip", result, *(writer.constant(end, call.dtype) for end in ends))
 
 
 def _dequantise(writer: Writer, call: Call) -> str:
     data = call["input"]
     parameters = _parameters(writer, call, data.dtype)
-    made = writer.add("DequantizeLinear", data.name, *parameters, **_axis(call))
+    result = writer.add("DequantizeLinear", data.name, *parameters, **_axis(call))
     if parameters[0] in writer.constants:
-        writer.scales[made] = writer.constants[parameters[0]]
-    return made
+        writer.scales[result] = writer.constants[parameters[0]]
+    return result
 
 
 QUANTISED: dict[str, Handler] = {

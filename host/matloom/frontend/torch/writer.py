@@ -106,8 +106,8 @@ class Writer:
         from onnx import helper
 
         outputs = [f"value_{len(self.nodes)}_{at}" for at in range(count)]
-        given = {key: value for key, value in attributes.items() if value is not None}
-        self.nodes.append(helper.make_node(op, list(inputs), outputs, domain=domain, **given))
+        present = {key: value for key, value in attributes.items() if value is not None}
+        self.nodes.append(helper.make_node(op, list(inputs), outputs, domain=domain, **present))
         self.domains.add(domain)
         return outputs
 
@@ -132,15 +132,15 @@ class Writer:
 
         for name, value in outputs:
             self.nodes.append(helper.make_node("Identity", [value.name], [name]))
-        given = [_info(value.name, value) for value in inputs]
-        made = [_info(name, value) for name, value in outputs]
+        input_infos = [_info(value.name, value) for value in inputs]
+        output_infos = [_info(name, value) for name, value in outputs]
         used = {name for node in self.nodes for name in node.input}
-        held = [
+        initializers = [
             onnx.numpy_helper.from_array(np.ascontiguousarray(array).reshape(array.shape), name)
             for name, array in self.constants.items()
             if name in used
         ]
-        graph = helper.make_graph(self.nodes, "exported", given, made, held)
+        graph = helper.make_graph(self.nodes, "exported", input_infos, output_infos, initializers)
         imports = [helper.make_opsetid("", _OPSET)]
         imports += [helper.make_opsetid(domain, 1) for domain in sorted(self.domains - {""})]
         model = helper.make_model(

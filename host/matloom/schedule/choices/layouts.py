@@ -47,10 +47,12 @@ class Layout:
 
 def _private(segment: Segment) -> frozenset[str]:
     """Return the tensors with one producer and one consumer that stay within the segment."""
-    made = Counter(stage.output for stage in segment.stages)
+    producers = Counter(stage.output for stage in segment.stages)
     read = Counter(name for stage in segment.stages for name in stage.inputs)
     outer = segment.sources.keys() | segment.results.keys()
-    return frozenset(name for name in made if made[name] == read[name] == 1 and name not in outer)
+    return frozenset(
+        name for name in producers if producers[name] == read[name] == 1 and name not in outer
+    )
 
 
 #: Each is tried on the best so far: what reads bands may make blocks.

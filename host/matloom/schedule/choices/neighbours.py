@@ -22,7 +22,9 @@ def ending_by_blocks(segment: Segment) -> set[int]:
     """Return the stages that end with tiles of one block: widening windows and their producers."""
     windows = {index for index in range(len(segment.stages)) if _widens(segment, index)}
     read = {name for index in windows for name in segment.stages[index].inputs}
-    return windows | {index for index, made in enumerate(segment.stages) if made.output in read}
+    return windows | {
+        index for index, producer in enumerate(segment.stages) if producer.output in read
+    }
 
 
 def by_blocks(segment: Segment, index: int, config: Config) -> bool:

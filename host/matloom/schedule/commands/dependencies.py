@@ -100,11 +100,11 @@ class _Extents:
         key = tuple([values.get(name, 0) for name in self.fields])
         found = self.known.get(key)
         if found is None:
-            given = dict(zip(self.fields, key, strict=True))
+            values_of_key = dict(zip(self.fields, key, strict=True))
             found = self.known[key] = tuple(
                 extent
                 for extent in self.every
-                if all(given[name] in allowed for name, allowed in extent.only)
+                if all(values_of_key[name] in allowed for name, allowed in extent.only)
             )
         return found
 

@@ -149,8 +149,8 @@ class Builder:
             self.plan.stagings[number], _range = self.plan.input_ranges[number, addend]
             self.plan.stagings[number].last = number + 1
             return
-        made = self.plan.tilings[slot.stage].made_bytes[slot.number]
-        staging = Buffer(made, number, number + 1, slot.stage)
+        output_bytes = self.plan.tilings[slot.stage].made_bytes[slot.number]
+        staging = Buffer(output_bytes, number, number + 1, slot.stage)
         self.plan.stagings[number] = staging
         self.transient.append(("output tile", staging))
 

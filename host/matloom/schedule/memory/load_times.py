@@ -28,17 +28,19 @@ def time_loads(segment: Segment, plan: Plan, config: Config) -> None:
         load.slot = max(0, bisect_right(times, begin, 0, use + 1) - 1)
     _follow_stores(segment, plan)
     ready = [0.0] * len(plan.slots)
-    begun: list[float] = []
+    load_starts: list[float] = []
     free, now, loads = 0.0, 0.0, plan.loads
     for number in range(len(plan.slots)):
         now = max(now, ready[number])
-        while len(begun) < len(loads):
-            load = loads[len(begun)]
-            ahead = begun[-config.queue_depth] if len(begun) >= config.queue_depth else 0.0
+        while len(load_starts) < len(loads):
+            load = loads[len(load_starts)]
+            ahead = (
+                load_starts[-config.queue_depth] if len(load_starts) >= config.queue_depth else 0.0
+            )
             if load.use > number and (load.slot > number or ahead > now):
                 break
-            begun.append(max(now, free))
-            free = begun[-1] + moved[len(begun) - 1]
+            load_starts.append(max(now, free))
+            free = load_starts[-1] + moved[len(load_starts) - 1]
             load.slot = number
             ready[load.use] = free + latency
             now = max(now, ready[number])

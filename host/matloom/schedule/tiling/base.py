@@ -141,8 +141,8 @@ class BaseTiling(ABC, Generic[_Stage, _Tile]):
         most, weights = (0, 0, 0), self.live_chunk_bytes
         before = 0
         for number, complete in enumerate(self.completes):
-            made = self.made_bytes[number] if staged and complete else 0
+            output_bytes = self.made_bytes[number] if staged and complete else 0
             inputs = weights[number] + apart * self.input_ranges[number].size
-            most = max(most, (inputs + made + before, inputs, weights[number]))
-            before = made
+            most = max(most, (inputs + output_bytes + before, inputs, weights[number]))
+            before = output_bytes
         return most[2], most[1], most[0]

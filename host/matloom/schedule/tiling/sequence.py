@@ -79,16 +79,16 @@ def _interleaved(
     tiles: list[Tile] = [*reader.tiles]
     waiting = deque(enumerate(zip(tiles, reader.input_ranges, strict=True)))
     finished = deque([0] * (distance + 1), maxlen=distance + 1)
-    made = 0
+    finished_tiles = 0
     for slot in itertools.chain(slots, itertools.repeat(None, distance)):
         if slot is not None:
             yield slot
             if slot.stage != index:
                 continue
-            made = max(made, maker.finished[slot.number])
+            finished_tiles = max(finished_tiles, maker.finished[slot.number])
             if slot.pending:
                 continue
-        finished.append(made)
+        finished.append(finished_tiles)
         while waiting and waiting[0][1][1].end <= finished[0]:
             number, (tile, _range) = waiting.popleft()
             yield Slot(stage=index + 1, number=number, tile=tile, last=not waiting)
@@ -117,8 +117,8 @@ def sequence(
         group = _group(segment, first, tilings, tuple(distances))
         spans += [(len(slots) + begin, len(slots) + end) for begin, end in group.spans]
         slots += group.slots
-        for name, made in group.finished.items():
-            produced[name] = max(produced[name], made)
+        for name, finished_bytes in group.finished.items():
+            produced[name] = max(produced[name], finished_bytes)
         first += 1 + len(distances)
     return Sequence(slots=slots, spans=spans, finished=produced)
 
@@ -134,13 +134,13 @@ def _group(
     known = tilings[first].groups
     key = (first, distances, *tilings[first + 1 : end])
     if key not in known:
-        made: Iterable[Slot] = _stage_slots(tilings[first], first)
+        group_slots: Iterable[Slot] = _stage_slots(tilings[first], first)
         for index, distance in enumerate(distances, first):
             maker, reader = tilings[index : index + 2]
-            made = _interleaved(index, made, maker, reader, distance)
+            group_slots = _interleaved(index, group_slots, maker, reader, distance)
         while len(known) >= _REMEMBERED:
             del known[next(iter(known))]
-        known[key] = _spanned(segment, first, tilings[first:end], list(made))
+        known[key] = _spanned(segment, first, tilings[first:end], list(group_slots))
     found = known[key]
     assert isinstance(found, Sequence)
     return found

@@ -41,8 +41,8 @@ class Tilings:
         key = (limits, config, seed)
         found = known.pop(key, None)
         if found is None:
-            made = _KINDS[type(stage)](stage, limits, config, seed)
-            found = next((other for other in known.values() if _same(made, other)), made)
+            tiling = _KINDS[type(stage)](stage, limits, config, seed)
+            found = next((other for other in known.values() if _same(tiling, other)), tiling)
         known[key] = found
         while len(known) > _MOST:
             del known[next(iter(known))]

@@ -195,26 +195,26 @@ def in_bands(
     tuple
         All stages, and the sizes of the tensors that lie in bands.
     """
-    made, sizes = list(stages), dict[str, int]()
+    rewritten, sizes = list(stages), dict[str, int]()
     for index, layer in enumerate(stages):
         if not isinstance(layer, ArrayStage) or not {layer.output, *layer.inputs} <= set(private):
             continue
         name, output = layer.inputs[0], layer.output
-        before = next(at for at, stage in enumerate(made) if stage.output == name)
-        after = next(at for at, stage in enumerate(made) if output in stage.inputs)
-        maker, reader = made[before], made[after]
+        before = next(at for at, stage in enumerate(rewritten) if stage.output == name)
+        after = next(at for at, stage in enumerate(rewritten) if output in stage.inputs)
+        maker, reader = rewritten[before], rewritten[after]
         if not isinstance(maker, ArrayStage) or not isinstance(reader, ArrayStage):
             continue
         layout = _layout(maker, layer, config)
         if layout is None or not _takes_bands(reader, layout, config):
             continue
         sizes |= {name: layout.size, output: layer.size}
-        made[before] = replace(
+        rewritten[before] = replace(
             maker, output_layout=layout, regions=_halves(maker.regions, layout.half)
         )
-        made[index] = _layer(layer, layout, config)
-        made[after] = _reader(reader, layout)
-    return made, sizes
+        rewritten[index] = _layer(layer, layout, config)
+        rewritten[after] = _reader(reader, layout)
+    return rewritten, sizes
 
 
 def _layout(maker: ArrayStage, layer: ArrayStage, config: Config) -> RowBands | None:

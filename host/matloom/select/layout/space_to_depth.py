@@ -206,15 +206,15 @@ def in_blocks(
     tuple
         All stages, and the sizes of the tensors that lie in blocks.
     """
-    made, sizes = list(stages), dict[str, int]()
+    rewritten, sizes = list(stages), dict[str, int]()
     if not config.has_paired_windows:
-        return made, sizes
+        return rewritten, sizes
     for index, reader in enumerate(stages):
         if not isinstance(reader, ArrayStage) or reader.inputs[0] not in private:
             continue
         name = reader.inputs[0]
-        place = next(at for at, stage in enumerate(made) if stage.output == name)
-        maker = made[place]
+        place = next(at for at, stage in enumerate(rewritten) if stage.output == name)
+        maker = rewritten[place]
         if not isinstance(maker, ArrayStage):
             continue
         layout = _layout(maker, reader, config)
@@ -222,9 +222,9 @@ def in_blocks(
             continue
         sizes[name] = layout.size
         window = PolyphaseWindow(channels=layout.channels, pad_value=layout.pad_value)
-        made[place] = replace(maker, output_layout=layout)
-        made[index] = replace(reader, input_layout=layout, loop_nest=window)
-    return made, sizes
+        rewritten[place] = replace(maker, output_layout=layout)
+        rewritten[index] = replace(reader, input_layout=layout, loop_nest=window)
+    return rewritten, sizes
 
 
 def _layout(maker: ArrayStage, reader: ArrayStage, config: Config) -> SpaceToDepth | None:

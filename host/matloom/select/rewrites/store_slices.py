@@ -15,14 +15,14 @@ __all__ = ["store_slices"]
 def store_slices(staged: StagedRun) -> StagedRun:
     """Return a run in which slices that only leave it become views of the sliced tensors."""
     run, names, outside = staged.run, staged.names, staged.kept
-    made = {stage.output for stages in run.stages for stage in stages}
+    outputs = {stage.output for stages in run.stages for stage in stages}
     groups: list[tuple[Stage, ...]] = []
     views: dict[str, View] = {}
     for node, stages in zip(run.nodes, run.stages, strict=True):
         source, output = names[node.inputs[0]], names[node.outputs[0]]
         leaves = node.outputs[0] in staged.placed and not _is_read(run, output)
         span = _span(staged.graph, node) if leaves else None
-        if span is None or source in (*views, *outside) or source not in made:
+        if span is None or source in (*views, *outside) or source not in outputs:
             groups.append(stages)
             continue
         views[source] = (output, *span)
@@ -38,13 +38,13 @@ def _span(graph: Graph, node: Node) -> tuple[int, int] | None:
     """Return the range of bytes that a slice takes if they are contiguous; else None."""
     if node.op not in (Op.SLICE, Op.STRIDED_SLICE):
         return None
-    given, attributes = graph.tensors[node.inputs[0]], node.attributes_as(Slice)
-    start, inner, cut = 0, given.element_bytes, False
-    rows = zip(given.shape, attributes.begin, attributes.size, attributes.step, strict=True)
+    data, attributes = graph.tensors[node.inputs[0]], node.attributes_as(Slice)
+    start, inner, cut = 0, data.element_bytes, False
+    rows = zip(data.shape, attributes.begin, attributes.size, attributes.step, strict=True)
     for length, begin, size, step in reversed(list(rows)):
         # After an axis that is cut, others must be of one element each.
         if size > 1 and (cut or step != 1):
             return None
         cut |= size < length
         start, inner = start + begin * inner, inner * length
-    return start, start + math.prod(attributes.size) * given.element_bytes
+    return start, start + math.prod(attributes.size) * data.element_bytes

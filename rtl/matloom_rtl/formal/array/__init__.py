@@ -1,1 +1,1 @@
-"""Proofs about EXEC: its walk, its requests and its weights."""
+"""Proofs about EXEC: its walk, requests, outputs and weights."""

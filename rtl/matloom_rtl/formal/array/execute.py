@@ -1,4 +1,4 @@
-"""EXEC's requests: the data about each vector keep their place until its bytes arrive."""
+"""EXEC's requests: the attributes of each vector are stored until its bytes arrive."""
 
 from amaranth.hdl import Assert, Assume, Cover, Module, Signal
 
@@ -17,10 +17,10 @@ _FREE = ("walk", "loader", "array", "vectors", "known")
 
 
 def execute(unit: Execute) -> Claim:
-    """Claim that a vector finds a place in `known` when it arrives, and is there for its bytes.
+    """Claim that each vector is stored in `known` on arrival, and is still there for its bytes.
 
-    Assumes of `Walk` that vectors arrive `STAGES` cycles after they begin, and of the queue of
-    requests that it has room whenever it shows `room` and shows each vector once.
+    Assumes that `Walk` delivers vectors `STAGES` cycles after they begin, and that the request
+    queue has room whenever it signals `room`, and shows each vector once.
     """
     m = Module()
     whitebox = Whitebox(unit)
@@ -75,7 +75,7 @@ def execute(unit: Execute) -> Claim:
 
 
 def execute_proofs(units: list) -> list[Proof]:
-    """Return the proof of the execute unit of a chip."""
+    """Return the proof for the execute unit of a chip."""
     return [
         Proof(
             kind="places",

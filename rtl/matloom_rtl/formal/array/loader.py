@@ -1,4 +1,4 @@
-"""EXEC's weights: the rows that are read, their order, and their destination."""
+"""EXEC's weights: which rows are read, in which order, and where they go."""
 
 from amaranth.hdl import Assert, Assume, Cat, Const, Cover, Module, Mux, Signal
 
@@ -15,18 +15,18 @@ __all__ = ["loader", "loader_proofs"]
 
 
 class _Rows:
-    """Rows of weights as the page states them: those of a command follow each other, tile by tile.
+    """Rows of weights as specified: the rows of a command are consecutive, tile by tile.
 
     Members
     -------
     working, address, row:
-        There is a command; its next row in the scratchpad, and that row's place in its tile.
+        Whether there is a command; the address of its next row, and the row's index in its tile.
     waiting, following:
-        Another one waits; its first row.
+        Whether another command waits; its first row.
     whole:
-        All rows of a tile are read, and it is not released.
+        All rows of a tile have been read, and it has not been released.
     mode, following_mode:
-        The number formats of both commands, where there are several.
+        Number formats of both commands, if there are several formats.
     """
 
     def __init__(self, m: Module, unit: Loader):
@@ -76,7 +76,7 @@ class _Rows:
 
 
 def _flags(unit: Loader) -> dict:
-    """Return the flags that accompany rows of weights, by their names in the unit."""
+    """Return the flags that accompany rows of weights, by name."""
     config, flags = unit._config, {}
     if config.has_narrow:
         flags["narrow"] = unit.weight_narrow
@@ -86,10 +86,10 @@ def _flags(unit: Loader) -> dict:
 
 
 def loader(unit: Loader) -> Claim:
-    """Claim that rows of tiles are read in order, from a command's first on, and none too many.
+    """Claim that rows of tiles are read in order, from a command's first, and none in excess.
 
-    Assumes of other units: a tile is released when it is whole, and with the last one of its
-    command told.
+    Assumes that other units release a tile only when it is complete, and mark the last one of a
+    command.
     """
     m = Module()
     whitebox = Whitebox(unit)
@@ -120,7 +120,7 @@ def loader(unit: Loader) -> Claim:
 
 
 def _delivers(m: Module, unit: Loader, rows: _Rows) -> None:
-    """Claim that a row reaches the array so long after its grant, at its place in the tile."""
+    """Claim that a row reaches the array a fixed time after its grant, at its index in the tile."""
     config, there, row = unit._config, rows.reads, rows.row
     for cycle in range(SPAD_READ_LATENCY + 1):
         there_then = Signal(name=f"there_{cycle}")
@@ -137,7 +137,7 @@ def _delivers(m: Module, unit: Loader, rows: _Rows) -> None:
 
 
 def _tells(m: Module, unit: Loader, rows: _Rows) -> None:
-    """Claim that a row reaches the array with the format of its command, a block with none."""
+    """Claim that a row reaches the array with its command's format, and blocks with none."""
     config, there, mode = unit._config, rows.reads, rows.mode
     block = unit.taken if config.has_paired_windows else Const(0)
     for cycle in range(SPAD_READ_LATENCY + 1):
@@ -160,7 +160,7 @@ def _tells(m: Module, unit: Loader, rows: _Rows) -> None:
 
 
 def _flag_lemmas(m: Module, whitebox: Whitebox, rows: _Rows) -> None:
-    """Claim that flags wait with their command, and with the rows that are asked for."""
+    """Claim that flags wait with their command, and accompany the requested rows."""
     unit, requests = whitebox.unit, whitebox.child("requests")
     shown, full = requests.unit.o.valid, ~requests.unit.i.ready
     at, _free = requests.addresses("storage")
@@ -210,7 +210,7 @@ def _lemmas(m: Module, whitebox: Whitebox, rows: _Rows) -> None:
 
 
 def loader_proofs(units: list) -> list[Proof]:
-    """Return the proof of each distinct loader of weights among the units of a chip."""
+    """Return a proof for each distinct weight loader among a chip's units."""
     return [
         Proof(
             kind="addresses",

@@ -1,4 +1,4 @@
-"""EXEC's outputs: the vectors that are outputs, and their accumulator entries."""
+"""EXEC's outputs: which vectors are outputs, and their accumulator entries."""
 
 from amaranth.hdl import Assert, Assume, Cat, Cover, Module, Mux, Signal
 
@@ -14,10 +14,10 @@ _STAGES = 3
 
 
 class _Grids:
-    """Vectors in each stage, from 1 on, and the last one that left it.
+    """Vectors in each stage from 1, and the last one that left it.
 
-    Assumes of the sender: vectors advance in every cycle, an instruction begins with its first
-    vector, and its fields stay the same within a step.
+    Assumes that the sender advances vectors in every cycle, begins an instruction with its first
+    vector, and keeps its fields constant within a step.
     """
 
     def __init__(self, m: Module, unit: Outputs):
@@ -48,7 +48,7 @@ class _Grids:
             ]
 
     def _same(self, stage: int):
-        """Return whether a vector goes on with the step of the one before."""
+        """Return whether a vector continues the step of the one before."""
         now, before = self.at[stage], self.before[stage]
         return Cat(now[name] == before[name] for name in self._names).all()
 
@@ -66,13 +66,13 @@ class _Grids:
         ]
 
     def _whole(self, grid):
-        """Return whether a line has three vectors or more, as many as its field can say."""
+        """Return whether a line has at least three vectors, as many as its field can represent."""
         line = grid.penultimate + 2
         return (line > 2) & (line < 1 << len(grid.penultimate))
 
 
 class _Count:
-    """A number of what came before in some range: of the vector in a stage, and the next one."""
+    """Count of earlier items within a range: for the vector in a stage, and for the next one."""
 
     def __init__(self, m: Module, name: str, bits: int, there, restart):
         self.next = Signal(bits, name=f"{name}_next")
@@ -81,17 +81,17 @@ class _Count:
         self._m, self._there = m, there
 
     def then(self, value) -> None:
-        """Say what it is for the next vector."""
+        """Set the count for the next vector."""
         with self._m.If(self._there):
             self._m.d.sync += self.next.eq(value)
 
     def more(self):
-        """Return one more, as far as it counts."""
+        """Return the count plus one, saturating."""
         return Mux(self.now.all(), self.now, self.now + 1)
 
 
 def outputs(unit: Outputs) -> Claim:
-    """Claim that outputs, their entries, and the places in lines are what the page says."""
+    """Claim that outputs, their entries, and positions in lines are as specified."""
     m = Module()
     whitebox = Whitebox(unit)
     m.submodules.unit = whitebox.fragment
@@ -108,7 +108,7 @@ def outputs(unit: Outputs) -> Claim:
 
 
 def _lines(m: Module, whitebox: Whitebox, grids: _Grids):
-    """Count vectors of a step in lines; return whether that in stage 2 is no longer too early."""
+    """Count vectors of a step in lines; return whether the one in stage 2 is late enough."""
     unit, there, grid, before = whitebox.unit, grids.valid[1], grids.at[1], grids.before[1]
     bits = len(grid.first_output) + 1
     number = _Count(m, "number", bits, there, grid.first)
@@ -146,7 +146,7 @@ def _lines(m: Module, whitebox: Whitebox, grids: _Grids):
 
 
 def _grid(m: Module, whitebox: Whitebox, grids: _Grids, counted):
-    """Count outputs of a line and lines with outputs; return whether stage 2 has one."""
+    """Count outputs per line and lines with outputs; return whether stage 2 has an output."""
     unit, there, grid, before = whitebox.unit, grids.valid[2], grids.at[2], grids.before[2]
     # Of the last vector in stage 2: it was no longer too early.
     begun = Signal()
@@ -189,7 +189,7 @@ def _fields(name: str) -> tuple[str, str]:
 
 
 def _axis(m: Module, whitebox: Whitebox, name: str, counts, grids: _Grids, begun) -> None:
-    """Say what the next vector sees that restarts nothing: lemmas."""
+    """Lemmas: what the next vector sees unless it restarts a count."""
     (found, skipped), before = counts, grids.before[2]
     size, skip = (getattr(before, f"out_{each}") for each in _fields(name))
     skips, left, some_left = (
@@ -208,7 +208,7 @@ def _axis(m: Module, whitebox: Whitebox, name: str, counts, grids: _Grids, begun
 
 
 def _entries(m: Module, whitebox: Whitebox, grids: _Grids, is_output) -> None:
-    """Claim that a block's outputs have consecutive entries, the same ones in every step."""
+    """Claim that a block's outputs have consecutive entries, the same in every step."""
     unit, there, grid = whitebox.unit, grids.valid[3], grids.at[3]
     following = Signal.like(unit.entry)
     of_block = Signal.like(unit.entry)
@@ -232,7 +232,7 @@ def _entries(m: Module, whitebox: Whitebox, grids: _Grids, is_output) -> None:
 
 
 def output_proofs(units: list) -> list[Proof]:
-    """Return the proof of each distinct `Outputs` among the units of a chip."""
+    """Return a proof for each distinct `Outputs` among a chip's units."""
     return [
         Proof(
             kind="addresses",

@@ -1,4 +1,4 @@
-"""EXEC's walk, in lockstep with the six loops that the instruction set states."""
+"""EXEC's walk, compared step by step with the six loops of the instruction set."""
 
 from amaranth.hdl import Assert, Cat, Const, Cover, Module, Mux, Signal
 from amaranth.lib import data
@@ -16,10 +16,11 @@ __all__ = ["walk", "walk_proofs"]
 
 
 def walk(unit: Walk) -> Claim:
-    """Claim that the vectors are those of the loops, each once, with its bytes and its flags.
+    """Claim that the vectors are those of the loops, each once, with its bytes and flags.
 
-    Assumes of the sender: instructions stay until taken, have no empty loop and no row that is
-    longer than the scratchpad. `Outputs` may answer anything, but must be asked the right question.
+    Assumes that the sender keeps instructions until they are taken, and that they have no empty
+    loop and no row longer than the scratchpad. `Outputs` may answer anything, but must get the
+    right inputs.
     """
     m = Module()
     whitebox = Whitebox(unit)
@@ -51,7 +52,7 @@ def walk(unit: Walk) -> Claim:
 
 
 def _wants(unit: Walk):
-    """Return whether anything of the vector is read: an element, or a block."""
+    """Return whether any part of the vector is read: an element, or a block."""
     vector, some = unit.vector, unit.vector.low < unit.vector.high
     if unit._config.has_paired_windows:
         some = some | vector.paired
@@ -59,7 +60,7 @@ def _wants(unit: Walk):
 
 
 def same_flags(m: Module, found, vector, there, config) -> None:
-    """Claim what goes along with a vector as it is."""
+    """Claim that the flags of a vector arrive unchanged."""
     fields = vector.fields
     m.d.comb += [
         *(
@@ -78,7 +79,7 @@ def same_flags(m: Module, found, vector, there, config) -> None:
 
 
 def elements(m: Module, found, vector, there, config) -> None:
-    """Claim which elements come from the scratchpad: those within their row, none of a block."""
+    """Claim which elements come from the scratchpad: those within their row; in blocks, none."""
     byte, size = vector.byte, vector.fields.input_row_bytes
     for index in range(config.rows):
         whitebox = (byte + index >= 0) & (byte + index < size) & ~_paired(vector, config)
@@ -91,7 +92,7 @@ def _row_there(vector):
 
 
 def row_valid(vector, config):
-    """Return whether the row is one of the input, and a block as a whole within it."""
+    """Return whether the row lies in the input; for a block, whether it does so completely."""
     byte, fields, there = vector.byte, vector.fields, _row_there(vector)
     if config.has_paired_windows:
         whole = (byte >= 0) & (byte + config.paired_bytes <= fields.input_row_bytes)
@@ -104,7 +105,7 @@ def _paired(vector, config):
 
 
 def _product(m: Module, whitebox: Whitebox) -> Signal:
-    """Return the product of row and pitch, two cycles after both were there."""
+    """Return the product of row and pitch, two cycles after both were available."""
     row, pitch = whitebox.register(name="row_bits"), whitebox.register(name="pitch2")
     product = whitebox.register(name="product3")
     expected, arrived = (
@@ -116,7 +117,7 @@ def _product(m: Module, whitebox: Whitebox) -> Signal:
 
 
 def _stages(m: Module, whitebox: Whitebox, nest: WalkNest) -> None:
-    """Say what vectors are in the stages on their way: lemmas."""
+    """Lemmas: which vectors are in the stages of the pipeline."""
     config, (first, second, third) = nest.config, nest.vector[1:4]
     fields, there = second.fields, nest.there
     known = whitebox.register(name="known")
@@ -155,7 +156,7 @@ def _stages(m: Module, whitebox: Whitebox, nest: WalkNest) -> None:
 
 
 def _outputs(m: Module, unit: Walk, outputs, nest: WalkNest) -> None:
-    """Claim that `Outputs` is asked what it should be, and that what it says arrives."""
+    """Claim that `Outputs` gets the right inputs, and that its results arrive."""
     vector, third, grid = nest.vector[1], nest.vector[3], outputs.grid
     entry, output = (
         Signal.like(each, name=f"told_{name}", reset_less=True)
@@ -180,7 +181,7 @@ def _outputs(m: Module, unit: Walk, outputs, nest: WalkNest) -> None:
 
 
 def walk_proofs(units: list) -> list[Proof]:
-    """Return the proof of each distinct walk among the units of a chip."""
+    """Return a proof for each distinct walk among a chip's units."""
     return [
         Proof(
             kind="addresses",

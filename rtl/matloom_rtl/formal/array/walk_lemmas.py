@@ -20,7 +20,7 @@ _SETTLED = 2
 
 
 def lemmas(m: Module, whitebox: Whitebox, walk: WalkNest) -> None:
-    """Say what the walk's registers hold while an instruction is under way."""
+    """Lemmas: contents of the walk's registers while an instruction is in progress."""
     _commands(m, whitebox, walk)
     _counters(m, whitebox, walk)
     settled = _timing(m, whitebox, walk)
@@ -53,7 +53,7 @@ def _commands(m: Module, whitebox: Whitebox, walk: WalkNest) -> None:
 
 
 def _counters(m: Module, whitebox: Whitebox, walk: WalkNest) -> None:
-    """Say how the counts of the loops follow from their numbers of iterations."""
+    """Lemmas: how the loop counters follow from the numbers of iterations."""
     nest, running = walk.nest, walk.running
     for name, loop in nest.loops.items():
         left, rest, last, nearly, single, double = (
@@ -82,10 +82,10 @@ def _counters(m: Module, whitebox: Whitebox, walk: WalkNest) -> None:
 
 
 def _timing(m: Module, whitebox: Whitebox, walk: WalkNest) -> Signal:
-    """Claim that a step takes as long as an update; return for how many cycles it has gone on.
+    """Claim that a step takes as long as an accumulator update; return its cycles so far.
 
-    Nor does an instruction that accumulates begin earlier after the one before. Time counts while
-    there is room.
+    An accumulating instruction also starts no earlier than that after the one before. Time counts
+    only while there is room.
     """
     unit, running = whitebox.unit, walk.running
     latency = walk.config.acc_update_latency
@@ -121,7 +121,7 @@ def _timing(m: Module, whitebox: Whitebox, walk: WalkNest) -> Signal:
 
 
 def _places(m: Module, walk: WalkNest) -> None:
-    """Say which loops move which places; that none is so far as to wrap is proven by itself."""
+    """Lemmas: which loops advance which places; `walk_reach` proves that none wraps around."""
     m.d.comb += walk.nest.lemmas()
     for place, values in walk.nest.at.items():
         for outer, name in pairwise(LOOPS):
@@ -134,14 +134,14 @@ def _places(m: Module, walk: WalkNest) -> None:
 
 
 def is_at(position, place, bits: int):
-    """Return whether a position of the walk is at a place: there, or beyond it all."""
+    """Return whether a position of the walk is at a place, or beyond the whole input."""
     at = data.View(position_layout(bits), position)
     beyond = place >= 1 << bits
     return (at.beyond == beyond) & (beyond | (at.at == place))
 
 
 def _positions(m: Module, whitebox: Whitebox, walk: WalkNest) -> None:
-    """Say where the iterations of loops began, by the walk's registers."""
+    """Lemmas: where the iterations of loops began, according to the walk's registers."""
     at, running, bits = walk.nest.at, walk.running, walk.config.spad_addr_bits
     bytes_at = {"x": "width", "block": "blocks", "col": "kernel_cols", "oc": "oc_blocks"}
     rows_at = {"row": "width", "row_kernel": "kernel_rows"}
@@ -153,7 +153,7 @@ def _positions(m: Module, whitebox: Whitebox, walk: WalkNest) -> None:
 
 
 def _following(m: Module, whitebox: Whitebox, walk: WalkNest, settled: Signal) -> None:
-    """Say where the next step begins, one cycle and two after this one began."""
+    """Lemmas: where the next step begins, one and two cycles after this one began."""
     nest, running, config = walk.nest, walk.running, walk.config
     at, last, fields, bits = nest.at, nest.last, walk.fields, config.spad_addr_bits
     oc, col, block, kernel, byte, row = (

@@ -1,4 +1,4 @@
-"""The loops of an EXEC, and the vectors that they begin."""
+"""The loops of an EXEC, and the vectors that they start."""
 
 from amaranth.hdl import Assume, Cat, Const, Module, Signal, signed
 from amaranth.lib import data
@@ -32,26 +32,26 @@ PLACE_BITS = {"byte": 34, "row": 24}
 
 
 def fits(place):
-    """Return whether a place is so near that another step does not wrap."""
+    """Return whether a place is near enough that another step does not wrap around."""
     return (place[-2] == place[-1]) & (place >= -(1 << 22))
 
 
 class WalkNest:
-    """The instruction under way, its loops, and the vectors that began and have not arrived.
+    """The current instruction, its loops, and the vectors that began and have not arrived.
 
-    What the walk has in registers says only when an instruction and a vector begin.
+    It uses the walk's registers only to see when an instruction or a vector begins.
 
     Members
     -------
     fields:
-        Of the instruction under way.
+        Fields of the current instruction.
     nest, running:
-        Its loops, with the places `byte` and `row` of the input; they are under way.
+        Its loops, with the places `byte` and `row` of the input; whether they are running.
     begins, moves:
-        An instruction begins; a vector does.
+        Whether an instruction begins; whether a vector does.
     vector, there, paused:
-        Of each number of cycles up to `STAGES`: what began so long ago, whether something did, and
-        whether a pause did.
+        For each number of cycles up to `STAGES`: the vector that began that long ago, whether one
+        did, and whether a pause did.
     """
 
     def __init__(self, m: Module, unit: Walk, whitebox: Whitebox):
@@ -90,11 +90,11 @@ class WalkNest:
         }
 
     def zero(self, *names: str):
-        """Return whether loops are in their first iterations."""
+        """Return whether the loops are in their first iterations."""
         return Cat(self.nest.index[name] == 0 for name in names).all()
 
     def marks(self) -> dict:
-        """Return what the instruction set says of the current vector, except its place."""
+        """Return the attributes of the current vector by the instruction set, without its place."""
         tile_last = Cat(self.nest.last[name] for name in LOOPS if name not in STEP).all()
         first, first_step = self.zero(*STEP), self.zero("kernel_rows", "kernel_cols", "blocks")
         start = first & first_step & self.zero("oc_blocks")
@@ -110,7 +110,7 @@ class WalkNest:
         }
 
     def _follow(self, m: Module, pauses) -> None:
-        """Follow what begins through the stages."""
+        """Follow vectors through the stages."""
         marks = self.marks()
         layout = data.StructLayout(
             {

@@ -1,4 +1,4 @@
-"""The loops of an EXEC alone: no position exceeds the bits that hold it."""
+"""Bounds on the loops of an EXEC: no position exceeds the bits that hold it."""
 
 from itertools import pairwise
 
@@ -17,7 +17,7 @@ __all__ = ["reach", "reach_proofs"]
 
 
 def reach(config: Config) -> Claim:
-    """Claim, position by position, the bound that the proof of `Walk` assumes."""
+    """Claim the bound on each position that the proof of `Walk` assumes."""
     m = Module()
     layout = body_layout(Opcode.EXEC, config)
     begin = Signal()
@@ -49,7 +49,7 @@ def reach(config: Config) -> Claim:
 
 
 def _bounded(m: Module, nest: Nest, place: str, first, steps: dict) -> None:
-    """Claim that a place is no further on than its loops' indices in steps of all bits."""
+    """Claim that a place is at most its loops' indices times the largest steps."""
     values, most = nest.at[place], first
     m.d.comb += nest.lemmas()
     for outer, name in pairwise((None, *LOOPS)):
@@ -64,7 +64,7 @@ def _bounded(m: Module, nest: Nest, place: str, first, steps: dict) -> None:
 
 
 def reach_proofs(units: list) -> list[Proof]:
-    """Return the proof for the loops of the walk among the units of a chip."""
+    """Return the proof for the loops of a chip's walk."""
     return [
         Proof(
             kind="addresses",

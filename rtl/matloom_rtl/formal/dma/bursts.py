@@ -14,7 +14,7 @@ _PAGE_BITS = 12
 
 
 def cut_row(unit: Bursts) -> Claim:
-    """Claim the bursts of a row that has at least one byte and ends within 32 bits of addresses."""
+    """Claim the bursts of a row of at least one byte that ends within 32-bit addresses."""
     m = Module()
     whitebox = Whitebox(unit)
     m.submodules.unit = whitebox.fragment
@@ -89,7 +89,7 @@ def cut_row(unit: Bursts) -> Claim:
 
 
 def _next_row(m: Module, unit: Bursts, ended) -> None:
-    """Claim that another row is taken when, and only when, the one before has no burst left."""
+    """Claim that another row is taken exactly when the current one has no burst left."""
     within = Signal()
     with m.If(unit.i.valid & unit.i.ready):
         m.d.sync += within.eq(1)
@@ -99,7 +99,7 @@ def _next_row(m: Module, unit: Bursts, ended) -> None:
 
 
 def burst_proofs(units: list) -> list[Proof]:
-    """Return a proof for each distinct cutter of bursts among the units of a chip."""
+    """Return a proof for each distinct burst cutter among a chip's units."""
     table = {}
     for unit in units:
         if isinstance(unit, Bursts):

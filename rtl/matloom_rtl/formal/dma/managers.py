@@ -1,4 +1,4 @@
-"""The managers of the memory bus: their requests, and that they have room for the answers."""
+"""Managers of the memory bus: their requests, and room for all answers."""
 
 from amaranth.hdl import Array, Assert, Assume, Cover, Module, Mux, Signal
 
@@ -15,10 +15,10 @@ __all__ = ["dma_proofs", "fetch", "load", "read_port", "store"]
 
 
 def _addresses(m: Module, channel, bursts, burst_beats: int, *, shows=1) -> None:
-    """Claim that a channel of addresses shows bursts as they came, and as the rules want them.
+    """Claim that an address channel shows bursts unchanged, and that they obey the bus rules.
 
-    What is proven of `Bursts` is assumed of the one within: `burst_aligned`, `burst_length` and
-    `burst_page` then hold of the channel, too.
+    The properties proved for `Bursts` are assumed for the inner one, so that `burst_aligned`,
+    `burst_length` and `burst_page` hold for the channel.
     """
     burst, address = bursts.o.payload, channel.payload
     index_bits = len(burst.first)
@@ -39,7 +39,7 @@ def _addresses(m: Module, channel, bursts, burst_beats: int, *, shows=1) -> None
 
 
 def store(unit: Store) -> Claim:
-    """Claim that STORE's addresses and beats wait unchanged, and every read has its place."""
+    """Claim that STORE's addresses and beats wait unchanged, and every read has room."""
     m = Module()
     whitebox = Whitebox(unit)
     m.submodules.unit = whitebox.fragment
@@ -75,9 +75,9 @@ def store(unit: Store) -> Claim:
 
 
 def _last_beats(m: Module, whitebox: Whitebox) -> None:
-    """Claim that the beat which is called last is the last of its burst, and no other.
+    """Claim that the beat marked as last is the last of its burst, and no other.
 
-    Where it enters the queues, which are proven to keep the order (rule `write_last`).
+    Claimed at the input of the queues, which are proved to keep the order (rule `write_last`).
     """
     queue, ask = whitebox.child("queue").unit, whitebox.child("requests").unit.i
     number = Signal(8)
@@ -96,7 +96,7 @@ def _last_beats(m: Module, whitebox: Whitebox) -> None:
 
 
 def load(unit: Load) -> Claim:
-    """Claim that LOAD's addresses wait unchanged, and every burst has its place."""
+    """Claim that LOAD's addresses wait unchanged, and every burst has room."""
     m = Module()
     whitebox = Whitebox(unit)
     m.submodules.unit = whitebox.fragment
@@ -118,7 +118,7 @@ def load(unit: Load) -> Claim:
 
 
 def read_port(unit: SharedReadPort) -> Claim:
-    """Claim that addresses of both readers wait unchanged, and that each gets its own beats."""
+    """Claim that addresses of both readers wait unchanged, and each receives its own beats."""
     m = Module()
     whitebox = Whitebox(unit)
     m.submodules.unit = whitebox.fragment
@@ -170,10 +170,10 @@ def read_port(unit: SharedReadPort) -> Claim:
 
 
 def fetch(unit: Fetch) -> Claim:
-    """Claim that Fetch asks for no more than it has room for, so that it never holds up the bus.
+    """Claim that Fetch requests no more than it has room for, so it never stalls the bus.
 
-    Assumes rules `read_owed` and `read_last` of the memory: as many beats come as were requested,
-    and RLAST is not looked at.
+    Assumes that the memory obeys `read_owed` and `read_last`: it returns as many beats as
+    requested. RLAST is ignored.
     """
     m = Module()
     whitebox = Whitebox(unit)
@@ -241,7 +241,7 @@ _STATEMENTS = {
 
 
 def dma_proofs(units: list) -> list[Proof]:
-    """Return the proofs for the managers among the units of a chip."""
+    """Return the proofs for the bus managers among a chip's units."""
     return [
         Proof(
             kind="bus",

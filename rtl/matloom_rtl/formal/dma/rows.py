@@ -1,4 +1,4 @@
-"""Rows of LOAD and STORE, in lockstep with the loops that the instruction set states."""
+"""Rows of LOAD and STORE, compared step by step with the loops of the instruction set."""
 
 from amaranth.hdl import Assert, Assume, Cat, Const, Cover, Module, Mux, Signal
 
@@ -15,8 +15,8 @@ __all__ = ["row_proofs", "rows"]
 def rows(unit: Rows) -> Claim:
     """Claim that the rows are those of two loops, planes outermost, in order, each once.
 
-    Assumes of the sender: instructions stay until taken, with a row and a plane at least; the base
-    of a region stays as long.
+    Assumes that the sender keeps instructions, with at least one row and plane, and the base of
+    their region until they are taken.
     """
     m = Module()
     whitebox = Whitebox(unit)
@@ -123,7 +123,7 @@ def _lemmas(m: Module, whitebox: Whitebox, nest: Nest, fill) -> None:
 
 
 def _remember(m: Module, nest: Nest, name: str, stored, there, counts=1) -> None:
-    """Say what the memory holds: the address of a plane's first row, and that of another row."""
+    """Lemmas: the memory holds the address of a plane's first row, and of another row."""
     (of_first, of_row), row = stored, nest.index["rows"]
     at, first = (nest.at[name][loop][: len(of_row)] for loop in ("rows", "planes"))
     m.d.comb += [
@@ -134,7 +134,7 @@ def _remember(m: Module, nest: Nest, name: str, stored, there, counts=1) -> None
 
 
 def _follow(m: Module, nest: Nest, stored, comes) -> None:
-    """Say that the address to come is that of the row before, or of its plane, and a step."""
+    """Lemmas: the next address is that of the previous row, or of its plane, plus a step."""
     (of_first, of_row), at = stored, nest.place("address")
     row, plane = nest.index["rows"], nest.index["planes"]
     by_row, by_plane = (nest.loops[loop].steps["address"] for loop in ("rows", "planes"))
@@ -146,7 +146,7 @@ def _follow(m: Module, nest: Nest, stored, comes) -> None:
 
 
 def row_proofs(units: list) -> list[Proof]:
-    """Return a proof for each distinct generator of rows among the units of a chip."""
+    """Return a proof for each distinct row generator among a chip's units."""
     return [
         Proof(
             kind="addresses",

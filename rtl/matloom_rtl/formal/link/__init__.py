@@ -1,1 +1,1 @@
-"""Proofs about the memory port that engine and link share."""
+"""Proofs about the memory port shared by engine and link."""

@@ -1,4 +1,4 @@
-"""The port that engine and link share: each gets its own bursts and answers, and none is lost."""
+"""The port shared by engine and link: each gets its own bursts and answers, and none is lost."""
 
 from amaranth.hdl import Assert, Assume, Cover, Module, Mux, Signal, signed
 
@@ -14,12 +14,12 @@ _AHEAD = 64
 
 
 class _Offered:
-    """A channel to memory: what goes out is what one of the two offers, at that moment.
+    """A channel to memory, which passes on what one of the two currently offers.
 
     Members
     -------
     engine, link:
-        An item of theirs is taken.
+        Whether an item of the engine, or of the link, is taken.
     """
 
     def __init__(self, m: Module, engine, link, out):
@@ -37,7 +37,7 @@ class _Offered:
 
 
 class _Answered:
-    """A channel from memory: what comes goes to one of the two, at that moment."""
+    """A channel from memory, whose items go to one of the two at once."""
 
     def __init__(self, m: Module, engine, link, out, of_link):
         self.engine, self.link = engine.valid & engine.ready, link.valid & link.ready
@@ -53,10 +53,10 @@ class _Answered:
 
 
 def share_reads(unit: Share) -> Claim:
-    """Claim that bursts of reads go out once, and that each one's beats come back to it alone.
+    """Claim that read bursts go out once, and the beats of each return only to its sender.
 
-    Assumes of other units: memory returns what was asked for, bursts of the engine are as many as
-    allowed, the link asks for a beat at a time.
+    Assumes that memory returns what was requested, that the engine has no more bursts than allowed,
+    and that the link requests one beat at a time.
     """
     m = Module()
     whitebox = Whitebox(unit)
@@ -93,7 +93,7 @@ def share_reads(unit: Share) -> Claim:
 
 
 def share_writes(unit: Share) -> Claim:
-    """Claim the same of writes, whose addresses and data come in any order, and of responses."""
+    """Claim the same for writes, whose addresses and data come in any order, and responses."""
     m = Module()
     whitebox = Whitebox(unit)
     m.submodules.unit = whitebox.fragment
@@ -147,7 +147,7 @@ def share_writes(unit: Share) -> Claim:
 
 
 def share_proofs(units: list) -> list[Proof]:
-    """Return the proofs of a port that engine and link share."""
+    """Return the proofs for a port shared by engine and link."""
     claims = {"reads": share_reads, "writes": share_writes}
     return [
         Proof(

@@ -1,4 +1,4 @@
-"""Reads of the scratchpad: each byte comes from the bank and the address where it lies."""
+"""Reads of the scratchpad: each byte comes from the right bank and address."""
 
 from amaranth.hdl import Array, Assume, Cat, Cover, Module, Signal
 
@@ -14,7 +14,7 @@ _QUICK_BYTES = 16
 
 
 def gather(unit: Gather) -> Claim:
-    """Claim the data of a read, six cycles after its grant, and that they stay until the next."""
+    """Claim the data of a read six cycles after its grant, and that they stay until the next."""
     m = Module()
     m.submodules.unit = Whitebox(unit).fragment
     valid, request = unit.valid, unit.request.as_value()
@@ -37,17 +37,17 @@ def gather(unit: Gather) -> Claim:
 
 
 def _later(m: Module, value, name: str) -> Signal:
-    """Return a value a cycle later."""
+    """Return a value one cycle later."""
     later = Signal(len(value), name=name)
     m.d.sync += later.eq(value)
     return later
 
 
 def _bytes(unit: Gather, request):
-    """Return the bytes of a read in order, by what the banks show now.
+    """Return the bytes of a read in order, from the current outputs of the banks.
 
-    Byte k lies k places after the first, in the bank of the first up to the end of the line, and
-    beyond it at the beginning of a line of the other.
+    Byte k lies k bytes after the first: in the same bank up to the end of the line, then at the
+    beginning of a line of the other bank.
     """
     found = []
     for k in range(unit._width):
@@ -60,7 +60,7 @@ def _bytes(unit: Gather, request):
 
 
 def gather_proofs(units: list) -> list[Proof]:
-    """Return a proof for each distinct gathering unit of a chip."""
+    """Return a proof for each distinct gather unit of a chip."""
     made = {}
     for unit in units:
         if isinstance(unit, Gather):

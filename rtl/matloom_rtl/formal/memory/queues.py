@@ -1,4 +1,4 @@
-"""Queues, registers and buffers of streams: nothing lost, doubled, changed or out of order."""
+"""Queues, registers and buffers of streams: nothing lost, duplicated, changed or reordered."""
 
 from amaranth.hdl import Assert, Assume, Module, Mux, Signal
 from amaranth.lib import data
@@ -22,7 +22,7 @@ _STORED = {"stored": 1}
 
 
 def _stays(m: Module, valid, ready):
-    """Claim that what is valid stays so until it is taken (rule `valid_stays`)."""
+    """Claim that a valid item stays valid until it is taken (rule `valid_stays`)."""
     waits = Signal()
     m.d.sync += waits.eq(valid & ~ready)
     m.d.comb += Assert(~waits | valid)
@@ -33,13 +33,13 @@ def _implies(condition, claim) -> Assert:
 
 
 def _wrapped(first, steps, places: int):
-    """Return the place so many steps after one, of a ring."""
+    """Return the index some steps after another in a ring."""
     total = first + steps
     return Mux(total >= places, total - places, total)
 
 
 def unchecked_fifo(depth: int, unit=None) -> Claim:
-    """Claim order of an UncheckedFIFO whose users heed its places and items."""
+    """Claim the order of an UncheckedFIFO whose users check for room and items."""
     m = Module()
     fifo = unit or UncheckedFIFO(width=_BITS, depth=depth)
     whitebox = Whitebox(fifo)
@@ -63,7 +63,7 @@ def unchecked_fifo(depth: int, unit=None) -> Claim:
 
 
 def stream_register(unit=None) -> Claim:
-    """Claim order of a StreamRegister."""
+    """Claim the order of a StreamRegister."""
     m = Module()
     register = unit or StreamRegister(data.StructLayout(_STORED))
     m.submodules.unit = register
@@ -84,7 +84,7 @@ def _fields(hand: bool, stored: bool) -> data.StructLayout:
 
 
 def skid_buffer(hand: bool, stored: bool, unit=None) -> Claim:
-    """Claim order of a SkidBuffer with a registered field, a stored one, or both."""
+    """Claim the order of a SkidBuffer with registered fields, stored ones, or both."""
     m = Module()
     layout = _fields(hand, stored)
     buffer = unit or SkidBuffer(layout, registered=("hand",) if hand else ())
@@ -120,7 +120,7 @@ def skid_buffer(hand: bool, stored: bool, unit=None) -> Claim:
 
 
 def credit_queue(hand: bool, stored: bool, unit=None) -> Claim:
-    """Claim order of a CreditQueue, and that items which began with `room` have their place."""
+    """Claim the order of a CreditQueue, and that items accepted with `room` have a place."""
     m = Module()
     layout = _fields(hand, stored)
     queue = unit or CreditQueue(layout, registered=("hand",) if hand else ())
@@ -171,7 +171,7 @@ def credit_queue(hand: bool, stored: bool, unit=None) -> Claim:
 
 
 def sync_fifo(depth: int, unit=None) -> Claim:
-    """Claim order of a SyncFIFO of Amaranth."""
+    """Claim the order of Amaranth's SyncFIFO."""
     m = Module()
     fifo = unit or SyncFIFO(width=_BITS, depth=depth)
     whitebox = Whitebox(fifo)
@@ -187,7 +187,7 @@ def sync_fifo(depth: int, unit=None) -> Claim:
 
 
 def sync_fifo_buffered(depth: int, unit=None) -> Claim:
-    """Claim order of a SyncFIFOBuffered of Amaranth, whose oldest item is in a register."""
+    """Claim the order of Amaranth's SyncFIFOBuffered, whose oldest item is in a register."""
     m = Module()
     fifo = unit or SyncFIFOBuffered(width=_BITS, depth=depth)
     whitebox = Whitebox(fifo)
@@ -217,7 +217,7 @@ def _fifo_order(m: Module, fifo, depth: int) -> Order:
 
 
 def _ring(m: Module, whitebox: Whitebox, order: Order, ring):
-    """Say where in a ring of places the marked item is, and how far its ends are apart."""
+    """Lemmas: where in a ring the marked item is, and how far apart its ends are."""
     places, level, steps, stored = ring
     consume, produce = whitebox.addresses("storage")
     if places == 1:
@@ -239,7 +239,7 @@ def _fifo_claim(m: Module, fifo, order: Order) -> Claim:
 
 
 def _both(layout, registered) -> tuple[bool, bool]:
-    """Return whether a layout has registered fields, and others."""
+    """Return whether a layout has both registered and other fields."""
     return bool(registered), any(name not in registered for name, _field in layout)
 
 
@@ -268,7 +268,7 @@ def _described(unit) -> tuple[str, object] | None:
 
 
 def queue_proofs(units: list) -> list[Proof]:
-    """Return a proof for each distinct queue among the units of a chip."""
+    """Return a proof for each distinct queue among a chip's units."""
     described = (_described(unit) for unit in units)
     claims = dict(each for each in described if each)
     return [

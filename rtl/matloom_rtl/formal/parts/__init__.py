@@ -1,1 +1,1 @@
-"""Parts of claims: channels, queues, loop nests, and units opened for their lemmas."""
+"""Building blocks of claims: channels, queues, loop nests, and opened units for lemmas."""

@@ -1,4 +1,4 @@
-"""Bus rules of a channel, as assertions of our own."""
+"""Bus rules of a channel, as assertions."""
 
 from amaranth.hdl import Assert, Assume, Module, Signal, Value
 
@@ -6,12 +6,12 @@ __all__ = ["assume_stays", "implies", "stays"]
 
 
 def implies(condition, claim) -> Assert:
-    """Claim one thing wherever another holds."""
+    """Claim that one condition implies another."""
     return Assert(~condition | claim, src_loc_at=1)
 
 
 def _waited(m: Module, stream):
-    """Return whether an item waited in the cycle before, and what it was."""
+    """Return whether an item waited in the previous cycle, and the item."""
     payload = Value.cast(stream.payload)
     waits = Signal()
     before = Signal.like(payload, reset_less=True, name="payload_before")
@@ -20,12 +20,12 @@ def _waited(m: Module, stream):
 
 
 def stays(m: Module, stream) -> None:
-    """Claim that an item which waits stays, with every bit (`valid_stays`, `payload_stays`)."""
+    """Claim that a waiting item stays, with every bit (`valid_stays`, `payload_stays`)."""
     waits, same = _waited(m, stream)
     m.d.comb += implies(waits, same)
 
 
 def assume_stays(m: Module, stream) -> None:
-    """Assume the same of a stream that others drive."""
+    """Assume the same for a stream that other units drive."""
     waits, same = _waited(m, stream)
     m.d.comb += Assume(~waits | same)

@@ -1,4 +1,4 @@
-"""A queue taken out of its unit, for proofs of what is around it."""
+"""Replaces a queue by free inputs that obey its contract, for proofs of the logic around it."""
 
 from amaranth.hdl import Assert, Assume, Module, Mux, Signal
 
@@ -9,14 +9,14 @@ __all__ = ["FreedQueue"]
 
 
 class FreedQueue:
-    """A queue taken out of its unit, of which only the queue contract is known.
+    """A queue removed from its unit, of which only the queue contract is known.
 
     Members
     -------
     unit, level:
-        The queue; items in it.
+        The queue, and the number of items in it.
     counts, newest:
-        How many of its items have each of some flags, and the flags of the last that came.
+        Number of items with each of some flags, and the flags of the newest item.
     """
 
     def __init__(self, m: Module, whitebox: Whitebox, name: str, depth: int, flags=lambda item: ()):
@@ -49,11 +49,11 @@ class FreedQueue:
             self.newest.append(newest)
 
     def shows_at_once(self, m: Module) -> None:
-        """Assume that an item is shown from the cycle after it came."""
+        """Assume that an item is visible from the cycle after it came."""
         m.d.comb += Assume(self.unit.r_rdy == (self.level != 0))
 
     def shows_soon(self, m: Module) -> None:
-        """Assume that an item is hidden for a cycle at most."""
+        """Assume that an item is hidden for at most one cycle."""
         hidden = Signal(name=f"hidden_{self.level.name}")
         m.d.sync += hidden.eq((self.level != 0) & ~self.unit.r_rdy)
         m.d.comb += Assume(~hidden | self.unit.r_rdy)

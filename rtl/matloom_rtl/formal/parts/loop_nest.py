@@ -1,4 +1,4 @@
-"""A loop nest as the instruction set states it: the reference for address generators."""
+"""A loop nest as specified by the instruction set: the reference for address generators."""
 
 from itertools import pairwise
 
@@ -10,37 +10,37 @@ __all__ = ["Loop", "Nest"]
 
 
 class Loop:
-    """One loop: how often it runs (1 at least), and what an iteration adds to each place."""
+    """One loop: its number of iterations (at least 1), and what each adds to every place."""
 
     def __init__(self, count, **steps):
         self.count, self.steps = count, steps
 
 
 class Nest:
-    """Run loops, outermost first, an innermost iteration at each `move`.
+    """Runs nested loops, outermost first, with one innermost iteration per `move`.
 
-    Written as a program would be: every loop has an index, and for each place (an address, a row)
-    the value with which its current iteration began. An iteration that begins adds its loop's step
-    to its own value, and the loops inside begin there, with index 0. Nothing is looked up ahead,
-    and nothing is shared with the hardware.
+    It is written like a program: every loop has an index and, for each place (an address, a row),
+    the value at the start of its current iteration. A new iteration adds the loop's step to that
+    value, and the inner loops restart there with index 0. There is no look-ahead, and nothing is
+    shared with the hardware.
 
     Members
     -------
     loops:
-        Outermost first, by name.
+        The loops by name, outermost first.
     running:
-        The nest is under way; from the cycle after `begin` until its last iteration moves.
+        Whether the nest is running: from the cycle after `begin` until its last iteration moves.
     index, last:
-        Of each loop, by name; whether it is in its last iteration.
+        Index of each loop, by name, and whether it is in its last iteration.
     at:
-        Of each place, by name, a value for each loop by name: where its current iteration began.
-        That of the innermost loop is the place itself.
+        For each place and each loop, by name, the value at the start of the loop's current
+        iteration. The value of the innermost loop is the place itself.
     end:
-        It is the last iteration of all.
+        Whether this is the last iteration of all loops.
     """
 
     def __init__(self, m: Module, loops: dict, places: dict, *, begin, move):
-        """Build it; `places` gives the shape and first value of each place."""
+        """Build the nest; `places` gives the shape and initial value of each place."""
         self.loops, self._names = loops, list(loops)
         self.running = Signal()
         self.index = {
@@ -62,7 +62,7 @@ class Nest:
             self._move(m)
 
     def _move(self, m: Module) -> None:
-        """Go on with the innermost loop that is not in its last iteration."""
+        """Advance the innermost loop that is not in its last iteration."""
         for name in self._names:
             whitebox = self._names[self._names.index(name) + 1 :]
             with m.If(~self.last[name] & self.inside_ends(name)):
@@ -73,16 +73,16 @@ class Nest:
                     m.d.sync += [values[other].eq(moved) for other in (name, *whitebox)]
 
     def inside_ends(self, name: str):
-        """Return whether all loops inside of one are in their last iterations."""
+        """Return whether all loops inside a loop are in their last iterations."""
         whitebox = self._names[self._names.index(name) + 1 :]
         return Cat(self.last[other] for other in whitebox).all()
 
     def place(self, name: str):
-        """Return the place of the current iteration."""
+        """Return a place in the current iteration."""
         return self.at[name][self._names[-1]]
 
     def lemmas(self) -> list:
-        """Return claims about the nest itself, which an induction over it needs."""
+        """Return claims about the nest itself, which inductions over it need."""
         below = Cat(self.index[name] < loop.count for name, loop in self.loops.items()).all()
         claims = [implies(self.running, below)]
         for outer, inner in pairwise(self._names):

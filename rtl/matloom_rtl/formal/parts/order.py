@@ -9,15 +9,16 @@ _MANY = 18
 
 
 class Order:
-    """Follow one arbitrary item through a queue, and claim what happens to it.
+    """Follows one arbitrary item through a queue, and claims what happens to it.
 
-    `mark`, a free input, chooses the item: what holds for it holds for all. `count` items are
-    inside; the marked one is the `ahead`-th to leave, 0 while there is none; `value` is what it
-    was when it came. Everything is observed at the ports: `push` and `pop` say that an item goes
-    in or out in this cycle, `shown` that one is there to be taken.
+    The free input `mark` chooses the item, so claims about it hold for all. `count` items are
+    inside; the marked one is the `ahead`-th to leave, 0 while there is none; `value` is its value
+    on entry. Everything is observed at the ports: `push` and `pop` say that an item goes in or
+    out in this cycle, `shown` that one is there to be taken.
 
-    Claims: no more items leave than came, no more are inside than `places`, one is shown only where
-    there is one, and the marked item is shown in its turn with its value, for as long as it waits.
+    Claims: no more items leave than entered, no more than `places` are inside, an item is shown
+    only if there is one, and the marked item is shown in its turn with its value, for as long as it
+    waits.
     """
 
     def __init__(self, m: Module, *, places: int, came, left):

@@ -1,4 +1,4 @@
-"""Claims about pipelines of a fixed latency: each output is a function of an earlier input."""
+"""Claims about pipelines of fixed latency: each output is a function of an earlier input."""
 
 from amaranth.hdl import Assert, Assume, Cover, Module, Signal
 
@@ -6,11 +6,11 @@ __all__ = ["Pipeline"]
 
 
 class Pipeline:
-    """Relate outputs to the inputs of a fixed number of cycles before.
+    """Relates outputs to inputs a fixed number of cycles earlier.
 
-    Neither begins a pipeline with anything known, nor clears a reset all of it; so nothing is
-    claimed before `latency` cycles without a reset have passed. Then all that is inside has
-    entered, and the induction needs no lemma: it is as deep as the pipeline.
+    A pipeline starts with unknown contents, and a reset does not clear all of it, so nothing is
+    claimed until `latency` cycles have passed without a reset. By then everything inside has
+    entered, and the induction needs no lemmas: it is as deep as the pipeline.
     """
 
     def __init__(self, m: Module, latency: int):
@@ -24,11 +24,11 @@ class Pipeline:
 
     @property
     def depth(self) -> int:
-        """Cycles of the induction."""
+        """Depth of the induction, in cycles."""
         return self._latency + 2
 
     def before(self, value, cycles: int | None = None):
-        """Return a value from some cycles before, by default from the whole latency before."""
+        """Return a value from some cycles earlier, by default from the whole latency earlier."""
         for _cycle in range(self._latency if cycles is None else cycles):
             self._delays += 1
             later = Signal.like(value, name=f"before_{self._delays}", reset_less=True)
@@ -37,16 +37,16 @@ class Pipeline:
         return value
 
     def constant(self, *values) -> None:
-        """Assume that values are the same in all cycles since a reset."""
+        """Assume that values are constant since the last reset."""
         started = Signal()
         self._m.d.sync += started.eq(1)
         for value in values:
             self._m.d.comb += Assume(~started | (value == self.before(value, 1)))
 
     def claim(self, condition) -> None:
-        """Claim a condition for all that has entered."""
+        """Claim a condition for everything that has entered since a reset."""
         self._m.d.comb += Assert(~self._settled | condition)
 
     def reach(self, condition) -> None:
-        """Cover a condition, which some run must show."""
+        """Cover a condition: some run must show it."""
         self._m.d.comb += Cover(self._settled & condition)

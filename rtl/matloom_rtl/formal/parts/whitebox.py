@@ -1,4 +1,4 @@
-"""A unit opened for lemmas, which refer to its registers and memories."""
+"""Opens a unit for lemmas about its registers and memories."""
 
 from contextlib import suppress
 
@@ -10,10 +10,10 @@ __all__ = ["Whitebox", "inputs_of", "owners"]
 
 
 class Whitebox:
-    """Elaborate a unit once; find its registers by name, and read its memories.
+    """A unit elaborated once, with access to its registers by name and to its memories.
 
-    Lemmas refer to registers that are not ports. The unit itself stays unchanged, but for the read
-    port that `peek` adds. `fragment` is the submodule for the proof.
+    Lemmas refer to registers that are not ports. The unit itself is unchanged, except for the read
+    ports that `peek` adds. `fragment` is the submodule for the proof.
     """
 
     def __init__(self, unit):
@@ -27,13 +27,13 @@ class Whitebox:
         return self.fragment.origins[-2]
 
     def child(self, name: str) -> "Whitebox":
-        """Return a unit within this one."""
+        """Return a submodule of this unit."""
         return Whitebox(self.fragment.find_subfragment(name))
 
     def free(self, name: str, *outputs: str) -> tuple:
-        """Take a unit out, and return its outputs: inputs of the proof, of any value.
+        """Remove a submodule, and return its outputs as free inputs of the proof.
 
-        Those of a unit without a signature, as Amaranth's queues, must be named.
+        For a unit without a signature, such as Amaranth's queues, the outputs must be named.
         """
         unit = self.child(name).unit
         parts = self.fragment.subfragments
@@ -44,7 +44,7 @@ class Whitebox:
         return tuple(Value.cast(value) for _path, member, value in ports if member.flow is Out)
 
     def register(self, *, name: str) -> Signal:
-        """Return the only register of the unit with that name; KeyError for none, or several."""
+        """Return the only register with that name; KeyError if there is none, or several."""
         found = {}
         for statement in self.fragment.statements["sync"]:
             # Amaranth has no public way to look into an elaborated unit.
@@ -56,7 +56,7 @@ class Whitebox:
         return next(iter(found.values()))
 
     def source(self, name: str) -> Signal:
-        """Return the only signal of a name that the unit's registers read; KeyError otherwise."""
+        """Return the only signal of a name that the unit's registers read; else KeyError."""
         found = {}
         for statement in self.fragment.statements["sync"]:
             found |= {id(each): each for each in statement._rhs_signals() if each.name == name}
@@ -76,12 +76,12 @@ class Whitebox:
         return Cat(found).any()
 
     def addresses(self, name: str) -> tuple:
-        """Return the addresses at which the memory of a name is read first, and written."""
+        """Return the first read address and the write address of a named memory."""
         memory = self.fragment.find_subfragment(name)
         return memory._read_ports[0]._addr, memory._write_ports[0]._addr
 
     def peek(self, name: str, address) -> Signal:
-        """Return what the memory of a name holds at an address, in the same cycle."""
+        """Return what a named memory holds at an address, in the same cycle."""
         memory = self.fragment.find_subfragment(name)
         self._peeks += 1
         place = Signal(len(memory._read_ports[0]._addr), name=f"peek_{self._peeks}_place")
@@ -98,7 +98,7 @@ def inputs_of(component: Component) -> tuple:
 
 
 def owners(fragment: Fragment):
-    """Yield every component of an elaborated design, from the top down."""
+    """Yield every component of an elaborated design, top down."""
     for origin in fragment.origins or ():
         if not isinstance(origin, Fragment | Memory):
             yield origin

@@ -1,4 +1,4 @@
-"""Conversions between fp32 and the narrow formats: every number, of every format."""
+"""Conversions between fp32 and the narrow formats, for every number of every format."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
 
@@ -12,7 +12,7 @@ __all__ = ["float_proofs", "narrows", "widened", "widens"]
 
 
 def widens(formats: tuple[str, ...], unit: Widen | None = None) -> Claim:
-    """Claim that fp32 has the same value as the number of any format, or is NaN or infinite."""
+    """Claim that widening any number of any format to fp32 keeps its value, NaN or infinity."""
     m = Module()
     m.submodules.unit = unit = unit or Widen(formats)
     pipe = Pipeline(m, Widen.LATENCY)
@@ -26,7 +26,7 @@ def widens(formats: tuple[str, ...], unit: Widen | None = None) -> Claim:
 
 
 def widened(bits, form: FloatFormat):
-    """Return a number as fp32, from the place of each of its bits."""
+    """Return a number as fp32, bit by bit."""
     fraction = bits[: form.fraction_bits]
     exponent = bits[form.fraction_bits : form.bits - 1]
     sign, rest = bits[form.bits - 1], FP32.fraction_bits - form.fraction_bits
@@ -52,7 +52,7 @@ def widened(bits, form: FloatFormat):
 
 
 def narrows(formats: tuple[str, ...], unit: Narrow | None = None) -> Claim:
-    """Claim that any fp32 number becomes the nearest of any format, ties to even."""
+    """Claim that any fp32 number becomes the nearest number of any format, ties to even."""
     m = Module()
     m.submodules.unit = unit = unit or Narrow(formats)
     pipe = Pipeline(m, Narrow.LATENCY)
@@ -66,7 +66,7 @@ def narrows(formats: tuple[str, ...], unit: Narrow | None = None) -> Claim:
 
 
 def _narrowed(m: Module, number, form: FloatFormat):
-    """Return the nearest number of a format: what is dropped is compared with half of a place."""
+    """Return the nearest number of a format, comparing the dropped bits with half a unit."""
     fraction, exponent, sign = number[:23], number[23:31], number[31]
     dropped, below = FP32.fraction_bits - form.fraction_bits, FP32.bias - form.bias
     # Places that are dropped; from a certain count on nothing is left but what is below a half.
@@ -97,7 +97,7 @@ def _narrowed(m: Module, number, form: FloatFormat):
 
 
 def float_proofs(units: list) -> list[Proof]:
-    """Return the proofs for the conversions among the units of a chip."""
+    """Return the proofs for the conversions among a chip's units."""
     table = {}
     for unit in units:
         if isinstance(unit, Widen):

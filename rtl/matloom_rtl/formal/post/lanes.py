@@ -1,4 +1,4 @@
-"""POST's lanes: the column of each lane at each beat, and a place for every vector."""
+"""POST's lanes: the column of each lane at each beat, and room for every vector."""
 
 from amaranth.hdl import Assert, Assume, Cat, Const, Cover, Module, Mux, Signal
 
@@ -20,11 +20,11 @@ class _Beats:
     Members
     -------
     count, level:
-        Vectors that entered and are not written, and those of them that came out whole.
+        Vectors that entered and are not written yet, and those of them that came out completely.
     beat, fed:
-        The beat that enters next, and whether it does.
+        The next beat to enter, and whether it enters now.
     there, number:
-        Of each number of cycles, whether a beat entered so long ago, and which.
+        For each number of cycles, whether a beat entered that long ago, and which.
     """
 
     def __init__(self, m: Module, unit: Lanes, longest: int):
@@ -61,16 +61,15 @@ class _Beats:
             self.number.append(number)
 
     def wrapped(self, number):
-        """Return a number of beats within a vector."""
+        """Return a beat number modulo the beats of a vector."""
         return number % self.beats
 
 
 def lanes(unit: Lanes) -> Claim:
-    """Claim where each column goes, when its result is shown, and that there is a place for it.
+    """Claim where each column goes, when its result is shown, and that there is room for it.
 
-    The lanes themselves and the tables are taken out. Assumes of other units: a vector that is
-    shown stays, command and numbers stay while something is inside, and only what came out whole is
-    written.
+    The lanes themselves and the tables are removed. Assumes that a shown vector stays, that command
+    and numbers stay while anything is inside, and that only complete vectors are written.
     """
     m = Module()
     whitebox = Whitebox(unit)
@@ -99,7 +98,7 @@ def lanes(unit: Lanes) -> Claim:
 
 
 def _parts(whitebox: Whitebox) -> tuple[dict, list]:
-    """Take lanes and tables out; return them by name, and what they show."""
+    """Remove lanes and tables; return them by name, and their outputs."""
     config, parts, free = whitebox.unit._config, {}, []
     for name in ("lane", *(("float_lane",) if config.has_float else ())):
         names = [f"{name}_{number}" for number in range(config.lanes)]
@@ -113,7 +112,7 @@ def _parts(whitebox: Whitebox) -> tuple[dict, list]:
 
 
 def _held(m: Module, unit: Lanes, busy) -> None:
-    """Assume that command and numbers stay while something is inside."""
+    """Assume that command and numbers stay while anything is inside."""
     held = Cat(unit.command, unit.numbers)
     before = Signal.like(held, name="held_before", reset_less=True)
     was_busy = Signal()
@@ -149,7 +148,7 @@ def _enters(m: Module, unit: Lanes, beats: _Beats, lanes: list) -> None:
 
 
 def _leaves(m: Module, unit: Lanes, beats: _Beats, asked, parts: dict) -> None:
-    """Claim when a beat's results are shown, as which beat, and whose they are."""
+    """Claim when a beat's results are shown, with which beat number, and whose they are."""
     config, (kinds, to_spad) = unit._config, asked
     for cycles, kind in kinds:
         shown = Mux(beats.there[cycles], 1 << beats.number[cycles], 0)
@@ -184,7 +183,7 @@ def _leaves(m: Module, unit: Lanes, beats: _Beats, asked, parts: dict) -> None:
 
 
 def _lemmas(m: Module, whitebox: Whitebox, beats: _Beats, kinds) -> None:
-    """Claim what the unit counts, and that beats follow each other on their way."""
+    """Claim the unit's counters, and that beats in the pipeline are consecutive."""
     lanes, several = whitebox.unit._config.lanes, beats.beats > 1
     m.d.comb += [
         Assert((beats.beat < beats.beats) & (beats.emerged < beats.beats)),
@@ -218,7 +217,7 @@ def _lemmas(m: Module, whitebox: Whitebox, beats: _Beats, kinds) -> None:
 
 
 def lanes_proofs(units: list) -> list[Proof]:
-    """Return the proof of each distinct set of lanes among the units of a chip."""
+    """Return a proof for each distinct set of lanes among a chip's units."""
     return [
         Proof(
             kind="places",

@@ -1,4 +1,4 @@
-"""Number formats in a POST command, against the instruction set's own words for them."""
+"""Number formats in a POST command, against the specification of the instruction set."""
 
 from amaranth.hdl import Assert, Module, Mux
 
@@ -16,9 +16,9 @@ __all__ = ["numbers", "numbers_proofs"]
 
 
 def numbers(unit: Numbers) -> Claim:
-    """Claim limits, element size and format of any command, each in the cycle that is promised.
+    """Claim limits, element size and format of any command, each in its specified cycle.
 
-    Nothing is claimed of formats that are not built, which the check of fields refuses.
+    Formats that are not built are excluded, because the field check refuses them.
     """
     m = Module()
     m.submodules.unit = unit
@@ -33,7 +33,7 @@ def numbers(unit: Numbers) -> Claim:
 
 
 def _limits(m: Module, unit: Numbers, pipe: Pipeline) -> None:
-    """Claim the limits as integers: bytes, or words whose lower byte is a field of its own."""
+    """Claim the limits as integers: bytes, or words whose lower byte is a separate field."""
     words = unit.command.words if unit._config.has_words else None
     for side in ("low", "high"):
         limit = unit.command[f"clamp_{side}"]
@@ -44,7 +44,7 @@ def _limits(m: Module, unit: Numbers, pipe: Pipeline) -> None:
 
 
 def _sizes(unit: Numbers, pipe: Pipeline) -> None:
-    """Claim the bytes of an element: under FLOAT those of its format, else one or two."""
+    """Claim the bytes of an element: those of its format under FLOAT, else one or two."""
     config, size = unit._config, 1 << unit.o.size
     rule, form = (pipe.before(unit.command[name], 1) for name in ("rounding", "pre_shift"))
     words = pipe.before(unit.command.words, 1) if config.has_words else 0
@@ -56,7 +56,7 @@ def _sizes(unit: Numbers, pipe: Pipeline) -> None:
 
 
 def _floats(unit: Numbers, pipe: Pipeline) -> None:
-    """Claim the rule, the place of the format among those built, and the limits as fp32."""
+    """Claim the rule, the index of the format among those built, and the limits as fp32."""
     command, o = unit.command, unit.o
     rule, form = (pipe.before(command[name], 1) for name in ("rounding", "pre_shift"))
     pipe.claim(o.floating == (rule == Rounding.FLOAT))
@@ -70,7 +70,7 @@ def _floats(unit: Numbers, pipe: Pipeline) -> None:
 
 
 def numbers_proofs(units: list) -> list[Proof]:
-    """Return the proof of each distinct unit that decodes the numbers of POST."""
+    """Return a proof for each distinct decoder of POST's number formats."""
     return [
         Proof(
             kind="requantising",

@@ -24,10 +24,10 @@ class Column(Arbitrary):
     Members
     -------
     beat:
-        The beat at which it enters its lane.
+        Beat at which it enters its lane.
     read, word, byte:
-        Of the reads of biases, and of multipliers, the one that has its word; that word, and its
-        byte of the read of shifts.
+        Index of the read of biases, or multipliers, that contains its word; that word; and its byte
+        in the read of shifts.
     """
 
     def __init__(self, m: Module, unit: Parameters):
@@ -40,13 +40,13 @@ class Column(Arbitrary):
         self.byte = self.choose([data.word_select(n, 8) for n in range(columns)])
 
     def of_lane(self, unit: Parameters, values):
-        """Return what of a value for each lane is that of its own."""
+        """Return the part of a per-lane value that belongs to the column's lane."""
         lanes = (values[n % unit._lanes] for n in range(unit._columns))
         return self.choose([lane.as_unsigned() for lane in lanes])
 
 
 class Values:
-    """A block's parameters of the column."""
+    """A block's parameters for the column."""
 
     def __init__(self, unit: Parameters, name: str):
         o = unit.o
@@ -55,20 +55,21 @@ class Values:
 
 
 class Blocks:
-    """Blocks as they are announced, read and shown: the lanes see them in that order.
+    """Blocks as they are announced, read and shown: lanes see them in that order.
 
     Members
     -------
     pending, old:
-        Blocks of instructions taken that were not shown; the oldest is of an instruction before.
+        Blocks announced but not shown yet; whether the oldest belongs to an earlier instruction.
     came, place:
-        Reads of the block that have come, and which one comes next.
+        Reads of the block that have arrived, and which one is next.
     rises, present, shown, since:
-        A block is shown from the next cycle on; one is, or was; cycles since then.
+        Whether a block is shown from the next cycle on, is shown now, or was shown; cycles since
+        then.
     following, here:
-        Parameters of the oldest block that is pending, and of the one shown last.
+        Parameters of the oldest pending block, and of the one shown last.
     hits:
-        In this cycle there are the data of the read that has the bias, multiplier or shift.
+        Whether data of the read with the bias, multiplier or shift arrive in this cycle.
     """
 
     def __init__(self, m: Module, unit: Parameters, column: Column, reads: Reads):
@@ -104,7 +105,7 @@ class Blocks:
         ]
 
     def _follow(self, m: Module, unit: Parameters, column: Column, first) -> None:
-        """Note what is read, or said by the instruction, of the block that is pending."""
+        """Record what is read, or given by the instruction, for the pending block."""
         # The first block of an instruction is the oldest.
         begins, source = first | (self.rises & self.old), unit.i.payload
         self.hits, following = [], self.following
@@ -128,12 +129,12 @@ class Blocks:
 
 
 class Entered:
-    """A beat with the column that entered so many cycles before.
+    """A beat with the column that entered some cycles earlier.
 
     Members
     -------
     there, multiplier, block:
-        Whether it did, and what its multiplier is; the number of its block within the unit.
+        Whether it entered, its multiplier, and the number of its block within the unit.
     """
 
     def __init__(self, m: Module, there, multiplier, block):
@@ -141,7 +142,7 @@ class Entered:
         self._m = m
 
     def later(self, cycle: int) -> "Entered":
-        """Return it a cycle later."""
+        """Return it one cycle later."""
         after = []
         for name in ("there", "multiplier", "block"):
             before = getattr(self, name)
@@ -151,9 +152,9 @@ class Entered:
 
 
 def _late(m: Module, unit: Parameters, reads: Reads) -> list:
-    """Assume that no data come sooner than memory has them; return the grants of late.
+    """Assume a minimum memory latency; return the recent grants.
 
-    By the number of cycles since, from one on: those whose data cannot be there.
+    By the number of cycles since, from one: grants whose data cannot have arrived.
     """
     grants, before = [], reads.granted
     for cycle in range(1, SPAD_READ_LATENCY - 1):
@@ -166,11 +167,12 @@ def _late(m: Module, unit: Parameters, reads: Reads) -> list:
 
 
 def parameter_cache(unit: Parameters) -> Claim:
-    """Claim that lanes see the parameters of their column, or the instruction's for all columns.
+    """Claim that lanes see their column's parameters, or the instruction's common ones.
 
-    Bias and shift in the cycle of the column's beat, its multiplier so much later as lanes want it,
-    released or not meanwhile. Assumes of other units: data come in the order of reads, none sooner
-    than memory has them; a block is released while it is there, its first vector's beats in order.
+    Bias and shift appear in the cycle of the column's beat, the multiplier later as lanes need it,
+    even if the block is released meanwhile. Assumes that data come in the order of reads with a
+    minimum latency, that a block is released only while it is shown, and that its first vector's
+    beats are in order.
     """
     m = Module()
     whitebox = Whitebox(unit)
@@ -198,7 +200,7 @@ def parameter_cache(unit: Parameters) -> Claim:
 
 
 def parameter_cache_proofs(units: list) -> list[Proof]:
-    """Return the proof of each distinct unit of parameters of a chip."""
+    """Return a proof for each distinct parameter cache of a chip."""
     return [
         Proof(
             kind="places",

@@ -15,16 +15,16 @@ _FETCH, _FULL, _TURN, _SEEN = 1, 2, 3, 4
 
 
 class _Writes:
-    """Writes of the unit in this cycle, to the block whose number they have.
+    """Writes of the unit in this cycle, to the block with that number.
 
     Members
     -------
     held:
-        The unit's own register of it.
+        The unit's register of the number.
     repeated, read:
-        Of biases and of multipliers: words of the instruction, or of a read, are written.
+        Whether words of the instruction, or of a read, are written, for biases and multipliers.
     row, group:
-        Whether it is the row of the column, and whether the group of its memory.
+        Whether it is the column's row, and its group of the memory.
     """
 
     def __init__(self, m: Module, whitebox: Whitebox, column):
@@ -48,7 +48,7 @@ class _Writes:
 
 
 class _State:
-    """Registers of the unit, and what follows from them."""
+    """Registers of the unit, and values derived from them."""
 
     def __init__(self, m: Module, whitebox: Whitebox, column):
         names = ("full", "swap", "repeating", "step", "missing")
@@ -67,7 +67,7 @@ class _State:
 
 
 def lemmas(m: Module, whitebox: Whitebox, followed, beats) -> None:
-    """Claim what is written when, and where what was read is kept."""
+    """Claim what is written when, and where parameters are kept."""
     column, blocks, reads = followed
     state = _State(m, whitebox, column)
     _in_turn(m, whitebox, state, blocks)
@@ -80,7 +80,7 @@ def lemmas(m: Module, whitebox: Whitebox, followed, beats) -> None:
 
 
 def _in_turn(m: Module, whitebox: Whitebox, state: _State, blocks) -> None:
-    """Claim which block is where, and how far apart the turns of two are."""
+    """Claim which block is where, and how far apart the turns of two blocks are."""
     kept = blocks.task.shape()(whitebox.register(name="task"))
     unfetched = state.in_("Wait", "Load", "Fetch")
     left = Mux(unfetched, kept.blocks, 0) + (state.in_("Fetch") | state.full)
@@ -106,7 +106,7 @@ def _in_turn(m: Module, whitebox: Whitebox, state: _State, blocks) -> None:
 
 
 def _repeats(m: Module, unit: Parameters, state: _State, blocks) -> None:
-    """Claim how far words of the instruction are written, by the time of their block."""
+    """Claim how far the instruction's words have been written by the time of their block."""
     rows, step, writes = unit._rows, state.step, state.writes
     bias, scale = blocks.task.channel_bias, blocks.task.channel_scale
     first, last = Mux(bias, rows, 0), Mux(scale, rows, 2 * rows) - 1
@@ -133,7 +133,7 @@ def _repeats(m: Module, unit: Parameters, state: _State, blocks) -> None:
 
 
 def _arrives(m: Module, unit: Parameters, state: _State, followed, grants) -> None:
-    """Claim which read comes next, and that it comes when nothing is repeated."""
+    """Claim which read comes next, and that it comes while no words are repeated."""
     blocks, reads = followed
     task, writes, step = blocks.task, state.writes, state.step
     fetch, first = state.in_("Fetch"), Mux(task.channel_bias, unit._rows, 0)
@@ -164,9 +164,9 @@ def _arrives(m: Module, unit: Parameters, state: _State, followed, grants) -> No
 
 
 def _due(unit: Parameters, state: _State, column, blocks) -> list:
-    """Return for bias and multiplier whether it is not in memory: of any block, and of a new one.
+    """Return for bias and multiplier whether it is missing in memory: of any block, of a new one.
 
-    It is yet to come, or is being written.
+    It is still to come, or is being written.
     """
     found = []
     own = (blocks.task.channel_bias, blocks.task.channel_scale)
@@ -181,7 +181,7 @@ def _due(unit: Parameters, state: _State, column, blocks) -> list:
 
 
 def _same(m: Module, whitebox: Whitebox, state: _State, blocks) -> None:
-    """Claim that an instruction's own values are those of its blocks, for as long as they count."""
+    """Claim that an instruction's own values are those of its blocks, as long as they matter."""
     task, kept = blocks.task, blocks.task.shape()(whitebox.register(name="task"))
     names = ("bias", "multiplier", "shift")
     for name in names:
@@ -196,7 +196,7 @@ def _same(m: Module, whitebox: Whitebox, state: _State, blocks) -> None:
 
 
 def _kept(m: Module, whitebox: Whitebox, state: _State, followed, due) -> None:
-    """Claim what memories and registers have of the block shown last, and of the next one."""
+    """Claim what memories and registers hold for the block shown last, and for the next one."""
     column, blocks = followed
     following, here = blocks.following, blocks.here
     after = (state.block + 1)[:2]
@@ -218,14 +218,14 @@ def _kept(m: Module, whitebox: Whitebox, state: _State, followed, due) -> None:
 
 
 def _shift(whitebox: Whitebox, column, name: str):
-    """Return the shift of the column in a register of all shifts."""
+    """Return the column's shift from a register of all shifts."""
     unit, shifts = whitebox.unit, whitebox.register(name=name)
     bits = len(unit.o.shifts[0])
     return column.choose([shifts.word_select(n, bits) for n in range(unit._columns)])
 
 
 def _peek(whitebox: Whitebox, state: _State, column, name: str, block):
-    """Return what the memories have of the column, of a block."""
+    """Return what the memories hold for the column in a block."""
     unit = whitebox.unit
     place = Cat(state.writes.row, block)
     slots = [whitebox.peek(f"{name}_{slot}", place) for slot in range(unit._slots)]
@@ -233,7 +233,7 @@ def _peek(whitebox: Whitebox, state: _State, column, name: str, block):
 
 
 def _on_way(m: Module, whitebox: Whitebox, state: _State, followed, entered) -> None:
-    """Claim where the multiplier of a beat on its way lies: of this block, or the one before."""
+    """Claim where the multiplier of a beat in the pipeline lies: in this block, or the previous."""
     column, blocks = followed
     unit, before = whitebox.unit, (state.block - 1)[:2]
     old = _peek(whitebox, state, column, "multipliers", before)

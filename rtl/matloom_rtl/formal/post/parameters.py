@@ -17,18 +17,18 @@ _BIAS_BYTES, _SCALE_BYTES = 4, 5
 
 
 class Reads:
-    """Reads of an instruction as the page states them: block by block, bytes that follow.
+    """Reads of an instruction as specified: block by block, consecutive bytes.
 
     Members
     -------
     task, begun:
-        The current instruction, from the first one on.
+        The current instruction, once there is one.
     wanted, address:
-        The reads of a block, and where the next one is.
+        Number of reads of a block, and address of the next one.
     block, index:
-        Of the next read: its block, and its number in the block.
+        Block of the next read, and its index in the block.
     granted, asked:
-        A read is granted; reads that were and have not come.
+        Whether a read is granted; number of granted reads that have not arrived.
     """
 
     def __init__(self, m: Module, unit: Parameters):
@@ -65,10 +65,10 @@ class Reads:
 
 
 def parameters(unit: Parameters) -> Claim:
-    """Claim that an instruction's blocks are read in order, each byte once, and no others.
+    """Claim that an instruction's blocks are read in order, each byte once, and nothing else.
 
-    So reads lie within the extent that is checked, blocks times bytes of a block. Assumes of other
-    units: data come of what was granted.
+    So reads lie within the checked extent, blocks times bytes of a block. Assumes that data arrive
+    only for granted reads.
     """
     m = Module()
     whitebox = Whitebox(unit)
@@ -122,7 +122,7 @@ def reads_lemmas(m: Module, whitebox: Whitebox, walk: Reads) -> None:
 
 
 def parameters_proofs(units: list) -> list[Proof]:
-    """Return the proof of each distinct unit of parameters of a chip."""
+    """Return a proof for each distinct parameter reader of a chip."""
     return [
         Proof(
             kind="addresses",

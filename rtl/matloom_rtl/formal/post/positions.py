@@ -1,4 +1,4 @@
-"""POST's walks, in lockstep with the loops that the instruction set states."""
+"""POST's walks, compared step by step with the loops of the instruction set."""
 
 from amaranth.hdl import Assume, Cat, Const, Cover, Module, Mux, Signal
 
@@ -17,8 +17,8 @@ _LOOPS = {"block": "blocks", "row": "height", "column": "width"}
 def positions(unit: Positions) -> Claim:
     """Claim that the places are those of three loops: output block, row, column.
 
-    Of who starts it: the geometry stays until the last place, and only what runs advances, in no
-    cycle that restarts.
+    Assumes that the geometry stays until the last place, and that a walk advances only while it
+    runs, and not in a cycle in which it restarts.
     """
     m = Module()
     whitebox = Whitebox(unit)
@@ -75,7 +75,7 @@ def _held(m: Module, unit: Positions, nest: Nest) -> None:
 
 
 def touched(address, columns: int, config):
-    """Return, for each bank, whether it holds the first or the last of so many bytes."""
+    """Return, for each bank, whether it holds the first or the last byte of a range."""
     last = (address + columns - 1)[: len(address)]
     bits = (config.bank_bytes - 1).bit_length()
     ends = [each[bits:] for each in (address, last)]
@@ -83,9 +83,9 @@ def touched(address, columns: int, config):
 
 
 def _entries(m: Module, whitebox: Whitebox, nest: Nest, block_end) -> None:
-    """Claim that entries follow each other, and in pairs that two blocks go over the same ones.
+    """Claim that entries are consecutive, and that in pairs two blocks use the same ones.
 
-    The first of them has the first entries of the pairs, the second the second ones.
+    The first block uses the first entries of the pairs, the second block the second ones.
     """
     unit = whitebox.unit
     entry = Signal.like(unit.entry)
@@ -118,7 +118,7 @@ def _entries(m: Module, whitebox: Whitebox, nest: Nest, block_end) -> None:
 
 
 def position_proofs(units: list) -> list[Proof]:
-    """Return the proof of POST's walks among the units of a chip."""
+    """Return the proof of POST's walks among a chip's units."""
     return [
         Proof(
             kind="addresses",

@@ -19,7 +19,7 @@ _SHIFT = 19
 def products(unit: Products) -> Claim:
     """Claim each column's product, or its sum, two cycles after its byte.
 
-    The queue of sums is taken out, for it is proven by itself: what it shows is the oldest.
+    The queue of sums is removed, since it is proved separately: it shows the oldest sum.
     """
     m = Module()
     whitebox = Whitebox(unit)
@@ -59,7 +59,7 @@ def products(unit: Products) -> Claim:
 
 
 def products_proofs(units: list) -> list[Proof]:
-    """Return the proof of each distinct unit of products of a chip."""
+    """Return a proof for each distinct unit of products in a chip."""
     return [
         Proof(
             kind="requantising",

@@ -1,4 +1,4 @@
-"""POST's reads ahead of its lanes: each request, its place, and its data."""
+"""POST's reads ahead of its lanes: each request, its room, and its data."""
 
 from amaranth.hdl import Assert, Assume, Cat, Const, Cover, Module, Mux, Signal
 
@@ -15,14 +15,14 @@ __all__ = ["reader", "reader_proofs"]
 
 
 class _Parts:
-    """Queue, requests and products, taken out: each is proven by itself, and what is proven holds.
+    """Queue, requests and products, removed: each is proved separately and obeys its contract.
 
     Members
     -------
     level, unasked:
-        Vectors in the queue, and those whose last read is among the requests.
+        Vectors in the queue, and those whose last read is still a request.
     asked, granted:
-        The last read of a vector goes into the requests, or is granted.
+        Whether the last read of a vector is requested, or granted.
     """
 
     def __init__(self, m: Module, whitebox: Whitebox):
@@ -62,7 +62,7 @@ def _completes(stream):
 
 
 def _ago(m: Module, value, cycles: int) -> list:
-    """Return a bit of one cycle ago, of two, and so on, none of before a reset."""
+    """Return a bit one cycle ago, two cycles ago, and so on; 0 before a reset."""
     values = [value]
     for _cycle in range(cycles):
         later = Signal(name=f"ago_{len(values)}")
@@ -72,9 +72,9 @@ def _ago(m: Module, value, cycles: int) -> list:
 
 
 def reader(unit: Reader) -> Claim:
-    """Claim that each request is read once, has a place, and arrives with its data.
+    """Claim that each request is read once, has room, and arrives with its data.
 
-    Assumes of other units: a command stays while vectors of it are under way.
+    Assumes that a command stays while any of its vectors are in flight.
     """
     m = Module()
     whitebox = Whitebox(unit)
@@ -104,7 +104,7 @@ def _combines(unit: Reader):
 
 
 def _asks(m: Module, whitebox: Whitebox, parts: _Parts, kinds) -> None:
-    """Claim that each position is asked for whole, once, before the next one is."""
+    """Claim that each position is requested completely, once, before the next one."""
     unit, (from_bytes, multiplies) = whitebox.unit, kinds
     config, position, acc, wanted = unit._config, unit.position, unit.acc, unit.parameters
     i, o, asking = parts.requests.i, parts.requests.o, whitebox.register(name="asking")
@@ -148,7 +148,7 @@ def _asks(m: Module, whitebox: Whitebox, parts: _Parts, kinds) -> None:
 
 
 def _stays(m: Module, whitebox: Whitebox, begun) -> None:
-    """Assume that command and numbers stay while something is asked for or under way."""
+    """Assume that command and numbers stay constant while requests or reads are in flight."""
     unit, room = whitebox.unit, whitebox.register(name="room")
     held = Cat(unit.command, unit.numbers)
     before = Signal.like(held, name="held_before", reset_less=True)
@@ -158,7 +158,7 @@ def _stays(m: Module, whitebox: Whitebox, begun) -> None:
 
 
 def _arrives(m: Module, whitebox: Whitebox, parts: _Parts, on_way, multiplies) -> None:
-    """Claim that what was granted comes once, as the memory gives it, with its block's end."""
+    """Claim that each granted read arrives once, as the memory returns it, with its block's end."""
     unit, queue, o = whitebox.unit, parts.queue, parts.requests.o
     (summed, read), spad = (each[-1] for each in on_way), unit.spad
     acc_end = _ago(m, unit.position.block_end, ACC_READ_LATENCY)[-1]
@@ -194,7 +194,7 @@ def _arrives(m: Module, whitebox: Whitebox, parts: _Parts, on_way, multiplies) -
 
 
 def _elements(m: Module, whitebox: Whitebox, arrives: list):
-    """Return the values of a vector whose last bytes arrive, of the reads that came before."""
+    """Return the values of a vector, from earlier reads and from the last bytes that now arrive."""
     unit, config, columns = whitebox.unit, whitebox.unit._config, whitebox.unit._config.columns
     reads = [unit.spad.data]
     for number in range(1, 1 << config.element_size_bits):
@@ -217,7 +217,7 @@ def _elements(m: Module, whitebox: Whitebox, arrives: list):
 
 
 def _places(m: Module, whitebox: Whitebox, parts: _Parts, on_way, kinds) -> None:
-    """Claim that no more is under way than there are places, and that sums wait for their bytes."""
+    """Claim that no more is in flight than there is room for, and sums wait for their bytes."""
     (summed, read), (from_bytes, multiplies) = on_way, kinds
     room, depth = whitebox.register(name="room"), parts.depth
     alone = sum((each & ~multiplies for each in summed), Const(0))
@@ -246,7 +246,7 @@ def _places(m: Module, whitebox: Whitebox, parts: _Parts, on_way, kinds) -> None
 
 
 def reader_proofs(units: list) -> list[Proof]:
-    """Return the proof of each distinct reader of POST among the units of a chip."""
+    """Return a proof for each distinct reader of POST among a chip's units."""
     return [
         Proof(
             kind="places",

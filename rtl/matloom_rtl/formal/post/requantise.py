@@ -20,7 +20,7 @@ _LIMITS = ("limits", "low", "high", "zero")
 
 
 def quotient(unit: Quotient | None = None) -> Claim:
-    """Claim each rounding rule as docs/numerics.md states it, of any product of 63 bits."""
+    """Claim each rounding rule of docs/numerics.md, for any 63-bit product."""
     m = Module()
     m.submodules.unit = unit = unit or Quotient()
     pipe = Pipeline(m, Quotient.LATENCY)
@@ -37,7 +37,7 @@ def quotient(unit: Quotient | None = None) -> Claim:
 
 
 def _quotients(m: Module, product, right) -> dict:
-    """Return the quotient by two to 31 + `right` under each rule, from its definition."""
+    """Return the quotient by 2**(31 + `right`) under each rule, from its definition."""
     half = Signal(63)
     m.d.comb += half.eq(Const(1 << 30, 63) << right)
     doubled = Signal(signed(34))
@@ -60,7 +60,7 @@ def _quotients(m: Module, product, right) -> dict:
 
 
 class _Cut(Lane):
-    """A lane whose multiplier is cut out: what enters it is shown, what leaves it is free.
+    """A lane without its multiplier: the multiplier's input is visible, its output is free.
 
     Members
     -------
@@ -82,7 +82,7 @@ class _Cut(Lane):
 
 
 def shifts() -> Claim:
-    """Claim that what is multiplied is the biased value, shifted left within 32 bits."""
+    """Claim that the multiplier's input is the biased value, shifted left within 32 bits."""
     m = Module()
     m.submodules.unit = unit = _Cut()
     pipe = Pipeline(m, _BIASED)
@@ -104,7 +104,7 @@ def shifts() -> Claim:
 
 
 class _Parts(Lane):
-    """A lane whose four products are free inputs of the proof, in their order."""
+    """A lane whose four partial products are free inputs of the proof, in order."""
 
     def __init__(self):
         super().__init__()
@@ -125,9 +125,9 @@ class _Parts(Lane):
 
 
 def products() -> Claim:
-    """Claim that the sums of any four products are those of a product by parts of 16 bits.
+    """Claim that any four partial products are added as for a product in parts of 16 bits.
 
-    Of any that a product of 32 by 31 bits has: their sum fits 63 bits.
+    They may be those of any product of 32 by 31 bits, so their sum fits 63 bits.
     """
     m = Module()
     unit = _Parts()
@@ -146,7 +146,7 @@ def products() -> Claim:
 
 
 class _Rounded(Lane):
-    """Stages of a lane from the quotient on, which is free: `floor` and `up`."""
+    """Stages of a lane after the quotient, which is free: `floor` and `up`."""
 
     def __init__(self, bits: int):
         super().__init__(bits)
@@ -161,9 +161,9 @@ class _Rounded(Lane):
 
 
 def clamps(bits: int) -> Claim:
-    """Claim that a limited result is the quotient and the zero point between the limits.
+    """Claim that a limited result is the quotient plus the zero point, within the limits.
 
-    What is not limited is their sum at 32 bits. Where the limits cross, `high` wins.
+    An unlimited result is their 32-bit sum. If the limits cross, `high` wins.
     """
     m = Module()
     m.submodules.unit = unit = _Rounded(bits)
@@ -180,7 +180,7 @@ def clamps(bits: int) -> Claim:
 
 
 def requantise_proofs(units: list) -> list[Proof]:
-    """Return the proofs for the lanes among the units of a chip."""
+    """Return the proofs for the lanes among a chip's units."""
     lanes = [each for each in units if isinstance(each, Lane)]
     bits = {lane._bits for lane in lanes}
     told = "of the product of value and multiplier, any of 63 bits"

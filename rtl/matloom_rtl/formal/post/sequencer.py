@@ -11,10 +11,10 @@ __all__ = ["sequencer", "sequencer_proofs"]
 
 
 def sequencer(unit: Sequencer) -> Claim:
-    """Claim that a command is taken, stays, streams and completes once, at its time.
+    """Claim that a command is taken, stays, streams and completes once, at the right time.
 
-    Assumes of other units: the last position is asked for in a cycle after the first in which
-    vectors stream, and the last result leaves after that.
+    Assumes that the last position is requested after the first cycle of streaming, and that the
+    last result leaves later.
     """
     m = Module()
     whitebox = Whitebox(unit)
@@ -76,7 +76,7 @@ def _lemmas(m: Module, whitebox: Whitebox, state) -> None:
 
 
 def sequencer_proofs(units: list) -> list[Proof]:
-    """Return the proof of each distinct sequencer of POST among the units of a chip."""
+    """Return a proof for each distinct sequencer of POST among a chip's units."""
     return [
         Proof(
             kind="places",

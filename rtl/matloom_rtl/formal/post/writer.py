@@ -14,18 +14,18 @@ __all__ = ["writer", "writer_proofs"]
 
 
 class _Results:
-    """Vectors from their first beat to their write, one arbitrary one followed with its values.
+    """Vectors from first beat to write; one arbitrary vector is followed with its values.
 
-    Assumes of the sender: beats come in order, and a vector begins only if there is a place.
+    Assumes that beats come in order, and that a vector begins only if there is room.
 
     Members
     -------
     count, beat:
-        Whole vectors that are not written, and beats of the one that comes.
+        Complete vectors not written yet, and beats of the vector that is arriving.
     ahead, value:
-        The marked vector is the `ahead`-th to be written, 0 while there is none; its values.
+        Position of the marked vector in the order of writes, 0 while there is none; its values.
     mine:
-        Of the vector that is written now, it is the marked one.
+        Whether the vector written now is the marked one.
     """
 
     def __init__(self, m: Module, whitebox: Whitebox, leaves):
@@ -58,7 +58,7 @@ class _Results:
         self._lemmas(m, whitebox, (leaves, gathered))
 
     def _lemmas(self, m: Module, whitebox: Whitebox, state) -> None:
-        """Claim what the unit counts, and where its memories have the values."""
+        """Claim the unit's counters, and where its memories hold the values."""
         leaves, gathered = state
         unit, config = whitebox.unit, whitebox.unit._config
         at = whitebox.register(name="write_at")
@@ -88,9 +88,9 @@ class _Results:
 def writer(unit: Writer) -> Claim:
     """Claim that each result is written once, at its position, with the bytes of its columns.
 
-    Assumes of other units: position, command and numbers stay while results are there; a position
-    changes after its result has left. The queue of requests in parts is taken out, for it is proven
-    by itself.
+    Assumes that position, command and numbers stay while there are results, and that a position
+    changes after its result has left. The queue of partial requests is removed, since it is proved
+    separately.
     """
     m = Module()
     whitebox = Whitebox(unit)
@@ -137,7 +137,7 @@ def writer(unit: Writer) -> Claim:
 
 
 def _stays(m: Module, unit: Writer, results: _Results, waits) -> None:
-    """Assume that the description of results stays while they are there."""
+    """Assume that the description of results stays while there are any."""
     held = Cat(unit.command, unit.numbers)
     position = Value.cast(unit.position)
     before = Signal.like(held, name="held_before")
@@ -158,20 +158,20 @@ def _stays(m: Module, unit: Writer, results: _Results, waits) -> None:
 
 
 def _mask(unit: Writer):
-    """Return which columns a vector has: of the last block those below `tail`."""
+    """Return which columns a vector has: in the last block, those below `tail`."""
     whole = ~unit.position.last_block
     return Cat(whole | (unit.command.tail > column) for column in range(unit._config.columns))
 
 
 def _later(m: Module, name: str, value, bits: int = 1):
-    """Return a value a cycle later; a single bit is 0 after a reset."""
+    """Return a value one cycle later; a single bit is 0 after a reset."""
     later = Signal(bits, name=name, reset_less=bits > 1)
     m.d.sync += later.eq(value)
     return later
 
 
 def _entries(m: Module, unit: Writer, results: _Results, to_acc) -> None:
-    """Claim what the accumulators see."""
+    """Claim the writes to the accumulators."""
     acc, wide = unit.acc, len(unit.acc.data)
     taken = _later(m, "entry_taken", acc.valid & acc.ready & results.mine)
     value = _later(m, "entry_value", results.value, wide)
@@ -187,12 +187,12 @@ def _entries(m: Module, unit: Writer, results: _Results, to_acc) -> None:
 
 
 def _low_bytes(values, port):
-    """Return the low byte of each value, as many as a port has."""
+    """Return the low byte of each value, for as many as a port has."""
     return Cat(values.word_select(index, 32)[:8] for index in range(len(port.payload) // 8))
 
 
 def _rows(m: Module, unit: Writer, results: _Results, to_spad):
-    """Claim what the scratchpad sees of elements of a byte; return whether it takes a vector."""
+    """Claim the scratchpad writes of byte elements; return whether it accepts a vector."""
     spad, columns = unit.spad, unit._config.columns
     taken = spad.valid & spad.ready
     bytes_ = Cat(results.value.word_select(index, 32)[:8] for index in range(columns))
@@ -250,7 +250,7 @@ def _parts(m: Module, whitebox: Whitebox, parts, results: _Results, to_spad):
 
 
 def writer_proofs(units: list) -> list[Proof]:
-    """Return the proof of each distinct writer of POST among the units of a chip."""
+    """Return a proof for each distinct writer of POST among a chip's units."""
     return [
         Proof(
             kind="places",

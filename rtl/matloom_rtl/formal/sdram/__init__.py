@@ -1,1 +1,1 @@
-"""Proofs about the SDRAM controller and the port before it."""
+"""Proofs about the SDRAM controller and the memory port in front of it."""

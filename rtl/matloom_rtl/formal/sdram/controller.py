@@ -32,8 +32,8 @@ _STATEMENT = (
 def sdram(unit: SdramController, *, reach: bool = True) -> Claim:
     """Claim the rules of the pins for any chunks, and that each chunk's beats go out once.
 
-    The port is taken out. Of it: a chunk that is shown stays. What some run must `reach` needs an
-    SDRAM that is up within few cycles.
+    The port is removed; it is assumed to keep a chunk that it shows. The covers in `reach` need an
+    SDRAM that is initialised within a few cycles.
     """
     m = Module()
     whitebox = Whitebox(unit)
@@ -51,7 +51,7 @@ def sdram(unit: SdramController, *, reach: bool = True) -> Claim:
 
 
 def _chunks(m: Module, port, parts: Parts, rules: Rules) -> None:
-    """Claim that chunks pass in order, unchanged, each beat once in its row, at the pins."""
+    """Claim that chunks pass in order, unchanged, and each beat appears once at the pins."""
     plan, given, pins, columns = rules.plan, rules.given, rules.pins, parts.columns
     layout = plan.chunk_layout
     taken = port.chunks.valid & port.chunks.ready
@@ -105,7 +105,7 @@ def _chunks(m: Module, port, parts: Parts, rules: Rules) -> None:
 
 
 def short(part: SdramPart, *, clock_hz: int, bus_bits: int, gear: int = 1) -> SdramController:
-    """Return a controller of chunks of two beats that is up and refreshes within few cycles."""
+    """Return a small controller for reachable covers: two-beat chunks, short initialisation."""
     timing = part.timing_of_gear(clock_hz, gear)
     plan = ControllerPlan(part=part, timing=timing, bus_bits=bus_bits, chunk_beats=2, gear=gear)
     due = gear * (plan.longest_wait + 1)
@@ -121,7 +121,7 @@ def short(part: SdramPart, *, clock_hz: int, bus_bits: int, gear: int = 1) -> Sd
 
 
 def _boards() -> dict[str, Callable[[], SdramController]]:
-    """Return constructors of boards' controllers, each with its engine's bus, by what they are."""
+    """Return constructors of boards' controllers, with the engine's bus, by description."""
     found = {}
     for board in map(load_board, board_names()):
         memory, config = board.memory, load_config(board.config)
@@ -142,8 +142,8 @@ def _boards() -> dict[str, Callable[[], SdramController]]:
 def sdram_proofs(units: list) -> list[Proof]:
     """Return the proofs of SDRAM controllers: those of boards, and a short one.
 
-    From power-up on it takes too many cycles to reach anything; the covers of the short one, which
-    has the same claim, show that it is about something.
+    Reaching anything from power-up takes too many cycles on a board; the covers of the short one,
+    which has the same claim, show that the claim is not vacuous.
     """
     if not any(isinstance(unit, SdramController) for unit in units):
         return []

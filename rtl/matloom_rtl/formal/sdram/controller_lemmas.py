@@ -1,4 +1,4 @@
-"""Lemmas of the SDRAM controller: what its registers say of the commands at the pins."""
+"""Lemmas of the SDRAM controller: its registers in terms of the commands at the pins."""
 
 from amaranth.hdl import Assert, Cat, Const, Module, Mux, Signal
 
@@ -48,7 +48,7 @@ class Parts:
 
 
 def _of(bank, values: list):
-    """Return the value of a bank."""
+    """Return the value that belongs to a bank."""
     found = values[0]
     for number, value in enumerate(values[1:], start=1):
         found = Mux(bank == number, value, found)
@@ -56,7 +56,7 @@ def _of(bank, values: list):
 
 
 def lemmas(m: Module, parts: Parts, rules: Rules) -> None:
-    """Claim all of them."""
+    """Claim all lemmas."""
     _rows(m, parts, rules)
     _waits(m, parts, rules)
     _sequence(m, parts, rules)
@@ -64,7 +64,7 @@ def lemmas(m: Module, parts: Parts, rules: Rules) -> None:
 
 
 def _rows(m: Module, parts: Parts, rules: Rules) -> None:
-    """Lemmas: which rows are open, and for whom."""
+    """Lemmas: which rows are open, and for which chunk."""
     is_open = Mux(rules.opens, 1, rules.is_open & ~rules.closes)
     row = Mux(rules.opens, rules.pins.a[: len(rules.row)], rules.row)
     next_, chunk, which = parts.next.place, parts.chunk.place, rules.which
@@ -85,7 +85,7 @@ def _rows(m: Module, parts: Parts, rules: Rules) -> None:
 
 
 def _waits(m: Module, parts: Parts, rules: Rules) -> None:
-    """Lemmas: what is still to wait, and how long ago its reason was."""
+    """Lemmas: the remaining waits, and how long ago their causes were."""
     plan, timing, which = rules.plan, rules.waits, rules.which
     burst = plan.burst
     since = {name: each.now for name, each in rules.since.items()}
@@ -122,7 +122,7 @@ def _waits(m: Module, parts: Parts, rules: Rules) -> None:
 
 
 def _sequence(m: Module, parts: Parts, rules: Rules) -> None:
-    """Lemmas: initialisation and pauses, by the state of the sequence."""
+    """Lemmas: initialisation and pauses, by the state of the sequencer."""
     timing, at, up = rules.waits, parts.sequence_in, rules.up
     since = {name: each.now for name, each in rules.since.items()}
     distance, refreshed = timing.refresh_due, rules.refreshed
@@ -162,7 +162,7 @@ def _sequence(m: Module, parts: Parts, rules: Rules) -> None:
 
 
 def _deadline(m: Module, parts: Parts, rules: Rules) -> None:
-    """Lemmas: how long a refresh that is due waits at most, from the state of everything."""
+    """Lemmas: the maximum wait of a due refresh, from the state of everything."""
     timing, plan, clock, at = rules.waits, rules.plan, rules.clock, parts.sequence_in
     burst, chunk, ready = plan.burst, parts.chunk, parts.ready
     tail = 1 + max(plan.read_held, plan.write_held)
@@ -200,7 +200,7 @@ def _deadline(m: Module, parts: Parts, rules: Rules) -> None:
 
 
 def _most(first, *others):
-    """Return the largest."""
+    """Return the maximum."""
     for each in others:
         first = Mux(first > each, first, each)
     return first

@@ -1,4 +1,4 @@
-"""Words of an SDRAM's data pins: which word of a beat stands there when, which one is caught."""
+"""Words at an SDRAM's data pins: which word of a beat is driven when, and which is captured."""
 
 from amaranth.hdl import Assert, Assume, Cat, Cover, Module, Mux, Signal
 
@@ -12,9 +12,9 @@ __all__ = ["datapath", "datapath_proofs"]
 
 
 def datapath(unit: DataPath) -> Claim:
-    """Claim when the words of a beat are at the pins, with which masks, and whose words return.
+    """Claim when the words of a beat are at the pins, their masks, and whose words return.
 
-    Of the controller: no burst is cut short by a WRITE, and none is written before it is ready.
+    Assumes that the controller cuts no burst short by a WRITE, and writes none before it is ready.
     """
     m = Module()
     m.submodules.unit = unit
@@ -35,7 +35,7 @@ def datapath(unit: DataPath) -> Claim:
 
 
 def _sends(m: Module, unit: DataPath, burst: int) -> None:
-    """Claim the words of a WRITE from the cycle after it on, and that no other byte is driven."""
+    """Claim the words from the cycle after a WRITE, and that nothing else is driven."""
     width, data = unit._plan.word_bits, unit.write_data
     beat = Signal.like(data.as_value())
     ago = Signal(range(burst + 1), init=burst)
@@ -63,7 +63,7 @@ def _sends(m: Module, unit: DataPath, burst: int) -> None:
 
 
 def datapath_proofs(units: list) -> list[Proof]:
-    """Return the proof of the data path of an SDRAM."""
+    """Return the proof for the data path of an SDRAM."""
     return [
         Proof(
             kind="memory",

@@ -1,4 +1,4 @@
-"""Writes without byte masks: what is asked of memory for whom, and that all of it has its place."""
+"""Writes without byte masks: requests to memory, their owners, and room for all of them."""
 
 from amaranth.hdl import Assert, Assume, Cat, Cover, Module, Mux, Signal
 
@@ -15,12 +15,12 @@ _OWN = ("unanswered", "found", "head", "whole", "addresses", "shown")
 
 
 class _Parts:
-    """Queues and registers of streams, taken out; each is proven by itself.
+    """Queues and stream registers, removed; each is proved separately.
 
     Members
     -------
     level:
-        Items in a queue, by its name, as far as they matter; those shown are there.
+        Number of items in a queue, by name, saturating; including the one shown.
     """
 
     def __init__(self, m: Module, whitebox: Whitebox):
@@ -46,10 +46,10 @@ class _Parts:
 
 
 def merge(unit: Merge) -> Claim:
-    """Claim that beats without all strobes are read, once, at their place, and made whole in order.
+    """Claim that partial beats are read once at their address, and completed in order.
 
-    Of memory: it returns and answers what it was asked for. Of the initiator: the last beat of a
-    burst says so. That no older burst holds a beat is `Unanswered`'s to say.
+    Assumes that memory answers every request, and that the initiator marks the last beat of a
+    burst. `Unanswered` decides whether an older burst holds a beat.
     """
     m = Module()
     whitebox = Whitebox(unit)
@@ -64,7 +64,7 @@ def merge(unit: Merge) -> Claim:
 
 
 def _responses(m: Module, whitebox: Whitebox, parts: _Parts) -> None:
-    """Claim that each answer is passed on once, and has its place."""
+    """Claim that each response is passed on once, and has room."""
     unit, queue, level = whitebox.unit, parts.responses, parts.level["responses"]
     come, b = unit.memory_write.b, unit.axi_write.b
     open_ = Signal(range(BURSTS + 2))
@@ -82,9 +82,9 @@ def _responses(m: Module, whitebox: Whitebox, parts: _Parts) -> None:
 
 
 def _enters(m: Module, whitebox: Whitebox, parts: _Parts):
-    """Claim that bursts go on unchanged, and beats into the queue; return one that lacks strobes.
+    """Claim that bursts and beats enter unchanged; return a beat that lacks strobes.
 
-    That is: whether there is one that is not asked for, and its place.
+    Returns whether there is one that was not requested, and its position.
     """
     unit, begins, queue = whitebox.unit, parts.unanswered.begin, parts.queue
     aw, w, out = unit.axi_write.aw, unit.axi_write.w, unit.memory_write.aw
@@ -137,7 +137,7 @@ def _enters(m: Module, whitebox: Whitebox, parts: _Parts):
 
 
 def _asks(m: Module, whitebox: Whitebox, parts: _Parts, wanted) -> None:
-    """Claim what is asked of memory, for whom it comes back, and that there is room for it."""
+    """Claim what is requested from memory, for whom it returns, and that there is room for it."""
     unit, (lacking, place) = whitebox.unit, wanted
     ar, come, low = unit.axi_read.ar, unit.memory_read.r, unit._index_bits
     asked, found, beats, i = parts.asked, parts.found, parts.beats, parts.addresses.i
@@ -186,7 +186,7 @@ def _asks(m: Module, whitebox: Whitebox, parts: _Parts, wanted) -> None:
 
 
 def _leaves(m: Module, unit: Merge, parts: _Parts) -> None:
-    """Claim that each beat leaves once, in order, whole: with what was read where it has none."""
+    """Claim that each beat leaves once, in order, with missing bytes filled by those read."""
     head, whole, found, queue = parts.head, parts.whole, parts.found, parts.queue
     beat, out, w = head.o.payload, whole.i.payload, unit.memory_write.w
     lacks = ~beat.strb.all()
@@ -210,7 +210,7 @@ def _leaves(m: Module, unit: Merge, parts: _Parts) -> None:
 
 
 def merge_proofs(units: list) -> list[Proof]:
-    """Return the proof of what writes whole beats to an SDRAM without masks."""
+    """Return the proof for writes of whole beats to an SDRAM without masks."""
     return [
         Proof(
             kind="memory",

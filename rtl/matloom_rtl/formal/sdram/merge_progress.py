@@ -1,4 +1,4 @@
-"""Writes without byte masks never wait for ever: what is done, as long as memory does its part."""
+"""Writes without byte masks never wait forever, as long as memory makes progress."""
 
 from amaranth.hdl import Assert, Assume, Cover, Module, Mux, Signal
 
@@ -19,7 +19,7 @@ _MAY, _MUST_WAIT = _ASKED + 1, _ASKED + 3
 
 
 class _Parts:
-    """The unit's queues, and what passes between it, memory and the initiator."""
+    """The unit's queues, and the traffic between it, memory and the initiator."""
 
     def __init__(self, m: Module, whitebox: Whitebox):
         self.unit = unit = whitebox.unit
@@ -53,18 +53,18 @@ class _Parts:
 
 
 class _Owed:
-    """Work under way, and the parts that it waits for.
+    """Work in progress, and the parties that it waits for.
 
     Members
     -------
     open_, sent:
-        Bursts of writes without a response, and those of them of which memory has all.
+        Write bursts without a response, and those of them that memory has received completely.
     left, beats:
-        Beats of the current burst that are to come; the same of the initiator's reads.
+        Beats of the current burst still to come, and beats of the initiator's reads still to come.
     lacking, own:
-        A beat is to be read; reads for beats that are asked for.
+        Whether a beat must be read; reads in flight for such beats.
     memory, initiator:
-        Something is waited for of it.
+        Whether it waits for memory, or for the initiator.
     """
 
     def __init__(self, m: Module, unit: Merge, parts: _Parts):
@@ -114,10 +114,10 @@ class _Owed:
 
 
 def progress(unit: Merge) -> Claim:
-    """Claim that beats leave while memory does its part, whatever the initiator does; and so on.
+    """Claim that beats leave while memory makes progress, whatever the initiator does.
 
-    Of `Unanswered`: a beat is held by a burst older than the newest, and no longer than that one
-    is without an answer.
+    Assumes that `Unanswered` holds a beat only for a burst older than the newest, and only until
+    that burst is answered.
     """
     m = Module()
     whitebox = Whitebox(unit)
@@ -157,7 +157,7 @@ def progress(unit: Merge) -> Claim:
 
 
 def _lemmas(m: Module, whitebox: Whitebox, parts: _Parts, owed: _Owed) -> None:
-    """Claim where each beat, burst and read that is under way is."""
+    """Claim where each beat, burst and read in flight is."""
     unit, queue, head, whole = parts.unit, parts.queue, parts.head.o, parts.whole.o
     (lacks, lasts), (newest_lacks, newest_last) = queue.counts, queue.newest
     head_lacks, active = head.valid & ~head.payload.strb.all(), owed.left != 0
@@ -193,10 +193,10 @@ def _lemmas(m: Module, whitebox: Whitebox, parts: _Parts, owed: _Owed) -> None:
 
 
 def _ranks(m: Module, whitebox: Whitebox, parts: _Parts, owed: _Owed):
-    """Claim that one arbitrary beat that must be read comes closer with all that memory does.
+    """Claim that memory's every step brings an arbitrary beat that must be read closer.
 
-    First with each response, until no older burst has its place; then when an address may go: at
-    most one of the initiator's goes before it; then with each burst that is read.
+    First with each response, until no older burst covers its address; then when an address may go,
+    with at most one of the initiator's before it; then with each burst that is read.
     """
     unit, asked = parts.unit, parts.asked
     mark = Signal(name="mark")
@@ -243,7 +243,7 @@ def _ranks(m: Module, whitebox: Whitebox, parts: _Parts, owed: _Owed):
 
 
 def progress_proofs(units: list) -> list[Proof]:
-    """Return the proof that the merger of writes never waits for ever."""
+    """Return the proof that the write merger never waits forever."""
     return [
         Proof(
             kind="memory",

@@ -12,12 +12,13 @@ _ALL = 10
 
 
 class Elapsed:
-    """Cycles since an event, counted as far as anybody asks; so many at first.
+    """Saturating count of cycles since an event, with a given initial value.
 
     Members
     -------
     before, now:
-        Since the last one before this cycle, and since that of this cycle, too.
+        Cycles since the last event before this cycle, and since the last event including this
+        cycle.
     """
 
     def __init__(self, m: Module, name: str, event, most: int):
@@ -28,7 +29,7 @@ class Elapsed:
 
 
 class Commands:
-    """The command at the pins, by the truth table of a data sheet."""
+    """The command at the pins, decoded by the truth table of a data sheet."""
 
     def __init__(self, m: Module, pins):
         code = Cat(pins.cs, pins.ras, pins.cas, pins.we)
@@ -47,18 +48,17 @@ class Commands:
 
 
 class Rules:
-    """Hold every command against the rules: times, order, open rows, refreshes, data pins.
+    """Checks every command against the rules: times, order, open rows, refreshes, data pins.
 
-    `which`, a free input that stays, is the bank: what holds for it holds for each. Times are those
-    of the SDRAM's own cycles, of which each of the controller's has `plan.gear`, the command in
-    the first.
+    The constant free input `which` selects the bank, so claims hold for every bank. Times are in
+    SDRAM cycles; a controller cycle has `plan.gear` of these, with the command in the first.
 
     Members
     -------
     is_open, row, mine:
-        Of the bank: whether a row is open, which; that a command is for this bank.
+        For the bank: whether a row is open, and which; whether a command addresses it.
     since:
-        `Elapsed`, by name of the event: of the bank, `any_` of all banks, and of the device.
+        `Elapsed` by event: for the bank, for any bank (`any_`), and for the device.
     """
 
     def __init__(self, m: Module, unit: SdramController):
@@ -103,7 +103,7 @@ class Rules:
         return {name: Elapsed(m, name, *event) for name, event in events.items()}
 
     def _times(self, m: Module) -> None:
-        """Claim the least times from command to command."""
+        """Claim the minimum times between commands."""
         timing, columns, gear = self.timing, self.plan.columns, self.plan.gear
         since = {name: gear * each.before for name, each in self.since.items()}
         column = self.given.column & self.mine
@@ -125,7 +125,7 @@ class Rules:
         ]
 
     def _order(self, m: Module, unit: SdramController) -> None:
-        """Claim what must be open or closed, and the initialisation."""
+        """Claim which rows must be open or closed, and the initialisation."""
         given, timing = self.given, self.waits
         self.up = Signal(range(timing.power_up + 1))
         self.refreshed = Signal(range(16))
@@ -151,7 +151,7 @@ class Rules:
         ]
 
     def _refreshes(self, m: Module, unit: SdramController) -> None:
-        """Claim that each refresh that was due is done before the next is."""
+        """Claim that each due refresh is done before the next is due."""
         distance = self.waits.refresh_due
         assert self.plan.gear * distance <= self.timing.refresh_due
         self.clock = Signal(range(distance))
@@ -166,7 +166,7 @@ class Rules:
         m.d.comb += implies(self.wraps & unit.ready, ~self.owed)
 
     def _data(self, m: Module) -> None:
-        """Claim when words are driven, and that no others are at the pins then."""
+        """Claim when words are driven, and that no others are at the pins."""
         since, burst, gear = self.since, self.plan.burst, self.plan.gear
         least = self.timing.cas_latency + self.plan.columns
         read, written = since["any_read"].now, since["any_write"].now
@@ -177,7 +177,7 @@ class Rules:
         ]
 
     def reach(self) -> list:
-        """Return what some run shows: a WRITE, a READ after another one, a refresh."""
+        """Return the events that some run must show: a WRITE, two READs, a refresh."""
         given = self.given
         return [
             Cover(given.write & self.mine & (self.row != 0)),

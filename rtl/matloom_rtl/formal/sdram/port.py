@@ -72,9 +72,9 @@ def chunks(unit: Chunks) -> Claim:
 
 
 def read_room(unit: Port) -> Claim:
-    """Claim that what was read has a place when it comes, for a chunk goes out only with room.
+    """Claim that read data always have room, because a chunk starts only with room.
 
-    Of the data path: no beat comes before its chunk was taken.
+    Assumes that the data path returns no beat before its chunk was taken.
     """
     m = Module()
     whitebox = Whitebox(unit)
@@ -115,9 +115,9 @@ def read_room(unit: Port) -> Claim:
 
 
 def older_beats(unit: Unanswered) -> Claim:
-    """Claim that a beat of an older burst without its answer is found, whatever bursts there are.
+    """Claim that a beat of an older unanswered burst is found, for any bursts.
 
-    One arbitrary burst, which `mark` chooses, is followed from its address to its answer.
+    One arbitrary burst, chosen by `mark`, is followed from its address to its answer.
     """
     m = Module()
     whitebox = Whitebox(unit)
@@ -158,7 +158,7 @@ def older_beats(unit: Unanswered) -> Claim:
 
 
 def _older_lemmas(m: Module, whitebox: Whitebox, marked, burst) -> None:
-    """Claim that the places are a ring from the oldest burst on, and where the marked one is."""
+    """Claim that the entries form a ring from the oldest burst, and where the marked one is."""
     count, ahead, slot, newer = marked
     places = whitebox.unit._places
     newest, following, oldest = (
@@ -199,7 +199,7 @@ _STATEMENTS = {
 
 
 def memory_proofs(units: list) -> list[Proof]:
-    """Return the proofs of units before an SDRAM, each sort once."""
+    """Return the proofs of units in front of an SDRAM, one of each kind."""
     found = {type(unit): unit for unit in units if type(unit) in _TABLE}
     return [
         Proof(
