@@ -47,7 +47,7 @@ _Only = tuple[tuple[str, tuple[int, ...]], ...]
 
 
 def _float_numbers(bits: int) -> tuple[int, ...]:
-    """Return the numbers of the floating-point modes whose operands have so many bits."""
+    """Return the numbers of the floating-point modes whose operands have `bits` bits."""
     floats = [(number, mode) for number, mode in enumerate(MODES.values()) if mode.floating]
     return tuple(number for number, mode in floats if mode.activation_bits == bits)
 
@@ -754,7 +754,7 @@ FORMATS = {
 
 
 def largest(opcode: Opcode, name: str) -> int:
-    """Return the largest value that the bits of a field hold; `KeyError` where there is none."""
+    """Return the largest value that the bits of a field hold; `KeyError` for unknown fields."""
     return {item.name: item.range[1] for item in FORMATS[opcode].all_fields}[name]
 
 

@@ -81,7 +81,7 @@ class RecordField:
     low, high:
         Least and greatest value; of a range, of its number of records.
     choices:
-        Names of the values from 0 on.
+        Names of the values from 0.
     of:
         For a range, the section that it lies in; None if another field determines it.
     """
@@ -476,7 +476,7 @@ class Attribute:
     low, high:
         Limits of each value.
     choices:
-        Names of the integers from 0 on.
+        Names of the integers from 0.
     """
 
     key: int

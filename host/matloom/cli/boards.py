@@ -135,7 +135,7 @@ def _planned(board: Any, config: str | None, freq: float | None, processor: str 
 
 
 def _built(plan: Any, seed: int | None, seeds: int | None, jobs: int) -> Any:
-    """Return the bitstream of a plan; raise `UserError` where there is none."""
+    """Return the bitstream of a plan; raise `UserError` if it cannot be built."""
     from matloom_rtl.fpga.progress import FlowError
 
     first = plan.board.seed if seed is None else seed
@@ -147,7 +147,7 @@ def _built(plan: Any, seed: int | None, seeds: int | None, jobs: int) -> Any:
 
 
 def _write(plan: Any, made: Any, folder: Path) -> None:
-    """Write a bitstream and its report, and say where."""
+    """Write a bitstream and its report, and print their paths."""
     bitstream = folder / made.path.name
     bitstream.write_bytes(made.path.read_bytes())
     report = folder / f"{plan.name}.json"

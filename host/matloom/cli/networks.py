@@ -139,7 +139,7 @@ def _for_device(network: Path, how: Compilation, device: str) -> Compilation:
 
 
 def _device_options(target: Target, memory: Any) -> dict[str, Any]:
-    """Return what a device is opened with; raise `ValueError` for what the model has not."""
+    """Return the options to open a device with; raise for options the device does not have."""
     from matloom.device.open import SIMULATED, require_device
     from matloom.device.waves import Waves
 

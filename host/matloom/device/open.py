@@ -176,16 +176,17 @@ def open_device(
     memory_bytes:
         Size of the external memory; ignored by boards.
     waves, timing:
-        Of a simulation: a file to write, ``.fst`` or ``.vcd``, or a `matloom.Waves` with a window
+        For simulations: a waveform file, ``.fst`` or ``.vcd``, or a `matloom.Waves` with a window
         of cycles; and a `matloom.device.rtl.MemoryTiming`.
     memory:
-        Of a simulation: the external memory to simulate where there is no timing: a name, a JSON
-        file or a `matloom.arch.memory.Memory`; the reference memory where None.
+        For simulations without `timing`: the external memory to simulate, as a name, a JSON file or
+        a `matloom.arch.memory.Memory`; None for the reference memory.
     timeout:
         Seconds that a run may take; a simulation of some million cycles takes a minute.
     check_bus:
-        Of a simulation: whether every cycle is held against the rules of AXI, a broken one ending
-        in a `matloom.device.errors.BusError`. Where None, the variable ``MATLOOM_CHECK_BUS`` says.
+        For simulations: whether to check every cycle against the rules of AXI and raise
+        `matloom.device.errors.BusError` if one is broken. None means the environment variable
+        ``MATLOOM_CHECK_BUS``.
 
     Errors
     ------

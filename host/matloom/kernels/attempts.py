@@ -1,11 +1,11 @@
-"""Program that tries networks on a reference interpreter, each in a process of its own.
+"""Tries networks on a reference interpreter, each in a separate process.
 
     python attempts.py PACKAGE
 
 imports the interpreter once, reads pickled requests from standard input until it ends, and answers
-each on standard output. The libraries write their reasons to stderr, and some networks that they do
-not take end the process, so each request is served by a fork. The program imports nothing of
-Matloom but its neighbour, by path, so that it starts quickly.
+each on standard output. The libraries print their reasons to stderr, and some unsupported networks
+crash them, so each request is served by a fork. The program imports nothing from Matloom except its
+neighbour, by path, so that it starts quickly.
 """
 
 import ctypes
@@ -80,7 +80,7 @@ def _limit_onnx(content: bytes) -> None:
 
 
 def _values(kinds: Sequence[tuple[tuple[int, ...], Any]], *, random: bool) -> list[Array]:
-    """Return zeros for inputs; or numbers over their types' ranges, ones for what may be a size."""
+    """Return zeros for inputs; or numbers over their types' ranges, ones for possible sizes."""
     if not random:
         return [np.zeros(shape, dtype) for shape, dtype in kinds]
     draw = np.random.default_rng(0)
@@ -144,7 +144,7 @@ def _attempt(package: str, cut: Any, given: Sequence[Array] | None) -> str:
 
 
 def _forked(work: Callable[[], bytes]) -> tuple[int, bytes, str]:
-    """Return how a process of its own ends, what `work` returns there, and what it says on stderr.
+    """Return the exit status of a forked process, the result of `work` there, and its stderr.
 
     The status is that of `os.waitpid`.
     """
@@ -163,7 +163,7 @@ def _forked(work: Callable[[], bytes]) -> tuple[int, bytes, str]:
 
 
 def _apart(package: str, cut: Any, given: Sequence[Array] | None) -> str:
-    """Return what `_attempt` does, of a process of its own; a library's own words come first."""
+    """Return the result of `_attempt` in a separate process, preferring its own message."""
 
     def attempt() -> bytes:
         if package.startswith("onnx"):
@@ -223,7 +223,7 @@ def _output_shapes(package: str, cut: dict[str, Any]) -> dict[str, Any]:
 
 
 def _optimised(content: bytes) -> dict[str, bytes]:
-    """Return what ONNX Runtime makes of a model: by itself, and of integers wherever it can."""
+    """Return ONNX Runtime's optimised model, and a variant with integers wherever possible."""
     _limit_onnx(content)
     return {
         "own": _MODULE.optimised_onnx(content, integers=False),

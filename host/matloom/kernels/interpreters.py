@@ -38,7 +38,7 @@ class Cut:
 
 
 class Library:
-    """One network on an interpreter, which may remember from run to run.
+    """One network on an interpreter, which may keep state from run to run.
 
     Errors
     ------
@@ -61,7 +61,7 @@ class Library:
 
 
 class _Micro(Library):
-    """TensorFlow Lite Micro: every tensor has the shape that the file says, or it is refused.
+    """TensorFlow Lite Micro: every tensor must have the shape in the file.
 
     Some of its kernels write the lengths that they make over those that the file declares, without
     a look at how many there are: DEPTH_TO_SPACE writes four.
@@ -220,7 +220,7 @@ _NOISE = (
 
 
 def _plain(error: Exception) -> str:
-    """Return what ONNX Runtime says, in one line: no codes, no node, no places in its source."""
+    """Return ONNX Runtime's error message in one line, without codes, nodes or source locations."""
     line = " ".join(str(error).split())
     for noise in _NOISE:
         line = noise.sub("", line)
@@ -228,7 +228,7 @@ def _plain(error: Exception) -> str:
 
 
 class _Onnx(Library):
-    """ONNX Runtime, with kernels whose sums do not saturate where it has them."""
+    """ONNX Runtime, with kernels whose sums do not saturate, if available."""
 
     def __init__(self, cut: Cut) -> None:
         import onnxruntime

@@ -42,7 +42,7 @@ def parsed(content: bytes) -> Any:
     ImportError
         The package onnx is not installed.
     google.protobuf.message.DecodeError
-        The bytes are no message.
+        The bytes are not a message.
     """
     return _parsed(_Bytes(content))
 

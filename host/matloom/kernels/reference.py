@@ -83,7 +83,7 @@ class Choice:
         return own[:1] if own == ONNX_INTERPRETERS and own[0] in self.missing else own
 
     def error(self) -> InterpreterError:
-        """Return what a user is told where no interpreter runs the operators."""
+        """Return the error for operators that no interpreter runs."""
         if self.attributes.interpreters == REGISTERED:
             return InterpreterError(
                 f"{self.attributes.operators[0]} is not registered here",
@@ -157,7 +157,7 @@ def _cut(graph: Graph, node: Node, package: str, choice: Choice) -> Cut | None:
 
 
 class ReferenceRun:
-    """The operators of one REFERENCE node; what they remember stays from run to run.
+    """The operators of one REFERENCE node; their state is kept from run to run.
 
     Errors
     ------

@@ -93,8 +93,8 @@ def matmul(
     input_zero_point:
         The number in `a` that represents zero.
     residual, limits:
-        In a floating-point mode only: what is added to the product, of the dtype `output`; the
-        smallest and the largest result, numbers of float8_e5m2.
+        In a floating-point mode only: an array to add to the product, with the dtype `output`; the
+        smallest and largest result, as float8_e5m2 numbers.
     output:
         The result's dtype. In a floating-point mode float32, if it is None, or that of a mode.
         Else int32 for sums, and with a multiplier int8, if it is None, or, in the mode ``i16xi8``
@@ -201,7 +201,7 @@ def conv2d(
 ) -> Array:
     """Return a convolution, its sums or requantised: (images, rows, columns, output channels).
 
-    Exact like `matmul`, with the same parameters. What does not fit the engine's fields (see
+    Exact like `matmul`, with the same parameters. Layers that do not fit the engine's fields (see
     `matloom explain`) is computed by the host, with the same result.
 
     In a floating-point mode it is the product of `matmul` whose rows are windows and whose
@@ -217,7 +217,7 @@ def conv2d(
     padding:
         Elements at the top, bottom, left and right; they stand for zero.
     residual:
-        As `matmul` takes it, of the shape of the result.
+        As for `matmul`, with the shape of the result.
     """
     chosen = _chosen(config, device, mode)
     formats = _formats(mode, chosen)

@@ -1,4 +1,4 @@
-"""Rules of preprocessing in a Program; what it does is `matloom.pre`'s concern."""
+"""Rules for the preprocessing in a Program; `matloom.pre` defines what it computes."""
 
 from matloom.program.contents import Contents
 from matloom.program.errors import ProgramError

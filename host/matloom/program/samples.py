@@ -71,7 +71,7 @@ def _samples(info: TensorInfo, array: Array) -> int:
         raise UserError(
             f"{rule}, or more samples of it, not {array.shape}",
             hint="add the axis of the batch: array[numpy.newaxis]"
-            if short
+            if is_single
             else "matloom explain NET lists the inputs and their shapes",
         )
     if not info.shape or array.shape == info.shape:

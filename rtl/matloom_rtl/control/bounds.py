@@ -1,4 +1,4 @@
-"""Checks the memory that an instruction touches, with one multiplier."""
+"""Checks that an instruction stays within each memory it touches, using one multiplier."""
 
 import itertools
 from dataclasses import dataclass
@@ -55,18 +55,18 @@ class _Step:
 
     @property
     def last(self) -> bool:
-        """Whether the extent ends with it."""
+        """Whether the extent ends with this step."""
         return self.next is not None
 
 
 def _split(factor: str) -> tuple[str, str]:
-    """Return the field of a factor, and what becomes of it."""
+    """Return the field of a factor, and the change applied to it."""
     suffix = factor[-2:] if factor[-2:] in ("-1", "/2", "%2") else ""
     return factor.removesuffix(suffix), suffix
 
 
 def _factors(term: tuple[str, ...], opcode: Opcode, config: Config) -> list[str | int]:
-    """Return the factors of a term, the widest first, its constants multiplied into one."""
+    """Return the factors of a term, the widest first, with constants combined into one."""
     bits = {item.name: item.width(config) for item in FORMATS[opcode].fields}
     constant, widths = 1, {}
     for text in term:
@@ -86,7 +86,7 @@ def _factors(term: tuple[str, ...], opcode: Opcode, config: Config) -> list[str 
 
 
 def _terms(extent: Extent, opcode: Opcode, config: Config) -> list[dict]:
-    """Return what is known of each factor of an extent, in the order of their steps."""
+    """Return a description of each factor of an extent, in the order of its steps."""
     known = []
     for term in extent.terms:
         factors = _factors(term, opcode, config)
@@ -108,13 +108,13 @@ def _terms(extent: Extent, opcode: Opcode, config: Config) -> list[dict]:
 
 
 def _extents(opcode: Opcode, config: Config) -> tuple[Extent, ...]:
-    """Return those extents of an opcode that are checked."""
+    """Return the extents of an opcode that are checked."""
     extents = extents_of(opcode, config)
     return tuple(each for each in extents if config.checks or each.memory is AddressSpace.DRAM)
 
 
 def _program(config: Config) -> tuple[list[_Step], dict[Opcode, tuple[int, ...]]]:
-    """Return the steps of all opcodes in one row, and where the extents of each begin."""
+    """Return the steps of all opcodes in one sequence, and where the extents of each begin."""
     steps, entries = [], {}
     for opcode in FORMATS:
         extents = _extents(opcode, config)
@@ -136,7 +136,7 @@ def _program(config: Config) -> tuple[list[_Step], dict[Opcode, tuple[int, ...]]
 
 
 def _source(step: _Step, config: Config) -> tuple[int, int] | int:
-    """Return the bits of the instruction that hold a factor, or the constant that it is."""
+    """Return the instruction bits that hold a factor, or its constant."""
     if isinstance(step.factor, int):
         return step.factor
     name, suffix = _split(step.factor)
@@ -147,7 +147,7 @@ def _source(step: _Step, config: Config) -> tuple[int, int] | int:
 
 
 def _sources(steps: list[_Step], config: Config) -> list[tuple[int, int] | int]:
-    """Return the different sources of all steps, those of about the same width side by side."""
+    """Return the distinct sources of all steps, those of similar width next to each other."""
 
     def width(source):
         return source.bit_length() if isinstance(source, int) else source[1] - source[0]
@@ -158,7 +158,7 @@ def _sources(steps: list[_Step], config: Config) -> list[tuple[int, int] | int]:
 
 
 def _early_fields(turns: int) -> dict:
-    """Return what decides which step is next: so many choices are there at an extent's end."""
+    """Return the fields that decide which step follows the end of an extent."""
     return {"waits": 1, "turn": max(4, (turns - 1).bit_length())}
 
 
@@ -277,12 +277,12 @@ class Bounds(wiring.Component):
         return m
 
     def _walk(self, m: Module, begin):
-        """Step through the extents that apply; return whether at the start there are none.
+        """Step through the applicable extents; return whether there are none at the start.
 
-        What decides of a step and of the one after it is kept in registers, and of that after
-        these it is looked up: a table between the number of a step and the decision to go on
-        would be the longest path of the chip. The rest comes from a memory, which has at the
-        number of a step what is known of the one before it.
+        What decides of a step and of the one after it is kept in registers, and of that after these
+        it is looked up: a table between the number of a step and the decision to go on would be the
+        longest path of the chip. The rest comes from a memory, which has at the number of a step
+        what is known of the one before it.
         """
         step = Signal(self._early, reset_less=True)
         ahead = Signal(self._early, reset_less=True)
@@ -358,18 +358,18 @@ class Bounds(wiring.Component):
         return Cat(conditions).all()
 
     def _turn(self, index: int):
-        """Return what decides of a step."""
+        """Return the fields that decide about a step."""
         each = self._program[index]
         return self._early.const({"waits": each.waits, "turn": self._turns.index(each.next)})
 
     def _known(self) -> Memory:
-        """Return the memory of what else is known of steps, each at its number and one."""
+        """Return the memory of other facts about steps, each at its number plus one."""
         facts = [self._facts(place - 1) for place in range(len(self._program) + 1)]
         # A block: of tables it would take ten for each bit.
         return Memory(shape=self._late, depth=len(facts), init=facts, attrs={"ram_style": "block"})
 
     def _facts(self, index: int):
-        """Return what else is known of a step."""
+        """Return other facts about a step."""
         each = self._program[index]
         source = self._sources.index(_source(each, self._config))
         return self._late.const(
@@ -384,7 +384,7 @@ class Bounds(wiring.Component):
         )
 
     def _look_up(self, m: Module, begin, later) -> Value:
-        """Return the source of a step's factor, which `later` shows two cycles after `begin`.
+        """Return the source of a step's factor; `later` shows it two cycles after `begin`.
 
         First every group chooses one of its own, next to the bits of the instruction, by a register
         of its own; then there is a group to choose. Hundreds of wires into one table, or from one

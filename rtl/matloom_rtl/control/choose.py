@@ -1,4 +1,4 @@
-"""A choice by a number, as few tables make it."""
+"""Multiplexer by a number, built from few tables."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ __all__ = ["choose"]
 
 
 def choose(values: Sequence[ValueLike], number: Value) -> Value:
-    """Return the value of a number, by its bits, any where there is none.
+    """Return the value selected by a number, bit by bit; arbitrary if there is none.
 
     An `Array` becomes a choice by one flag for each value, with twice the inputs.
     """

@@ -1,4 +1,4 @@
-"""Control: registers, dispatch, queues, scoreboard, counters and the run state, connected."""
+"""Control: connects registers, dispatch, queues, scoreboard, counters and the run state."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, ResetInserter, Signal, signed
 from amaranth.lib import data, stream, wiring
@@ -119,7 +119,7 @@ class Control(wiring.Component):
         return {unit: getattr(self, unit.name.lower()) for unit in UNITS}
 
     def _queues(self, m: Module, fresh, dispatch, supervisor):
-        """Put the queues before the units, and count completions.
+        """Put the queues in front of the units, and count completions.
 
         LOAD's and STORE's are counted as far as a fault record tells their numbers.
         """
@@ -174,7 +174,7 @@ class Control(wiring.Component):
         ]
 
     def _fetch(self, m: Module, registers, supervisor, dispatch):
-        """Begin to fetch while everything of the last run is forgotten."""
+        """Start fetching once everything of the last run is cleared."""
         m.d.sync += self.fetch_start.eq(supervisor.begin)
         starting = Signal()
         word_bits = INSTRUCTION_WORD_BYTES.bit_length() - 1

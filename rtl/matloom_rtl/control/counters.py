@@ -1,4 +1,4 @@
-"""Counts what each cycle of a run went into."""
+"""Performance counters: attribute each cycle of a run to a cause, and count events."""
 
 from amaranth.hdl import Array, Module, Mux, Signal
 from amaranth.lib import wiring
@@ -91,7 +91,7 @@ class Counters(wiring.Component):
             m.d.sync += self.cycles.eq(self.cycles + 1)
 
     def _events(self):
-        """Return the source of every counter that is visited, by its name."""
+        """Return the source of every counter that is updated in turn, by name."""
         return {
             "instructions": self.dispatched,
             "load_busy": self.load_busy,
@@ -104,7 +104,7 @@ class Counters(wiring.Component):
         }
 
     def _count_events(self, m: Module):
-        """Find what is asked for: a cause by its number, another counter when it is visited."""
+        """Return the requested counter: a cause by its number, any other when its turn comes."""
         asked = Signal(_PLACE_BITS)
         is_cause = Signal()
         with m.Switch(self.slot):
@@ -130,7 +130,7 @@ class Counters(wiring.Component):
         ]
 
     def _count_causes(self, m: Module, asked):
-        """Add one to the cause of every cycle that runs; return the count of the one asked for."""
+        """Increment the counter of each cycle's cause; return the requested count."""
         m.submodules.causes = causes = Memory(shape=32, depth=1 << _PLACE_BITS, init=[])
         write = causes.write_port()
         read, look = causes.read_port(domain="comb"), causes.read_port(domain="comb")
@@ -162,7 +162,7 @@ class Counters(wiring.Component):
         return Mux(known.bit_select(asked, 1), look.data, 0)
 
     def _count_visits(self, m: Module):
-        """Visit the counters in turn; return the total of one and its place in `_events`."""
+        """Update the counters in turn; return the total of one, and its index in `_events`."""
         events = list(self._events().values())
         turn = len(events)
         m.submodules.totals = totals = Memory(shape=32, depth=1 << _PLACE_BITS, init=[])

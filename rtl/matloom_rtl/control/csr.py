@@ -1,4 +1,4 @@
-"""The register block on AXI4-Lite, made from the register table."""
+"""The register block on AXI4-Lite, generated from the register table."""
 
 from amaranth.hdl import Array, Cat, Module, Mux, Signal
 from amaranth.lib import data, wiring
@@ -46,7 +46,7 @@ _WRITE = (("address", 12), ("word", 32), ("mask", 32))
 
 
 def _members(config: Config) -> dict:
-    """Return a port for each register that something outside the block sets or uses."""
+    """Return a port for each register that logic outside the block sets or uses."""
     members = {}
     for item in registers_of(config):
         name = item.name.lower()
@@ -139,7 +139,7 @@ class Registers(wiring.Component):
         return m
 
     def _find(self, m: Module, at, fetch, store):
-        """Return what the register at an address holds, unless it has 32 bits that change.
+        """Return the register at an address, except for 32-bit registers that change.
 
         A stored one holds its reset value until it is written. Returns also for each place whether
         it was written.
@@ -160,7 +160,7 @@ class Registers(wiring.Component):
         return Mux(stored, fetch.data, 0) | rest, known
 
     def _look_up(self, m: Module, memory, known, kind: str, region):
-        """Return the register of a region, "BASE" or "BYTES"; until it is written it is zero."""
+        """Return a region's "BASE" or "BYTES" register; it is zero until written."""
         items = [register(f"{each.name}_{kind}") for each in Region]
         assert not any(item.reset for item in items)
         place = Array(place_of(item.offset) for item in items)[region]
@@ -169,7 +169,7 @@ class Registers(wiring.Component):
         return Mux(known.bit_select(place, 1), fetch.data, 0)
 
     def _write(self, m: Module, address, word, mask, writing, store):
-        """Take address and word, and obey when both are there: in the cycle of `writing`."""
+        """Accept address and word, and perform the write in the cycle of `writing`."""
         bus = self.bus
         for item in self._table:
             if item.access is Access.W1C:
@@ -229,7 +229,7 @@ class Registers(wiring.Component):
                 m.d.comb += store.eq(1)
 
     def _read(self, m: Module, address, writing, found):
-        """Find out in one cycle where a register lies, and choose it in the next."""
+        """Locate a register in one cycle, and select it in the next."""
         bus = self.bus
         looking = Signal()
         looked = Signal()
@@ -261,7 +261,7 @@ class Registers(wiring.Component):
             ]
 
     def _locate(self, m: Module, address, source, names):
-        """Register what an address is read from; return whether there is a register."""
+        """Register the source of a read address; return whether the register exists."""
         there = Signal()
         place = Signal.like(source)
         timestamps_end = TIMESTAMPS_OFFSET + 4 * self._config.timestamps

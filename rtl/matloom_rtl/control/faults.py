@@ -1,4 +1,4 @@
-"""Which fault is recorded, of those that come in one cycle."""
+"""Chooses which of several simultaneous faults is recorded."""
 
 from amaranth.hdl import Module, Mux, Signal
 
@@ -13,7 +13,7 @@ _NAMES = ("cause", "address", "unit", "opcode", "index")
 
 
 def parity_faults(completed, memories):
-    """Return what `offer_fault` takes of wrong parity: memory by memory, unit by unit.
+    """Return the arguments of `offer_fault` for parity faults, by memory and unit.
 
     The index is that of the unit's oldest instruction: it may have been one of those after it,
     where a unit reads ahead.
@@ -35,7 +35,7 @@ def parity_faults(completed, memories):
 
 
 def offer_fault(m: Module, supervisor, dispatch, completed, ports, late):
-    """Offer one fault: a bad instruction before the bus, fetch before LOAD before STORE.
+    """Report one fault by priority: bad instructions, then fetch, LOAD and STORE on the bus.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The memory of instructions: each is stored once, and read into the register of its unit."""
+"""The instruction memory: stores each instruction once, until its unit's register reads it."""
 
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
@@ -93,7 +93,7 @@ class InstructionMemory(wiring.Component):
         return m
 
     def _read(self, m: Module, place):
-        """Choose a unit, and go from the last word of its instruction to the first."""
+        """Choose a unit, and read its instruction from the last word to the first."""
         reading = self.brings.any()
         m.d.sync += [place.eq(place - 1), self.index.eq(self.index - 1)]
         with m.If(self.index == 0):

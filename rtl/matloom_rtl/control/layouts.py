@@ -1,4 +1,4 @@
-"""Layout of the fields of an instruction in its instruction words."""
+"""Layout of instruction fields in instruction words, and of queues."""
 
 from amaranth.hdl import Cat, Const, Value
 from amaranth.lib import data
@@ -38,15 +38,15 @@ RECORD_BITS = 24
 
 
 def queue_places(config: Config) -> int:
-    """Return the places of a queue's memory; the oldest instruction is next to it."""
+    """Return the number of places in a queue's memory; the oldest instruction is outside it."""
     return max(2, config.queue_depth - 1)
 
 
 def count_bits(config: Config) -> int:
-    """Return how many bits number the instructions of a unit, so that their order is known.
+    """Return the bits of instruction numbers per unit, enough to tell their order.
 
-    Targets are compared with completions from when an instruction has been read on, in every
-    cycle. Until then its words lie in the memory of instructions, which has no room for more than
+    Targets are compared with completions from when an instruction has been read on, in every cycle.
+    Until then its words lie in the memory of instructions, which has no room for more than
     `issued_unread` further ones; so a target is no further behind the completions than the longest
     wait and these together.
     """
@@ -54,7 +54,7 @@ def count_bits(config: Config) -> int:
 
 
 def issued_unread(config: Config, words: int) -> int:
-    """Return the most instructions that are issued after one of `words` which is not read yet.
+    """Return the most instructions issued after one of `words` that is not read yet.
 
     All of their words lie in the memory of instructions, behind its own.
     """
@@ -62,7 +62,7 @@ def issued_unread(config: Config, words: int) -> int:
 
 
 def field_place(opcode: Opcode, name: str) -> tuple[int, int]:
-    """Return the first bit of a field in its instruction, and the bit after its last."""
+    """Return the first bit of a field in its instruction, and its end."""
     position = 0
     for item in FORMATS[opcode].all_fields:
         if item.name == name:
@@ -85,7 +85,7 @@ def slice_field(word: Value, opcode: Opcode, name: str, config: Config | None = 
 
 
 def reserved_bits(word: Value, opcode: Opcode, config: Config) -> Value:
-    """Return the bits that must be zero, and, of signed fields, those that differ from the sign.
+    """Return the bits that must be zero; for signed fields, those that differ from the sign.
 
     They are those of no field, of fields that do not exist, and above the span of a field.
     """
@@ -101,13 +101,13 @@ def reserved_bits(word: Value, opcode: Opcode, config: Config) -> Value:
 
 
 def view_body(word: Value, opcode: Opcode, config: Config) -> Value:
-    """Return the bits of `body_layout` in order: the timestamp, and all that follows the head."""
+    """Return the bits of `body_layout` in order: the timestamp, then everything after the head."""
     names = ("timestamp", *(item.name for item in fields_of(opcode, config)))
     return Cat(slice_field(word, opcode, name, config) for name in names)
 
 
 def notes_layout(config: Config) -> data.StructLayout:
-    """Return what is noted of an instruction: for each unit whether it waits for it, and for what.
+    """Return the layout of an instruction's waits: for each unit, whether it waits, and for what.
 
     It may start when the unit's completions are beyond the target, by numbers of `count_bits`.
     """
@@ -117,7 +117,7 @@ def notes_layout(config: Config) -> data.StructLayout:
 
 
 def place_bits(config: Config) -> int:
-    """Return the bits of the place of an instruction word in the memory of instructions.
+    """Return the bits of a word's index in the instruction memory.
 
     It has room for what the queues hold, of words as many as instructions have on the average.
     """

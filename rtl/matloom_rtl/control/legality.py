@@ -1,4 +1,4 @@
-"""Field ranges of the instruction set as gates."""
+"""Gates that check field ranges of the instruction set."""
 
 from dataclasses import replace
 
@@ -62,7 +62,7 @@ class Legality(wiring.Component):
         return m
 
     def _registered(self, m: Module, opcode: Opcode) -> Signal:
-        """Return registers for a few faults each: the word is long, and its bits lie far apart."""
+        """Return registered groups of a few faults each, because words are long and far apart."""
         faults = self._faults(opcode)
         groups = [faults[first : first + _FAULTS] for first in range(0, len(faults), _FAULTS)]
         found = Signal(len(groups), name=f"faults_{opcode.name.lower()}")
@@ -91,20 +91,20 @@ class Legality(wiring.Component):
         return faults
 
     def _blocks_faults(self, opcode: Opcode) -> list[Value]:
-        """Return whether each field of a paired window leads off the boundaries of its blocks."""
+        """Return whether each field of a paired window breaks the alignment of its blocks."""
         paired = Cat(slice_field(self.word, opcode, name) for name in ("window", "paired")).all()
         bits = (self._config.weight_boundary - 1).bit_length()
         steps = [slice_field(self.word, opcode, name)[:bits].any() for name in BLOCK_STEPS]
         return [paired & each for each in (*steps, slice_field(self.word, opcode, "blocks") != 1)]
 
     def _words_fault(self, opcode: Opcode) -> Value:
-        """Return whether a POST of words asks for what is of bytes, or of no integers."""
+        """Return whether a POST of words uses features of bytes, or of no integers."""
         words = slice_field(self.word, opcode, "words")
         floats = slice_field(self.word, opcode, "rounding") == Rounding.FLOAT
         return words.any() & Cat(floats, *self._of_bytes(opcode)).any()
 
     def _of_bytes(self, opcode: Opcode) -> list[Value]:
-        """Return whether each field of POST is set that only bytes go with."""
+        """Return whether each byte-only field of POST is set."""
         return [
             slice_field(self.word, opcode, item.name).any()
             for item in fields_of(opcode, self._config)

@@ -1,4 +1,4 @@
-"""The limit on an instruction's time: what the watchdog misses, for something always moves."""
+"""Limit on the time of an instruction, for endless activity that the watchdog cannot see."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, wiring
@@ -73,7 +73,7 @@ class Limit(wiring.Component):
 
 
 def late_fault(m: Module, limit: Limit, registers, supervisor, units, exec_met):
-    """Connect a limit to the units; return a fault: valid, cause, address, unit, opcode, index.
+    """Connect the limit to the units; return a fault: valid, cause, address, unit, opcode, index.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Positions of 32-bit registers in the memory of the register block."""
+"""Addresses of 32-bit registers in the memory of the register block."""
 
 from amaranth.hdl import Cat, Mux
 
@@ -15,7 +15,7 @@ PLACE_BITS = 4
 
 
 def place_of(address):
-    """Return where a stored register lies: those of regions, 8 bytes apart, in the upper half.
+    """Return the index of a stored register; those of regions are in the upper half.
 
     Parameters
     ----------

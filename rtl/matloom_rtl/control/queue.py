@@ -1,4 +1,4 @@
-"""Instructions that wait before a unit, and the gate that holds them until they may start."""
+"""Queue of instructions in front of a unit, and the gate that holds them until they may start."""
 
 from amaranth.hdl import Module, Signal
 from amaranth.lib import data, stream, wiring
@@ -114,7 +114,7 @@ class UnitQueue(wiring.Component):
         return m
 
     def _take(self, m: Module, present):
-        """Put the words that come into the register of the head; return what is noted of it."""
+        """Put incoming words into the register of the head; return its notes."""
         count = FORMATS[self._opcode].instruction_words
         head = Signal(count * GRANULE_BITS, reset_less=True)
         notes = Signal(notes_layout(self._config), reset_less=True)

@@ -1,4 +1,4 @@
-"""The queues of all units, around the memory of the instructions that wait in them."""
+"""The queues of all units, around the memory of their instructions."""
 
 from amaranth.hdl import Cat, Module
 from amaranth.lib import data, stream, wiring

@@ -121,7 +121,7 @@ class Supervisor(wiring.Component):
         return m
 
     def _keep(self, m: Module, kept):
-        """Record what is wrong in this cycle, if anything, unless the record is to stay."""
+        """Record a fault of this cycle, if any, unless the record must stay."""
         faulty, late = self.fault_cause != 0, self._watch(m)
         record = self.fault_cause | self.fault_unit << 4 | self.fault_opcode << 8
         timeout = Fault.TIMEOUT | self.busy_unit << 4 | self.busy_unit << 8
@@ -136,7 +136,7 @@ class Supervisor(wiring.Component):
             m.d.sync += [self.record.eq(0), self.record_index.eq(0), self.record_address.eq(0)]
 
     def _watch(self, m: Module):
-        """Count idle cycles of a run down; return whether there were too many before this one."""
+        """Count down idle cycles of a run; return whether there were too many before this one."""
         left = Signal(32)
         more = Signal()
         late = Signal()

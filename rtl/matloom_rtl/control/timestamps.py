@@ -1,4 +1,4 @@
-"""The completion-time table: in which cycle each marked instruction completed."""
+"""The completion-time table: the cycle in which each marked instruction completed."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, wiring

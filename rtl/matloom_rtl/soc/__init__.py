@@ -1,1 +1,1 @@
-"""A system on chip: a processor next to the engine, on the same memory."""
+"""A system on chip: a processor next to the engine, sharing its memory."""

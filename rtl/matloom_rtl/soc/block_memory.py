@@ -1,4 +1,4 @@
-"""Block RAM on a processor's bus: its ROM, and memory of its own."""
+"""Block RAM on a processor's bus, for its boot ROM and private memory."""
 
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import wiring

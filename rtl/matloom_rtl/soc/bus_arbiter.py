@@ -1,4 +1,4 @@
-"""Lets the two buses of a processor take turns."""
+"""Arbitrates between the two buses of a processor."""
 
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import wiring

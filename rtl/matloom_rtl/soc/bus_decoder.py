@@ -1,4 +1,4 @@
-"""Leads a processor's words to what lies at their addresses."""
+"""Address decoder of a processor's bus."""
 
 from functools import reduce
 from operator import or_
@@ -65,7 +65,7 @@ class BusDecoder(wiring.Component):
 
 
 def _within(adr, item: SocRegion):
-    """Return whether an address of a word is in a region."""
+    """Return whether a word address is in a region."""
     bits = (item.bytes - 1).bit_length()
     unit = (item.bytes & -item.bytes).bit_length() - 1
     # Always true where the region is a power of two.

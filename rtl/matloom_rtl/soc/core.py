@@ -1,4 +1,4 @@
-"""The engine and a processor on one port of external memory."""
+"""The engine and a processor, sharing one port of external memory."""
 
 from amaranth.hdl import Cat, Module, ResetInserter
 from amaranth.lib import wiring

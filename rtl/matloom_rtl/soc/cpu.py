@@ -1,4 +1,4 @@
-"""The processor: a VexRiscv, whose Verilog a package brings."""
+"""The processor: a VexRiscv, whose Verilog comes from a Python package."""
 
 import importlib.util
 from dataclasses import dataclass
@@ -101,7 +101,7 @@ class Cpu(wiring.Component):
 
 
 def _bus(name: str, bus) -> dict:
-    """Return the ports of one of its buses."""
+    """Return the ports of one of the processor's buses."""
     outputs = {
         "CYC": bus.cyc,
         "STB": bus.stb,

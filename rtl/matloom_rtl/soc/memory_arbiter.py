@@ -1,4 +1,4 @@
-"""Joins the engine and a processor on one port of external memory, burst by burst."""
+"""Arbitrates between the engine and a processor on external memory, burst by burst."""
 
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import wiring
@@ -65,12 +65,12 @@ class MemoryArbiter(wiring.Component):
         return m
 
     def _owners(self, m: Module, name: str) -> SyncFIFO:
-        """Return a queue of whose bursts are under way: 1 for the processor's."""
+        """Return a queue of the owners of bursts in flight: 1 for the processor."""
         m.submodules[name] = owners = SyncFIFO(width=1, depth=self._bursts)
         return owners
 
     def _addresses(self, m: Module, channels, queues):
-        """Pass on one channel of addresses; who is shown stays until it is taken."""
+        """Pass on one address channel; a shown address stays until it is taken."""
         engine, cpu, out = channels
         owner = Signal()
         shown = Signal()
@@ -92,7 +92,7 @@ class MemoryArbiter(wiring.Component):
             m.d.sync += turn.eq(~owner)
 
     def _data(self, m: Module, channels, owners: SyncFIFO):
-        """Pass on beats of writes in the order of their addresses."""
+        """Pass on write beats in the order of their addresses."""
         engine, cpu, out = channels
         owner = owners.r_data[0]
         m.d.comb += [
@@ -104,7 +104,7 @@ class MemoryArbiter(wiring.Component):
         ]
 
     def _answers(self, m: Module, channels, owners: SyncFIFO, last):
-        """Pass on one channel of answers, each to whom the oldest burst belongs."""
+        """Pass on one response channel, each response to the owner of the oldest burst."""
         engine, cpu, out = channels
         owner = owners.r_data[0]
         m.d.comb += [

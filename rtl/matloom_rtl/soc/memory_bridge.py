@@ -1,4 +1,4 @@
-"""External memory on a processor's bus: lines of its caches as bursts, writes word by word."""
+"""Bridge from a processor's bus to external memory: cache lines as bursts, single-word writes."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import wiring
@@ -60,7 +60,7 @@ class MemoryBridge(wiring.Component):
         return m
 
     def _address(self, line):
-        """Return the address of the beat of a word, or of the first one of its line."""
+        """Return the beat address of a word, or of the first word of its line."""
         beat = (4 * self._words - 1).bit_length()
         within = (LINE_BYTES - 1).bit_length()
         adr = Cat(Const(0, 2), self.wishbone.adr)
@@ -69,7 +69,7 @@ class MemoryBridge(wiring.Component):
         return Cat(Const(0, beat), low, adr[within:_OFFSET_BITS], base)
 
     def _read(self, m: Module, starts):
-        """Return whether a word is answered, and whether that is an error."""
+        """Return whether a read is answered, and whether with an error."""
         bus, ar, r = self.wishbone, self.axi_read.ar, self.axi_read.r
         line, beats = bus.cti == CTI_INCREMENTING, LINE_BYTES // 4 // self._words
         held = Signal()
@@ -98,7 +98,7 @@ class MemoryBridge(wiring.Component):
         return held, failed
 
     def _write(self, m: Module, starts):
-        """Return whether a write is answered, and whether that is an error."""
+        """Return whether a write is answered, and whether with an error."""
         bus, aw, w, b = self.wishbone, self.axi_write.aw, self.axi_write.w, self.axi_write.b
         done = Signal()
         refused = Signal()

@@ -1,4 +1,4 @@
-"""Registers of the processor's peripherals, and the bridge from its bus to them."""
+"""Peripheral registers of the processor, and the bridge from its bus to them."""
 
 from amaranth.hdl import Module, Signal
 from amaranth.lib import wiring
@@ -29,7 +29,7 @@ class PeripheralSignature(wiring.Signature):
 
 
 def place_of(peripheral: str, name: str) -> int:
-    """Return the number of a register within its peripheral."""
+    """Return the index of a register within its peripheral."""
     return soc_register(peripheral, name).offset // 4
 
 

@@ -1,4 +1,4 @@
-"""Settings of a system on chip, next to the engine's configuration."""
+"""Settings of a system on chip, in addition to the engine's configuration."""
 
 from dataclasses import dataclass, replace
 
@@ -14,7 +14,7 @@ _RATES = (3_000_000, 2_000_000, 1_500_000, 1_000_000, 500_000, 115_200)
 
 
 def line_for(link: LinkSettings, cpu: str) -> LinkSettings:
-    """Return the settings of a board's line, slower where a processor would not keep up with it.
+    """Return a board's line settings, slowed down if a processor could not keep up.
 
     Errors
     ------

@@ -1,4 +1,4 @@
-"""Registers of a system on chip about itself, and about accesses that failed."""
+"""Registers that identify a system on chip, and record failed accesses."""
 
 from amaranth.hdl import Cat, Const, Module, Signal
 from amaranth.lib import wiring

@@ -1,4 +1,4 @@
-"""A processor on its bus for pysim: words and lines, and the cycles that they take."""
+"""A bus initiator for pysim: reads and writes words and lines, and measures cycles."""
 
 from matloom.arch.soc import LINE_BYTES
 from matloom_rtl.soc.wishbone import CTI_CLASSIC, CTI_END, CTI_INCREMENTING

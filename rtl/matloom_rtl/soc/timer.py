@@ -1,4 +1,4 @@
-"""The processor's timer."""
+"""Timer of the processor, with interrupt."""
 
 from amaranth.hdl import Module, Signal
 from amaranth.lib import wiring

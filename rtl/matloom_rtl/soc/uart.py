@@ -1,4 +1,4 @@
-"""The processor's serial line."""
+"""UART: the processor's serial line."""
 
 from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import wiring

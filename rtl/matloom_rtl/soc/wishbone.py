@@ -1,4 +1,4 @@
-"""A processor's Wishbone bus: its signals, and the bridge to the engine's registers."""
+"""Wishbone bus of a processor: its signals, and the bridge to the engine's registers."""
 
 from amaranth.hdl import Cat, Const, Module, Signal
 from amaranth.lib import wiring
