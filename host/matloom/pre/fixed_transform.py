@@ -10,7 +10,7 @@ import numpy as np
 
 from matloom.ir.graph import Array
 
-__all__ = ["Complex", "half_twiddles", "radices", "real_transform", "twiddles"]
+__all__ = ["Complex", "half_twiddles", "order", "radices", "real_transform", "twiddles"]
 
 _LARGEST = 32767
 _FRACTION_BITS = 15
@@ -47,12 +47,21 @@ def radices(points: int) -> list[int]:
     return found
 
 
+def order(points: int) -> Array:
+    """Return the places of samples before the first stage."""
+    if points == 1:
+        return np.zeros(1, np.int64)
+    radix = radices(points)[0]
+    inner = order(points // radix)
+    return np.concatenate([radix * inner + part for part in range(radix)])
+
+
 def real_transform(samples: Array) -> Complex:
     """Return the frequencies 0 to half the rate of rows of integers, divided by their length."""
     points = samples.shape[-1]
     half = points // 2
     wide = samples.astype(np.int64)
-    made = _transform(Complex(wide[..., ::2], wide[..., 1::2]), 1, twiddles(half))
+    made = _transform(Complex(wide[..., ::2], wide[..., 1::2]))
     first = _divided(made.at(slice(1)), 2)
     near = _divided(made.at(slice(1, half // 2 + 1)), 2)
     far = made.at(slice(half - 1, half - half // 2 - 1, -1))
@@ -73,22 +82,28 @@ def real_transform(samples: Array) -> Complex:
     return Complex(*result)
 
 
-def _transform(given: Complex, stride: int, factors: Complex) -> Complex:
-    points = given.real.shape[-1]
-    if points == 1:
-        return given
-    radix = radices(points)[0]
-    length = points // radix
-    parts = [
-        _divided(_transform(given.at(slice(part, None, radix)), stride * radix, factors), radix)
-        for part in range(radix)
-    ]
-    turned = [
-        _times(part, factors.at(stride * number * np.arange(length)))
-        for number, part in enumerate(parts[1:], 1)
-    ]
-    made = _radix_2(parts[0], *turned) if radix == 2 else _radix_4(parts[0], *turned)
-    return Complex(*(np.concatenate(pieces, axis=-1) for pieces in zip(*made, strict=True)))
+def _transform(given: Complex) -> Complex:
+    """Return the transform of complex numbers, stage by stage."""
+    points, factors = given.real.shape[-1], twiddles(given.real.shape[-1])
+    made, length = given.at(order(points)), 1
+    for radix in reversed(radices(points)):
+        stride = points // (radix * length)
+        shape = (*given.real.shape[:-1], stride, radix, length)
+        split = _divided(Complex(*(part.reshape(shape) for part in made)), radix)
+        first, *rest = (Complex(*(part[..., n, :] for part in split)) for n in range(radix))
+        turned = [
+            _times(part, factors.at(stride * number * np.arange(length)))
+            for number, part in enumerate(rest, 1)
+        ]
+        pieces = _radix_2(first, *turned) if radix == 2 else _radix_4(first, *turned)
+        made = Complex(
+            *(
+                np.stack(parts, axis=-2).reshape(given.real.shape)
+                for parts in zip(*pieces, strict=True)
+            )
+        )
+        length *= radix
+    return made
 
 
 def _radix_2(first: Complex, second: Complex) -> list[Complex]:

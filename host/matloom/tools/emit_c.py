@@ -14,6 +14,7 @@ from matloom.select.lookup import table_of
 from matloom.toolchain.firmware import linked_sources
 from matloom.tools.c_names import buffer_names, require_network_name
 from matloom.tools.emit_header import declaration, header
+from matloom.tools.emit_preprocessing import preprocessing_declarations, preprocessing_source
 
 __all__ = ["EmitError", "emit_c", "write_c"]
 
@@ -46,13 +47,16 @@ def emit_c(program: Program, name: str) -> tuple[str, str]:
     """Return source and header of a program whose C names begin with `name`."""
     buffers = buffer_names(program, name)
     calls = _calls(program, buffers)
-    return _source(program, name, buffers, calls), header(program, name, buffers, linked_sources())
+    made = preprocessing_declarations(program, buffers)
+    source = _source(program, name, buffers, calls)
+    return source, header(program, name, buffers, linked_sources(), made)
 
 
 def _source(program: Program, name: str, buffers: dict[str, str], calls: list[str]) -> str:
     data, ends = program.to_bytes(), {info.key for info in (*program.inputs, *program.outputs)}
     rows = [data[at : at + _BYTES_A_LINE] for at in range(0, len(data), _BYTES_A_LINE)]
-    lines = [f'#include "{name}.h"', "", '#include "matloom_kernels.h"', ""]
+    lines = [f'#include "{name}.h"', "", '#include "matloom_kernels.h"']
+    lines += ['#include "matloom_pre.h"', ""] if program.preprocessing else [""]
     lines.append(f"static _Alignas(64) const uint8_t file[{len(data)}] = {{")
     lines += [f"    {','.join(map(str, row))}," for row in rows]
     lines += ["};", "", "/* Tensors, and their buffers by number. */"]
@@ -73,6 +77,7 @@ def _source(program: Program, name: str, buffers: dict[str, str], calls: list[st
         "  }",
         "}",
         "",
+        *preprocessing_source(program, buffers),
         f"enum matloom_result {name}_open(struct matloom_engine* engine,",
         "    const struct matloom_memory* memory) {",
         "  enum matloom_result result = matloom_program_use(&program, file, sizeof file);",

@@ -62,7 +62,13 @@ def declaration(info: TensorInfo, buffer: str) -> str:
     return f"{_TYPES[info.dtype]} {buffer}[{max(1, math.prod(info.shape))}]"
 
 
-def header(program: Program, name: str, buffers: dict[str, str], sources: tuple[str, ...]) -> str:
+def header(
+    program: Program,
+    name: str,
+    buffers: dict[str, str],
+    sources: tuple[str, ...],
+    preprocessing: list[str],
+) -> str:
     """Return the header of a network whose C names begin with `name`.
 
     Parameters
@@ -71,6 +77,8 @@ def header(program: Program, name: str, buffers: dict[str, str], sources: tuple[
         Names of the tensors' buffers, by tensor.
     sources
         Driver files that a firmware must link.
+    preprocessing
+        Declarations of the functions that make inputs of raw data.
     """
     guard, listed = f"{name.upper()}_H", "\n *   ".join(_lines(sources))
     about = _ABOUT.format(
@@ -89,6 +97,7 @@ def header(program: Program, name: str, buffers: dict[str, str], sources: tuple[
             roles.setdefault(buffers[info.key], []).append(f"{kind} {place}")
     ends = {buffers[info.key]: info for info in (*program.inputs, *program.outputs)}
     parts += [_tensor(" and ".join(roles[name]), info, name) for name, info in ends.items()]
+    parts += preprocessing
     parts.append(_FUNCTIONS.format(name=name, NAME=name.upper()))
     return "\n\n".join(filter(None, parts)) + "\n#ifdef __cplusplus\n}\n#endif\n\n#endif\n"
 

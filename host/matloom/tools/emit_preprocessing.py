@@ -1,0 +1,230 @@
+"""Preprocessing as C: tables, and a function for each input that takes raw data."""
+
+import math
+from collections.abc import Iterable
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+
+from matloom.errors import UserError
+from matloom.ir.graph import Array
+from matloom.pre import Image, MicroFrontend, preprocessing_of
+from matloom.pre.fixed_transform import half_twiddles, order, twiddles
+from matloom.pre.float_transform import twiddles as float_twiddles
+from matloom.pre.mel import MelSound
+from matloom.pre.micro_frontend import log_table
+from matloom.pre.preprocessing import Preprocessing
+from matloom.pre.resampling import taps
+from matloom.program import Program, TensorInfo
+
+__all__ = ["preprocessing_declarations", "preprocessing_source"]
+
+_TYPES = {np.dtype(kind): f"{np.dtype(kind).name}_t" for kind in (np.int16, np.uint16, np.uint8)}
+_NUMBERS_A_LINE = 12
+
+
+def preprocessing_declarations(program: Program, buffers: dict[str, str]) -> list[str]:
+    """Return the declarations of the functions that make inputs of raw data, with their comments.
+
+    Raises
+    ------
+    UserError
+        An image has no `source`: tables are for one size.
+    """
+    infos = {info.name: info for info in program.inputs}
+    found = []
+    for name, stage in preprocessing_of(program).items():
+        buffer = buffers[infos[name].key]
+        if isinstance(stage, Image):
+            if stage.source is None:
+                raise UserError(
+                    f"preprocessing of input {name!r} must have a source for C, the size of images",
+                    hint='add "source": [HEIGHT, WIDTH]',
+                )
+            height, width = stage.source
+            what = f"pixels, {height} x {width}, of `depth` bytes: 3, or 1 where the image is grey"
+        else:
+            what = f"samples, {stage.random(np.random.default_rng()).size}"
+        found.append(f"/* Makes {buffer} of {what}. */\n{_head(buffer, stage)};")
+    return found
+
+
+def preprocessing_source(program: Program, buffers: dict[str, str]) -> list[str]:
+    """Return the lines of tables and functions."""
+    infos = {info.name: info for info in program.inputs}
+    lines = []
+    for name, stage in preprocessing_of(program).items():
+        info = infos[name]
+        buffer = buffers[info.key]
+        if isinstance(stage, Image):
+            body = [f"matloom_image({buffer}, pixels, depth, &{buffer}_how);"]
+            lines += _image(stage, info, buffer)
+        elif isinstance(stage, MicroFrontend):
+            lines += _micro(stage, buffer)
+            body = [*_micro_body(stage, buffer), *_quantised(info, buffer)]
+        else:
+            assert isinstance(stage, MelSound)
+            lines += _mel(stage, buffer)
+            call = f"matloom_mel({buffer}_reals, samples, {buffer}_work, &{buffer}_how);"
+            body = [call, *_quantised(info, buffer)]
+        if not isinstance(stage, Image):
+            lines.append(f"static float {buffer}_reals[{math.prod(stage.shape)}];")
+        lines += [f"{_head(buffer, stage)} {{", *(f"  {line}" for line in body), "}", ""]
+    return lines
+
+
+def _head(buffer: str, stage: Preprocessing) -> str:
+    image = "const uint8_t* pixels, uint32_t depth"
+    return f"void {buffer}_from({image if isinstance(stage, Image) else 'const int16_t* samples'})"
+
+
+def _quantised(info: TensorInfo, buffer: str) -> list[str]:
+    """Return what makes an input of real numbers."""
+    count = math.prod(info.shape)
+    if info.quantised is None:
+        return [f"matloom_copy({buffer}, {buffer}_reals, {4 * count}u);"]
+    scale, zero = float(np.float32(info.quantised.scale)).hex(), info.quantised.zero_point
+    kind = f"MATLOOM_DTYPE_{info.dtype.upper()}"
+    return [
+        f"matloom_quantize({buffer}, {buffer}_reals, {kind}, {count}u, (float){scale}, {zero});"
+    ]
+
+
+def _table(name: str, numbers: Array) -> list[str]:
+    """Return a table; floating-point numbers as hexadecimal ones, exactly."""
+    flat = numbers.reshape(-1)
+    real = flat.dtype == np.float32
+    texts = [f"{float(x).hex()}f" if real else str(x) for x in flat.tolist()]
+    rows = [texts[at : at + _NUMBERS_A_LINE] for at in range(0, len(texts), _NUMBERS_A_LINE)]
+    kind = "float" if real else _TYPES[flat.dtype]
+    head = f"static _Alignas(8) const {kind} {name}[{len(texts)}] = {{"
+    return [head, *(f"    {', '.join(row)}," for row in rows), "};"]
+
+
+def _taps(name: str, spans: Iterable[tuple[int, Array]], start: int = 0) -> list[str]:
+    """Return a table of the first place, the count and the place of the weights of spans."""
+    listed = list(spans)
+    places = accumulate((len(weights) for _, weights in listed), initial=start)
+    rows = [
+        f"    {{{first}u, {len(weights)}u, {place}u}},"
+        for (first, weights), place in zip(listed, places, strict=False)
+    ]
+    return [f"static const struct matloom_taps {name}[{len(rows)}] = {{", *rows, "};"]
+
+
+def _how(kind: str, buffer: str, **fields: Any) -> list[str]:
+    """Return a structure; numbers and names are as they are."""
+    lines = [f"    .{name} = {value}," for name, value in fields.items()]
+    return [f"static const struct matloom_{kind} {buffer}_how = {{", *lines, "};"]
+
+
+def _flag(value: bool) -> str:
+    return "true" if value else "false"
+
+
+def _image(stage: Image, info: TensorInfo, buffer: str) -> list[str]:
+    assert stage.source is not None
+    top, left, height, width = stage.box(*stage.source)
+    rows = [(top + at, w) for at, w in taps(stage.resize, height, stage.size[0])]
+    columns = [(left + at, w) for at, w in taps(stage.resize, width, stage.size[1])]
+    weights = np.concatenate([w for _, w in (*rows, *columns)])
+    table = stage.table(info)
+    return [
+        *_table(f"{buffer}_weights", weights),
+        *_taps(f"{buffer}_rows", rows),
+        *_taps(f"{buffer}_columns", columns, sum(len(w) for _, w in rows)),
+        *_table(f"{buffer}_table", np.frombuffer(table.tobytes(), np.uint8)),
+        *_how(
+            "image",
+            buffer,
+            source_width=f"{stage.source[1]}u",
+            height=f"{stage.size[0]}u",
+            width=f"{stage.size[1]}u",
+            channels=f"{stage.depth}u",
+            reversed=_flag(stage.channels == "bgr"),
+            planes=_flag(stage.layout == "chw"),
+            rows=f"{buffer}_rows",
+            columns=f"{buffer}_columns",
+            weights=f"{buffer}_weights",
+            table=f"{buffer}_table",
+            element_bytes=f"{table.itemsize}u",
+        ),
+    ]
+
+
+def _mel(stage: MelSound, buffer: str) -> list[str]:
+    cosines, sines = float_twiddles(stage.points)
+    bands, dct, limits = stage.bands(), stage.cosines(), stage.limits
+    tables = {"hann": stage.hann(), "cosines": cosines, "sines": sines}
+    tables["weights"] = np.concatenate([weights for _, weights in bands])
+    if dct is not None:
+        tables["dct"] = dct
+    numbers = {name: getattr(stage, name) for name in ("samples", "window", "step", "frames")}
+    return [
+        *(line for name, table in tables.items() for line in _table(f"{buffer}_{name}", table)),
+        *_taps(f"{buffer}_bands", bands),
+        f"static float {buffer}_work[{2 * stage.points + stage.mels}];",
+        *_how(
+            "mel",
+            buffer,
+            **{name: f"{value}u" for name, value in numbers.items()},
+            points=f"{stage.points}u",
+            mels=f"{stage.mels}u",
+            coefficients=f"{0 if dct is None else len(dct)}u",
+            peak=_flag(stage.peak),
+            floor=f"{float(np.float32(limits[0])).hex()}f",
+            offset=f"{float(np.float32(limits[1])).hex()}f",
+            bands=f"{buffer}_bands",
+            **{name: f"{buffer}_{name}" for name in tables},
+        ),
+    ]
+
+
+def _micro(stage: MicroFrontend, buffer: str) -> list[str]:
+    turns, halves = (np.stack(part, axis=1) for part in _turns(stage.points))
+    bands, (even, odd, least) = stage.bands(), stage.smoothing
+    tables = {"hann": stage.hann(), "order": order(stage.points // 2).astype(np.uint16)}
+    tables |= {"turns": turns.astype(np.int16), "halves": halves.astype(np.int16)}
+    tables["weights"] = np.concatenate([weights for _, weights in bands]).astype(np.int16)
+    tables["logarithms"] = log_table().astype(np.uint16)
+    if stage.pcan:
+        tables["gains"] = stage.gains()
+    numbers = {name: getattr(stage, name) for name in ("window", "step", "frames", "points")}
+    return [
+        *(line for name, table in tables.items() for line in _table(f"{buffer}_{name}", table)),
+        *_taps(f"{buffer}_bands", bands),
+        f"static uint16_t {buffer}_features[{math.prod(stage.shape)}];",
+        f"static int16_t {buffer}_transform[{stage.points}];",
+        f"static int32_t {buffer}_energy[{stage.bins}];",
+        f"static uint32_t {buffer}_noise[{stage.mels}];",
+        *_how(
+            "micro",
+            buffer,
+            **{name: f"{value}u" for name, value in numbers.items()},
+            mels=f"{stage.mels}u",
+            bands=f"{buffer}_bands",
+            smoothing_bits=f"{stage.smoothing_bits}u",
+            smoothing=f"{{{even}u, {odd}u}}",
+            least=f"{least}u",
+            gain_shift=f"{stage.gain_shift if stage.pcan else 0}u",
+            correction=str(stage.correction),
+            log_shift=f"{stage.log_shift}u",
+            **{name: f"{buffer}_{name}" for name in tables},
+        ),
+    ]
+
+
+def _turns(points: int) -> tuple[Any, Any]:
+    return twiddles(points // 2), half_twiddles(points)
+
+
+def _micro_body(stage: MicroFrontend, buffer: str) -> list[str]:
+    count, scale = math.prod(stage.shape), float(np.float32(stage.scale)).hex()
+    return [
+        f"matloom_micro_frontend({buffer}_features, samples, {buffer}_transform, {buffer}_energy,",
+        f"                       {buffer}_noise, &{buffer}_how);",
+        f"for (uint32_t i = 0; i < {count}u; ++i) {{",
+        f"  {buffer}_reals[i] = (float){buffer}_features[i] * {scale}f;",
+        "}",
+    ]
