@@ -20,6 +20,8 @@ RUNS = {
     "reading_counters": (["--config", "nano"], "exec_stream: a vector entered the array"),
     "frame_by_frame": (["--count", "2"], "state: 152 bytes (v0 8, v1 24, v2 84, v3 36)"),
     "accuracy": (["--config", "nano", "--count", "30"], "top1 "),
+    "image_in_front": (["--config", "nano"], "20 of 20 photos classified right"),
+    "sound_in_front": (["--config", "nano"], "4000 Hz is high"),
     "run_network": (["--device", "model", "--count", "2"], "a handwritten"),
 }
 
@@ -36,7 +38,7 @@ def run(name, arguments):
 
 @pytest.mark.parametrize("name", RUNS)
 def test_an_example_runs(name):
-    if name in ("accuracy", "run_network"):
+    if name in ("accuracy", "image_in_front", "run_network"):
         pytest.importorskip("sklearn", reason="the digits are scikit-learn's: extra demo")
     if name == "own_operator":
         pytest.importorskip("ai_edge_litert", reason="ai-edge-litert is not installed")
