@@ -11,8 +11,14 @@ static float root(float x) {
   uint64_t found = 0;
   float result;
   if (!(x > 0.0f)) return 0.0f;
-  for (; x >= 4.0f; ++doublings) x *= 0.25f;
-  for (; x < 1.0f; --doublings) x *= 4.0f;
+  while (x >= 4.0f) {
+    x *= 0.25f;
+    ++doublings;
+  }
+  while (x < 1.0f) {
+    x *= 4.0f;
+    --doublings;
+  }
   const uint64_t square = (uint64_t)(x * 8388608.0f) << 25;
   for (uint64_t bit = (uint64_t)1 << 24; bit != 0u; bit >>= 1) {
     if ((found + bit) * (found + bit) <= square) found += bit;
@@ -30,8 +36,14 @@ static float logarithm(float x) {
                                   2.0000714765e-1f,  -2.4999993993e-1f, 3.3333331174e-1f};
   int32_t exponent = 0;
   float result = factors[0];
-  for (; x >= 1.0f; ++exponent) x *= 0.5f;
-  for (; x < 0.5f; --exponent) x *= 2.0f;
+  while (x >= 1.0f) {
+    x *= 0.5f;
+    ++exponent;
+  }
+  while (x < 0.5f) {
+    x *= 2.0f;
+    --exponent;
+  }
   if (x < 0.70710678118654752440f) {
     x += x;
     --exponent;

@@ -1,7 +1,7 @@
 """Preprocessing as C: tables, and a function for each input that takes raw data."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import accumulate
 from typing import Any
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from matloom.errors import UserError
 from matloom.ir.graph import Array
-from matloom.pre import Image, MicroFrontend, preprocessing_of
+from matloom.pre import Image, LogMel, Mfcc, MicroFrontend, preprocessing_of
 from matloom.pre.fixed_transform import half_twiddles, order, twiddles
 from matloom.pre.float_transform import twiddles as float_twiddles
 from matloom.pre.mel import MelSound
@@ -22,6 +22,9 @@ __all__ = ["preprocessing_declarations", "preprocessing_source"]
 
 _TYPES = {np.dtype(kind): f"{np.dtype(kind).name}_t" for kind in (np.int16, np.uint16, np.uint8)}
 _NUMBERS_A_LINE = 12
+
+#: Lines of tables, and of the body of a function.
+_Made = tuple[list[str], list[str]]
 
 
 def preprocessing_declarations(program: Program, buffers: dict[str, str]) -> list[str]:
@@ -57,17 +60,8 @@ def preprocessing_source(program: Program, buffers: dict[str, str]) -> list[str]
     for name, stage in preprocessing_of(program).items():
         info = infos[name]
         buffer = buffers[info.key]
-        if isinstance(stage, Image):
-            body = [f"matloom_image({buffer}, pixels, depth, &{buffer}_how);"]
-            lines += _image(stage, info, buffer)
-        elif isinstance(stage, MicroFrontend):
-            lines += _micro(stage, buffer)
-            body = [*_micro_body(stage, buffer), *_quantised(info, buffer)]
-        else:
-            assert isinstance(stage, MelSound)
-            lines += _mel(stage, buffer)
-            call = f"matloom_mel({buffer}_reals, samples, {buffer}_work, &{buffer}_how);"
-            body = [call, *_quantised(info, buffer)]
+        tables, body = _KINDS[type(stage)](stage, info, buffer)
+        lines += tables
         if not isinstance(stage, Image):
             lines.append(f"static float {buffer}_reals[{math.prod(stage.shape)}];")
         lines += [f"{_head(buffer, stage)} {{", *(f"  {line}" for line in body), "}", ""]
@@ -123,14 +117,14 @@ def _flag(value: bool) -> str:
     return "true" if value else "false"
 
 
-def _image(stage: Image, info: TensorInfo, buffer: str) -> list[str]:
+def _image(stage: Image, info: TensorInfo, buffer: str) -> _Made:
     assert stage.source is not None
     top, left, height, width = stage.box(*stage.source)
     rows = [(top + at, w) for at, w in taps(stage.resize, height, stage.size[0])]
     columns = [(left + at, w) for at, w in taps(stage.resize, width, stage.size[1])]
     weights = np.concatenate([w for _, w in (*rows, *columns)])
     table = stage.table(info)
-    return [
+    lines = [
         *_table(f"{buffer}_weights", weights),
         *_taps(f"{buffer}_rows", rows),
         *_taps(f"{buffer}_columns", columns, sum(len(w) for _, w in rows)),
@@ -151,9 +145,10 @@ def _image(stage: Image, info: TensorInfo, buffer: str) -> list[str]:
             element_bytes=f"{table.itemsize}u",
         ),
     ]
+    return lines, [f"matloom_image({buffer}, pixels, depth, &{buffer}_how);"]
 
 
-def _mel(stage: MelSound, buffer: str) -> list[str]:
+def _mel(stage: MelSound, info: TensorInfo, buffer: str) -> _Made:
     cosines, sines = float_twiddles(stage.points)
     bands, dct, limits = stage.bands(), stage.cosines(), stage.limits
     tables = {"hann": stage.hann(), "cosines": cosines, "sines": sines}
@@ -161,7 +156,7 @@ def _mel(stage: MelSound, buffer: str) -> list[str]:
     if dct is not None:
         tables["dct"] = dct
     numbers = {name: getattr(stage, name) for name in ("samples", "window", "step", "frames")}
-    return [
+    lines = [
         *(line for name, table in tables.items() for line in _table(f"{buffer}_{name}", table)),
         *_taps(f"{buffer}_bands", bands),
         f"static float {buffer}_work[{2 * stage.points + stage.mels}];",
@@ -179,9 +174,11 @@ def _mel(stage: MelSound, buffer: str) -> list[str]:
             **{name: f"{buffer}_{name}" for name in tables},
         ),
     ]
+    call = f"matloom_mel({buffer}_reals, samples, {buffer}_work, &{buffer}_how);"
+    return lines, [call, *_quantised(info, buffer)]
 
 
-def _micro(stage: MicroFrontend, buffer: str) -> list[str]:
+def _micro(stage: MicroFrontend, info: TensorInfo, buffer: str) -> _Made:
     turns, halves = (np.stack(part, axis=1) for part in _turns(stage.points))
     bands, (even, odd, least) = stage.bands(), stage.smoothing
     tables = {"hann": stage.hann(), "order": order(stage.points // 2).astype(np.uint16)}
@@ -191,7 +188,7 @@ def _micro(stage: MicroFrontend, buffer: str) -> list[str]:
     if stage.pcan:
         tables["gains"] = stage.gains()
     numbers = {name: getattr(stage, name) for name in ("window", "step", "frames", "points")}
-    return [
+    lines = [
         *(line for name, table in tables.items() for line in _table(f"{buffer}_{name}", table)),
         *_taps(f"{buffer}_bands", bands),
         f"static uint16_t {buffer}_features[{math.prod(stage.shape)}];",
@@ -213,6 +210,7 @@ def _micro(stage: MicroFrontend, buffer: str) -> list[str]:
             **{name: f"{buffer}_{name}" for name in tables},
         ),
     ]
+    return lines, [*_micro_body(stage, buffer), *_quantised(info, buffer)]
 
 
 def _turns(points: int) -> tuple[Any, Any]:
@@ -228,3 +226,12 @@ def _micro_body(stage: MicroFrontend, buffer: str) -> list[str]:
         f"  {buffer}_reals[i] = (float){buffer}_features[i] * {scale}f;",
         "}",
     ]
+
+
+#: How each kind becomes tables, and the body of its function.
+_KINDS: dict[type[Preprocessing], Callable[[Any, TensorInfo, str], _Made]] = {
+    Image: _image,
+    LogMel: _mel,
+    Mfcc: _mel,
+    MicroFrontend: _micro,
+}
