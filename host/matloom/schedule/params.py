@@ -12,6 +12,7 @@ __all__ = [
     "First",
     "Last",
     "Order",
+    "Outside",
     "Prologue",
     "TilingParams",
     "Weights",
@@ -68,6 +69,14 @@ class Last(enum.Flag):
     BLOCKS = enum.auto()
 
 
+class Outside(enum.Flag):
+    """Tensors of a stage that stay in external memory: what it streams, what it makes."""
+
+    NOTHING = 0
+    INPUT = enum.auto()
+    OUTPUT = enum.auto()
+
+
 class Order(enum.Enum):
     """Dimension that a tile covers completely, if the accumulators have room.
 
@@ -115,6 +124,8 @@ class TilingParams:
     params_apart:
         Load parameters separately, into another bank than the weights, because POST would wait if
         weights are read in every cycle.
+    outside:
+        The tensors of the stage that stay in external memory; `tile_bytes` is then limited.
     """
 
     weights: Weights
@@ -125,6 +136,7 @@ class TilingParams:
     last: Last = Last.EVEN
     order: Order = Order.BY_ROWS
     params_apart: bool = False
+    outside: Outside = Outside.NOTHING
 
     @property
     def prologue(self) -> Prologue | None:

@@ -57,7 +57,8 @@ class Load:
 
     `what` names the source: ``("tensor", name, first byte)`` or ``("chunk", stage, chunk)``.
     It copies `rows` rows of `size` bytes, `row_step` bytes apart at the source. In the scratchpad
-    the rows have the same distance if they lie `apart`, else they are contiguous.
+    the rows have the same distance if they lie `apart`, else they are contiguous. It is not issued
+    before slot `earliest`.
     """
 
     buffer: Buffer
@@ -69,6 +70,12 @@ class Load:
     rows: int = 1
     row_step: int = 0
     apart: bool = False
+    earliest: int = 0
+
+    @property
+    def source_end(self) -> int:
+        """Byte of its source after the last that it brings."""
+        return self.what[2] + (self.rows - 1) * self.row_step + self.size
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +84,9 @@ class ScheduleParams:
 
     `avoid_conflicts` puts buffers that are read at the same time into different banks; `in_place`
     lets element-wise results overwrite their input. `results_first` places results that are stored
-    tile by tile before buffers filled by LOADs, which may arrive later. `resident` gives all
+    tile by tile before buffers filled by LOADs, which may arrive later. `strips` lets tiles share
+    rows of tensors in external memory (`tiling.sizes`), and lets a LOAD follow the tiles that make
+    its bytes rather than all tiles that make the tensor. `resident` gives all
     weights addresses that nothing else uses. `pinned_at` holds the addresses, by stage and chunk,
     of weights that are on chip before the segment starts and must be intact when it ends; None if
     there are none. `plain` runs one stage after another and gives each tensor its own bytes.
@@ -90,6 +99,7 @@ class ScheduleParams:
     avoid_conflicts: bool = True
     in_place: bool = False
     results_first: bool = False
+    strips: bool = False
     resident: bool = False
     pinned_at: Mapping[tuple[int, int], int] | None = None
     seed: int | None = None

@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from matloom.arch.instruction import Instruction
 from matloom.cost.predict import Prediction
+from matloom.schedule import tuning
 from matloom.schedule.image import ProgramImage
 from matloom.schedule.plan import Plan
 from matloom.schedule.segment import Segment
@@ -71,3 +72,18 @@ class Scheduled:
     image: ProgramImage = field(repr=False)
     repeat: Repetition | None = None
     tried: tuple[Tried, ...] = ()
+
+    @property
+    def calls(self) -> int:
+        """Predicted cycles of a first call and a later one."""
+        later = self if self.repeat is None else self.repeat
+        return self.prediction.cycles + later.prediction.cycles
+
+    def worth_keeping(self, without: "Scheduled") -> bool:
+        """Return whether weights that stay cost the first call little, and save later ones more."""
+        assert self.repeat is not None
+        before, again = without.prediction.cycles, self.repeat.prediction.cycles
+        return (
+            self.prediction.cycles <= tuning.FIRST_CALL_SLOWER * before
+            and again <= tuning.LATER_CALLS_FASTER * before
+        )

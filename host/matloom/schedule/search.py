@@ -9,13 +9,13 @@ turn a candidate into a `Scheduled` or into the reason why it does not fit, with
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from operator import attrgetter
 from typing import Any
 
-from matloom.arch.isa import Region
 from matloom.cost.predict import predict
 from matloom.schedule import tuning
 from matloom.schedule.cache import Cache
-from matloom.schedule.choices.candidates import candidates, is_large
+from matloom.schedule.choices.candidates import candidates, first_stages, is_large
 from matloom.schedule.choices.layouts import LAYOUTS, Layout
 from matloom.schedule.choices.policies import (
     first_params,
@@ -25,19 +25,26 @@ from matloom.schedule.choices.policies import (
     resident_params,
     weights_fit,
 )
-from matloom.schedule.image import ProgramImage
+from matloom.schedule.choices.strips import in_strips, may_gain
 from matloom.schedule.options import CompileOptions
 from matloom.schedule.params import Candidate
 from matloom.schedule.pipeline import evaluate, tilings_of
 from matloom.schedule.plan import DoesNotFit, ScheduleParams
 from matloom.schedule.scheduled import Repetition, Scheduled, Tried
-from matloom.schedule.segment import Place, Segment
+from matloom.schedule.segment import Segment
 from matloom.schedule.tiling.stages import Tiling
 
 __all__ = ["Run", "schedule_segment", "search"]
 
 #: Applies a function to each of some values, in order, as `map` does: here, or in other processes.
 Run = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
+
+
+#: What a search makes least.
+_CYCLES = attrgetter("prediction.cycles")
+
+#: What the alternative of `_with_strips` is called.
+_STRIPS = "tiles share strips of rows"
 
 
 def search(
@@ -107,7 +114,10 @@ class _Decisions:
         found = self._with_residency(segment, params, known)
         if isinstance(found, DoesNotFit):
             return found
-        for layout in () if self.options.plain or not self.options.effort else LAYOUTS:
+        if self.options.plain or not self.options.effort:
+            return found
+        found = self._with_strips(segment, found)
+        for layout in LAYOUTS:
             found = self._with_layout(params.start, found, layout)
         return found
 
@@ -129,9 +139,9 @@ class _Decisions:
             return self._first(segment, Candidate()), None
         tried = candidates(segment, effort=options.effort)
         whole = options.effort > 1 or is_large(segment)
-        start = segment if whole else _start(segment)
+        start = segment if whole else first_stages(segment)
         space = [self._first(start, each) for each in tried]
-        best, found = search(start, space, _cycles, self.run, self.cache)
+        best, found = search(start, space, _CYCLES, self.run, self.cache)
         if best is None:
             (refused,) = found
             assert isinstance(refused, DoesNotFit)
@@ -144,6 +154,25 @@ class _Decisions:
         assert isinstance(chosen, Scheduled)
         return self._first(segment, tried[best]), chosen if start is segment else None
 
+    def _with_strips(self, segment: Segment, known: Scheduled) -> Scheduled:
+        """Return the faster of a schedule and one with strips of what stays in external memory."""
+        policy = known.plan.policy
+        if not policy.spilled or policy.keeps_weights or self.options.tiling_seed is not None:
+            return known
+        other_way = in_strips(segment, policy)
+        tilings = (tilings_of(segment, each, self.cache) for each in (policy, other_way))
+        if self.options.effort <= 1 and not may_gain(segment, policy.spilled, *tilings):
+            self._note("memory", _STRIPS, None, "estimated to gain too little")
+            return known
+        other = self._with_residency(segment, other_way, None)
+        if isinstance(other, DoesNotFit):
+            self._note("memory", _STRIPS, None, other.reason)
+            return known
+        better = other.calls < known.calls
+        self._note("memory", "tiles read rows apart", known.calls, "slower" if better else "chosen")
+        self._note("memory", _STRIPS, other.calls, "chosen" if better else "not faster")
+        return other if better else known
+
     def _with_layout(self, candidate: Candidate, known: Scheduled, layout: Layout) -> Scheduled:
         """Return the faster of a schedule and one of the same segment with another layout."""
         segment = layout.make(known.segment)
@@ -155,10 +184,10 @@ class _Decisions:
             self._note("layout", layout.name, None, other.reason)
             return known
         # At random it is this one wherever it is possible.
-        better = self.options.tiling_seed is not None or _calls(other) < _calls(known)
+        better = self.options.tiling_seed is not None or other.calls < known.calls
         plain = "slower" if better else "chosen"
-        self._note("layout", layout.without, _calls(known), plain)
-        self._note("layout", layout.name, _calls(other), "chosen" if better else "not faster")
+        self._note("layout", layout.without, known.calls, plain)
+        self._note("layout", layout.name, other.calls, "chosen" if better else "not faster")
         return other if better else known
 
     def _with_residency(
@@ -203,8 +232,8 @@ class _Decisions:
         if pinned is None:
             self._note("residency", way, None, "no room")
             return False
-        worthwhile = bool(self.options.resident) or _worth(scheduled, pinned)
-        self._note("residency", way, _calls(pinned), "chosen" if worthwhile else "gains too little")
+        worthwhile = bool(self.options.resident) or pinned.worth_keeping(scheduled)
+        self._note("residency", way, pinned.calls, "chosen" if worthwhile else "gains too little")
         return worthwhile
 
     def _pinned(self, segment: Segment, params: ScheduleParams) -> Scheduled | None:
@@ -222,7 +251,7 @@ class _Decisions:
         ]
         if not again:
             return None
-        best = min(again, key=_cycles)
+        best = min(again, key=_CYCLES)
         return replace(
             first,
             image=best.image,
@@ -263,37 +292,3 @@ def _outcome(
         if isinstance(before, Scheduled) and before.instructions == result.instructions:
             return f"the same plan as {tried[other].text}"
     return "chosen" if number == best else "not faster"
-
-
-def _cycles(scheduled: Scheduled) -> int:
-    return scheduled.prediction.cycles
-
-
-def _calls(scheduled: Scheduled) -> int:
-    """Return the cycles of the first call and of a later one."""
-    later = scheduled if scheduled.repeat is None else scheduled.repeat
-    return scheduled.prediction.cycles + later.prediction.cycles
-
-
-def _worth(scheduled: Scheduled, pinned: Scheduled) -> bool:
-    """Return whether resident weights cost the first call little and save later calls more."""
-    assert pinned.repeat is not None
-    before, again = scheduled.prediction.cycles, pinned.repeat.prediction.cycles
-    return (
-        pinned.prediction.cycles <= tuning.FIRST_CALL_SLOWER * before
-        and again <= tuning.LATER_CALLS_FASTER * before
-    )
-
-
-def _start(segment: Segment) -> Segment:
-    """Return the first stages, to compare choices that affect only the start."""
-    stages = segment.stages[: tuning.STAGES_TRIED]
-    if len(stages) == len(segment.stages):
-        return segment
-    last_output = stages[-1].output
-    return replace(
-        segment,
-        stages=stages,
-        results={last_output: Place(region=Region.OUTPUT, offset=0)},
-        image=ProgramImage(),
-    )

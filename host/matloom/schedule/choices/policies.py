@@ -16,6 +16,7 @@ from matloom.schedule.choices.neighbours import (
     followed,
     splits,
 )
+from matloom.schedule.choices.strips import in_strips
 from matloom.schedule.params import (
     UNBOUNDED,
     Candidate,
@@ -143,7 +144,9 @@ def random_params(segment: Segment, seed: int) -> ScheduleParams:
         )
     drawn = frozenset(name for name in segment.sizes if draw.random() < _SHARE_SPILLED)
     spilled = frozenset(drawn - segment.on_chip - segment.views.keys())
-    return ScheduleParams(limits=tuple(limits), spilled=spilled, seed=seed, in_place=sometimes())
+    found = ScheduleParams(limits=tuple(limits), spilled=spilled, seed=seed, in_place=sometimes())
+    share = random.Random(f"strips of {seed}").random() < _SHARE_OF_SHAPES
+    return in_strips(segment, found) if share else found
 
 
 def weights_fit(plan: Plan, config: Config) -> bool:

@@ -5,6 +5,7 @@ from dataclasses import replace
 from matloom.arch.config import Config
 from matloom.schedule import tuning
 from matloom.schedule.choices.policies import first_params, plain_params
+from matloom.schedule.choices.strips import outside
 from matloom.schedule.params import UNBOUNDED, Last, TilingParams, Weights
 from matloom.schedule.plan import OutOfScratchpad, ScheduleParams
 from matloom.schedule.segment import Segment
@@ -145,7 +146,8 @@ def _without(
             if limits.weights is Weights.STREAMED:
                 # Weights come again for each tile.
                 tile_bytes = config.spad_bytes // 2
-            params = _limit(params, index, replace(limits, tile_bytes=tile_bytes))
+            limits = replace(limits, tile_bytes=tile_bytes, outside=outside(stage, params))
+            params = _limit(params, index, limits)
     return params
 
 

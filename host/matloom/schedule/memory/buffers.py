@@ -8,6 +8,7 @@ from matloom.schedule.plan import PARAMS, TABLE, Buffer, Load, Plan, SchedulePar
 from matloom.schedule.segment import Segment
 from matloom.schedule.tiling.sequence import Sequence, Slot
 from matloom.schedule.tiling.tile_reads import InputRange, Panel
+from matloom.schedule.tiling.tiles import ArrayTile
 
 __all__ = ["Builder", "tensor_buffers_of"]
 
@@ -122,6 +123,7 @@ class Builder:
         self._loaded = dict.fromkeys(segment.sources, 0)
         self._prologue_loaded: dict[tuple[str, int], int] = {}
         self._arrived: dict[tuple[int, int], int] = {}
+        self._strip_begins: dict[int, int] = {}
 
     def add(self, number: int, slot: Slot) -> None:
         """Record the buffers that a slot needs."""
@@ -136,7 +138,7 @@ class Builder:
             if panel is not None and name in self.plan.tensor_buffers:
                 self._add_prologue(number, name, slot, panel)
             else:
-                self._add_input(number, slot.stage, name, input_range)
+                self._add_input(number, slot, name, input_range)
         if complete:
             self._add_output(number, slot, stage.addend)
 
@@ -231,7 +233,8 @@ class Builder:
         if cut.completes[slot.number]:
             self._loaded[name] = (part.start // part.pitch + part.rows) * part.pitch
 
-    def _add_input(self, number: int, index: int, name: str, input_range: InputRange) -> None:
+    def _add_input(self, number: int, slot: Slot, name: str, input_range: InputRange) -> None:
+        index = slot.stage
         if name in self.plan.tensor_buffers:
             done = self._loaded.get(name)
             if done is not None and done < input_range.end:
@@ -256,7 +259,19 @@ class Builder:
                 number,
                 rows=input_range.rows,
                 row_step=input_range.pitch,
+                earliest=self._strip_before(number, slot),
             )
             self.plan.loads.append(load)
         known[2].last = number
         self.plan.input_ranges[number, name] = (known[2], input_range)
+
+    def _strip_before(self, number: int, slot: Slot) -> int:
+        """Return the slot at which tiles begin to read the strip before that of a slot.
+
+        No more than two strips are on chip: a third would take the room of the results.
+        """
+        if not isinstance(slot.tile, ArrayTile) or slot.tile.strip is None:
+            return 0
+        before = self._strip_begins.get(slot.stage, 0)
+        self._strip_begins[slot.stage] = number
+        return before

@@ -1,9 +1,11 @@
 """Chooses the tile before which each LOAD is issued."""
 
 import itertools
+import math
 from bisect import bisect_left, bisect_right
 
 from matloom.arch.config import Config
+from matloom.schedule import tuning
 from matloom.schedule.plan import Plan
 from matloom.schedule.segment import Segment
 
@@ -25,7 +27,7 @@ def time_loads(segment: Segment, plan: Plan, config: Config) -> None:
         use = load.use
         begin = min(times[use] - margin, begin) - (transfer + latency)
         # No later than its use.
-        load.slot = max(0, bisect_right(times, begin, 0, use + 1) - 1)
+        load.slot = max(load.earliest, bisect_right(times, begin, 0, use + 1) - 1)
     _follow_stores(segment, plan)
     ready = [0.0] * len(plan.slots)
     load_starts: list[float] = []
@@ -50,12 +52,21 @@ def time_loads(segment: Segment, plan: Plan, config: Config) -> None:
 def _follow_stores(segment: Segment, plan: Plan) -> None:
     """Move LOADs after the slots that make their bytes, and keep them in order."""
     written: dict[str, list[int]] = {}
+    complete: dict[str, list[int]] = {}
     for number, slot in enumerate(plan.slots):
-        written.setdefault(segment.stages[slot.stage].output, []).append(number)
+        name = segment.stages[slot.stage].output
+        written.setdefault(name, []).append(number)
+        ends = complete.setdefault(name, [])
+        ends.append(max(plan.tilings[slot.stage].finished[slot.number], ends[-1] if ends else 0))
     earliest = 0
     for load in plan.loads:
         if load.what[0] == "tensor" and load.what[1] in written:
-            producers = written[str(load.what[1])]
-            last = bisect_left(producers, load.use) - 1
+            name = str(load.what[1])
+            producers = written[name]
+            # Leading bytes are complete before the others: those of some tiles may be enough.
+            end = load.source_end if plan.policy.strips else math.inf
+            # Further tiles run while their STORE does: a LOAD that waits keeps others waiting.
+            enough = bisect_left(complete[name], end) + tuning.STORED_TILES
+            last = min(bisect_left(producers, load.use) - 1, enough)
             earliest = max(earliest, producers[last] + 1) if last >= 0 else earliest
         load.slot = earliest = min(max(load.slot, earliest), load.use)

@@ -243,6 +243,8 @@ class ArrayTiling(BaseTiling[ArrayStage, ArrayTile]):
 
     def _input_range(self, tile: ArrayTile) -> InputRange:
         stage = self.stage
+        if tile.strip is not None:
+            return _strip_range(stage, tile, tile.strip, self.config)
         whole = input_box(stage, tile, self.config)
         if (tile.first_step, tile.end_step) != (0, stage.loop_nest.steps):
             every = tile._replace(first_step=0, end_step=stage.loop_nest.steps)
@@ -259,6 +261,16 @@ def _array_input_range(stage: ArrayStage, tile: ArrayTile, box: Box) -> InputRan
     if rows > 1 and pitch - width <= tuning.NARROWER_BYTES:
         return InputRange(start=start, rows=1, width=rows * pitch, pitch=0)
     return InputRange(start=start + box.left, rows=rows, width=width, pitch=pitch)
+
+
+def _strip_range(
+    stage: ArrayStage, tile: ArrayTile, strip: tuple[int, int], config: Config
+) -> InputRange:
+    """Return the whole rows that the outputs of a strip read, whatever the tile reads of them."""
+    every = tile._replace(first_row=strip[0], end_row=strip[1], first_step=0, end_step=stage.steps)
+    box, pitch = input_box(stage, every, config), stage.input_layout.row_bytes
+    start = (tile.image * stage.input_layout.rows + box.low) * pitch
+    return InputRange(start=start, rows=1, width=(box.high - box.low) * pitch, pitch=0)
 
 
 def _addend_range(stage: ArrayStage, tile: ArrayTile) -> InputRange:

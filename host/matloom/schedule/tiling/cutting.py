@@ -17,6 +17,10 @@ from matloom.select.stage import ArrayStage, OutputRegion, VectorStage
 __all__ = ["chunks", "cut_array", "cut_vector"]
 
 
+#: First and end of some rows or positions.
+_Rows = tuple[int, int]
+
+
 def chunks(stage: ArrayStage, limits: TilingParams, config: Config) -> list[Chunk]:
     """Return the chunks in which weights are loaded; parameters come with the last steps."""
     steps = stage.loop_nest.steps
@@ -55,8 +59,8 @@ def chunks(stage: ArrayStage, limits: TilingParams, config: Config) -> list[Chun
 
 def _positions(
     stage: ArrayStage, limits: TilingParams, config: Config, draw: random.Random | None
-) -> Iterator[tuple[OutputRegion, Sizes, int, tuple[int, int], tuple[int, int]]]:
-    """Yield the region, sizes, image, rows and columns of tiles, for all blocks."""
+) -> Iterator[tuple[OutputRegion, Sizes, int, _Rows | None, tuple[_Rows, _Rows]]]:
+    """Yield the region, sizes, image, strip, rows and columns of tiles, for all blocks."""
     largest = max(c.end_block - c.first_block for c in chunks(stage, limits, config))
     half = stage.entries(config)
     for image in range(stage.grid.images):
@@ -66,7 +70,8 @@ def _positions(
             # Tiles of every other row come in pairs.
             stride = stage.output_layout.row_stride
             height = stride * sizes.height
-            row_pieces = split_evenly(region.first_row, edge, height)
+            strips = split_evenly(region.first_row, edge, sizes.strip or height)
+            row_pieces = [piece for strip in strips for piece in split_evenly(*strip, height)]
             if edge < region.end_row:
                 row_pieces += split_evenly(edge, region.end_row, height)
             if Last.ROWS in limits.last:
@@ -77,8 +82,14 @@ def _positions(
                 most = half // (sizes.width * sizes.blocks)
                 row_pieces = first_rows(stage, row_pieces, sizes.width, most)
             for rows in _strided(row_pieces, stride):
+                strip = _around(rows, strips) if sizes.strip else None
                 for xs in split_evenly(region.first_x, region.end_x, sizes.width):
-                    yield region, sizes, image, rows, xs
+                    yield region, sizes, image, strip, (rows, xs)
+
+
+def _around(rows: tuple[int, int], strips: list[tuple[int, int]]) -> tuple[int, int] | None:
+    """Return the strip in which rows lie, None for none."""
+    return next((strip for strip in strips if strip[0] <= rows[0] and rows[1] <= strip[1]), None)
 
 
 def _strided(pieces: list[tuple[int, int]], stride: int) -> list[tuple[int, int]]:
@@ -163,7 +174,7 @@ def cut_array(
     tiles = _prologue_tiles(stage, limits, config)
     prologue_sums = (tiles[-1].end_row, tiles[-1].end_block) if tiles else (0, 0)
     last = (stage.grid.images - 1, stage.regions[-1].end_row, stage.regions[-1].end_x)
-    for region, sizes, image, rows, xs in _positions(stage, limits, config, draw):
+    for region, sizes, image, strip, (rows, xs) in _positions(stage, limits, config, draw):
         for group in groups:
             if rows[1] <= prologue_sums[0] and group[0][1].end_block <= prologue_sums[1]:
                 continue
@@ -179,7 +190,8 @@ def cut_array(
                 pieces = ramped_down(pieces, 1)
             for blocks in pieces:
                 for part in first_parts(stage, steps) if split else steps:
-                    tiles.append(_tile(stage, region, image, (rows, xs, blocks), part))
+                    tile = _tile(stage, region, image, (rows, xs, blocks), part)
+                    tiles.append(tile._replace(strip=strip))
                 split = False
     if limits.weights is Weights.ONCE:
         tiles.sort(key=lambda tile: loaded[tile.chunk][1].first_block)

@@ -5,7 +5,7 @@ import random
 from matloom.arch.config import Config
 from matloom.arch.isa import Opcode, largest
 from matloom.schedule import tuning
-from matloom.schedule.params import UNBOUNDED, Order, TilingParams
+from matloom.schedule.params import UNBOUNDED, Order, Outside, TilingParams, Weights
 from matloom.schedule.tiling.split_k import long_rows, shortest
 from matloom.select.exec_steps import read_bytes
 from matloom.select.loop_nest import Walk
@@ -18,7 +18,13 @@ LARGEST_FIELD = min(largest(Opcode.EXEC, "height"), largest(Opcode.POST, "width"
 
 
 class Sizes:
-    """Rows, positions and blocks of a tile in a region."""
+    """Rows, positions and blocks of a tile in a region, and rows of a strip (0 for none).
+
+    Maps that stay in external memory come in strips: whole input rows, contiguous there, for as
+    many output rows as `tile_bytes` has room for. All tiles of these rows read the same buffer.
+    So a tile may have few blocks and many rows, as windows want it, and rows are read again only
+    where two strips meet: `kernel_rows - y_step` of them, whatever the accumulators hold.
+    """
 
     def __init__(
         self,
@@ -50,15 +56,29 @@ class Sizes:
         rows = -(-stage.output_layout.tiled_rows(height) // limits.tiles)
         wanted = max(rows, self.shortest)
         self.height = max(1, min(most, fit, wanted, height))
-        if nest.slides and limits.tile_bytes >= UNBOUNDED:
-            # All of the input is on chip: no block reads it from memory again.
-            self._make_taller(nest, half, wanted, height)
-        if limits.order is Order.BY_BLOCKS and self.width * height <= half:
-            self.height = min(height, fit)
-            positions = self.width * self.height
-            self.blocks = min(self.blocks, -(-tuning.BLOCK_ENTRIES // positions), half // positions)
+        self._half, self._least = half, _least_blocks(stage, limits, config)
+        self._reshape(stage, limits, wanted, (height, fit))
         if draw is not None:
             self._draw(draw, half, min(fit, height), 1 if single else blocks)
+
+    def _reshape(
+        self, stage: ArrayStage, limits: TilingParams, wanted: int, most: tuple[int, int]
+    ) -> None:
+        """Take other rows and blocks where it helps; there are so many rows, and so many fit."""
+        height, fit = most
+        slides = stage.loop_nest.slides
+        if slides and (limits.tile_bytes >= UNBOUNDED or limits.outside is Outside.OUTPUT):
+            # All of the input is on chip: no block reads it from memory again.
+            self._make_taller(stage.loop_nest, wanted, height)
+        if limits.order is Order.BY_BLOCKS and self.width * height <= self._half:
+            self.height = min(height, fit)
+            positions = self.width * self.height
+            least = -(-tuning.BLOCK_ENTRIES // positions)
+            self.blocks = min(self.blocks, least, self._half // positions)
+        self.strip = 0
+        whole = all(each.end_x - each.first_x == self.width for each in stage.regions)
+        if whole and _has_strips(stage, limits):
+            self._cut_strips(stage, limits, height)
 
     def _draw(self, draw: random.Random, half: int, rows: int, blocks: int) -> None:
         """Draw sizes at random, with at most this many rows and blocks."""
@@ -66,8 +86,22 @@ class Sizes:
         self.height = draw.randint(1, max(1, min(half // self.width, rows)))
         most = half // (self.width * self.height)
         self.blocks = 1 if blocks == 1 else draw.randint(1, max(1, min(blocks, most)))
+        self.strip = self.strip and draw.randint(self.height, max(self.height, 2 * rows))
 
-    def _make_taller(self, nest: Walk, half: int, wanted: int, height: int) -> None:
+    def _cut_strips(self, stage: ArrayStage, limits: TilingParams, height: int) -> None:
+        """Make strips as tall as the bytes of a tile allow, next to the tile's results."""
+        nest, row_bytes = stage.loop_nest, stage.input_layout.row_bytes
+        halo = (nest.kernel_rows - 1) * nest.kernel_row_step * row_bytes
+        room = limits.tile_bytes - halo - self._half * stage.grid.block_bytes
+        rows = min(max(room // (row_bytes * max(1, nest.y_step)), self.height), height)
+        self.strip = -(-height // -(-height // rows))
+        if nest.slides:
+            self._make_taller(nest, self.strip, self.strip)
+        else:
+            most = min(self._half // (self.width * self.blocks), LARGEST_FIELD)
+            self.height = min(self.strip, max(1, most))
+
+    def _make_taller(self, nest: Walk, wanted: int, height: int) -> None:
         """Take fewer output blocks and more rows if that saves cycles.
 
         A tile of windows streams a few more lines than it produces, so fewer and taller tiles
@@ -75,7 +109,7 @@ class Sizes:
         """
 
         def rows_of(blocks: int) -> int:
-            return max(1, min(half // (self.width * blocks), LARGEST_FIELD, wanted, height))
+            return max(1, min(self._half // (self.width * blocks), LARGEST_FIELD, wanted, height))
 
         def vectors(blocks: int) -> int:
             rows = rows_of(blocks)
@@ -84,9 +118,25 @@ class Sizes:
                 nest.vectors(rest, self.width) if rest else 0
             )
 
-        fewest = min(range(self.blocks, 0, -1), key=vectors)
+        fewest = min(range(self.blocks, min(self.blocks, self._least) - 1, -1), key=vectors)
         if vectors(fewest) <= tuning.TALLER_TILES * vectors(self.blocks):
             self.blocks, self.height = fewest, rows_of(fewest)
+
+
+def _least_blocks(stage: ArrayStage, limits: TilingParams, config: Config) -> int:
+    """Return the output blocks of a tile at least: rows of STOREs that do not wait."""
+    if Outside.OUTPUT not in limits.outside:
+        return 1
+    return -(-tuning.STORED_BEATS * config.bus_bytes // stage.grid.block_bytes)
+
+
+def _has_strips(stage: ArrayStage, limits: TilingParams) -> bool:
+    """Return whether tiles share rows of the input: they come by tile, each for all blocks."""
+    layout, nest = stage.input_layout, stage.loop_nest
+    dense = layout.source is None and not layout.plane_bytes
+    once = limits.weights is Weights.RESIDENT or stage.grid.blocks == 1
+    several = nest.kernel_rows > 1 and stage.output_layout.row_stride == 1
+    return Outside.INPUT in limits.outside and dense and once and several
 
 
 def _fitting_width(stage: ArrayStage, limits: TilingParams, config: Config) -> int:

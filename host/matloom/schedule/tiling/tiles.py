@@ -31,7 +31,8 @@ class Chunk:
 class ArrayTile(NamedTuple):
     """Output rows, positions, blocks and steps (half open) of one image, and the weight chunk.
 
-    It has every row, or every other one if `row_step` is 2.
+    It has every row, or every other one if `row_step` is 2. A tile of a `strip` (half open) shares
+    the input rows of all output rows of the strip.
     """
 
     image: int
@@ -47,6 +48,7 @@ class ArrayTile(NamedTuple):
     post: dict[str, int]
     prologue_sums: PrologueSums | None = None
     row_step: int = 1
+    strip: tuple[int, int] | None = None
 
     @property
     def height(self) -> int:

@@ -1,0 +1,52 @@
+"""Strips of rows of tensors in external memory: which stages have them, and when they may pay."""
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import replace
+
+from matloom.schedule import tuning
+from matloom.schedule.params import Outside
+from matloom.schedule.plan import ScheduleParams
+from matloom.schedule.segment import Segment
+from matloom.schedule.tiling.stages import Tiling
+from matloom.select.stage import Stage
+
+__all__ = ["in_strips", "may_gain", "outside"]
+
+
+def outside(stage: Stage, params: ScheduleParams) -> Outside:
+    """Return which tensors of a stage stay in external memory, where that shapes its tiles."""
+    if not params.strips:
+        return Outside.NOTHING
+    streamed = not params.spilled.isdisjoint(stage.streamed_inputs)
+    found = Outside.INPUT if streamed else Outside.NOTHING
+    return found | (Outside.OUTPUT if stage.output in params.spilled else Outside.NOTHING)
+
+
+def in_strips(segment: Segment, params: ScheduleParams) -> ScheduleParams:
+    """Return the same choices with strips of rows of what stays in external memory."""
+    params = replace(params, strips=True)
+    limits = tuple(
+        replace(each, outside=outside(stage, params))
+        for stage, each in zip(segment.stages, params.limits, strict=True)
+    )
+    return replace(params, limits=limits)
+
+
+def may_gain(
+    segment: Segment, spilled: frozenset[str], plain: Sequence[Tiling], stripped: Sequence[Tiling]
+) -> bool:
+    """Return whether tiles that share strips are estimated to take fewer cycles than plain ones."""
+    faster = tuning.STRIPS_FASTER * _busy(segment, spilled, plain)
+    return _busy(segment, spilled, stripped) <= faster
+
+
+def _busy(segment: Segment, spilled: frozenset[str], tilings: Sequence[Tiling]) -> float:
+    """Return the cycles that stages keep the array or the bus busy, whichever is longer."""
+    total = 0.0
+    for stage, tiling in zip(segment.stages, tilings, strict=True):
+        read = 0
+        if not spilled.isdisjoint(stage.streamed_inputs):
+            read = sum(each.size for each, _same in itertools.groupby(tiling.input_ranges))
+        total += max(sum(tiling.cycles), segment.machine.transfer_cycles(read))
+    return total

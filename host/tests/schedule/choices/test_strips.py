@@ -1,0 +1,60 @@
+"""Strips of rows of maps that do not fit the scratchpad: exact, read once, and less to stream."""
+
+from dataclasses import replace
+
+import pytest
+
+from matloom.arch.config import PRESETS
+from matloom.arch.isa import Opcode, Region
+from matloom.compiler import CompileOptions, compile_network
+from matloom.program.instruction_table import unpack_all
+from matloom.schedule import search
+from support.chain import Chain, exact_programs
+
+#: Two fifths of the scratchpad that `reference` has, and too little for the maps below.
+SMALL = replace(PRESETS["reference"], spad_bytes=131072, spad_banks=4)
+
+
+def chain(*, taps=(3, 3), stride=(1, 1), channels=96):
+    """Return a depthwise layer whose input and output stay in external memory."""
+    made = Chain((1, 50, 28, 8), seed=channels).convolve(channels)
+    return made.halve(taps=taps, stride=stride).convolve(8).graph()
+
+
+def loaded(program):
+    """Return the bytes of maps that LOADs bring from external memory."""
+    (step,) = program.steps
+    return sum(
+        each.row_bytes * each.rows * each.planes
+        for each in unpack_all(program.commands(step))
+        if each.opcode is Opcode.LOAD and each.region == Region.ARENA
+    )
+
+
+def test_strips_are_exact_and_save_reads(monkeypatch):
+    """A tile of one or two rows reads each row two or three times; of strips, few come twice."""
+    graph = chain()
+    monkeypatch.setattr(search, "may_gain", lambda *_arguments: False)
+    plain = compile_network(graph, SMALL, CompileOptions())
+    monkeypatch.setattr(search, "may_gain", lambda *_arguments: True)
+    (found,) = exact_programs(graph, SMALL, (None,))
+    # The depthwise layer reads its map, and so does the last layer.
+    maps = 2 * 50 * 28 * 96
+    assert maps <= loaded(found) <= 1.25 * maps
+    assert loaded(found) < loaded(plain)
+    assert found.predicted_cycles < plain.predicted_cycles
+
+
+@pytest.mark.fast_cases(1)
+@pytest.mark.parametrize("stride", [(1, 1), (2, 2)], ids=str)
+@pytest.mark.parametrize("taps", [(3, 3), (5, 5)], ids=str)
+@pytest.mark.parametrize("number", [3, 8, 12])
+def test_strips_in_any_tiles(number, taps, stride):
+    """Random tiles of these numbers have strips."""
+    exact_programs(chain(channels=24, taps=taps, stride=stride), SMALL, (number,))
+
+
+def test_what_fits_has_no_strips():
+    graph = chain(channels=16)
+    plain = compile_network(graph, PRESETS["reference"], CompileOptions())
+    assert loaded(plain) == 0
