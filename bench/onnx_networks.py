@@ -2,10 +2,12 @@
 
     python bench/onnx_networks.py ../shared             # into docs/results/onnx_networks.json
     python bench/onnx_networks.py ../shared --only kws  # those of such names, printed
+    python bench/onnx_networks.py ../shared --only kws --config reference --random 100
 
 The folder has collections of models with recorded outputs of ONNX Runtime. Each network is compiled
-for `nano`, as it is by default and with `exact`, and runs on the functional model. Integers behind
-outputs must be equal in every bit; floats are compared with the largest output.
+as it is by default and with `exact`, and runs on the functional model, on the recorded inputs and
+on random ones, of which ONNX Runtime gives the outputs here. Integers behind outputs must be equal
+in every bit; floats are compared with the largest output.
 """
 
 import argparse
@@ -25,6 +27,7 @@ from matloom.frontend.onnx.shapes import inferred
 from matloom.frontend.onnx.sizes import set_sizes
 from matloom.frontend.source import read_file
 from matloom.ir.graph import Op
+from matloom.kernels.interpreters import onnx_session
 from matloom.program import Program
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -102,11 +105,32 @@ def off(program: Program, given: dict[str, Any], wanted: list[Any]) -> list[floa
     return found
 
 
-def row(path: Path, golden: Path, exact: bool) -> dict[str, Any]:
+def with_random(
+    model: Any, recorded: tuple[dict[str, Any], list[Any]], count: int
+) -> tuple[dict[str, Any], list[Any]]:
+    """Return recorded samples and as many random ones, which spread as those do."""
+    draw, session = np.random.default_rng(0), onnx_session(model.SerializeToString())
+    given, wanted = recorded
+    drawn = {
+        name: (draw.standard_normal((count, *data.shape[1:])) * data.std() + data.mean()).astype(
+            data.dtype
+        )
+        for name, data in given.items()
+    }
+    made = [
+        session.run(None, {name: data[at] for name, data in drawn.items()}) for at in range(count)
+    ]
+    return (
+        {name: np.concatenate([data, drawn[name]]) for name, data in given.items()},
+        [np.stack([*data, *(each[at] for each in made)]) for at, data in enumerate(wanted)],
+    )
+
+
+def row(path: Path, golden: Path, exact: bool, options: argparse.Namespace) -> dict[str, Any]:
     """Return what becomes of a network."""
     model, dims = sized(path)
-    given, wanted = samples(golden, model)
-    program = matloom.compile(path, "nano", check="sample", dims=dims, exact=exact)
+    given, wanted = with_random(model, samples(golden, model), options.random)
+    program = matloom.compile(path, options.config, check="sample", dims=dims, exact=exact)
     differences = off(program, given, wanted)
     kinds = [layer.operator for layer in program.layers if layer.where != "none"]
     return {
@@ -128,21 +152,25 @@ def main() -> None:
     )
     parser.add_argument("folder", type=Path, help="where the collections are")
     parser.add_argument("--only", default="", help="part of a network's name")
+    parser.add_argument("--config", default="nano", help="what to compile for")
+    parser.add_argument("--random", type=int, default=0, help="how many random inputs")
     arguments = parser.parse_args()
     found = {
         name: {
-            "default": row(path, golden, False),
-            "exact": row(path, golden, True),
+            "default": row(path, golden, False, arguments),
+            "exact": row(path, golden, True, arguments),
         }
         for name, path, golden in networks(arguments.folder, arguments.only)
     }
     report = {
         "onnx": onnx.__version__,
         "onnxruntime": onnxruntime.__version__,
+        "config": arguments.config,
+        "random": arguments.random,
         "networks": found,
     }
     text = json.dumps(report, indent=1) + "\n"
-    if arguments.only:
+    if arguments.only or arguments.config != "nano":
         print(text)
     else:
         REPORT.write_text(text)

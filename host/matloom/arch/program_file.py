@@ -616,7 +616,10 @@ ATTRIBUTES = (
 
 @dataclass(frozen=True, kw_only=True)
 class HostOperator:
-    """An operator of the host: TensorFlow Lite's name and number, and its attributes in order."""
+    """An operator of the host: TensorFlow Lite's name and number, and its attributes in order.
+
+    LOOKUP, which TensorFlow Lite does not have, has a number beyond its own.
+    """
 
     number: int
     name: str

@@ -6,12 +6,15 @@ All operators from a tensor of bytes to the QuantizeLinear are one function of 2
 
 from typing import Any
 
+import numpy as np
+
 from matloom.frontend.onnx.claims import Claim
+from matloom.frontend.onnx.moves import MOVES
 from matloom.frontend.onnx.quantised import Model, quantisation_of
 from matloom.frontend.onnx.unary import function_of
 from matloom.frontend.onnx.values import Values
 
-__all__ = ["convert_function"]
+__all__ = ["convert_function", "convert_move"]
 
 #: Operators that compute element by element, of one input or with constants of one element.
 _ELEMENTWISE = frozenset(
@@ -52,6 +55,39 @@ def convert_function(values: Values, model: Model, at: int) -> Claim | None:
         return None
     given, result = (quantisation_of(model, *side[1:3]) for side in names)
     return function_of(values, model, nodes, (source, given), (made, result))
+
+
+def convert_move(values: Values, model: Model, at: int) -> bool:
+    """Move bytes where floats are moved between DequantizeLinear and QuantizeLinear of one scale.
+
+    `at` is the place of QuantizeLinear. Returns whether it is such a move.
+    """
+    node = model.proto.graph.node[at]
+    move = _producer(model, node.input[0])
+    before = None if move is None or not move.input else _producer(model, move.input[0])
+    if move is None or before is None or before.op_type != "DequantizeLinear":
+        return False
+    source, made = before.input[0], node.output[0]
+    if move.op_type not in MOVES or not values.is_bytes(source):
+        return False
+    if not values.is_bytes(made, declared=False):
+        return False
+    if values.known[source].dtype != values.known[made].dtype:
+        return False
+    given, result = (quantisation_of(model, *[*side.input[1:], ""][:2]) for side in (before, node))
+    steps, scale = np.arange(-255, 256, dtype=np.float32), np.float32(given.scale[0])
+    with np.errstate(all="ignore"):
+        kept = np.array_equal(np.rint(steps * scale / scale), steps)
+    if given != result or not kept:
+        return False
+    values.bytes_of(source, values.order_of(source), given)
+    MOVES[move.op_type](values, move, source, made)
+    return True
+
+
+def _producer(model: Model, name: str) -> Any:
+    place = model.producers.get(name)
+    return None if place is None else model.proto.graph.node[place]
 
 
 def _behind(model: Model, at: int) -> list[Any]:

@@ -7,7 +7,7 @@ from typing import Any
 from matloom.frontend.errors import Unsupported
 from matloom.frontend.onnx.apart import leave_last, split_channels
 from matloom.frontend.onnx.averages import convert_average
-from matloom.frontend.onnx.bytewise import convert_function
+from matloom.frontend.onnx.bytewise import convert_function, convert_move
 from matloom.frontend.onnx.claims import Claim
 from matloom.frontend.onnx.joins import convert_join
 from matloom.frontend.onnx.moves import MOVES
@@ -120,7 +120,7 @@ class Conversion:
             claim = convert_function(self.values, self.model, at)
             if claim is not None:
                 self.claims[self.values.items[-1].index] = claim
-            return claim is not None
+            return claim is not None or convert_move(self.values, self.model, at)
         known = self.values.known
         if node.op_type not in MOVES or not node.input or node.domain not in ("", "ai.onnx"):
             return False

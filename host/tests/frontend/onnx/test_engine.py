@@ -278,6 +278,24 @@ def test_functions_of_bytes_are_tables_of_the_engine(dtype):
             np.testing.assert_array_equal(session.run(x), expected(content, x))
 
 
+def test_moves_of_floats_between_equal_scales_are_moves_of_bytes():
+    """As ONNX Runtime leaves them in exact QDQ networks of int8 on x86."""
+    network = Network([1, 4, 6, 5], np.int8)
+    network.quantised = network.nodes[0].input[1:]
+    network.weighted("QLinearConv", (6, 4, 1, 1), 0.0113411, (0.0412739, -3))
+    network.move("DequantizeLinear", *network.quantised)
+    network.move("Transpose", perm=[0, 2, 3, 1])
+    network.move("QuantizeLinear", *network.quantised)
+    network.weighted("QLinearConv", (3, 6, 1, 1), 0.0117411, (0.0312739, 5))
+    content = network.file()
+    graph = frontend.load(content, exact=True)
+    # The network's input and output.
+    assert [node.op for node in graph.nodes].count(Op.REFERENCE) == 2
+    with matloom.load(content, device="model", config="nano", exact=True) as session:
+        for x in inputs((1, 4, 6, 5), 2):
+            np.testing.assert_array_equal(session.run(x), expected(content, x))
+
+
 def test_a_function_that_another_tensor_enters_is_no_table():
     network = Network([1, 4, 6, 5], np.int8)
     network.quantised = network.nodes[0].input[1:]
