@@ -12,7 +12,7 @@ from matloom.frontend.onnx.claims import Claim
 from matloom.frontend.onnx.moves import MOVES
 from matloom.frontend.onnx.quantised import Model, quantisation_of
 from matloom.frontend.onnx.unary import function_of
-from matloom.frontend.onnx.values import Values
+from matloom.frontend.onnx.values import Values, as_signed
 
 __all__ = ["convert_function", "convert_move"]
 
@@ -72,13 +72,15 @@ def convert_move(values: Values, model: Model, at: int) -> bool:
         return False
     if not values.is_bytes(made, declared=False):
         return False
-    if values.known[source].dtype != values.known[made].dtype:
-        return False
-    given, result = (quantisation_of(model, *[*side.input[1:], ""][:2]) for side in (before, node))
+    given = quantisation_of(model, *[*before.input[1:], ""][:2])
+    result = quantisation_of(model, *[*node.input[1:], ""][:2])
+    # ONNX Runtime makes uint8 of some int8, with the same distances.
+    dtypes = values.known[source].dtype, values.known[made].dtype
+    same = as_signed(given, dtypes[0]) == as_signed(result, dtypes[1])
     steps, scale = np.arange(-255, 256, dtype=np.float32), np.float32(given.scale[0])
     with np.errstate(all="ignore"):
         kept = np.array_equal(np.rint(steps * scale / scale), steps)
-    if given != result or not kept:
+    if not same or not kept:
         return False
     values.bytes_of(source, values.order_of(source), given)
     MOVES[move.op_type](values, move, source, made)
