@@ -426,8 +426,7 @@ _EXEC = (
     Field(
         name="weights_wait_post",
         bits=1,
-        doc="1: weights are not fetched before `wait_post` is met, too: POST wrote them",
-        needs="reserved",
+        doc="1: weights are fetched once `wait_post` is met, too: POST may have written them",
     ),
     Field(
         name="chained",

@@ -105,7 +105,9 @@ class Hazards:
             if wait:
                 done = self._completions[other][-wait]
                 start = _join(start, done)
-                if UNITS[other] is Opcode.LOAD:
+                if UNITS[other] is Opcode.LOAD or (
+                    UNITS[other] is Opcode.POST and instruction.values.get("weights_wait_post")
+                ):
                     self._fetches[unit] = _join(self._fetches[unit], done)
         return start
 

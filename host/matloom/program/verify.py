@@ -73,8 +73,9 @@ def verify_commands(commands: bytes, config: Config, region_bytes: Mapping[Regio
     overlapping addresses, one of them a write, must be ordered by waits, directly or transitively
     through units that complete in order. Extents count as whole intervals, or as the same channels
     of all positions, so a safe buffer may be refused, but a hazard is never missed. Weights of an
-    EXEC and parameters of a POST may be fetched as soon
-    as its waits on LOAD are met: neither other waits nor the order of the unit protect them.
+    EXEC and parameters of a POST may be fetched as soon as its waits on LOAD are met: neither other
+    waits nor the order of the unit protect them, but that on POST of an EXEC with
+    `weights_wait_post`.
 
     Raises
     ------

@@ -161,6 +161,7 @@ def _exec(generator: random.Random, config: Config) -> dict[str, int]:
         "accumulate": generator.randint(0, 1),
         "maximum": config.maximum * int(generator.random() < 0.2),
         "weights_fixed": int(generator.random() < 0.2),
+        "weights_wait_post": int(generator.random() < 0.2),
         "input_rows": rows,
         "input_row_bytes": row_bytes,
         "first_row": generator.randint(-3, rows),

@@ -1,11 +1,13 @@
 """Instructions, and blocks of a POST, follow each other on the chip as fast as predicted."""
 
+import numpy as np
 import pytest
 
 from matloom.arch.instruction import Instruction, pack
 from matloom.arch.isa import Destination, Opcode, Region, Source
 from matloom.arch.machine import Machine
 from matloom.cost.predict import predict
+from matloom.program.verify import verify_commands
 
 pytestmark = pytest.mark.parametrize("pair", ["nano", "8x16"], indirect=True)
 
@@ -102,3 +104,45 @@ def test_loads_go_on_while_the_array_is_busy(pair):
     measured, predicted = cycles(pair, streams)
     assert 144 * 100 < measured < 144 * 100 + 400
     assert predicted == pytest.approx(measured, rel=0.01)
+
+
+def test_weights_that_post_wrote(pair):
+    """Each turn makes weights of other bytes, and results that both devices agree upon."""
+    config = pair.config
+    tile, bank = config.tile_bytes, config.bank_bytes
+    rows = tile // config.columns
+    load = {**MOVE, "region": Region.INPUT, "row_bytes": tile, "spad_addr": 2 * bank}
+    copy = {**POST, "source": Source.SPAD, "width": rows, "tail": config.columns, "shift": 1}
+    copy |= {"x_step": config.columns, "source_addr": 2 * bank, "dest_addr": bank}
+    taps = {**EXEC, "input_row_bytes": config.rows, "input_addr": 2 * bank, "weight_addr": bank}
+    taps |= {"weights_wait_post": 1, "wait_post": 1, "wait_load": 1}
+    byte = {**POST, "dest_addr": 3 * bank, "tail": config.columns, "shift": -6, "wait_exec": 1}
+    store = {**MOVE, "region": Region.OUTPUT, "row_bytes": config.columns, "spad_addr": 3 * bank}
+    instructions, turns = [], 6
+    for turn in range(turns):
+        before = {"wait_exec": 1, "wait_post": 1} if turn else {}
+        instructions += [
+            Instruction(Opcode.LOAD, {**load, "dram_offset": turn * tile, **before}),
+            Instruction(Opcode.POST, {**copy, "wait_load": 1}),
+            Instruction(Opcode.EXEC, taps),
+            Instruction(Opcode.POST, {**byte, **({"wait_store": 1} if turn else {})}),
+            Instruction(
+                Opcode.STORE, {**store, "wait_post": 1, "dram_offset": turn * config.columns}
+            ),
+        ]
+    instructions.append(Instruction(Opcode.END))
+    commands = b"".join(pack(instruction) for instruction in instructions)
+    sizes = {Region.PROGRAM: len(commands), Region.INPUT: turns * tile, Region.OUTPUT: 4096}
+    verify_commands(commands, config, {Region.ARENA: 0, **sizes})
+    noise = np.random.default_rng(1).integers(-128, 128, turns * tile, np.int8).tobytes()
+    results = []
+    for driver in (pair.model, pair.rtl):
+        driver.allocate(sizes)
+        driver.write_region(Region.PROGRAM, 0, commands)
+        driver.write_region(Region.INPUT, 0, noise)
+        measured = driver.run(0, len(commands)).cycles
+        results.append(driver.read_region(Region.OUTPUT, 0, turns * config.columns))
+    assert results[0] == results[1]
+    assert len(set(results[0])) > config.columns
+    predicted = predict(instructions, Machine(config=config)).cycles
+    assert predicted == pytest.approx(measured, rel=0.05)

@@ -139,8 +139,11 @@ def closure(instructions):
         last = mine[-1:]
         in_turn = "done" if item.opcode is Opcode.POST else "start"
         follows(("start", number), *waits.values(), *((in_turn, k) for k in last))
-        loads = [event for unit, event in waits.items() if unit is Opcode.LOAD]
-        follows(("fetch", number), *loads, *(("fetch", k) for k in last))
+        heeded = {Opcode.LOAD}
+        if item.opcode is Opcode.EXEC and item.weights_wait_post:
+            heeded.add(Opcode.POST)
+        fetches = [event for unit, event in waits.items() if unit in heeded]
+        follows(("fetch", number), *fetches, *(("fetch", k) for k in last))
         follows(
             ("done", number), ("start", number), ("fetch", number), *(("done", k) for k in last)
         )
@@ -183,6 +186,25 @@ def judge_every_wait(listing, region_bytes):
         needed += hazard
         spare += not hazard
     return needed, spare
+
+
+@pytest.mark.parametrize("heeds", [0, 1])
+def test_weights_may_come_from_post_where_exec_heeds_its_wait(heeds):
+    """That wait is then needed for the weights; the bit is no wait by itself."""
+    fill = {**LOAD, "fill": 1, "row_bytes": 64, "rows": 1, "planes": 1, "spad_addr": 0}
+    copy = {"source": 1, "width": 4, "height": 1, "oc_blocks": 1, "tail": CONFIG.columns}
+    copy |= {"x_step": CONFIG.columns, "dest_addr": 2048, "wait_load": 1}
+    ones = ("input_rows", "input_row_bytes", "width", "height", "kernel_rows", "kernel_cols")
+    exec_ = dict.fromkeys((*ones, "blocks", "oc_blocks", "weights_fixed"), 1)
+    exec_ |= {"weight_addr": 2048, "wait_post": 1, "weights_wait_post": heeds}
+    listing = [
+        Instruction(Opcode.LOAD, fill),
+        Instruction(Opcode.POST, copy),
+        Instruction(Opcode.EXEC, exec_),
+    ]
+    assert brute_force_hazard(listing, conflicts(listing)) == (not heeds)
+    assert ("writes weights" in refused(packed(listing))) == (not heeds)
+    assert "must wait for" in refused(packed(without(listing, 2, "wait_post")))
 
 
 def test_every_wait_of_a_network(digits):

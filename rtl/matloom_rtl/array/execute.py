@@ -70,9 +70,10 @@ class Execute(wiring.Component):
     """Stream inputs through the array, tile after tile and instruction after instruction.
 
     The head of the EXEC queue is taken when all it depends on has completed and the instruction
-    before has begun; its weights are fetched as soon as `met` shows the LOADs it
-    waits for. Vectors stall for the shadow registers, for the scratchpad, and for nothing else;
-    once granted, vectors and weights move in step to the array, and sums to the accumulators.
+    before has begun; its weights are fetched as soon as `met` shows the LOADs that it waits for,
+    and the POSTs where it has `weights_wait_post`. Vectors stall for the shadow registers, for the
+    scratchpad, and for nothing else; once granted, vectors and weights move in step to the array,
+    and sums to the accumulators.
 
     Latency: Walk 6, request 1, scratchpad `SPAD_READ_LATENCY`, padding 1, array,
     accumulators `acc_update_latency` until `done`. Throughput: one vector a cycle; a step takes at
@@ -146,12 +147,13 @@ class Execute(wiring.Component):
         """Show the head of the queue to the loader, then to the walk, which takes it."""
         command = self.unit.command
         prefetched = Signal()
-        load_met = self.met[UNITS.index(Opcode.LOAD)]
+        load_met, post_met = (self.met[UNITS.index(unit)] for unit in (Opcode.LOAD, Opcode.POST))
+        may_fetch = load_met & (post_met | ~command.payload.weights_wait_post)
         may_walk = Signal()
         m.d.comb += [
             may_walk.eq(self.met.all() & prefetched),
             loader.i.payload.eq(command.payload),
-            loader.i.valid.eq(command.valid & load_met & ~prefetched),
+            loader.i.valid.eq(command.valid & may_fetch & ~prefetched),
             # What is met stays met.
             command.ready.eq(walk.i.ready),
             walk.i.payload.eq(command.payload),

@@ -592,3 +592,25 @@ def test_progress_is_a_read_of_the_cycle_before(seed, name):
     assert not any(told[61:100])
     assert sum(told[:60]) > 10
     assert sum(told[100:]) > 10
+
+
+@pytest.mark.parametrize("heeds", [0, 1])
+def test_weights_wait_for_post_where_the_instruction_says_so(heeds):
+    """They are asked for a fixed time after LOAD is met, or after LOAD and POST are."""
+    dut = Execute(CONFIG)
+    asked = {}
+
+    async def main(ctx):
+        for met in (0, 1 << UNITS.index(Opcode.POST), 1 << UNITS.index(Opcode.LOAD), 15):
+            ctx.set(dut.met, met)
+            ctx.set(dut.unit.command.payload, PLAIN | {"weights_wait_post": heeds})
+            ctx.set(dut.unit.command.valid, 1)
+            for _cycle in range(20):
+                if ctx.get(dut.weight_read.valid):
+                    asked.setdefault(met, 0)
+                    asked[met] += 1
+                await ctx.tick()
+
+    simulate(dut, main, cycles=200)
+    load = 1 << UNITS.index(Opcode.LOAD)
+    assert set(asked) == ({15} if heeds else {load, 15})

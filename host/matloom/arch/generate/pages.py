@@ -18,7 +18,8 @@ A wait of k on a unit means: the k-th last instruction issued to it before this 
 completed. Instructions of a unit take effect in order; units know of each other by waits alone.
 EXEC fetches its weights, and POST its parameters, as soon as its wait on LOAD is met, so neither
 another wait nor the order of the unit protects them: they come from LOAD, or from what a LOAD that
-it waits for had waited for.
+it waits for had waited for. With `weights_wait_post` EXEC fetches its weights once its wait on POST
+is met, too, and so they may come from POST.
 
 A field that needs a unit exists where the configuration has it; elsewhere its bits must be zero.
 Where a limit names a property of the configuration, the bits above must be zero, in a signed field
