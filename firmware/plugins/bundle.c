@@ -53,6 +53,21 @@ uint32_t plugin_tensor(const struct plugin_pairs* pairs, uint32_t place) {
   return word(pairs->words, 2 * (size_t)place);
 }
 
+const char* plugin_text(const struct plugin_bundle* bundle, uint32_t number) {
+  return (const char*)bundle->file + number;
+}
+
+uint32_t plugin_shape(const struct plugin_bundle* bundle, const struct plugin_pairs* pairs,
+                      uint32_t place, int64_t* lengths) {
+  const uint32_t number = word(pairs->words, 2 * (size_t)place + 1);
+  struct matloom_tensor tensor = {.axes = 0};
+  (void)matloom_program_tensor(&bundle->program, number, &tensor);
+  for (uint32_t i = 0; i < tensor.axes; ++i) {
+    lengths[i] = matloom_program_axis(&bundle->program, number, i);
+  }
+  return tensor.axes;
+}
+
 /* ---- Reading ---- */
 
 static bool read_file(struct plugin_bundle* bundle, const char* path) {
@@ -127,6 +142,20 @@ static bool read_part(struct plugin_bundle* bundle, struct plugin_part* part, si
          check_pairs(bundle, &part->inputs) && check_pairs(bundle, &part->outputs);
 }
 
+/* Whether all numbers of a part are places of texts, which end before the program. */
+static bool names_things(const struct plugin_bundle* bundle, const struct plugin_part* part) {
+  const uint32_t end = word(bundle->file, WORD_PROGRAM);
+  bool inside = bundle->file[end - 1] == '\0';
+  for (uint32_t i = 0; i < part->node_count; ++i) inside = inside && plugin_node(part, i) < end;
+  for (uint32_t i = 0; i < part->inputs.count; ++i) {
+    inside = inside && plugin_tensor(&part->inputs, i) < end;
+  }
+  for (uint32_t i = 0; i < part->outputs.count; ++i) {
+    inside = inside && plugin_tensor(&part->outputs, i) < end;
+  }
+  return inside;
+}
+
 static bool read_parts(struct plugin_bundle* bundle, const char* path) {
   size_t place = HEADER_WORDS;
   const uint32_t count = word(bundle->file, WORD_PARTS);
@@ -135,7 +164,9 @@ static bool read_parts(struct plugin_bundle* bundle, const char* path) {
   }
   if (bundle->parts == NULL) return say(bundle, "bundle %s has too many parts", path);
   for (uint32_t i = 0; i < count; ++i) {
-    if (!read_part(bundle, &bundle->parts[i], &place)) {
+    if (!read_part(bundle, &bundle->parts[i], &place) ||
+        (word(bundle->file, WORD_RUNTIME) == PLUGIN_ONNXRUNTIME &&
+         !names_things(bundle, &bundle->parts[i]))) {
       return say(bundle, "part %" PRIu32 " of bundle %s breaks a rule: write it again", i, path);
     }
   }

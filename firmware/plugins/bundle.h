@@ -8,7 +8,8 @@
 
 #include "device.h"
 
-/* Runtimes, whose numbering of nodes and tensors a bundle uses. */
+/* Runtimes, whose numbers of nodes and tensors a bundle uses. An ONNX model has names instead: a value's
+ * number is its name's place in the file, and a node's that of its first output. */
 enum plugin_runtime { PLUGIN_LITERT = 1, PLUGIN_ONNXRUNTIME = 2 };
 
 /* Pairs of numbers: a tensor of the model, and the same tensor of the program. */
@@ -54,6 +55,14 @@ uint32_t plugin_node(const struct plugin_part* part, uint32_t place);
 
 /* Tensor of the model at a place of pairs. */
 uint32_t plugin_tensor(const struct plugin_pairs* pairs, uint32_t place);
+
+/* The name that a number of an ONNX model stands for: its place in the file. */
+const char* plugin_text(const struct plugin_bundle* bundle, uint32_t number);
+
+/* Writes the lengths of the axes of the program's tensor at a place of pairs, 16 at most; returns how
+ * many there are. */
+uint32_t plugin_shape(const struct plugin_bundle* bundle, const struct plugin_pairs* pairs,
+                      uint32_t place, int64_t* lengths);
 
 /* Says where a tensor of the model is in memory for the next run; false where it has not the bytes
  * of the program's tensor. */

@@ -16,9 +16,10 @@ from matloom.cli.say import say
     examples=(
         "matloom plugin litert digits --config nano -o plugin",
         "matloom plugin litert net.tflite --config small --device uio:uio0,udmabuf0 -o plugin",
+        "matloom plugin onnxruntime net.onnx --config nano -o plugin",
     ),
 )
-@click.argument("runtime", type=click.Choice(["litert"]))
+@click.argument("runtime", type=click.Choice(["litert", "onnxruntime"]))
 @click.argument("network", metavar="NET", type=NetworkFile())
 @click.option(
     "-o",
@@ -43,13 +44,13 @@ def plugin(runtime: str, network: Path, output: Path, device: str, config: str) 
     loads them.
     """
     from matloom.plugins.library import compile_plugin, copy_chip
-    from matloom.plugins.litert import litert_bundle
+    from matloom.plugins.networks import network_bundle
 
     if device != "rtl" and not device.startswith("uio:"):
         raise ValueError(f"--device must be rtl or uio:UIO,DMABUF, not {device!r}")
     require_folder("--output", output)
     program = program_of(network, Compilation(config=config))
-    content, lines = litert_bundle(network, program)
+    content, lines = network_bundle(runtime, network, program)
     path = output / f"{network.stem}.bundle"
     path.write_bytes(content)
     library = compile_plugin(runtime, output)

@@ -3,11 +3,14 @@
 from pathlib import Path
 
 from matloom.errors import UserError
+from matloom.frontend.onnx.loaded import LoadedNodes, NamedNode
+from matloom.frontend.onnx.recognise import is_onnx
 from matloom.frontend.source import read_file
 from matloom.frontend.tflite.loaded import LoadedFile, LoadedOperator
 from matloom.frontend.tflite.read import is_tflite
 
-__all__ = ["LoadedFile", "LoadedOperator", "loaded_by_litert"]
+__all__ = ["LoadedFile", "LoadedNodes", "LoadedOperator", "NamedNode"]
+__all__ += ["loaded_by_litert", "loaded_by_onnxruntime"]
 
 
 def loaded_by_litert(network: Path) -> LoadedFile:
@@ -24,3 +27,19 @@ def loaded_by_litert(network: Path) -> LoadedFile:
     if not is_tflite(content):
         raise UserError(f"{network} must be a TensorFlow Lite file for LiteRT to load it")
     return LoadedFile(content)
+
+
+def loaded_by_onnxruntime(network: Path) -> LoadedNodes:
+    """Return an ONNX file as ONNX Runtime loads it.
+
+    Raises
+    ------
+    ModelError
+        The file cannot be read.
+    UserError
+        It is none of ONNX.
+    """
+    file = read_file(network)
+    if not is_onnx(file.content):
+        raise UserError(f"{network} must be an ONNX file for ONNX Runtime to load it")
+    return LoadedNodes(file)

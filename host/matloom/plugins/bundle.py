@@ -6,8 +6,10 @@ multiple of 64 bytes. `firmware/plugins/bundle.c` reads it.
 ========== ================================================================================
 Header     magic ``MLBUNDLE`` (two words), CRC-32 of all that follows it, version, bytes of the
            file, runtime, operators of the model, parts, offset and bytes of the program
-Part       step, checksum, counts of operators, inputs and outputs; then numbers of operators, and
+Record     step, checksum, counts of operators, inputs and outputs; then numbers of operators, and
            for each input and output its number in the model and in the program
+Names      of an ONNX model's values, each with a zero byte: a value's number is its name's place in
+           the file, an operator's that of its first output
 ========== ================================================================================
 
 The checksum of a part is the plug-in's: it covers operators, wiring, parameters, types, shapes,
@@ -35,7 +37,11 @@ class Runtime(IntEnum):
 
 
 def bundle(
-    program: Program, runtime: Runtime, operators: int, parts: Sequence[tuple[EnginePart, int]]
+    program: Program,
+    runtime: Runtime,
+    operators: int,
+    parts: Sequence[tuple[EnginePart, int]],
+    names: Sequence[str] = (),
 ) -> bytes:
     """Return the bytes of a bundle.
 
@@ -45,18 +51,26 @@ def bundle(
         How many the model has.
     parts:
         Each with its checksum.
+    names:
+        Of values, by number, where the runtime knows them by name.
 
     Errors
     ------
     ProgramError
         The program contradicts itself.
     """
-    records = b"".join(_record(part, checksum) for part, checksum in parts)
+    size = sum(len(_record(part, checksum, None)) for part, checksum in parts)
+    texts, places = b"", list[int]()
+    for name in names:
+        places.append(_HEADER + size + len(texts))
+        texts += name.encode() + b"\0"
+    records = b"".join(_record(part, checksum, places or None) for part, checksum in parts)
     compiled = program.to_bytes()
-    start = -(-(_HEADER + len(records)) // _ALIGNMENT) * _ALIGNMENT
+    # A zero byte ends the last name.
+    start = -(-(_HEADER + size + len(texts) + 1) // _ALIGNMENT) * _ALIGNMENT
     total = start + len(compiled)
     header = _words(_VERSION, total, runtime, operators, len(parts), start, len(compiled))
-    covered = header + records.ljust(start - _HEADER, b"\0") + compiled
+    covered = header + (records + texts).ljust(start - _HEADER, b"\0") + compiled
     return _MAGIC + _words(zlib.crc32(covered)) + covered
 
 
@@ -64,7 +78,15 @@ def _words(*values: int) -> bytes:
     return struct.pack(f"<{len(values)}I", *values)
 
 
-def _record(part: EnginePart, checksum: int) -> bytes:
+def _record(part: EnginePart, checksum: int, places: Sequence[int] | None) -> bytes:
+    """Return a part's record; numbers of the model are replaced by places where there are any."""
+
+    def number(given: int) -> int:
+        return given if places is None else places[given]
+
     counts = (len(part.nodes), len(part.inputs), len(part.outputs))
-    crossing = [number for pair in (*part.inputs, *part.outputs) for number in pair]
-    return _words(part.step, checksum, *counts, *part.nodes, *crossing)
+    crossing = [(number(model), of) for model, of in (*part.inputs, *part.outputs)]
+    nodes = map(number, part.nodes)
+    return _words(
+        part.step, checksum, *counts, *nodes, *(each for pair in crossing for each in pair)
+    )

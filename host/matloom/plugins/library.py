@@ -12,7 +12,7 @@ from matloom.toolchain.process import ToolError, run
 __all__ = ["PLUGINS", "compile_plugin", "copy_chip"]
 
 #: Libraries by runtime: the source of each, next to what all of them share.
-PLUGINS = {"litert": "litert.c"}
+PLUGINS = {"litert": "litert.c", "onnxruntime": "ort.c"}
 
 _FLAGS = (
     *("-std=c11", "-O2", "-fPIC", "-shared", "-fvisibility=hidden"),

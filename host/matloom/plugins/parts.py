@@ -1,7 +1,7 @@
 """Finds which operators of a model each step of the engine computes."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from matloom.program import EngineStep, Program
@@ -61,6 +61,10 @@ class EnginePart:
     nodes: tuple[int, ...]
     inputs: tuple[tuple[int, int], ...]
     outputs: tuple[tuple[int, int], ...]
+
+    def with_nodes(self, nodes: Sequence[int]) -> "EnginePart":
+        """Return the part with other numbers for its operators, in the same order."""
+        return replace(self, nodes=tuple(nodes))
 
 
 class _CutError(Exception):

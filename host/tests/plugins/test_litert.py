@@ -22,7 +22,7 @@ from matloom.frontend.tflite.write import write_tflite
 from matloom.ir.attributes import Activation, FullyConnected, Softmax
 from matloom.ir.builder import GraphBuilder
 from matloom.ir.graph import Op, Quantisation
-from matloom.plugins.litert import litert_bundle
+from matloom.plugins.networks import litert_bundle
 from support.oracles import micro
 
 litert = pytest.importorskip("ai_edge_litert.interpreter")
@@ -138,7 +138,7 @@ def test_page(folder, monkeypatch, capsys):
     """The script of docs/plug-ins.md, after its command."""
     monkeypatch.chdir(folder.parent)
     text = (ROOT / "docs" / "plug-ins.md").read_text()
-    (script,) = re.findall(r"^```py\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    script, _ = re.findall(r"^```py\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
     exec(compile(script, "script", "exec"), {})
     assert capsys.readouterr().out.strip().isdecimal()
 

@@ -1,0 +1,99 @@
+"""An ONNX file as ONNX Runtime has it in memory: nodes, wiring, and checksums of both."""
+
+import struct
+import zlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from matloom.frontend.onnx.model import open_model
+from matloom.frontend.source import ModelFile
+
+__all__ = ["LoadedNodes", "NamedNode"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class NamedNode:
+    """A node of an ONNX graph; `inputs` and `outputs` are places in `LoadedNodes.names`."""
+
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
+
+
+class LoadedNodes:
+    """The graph of a file, as the runtime will have it in memory.
+
+    Members
+    -------
+    names:
+        Names of values, each once; the first is that of an absent optional one.
+    operators:
+        In the file's order.
+    constants, outputs:
+        Places in `names`.
+    """
+
+    def __init__(self, file: ModelFile):
+        self._graph = open_model(file).graph
+        self._values = {item.name: item for item in self._graph.initializer}
+        places = {"": 0}
+        for node in self._graph.node:
+            for name in (*node.input, *node.output):
+                places.setdefault(name, len(places))
+        for item in self._graph.output:
+            places.setdefault(item.name, len(places))
+        self.names = list(places)
+        self.operators = [
+            NamedNode(
+                inputs=tuple(places[name] for name in node.input),
+                outputs=tuple(places[name] for name in node.output),
+            )
+            for node in self._graph.node
+        ]
+        self.constants = frozenset(places[name] for name in (*self._values, "") if name in places)
+        self.outputs = frozenset(places[item.name] for item in self._graph.output)
+
+    def checksum(self, nodes: Iterable[int]) -> int:
+        """Return the checksum of nodes, as `find_part` of firmware/plugins/ort.c has it."""
+        return zlib.crc32(b"".join(self._described(nodes)))
+
+    def _described(self, nodes: Iterable[int]) -> Iterator[bytes]:
+        for number in nodes:
+            node = self._graph.node[number]
+            yield _text(node.op_type)
+            yield _words(sum(map(_attribute, node.attribute)))
+            yield _words(len(node.input))
+            for name in node.input:
+                yield self._constant(name) if name in self._values else _text(name)
+            yield _words(len(node.output)) + b"".join(map(_text, node.output))
+
+    def _constant(self, name: str) -> bytes:
+        """Return type, shape and bytes; the runtime gives equal constants one name."""
+        from onnx import numpy_helper
+
+        tensor = self._values[name]
+        data = numpy_helper.to_array(tensor).tobytes()
+        head = _words(tensor.data_type, len(tensor.dims), *tensor.dims)
+        return _text("") + head + _words(len(data)) + data
+
+
+def _words(*values: int) -> bytes:
+    return struct.pack(f"<{len(values)}I", *(value & 0xFFFF_FFFF for value in values))
+
+
+def _text(text: str) -> bytes:
+    return text.encode() + b"\0"
+
+
+def _attribute(attribute: Any) -> int:
+    """Return the checksum of an attribute; 0 where it says no more than its absence would."""
+    from onnx import AttributeProto
+
+    default = 1 if attribute.name == "group" else 0
+    if attribute.type == AttributeProto.INT and attribute.i != default:
+        return zlib.crc32(_text(attribute.name) + _words(attribute.i))
+    if attribute.type == AttributeProto.INTS:
+        return zlib.crc32(_text(attribute.name) + _words(*attribute.ints))
+    if attribute.type == AttributeProto.STRING and attribute.s not in (b"", b"NOTSET"):
+        return zlib.crc32(_text(attribute.name) + attribute.s + b"\0")
+    return 0

@@ -1,0 +1,193 @@
+"""The execution provider in ONNX Runtime itself: outputs of its CPU kernels, and engine cycles."""
+
+import ctypes
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import matloom
+from matloom.arch.config import PRESETS
+from matloom.plugins.library import compile_plugin, copy_chip
+from matloom.plugins.networks import onnxruntime_bundle
+
+onnx = pytest.importorskip("onnx")
+ort = pytest.importorskip("onnxruntime")
+
+pytestmark = pytest.mark.slow
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def _network(seed=1, weight=0):
+    """Return a network of two int8 convolutions, with a sigmoid of floats between them."""
+    helper, numpy_helper = onnx.helper, onnx.numpy_helper
+    draw = np.random.default_rng(seed)
+    values, nodes = {}, []
+
+    def scales(name, scale, zero):
+        values[f"{name}_s"], values[f"{name}_z"] = np.float32(scale), np.int8(zero)
+        return [f"{name}_s", f"{name}_z"]
+
+    def conv(given, made, channels, output):
+        values[f"{made}_w"] = draw.integers(-127, 128, (4, channels, 3, 3), np.int8)
+        values[f"{made}_b"] = draw.integers(-500, 500, 4, np.int32)
+        inputs = [f"{given}_q", *scales(given, 0.0161, 0), f"{made}_w"]
+        inputs += [*scales(f"{made}_w", 0.0083, 0), *scales(output, 0.0607, -3), f"{made}_b"]
+        nodes.append(helper.make_node("QLinearConv", inputs, [made], pads=[1, 1, 1, 1]))
+
+    nodes.append(helper.make_node("QuantizeLinear", ["x", *scales("x", 0.0161, 0)], ["x_q"]))
+    conv("x", "first", 3, "middle")
+    nodes.append(helper.make_node("DequantizeLinear", ["first", "middle_s", "middle_z"], ["real"]))
+    nodes.append(helper.make_node("Sigmoid", ["real"], ["between"]))
+    nodes.append(
+        helper.make_node(
+            "QuantizeLinear", ["between", *scales("between", 0.0161, 0)], ["between_q"]
+        )
+    )
+    conv("between", "second", 4, "end")
+    nodes.append(helper.make_node("DequantizeLinear", ["second", "end_s", "end_z"], ["y"]))
+    values["first_w"][0, 0, 0, 0] ^= weight
+    graph = helper.make_graph(
+        nodes,
+        "two",
+        [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [1, 3, 6, 6])],
+        [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [1, 4, 6, 6])],
+        [numpy_helper.from_array(np.asarray(value), name) for name, value in values.items()],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Return a folder with the library, the chip of nano, and the network with its bundle."""
+    if shutil.which("gcc") is None:
+        pytest.skip("a plug-in needs gcc, which is absent")
+    found = tmp_path_factory.mktemp("plugin")
+    library = compile_plugin("onnxruntime", found)
+    copy_chip(PRESETS["nano"], found)
+    network = found / "two.onnx"
+    onnx.save(_network(), network)
+    program = matloom.compile(network, "nano")
+    reasons = [layer.reason for layer in program.layers if layer.operator == "CONV_2D"]
+    assert reasons == ["proven equal to ONNX Runtime"] * 2
+    content, said = onnxruntime_bundle(network, program)
+    assert said == ["2 of 7 operators run on the engine"]
+    (found / "two.bundle").write_bytes(content)
+    ort.register_execution_provider_library("matloom", str(library))
+    yield found
+    ort.unregister_execution_provider_library("matloom")
+
+
+@pytest.fixture
+def counts(folder):
+    """Return a function that gives parts and cycles since the test began."""
+    library = ctypes.CDLL(str(folder / "libmatloom_onnxruntime.so"))
+    library.matloom_ort_cycles.restype = ctypes.c_uint64
+    before = library.matloom_ort_parts(), library.matloom_ort_cycles()
+    return lambda: (
+        library.matloom_ort_parts() - before[0],
+        library.matloom_ort_cycles() - before[1],
+    )
+
+
+def _session(content, **options):
+    """Return a session on the engine, or on the runtime's kernels alone where nothing is given."""
+    found = ort.SessionOptions()
+    found.log_severity_level = 3
+    found.intra_op_num_threads = 1
+    if options:
+        devices = [item for item in ort.get_ep_devices() if item.ep_vendor == "Matloom"]
+        found.add_provider_for_devices(devices, options)
+    return ort.InferenceSession(content, found)
+
+
+def _options(folder, **changed):
+    return {"bundle": f"{folder}/two.bundle", "device": f"rtl:{folder}/chip.so", **changed}
+
+
+def test_two_parts(folder, counts):
+    content = _network().SerializeToString()
+    ours, plain = _session(content, **_options(folder)), _session(content)
+    assert "MatloomExecutionProvider" in ours.get_providers()
+    draw = np.random.default_rng(2)
+    for _ in range(5):
+        x = draw.uniform(-2, 2, (1, 3, 6, 6)).astype(np.float32)
+        assert np.array_equal(ours.run(None, {"x": x})[0], plain.run(None, {"x": x})[0])
+    parts, cycles = counts()
+    assert parts == 2
+    assert cycles > 0
+
+
+def test_another_model_stays_with_the_runtime(folder, counts):
+    """One weight differs: the first part is not the bundle's, and the second is."""
+    content = _network(weight=1).SerializeToString()
+    ours, plain = _session(content, **_options(folder)), _session(content)
+    x = np.random.default_rng(3).uniform(-2, 2, (1, 3, 6, 6)).astype(np.float32)
+    assert np.array_equal(ours.run(None, {"x": x})[0], plain.run(None, {"x": x})[0])
+    assert counts()[0] == 1
+
+
+def test_another_network_stays_with_the_runtime(folder, counts):
+    content = _network(seed=4).SerializeToString()
+    _session(content, **_options(folder))
+    assert counts() == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("changed", "sentence"),
+    [
+        ({"bundle": ""}, "matloom: options bundle and device must be given"),
+        ({"bundle": "none.bundle"}, "matloom: bundle none.bundle cannot be read"),
+        ({"device": "gpu"}, "matloom: device must be rtl:LIBRARY or uio:REGISTERS,MEMORY, not gpu"),
+        ({"device": "uio:uio77,udmabuf77"}, "matloom: device uio:uio77,udmabuf77 cannot be opened"),
+    ],
+)
+def test_what_cannot_be_opened(folder, changed, sentence):
+    with pytest.raises(Exception, match=re.escape(sentence)) as caught:
+        _session(_network().SerializeToString(), **_options(folder, **changed))
+    assert type(caught.value).__module__.startswith("onnxruntime.")
+
+
+def test_a_device_that_stops_answering(folder, tmp_path, monkeypatch):
+    library = tmp_path / "failing.so"
+    source = ROOT / "firmware" / "tests" / "failing_chip.c"
+    command = ["gcc", "-shared", "-fPIC", str(source), "-o", str(library)]
+    subprocess.run(command, check=True)
+    monkeypatch.setenv("MATLOOM_SIMULATOR", str(folder / "chip.so"))
+    monkeypatch.setenv("MATLOOM_ACCESSES", "30")
+    ours = _session(_network().SerializeToString(), **_options(folder, device=f"rtl:{library}"))
+    x = np.zeros((1, 3, 6, 6), np.float32)
+    with pytest.raises(Exception, match="matloom: the engine's run failed: a register access"):
+        ours.run(None, {"x": x})
+
+
+def test_page(folder, monkeypatch, tmp_path):
+    """The script of docs/plug-ins.md, in a process of its own: a library is registered once."""
+    text = (ROOT / "docs" / "plug-ins.md").read_text()
+    _, script = re.findall(r"^```py\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    (tmp_path / "plugin").symlink_to(folder)
+    shutil.copy(folder / "two.bundle", folder / "net.bundle")
+    shutil.copy(folder / "two.onnx", tmp_path / "net.onnx")
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("(1, 4, 6, 6)")
+
+
+def test_published_network(folder, models, counts, tmp_path):
+    """A ResNet-8 of 19 nodes, 16 of them on the engine: ONNX Runtime's outputs in every bit."""
+    network = models / "models" / "derived_onnx" / "resnet8_qop_s8s8_pc.onnx"
+    bundle, said = onnxruntime_bundle(network, matloom.compile(network, "nano"))
+    assert said == ["16 of 19 operators run on the engine"]
+    (tmp_path / "net.bundle").write_bytes(bundle)
+    content = network.read_bytes()
+    ours = _session(content, **_options(folder, bundle=str(tmp_path / "net.bundle")))
+    plain = _session(content)
+    (given,) = ours.get_inputs()
+    x = np.random.default_rng(5).uniform(-128, 128, given.shape).astype(np.float32)
+    assert np.array_equal(ours.run(None, {given.name: x})[0], plain.run(None, {given.name: x})[0])
+    assert counts()[0] == 1
