@@ -25,6 +25,8 @@ class StridedRange(NamedTuple):
     def end(self) -> int:
         """End of the last run."""
         end = self.start + self.run
+        if not self.counts:
+            return end
         for count, step in zip(self.counts, self.steps, strict=True):
             end += (count - 1) * step
         return end

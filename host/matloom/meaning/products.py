@@ -45,9 +45,10 @@ def accumulate(state: State, fields: _Fields) -> None:
         if operands is None or fields["oc_step"]:
             operands = _operands(state, fields, block, mode)
         tiles = _tiles(state, fields, block)[0]
-        entries = fields["acc_addr"] + block * positions + np.arange(positions)
+        first_entry = fields["acc_addr"] + block * positions
         if mode in NARROW_MODES:
             apart = config.pair_distance
+            entries = first_entry + np.arange(positions)
             first = entries + entries // apart * apart
             for half, places in ((low_nibble, first), (high_nibble, first + apart)):
                 numbers = half(tiles.astype(np.int64)).astype(np.float64)
@@ -55,7 +56,7 @@ def accumulate(state: State, fields: _Fields) -> None:
         else:
             if mode in FLOAT_MODES:
                 tiles = _float_tiles(tiles, mode, config)
-            _put(state, entries, _sums(operands, tiles, fields), fields)
+            _put_from(state, first_entry, _sums(operands, tiles, fields), fields)
 
 
 def _apart(fields: _Fields) -> bool:
@@ -71,10 +72,15 @@ def _accumulate_blocks(state: State, fields: _Fields, mode: str) -> None:
     wide = tiles.transpose(1, 2, 0, 3).reshape(1, -1, blocks * columns)
     sums = _sums(operands.reshape(len(operands), 1, -1), wide, fields)
     by_block = sums.reshape(-1, blocks, columns).transpose(1, 0, 2).reshape(-1, columns)
-    _put(state, fields["acc_addr"] + np.arange(len(by_block)), by_block, fields)
+    _put_from(state, fields["acc_addr"], by_block, fields)
 
 
-def _put(state: State, entries: Integers, sums: Integers, fields: _Fields) -> None:
+def _put_from(state: State, entry: int, sums: Integers, fields: _Fields) -> None:
+    """Set as many entries as there are sums (positions, columns), from one on, or add."""
+    _put(state, slice(entry, entry + len(sums)), sums, fields)
+
+
+def _put(state: State, entries: Integers | slice, sums: Integers, fields: _Fields) -> None:
     """Set entries to sums (positions, columns), or add; maxima are encoded as sums (`peaks`)."""
     if fields["accumulate"]:
         sums = sums + state.accumulators[entries]
@@ -94,6 +100,8 @@ def _sums(operands: _Floats, tiles: _Floats, fields: _Fields) -> Integers:
         once: Integers = (operands.sum(axis=1) @ tiles[0]).astype(np.int64)
         return once
     flat, matrix = operands.reshape(len(operands), -1), tiles.reshape(steps * rows, -1)
+    if len(matrix) <= _EXACT:
+        return (flat @ matrix).astype(np.int64)
     total = np.zeros((len(flat), matrix.shape[1]), np.int64)
     for first in range(0, len(matrix), _EXACT):
         part = slice(first, first + _EXACT)
@@ -163,8 +171,7 @@ def _slide(state: State, fields: _Fields) -> None:
             vectors.reshape(count, -1, *vectors.shape[1:]), tiles, taps, fields, state.config
         )
         entry = fields["acc_addr"] + block * outputs
-        sums = sums.reshape(-1, state.config.columns)
-        _put(state, np.arange(entry, entry + len(sums)), sums, fields)
+        _put_from(state, entry, sums.reshape(-1, state.config.columns), fields)
 
 
 @dataclass(frozen=True)

@@ -53,6 +53,8 @@ _SAME = (2**30, 1)
 #: From splitmix64, whose finaliser is a bijection of 64 bits.
 _FACTORS = (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
 _ALL = 2**64 - 1
+_FIRST, _SECOND, _ADDED = (np.uint64(factor) for factor in _FACTORS)
+_HALF, _ROTATION, _LAST_ROTATION = np.uint64(32), np.uint64(30), np.uint64(27)
 
 
 def exact_product(rows: NDArray[np.float64], matrix: NDArray[np.float64]) -> Integers:
@@ -65,9 +67,13 @@ def exact_product(rows: NDArray[np.float64], matrix: NDArray[np.float64]) -> Int
 
 
 def _finished(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    bits = bits * np.uint64(_FACTORS[0]) + np.uint64(_FACTORS[2])
-    bits = (bits ^ (bits >> np.uint64(30))) * np.uint64(_FACTORS[1])
-    return np.asarray(bits ^ (bits >> np.uint64(27)))
+    # In place: these are most of what a check of many small tiles does.
+    bits = bits * _FIRST
+    bits += _ADDED
+    bits ^= bits >> _ROTATION
+    bits *= _SECOND
+    bits ^= bits >> _LAST_ROTATION
+    return bits
 
 
 def _finished_number(bits: int) -> int:
@@ -93,9 +99,9 @@ def _key(*keys: Any) -> Any:
 
 def _under(sums: Integers, key: Any) -> NDArray[np.uint64]:
     """Return 64 pseudo-random bits for each of `sums` modulo 2**32, with a key (`_key`)."""
-    # What NumPy says of single numbers, not of arrays.
-    with np.errstate(over="ignore"):
-        return _finished((sums.view(np.uint64) << np.uint64(32)) ^ key)
+    bits = (sums.view(np.uint64) << _HALF) ^ key
+    # NumPy warns of a single number that overflows, not of arrays.
+    return _finished(bits) if bits.ndim else _finished(bits.reshape(1))[0]
 
 
 def mixed(values: Any, *keys: Any) -> NDArray[np.uint64]:

@@ -28,8 +28,8 @@ class Cache:
         Addresses of groups of buffers in the last plan (`memory.placing`).
     """
 
-    def __init__(self) -> None:
-        self.tilings = Tilings()
+    def __init__(self, tilings: Tilings | None = None) -> None:
+        self.tilings = Tilings() if tilings is None else tilings
         self.placements: dict[Hashable, Any] = {}
         self._plans: dict[Hashable, tuple[Plan, Scheduled | None]] = {}
         self._failures: dict[Hashable, tuple[OutOfScratchpad, ...]] = {}

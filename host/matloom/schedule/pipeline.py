@@ -192,17 +192,40 @@ def evaluate(
     between calls.
     """
     cache = Cache() if cache is None else cache
+    failures: Failures = ()
     for _ in range(tuning.ATTEMPTS):
-        found = make_plan(segment, params, cache)
+        found: Plan | Failures = _failures_at_start(segment, params, cache, failures)
+        found = found or make_plan(segment, params, cache)
         if isinstance(found, Plan):
             return _emitted(segment, found, cache)
         tighter = None if params.keeps_weights else tightened(segment, params, found)
         if tighter is None:
             return _refusal(segment, found[0])
-        params = tighter
+        params, failures = tighter, found
     return DoesNotFit(
         reason=f"no plan in {tuning.ATTEMPTS} attempts fits {segment.config.spad_bytes} bytes"
     )
+
+
+def _failures_at_start(
+    segment: Segment, params: ScheduleParams, cache: Cache, before: Failures
+) -> Failures:
+    """Return why the first stages alone do not fit, up to those that failed in the plan before.
+
+    Empty where they fit, or where a plan of all stages takes little longer; so it does where
+    tensors do not fit, which are placed first.
+    """
+    if not before or before[0].kind == "tensor":
+        return ()
+    count = before[0].stage + 2
+    tiles = [len(tiling.tiles) for tiling in tilings_of(segment, params, cache)]
+    if sum(tiles) <= tuning.MANY_SLOTS or 2 * sum(tiles[:count]) > sum(tiles):
+        return ()
+    # Not to forget the addresses of the plan before, which hardly differ in the next.
+    own = Cache(cache.tilings)
+    start = replace(params, limits=params.limits[:count])
+    found = make_plan(segment.first_stages(count), start, own)
+    return () if isinstance(found, Plan) else found
 
 
 def make_plan(segment: Segment, params: ScheduleParams, cache: Cache) -> Plan | Failures:

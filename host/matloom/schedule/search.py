@@ -15,7 +15,7 @@ from typing import Any
 from matloom.cost.predict import predict
 from matloom.schedule import tuning
 from matloom.schedule.cache import Cache
-from matloom.schedule.choices.candidates import candidates, first_stages, is_large
+from matloom.schedule.choices.candidates import candidates, is_large
 from matloom.schedule.choices.layouts import LAYOUTS, Layout
 from matloom.schedule.choices.policies import (
     first_params,
@@ -139,7 +139,7 @@ class _Decisions:
             return self._first(segment, Candidate()), None
         tried = candidates(segment, effort=options.effort)
         whole = options.effort > 1 or is_large(segment)
-        start = segment if whole else first_stages(segment)
+        start = segment if whole else segment.first_stages(tuning.STAGES_TRIED)
         space = [self._first(start, each) for each in tried]
         best, found = search(start, space, _CYCLES, self.run, self.cache)
         if best is None:

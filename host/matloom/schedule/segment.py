@@ -1,6 +1,6 @@
 """Segments: stages that the engine runs without the host, and their inputs and outputs."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from matloom.arch.config import Config
 from matloom.arch.isa import Region
@@ -58,3 +58,11 @@ class Segment:
     def config(self) -> Config:
         """The engine's configuration."""
         return self.machine.config
+
+    def first_stages(self, count: int) -> "Segment":
+        """Return the first stages alone, to compare choices that affect only the start."""
+        stages = self.stages[:count]
+        if len(stages) == len(self.stages):
+            return self
+        results = {stages[-1].output: Place(region=Region.OUTPUT, offset=0)}
+        return replace(self, stages=stages, results=results, image=ProgramImage())

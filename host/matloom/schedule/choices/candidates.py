@@ -3,16 +3,14 @@
 from dataclasses import replace
 
 from matloom.arch.config import Config
-from matloom.arch.isa import Region
 from matloom.schedule import tuning
 from matloom.schedule.choices.policies import addends, weights_kept
-from matloom.schedule.image import ProgramImage
 from matloom.schedule.params import Candidate, First, Prologue, Weights
-from matloom.schedule.segment import Place, Segment
+from matloom.schedule.segment import Segment
 from matloom.select.loop_nest import LoopNest
 from matloom.select.stage import ArrayStage, Stage
 
-__all__ = ["candidates", "first_stages", "is_large"]
+__all__ = ["candidates", "is_large"]
 
 #: What is tried where all weights fit, and where some do not; of equals the first is taken.
 _RESIDENT_CANDIDATES = (
@@ -100,18 +98,4 @@ def _has_prologue(segment: Segment, config: Config) -> bool:
         and loop_nest.blocks > 1
         and loop_nest.oc_step == loop_nest.pad_top == 0
         and stage.grid.rows >= 4 * config.tile_load_cycles
-    )
-
-
-def first_stages(segment: Segment) -> Segment:
-    """Return the first stages, for choices that concern the start."""
-    stages = segment.stages[: tuning.STAGES_TRIED]
-    if len(stages) == len(segment.stages):
-        return segment
-    made = stages[-1].output
-    return replace(
-        segment,
-        stages=stages,
-        results={made: Place(region=Region.OUTPUT, offset=0)},
-        image=ProgramImage(),
     )

@@ -45,10 +45,16 @@ def _tighten(
     config: Config,
 ) -> ScheduleParams | None:
     """Return the next choices to try after a plan did not fit, or None."""
+    # A tensor that exceeds the scratchpad fits nowhere, however closely all else is packed.
+    hopeless = full.kind == "tensor" and full.size > config.spad_bytes
     if not (params.in_place or params.plain):
-        return _in_place(segment, params)
+        params = _in_place(segment, params)
+        if not hopeless:
+            return params
     if params.avoid_conflicts:
-        return replace(params, avoid_conflicts=False)
+        params = replace(params, avoid_conflicts=False)
+        if not hopeless:
+            return params
     limits = params.limits[full.stage]
     stage = segment.stages[full.stage]
     if full.kind == "tensor":
