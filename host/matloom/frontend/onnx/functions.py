@@ -1,6 +1,7 @@
 """Results of ONNX Runtime for all bytes, or all pairs of bytes, of small operator groups."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ def every_byte(dtype: str) -> Array:
     return np.arange(limits.min, limits.max + 1, dtype=np.int64).astype(dtype)
 
 
+@lru_cache
 def every_pair(dtypes: tuple[str, str]) -> tuple[Array, Array]:
     """Return all pairs of bytes, as two arrays (65536,)."""
     first, second = map(every_byte, dtypes)

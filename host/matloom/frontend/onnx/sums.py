@@ -130,9 +130,9 @@ def _expected(model: Model, node: Any, operands: _Operands, pairs: tuple[Array, 
 def _fitted(
     operands: _Operands, pairs: list[Array], wanted: Array
 ) -> tuple[list[Quantisation], int]:
-    """Return the quantisations that match the most sums, and how many still differ."""
-    best = operands.signed()
-    least = _misses(best, pairs, wanted)
+    """Return the quantisations that give the most of the wanted sums, and how many differ."""
+    best, whole = operands.signed(), _grid(pairs)
+    least = _misses(best, whole, wanted)
     if not least:
         return best, 0
     near = _near(best, pairs)
@@ -141,12 +141,19 @@ def _fitted(
     few, few_wanted = [each[near] for each in pairs], wanted[near]
     for trial in _trials(operands.signed(), few, few_wanted):
         if _misses(trial, few, few_wanted) < least:
-            misses = _misses(trial, pairs, wanted)
+            misses = _misses(trial, whole, wanted)
             if misses < least:
                 best, least = trial, misses
         if not least:
             break
     return best, least
+
+
+def _grid(pairs: list[Array]) -> list[Array]:
+    """Return all pairs of two sets of bytes as a column and a row: each byte is scaled once."""
+    first, second = pairs
+    width = int(np.argmax(first != first[0])) or len(first)
+    return [first[::width, np.newaxis], second[np.newaxis, :width]]
 
 
 def _exact(scales: list[Quantisation], pairs: list[Array]) -> list[Array]:
@@ -167,7 +174,7 @@ def _near(scales: list[Quantisation], pairs: list[Array]) -> Array:
 
 
 def _misses(scales: list[Quantisation], pairs: list[Array], wanted: Array) -> int:
-    """Return how many sums of the engine differ."""
+    """Return how many sums of the engine differ, in the order of `wanted`."""
     tensors = {
         at: Tensor(name="", shape=wanted.shape, dtype="int8", quantisation=scale)
         for at, scale in enumerate(scales)
@@ -179,7 +186,7 @@ def _misses(scales: list[Quantisation], pairs: list[Array], wanted: Array) -> in
         found = add(graph, node, pairs)
     except ValueError as error:
         raise Unsupported(f"has scales that do not fit: {error}") from None
-    return int((found != wanted).sum())
+    return int((found.reshape(-1) != wanted).sum())
 
 
 def _trials(
