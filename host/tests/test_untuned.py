@@ -1,5 +1,7 @@
 """Networks that nobody tuned for: every recorded output, call after call."""
 
+import time
+
 import pytest
 
 from matloom import frontend
@@ -48,6 +50,19 @@ OF_THE_HOST = {
 }
 KIND = {**SHORT, **LONG}
 
+#: Processor seconds of a compilation with its checks, at most, on a machine that counts to
+#: `COUNTED` in `COUNT_SECONDS`; those of large networks, and how many times longer a busy machine
+#: may take.
+SECONDS = {"nano": 20, "reference": 5}
+LARGE = {
+    ("terryky/bisenetv2_256", "nano"): 60,
+    ("terryky/bisenetv2_256", "reference"): 7,
+    ("terryky/palm_detection_256", "nano"): 65,
+    ("terryky/palm_detection_256", "reference"): 10,
+}
+COUNTED, COUNT_SECONDS = 3_000_000, 0.5
+BUSY = 2
+
 slow = pytest.mark.slow
 
 
@@ -88,6 +103,29 @@ def test_recorded_outputs_on_the_model(untuned, network, preset):
     program = compiled(untuned, network, preset)
     with load(program, device="model") as session:
         compare_recorded(untuned, network, KIND[network], session)
+
+
+def processor_seconds(action):
+    begin = time.process_time()
+    action()
+    return time.process_time() - begin
+
+
+def count():
+    number = 0
+    while number < COUNTED:
+        number += 1
+
+
+@slow
+@pytest.mark.parametrize("preset", PRESETS)
+@pytest.mark.parametrize("network", sorted(KIND))
+def test_compilation_takes_seconds(untuned, network, preset):
+    path = untuned / "models" / f"{network}.tflite"
+    seconds = processor_seconds(lambda: compile_network(frontend.load(path), preset))
+    speed = COUNT_SECONDS / processor_seconds(count)
+    most = LARGE.get((network, preset), SECONDS[preset])
+    assert seconds * speed <= BUSY * most
 
 
 @slow

@@ -134,21 +134,10 @@ def _write(state: State, fields: _Fields, results: Integers) -> None:
         parts = list(split_words(results))
     joined_bytes = parts[0] if size == 1 else np.stack(parts, axis=-1).reshape(shape)
     target = view(state.spad, fields["dest_addr"], shape, steps)
+    # Block after block, as POST does: results may lie on each other.
     block = state.config.columns * size
-    if shape[-1] <= block or _apart(fields, shape[-1]):
-        target[...] = made
-        return
-    # Block after block, as POST does: results lie on each other.
     for first in range(0, shape[-1], block):
         target[..., first : first + block] = joined_bytes[..., first : first + block]
-
-
-def _apart(fields: _Fields, size: int) -> bool:
-    """Return whether no two positions of a POST, of so many bytes each, write the same byte."""
-    row = (fields["width"] - 1) * fields["x_step"] + size
-    return (fields["width"] == 1 or fields["x_step"] >= size) and (
-        fields["height"] == 1 or fields["dest_pitch"] >= row
-    )
 
 
 def _fill(state: State, fields: _Fields, results: Integers) -> None:

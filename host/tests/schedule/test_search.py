@@ -28,6 +28,7 @@ from matloom.schedule.choices import candidates
 from matloom.schedule.choices.policies import first_params, repeat_params
 from matloom.schedule.params import Candidate, Weights
 from matloom.schedule.pipeline import STEPS, evaluate, make_plan
+from support.mobilenet import mobilenet
 
 
 @pytest.fixture
@@ -65,6 +66,38 @@ def test_what_does_not_fit_is_returned(segment):
     found = scheduled(wide, tiny)
     assert isinstance(found, DoesNotFit)
     assert "bytes of scratchpad for tensor next to its other buffers" in found.reason
+
+
+def test_stages_that_failed_are_tried_without_the_rest(monkeypatch):
+    config = replace(PRESETS["nano"], spad_bytes=4096)
+    job = Job(config=config, options=CompileOptions())
+    segment = run_phases(mobilenet(30, 16), job, "bind").values["bind"].runs[0].segment
+    params, tried = first_params(segment, Candidate()), []
+
+    def noted(part, choices, cache):
+        tried.append((len(part.stages), choices))
+        return make_plan(part, choices, cache)
+
+    monkeypatch.setattr(pipeline, "make_plan", noted)
+    whole = evaluate(segment, params)
+    stages = len(segment.stages)
+    assert {count for count, _choices in tried} == {stages}
+    # One tensor exceeds the scratchpad: what packs the others closer is not tried first.
+    (_first, closer), (_second, spilled), *_others = tried
+    assert closer.avoid_conflicts
+    assert not closer.spilled
+    assert spilled.in_place
+    assert spilled.spilled
+    plans = len(tried)
+    tried.clear()
+    monkeypatch.setattr(tuning, "MANY_SLOTS", 20)
+    parts = evaluate(segment, params)
+    assert isinstance(whole, Scheduled)
+    assert isinstance(parts, Scheduled)
+    assert parts.instructions == whole.instructions
+    few = [count for count, _choices in tried if count < stages]
+    assert few
+    assert len(tried) - len(few) < plans
 
 
 def test_a_candidate_that_does_not_fit_is_dropped_with_its_reason(segment, monkeypatch):

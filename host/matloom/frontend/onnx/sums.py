@@ -130,7 +130,7 @@ def _expected(model: Model, node: Any, operands: _Operands, pairs: tuple[Array, 
 def _fitted(
     operands: _Operands, pairs: list[Array], wanted: Array
 ) -> tuple[list[Quantisation], int]:
-    """Return the quantisations that give the most of the wanted sums, and how many differ."""
+    """Return the quantisations that match the most sums, and how many still differ."""
     best, whole = operands.signed(), _grid(pairs)
     least = _misses(best, whole, wanted)
     if not least:
