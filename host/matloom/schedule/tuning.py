@@ -223,7 +223,8 @@ TABLE: dict[str, TuningConstant] = {
     ),
     "MANY_SLOTS": TuningConstant(
         unit="slots",
-        reason="From which on it is checked first whether each tile fits alone: a plan takes long.",
+        reason="From which on it is checked first whether each tile fits alone, and whether the "
+        "first stages do, up to those that failed before: a plan takes long.",
         chosen="no measurement on record; a bound on the time of compilation",
         sensitivity="none",
     ),
