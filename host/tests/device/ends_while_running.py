@@ -17,8 +17,9 @@ import matloom
 from matloom.arch.config import load_config
 from matloom.data.digits import NETWORK
 from matloom.device.errors import DeviceError
-
-FRAME = np.zeros((1, 8, 8, 1), np.int8)
+from matloom.ir.attributes import Activation, FullyConnected
+from matloom.ir.builder import GraphBuilder
+from matloom.ir.graph import Op, Quantisation
 
 #: Seconds after which the session ends.
 LATER = 0.3
@@ -27,22 +28,39 @@ SLOW = ("uart", "soc", "netlist")
 PATIENCE, MORE_PATIENCE = 20, 200
 
 
+def small_network():
+    """Return one dense layer: what a simulated line or netlist takes seconds for, not minutes."""
+    scale = Quantisation(scale=(0.1,), zero_point=(0,))
+    builder = GraphBuilder("dense")
+    x = builder.input("x", (1, 8), "int8", scale)
+    weights = builder.constant(np.ones((4, 8), np.int8), scale)
+    dense = FullyConnected(keep_num_dims=False, activation=Activation.NONE)
+    return builder.graph(builder.add(Op.FULLY_CONNECTED, [x, weights], dense))
+
+
+def network_of(device):
+    """Return the network that a device runs, and an input for it."""
+    if device in SLOW:
+        return small_network(), np.zeros((1, 8), np.int8)
+    return NETWORK, np.zeros((1, 8, 8, 1), np.int8)
+
+
 @contextlib.contextmanager
 def opened(device):
     if device != "uart":
-        yield matloom.load(NETWORK, device=device, config="nano")
+        yield matloom.load(network_of(device)[0], device=device, config="nano")
         return
     from matloom.device.linked import LinkedChip
 
     config = load_config("nano+windows=0+maximum=0")
     with LinkedChip(config, optimise=False) as chip:
-        yield matloom.load(NETWORK, device=chip.device, config=config)
+        yield matloom.load(network_of(device)[0], device=chip.device, config=config)
 
 
 def run_for_ever(session, got):
     try:
         while True:
-            session.run(FRAME)
+            session.run(session.frame)
     except BaseException as error:
         got.append(f"{type(error).__name__}: {error}")
 
@@ -80,7 +98,7 @@ def from_a_signal(session, way):
     run_for_ever(session, got)
     if way == "interrupt":
         # The session is whole, and runs again.
-        session.run(FRAME)
+        session.run(session.frame)
         session.close()
     return got
 
@@ -92,10 +110,11 @@ def dropped(session, device):
 
     def drop():
         for _ in range(1 if device in SLOW else 5):
-            network = matloom.load(NETWORK, device="model", config="nano")
-            network.itself = network
-            network.run(FRAME)
-            matloom.load(NETWORK, session.driver, session.program.config).run(FRAME)
+            network, frame = network_of(device)
+            dropped = matloom.load(network, device="model", config="nano")
+            dropped.itself = dropped
+            dropped.run(frame)
+            matloom.load(network, session.driver, session.program.config).run(frame)
             gc.collect()
 
     dropper = threading.Thread(target=drop)
@@ -113,7 +132,8 @@ def dropped(session, device):
 
 def main(device, way):
     with opened(device) as session:
-        session.run(FRAME)
+        session.frame = network_of(device)[1]
+        session.run(session.frame)
         if way == "exit":
             threading.Thread(target=run_for_ever, args=(session, []), daemon=True).start()
             time.sleep(LATER)
@@ -127,7 +147,7 @@ def main(device, way):
         else:
             got = from_another_thread(session, way)
         try:
-            session.run(FRAME)
+            session.run(session.frame)
         except DeviceError as error:
             got.append(f"{type(error).__name__}: {error}")
         print("\n".join(got), flush=True)
