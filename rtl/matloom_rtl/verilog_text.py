@@ -49,7 +49,7 @@ def _header(top: str, config: Config, ports: list[dict]) -> list[str]:
 
 
 def _group_ports(text: str, top: str, ports: list[dict]) -> str:
-    """Write the ports of the top by interface, each with what Vivado is told of it.
+    """Write the ports of the top by interface, each with its attributes for Vivado.
 
     Yosys lists inputs before outputs, and declares them among the wires.
     """

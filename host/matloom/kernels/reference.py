@@ -49,7 +49,7 @@ class Choice:
     Members
     -------
     package:
-        Of the interpreter; empty where none that may run them is installed.
+        Package of the interpreter; empty if no suitable one is installed.
     cut:
         The file that it runs.
     missing, refusals:

@@ -26,7 +26,7 @@ class Widen(wiring.Component):
     Members
     -------
     bits, format: in
-        As those of `Unpack`.
+        As in `Unpack`.
     o: out
     """
 

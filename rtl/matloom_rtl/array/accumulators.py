@@ -65,7 +65,7 @@ class Accumulators(wiring.Component):
         `ready`: known in time for registers next to the arbiter, which the whole unit hangs on.
         Without `Config.maximum` that of a maximum counts for nothing.
     sums: in
-        Of the update announced in the cycle before.
+        Sums of the update announced in the previous cycle.
     sum_narrow, seconds: in
         `sum_entry` is that of a pair, and the sums of the pair's second entry, in time with the
         above; where narrow modes are built.

@@ -53,7 +53,7 @@ class Array(wiring.Component):
         Activations, row 0 lowest; `switch` marks the first vector that uses the shadow weights,
         and is never set without one.
     flags: in
-        Of the vector's mode, where several are built.
+        Flags of the vector's mode, if several modes are built.
     slide, position: in
         How the vector enters the windows, and its position in the line; the latter one cycle
         before the vector.

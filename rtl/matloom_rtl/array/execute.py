@@ -94,7 +94,7 @@ class Execute(wiring.Component):
     sum_valid, sum_entry, sum_add, sum_maximum: out
         Update of an accumulator entry, never refused, announced a cycle ahead.
     sums: out
-        Of what was announced, 32 bits a column.
+        The announced sums, 32 bits a column.
     sum_narrow, seconds: out
         Whether there are second sums, and those; where narrow modes are built.
     sum_floating: out

@@ -28,9 +28,9 @@ class FloatColumns(wiring.Component):
     Members
     -------
     valid, vector, switch, weight_writes, weight_data: in
-        As those of `Array`.
+        As in `Array`.
     format, weight_format: in
-        Of the vector, of the weights: index in `Config.float_modes`.
+        Formats of the vector and of the weights, as indices in `Config.float_modes`.
     o_sums: out
         fp32, column 0 lowest.
     """

@@ -46,17 +46,17 @@ class Outputs(wiring.Component):
     Members
     -------
     valid: in
-        Of the vectors in stages 1, 2 and 3.
+        Whether there are vectors in stages 1, 2 and 3.
     grid: in
         Of the vector in stage 1.
     position, first_line: out
-        Of the vector in stage 1: where it is in its line, and whether that is the first.
+        Position of the vector in stage 1 in its line, and whether that is the first line.
     output: out
-        Of the vector in stage 2.
+        Whether the vector in stage 2 is an output.
     acc_addr: in
-        Of the instruction of the vector in stage 3.
+        First entry of the instruction of the vector in stage 3.
     entry: out
-        Of the vector in stage 3, where it is an output.
+        Entry of the vector in stage 3, if it is an output.
     """
 
     def __init__(self, config: Config):

@@ -33,7 +33,7 @@ def check(m: Module, index: str, fetch, store, fetched) -> Signal:
     Parameters
     ----------
     index:
-        Of the bank, for names.
+        Index of the bank, for names.
     fetch, store:
         Ports of its memory: one that reads, and one that writes.
     fetched:

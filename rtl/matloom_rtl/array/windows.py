@@ -53,12 +53,12 @@ class Windows(wiring.Component):
     Parameters
     ----------
     first_column: int
-        Of the group; column c takes byte c of the vector.
+        First column of the group; column c takes byte c of the vector.
 
     Members
     -------
     position: in
-        Of the vector in its line, one cycle before the vector.
+        Position of the vector in its line, one cycle before the vector.
     valid, vector, slide: in
         Activations, row 0 lowest. `shift`, `recall` and `paired` are 0 where `window` is.
     block: in
@@ -168,7 +168,8 @@ class Windows(wiring.Component):
     def _memory(self, m: Module, cells, blocks):
         """Return what each column had one or more lines ago, the oldest line first.
 
-        Of blocks: the four bytes of the one above. What is read goes to the same registers.
+        For blocks, it returns the four bytes of the block above. Read data go to the same
+        registers.
         """
         older = self._lines - 1
         kept = _POSITIONS if self._paired else older

@@ -85,7 +85,7 @@ def build_board(
         Folder for netlist, routings and bitstream. A later call with the same plan and tools
         continues from there, so its name should contain `Plan.digest`.
     say
-        Is told of each phase.
+        Called with a message at the start of each phase.
     seeds, jobs
         Placement seeds, and how many of them to run in parallel.
     first

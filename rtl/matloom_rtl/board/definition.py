@@ -66,7 +66,7 @@ class Board:
     input_hz, clock_hz:
         The oscillator, and the clock that is asked of the PLL.
     seed:
-        Of the placement, the first that is tried: one that reached the clock.
+        First placement seed to try, one that has reached the clock.
     baud:
         Bits a second of the line.
     memory:

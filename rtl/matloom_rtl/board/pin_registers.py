@@ -20,15 +20,15 @@ class PinRegisters:
     Members
     -------
     cycles:
-        Of registers, outward and inward together.
+        Cycles of registers, outward and inward together.
     clock(m, clock, port):
-        Shows a clock at an output, later than the clock as the pins' registers are.
+        Drives an output with a clock, delayed like the pins' registers.
     output(m, name, words, port, begins):
-        Shows a register of a bit, of the words of a cycle one after the other; it begins with 0 or
-        1 where there is one word.
+        Drives an output with a registered bit, or with the words of a cycle in turn; `begins` is
+        the initial value if there is one word.
     bidirectional(m, name, signals, port):
-        Shows a register of the words `signals.o` while a register of `signals.oe` is 1, and takes
-        the pin into registers that are `signals.i`, the first word low.
+        Drives a pin with the registered words `signals.o` while the registered `signals.oe` is 1,
+        and captures the pin in registers `signals.i`, the first word lowest.
     """
 
     cycles: int

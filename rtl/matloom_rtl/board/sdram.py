@@ -65,7 +65,7 @@ class BoardSdram(wiring.Component):
     family:
         That of the device, by `PIN_REGISTERS`.
     clock_hz, bus_bits, burst_beats, gear:
-        As those of `SdramController`.
+        As in `SdramController`.
     wired:
         Signals without pins, because the board has them wired. Where these are the masks, beats
         that lack strobes are read before they are written (`Merge`).

@@ -23,7 +23,8 @@ def parity_faults(completed, memories):
     completed:
         Instructions that each unit has completed, in the order of `UNITS`.
     memories:
-        Of scratchpad and accumulators whether EXEC, POST, and of the scratchpad STORE, found it.
+        Whether EXEC and POST found wrong parity in scratchpad and accumulators, and STORE in the
+        scratchpad.
     """
     units = (Opcode.EXEC, Opcode.POST, Opcode.STORE)
     return [

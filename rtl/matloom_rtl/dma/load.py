@@ -53,7 +53,7 @@ class Load(wiring.Component):
         Instructions and their completion. `busy` from the cycle on in which one is shown until it
         is done.
     region, region_base: out, in
-        As those of `Rows`.
+        As in `Rows`.
     axi: AxiReadSignature, out
         Id 0; a read port sets its own.
     spad_write: SpadWriteSignature, out
@@ -63,7 +63,7 @@ class Load(wiring.Component):
     quiet: out
         No address waits and no burst is on its way.
     constants: out
-        Of the beats that are awaited, or else of the instruction that is: they come from region
+        Whether the awaited beats, or else those of the awaited instruction, come from region
         PROGRAM.
     fault: FaultSignature, out
         AXI_READ and the burst's address for each beat with an error, one cycle after the beat.

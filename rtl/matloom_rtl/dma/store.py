@@ -55,7 +55,7 @@ class Store(wiring.Component):
         Instructions and their completion. `busy` from the cycle on in which one is shown until it
         is done.
     region, region_base: out, in
-        As those of `Rows`.
+        As in `Rows`.
     axi: AxiWriteSignature, out
         Id 0. Beats may precede their address, but for `Config.address_first`.
     spad_read: SpadReadSignature, out

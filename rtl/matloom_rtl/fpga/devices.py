@@ -23,31 +23,32 @@ class Device:
     Members
     -------
     options:
-        Of nextpnr, other than design, seed, pins and report.
+        nextpnr options other than design, seed, pins and report.
     capacity, cells:
-        What a report counts, how much of it there is, and how much of it each kind of cell takes,
-        by nextpnr's names.
+        Resources counted in reports, their amounts, and how much of each a kind of cell takes, by
+        nextpnr's names.
     pins:
-        Where pins of the wrapper lie. ECP5: nextpnr finds places for the others, but for a clock
-        perhaps one from which no way leads into the clock tree. Gowin: all must be told.
+        Locations of the wrapper's pins. On ECP5, nextpnr places the others itself, but may choose a
+        clock pin that cannot reach the clock tree. On Gowin, all must be given.
     pin_line, pin_file, pin_options:
-        How nextpnr is told.
+        Form in which pin locations are passed to nextpnr.
     continues:
-        Whether nextpnr routes what it placed and wrote earlier.
+        Whether nextpnr can route a design that it placed in an earlier run.
     soft_multiplier:
-        Whether columns of the array can multiply in lookup tables where blocks do not suffice.
+        Whether columns of the array can multiply in lookup tables if there are not enough blocks.
     blocks:
-        The sites of hard blocks, which are given before placement (`fpga.floorplan`); none where
-        nextpnr's own choice is good enough.
+        Sites of hard blocks, assigned before placement (`fpga.floorplan`); empty if nextpnr's own
+        choice is good enough.
     margin:
-        What nextpnr is told of a board's clock, of the clock itself: its router does not know what
-        branches add to a wire.
+        Factor by which to overstate a board's clock to nextpnr, whose router ignores the delay of
+        branches.
     settings:
-        Of nextpnr, by its own names, which no option sets: the netlist carries them (`fpga.hints`).
+        nextpnr settings, by its own names, that no option sets; they are stored in the netlist
+        (`fpga.hints`).
     routed_option, routed_suffix:
-        How nextpnr is told to write what the packer reads.
+        Option and suffix with which nextpnr writes the packer's input.
     packer, pack_options, bitstream_suffix:
-        What makes a bitstream of it.
+        Tool that makes the bitstream, its options, and the suffix.
     """
 
     name: str

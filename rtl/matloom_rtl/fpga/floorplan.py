@@ -48,9 +48,10 @@ def give_sites(cells: dict, blocks: Blocks, seed: int = 1) -> int:
     Parameters
     ----------
     cells
-        Of a flat netlist, as `write_json` of Yosys has them. Blocks that have a site keep it.
+        Cells of a flat netlist, in the form of Yosys' `write_json`. Blocks that have a site keep
+        it.
     seed
-        Of the annealing: the same netlist and seed have the same result.
+        Seed of the annealing; the same netlist and seed give the same result.
 
     Errors
     ------

@@ -162,7 +162,7 @@ class Effort:
     Members
     -------
     seeds:
-        Of the placement; each gives another clock, and some no routing.
+        Placement seeds; each gives a different clock, and some fail to route.
     jobs:
         Processes at a time.
     folder:

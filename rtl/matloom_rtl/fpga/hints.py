@@ -17,17 +17,17 @@ def add_hints(netlist: Path, device: Device, say: Callable[[str], None] = print)
     Parameters
     ----------
     netlist
-        As `write_json` of Yosys has it, flat.
+        A flat netlist in the form of Yosys' `write_json`.
     device
         Its `blocks` become attributes of the cells, its `settings` those of the top module.
     say
-        Is told how many blocks there are, and when their sites, of three hundred some minutes
-        later, are found.
+        Called with the number of blocks, and again when their sites are found, which takes minutes
+        for hundreds of blocks.
 
     Errors
     ------
     FlowError
-        As `floorplan.give_sites`.
+        As for `floorplan.give_sites`.
     """
     if not device.blocks and not device.settings:
         return

@@ -57,7 +57,7 @@ def mapped_verilog(
 ) -> str:
     """Return any Verilog mapped to ECP5 cells; otherwise like `mapped`.
 
-    Of the array so many `soft_columns` multiply in tables, as `synthesise` has it.
+    `soft_columns` columns of the array multiply in tables, as in `synthesise`.
     """
     with tempfile.TemporaryDirectory(prefix="matloom-netlist-") as name:
         folder = Path(name)

@@ -99,10 +99,10 @@ def add_matloom(soc, name="matloom", origin=None, folder=None):
     Parameters
     ----------
     soc: litex.soc.integration.soc.SoC
-        Interrupts are connected where it has them. The engine reaches memory by the DMA bus of the
-        processor, where it has one, else by the SoC's bus.
+        Interrupts are connected if it has any. The engine accesses memory through the processor's
+        DMA bus if there is one, else through the SoC's bus.
     name: str
-        Of module and region.
+        Name of the module and of the region.
     origin: int
         Address of the registers; by default LiteX finds one.
     folder: pathlib.Path

@@ -21,7 +21,7 @@ class LinkedCore(wiring.Component):
     Members
     -------
     reset: in
-        As that of `Core`; link and what shares the memory follow it by a cycle.
+        As in `Core`; the link and the memory arbiter follow a cycle later.
     rx, tx: in, out
         The line, see docs/link.md.
     axi_read, axi_write: AxiReadSignature, AxiWriteSignature, out

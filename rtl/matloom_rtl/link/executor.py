@@ -51,7 +51,7 @@ class Executor(wiring.Component):
     irq: in
         What a WAIT waits for.
     start, write, memory, address, data, strobe: out; idle, done, failed, value: in
-        As those of `Accesses`.
+        As in `Accesses`.
 
     Parameters
     ----------

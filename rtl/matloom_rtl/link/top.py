@@ -23,7 +23,7 @@ class LinkedTop(wiring.Component):
     Members
     -------
     clk, rst: in
-        As those of `Top`.
+        As in `Top`.
     uart_rx, uart_tx: in, out
         The line: with a host link, docs/link.md.
     m_axi_*: AXI4 master, as that of `Top`

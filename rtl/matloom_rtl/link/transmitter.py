@@ -25,7 +25,7 @@ class Transmitter(wiring.Component):
     Parameters
     ----------
     divisor, bits:
-        As those of `Receiver`.
+        As in `Receiver`.
     """
 
     def __init__(self, divisor: int | Value, bits: int | None = None):

@@ -30,7 +30,7 @@ class Lane(wiring.Component):
     Parameters
     ----------
     bits: int
-        Of the limits, and so of what they let through: 8, or 16 where there are words.
+        Bits of the limits, and so of limited results: 8, or 16 if there are word elements.
 
     Members
     -------

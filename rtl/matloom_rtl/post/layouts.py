@@ -50,9 +50,9 @@ class ParametersSignature(wiring.Signature):
     beats: out
         The beat that enters each lane in this cycle; those of a block's first vector in order.
     biases, shifts: in
-        Of that beat.
+        Biases and shifts of that beat.
     multipliers: in
-        Of the beat that entered `Lane.MULTIPLIER_DELAY` cycles before.
+        Multipliers of the beat that entered `Lane.MULTIPLIER_DELAY` cycles earlier.
     """
 
     def __init__(self, config: Config):

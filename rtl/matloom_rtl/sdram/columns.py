@@ -22,13 +22,13 @@ class Columns(wiring.Component):
     settled: in
         The bank is open: from Banks.
     hold: in
-        Something else has the command pins in this cycle.
+        Another command uses the pins in this cycle.
     want: out
         A command is wanted and allowed.
     read, write: out
-        It is given.
+        The READ or WRITE command is issued.
     active, bank, beat: out
-        A chunk is under way; the bank, and the place of the beat in the row.
+        Whether a chunk is in progress; its bank, and the index of the beat in the row.
     final, id: out
         The command is of a burst's last beat, and the burst's id.
     """

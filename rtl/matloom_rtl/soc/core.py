@@ -40,7 +40,7 @@ class SocCore(wiring.Component):
     Members
     -------
     reset: in
-        As that of `Core`.
+        As in `Core`.
     rx, tx: in, out
         The processor's serial line.
     axi_read, axi_write: AxiReadSignature, AxiWriteSignature, out

@@ -15,7 +15,7 @@ class BusInitiator:
     Members
     -------
     cycles:
-        Of the last access, until its answer.
+        Cycles of the last access, until its answer.
     gaps:
         Cycles of each word of the last line.
 

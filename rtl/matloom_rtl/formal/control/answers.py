@@ -1,4 +1,4 @@
-"""The dispatcher's two checks: what they refuse is never issued, and the fault names it."""
+"""The dispatcher's checks: what they refuse is never issued, and the fault names the cause."""
 
 from amaranth.hdl import Assert, Assume, Cat, Cover, Module, Mux, Signal
 
@@ -24,7 +24,7 @@ _QUIET = ("Assemble", "Unknown", "Cut-Short", "Cut-Within", "Look", "Issue", "Se
 
 
 class _Answers:
-    """Answers of the two checks about the current instruction, at the time they are due.
+    """Results of both checks on the current instruction, at the time they are due.
 
     Members
     -------
@@ -85,7 +85,7 @@ class _Answers:
 
 
 class _Instruction:
-    """The current instruction, by the words that were taken of it.
+    """The current instruction, given by the words taken so far.
 
     Members
     -------
@@ -120,7 +120,7 @@ class _Instruction:
 
 
 def _cause(checks: _Answers, followed: Followed, now: _Instruction):
-    """Return the cause of the first check that fails, of extents last."""
+    """Return the cause of the first check that fails, with extents last."""
     cause = checks.bounds.fault
     for applies, each in (
         (now.early, Fault.DEPENDENCY),
@@ -135,7 +135,7 @@ def _cause(checks: _Answers, followed: Followed, now: _Instruction):
 
 
 def answers(unit: Dispatch) -> Claim:
-    """Claim that a refused instruction is not issued, and that the fault names its cause in time.
+    """Claim that a refused instruction is not issued, and the fault names its cause in time.
 
     The first check that fails decides: opcode, fields, region, dependencies, extents. Assumes that
     the checks answer as they promise, for any instruction.
@@ -171,7 +171,7 @@ def answers(unit: Dispatch) -> Claim:
 
 
 def _in_time(m: Module, unit: Dispatch, checks: _Answers, instruction) -> None:
-    """Claim that it is issued or refused in the cycle after its check is done.
+    """Claim that it is issued or refused in the cycle after its checks are done.
 
     Unless it waits for its queue to have it, or is halted.
     """
@@ -184,7 +184,7 @@ def _in_time(m: Module, unit: Dispatch, checks: _Answers, instruction) -> None:
 
 
 def _lemmas(m: Module, whitebox: Whitebox, followed) -> None:
-    """Claim what is known of the instruction and of the check of its extents in each state."""
+    """Claim what is known about the instruction and its extent check in each state."""
     checks, words, now = followed
     unit, states, bounds = whitebox.unit, whitebox.in_states, checks.bounds
     place = whitebox.register(name="place")
@@ -222,7 +222,7 @@ def _lemmas(m: Module, whitebox: Whitebox, followed) -> None:
 
 
 def answered(unit: Bounds) -> Claim:
-    """Claim when a check answers, and that its answer stays; `bounds` is about the answer itself.
+    """Claim when a check answers, and that its answer stays; `bounds` proves the answer itself.
 
     Assumes of other units: one check at a time.
     """

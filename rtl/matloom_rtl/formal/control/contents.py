@@ -1,4 +1,4 @@
-"""Contents of registers: the bytes written last, wherever a register shows."""
+"""Contents of registers: the last bytes written, wherever a register is visible."""
 
 from amaranth.hdl import Assert, Cat, Cover, Module, Mux, Signal
 
@@ -18,7 +18,7 @@ _SETTLED = 3
 
 
 class _Chosen(Arbitrary):
-    """One arbitrary register that can be written, the same for the whole run."""
+    """One arbitrary writable register, constant during a run."""
 
     def __init__(self, m: Module, unit: Registers):
         self.items = [item for item in unit._table if item.access is Access.RW]
@@ -29,16 +29,16 @@ class _Chosen(Arbitrary):
         self.place = self.of(lambda item: place_of(item.offset) if item in STORED else 0)
 
     def of(self, property_):
-        """Return a property of the chosen register, an integer for each."""
+        """Return a property of the chosen register, given as an integer for each."""
         return self.choose([int(property_(item)) for item in self.items])
 
     def is_(self, name: str):
-        """Return whether it is the register of a name."""
+        """Return whether it is the register with this name."""
         return self.number == self.items.index(register(name))
 
 
 def contents(unit: Registers) -> Claim:
-    """Claim that an arbitrary register shows the bytes written to it, at its port and when read.
+    """Claim that an arbitrary register shows the bytes written to it, at its port and in reads.
 
     What is written is followed on the bus: a word takes effect with its strobes when address and
     word have both come, in either order, unless the register is locked by a run.
@@ -68,7 +68,7 @@ def contents(unit: Registers) -> Claim:
 
 
 def _changes(m: Module, whitebox: Whitebox, chosen: _Chosen, value) -> tuple:
-    """Follow writes on the bus; return whether the value changes in this cycle, and into what."""
+    """Follow writes on the bus; return whether the value changes in this cycle, and to what."""
     unit = whitebox.unit
     bus = unit.bus
     address = Signal(12)
@@ -108,7 +108,7 @@ def _ports(unit: Registers, chosen: _Chosen, value) -> list:
 
 
 def _stored(m: Module, whitebox: Whitebox, chosen: _Chosen, before, now) -> None:
-    """Lemmas: what the memory of registers holds, and what is on its way to it."""
+    """Lemmas: what the register memory holds, and what is on its way to it."""
     (pending, old, was), (value, shadow, written) = before, now
     known = whitebox.register(name="known").bit_select(chosen.place, 1)
     store = whitebox.register(name="$signature__en")
@@ -152,7 +152,7 @@ def _reads(m: Module, whitebox: Whitebox, chosen: _Chosen, value, takes) -> None
 
 
 def _regions(m: Module, unit: Registers, chosen: _Chosen, value, changes) -> None:
-    """Claim what is shown of regions to those that look them up."""
+    """Claim the region values shown to the units that look them up."""
     for region in Region:
         asked = chosen.is_(f"{region.name}_BYTES") & (unit.region == region)
         m.d.comb += implies(asked & ~changes, unit.region_bytes == value)

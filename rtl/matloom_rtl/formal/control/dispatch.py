@@ -136,7 +136,7 @@ def _waits(m: Module, unit: Dispatch, followed: Followed) -> None:
 
 
 def dispatch_lemmas(m: Module, whitebox: Whitebox, followed: Followed) -> None:
-    """Say what the dispatcher's registers hold, and in which states: lemmas."""
+    """Lemmas: contents of the dispatcher's registers, by state."""
     unit = whitebox.unit
     first, head, opcodes, apart = followed.first, followed.head, followed.opcodes, followed.apart
     word = whitebox.register(name="word")

@@ -1,4 +1,4 @@
-"""The bounds check against the extents of the instruction set, written down a second time.
+"""The bounds check against the extents of the instruction set, written a second time.
 
 Only the positions of fields come from the table that the hardware is made from: two things that
 share a table cannot check each other.
@@ -27,7 +27,7 @@ _TOTAL_BITS = 40
 
 
 class _Fields:
-    """Fields of an instruction that is legal; each that was multiplied is small."""
+    """Fields of a legal instruction; fields that are multiplied are small."""
 
     def __init__(self, word, opcode: Opcode, config: Config):
         self._there = {item.name: item for item in FORMATS[opcode].fields}
@@ -45,7 +45,7 @@ class _Fields:
         return value
 
     def count(self, name: str):
-        """Return a factor that is 1 at least."""
+        """Return a factor that is at least 1."""
         value = self(name)
         self.assumed += [value != 0, value < _SMALL]
         return value
@@ -145,7 +145,7 @@ _EXTENTS = {
 
 
 def bounds(opcode: Opcode, unit: Bounds) -> Claim:
-    """Claim that a check ends in time, with the first extent that is beyond its memory.
+    """Claim that a check ends in time, with the first extent beyond its memory.
 
     From a reset on, one check; the instruction is any legal one with small factors.
     """

@@ -1,4 +1,4 @@
-"""The gate of each unit: no instruction starts before all that it waits for has completed."""
+"""The gate of each unit: no instruction starts before everything it waits for has completed."""
 
 from amaranth.hdl import Array, Assert, Assume, Cat, Cover, Module, Mux, Signal, signed
 
@@ -87,7 +87,7 @@ def gate(unit: UnitQueue) -> Claim:
 
 
 def _lemmas(m: Module, whitebox: Whitebox, item: _Marked, present, unissued) -> None:
-    """Say where the marked instruction is, and which instruction is not yet issued."""
+    """Lemmas: where the marked instruction is, and which instruction is not issued yet."""
     unit, level, head = whitebox.unit, whitebox.child("fifo").unit.level, item.is_head
     lives, last = head | (item.place != 0), item.place == level
     m.d.comb += [
@@ -107,7 +107,7 @@ def _value(port):
 
 
 def _dispatches(m: Module, unit: UnitQueue, item: _Marked, issue, done, number: int) -> Signal:
-    """Assume what the dispatcher and the units do; return whether the last one is unissued."""
+    """Assume the behaviour of dispatcher and units; return whether the last is unissued."""
     unissued = Signal()
     completed = [
         Signal(len(each), name=f"completed_{number}") for number, each in enumerate(_counts(unit))
@@ -139,7 +139,7 @@ def _counts(unit: UnitQueue) -> list:
 
 
 def _brings(m: Module, unit: UnitQueue) -> None:
-    """Assume that words come from the last to the first, when they are asked for."""
+    """Assume that words arrive from the last to the first, when requested."""
     first = FORMATS[unit._opcode].instruction_words - 1
     before = Signal()
     index = Signal.like(unit.index)
@@ -154,7 +154,7 @@ def _brings(m: Module, unit: UnitQueue) -> None:
 
 
 def _follow(m: Module, unit: UnitQueue, item: _Marked, moves, events) -> None:
-    """Follow the marked instruction from where it comes to where it leaves."""
+    """Follow the marked instruction from its arrival to its departure."""
     came, left, fetched, level = moves
     wait, issue, done, number = events
     begins = came & item.mark & (item.place == 0) & ~item.is_head
@@ -205,7 +205,7 @@ def _noted(m: Module, whitebox: Whitebox, item: _Marked, present) -> None:
 
 
 def _bounded(m: Module, unit: UnitQueue, item: _Marked, issue) -> None:
-    """Claim that no number is so far from another that their order is lost, while that matters.
+    """Claim that numbers stay close enough together for their order to be known.
 
     All words of what is issued after an unread instruction lie in the memory of instructions. The
     head is looked at in every cycle, and what it has reached stays met.
@@ -234,12 +234,12 @@ def _bounded(m: Module, unit: UnitQueue, item: _Marked, issue) -> None:
 
 
 def unit_places(unit: UnitQueue) -> int:
-    """Return the most instructions ahead of a new one: a full queue without it, and a head."""
+    """Return the most instructions ahead of a new one: a full queue and a head."""
     return queue_places(unit._config)
 
 
 def _cycles(m: Module, condition) -> Signal:
-    """Return for how many cycles before this one it has held, up to seven; with this one."""
+    """Return for how many cycles, including this one, a condition has held, up to seven."""
     count = Signal(3)
     m.d.sync += count.eq(Mux(condition, count + ~count.all(), 0))
     return count

@@ -1,4 +1,4 @@
-"""The memory of instructions: words stay where they were stored until they are read."""
+"""The instruction memory: words stay where they were stored until they are read."""
 
 from amaranth.hdl import Cover, Module, Mux, Signal
 
@@ -66,7 +66,7 @@ def instruction_memory(unit: InstructionMemory) -> Claim:
 
 
 def _in_order(m: Module, unit: InstructionMemory, at) -> None:
-    """Claim that whoever asks is served, the first first, with its words from the last on."""
+    """Claim that requests are served in order, with words from the last to the first."""
     reads = unit.brings.any()
     before = Signal.like(unit.brings)
     index = Signal.like(unit.index)

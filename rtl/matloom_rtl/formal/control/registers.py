@@ -1,4 +1,4 @@
-"""The register port: every request answered once, in time, and answers that wait unchanged."""
+"""The register port: every request is answered once, in time, and waiting answers stay."""
 
 from amaranth.hdl import Array, Assert, Cat, Cover, Module, Mux, Signal
 
@@ -61,7 +61,7 @@ def registers(unit: Registers) -> Claim:
 
 
 def _bases_stay(m: Module, unit: Registers, whitebox: Whitebox) -> None:
-    """Claim that the base of a region that is asked for stays while the engine runs.
+    """Claim that the base of a requested region stays while the engine runs.
 
     From the second cycle on in which the engine runs and the region is asked for.
     """
@@ -93,7 +93,7 @@ def _bases_stay(m: Module, unit: Registers, whitebox: Whitebox) -> None:
 
 
 def _inside(m: Module, request, answer) -> Signal:
-    """Return whether a request was taken whose answer was not."""
+    """Return whether a request was taken but not answered yet."""
     there = Signal()
     with m.If(request.valid & request.ready):
         m.d.sync += there.eq(1)
@@ -103,7 +103,7 @@ def _inside(m: Module, request, answer) -> Signal:
 
 
 def _waited(m: Module, waits) -> Signal:
-    """Return for how many cycles something has waited, seven at most."""
+    """Return for how many cycles something has waited, at most seven."""
     count = Signal(3)
     m.d.sync += count.eq(0)
     with m.If(waits):

@@ -1,4 +1,4 @@
-"""The run state: a run that makes no progress ends with a fault, and the first fault is kept."""
+"""The run state: a run without progress ends with a fault, and the first fault is kept."""
 
 from amaranth.hdl import Assert, Cat, Cover, Module, Mux, Signal
 
@@ -12,7 +12,7 @@ __all__ = ["supervisor", "supervisor_proofs"]
 
 
 def supervisor(unit: Supervisor) -> Claim:
-    """Claim when the watchdog bites, what is recorded, and for how long.
+    """Claim when the watchdog fires, what is recorded, and for how long.
 
     The still cycles of a run are counted up here, to the limit that held when they began; without
     one the count does not begin.
@@ -51,7 +51,7 @@ def supervisor(unit: Supervisor) -> Claim:
 
 
 def _follow(m: Module, unit: Supervisor, failed, bites, wanted) -> None:
-    """Work out the record: the faults of a run cycle by cycle, and from a fault on that one."""
+    """Track the record: the faults of a run cycle by cycle, then the first fault."""
     faulty = unit.fault_cause != 0
     units = Mux(faulty, unit.fault_unit, unit.busy_unit)
     opcode = Mux(faulty, unit.fault_opcode, unit.busy_unit)

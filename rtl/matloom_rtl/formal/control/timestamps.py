@@ -18,18 +18,18 @@ _LONGEST = (2, 4, 7, 10)
 
 
 class _Times:
-    """Cycles since a program began, since a read, and since a unit's completion could be written.
+    """Cycles since a program began, since a read, and since the last marked completions.
 
     Members
     -------
     begun, elapsed:
-        A program began; so many cycles ago, as far as it counts.
+        Whether a program began; cycles since then, saturating.
     rest:
         Cycles until a read may come.
     clearing, progress:
-        The table is cleared; slots so far, two at first that are cleared once more.
+        Whether the table is being cleared; slots cleared so far, plus two that are cleared twice.
     waits:
-        Of each unit, since its last marked completion, and since nothing is cleared.
+        For each unit, cycles since its last marked completion while nothing is being cleared.
     """
 
     def __init__(self, m: Module, unit: Timestamps, most: int):
@@ -64,7 +64,7 @@ class _Times:
         self._cycle(m, unit)
 
     def _cycle(self, m: Module, unit: Timestamps) -> None:
-        """Assume what the counter of cycles does, and that nothing completes before it is zero."""
+        """Assume how the cycle counter behaves, and that nothing completes before it starts."""
         before = Signal(32)
         counts = Signal()
         m.d.sync += [before.eq(unit.cycle), counts.eq(~unit.start)]
@@ -77,7 +77,7 @@ class _Times:
 
 
 class _Completion:
-    """The completion of an arbitrary slot, a free input that stays.
+    """The completion of an arbitrary slot, selected by a constant free input.
 
     Members
     -------
@@ -162,7 +162,7 @@ def timestamps(unit: Timestamps) -> Claim:
 
 
 def _lemmas(m: Module, whitebox: Whitebox, times: _Times, completion: _Completion) -> None:
-    """Claim what is in registers, what is in the table, and how long ago a cycle was."""
+    """Claim the contents of registers and table, and how long ago a cycle was."""
     slot, value, owner = completion.slot, completion.value, completion.owner
     came, written, while_clearing = completion.came, completion.written, completion.while_clearing
     unit, slots, pending = whitebox.unit, whitebox.unit._timestamps, completion.pending
