@@ -32,6 +32,9 @@ def is_program(source: str | Path | bytes) -> bool:
     if isinstance(source, bytes):
         return source.startswith(MAGIC)
     path = network_path(source)
+    if not path.is_file():
+        # A pipe would be waited for.
+        return path.suffix == _PROGRAM_SUFFIX
     try:
         with path.open("rb") as stream:
             return stream.read(len(MAGIC)) == MAGIC or path.suffix == _PROGRAM_SUFFIX

@@ -5,10 +5,12 @@ import gzip
 import io
 import json
 import lzma
+import os
 import pickle
 import subprocess
 import tarfile
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -270,3 +272,13 @@ def test_protobuf_fields():
     assert message(data) == {1: [300, 5], 2: [b"ab"], 3: [b"\1\2\3\4"]}
     for wrong in (b"\x80", b"\x00\x01", field(2, b"ab")[:-1], b"\x0b", b"\xff" * 12):
         assert message(wrong) is None
+
+
+def test_a_pipe_or_a_device_is_no_file(tmp_path):
+    """A pipe without a writer would hang, and /dev/zero never ends."""
+    os.mkfifo(tmp_path / "pipe.tflite")
+    for path in (tmp_path / "pipe.tflite", Path("/dev/zero")):
+        with pytest.raises(ModelError, match="is a device or a pipe, not a file") as raised:
+            frontend.load(path)
+        assert not is_program(path)
+        assert raised.value.hint == "save it to a file first"
