@@ -15,7 +15,7 @@ from matloom.cli.say import say
 @cli.command(
     examples=(
         "matloom plugin litert digits --config nano -o plugin",
-        "matloom plugin litert net.tflite --config small --device uio:uio0,udmabuf0 -o plugin",
+        "matloom plugin litert kws.tflite --device uio:uio0,udmabuf0 -o plugin",
         "matloom plugin onnxruntime net.onnx --config nano -o plugin",
     ),
 )
@@ -43,11 +43,19 @@ def plugin(runtime: str, network: Path, output: Path, device: str, config: str) 
     chip. One folder serves all networks of one configuration. docs/plug-ins.md shows how a script
     loads them.
     """
+    from matloom.arch.config import load_config
+    from matloom.errors import UserError
+    from matloom.frontend.source import read_file
     from matloom.plugins.library import compile_plugin, copy_chip
     from matloom.plugins.networks import network_bundle
 
     if device != "rtl" and not device.startswith("uio:"):
-        raise ValueError(f"--device must be rtl or uio:UIO,DMABUF, not {device!r}")
+        raise UserError(
+            f"--device must be rtl or uio:UIO,DMABUF, not {device!r}",
+            hint="rtl is the simulated chip, uio:uio0,udmabuf0 an engine on Linux",
+        )
+    load_config(config)
+    read_file(network)
     require_folder("--output", output)
     program = program_of(network, Compilation(config=config))
     content, lines = network_bundle(runtime, network, program)

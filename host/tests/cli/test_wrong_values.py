@@ -35,6 +35,7 @@ RIGHT = {
     "check-board": ("uart:/dev/none",),
     "boot": ("uart:/dev/none", "image.bin"),
     "firmware": ("digits", "-o", "firmware"),
+    "plugin": ("litert", "digits", "-o", "plugin", "--config", "nano"),
     "simulate-board": ("ulx3s-25f",),
     "verify": ("--minutes", "0.01"),
     "replay": ("streams:1",),
