@@ -60,7 +60,7 @@ LARGE = {
     ("terryky/palm_detection_256", "nano"): 65,
     ("terryky/palm_detection_256", "reference"): 10,
 }
-COUNTED, COUNT_SECONDS = 3_000_000, 0.5
+COUNTED, COUNT_SECONDS = 3_000_000, 0.18
 BUSY = 2
 
 slow = pytest.mark.slow
