@@ -94,11 +94,11 @@ def foreign_file(file: ModelFile) -> ModelError:
 
 def _content(path: Path, shown: str) -> bytes:
     """Return the content of a file."""
+    if _is_special(path):
+        raise ModelError(
+            f"{shown} is a device or a pipe, not a file", hint="save it to a file first"
+        )
     try:
-        if path.exists() and not (path.is_file() or path.is_dir()):
-            raise ModelError(
-                f"{shown} is a device or a pipe, not a file", hint="save it to a file first"
-            )
         return path.read_bytes()
     except IsADirectoryError:
         kind = folder_kind({item.name for item in path.iterdir()})
@@ -110,6 +110,15 @@ def _content(path: Path, shown: str) -> bytes:
         reason = getattr(error, "strerror", None) or str(error)
         message = f"cannot read {shown}: {reason[:1].lower()}{reason[1:]}"
         raise ModelError(message, hint="check the path, and your right to read the file") from None
+
+
+def _is_special(path: Path) -> bool:
+    """Return whether a path is neither a file nor a folder, but there."""
+    try:
+        return path.exists() and not (path.is_file() or path.is_dir())
+    except OSError:
+        # A name that is too long, or a path through what may not be entered.
+        return False
 
 
 def _near(path: Path) -> str:
