@@ -54,6 +54,9 @@ OF_WORDS = (
     Op.SUM,
 )
 
+#: LOOKUP is compared with ONNX Runtime where files of ONNX are read.
+IN_TFLITE = sorted(set(ENGINE) - {Op.LOOKUP})
+
 #: Operators some of whose random instances the engine refuses, for attributes that it lacks.
 CHOOSY = {Op.PAD, Op.PADV2, Op.SLICE, Op.STRIDED_SLICE, Op.SUB, Op.TRANSPOSE}
 
@@ -99,7 +102,7 @@ def check_many(op, seed, numbers, *kind):
     assert placed == len(numbers) or (op in CHOOSY and placed >= len(numbers) // 2)
 
 
-@pytest.mark.parametrize("op", sorted(ENGINE))
+@pytest.mark.parametrize("op", IN_TFLITE)
 def test_engine_equals_the_reference(op, seed):
     check_many(op, seed, FEW)
 
@@ -140,7 +143,7 @@ def test_many_instances_of_words_equal_the_reference(op, seed):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("op", sorted(ENGINE))
+@pytest.mark.parametrize("op", IN_TFLITE)
 def test_many_instances_equal_the_reference(op, seed):
     check_many(op, seed, MANY)
 
