@@ -33,7 +33,7 @@ class Interpreter:
     experimental_delegates:
         Ignored, with a warning: the engine runs what it can, the host the rest.
     num_threads, experimental_op_resolver_type:
-        Ignored: results always equal the reference kernels'.
+        Ignored: results always equal TensorFlow Lite Micro's.
     experimental_preserve_all_tensors:
         Keep all intermediate tensors for `get_tensor`; the program stores them, and takes longer.
     options:

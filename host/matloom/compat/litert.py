@@ -10,7 +10,7 @@ __all__ = ["Delegate", "Interpreter", "OpResolverType", "SignatureRunner", "load
 
 
 class OpResolverType(enum.Enum):
-    """Kernels that LiteRT may choose; Matloom's results equal the reference kernels'."""
+    """Kernels that LiteRT may choose; Matloom's results equal TensorFlow Lite Micro's."""
 
     AUTO = 0
     BUILTIN = 1
