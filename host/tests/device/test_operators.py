@@ -11,10 +11,10 @@ from matloom.program import EngineStep
 from matloom.runtime import load
 from matloom.select.operators import ENGINE
 from matloom.tools.compare import random_inputs
-from matloom.verification.random_operators import Instances
+from matloom.verification.random_operators import KINDS, Instances
 from matloom.verification.wide_operators import WINDOWED, WideOperators
 
-OPERATORS = sorted(ENGINE)
+OPERATORS = sorted(ENGINE & KINDS.keys())
 WORDS = (
     *(Op.CONV_2D, Op.ADD, Op.FULLY_CONNECTED, Op.DEPTHWISE_CONV_2D, Op.QUANTIZE),
     *(Op.AVERAGE_POOL_2D, Op.LEAKY_RELU, Op.MAXIMUM, Op.MEAN, Op.MINIMUM, Op.RELU, Op.RELU6),

@@ -13,7 +13,7 @@ from matloom.program import EngineStep
 from matloom.runtime import load
 from matloom.select.operators import ENGINE
 from matloom.tools.compare import random_inputs
-from matloom.verification.random_operators import Instances
+from matloom.verification.random_operators import KINDS, Instances
 
 #: Operators whose int16 form the engine runs.
 INT16 = (
@@ -21,7 +21,7 @@ INT16 = (
     *(Op.AVERAGE_POOL_2D, Op.LEAKY_RELU, Op.MAXIMUM, Op.MEAN, Op.MINIMUM, Op.RELU, Op.RELU6),
     Op.SUM,
 )
-OPERATORS = {"int8": sorted(ENGINE), "int16": INT16}
+OPERATORS = {"int8": sorted(ENGINE & KINDS.keys()), "int16": INT16}
 
 
 class LargeLayers(Instances):

@@ -55,7 +55,7 @@ OF_WORDS = (
 )
 
 #: LOOKUP is compared with ONNX Runtime where files of ONNX are read.
-IN_TFLITE = sorted(set(ENGINE) - {Op.LOOKUP})
+IN_TFLITE = sorted(ENGINE - {Op.LOOKUP})
 
 #: Operators some of whose random instances the engine refuses, for attributes that it lacks.
 CHOOSY = {Op.PAD, Op.PADV2, Op.SLICE, Op.STRIDED_SLICE, Op.SUB, Op.TRANSPOSE}
