@@ -25,7 +25,16 @@ SECTIONS = {
         "disasm",
     ),
     "Chips": ("generate", "package-ip", "simulate-link"),
-    "Boards": ("fit", "build", "program", "check-board", "boot", "firmware", "simulate-board"),
+    "Boards": (
+        "fit",
+        "build",
+        "program",
+        "check-board",
+        "boot",
+        "firmware",
+        "plugin",
+        "simulate-board",
+    ),
     "Verification": ("verify", "replay", "bench"),
     "Housekeeping": ("doctor",),
 }

@@ -37,7 +37,9 @@ from matloom.cli.say import say
 )
 @CONFIG
 def plugin(runtime: str, network: Path, output: Path, device: str, config: str) -> None:
-    """Write a plug-in for another runtime, which then runs parts of NET on the engine.
+    """Write a plug-in that runs NET in another runtime.
+
+    The runtime then runs parts of NET on the engine.
 
     The folder gets the library for RUNTIME, a bundle of NET and, with --device rtl, the simulated
     chip. One folder serves all networks of one configuration. docs/plug-ins.md shows how a script
