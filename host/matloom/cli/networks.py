@@ -63,7 +63,7 @@ def run(
     how: Compilation,
     report: Path | None,
 ) -> None:
-    """Run NET on arrays, on a picture or sound, or on random numbers.
+    """Run NET on arrays from a file, or on random ones.
 
     The arrays of an .npz are named like the inputs of NET, which `matloom explain` lists.
     """
