@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from matloom.arch.config import PRESETS
 from matloom.data.digits import NETWORK, input_quantisation
 from matloom.program.records import Quantised, TensorInfo
 from matloom.runtime import compile
@@ -22,7 +23,7 @@ def with_inputs(program, *infos):
 def test_each_tensor_has_its_row(program):
     scale, zero_point = input_quantisation()
     title, heading, _rule, given, made = as_text([interface_table(program)]).splitlines()
-    assert title == "digits for configuration nano (698e99cd)"
+    assert title == f"digits for configuration nano ({PRESETS['nano'].digest:08x})"
     assert heading.split() == ["type", "shape", "scale", "zero", "point"]
     assert given.split() == ["image", "input", "int8", "1x8x8x1", str(np.float32(scale)), "-128"]
     assert int(given.split()[-1]) == zero_point

@@ -401,7 +401,8 @@ def test_networks_of_a_report_are_those_of_its_board(path):
     report = json.loads(path.read_text())
     board = load_board(report["board"])
     assert load_memory(board.name).name == report["memory_model"]
-    assert f"{load_config(board.config).digest:08x}" == report["config_digest"]
+    # The digest holds the interface version, too, which a report may be older than.
+    assert load_config(board.config).as_dict() == report["config"]
     for found in report["networks"].values():
         assert found.get("needs_bytes", board.memory.bytes + 1) > board.memory.bytes
         for call in set(found) & {"first", "later"}:

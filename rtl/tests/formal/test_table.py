@@ -20,7 +20,7 @@ def test_every_unit_has_its_proofs():
         "bounds": {"Bounds"},
         "bursts": {"Bursts"},
         "dependencies": {"Control", "Dispatch", "InstructionMemory", "UnitQueue"},
-        "bus": {"Fetch", "Load", "ReadPort", "Registers", "Store"},
+        "bus": {"Fetch", "Load", "Registers", "SharedReadPort", "Store"},
         "registers": {"Registers", "Timestamps"},
         "faults": {"Supervisor"},
         "scratchpad": {"Gather"},
