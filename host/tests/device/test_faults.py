@@ -244,7 +244,7 @@ FREE = {
     Opcode.LOAD: {"fill", "fill_value", "region"},
     Opcode.STORE: {"fill_value"},
     Opcode.EXEC: {
-        *("accumulate", "maximum", "weights_fixed", "pad_value"),
+        *("accumulate", "maximum", "weights_fixed", "weights_wait_post", "pad_value"),
         *("first_row", "y_step", "kernel_row_step"),
         *("window", "line", "first_output", "out_x_skip", "out_y_skip"),
     },
