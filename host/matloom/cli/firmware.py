@@ -7,7 +7,7 @@ import click
 
 from matloom.cli.group import cli
 from matloom.cli.network_argument import NetworkFile
-from matloom.cli.options import CONFIG, MEMORY, PREPROCESS, Compilation
+from matloom.cli.options import CONFIG, MEMORY, OUTPUT_FOLDER, PREPROCESS, Compilation
 from matloom.cli.places import require_folder
 from matloom.cli.programs import program_of
 from matloom.cli.say import say
@@ -22,13 +22,7 @@ from matloom.cli.say import say
     ),
 )
 @click.argument("network", metavar="[NET]", type=NetworkFile(), required=False)
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path, file_okay=False),
-    required=True,
-    help="Folder; made where there is none.",
-)
+@OUTPUT_FOLDER
 @click.option("--name", help="Of the network in C; else made of the file's.")
 @click.option("--board", help="The engine of a board of `matloom build`, instead of --config.")
 @CONFIG

@@ -67,6 +67,13 @@ _EFFORT = click.option(
     show_default=True,
     help="How long to look for a fast program: 0 takes the first, 2 compares whole programs.",
 )
+OUTPUT_FOLDER = click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, file_okay=False),
+    required=True,
+    help="Folder for the files; created if it does not exist.",
+)
 MEMORY = click.option(
     "--memory",
     metavar="NAME|FILE.json",

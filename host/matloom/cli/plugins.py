@@ -6,7 +6,7 @@ import click
 
 from matloom.cli.group import cli
 from matloom.cli.network_argument import NetworkFile
-from matloom.cli.options import CONFIG, Compilation
+from matloom.cli.options import CONFIG, OUTPUT_FOLDER, Compilation
 from matloom.cli.places import require_folder
 from matloom.cli.programs import program_of
 from matloom.cli.say import say
@@ -21,13 +21,7 @@ from matloom.cli.say import say
 )
 @click.argument("runtime", type=click.Choice(["litert", "onnxruntime"]))
 @click.argument("network", metavar="NET", type=NetworkFile())
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path, file_okay=False),
-    required=True,
-    help="Folder; made where there is none.",
-)
+@OUTPUT_FOLDER
 @click.option(
     "--device",
     default="rtl",

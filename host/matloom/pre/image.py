@@ -161,7 +161,9 @@ class Image(Preprocessing):
     def describe(self, info: TensorInfo) -> str:
         """Say what is done to pixels, and to bytes."""
         table, order = self.table(info), "" if self.channels == "rgb" else f", {self.channels}"
-        part = {None: "", "centre": "crop to the centre, "}.get(self.crop, f"crop {self.crop}, ")  # type: ignore[arg-type]
+        part = "" if self.crop is None else f"crop {self.crop}, "
+        if self.crop == "centre":
+            part = "crop to the centre, "
         what = f"{part}resize ({self.resize}) to {self.size[0]} x {self.size[1]}{order}"
         bytes_ = np.arange(_BYTES)
         if table.dtype == np.uint8 and (table == bytes_).all():

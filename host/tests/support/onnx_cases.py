@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["edit_onnx", "onnx_files"]
+__all__ = ["edit_onnx", "onnx_files", "quantised_convolution"]
 
 #: Larger files are none of the cases.
 _MOST = 8192
@@ -24,7 +24,7 @@ def onnx_files() -> dict[str, bytes]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         cases = collect_testcases(None)
-    files, seen = {"quantised layer": _quantised()}, set()
+    files, seen = {"quantised layer": quantised_convolution()}, set()
     for case in cases:
         assert case.model is not None
         content = case.model.SerializeToString()
@@ -35,7 +35,7 @@ def onnx_files() -> dict[str, bytes]:
     return files
 
 
-def _quantised() -> bytes:
+def quantised_convolution() -> bytes:
     """Return a convolution between QuantizeLinear and DequantizeLinear."""
     from onnx import TensorProto, helper, numpy_helper
 

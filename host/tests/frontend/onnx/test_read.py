@@ -17,6 +17,7 @@ from matloom.ir.attributes import Reference
 from matloom.kernels.interpreter import interpret
 from matloom.kernels.probe import kept_processes
 from matloom.kernels.reference import InterpreterError
+from support.onnx_cases import quantised_convolution
 
 onnx = pytest.importorskip("onnx", reason="onnx is not installed")
 onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
@@ -254,30 +255,12 @@ def read(content):
     return None
 
 
-def quantised():
-    """Return a convolution between QuantizeLinear and DequantizeLinear, in QDQ form."""
-    scales = {"s": np.float32(0.03), "t": np.array([0.01, 0.013, 0.017], np.float32)}
-    zeros = {"z": np.int8(3), "n": np.zeros(3, np.int8)}
-    weights = {"w": np.random.default_rng(0).integers(-127, 128, (3, 2, 3, 3), np.int8)}
-    nodes = [
-        helper.make_node("QuantizeLinear", ["x", "s", "z"], ["q"]),
-        helper.make_node("DequantizeLinear", ["q", "s", "z"], ["d"]),
-        helper.make_node("DequantizeLinear", ["w", "t", "n"], ["v"], axis=0),
-        helper.make_node("Conv", ["d", "v"], ["c"]),
-        helper.make_node("QuantizeLinear", ["c", "s", "z"], ["r"]),
-        helper.make_node("DequantizeLinear", ["r", "s", "z"], ["y"]),
-    ]
-    constants = {k: np.asarray(a) for k, a in (scales | zeros | weights).items()}
-    ends = [value("x", [1, 2, 5, 4])], [value("y", [1, 3, 3, 2])]
-    return model(nodes, *ends, constants).SerializeToString()
-
-
 @pytest.mark.parametrize(
     "count", [40, pytest.param(2_000, marks=pytest.mark.slow)], ids=["few", "many"]
 )
 def test_damaged_quantised_files_earn_one_sentence(count):
     """ONNX Runtime sees such files when they are read, in a process of its own."""
-    content, draw = quantised(), random.Random(1)
+    content, draw = quantised_convolution(), random.Random(1)
     assert len(frontend.load(content).remarks) == 1
     with kept_processes():
         messages = [read(damaged(content, draw)) for _ in range(count)]
