@@ -79,7 +79,7 @@ class Machine:
 
     @cached_property
     def bank_bytes(self) -> int:
-        """Bytes of a scratchpad bank; cached, as the configuration computes it each time."""
+        """Bytes of a scratchpad bank, cached: the configuration computes them on every access."""
         return self.config.bank_bytes
 
     @cached_property

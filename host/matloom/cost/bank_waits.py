@@ -165,7 +165,7 @@ class BankWaits:
         return round(_through(start, work, timing.moved, (self._writes,)))
 
     def _add_post(self, post: _UnderWay) -> None:
-        """Add the accesses of a POST without waits: results follow their inputs."""
+        """Add the accesses of a POST that never waits; each result follows its input."""
         timing = post.timing
         way = post.work - timing.cycles
         self._reads[Opcode.POST].append(post.start, post.end - way, timing.reads)

@@ -68,7 +68,7 @@ class Timing(NamedTuple):
         Banks where it may wait: those of `moved`, and for POST those of parameters fetched while it
         streams.
     params, param_reads, fetch:
-        Location of a POST's parameters; reads and cycles for those of a block.
+        Where a POST's parameters are, and how many reads and cycles one block of them takes.
     blocks, vectors, fills:
         Blocks of a POST, cycles of each; whether it fills the table.
     """

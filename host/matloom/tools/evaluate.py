@@ -88,7 +88,7 @@ def evaluate(
 
 
 def _evaluation(metric: str, results: Array, expected: Array, reports: list[Report]) -> Evaluation:
-    """Return the evaluation of outputs, (rows, elements), and of each sample's report."""
+    """Return the evaluation of the outputs (samples, elements) and of the samples' reports."""
     score, last = scored(metric, results, expected), reports[-1]
     pairs = None if metric_rank(metric) is None else confusion(results, expected)
     return Evaluation(

@@ -36,7 +36,7 @@ class FlowError(HintedError, RuntimeError):
 
 
 class UnroutedError(FlowError):
-    """A routing that does not finish; `late` if a slower clock would help."""
+    """Raised when routing does not finish; `late` says that a slower clock would help."""
 
     def __init__(self, message: str, *, late: bool):
         slower = ", or a slower clock (--freq)" if late else ""

@@ -130,7 +130,7 @@ def _destinations(
 def _grids(
     pitch: int, x_step: int, shape: tuple[int, ...], tail: int, size: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the offsets of elements of `size` bytes, and those of the valid ones (n,).
+    """Return the offsets of all elements of `size` bytes, and of the valid elements (n,).
 
     An invalid element has the offset of the first of its block.
     """

@@ -22,7 +22,7 @@ _EXACT = "matloom.exact"
 def graph_of_onnx(file: ModelFile, *, exact: bool = False) -> Graph:
     """Return the graph of an ONNX file.
 
-    Inputs, outputs and their axes are those of the file. Operators that the graph does not support
+    Inputs, outputs and their axes stay as in the file. Operators that the graph does not support
     become REFERENCE nodes, which ONNX Runtime runs. For all others, the graph's remarks say that
     they are equal to ONNX Runtime's, or how many sums can differ; if the graph must be `exact`,
     those that can differ become REFERENCE nodes as well.

@@ -97,7 +97,7 @@ def _signed_bytes(array: Array) -> Array:
 
 
 def _pairs(operands: _Operands) -> tuple[Array, Array]:
-    """Return the pairs of bytes that can occur: all, or each byte with those of the constant."""
+    """Return the pairs of bytes that can occur: all, or every byte with each constant byte."""
     first, second = every_pair((operands.dtypes[0], operands.dtypes[1]))
     for data, side in zip(operands.constants, (first, second), strict=True):
         if data is not None:

@@ -1,7 +1,7 @@
 """Values of an ONNX model as graph tensors, in the axis orders that operators need.
 
-ONNX convolutions have channels first, those of the graph channels last. A value may exist in
-several axis orders; each is made, by a transpose, only when an operator needs it.
+ONNX convolutions have channels first; convolutions of the graph have channels last. A value may
+exist in several axis orders; each is made, by a transpose, only when an operator needs it.
 """
 
 from collections.abc import Sequence

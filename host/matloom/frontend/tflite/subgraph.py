@@ -162,7 +162,7 @@ class SubgraphReader:
         )
 
     def _free(self) -> int:
-        """Return an unused tensor number, after those of the file and of the file's own tensor."""
+        """Return an unused tensor number, above all numbers in the file."""
         return max(len(self.known), *self.tensors) + 1
 
     def _operators(self) -> tuple[list[str], list[Any]]:
