@@ -32,6 +32,7 @@ ROOMS = (
         "select",
         "schedule",
         "terminal",
+        "pages",
         "toolchain",
     ),
     "coverage",

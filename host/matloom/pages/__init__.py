@@ -1,0 +1,26 @@
+"""Reports as HTML pages: one file each, without network access, on any screen.
+
+`markup` escapes, `parts` has what pages are made of, `page` puts them together; `style.css` and
+`script.js` go into every page. A page works without its script, which adds tips, sorting and the
+choice of a theme.
+"""
+
+from matloom.pages.markup import Content, Markup, joined, tag
+from matloom.pages.page import Page, PageSection
+from matloom.pages.parts import Column, badge, figures, folded, legend, stacked_bar, table
+
+__all__ = [
+    "Column",
+    "Content",
+    "Markup",
+    "Page",
+    "PageSection",
+    "badge",
+    "figures",
+    "folded",
+    "joined",
+    "legend",
+    "stacked_bar",
+    "table",
+    "tag",
+]

@@ -1,0 +1,58 @@
+"""HTML elements as functions, with everything escaped that is not an element already."""
+
+from collections.abc import Iterable
+from html import escape
+from typing import TypeAlias
+
+from matloom.printable import printable_lines
+
+__all__ = ["Content", "Markup", "joined", "tag"]
+
+#: Elements without content and without an end tag.
+_VOID = frozenset({"br", "col", "hr", "input", "link", "meta"})
+
+
+class Markup(str):
+    """HTML that needs no escaping. Only `tag` and `joined` should make one."""
+
+    __slots__ = ()
+
+
+#: What an element may contain: text, which is escaped; numbers; elements; None, which is nothing.
+Content: TypeAlias = "str | float | Iterable[Content] | None"
+
+
+def joined(*content: Content) -> Markup:
+    """Return texts and elements one after another; texts are escaped and made `printable`."""
+    return Markup("".join(map(_text, content)))
+
+
+def tag(name: str, /, *content: Content, **attributes: str | float | bool | None) -> Markup:
+    """Return an element.
+
+    In names of attributes, underscores stand for hyphens, and one at the end is dropped:
+    ``class_``, ``data_tip``. True gives an attribute without a value; None and False give none.
+    """
+    shown = "".join(
+        _attribute(key, value) for key, value in attributes.items() if value not in (None, False)
+    )
+    if name in _VOID:
+        return Markup(f"<{name}{shown}>")
+    return Markup(f"<{name}{shown}>{joined(*content)}</{name}>")
+
+
+def _attribute(key: str, value: str | float | bool | None) -> str:
+    name = key.removesuffix("_").replace("_", "-")
+    return f" {name}" if value is True else f' {name}="{escape(printable_lines(str(value)))}"'
+
+
+def _text(content: Content) -> str:
+    if content is None:
+        return ""
+    if isinstance(content, Markup):
+        return content
+    if isinstance(content, str):
+        return escape(printable_lines(content), quote=False)
+    if isinstance(content, int | float):
+        return str(content)
+    return "".join(map(_text, content))

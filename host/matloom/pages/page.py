@@ -1,0 +1,101 @@
+"""Whole pages: title, navigation and sections, with style sheet and script in the file itself."""
+
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+from matloom.pages.markup import Content, Markup, joined, tag
+
+__all__ = ["Page", "PageSection"]
+
+#: Nothing may be fetched: a browser refuses even what a mistake in a report would ask for.
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PageSection:
+    """A part of a page with an entry in the navigation.
+
+    Members
+    -------
+    name:
+        The fragment of its address: letters, digits and hyphens.
+    lead:
+        A sentence below the title: what the section shows and how to read it.
+    """
+
+    name: str
+    title: str
+    content: Content
+    lead: str = ""
+
+    def element(self) -> Markup:
+        """Return the section as an element."""
+        lead = tag("p", self.lead, class_="lead") if self.lead else None
+        title = tag("h2", self.title, id=f"{self.name}-title")
+        return tag(
+            "section", title, lead, self.content, id=self.name, aria_labelledby=f"{self.name}-title"
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Page:
+    """A report.
+
+    Members
+    -------
+    title, subtitle:
+        What it is about; the subtitle may hold elements, such as a `badge`.
+    sections:
+        Its parts in order.
+    foot:
+        How the report was made, and how to make it again.
+    """
+
+    title: str
+    sections: tuple[PageSection, ...]
+    subtitle: Content = None
+    foot: Content = None
+
+    def to_html(self) -> str:
+        """Return the file's text, which is the same for equal contents."""
+        body = tag("body", _SKIP, self._header(), self._main(), _script("script.js"))
+        page = tag("html", self._head(), body, lang="en")
+        return f"<!doctype html>\n{page}\n"
+
+    def _head(self) -> Markup:
+        return tag(
+            "head",
+            tag("meta", charset="utf-8"),
+            tag("meta", http_equiv="Content-Security-Policy", content=_POLICY),
+            tag("meta", name="viewport", content="width=device-width, initial-scale=1"),
+            tag("meta", name="color-scheme", content="light dark"),
+            tag("title", self.title),
+            tag("style", Markup(_resource("style.css"))),
+        )
+
+    def _header(self) -> Markup:
+        links = (tag("a", each.title, href=f"#{each.name}") for each in self.sections)
+        theme = tag("button", "Theme", type="button", id="theme", hidden=True)
+        subtitle = tag("p", self.subtitle, class_="subtitle") if self.subtitle else None
+        return joined(
+            tag("header", tag("h1", self.title), subtitle),
+            tag("nav", tag("div", *links, class_="links"), theme, aria_label="Sections"),
+        )
+
+    def _main(self) -> Markup:
+        foot = tag("footer", self.foot) if self.foot else None
+        main = tag("main", *(each.element() for each in self.sections), id="main")
+        return joined(main, foot, tag("div", id="tip", role="tooltip", hidden=True))
+
+
+_SKIP = tag("a", "Skip to the contents", href="#main", class_="skip")
+
+
+@cache
+def _resource(name: str) -> str:
+    return files(__package__).joinpath(name).read_text(encoding="utf-8")
+
+
+def _script(name: str) -> Markup:
+    return tag("script", Markup(_resource(name)))

@@ -1,0 +1,139 @@
+"""Parts of pages: key figures, tables, bars, legends, badges, folded texts."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import zip_longest
+
+from matloom.pages.markup import Content, Markup, joined, tag
+
+__all__ = ["Column", "badge", "figures", "folded", "legend", "stacked_bar", "table"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Column:
+    """A column of a table.
+
+    Members
+    -------
+    numeric:
+        Whether it is aligned to the right and sorted by value.
+    hint:
+        What it means, shown when the heading has the pointer or the focus.
+    wide:
+        Whether it may be left out on a narrow screen.
+    """
+
+    title: str
+    numeric: bool = False
+    hint: str = ""
+    wide: bool = False
+
+    @property
+    def style(self) -> str | None:
+        """Classes of its cells; None for no classes."""
+        return " ".join(["number"] * self.numeric + ["wide"] * self.wide) or None
+
+
+def figures(items: Iterable[tuple[str, str, str]]) -> Markup:
+    """Return key figures side by side: label, value, and a remark that may be empty."""
+    return tag(
+        "dl",
+        (
+            tag("div", tag("dt", label), tag("dd", value), tag("dd", note, class_="note"))
+            for label, value, note in items
+        ),
+        class_="figures",
+    )
+
+
+def table(
+    columns: Sequence[Column | str],
+    rows: Iterable[Sequence[Content]],
+    *,
+    caption: str = "",
+    sortable: bool = False,
+    kinds: Iterable[str] = (),
+) -> Markup:
+    """Return a table that scrolls by itself where the screen is too narrow.
+
+    Parameters
+    ----------
+    rows:
+        Cells: texts, numbers, elements. The first of a row is its heading.
+    kinds:
+        A class for each row, such as ``"good"``, ``"bad"``, ``"warn"`` or ``"dim"``; as many as
+        needed, the other rows have none.
+    """
+    whole = [each if isinstance(each, Column) else Column(title=each) for each in columns]
+    rows = list(rows)
+    kinds = list(kinds)[: len(rows)]
+    body = (_row(row, whole, kind) for row, kind in zip_longest(rows, kinds, fillvalue=""))
+    made = tag(
+        "table",
+        tag("caption", caption) if caption else None,
+        tag("thead", tag("tr", (_heading(each, sortable=sortable) for each in whole))),
+        tag("tbody", body),
+        class_="sortable" if sortable else None,
+    )
+    label = caption or "table"
+    return tag("div", made, class_="scroll", tabindex=0, role="region", aria_label=label)
+
+
+def _heading(column: Column, *, sortable: bool) -> Markup:
+    title: Content = column.title
+    if sortable:
+        title = tag("button", column.title, type="button", data_tip=column.hint or None)
+    tip = None if sortable else column.hint or None
+    return tag("th", title, scope="col", class_=column.style, data_tip=tip)
+
+
+def _row(cells: Sequence[Content], columns: Sequence[Column], kind: Content) -> Markup:
+    first, *rest = zip(cells, columns, strict=True)
+    return tag(
+        "tr",
+        tag("th", first[0], scope="row", class_=first[1].style),
+        (tag("td", cell, class_=column.style) for cell, column in rest),
+        class_=str(kind) or None,
+    )
+
+
+def stacked_bar(
+    parts: Iterable[tuple[str, float, int]], total: float, *, label: str = ""
+) -> Markup:
+    """Return a horizontal bar of coloured parts: name, size and colour (1 to 10) of each.
+
+    `total` is the size of a bar of full width; parts of no size are left out.
+    """
+    shown = [(name, size, colour) for name, size, colour in parts if size > 0]
+    described = label or ", ".join(f"{name} {size:,.0f}" for name, size, _ in shown)
+    boxes = (
+        tag(
+            "i",
+            class_=f"c{colour}",
+            style=f"width:{100 * size / total:.2f}%",
+            data_tip=f"{name}: {size:,.0f} ({size / total:.1%})",
+        )
+        for name, size, colour in shown
+        if total
+    )
+    return tag("span", boxes, class_="bar", role="img", aria_label=described)
+
+
+def legend(items: Iterable[tuple[str, int]]) -> Markup:
+    """Return the names of colours."""
+    marks = (joined(tag("li", tag("i", class_=f"c{colour}"), name)) for name, colour in items)
+    return tag("ul", marks, class_="legend")
+
+
+def badge(text: str, kind: str = "dim") -> Markup:
+    """Return a short text on a coloured ground: ``good``, ``bad``, ``warn`` or ``dim``."""
+    return tag("span", text, class_=f"badge {kind}")
+
+
+def folded(title: str, *content: Content, is_open: bool = False) -> Markup:
+    """Return contents behind a title that unfolds them; a text keeps its lines."""
+    shown = (
+        tag("pre", each) if isinstance(each, str) and not isinstance(each, Markup) else each
+        for each in content
+    )
+    return tag("details", tag("summary", title), *shown, open=is_open)
