@@ -22,6 +22,9 @@ WAVES = bool(os.environ.get("WAVES"))
 #: How many seeds each testbench sees in the slow part.
 SEEDS = 4
 
+#: The testbenches that are part of every run of the tests; the others are slow.
+FAST = ("tb_commands", "tb_network", "tb_registers")
+
 #: What no preset has, and the testbench of it.
 GUARDED, GUARDS = "nano+parity=1+time_limit=1", "tb_guards"
 
@@ -31,8 +34,9 @@ def _cases():
     if CHOSEN:
         return [pytest.param(each, CHOSEN, 0, id=f"{Path(CHOSEN).stem}-{each}") for each in BENCHES]
     more = [("nano", seed) for seed in range(1, SEEDS)] + [("small", 0), ("reference", 0)]
-    cases = [("nano", 0, each) for each in BENCHES if each != GUARDS]
-    slow = [(*one, each) for one in more for each in BENCHES if each != GUARDS]
+    cases = [("nano", 0, each) for each in FAST]
+    slow = [("nano", 0, each) for each in BENCHES if each not in (*FAST, GUARDS)]
+    slow += [(*one, each) for one in more for each in BENCHES if each != GUARDS]
     slow += [(GUARDED, 0, GUARDS), (GUARDED, 0, "tb_faults")]
     return [
         pytest.param(each, name, seed, id=f"{name}-{seed}-{each}", marks=marks)

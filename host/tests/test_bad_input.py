@@ -44,7 +44,7 @@ def folder(tmp_path):
 RUN = ["run", "net.tflite", "--output", "out.npz", "--device", "model", "--input"]
 
 
-@pytest.mark.fast_cases(8)
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [

@@ -61,6 +61,7 @@ def test_list():
     assert wanted <= set(names)
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
@@ -91,6 +92,7 @@ def test_mistakes_are_one_sentence(words, sentence):
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 def test_fit_says_what_limits_it_and_how_sure_it_is():
     network = Path(__file__).parents[1] / "matloom" / "data" / "digits.tflite"
     done = run("fit", "ulx3s-25f", "--network", str(network))

@@ -95,6 +95,7 @@ def check_labelled(models, device, samples, count=None):
     check(device, models / "models" / f"{LABELLED[samples]}.tflite", inputs, expected)
 
 
+@pytest.mark.fast_cases(3)
 @pytest.mark.parametrize("network", [*SHORT, *LONG])
 @pytest.mark.parametrize("device", ["model", "fast"])
 def test_golden_outputs(models, devices, device, network):
@@ -115,11 +116,13 @@ def test_networks_of_floats(models, devices, device, network):
     assert {layer.where for layer in session.program.layers} == {"host"}
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("network", SHORT)
 def test_golden_outputs_on_the_chip(models, devices, network):
     check_golden(models, devices("rtl"), network)
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("network", LONG)
 def test_first_golden_output_on_the_chip(models, devices, network):
     check_golden(models, devices("rtl"), network, count=1)
@@ -144,6 +147,7 @@ def test_first_labelled_samples_on_the_chip(models, devices, samples):
     check_labelled(models, devices("rtl"), samples, FIRST)
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(
     ("device", "count"),
     [("model", 360), ("fast", 360), ("rtl", 20), pytest.param("rtl", 360, marks=slow)],

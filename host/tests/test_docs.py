@@ -26,9 +26,8 @@ PAGES = sorted(
     for page in ROOT.glob(pattern)
     if page.name != "CHANGELOG.md"
 )
-#: Pages whose commands generate chips or compile a library, which takes longer than a few seconds.
-#: Commands that write waves build a simulator of their own.
-SLOW = {"integration.md", "plug-ins.md"}
+#: Pages whose commands run each time that tests run: a command takes a second or more to start.
+FAST = {"README.md", "getting-started.md"}
 
 
 def _blocks(language):
@@ -36,7 +35,8 @@ def _blocks(language):
         for number, block in enumerate(
             re.findall(rf"^```{language}\n(.*?)^```", page.read_text(), re.MULTILINE | re.DOTALL)
         ):
-            slow = page.name in SLOW or "--waves" in block
+            # Commands that write waves build a simulator of their own.
+            slow = page.name not in FAST or "--waves" in block or number > 2
             marks = [pytest.mark.slow] if slow else []
             yield pytest.param(block, id=f"{page.name}-{number}", marks=marks)
 
@@ -68,6 +68,7 @@ def test_commands_run(block, tmp_path):
         assert done.returncode == 0, f"{line}: {done.stderr}"
 
 
+@pytest.mark.fast_cases(6)
 @pytest.mark.parametrize("block", list(_blocks("python")))
 def test_snippets_run(block, tmp_path, monkeypatch):
     pytest.importorskip("sklearn", reason="the snippets use scikit-learn's digits: extra demo")

@@ -36,6 +36,7 @@ def run(name, arguments):
     return result.output
 
 
+@pytest.mark.fast_cases(5)
 @pytest.mark.parametrize("name", RUNS)
 def test_an_example_runs(name):
     if name in ("accuracy", "image_in_front", "run_network"):

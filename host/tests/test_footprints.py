@@ -219,6 +219,7 @@ def _tight(extent, instruction, found, start, end, reached):
         yield f"{instruction}: touches not all of {extent.base}, {start} to {end - 1}"
 
 
+@pytest.mark.slow
 def test_tables_say_what_the_model_touches(runs):
     assert list(problems(runs)) == []
     modes = {i.mode for _config, i, _found in runs if i.opcode is Opcode.EXEC}
@@ -331,6 +332,7 @@ def test_mutants_of_the_extents_are_caught(runs, old, new):
     assert next(problems(runs, table=mutated(isa, old, new).FORMATS), None)
 
 
+@pytest.mark.fast_cases(11)
 @pytest.mark.parametrize(
     ("old", "new"),
     [

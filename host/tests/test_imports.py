@@ -168,6 +168,7 @@ def module_of(path):
     return ".".join(path.relative_to(top).with_suffix("").parts).removesuffix(".__init__")
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("files", [HOST, RTL], ids=["host", "rtl"])
 def test_modules_import_each_other_without_circles(files):
     """Imports inside of functions count: they are how circles are hidden."""

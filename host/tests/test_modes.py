@@ -229,6 +229,7 @@ def words_of_many_operators(seed):
     return graph
 
 
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize("device", ["model", "fast", "rtl"])
 def test_words_through_many_operators(device, seed):
     """In one step, as TensorFlow Lite Micro has it, in the cycles that were predicted."""

@@ -160,6 +160,7 @@ class Networks:
         return graph
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("units", [0, 1], ids=["bare", "tables and products"])
 @pytest.mark.parametrize("part", range(2))
 def test_random_networks(part, units, seed):

@@ -97,6 +97,7 @@ def test_report_of_the_chip():
         assert line in str(report)
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("device", ["model", "fast", "rtl"])
 def test_weights_stay_on_chip(device):
     """Later calls give what first calls give, and transfer no weights; a broken stay reloads."""

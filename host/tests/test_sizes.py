@@ -123,6 +123,7 @@ def chains(tree):
 CHAINS = {"host/tests/support/mutant_rules.py": "nodes of Python's syntax"}
 
 
+@pytest.mark.slow
 def test_no_chains_of_isinstance():
     found = {}
     for path in SOURCES:

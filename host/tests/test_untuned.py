@@ -91,6 +91,7 @@ def test_every_network_of_the_collection_is_here(untuned):
     assert found == set(KIND)
 
 
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize(
     ("network", "preset"),
     [

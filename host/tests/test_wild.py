@@ -107,6 +107,7 @@ def follow(wild, session, count):
     assert len(seen) > count * len(state) // 2, "variables must change, or nothing is shown"
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("device", ["model", "fast"])
 @pytest.mark.parametrize("preset", ["nano", "small", "reference"])
 def test_a_wake_word_frame_by_frame(wild, preset, device):

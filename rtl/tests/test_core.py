@@ -133,6 +133,7 @@ def copy_program():
     )
 
 
+@pytest.mark.slow
 def test_a_reset_silences_every_channel_in_the_same_cycle():
     """The wire is pulled, looked at and let go within each cycle of a run: no clock edge sees it.
 

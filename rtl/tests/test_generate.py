@@ -119,6 +119,7 @@ def test_yosys_finds_no_fault(nano, tmp_path):
     assert (done.returncode, done.stdout) == (0, ""), done.stderr
 
 
+@pytest.mark.slow
 def test_same_config_same_bytes(nano):
     assert generate(PRESETS["nano"]) == nano
 

@@ -91,6 +91,7 @@ class Count(wiring.Component):
         return m
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_each_run_begins_with_power_up():
     """Registers, memories, time and benches, also after one that was ended half way."""

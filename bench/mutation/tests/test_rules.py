@@ -65,6 +65,7 @@ def test_same_lines_have_their_own_names():
     assert len(set(names)) == 2
 
 
+@pytest.mark.fast_cases(18)
 @pytest.mark.parametrize("unit", UNITS)
 def test_mutants_of_the_hardware(unit):
     found = candidates(unit, 0)

@@ -35,6 +35,7 @@ def attempt(before, after, limit=60):
     return json.loads(done.stdout)
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(
     ("before", "after", "verdict"),
     [

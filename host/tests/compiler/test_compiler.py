@@ -67,6 +67,7 @@ def _run(program, inputs):
     return [known[info.name] for info in program.outputs]
 
 
+@pytest.mark.fast_cases(4)
 @pytest.mark.parametrize("config", ["reference", "small", "nano"])
 @pytest.mark.parametrize("network", NETWORKS)
 def test_networks_equal_the_golden_outputs(network, config):
@@ -85,7 +86,7 @@ def test_networks_equal_the_golden_outputs(network, config):
             np.testing.assert_array_equal(result.reshape(-1), expected.reshape(-1))
 
 
-@pytest.mark.fast_cases(3)
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("config", list(PRESETS))
 def test_random_layers_with_random_tilings_equal_the_interpreter(config, seed):
     for number in range(60):
@@ -98,6 +99,7 @@ def test_random_layers_with_random_tilings_equal_the_interpreter(config, seed):
             assert np.array_equal(result, expected[tensor]), f"layer {seed + number}"
 
 
+@pytest.mark.fast_cases(22)
 @pytest.mark.parametrize(
     ("dtype", "op"),
     [

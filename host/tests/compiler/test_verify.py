@@ -53,6 +53,7 @@ def test_every_phase_has_a_check(values):
         verify_value(name, value, JOB)
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("config", [*PRESETS.values(), EVERYTHING], ids=[*PRESETS, "everything"])
 def test_layers_in_random_tiles_keep_every_rule(config, monkeypatch, seed):
     monkeypatch.setenv("MATLOOM_VERIFY", "1")

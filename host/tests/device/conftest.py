@@ -28,9 +28,8 @@ CONFIGS = {
 }
 
 #: Configurations that slow tests alone run: building the simulator of each takes half a minute or
-#: more. `narrow` is built for other fast tests, too; the units of a limit and of floating point
-#: have fast tests of their own.
-SLOW = {"8x16", "reference", "limit", "float"}
+#: more. The units of a limit, of narrow weights and of floating point have fast tests of their own.
+SLOW = {"8x16", "reference", "limit", "float", "narrow"}
 
 
 def _configuration(item):

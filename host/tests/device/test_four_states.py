@@ -141,6 +141,7 @@ def test_a_missing_reset_makes_an_output_undefined(chip):
     assert not missed
 
 
+@pytest.mark.slow
 def test_resets_are_found_in_the_text():
     resets = resets_of(generate(CONFIG).verilog)
     assert len(resets) > 500

@@ -258,6 +258,7 @@ def _campaign(chip, transport, rounds, seed):
     return requests
 
 
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize("name", NOISES)
 def test_nothing_is_lost_and_nothing_twice(open_chip, name, seed):
     chip, transport = open_chip(NOISES[name], seed)

@@ -336,6 +336,7 @@ def test_instructions_are_nested_loops(seed):
     assert all(count > 5 for opcode, count in seen.items() if opcode is not Opcode.END)
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(
     "config",
     [

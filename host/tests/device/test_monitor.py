@@ -329,6 +329,7 @@ def test_a_legal_script(judge, library):
     assert judge(library, LEGAL, ()) is None
 
 
+@pytest.mark.fast_cases(85)
 @MONITORS
 @pytest.mark.parametrize(("rule", "channel", "cycles", "ending"), BROKEN)
 def test_each_rule_alone_catches_its_mutant(judge, library, rule, channel, cycles, ending):

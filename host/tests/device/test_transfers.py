@@ -48,6 +48,7 @@ def cases(opcode):
     }
 
 
+@pytest.mark.fast_cases(5)
 @pytest.mark.parametrize("memory", [*MEMORIES, PAGED], ids=lambda memory: memory.name)
 @pytest.mark.parametrize("opcode", [Opcode.LOAD, Opcode.STORE], ids=lambda opcode: opcode.name)
 def test_transfers_take_as_long_as_predicted(pair, memory, opcode):

@@ -30,6 +30,7 @@ def started(line):
     return line.device.feed(b"?")
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("size", [1, 3, 64, MOST])
 def test_an_image_arrives(boot, size, seed):
     image = random.Random(seed).randbytes(size)

@@ -12,6 +12,7 @@ from matloom.kernels.interpreter import interpret
 from matloom.program import Program
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("how", ["copy", "place"])
 def test_digits(board, engine_files, how):
     """Logits of the reference kernels, and the cycles that the driver in Python counts."""

@@ -177,7 +177,7 @@ CASES = {
 }
 
 
-@pytest.mark.fast_cases(6)
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("name", CASES)
 def test_kernels(name, build, tmp_path):
     op, attributes, given, made, draw = CASES[name]
@@ -200,6 +200,7 @@ TABLES = {
 }
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("op", TABLES)
 @pytest.mark.parametrize(("scale", "zero"), [(0.047, 3), (0.011, -128)])
 def test_tables_are_those_of_tflite_micro(op, scale, zero, build, tmp_path):

@@ -1,5 +1,7 @@
 """Every call of the driver on a fake bus, under AddressSanitizer and UBSan."""
 
+import pytest
+
 #: Share of the driver's branches, over all its tests, that are taken.
 LEAST_COVERAGE = 0.95
 
@@ -8,6 +10,7 @@ def test_calls(build, engine_files):
     assert build.run([build.engine_test(), *engine_files]).decode() == "27 tests\n"
 
 
+@pytest.mark.slow
 def test_branches_are_taken(counted, engine_files, edits):
     counted.run([counted.engine_test(), *engine_files])
     counted.open_files(edits(12_000))

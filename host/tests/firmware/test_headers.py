@@ -62,6 +62,7 @@ def network(names=("in", "out"), dtype="int8", shape=(2, 3), scales=(0.05, 0.1),
     )
 
 
+@pytest.mark.fast_cases(8)
 @pytest.mark.parametrize(("compiler", "standard"), LANGUAGES)
 @pytest.mark.parametrize(
     "names",
@@ -111,6 +112,7 @@ CASES = {
 }
 
 
+@pytest.mark.fast_cases(10)
 @pytest.mark.parametrize(("compiler", "standard"), LANGUAGES)
 @pytest.mark.parametrize("case", CASES)
 def test_macros_describe_the_tensors(case, compiler, standard, tmp_path):

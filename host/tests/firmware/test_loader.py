@@ -4,6 +4,8 @@ import dataclasses
 import re
 import struct
 
+import pytest
+
 from matloom.program import Program, ProgramError
 from support.file_cases import programs
 from support.file_edits import FileParts
@@ -31,6 +33,7 @@ def test_whole_files(build):
     assert build.open_files(files) == [(0, 0, 0, 0)] * len(files)
 
 
+@pytest.mark.slow
 def test_same_verdict_as_the_reader(build, edits):
     accepted, refused = 0, 0
     edited_files = edits(2500)

@@ -86,6 +86,7 @@ def test_the_host_test_can_fail(written, tmp_path):
     assert b"open: " in done.stdout
 
 
+@pytest.mark.fast_cases(1)
 @cmake
 @pytest.mark.parametrize("freestanding", ["OFF", "ON"])
 def test_cmake_as_a_part_of_another_project(freestanding, written, tmp_path):
@@ -343,7 +344,7 @@ KINDS = (
 )
 
 
-@pytest.mark.fast_cases(4)
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_mistake_is_one_sentence(kind, mistakes, tmp_path):
     """And nothing is written."""

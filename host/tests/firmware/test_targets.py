@@ -30,6 +30,7 @@ def blocks():
     return dict(found)
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.skipif(not firmware.available(), reason="needs a compiler: extra firmware")
 @pytest.mark.parametrize("target", firmware.TARGETS)
 def test_links_without_a_library(target, tmp_path):
@@ -85,6 +86,7 @@ ZIG = "python -m ziglang cc -target riscv32-freestanding-none -mcpu=generic_rv32
 GCC = "gcc -no-pie -fno-stack-protector -Wa,--noexecstack"
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("compiler", [ZIG, GCC])
 def test_example_compiles_for_its_board(compiler, example):
     """The command of the page; what a world says to it is left to the board."""

@@ -41,6 +41,7 @@ def test_hard_swish_at_any_ratio(zeros, ratio, references):
         np.testing.assert_array_equal(found.calls[0][0], wanted.calls[0][0], err_msg=str(scale))
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(
     "operator", ["HARD_SWISH", "LEAKY_RELU", "LOGISTIC", "TANH", "RELU6", "SUB"]
 )

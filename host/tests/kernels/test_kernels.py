@@ -56,6 +56,7 @@ def check(dtype, op, count, seed):
     assert variety > 2 * count
 
 
+@pytest.mark.fast_cases(7)
 @pytest.mark.parametrize(("dtype", "op"), CASES)
 def test_kernel_equals_the_reference(dtype, op, seed):
     check(dtype, op, FEW, seed)

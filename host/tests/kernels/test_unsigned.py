@@ -83,6 +83,7 @@ def compared(graph, seed):
     return True
 
 
+@pytest.mark.fast_cases(6)
 @pytest.mark.parametrize("op", [op for op in KINDS if op is not Op.LOG_SOFTMAX])
 def test_kernel_equals_litert(op, seed):
     instances = Instances([seed, *op.encode()], "uint8")
@@ -93,6 +94,7 @@ def test_kernel_equals_litert(op, seed):
 TIE = (0.10006000101566315, 0.03903907537460327)
 
 
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize(
     "op", [Op.CONV_2D, Op.DEPTHWISE_CONV_2D, Op.FULLY_CONNECTED, Op.TRANSPOSE_CONV]
 )

@@ -153,6 +153,7 @@ def test_a_pool_whose_limits_overflow_is_refused(name, scale):
         frontend.load(content)
 
 
+@pytest.mark.fast_cases(6)
 @pytest.mark.parametrize(
     "seed", [124, 197, 230, 380, 412, 442, 486, 510, 530, 1361, 1398, 1628, 1898, 1934]
 )

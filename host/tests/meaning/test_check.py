@@ -42,6 +42,7 @@ def test_a_network_is_proven_as_a_whole(preset):
     assert proven == operators == 7
 
 
+@pytest.mark.fast_cases(3)
 @pytest.mark.parametrize("preset", list(PRESETS))
 def test_random_layers_with_random_tilings_are_proven(preset, seed):
     for number in range(seed, seed + 8):
@@ -51,6 +52,7 @@ def test_random_layers_with_random_tilings_are_proven(preset, seed):
         assert proven == operators, f"layer {number}"
 
 
+@pytest.mark.fast_cases(27)
 @pytest.mark.parametrize(
     ("dtype", "op"),
     [
@@ -95,7 +97,7 @@ def _outputs(program, inputs):
     return regions[binding.region][binding.offset : binding.offset + size]
 
 
-@pytest.mark.fast_cases(2)
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("layer", [3, 5, 7, 11])
 def test_edits_of_instructions_that_change_a_result_are_noticed(layer):
     given, inputs = random_layer(layer, PRESETS["small"])

@@ -65,6 +65,7 @@ def assert_same(found, wanted):
     assert np.array_equal(found.view(bits)[~nan], wanted.view(bits)[~nan])
 
 
+@pytest.mark.fast_cases(13)
 @pytest.mark.parametrize("mode", FLOAT_MODES)
 @pytest.mark.parametrize("shape", [(1, 1, 1), (5, 7, 9), (70, 130, 33), (3, 700, 5)])
 @pytest.mark.parametrize("wild", [False, True], ids=["ordinary", "wild"])
@@ -224,6 +225,7 @@ def graph_of(monkeypatch, a, b, mode, config, **epilogue):
     return graph
 
 
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize(
     ("mode", "shape"), [("bf16", (37, 45, 19)), ("fp8_e4m3", (30, 1100, 9)), ("fp16", (9, 20, 70))]
 )

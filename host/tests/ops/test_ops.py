@@ -103,6 +103,7 @@ def test_products_of_four_bits(shape, mode, device):
         assert made[place] == np.clip(scaled(int(total), 2**30 + 12345, -2) - 9, -128, 127)
 
 
+@pytest.mark.fast_cases(17)
 @pytest.mark.parametrize("device", ["model", "fast", "rtl"])
 @pytest.mark.parametrize("mode", ["i8xi8", "i8xi4", "i4xi4", "i16xi8"])
 @pytest.mark.parametrize("shape", [(1, 1, 1), (33, 20, 1), (5, 60, 9), (60, 33, 40)])
@@ -195,6 +196,7 @@ def test_products_of_words_as_words(shape, bias_type, rule, device):
     check_words(made, a.astype(int) @ b.astype(int) + bias, rule, multipliers, shifts)
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(("bias_type", "rule"), RULES)
 def test_products_of_words_of_any_shape_and_scale(bias_type, rule, seed):
     """Many shapes and scales, on the engine where sums shifted left fit 32 bits, else not."""
@@ -215,6 +217,7 @@ def test_products_of_words_of_any_shape_and_scale(bias_type, rule, seed):
             assert made[place] == min(max(value, -(2**15)), 2**15 - 1)
 
 
+@pytest.mark.fast_cases(2)
 @pytest.mark.usefixtures("on_the_engine")
 @pytest.mark.parametrize(("device", "count"), [("model", 12), ("rtl", 2)])
 @pytest.mark.parametrize(("bias_type", "rule"), RULES)

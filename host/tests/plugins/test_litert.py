@@ -106,6 +106,7 @@ def digits(folder):
     return folder / "digits.bundle"
 
 
+@pytest.mark.slow
 def test_digits(plugin, chip, digits):
     """The engine runs all but SOFTMAX."""
     content = NETWORK.read_bytes()

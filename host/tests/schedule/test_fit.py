@@ -30,6 +30,7 @@ def _check(graph, inputs, config):
         assert np.array_equal(results[graph.tensors[tensor].name], expected[tensor])
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("name", list(LARGE))
 def test_products_larger_than_the_scratchpad(name, seed):
     config = dataclasses.replace(PRESETS["nano"], spad_bytes=8 * 1024)

@@ -79,6 +79,7 @@ def check(graph, config, options=None):
         np.testing.assert_array_equal(session.run(named)[graph.tensors[output].name], expected)
 
 
+@pytest.mark.fast_cases(3)
 @pytest.mark.parametrize(
     ("size", "blocks", "seed"),
     [

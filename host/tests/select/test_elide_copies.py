@@ -54,6 +54,7 @@ def check(graph, config="small", seeds=(None, 1)):
     return layer
 
 
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize("axis", [0, 1, 2, 3])
 @pytest.mark.parametrize("config", ["nano", "reference"])
 def test_convolutions_write_side_by_side(axis, config):

@@ -36,7 +36,7 @@ def compared(op, size, depth=5, seed=0):
 @pytest.mark.parametrize("config", [REFERENCE, NANO], ids=["reference", "nano"])
 @pytest.mark.parametrize("op", [Op.MAXIMUM, Op.MINIMUM])
 @pytest.mark.parametrize("size", [(6, 7, 16), (5, 3, 7), (1, 1, 10), (48, 48, 24)])
-@pytest.mark.fast_cases(8)
+@pytest.mark.fast_cases(4)
 def test_results_are_the_interpreters(op, size, config):
     for program in exact_programs(compared(op, size), config, (None, 1)):
         assert [layer.where for layer in program.layers] == ["engine"] * 3

@@ -125,6 +125,7 @@ def random_net(number):
     ), arrays
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("mode", DTYPES)
 def test_random(mode, seed):
     for number in range(seed, seed + 24):

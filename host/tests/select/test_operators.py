@@ -102,6 +102,7 @@ def check_many(op, seed, numbers, *kind):
     assert placed == len(numbers) or (op in CHOOSY and placed >= len(numbers) // 2)
 
 
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize("op", IN_TFLITE)
 def test_engine_equals_the_reference(op, seed):
     check_many(op, seed, FEW)
@@ -129,7 +130,7 @@ def test_add_takes_two_passes_where_post_adds_bytes(products, passes, scales):
     assert sum(post.destination == Destination.SPAD for post in posts) == tiles
 
 
-@pytest.mark.fast_cases(12)
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("op", OF_WORDS)
 def test_engine_equals_the_reference_in_words(op, seed):
     check_many(op, seed, FEW_OF_WORDS, "int16", WORD_CONFIGS)

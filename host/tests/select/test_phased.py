@@ -49,11 +49,12 @@ def windows(graph, config=REFERENCE):
     ("kernel", "dilation"),
     [((3, 3), (2, 2)), ((3, 3), (1, 3)), ((3, 3), (4, 1)), ((5, 2), (2, 3)), ((1, 4), (1, 2))],
 )
-@pytest.mark.fast_cases(7)
+@pytest.mark.fast_cases(1)
 def test_dilated_kernels_are_plain_ones_on_each_phase(kernel, dilation, channels, same):
     windows(depthwise((13, 16, channels), kernel, dilation=dilation, same=same))
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("same", [True, False], ids=["same", "valid"])
 @pytest.mark.parametrize(
     ("kernel", "stride"),
@@ -84,6 +85,7 @@ def test_windows_of_dilated_kernels():
     assert steps_of(found) == 2 * 28 * 28 * 2
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(("taps", "count"), [(5, 4), (6, 4), (7, 9)])
 def test_windows_of_wide_kernels(taps, count):
     """Five taps are two windows of three both ways, of which one has a weight of zero."""

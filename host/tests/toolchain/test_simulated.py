@@ -4,6 +4,8 @@ import ctypes
 import random
 from textwrap import dedent
 
+import pytest
+
 from matloom.toolchain.simulated import simulated
 from matloom.toolchain.verilator import build_library
 
@@ -64,6 +66,7 @@ def test_initial_values_that_are_not_all_zeros_stay():
     assert "words[4] = 64'h0000000000000000;" in text
 
 
+@pytest.mark.slow
 def test_equal_values_in_simulation(tmp_path):
     harness = tmp_path / "harness.cpp"
     harness.write_text(

@@ -190,6 +190,7 @@ def test_kept_reports_account_for_every_cycle(path):
         assert item["bytes_read"] == counters["read_beats"] * report["bus_bytes"]
 
 
+@pytest.mark.slow
 def test_layers_for_scalesim_have_the_networks_products():
     """Output pixels by window by filters, SCALE-Sim's own formula, against the compiler's count."""
     scalesim = _module(ROOT / "bench" / "scalesim.py")

@@ -198,6 +198,7 @@ def ran(*arguments):
     return CliRunner().invoke(cli, ["evaluate", str(NETWORK), "--config", "nano", *arguments])
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(
     ("source", "labels"),
     [

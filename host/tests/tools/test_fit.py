@@ -57,6 +57,7 @@ def test_the_next_larger_lacks_something(usual):
     assert usual.next.uses[name].used > usual.next.uses[name].room
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("name", FILL)
 def test_more_of_a_resource_never_gives_a_smaller_array(usual, name):
     more = searched(capacity=PART.capacity | {name: 4 * PART.capacity[name]})

@@ -109,6 +109,7 @@ def largest_legal(opcode, name, config):
     return low
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("name", CONFIGS)
 def test_counts_reach_the_most_that_fits(name):
     """Half of the scratchpad is for what is fetched, so counts of tiles reach half of it."""
@@ -140,6 +141,7 @@ def parts(opcode, values, config):
             yield extent.base, start, end, capacity(extent, config), units[extent.memory]
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("name", CONFIGS)
 def test_addresses_are_first_last_and_across_banks_and_pages(name):
     config = CONFIGS[name]

@@ -397,6 +397,7 @@ def test_the_regression_is_in_a_clone(monkeypatch, tmp_path):
     )
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(
     ("text", "seconds", "passed", "summary"),
     [

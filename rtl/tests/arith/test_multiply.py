@@ -54,7 +54,7 @@ def gather(numbers, formats, count, pick=None):
     return wanted, {"a": a, "b": b, "format": form}
 
 
-@pytest.mark.fast_cases(2)
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("formats", [FORMATS, FORMATS[1:], ("bf16",), ("fp8_e5m2", "fp8_e4m3")])
 def test_products(seed, numbers, check, formats):
     generator = np.random.default_rng(seed)

@@ -18,6 +18,7 @@ def meaning(parts):
     return math.copysign(size, -1 if parts.sign else 1)
 
 
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize("name", FLOAT_FORMATS)
 def test_parts(seed, name):
     index = list(FLOAT_FORMATS).index(name)

@@ -155,7 +155,7 @@ def draw(rng, columns, entry, masked):
     return request | {"mask": int(rng.integers(2**columns))} if masked else request
 
 
-@pytest.mark.fast_cases(12)
+@pytest.mark.fast_cases(4)
 @pytest.mark.parametrize("name", CONFIGS)
 @pytest.mark.parametrize("rates", [(1, 0, 0), (1, 1, 1), (0.4, 0.5, 0.6), (0, 0.7, 0.7)], ids=str)
 def test_random_requests(name, rates):
@@ -376,7 +376,7 @@ USES = {
 }
 
 
-@pytest.mark.fast_cases(4)
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("use", USES)
 @pytest.mark.parametrize(
     "name", ["few+parity", "narrow+parity", pytest.param("float+parity", marks=pytest.mark.slow)]

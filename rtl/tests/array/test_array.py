@@ -176,6 +176,7 @@ def play(config, events):
     simulate(dut, drive, cycles=len(events) + dut.latency + 2)
 
 
+@pytest.mark.fast_cases(4)
 @pytest.mark.parametrize("name", CONFIGS)
 @pytest.mark.parametrize(("vector_rate", "write_rate"), [(1, 1), (0.5, 0.5)], ids=str)
 def test_sums_match_integer_products(name, vector_rate, write_rate):
@@ -188,6 +189,7 @@ def test_reference():
     play(config, draw(config, np.random.default_rng(2), 20, 0.9, 0.9))
 
 
+@pytest.mark.fast_cases(6)
 @pytest.mark.parametrize("name", CONFIGS)
 @pytest.mark.parametrize("vector_rate", [1, 0.6])
 def test_windows_among_dense_vectors(name, vector_rate, seed):

@@ -90,6 +90,7 @@ class Products(wiring.Component):
         return m
 
 
+@pytest.mark.slow
 @pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("mode", MODES)
 def test_every_pair_of_operands(mode):
@@ -131,7 +132,7 @@ def bytes_of(rng, *shape):
     return np.where(rng.random(shape) < 0.4, extremes, values).astype(np.int8)
 
 
-@pytest.mark.fast_cases(6)
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("name", CONFIGS)
 @pytest.mark.parametrize("gaps", [0, 0.4])
 def test_tiles_of_all_modes_in_a_row(name, gaps, seed):
@@ -190,6 +191,7 @@ def test_tiles_of_all_modes_in_a_row(name, gaps, seed):
     simulate(dut, drive, cycles=len(events) + dut.latency + 2)
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("name", ["words", "rows12"])
 @pytest.mark.parametrize(("word", "weight"), [(-(2**15), -128), (-(2**15), 127), (2**15 - 1, -128)])
 def test_extremes_of_words(name, word, weight):

@@ -382,6 +382,7 @@ def test_waits_are_named_after_their_unit():
     assert [causes[f"exec_wait_{name}"] for name in waits] == [7, 5, 3, 4, 6]
 
 
+@pytest.mark.slow
 def test_modes_follow_each_other_without_a_gap():
     """A pair of output blocks takes the vectors of one, whatever mode comes before it."""
     commands = [
@@ -421,6 +422,7 @@ def test_modes_with_refused_reads_and_late_dependencies(seed, refuse, unmet):
     assert timestamps == list(range(6))
 
 
+@pytest.mark.slow
 def test_blocks_among_modes(seed):
     """Tiles of other modes come in the gaps of blocks."""
     config = dataclasses.replace(
@@ -443,6 +445,7 @@ def test_one_fixed_tile():
     check(entries, expected_sums(spad, pool))
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(("refuse", "unmet"), [(0.5, 0), (0, 0.9), (0.4, 0.5)])
 def test_refused_reads_and_late_dependencies(seed, refuse, unmet):
     commands = [PLAIN | {"acc_addr": 40 * i, "timestamp": i} for i in range(3)]
@@ -477,7 +480,7 @@ def test_blocks_take_a_cycle_each_and_a_tile_waits_for_them():
     assert causes["exec_wait_bank"] == 0
 
 
-@pytest.mark.fast_cases(3)
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("name", ["4x4", "8x4", "16x8", "blocks"])
 @pytest.mark.parametrize("refuse", [0, 0.4])
 def test_windows_at_random(seed, name, refuse):
@@ -540,6 +543,7 @@ def test_reset_midway(command, config):
     assert timestamps == [5]
 
 
+@pytest.mark.fast_cases(5)
 @pytest.mark.parametrize("outside", ["above", "below", "no rows"])
 @pytest.mark.parametrize(
     ("command", "config"),
@@ -561,6 +565,7 @@ def test_padding_asks_for_no_bank(command, config, outside):
     assert causes["exec_wait_bank"] == 0
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("name", ["8x4", "blocks"])
 def test_progress_is_a_read_of_the_cycle_before(seed, name):
     """The watchdog must see a scratchpad that grants nothing."""

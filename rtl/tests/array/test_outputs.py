@@ -141,6 +141,7 @@ def test_a_padded_image():
     play([PLAIN, PLAIN | {"window": 0}, PLAIN | {"out_x_skip": 1, "out_y_skip": 1}])
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("bubbles", [0, 0.4, 0.8])
 def test_random_instructions_back_to_back(seed, bubbles):
     generator = random.Random(seed + int(100 * bubbles))

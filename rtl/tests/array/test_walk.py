@@ -235,6 +235,7 @@ def test_values_and_one_vector_a_cycle():
     )
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(("gaps", "stalls"), [(0, 0.5), (0.9, 0), (0.5, 0.5)])
 def test_stalled_either_side(seed, gaps, stalls):
     generator = random.Random(seed)
@@ -367,6 +368,7 @@ def blocks_of(command, config):
     return found
 
 
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize("first_byte", [-33, -1, 0, 1])
 def test_blocks_are_whole_or_padding(first_byte):
     """Of a block no byte is masked: one that is not in its row as a whole is padding."""

@@ -115,7 +115,7 @@ def play(config, events, *, first_column=0, reset_after=None):
     simulate(ResetInserter(reset)(dut), bench, cycles=len(events) + 3)
 
 
-@pytest.mark.fast_cases(4)
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("name", CONFIGS)
 @pytest.mark.parametrize("gaps", [0, 0.4])
 def test_operands_of_mixed_steps(name, gaps, seed):

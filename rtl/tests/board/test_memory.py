@@ -72,6 +72,7 @@ class Bench:
             assert (beat.id, beat.resp, beat.last) == (id_, 0, index == len(beats) - 1)
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("stall", [0.0, 0.4])
 @pytest.mark.parametrize(("banks", "bits"), [(1, 32), (3, 32), (2, 64)])
 def test_random_bursts(stall, banks, bits):

@@ -36,6 +36,7 @@ def sdram_plan():
     return make_plan(load_board("ulx3s-85f"), LEAST)
 
 
+@pytest.mark.slow
 def test_what_is_generated(plan):
     assert {(port["name"], port["direction"]) for port in ports_of(plan.verilog, BOARD_TOP)} == {
         ("clk", "input"),
@@ -169,6 +170,7 @@ def test_memory_that_the_engine_does_not_divide(tmp_path):
         board_verilog(board, load_config(LEAST), *settings_for(board))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("cpu", "baud", "divisor"),
     [("default", 3, 21), pytest.param("lite", 2, 31, marks=pytest.mark.slow)],

@@ -50,6 +50,7 @@ def other_clocks(input_hz, rules):
     return {clock for clock in clocks if 10_000_000 <= clock <= 400_000_000}
 
 
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize("input_hz", OSCILLATORS)
 @pytest.mark.parametrize("family", RULES)
 def test_nothing_is_nearer(family, input_hz):

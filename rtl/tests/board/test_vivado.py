@@ -46,6 +46,7 @@ def test_the_pll_makes_the_clock(project):
     assert made == pytest.approx(60) == project.clock_mhz
 
 
+@pytest.mark.slow
 def test_the_tcl_names_part_and_files(project):
     text = project.files["build.tcl"]
     assert "synth_design -top matloom_board -part xc7a35ticsg324-1L" in text

@@ -77,6 +77,7 @@ def test_an_item_a_cycle_on_each_channel():
     assert run(CHANNELS) == [201] * 5
 
 
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize(("gaps", "refuse"), [(0.6, 0), (0, 0.6), (0.5, 0.5)])
 def test_stalls(seed, gaps, refuse):
     run(CHANNELS, gaps=gaps, refuse=refuse, seed=seed)

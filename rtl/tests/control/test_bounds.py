@@ -113,6 +113,7 @@ def test_without_checks_external_memory_alone_counts():
         assert cycles == (7 + 7 if transfer and not instruction.values["fill"] else 3)
 
 
+@pytest.mark.slow
 def test_random_extents():
     chance = random.Random(1)
     instructions = [random_instruction(chance) for _ in range(1200)]
@@ -121,6 +122,7 @@ def test_random_extents():
     check(instructions)
 
 
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize("beyond", [0, 1])
 @pytest.mark.parametrize("region", Region)
 def test_last_byte_of_each_region(region, beyond):

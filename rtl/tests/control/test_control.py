@@ -183,6 +183,7 @@ class Bench:
         return simulate(self.dut, *benches, cycles=cycles, background=background)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("stall", "longest"),
     [
@@ -275,6 +276,7 @@ FAULTS = [
 ]
 
 
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize(("instructions", "record"), FAULTS)
 def test_bad_instruction_stops_with_a_record_and_a_reset_heals(instructions, record):
     bench = Bench([*instructions, END] if record[0] is not Fault.COMMAND_RANGE else instructions)
@@ -373,6 +375,7 @@ def test_watchdog(timeout, status):
     bench.run(main)
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("opcode", UNITS)
 def test_progress_of_any_unit_keeps_the_watchdog_quiet(opcode):
     """LOAD never completes; it is a fault 100 cycles after the last progress, not before."""
@@ -406,6 +409,7 @@ class Times(list):
         return self.pop(0) if len(bounds) == 2 else 0
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(("limit", "status"), [(30, FAULT), (2000, DONE), (0, DONE)])
 def test_an_instruction_that_takes_too_long_is_named_by_its_number(limit, status):
     """The fourth LOAD takes 300 cycles, in all of which the watchdog sees progress."""
@@ -428,6 +432,7 @@ def test_an_instruction_that_takes_too_long_is_named_by_its_number(limit, status
     bench.run(main)
 
 
+@pytest.mark.slow
 def test_reset_midway_waits_for_the_bus_and_forgets_everything(seed):
     stream = random_stream(seed, CONFIG, length=25)
     bench = Bench(stream.instructions, quiet=False, longest=100)
@@ -592,6 +597,7 @@ class ParityBench(Bench):
     CONFIG = dataclasses.replace(CONFIG, parity=1)
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(
     ("memory", "port", "unit", "bit"),
     [

@@ -73,6 +73,7 @@ class Bench:
         return simulate(self.dut, bench, cycles=cycles, background=background)
 
 
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize("stall", [0.0, 0.6])
 @pytest.mark.parametrize("order", ["aw", "wa"])
 def test_read_write_registers_keep_what_strobes_select(seed, order, stall):

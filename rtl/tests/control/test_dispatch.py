@@ -199,6 +199,7 @@ def without_waits(instruction):
     return Instruction(instruction.opcode, values)
 
 
+@pytest.mark.slow
 @pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(
     "config",
@@ -336,7 +337,7 @@ def smallest(unit, **waits):
     return Instruction(unit, values[unit] | waits)
 
 
-@pytest.mark.fast_cases(8)
+@pytest.mark.fast_cases(4)
 @pytest.mark.parametrize("count", [0, 1, 31, 32, 45, 62, 63])
 @pytest.mark.parametrize("unit", UNITS)
 def test_a_wait_reaches_back_to_the_first_instruction_and_no_further(unit, count):
@@ -353,6 +354,7 @@ def test_a_wait_reaches_back_to_the_first_instruction_and_no_further(unit, count
     assert (outcome["fault"], len(issued)) == (wanted, len(before) + (count == longest))
 
 
+@pytest.mark.fast_cases(9)
 @pytest.mark.parametrize("when", range(60, 100, 3))
 def test_nothing_is_issued_from_the_cycle_after_halt_on(when):
     """And all goes on when `halt` falls; `when` falls into every state of the dispatcher."""

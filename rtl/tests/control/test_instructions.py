@@ -34,6 +34,7 @@ async def store(ctx, dut, words, notes):
     return place
 
 
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize(("gaps", "stalls"), [(0, 0), (0.8, 0), (0, 0.95), (0.5, 0.9)])
 def test_every_unit_gets_its_instructions_whatever_the_order(seed, gaps, stalls):
     dut, chance = InstructionMemory(CONFIG), random.Random(seed)

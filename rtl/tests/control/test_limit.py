@@ -60,7 +60,7 @@ def units_with(number, unit):
     return [unit if n == number else IDLE for n in range(len(UNITS))]
 
 
-@pytest.mark.fast_cases(57)
+@pytest.mark.fast_cases(21)
 @pytest.mark.parametrize("number", range(len(UNITS)))
 @pytest.mark.parametrize("limit", [1, 2, 7, 20])
 @pytest.mark.parametrize("start", range(0, 9))
@@ -74,7 +74,7 @@ def test_one_that_never_ends_is_found_in_time(number, limit, start):
     assert found[0][0] - start + 1 <= 2 * limit + 2
 
 
-@pytest.mark.fast_cases(20)
+@pytest.mark.fast_cases(4)
 @pytest.mark.parametrize("limit", [1, 5, 12])
 @pytest.mark.parametrize("phase", range(14))
 def test_as_many_cycles_as_the_limit_are_never_too_many(limit, phase):

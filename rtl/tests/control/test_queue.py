@@ -74,6 +74,7 @@ def reached(completed, targets):
     return [target is None or count > target for count, target in pairs]
 
 
+@pytest.mark.fast_cases(3)
 @pytest.mark.parametrize(("gaps", "stalls"), [(0, 0), (0.6, 0), (0, 0.6), (0.4, 0.4)])
 @pytest.mark.parametrize("start", [0, NUMBERS - 40])
 def test_instructions_leave_in_order_when_their_targets_are_reached(seed, start, gaps, stalls):

@@ -67,6 +67,7 @@ def check(rows, bursts, bus_bytes, burst_beats):
     assert not left
 
 
+@pytest.mark.fast_cases(4)
 @pytest.mark.parametrize(
     ("bus_bytes", "burst_beats"), [(4, 1), (4, 16), (8, 32), (8, 256), (16, 256), (32, 128)]
 )
@@ -96,6 +97,7 @@ def test_rows_begin_where_the_first_beat_of_a_spread_would(spread):
     assert [index for index, burst in enumerate(bursts) if burst.begin] == firsts
 
 
+@pytest.mark.slow
 def test_a_burst_a_cycle_and_a_cycle_between_rows():
     rows = [(0x1000, 8192), *((0x9000 + 16 * index, 9) for index in range(30))]
     bursts, cycles = run(Bursts(config(8, 32)), rows)

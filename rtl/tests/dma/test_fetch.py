@@ -77,6 +77,7 @@ class Bench:
         return self.simulate(bench)
 
 
+@pytest.mark.fast_cases(5)
 @pytest.mark.parametrize("bus_bits", BUSES)
 @pytest.mark.parametrize(("stall", "memory_stall"), [(0, 0), (0.7, 0), (0, 0.4), (0.5, 0.3)])
 def test_delivers_every_word(bus_bits, stall, memory_stall):
@@ -114,6 +115,7 @@ def test_reads_at_most_32_words_ahead():
     bench.simulate(wait)
 
 
+@pytest.mark.fast_cases(10)
 @pytest.mark.parametrize("bus_bits", BUSES)
 @pytest.mark.parametrize("when", [1, 2, 5, 6, 34, 41, 120])
 def test_start_forgets_what_was_left(bus_bits, when):
@@ -127,6 +129,7 @@ def test_start_forgets_what_was_left(bus_bits, when):
     bench.simulate(restart)
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("bus_bits", [32, 64])
 def test_start_in_any_cycle_of_a_burst(bus_bits):
     """Also with the last beat of one, while others are on their way."""
@@ -161,6 +164,7 @@ def test_error_is_reported_with_the_address_of_its_burst():
     assert seen == {(Fault.AXI_READ, 0x1080)}
 
 
+@pytest.mark.fast_cases(11)
 @pytest.mark.parametrize("bus_bits", BUSES)
 @pytest.mark.parametrize("instruction_word", [0, 14, 15, 29])
 def test_error_of_any_one_beat_is_reported_a_cycle_after_it(bus_bits, instruction_word):

@@ -108,12 +108,14 @@ def random_body(chance, last_spread=0):
     }
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("bus_bits", BUSES)
 def test_random_transfers(bus_bits):
     chance = random.Random(bus_bits)
     Bench(make_config(bus_bits), [random_body(chance) for _ in range(14)]).run()
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(
     ("bus_bits", "stall", "memory_stall", "spad_stall"),
     [(64, 0.7, 0, 0), (64, 0, 0.4, 0), (64, 0, 0, 0.5), (32, 0.5, 0.3, 0.3), (256, 0.5, 0.3, 0.3)],
@@ -132,7 +134,7 @@ def test_random_transfers_stalled(bus_bits, stall, memory_stall, spad_stall):
     bench.run()
 
 
-@pytest.mark.fast_cases(4)
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("bus_bits", BUSES)
 @pytest.mark.parametrize("stall", [0.0, 0.3])
 def test_random_spread_transfers(bus_bits, stall):
@@ -143,7 +145,7 @@ def test_random_spread_transfers(bus_bits, stall):
     Bench(config, bodies, **stalls, seed=3).run()
 
 
-@pytest.mark.fast_cases(3)
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("bus_bits", BUSES)
 @pytest.mark.parametrize("stall", [0.0, 0.3])
 def test_without_strides_dense_rows_take_the_same_cycles(bus_bits, stall):
@@ -163,6 +165,7 @@ def test_rows_between_the_bytes_of_rows():
     Bench(make_config(), [linear(4, 10, 64, spread=2, **rows, **planes)]).run()
 
 
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize(
     ("bus_bits", "spread"),
     [(bits, each) for bits in BUSES for each in range(1, make_config(bits).last_spread + 1)],
@@ -328,6 +331,7 @@ def test_error_of_any_one_beat_is_reported_a_cycle_after_it(beat):
     assert seen == [(taken[32 + beat] + 1, Fault.AXI_READ, 0x100)]
 
 
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize("bus_bits", [32, 64, 256])
 @pytest.mark.parametrize("spad_stall", [0.0, 0.8])
 @pytest.mark.parametrize("spread", [0, 2])
@@ -365,7 +369,7 @@ def test_error_tells_how_many_loads_before_it_are_not_done(bus_bits, spad_stall,
     assert set(seen) == {(start, index) for index, start in enumerate(starts) if start}
 
 
-@pytest.mark.fast_cases(5)
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("when", [3, 4, 20, 37, 60, 90])
 @pytest.mark.parametrize("stall", [0.0, 0.4])
 @pytest.mark.parametrize("spread", [0, 2])

@@ -77,7 +77,7 @@ class Bench:
         )
 
 
-@pytest.mark.fast_cases(3)
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("bus_bits", [32, 64, 128, 256])
 @pytest.mark.parametrize(
     ("stall", "memory_stall", "spad_stall"), [(0, 0, 0), (0.8, 0, 0), (0, 0.3, 0.3)]

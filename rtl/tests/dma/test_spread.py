@@ -97,6 +97,7 @@ def drive(dut, beats, width, *, stall=0.0):
     return feed, collect, written
 
 
+@pytest.mark.fast_cases(3)
 @pytest.mark.parametrize(("width", "last_spread"), WIDTHS)
 @pytest.mark.parametrize("stall", [0.0, 0.4])
 def test_rows_of_every_kind(width, last_spread, stall):

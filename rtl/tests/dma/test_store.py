@@ -103,12 +103,14 @@ def random_body(chance):
     }
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("bus_bits", BUSES)
 def test_random_transfers(bus_bits):
     chance = random.Random(bus_bits)
     Bench(make_config(bus_bits), [random_body(chance) for _ in range(14)]).run()
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(
     ("bus_bits", "stall", "memory_stall", "spad_stall"),
     [(64, 0.7, 0, 0), (64, 0, 0.4, 0), (64, 0, 0, 0.5), (32, 0.5, 0.3, 0.3), (256, 0.5, 0.3, 0.3)],
@@ -126,6 +128,7 @@ def test_random_transfers_stalled(bus_bits, stall, memory_stall, spad_stall):
     bench.run()
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(("address_first", "memory_stall"), [(0, 0.9), (1, 0), (1, 0.9)])
 def test_data_wait_for_their_address_where_they_must(address_first, memory_stall):
     """With the option no beat is shown whose address was not taken before; without it some are."""
@@ -233,6 +236,7 @@ def offer_until_halt(dut, bodies):
     return run
 
 
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize("when", [3, 4, 9, 20, 37, 60, 90])
 @pytest.mark.parametrize("stall", [0.0, 0.4])
 def test_halt_then_reset_then_again(when, stall):

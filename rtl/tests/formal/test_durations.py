@@ -17,6 +17,7 @@ def test_the_table_is_that_of_the_report():
     assert durations.durations_of(REPORT) == durations._known()
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("name", ["nano", "reference"])
 def test_all_proofs_take_about_what_they_took(name):
     took = sum(claim["seconds"] for claim in REPORT["claims"] if name in claim["configs"])

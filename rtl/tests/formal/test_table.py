@@ -2,10 +2,13 @@
 
 from collections import defaultdict
 
+import pytest
+
 from matloom.arch.config import load_config
 from matloom_rtl.formal.table import proofs_of
 
 
+@pytest.mark.slow
 def test_every_unit_has_its_proofs():
     found = defaultdict(set)
     for proof in proofs_of(load_config("nano+bf16+float_rows=2+weight_rows=2+products=1")):

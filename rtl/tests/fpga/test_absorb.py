@@ -78,6 +78,7 @@ def outcomes(cells):
     ]
 
 
+@pytest.mark.slow
 def test_tables_before_carry_cells(seed):
     """Random ones, of which those fit that leave the carry its two inputs."""
     chance, fitted = random.Random(seed), 0

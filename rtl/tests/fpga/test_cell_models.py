@@ -211,6 +211,7 @@ def failures(folder, blocks, cycles=4000):
     ]
 
 
+@pytest.mark.slow
 def test_memories_do_what_the_guide_says(tmp_path):
     assert failures(tmp_path, [ECP5_BLOCKS["DP16KD"]]) == [[]]
 
@@ -236,6 +237,7 @@ endmodule
 """
 
 
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize("b", ["18'd131071", "18'h20000", "18'h3ffff", "18'h15555"])
 def test_products_of_all_signs(tmp_path, b):
     """Proved for every A with values of B that use each row of the product."""

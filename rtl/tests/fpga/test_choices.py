@@ -131,6 +131,7 @@ def test_what_something_else_reads_stays():
     assert kinds(joined(choice_of_four(), (SHOWN, 20, 21))) == ["LUT4"] * 3
 
 
+@pytest.mark.slow
 def test_tables_of_random_functions(seed):
     """Trees and shared tables, with and without multiplexers: the function stays, tables do not."""
     chance, saved = random.Random(seed), 0

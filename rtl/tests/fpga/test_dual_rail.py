@@ -106,6 +106,7 @@ def told(design, tmp_path_factory):
     return names
 
 
+@pytest.mark.slow
 def test_what_is_undefined_is_told(design, told):
     """Of four-valued Verilog, and no more: what an undefined bit cannot change is defined.
 

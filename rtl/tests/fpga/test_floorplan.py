@@ -81,6 +81,7 @@ def test_the_sites_are_those_of_nextpnr(device, tmp_path):
         assert re.search(rf"{kind}: +{len(sites)}/ +{len(sites)} +100%", ended.stderr)
 
 
+@pytest.mark.slow
 def test_blocks_that_belong_together_stand_together():
     cells = chain(40)
     give_sites(cells, BLOCKS)
@@ -101,6 +102,7 @@ def test_each_type_has_its_own_sites():
         assert sorted(given) == sorted(sites)
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_sites():
     first, second, other = chain(12), chain(12), chain(12)
     assert give_sites(first, BLOCKS) == give_sites(second, BLOCKS) == 12

@@ -58,6 +58,7 @@ def test_chip_synthesises_cleanly(family, tmp_path):
     assert found["netlist"].is_file()
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(
     ("fault", "body"),
     [
@@ -124,6 +125,7 @@ def test_report_of_a_placed_and_routed_chip(tmp_path):
     )
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("abc9", [True, False])
 def test_both_mappers_take_a_design(tmp_path, abc9):
     body = "always @(posedge c) q <= ^a ? a + q : &a[6:0] ? ~q : q;"

@@ -111,6 +111,7 @@ endmodule
 """
 
 
+@pytest.mark.fast_cases(1)
 @needs_yosys
 @pytest.mark.parametrize(("columns", "blocks"), [(1, 2), (2, 1), (3, 0)])
 def test_products_of_some_columns_go_into_tables(tmp_path, columns, blocks):
@@ -126,6 +127,7 @@ def blocks_with_registers(result):
     return sum(all(block[name] == "CLK0" for name in registers) for block in blocks)
 
 
+@pytest.mark.fast_cases(1)
 @needs_yosys
 @pytest.mark.parametrize(
     ("operand", "weight", "product"),
@@ -140,6 +142,7 @@ def test_products_take_their_registers_into_the_blocks(tmp_path, operand, weight
     assert result["cells"]["TRELLIS_FF"] == 8 + weight + product + 1
 
 
+@pytest.mark.fast_cases(1)
 @needs_yosys
 @pytest.mark.parametrize(
     ("operand", "weight", "product", "block"),
@@ -179,6 +182,7 @@ endmodule
 """
 
 
+@pytest.mark.fast_cases(3)
 @needs_yosys
 @pytest.mark.parametrize(
     ("name", "bits", "n"),
@@ -212,6 +216,7 @@ def test_blocks_of_a_gowin_multiply_as_the_pattern(tmp_path, name, bits, n):
     subprocess.run([yosys, "-q", "-p", script], cwd=tmp_path, check=True, capture_output=True)
 
 
+@pytest.mark.slow
 @needs_yosys
 def test_products_of_lanes_take_their_registers_into_the_blocks(tmp_path):
     text = verilog.convert(Lane(), name="matloom_pins", emit_src=False)
@@ -219,6 +224,7 @@ def test_products_of_lanes_take_their_registers_into_the_blocks(tmp_path):
     assert blocks_with_registers(result) == result["cells"]["MULT18X18D"] == 4
 
 
+@pytest.mark.slow
 @needs_yosys
 @pytest.mark.parametrize(
     ("family", "cell", "without"),

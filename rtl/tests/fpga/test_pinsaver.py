@@ -2,6 +2,8 @@
 
 import re
 
+import pytest
+
 from matloom_rtl.fpga.pinsaver import WRAPPER_NAME, wrap
 
 
@@ -12,6 +14,7 @@ def bits_of(text, vector):
     return found
 
 
+@pytest.mark.slow
 def test_every_port_has_bits_of_its_own(nano):
     wrapper = wrap(nano.verilog)[len(nano.verilog) :]
     assert f"module {WRAPPER_NAME}(" in wrapper

@@ -38,6 +38,7 @@ def fusesoc(folder, *arguments):
     return done.stdout + done.stderr
 
 
+@pytest.mark.slow
 def test_the_core_is_found_with_its_targets(nano, library):
     shown = fusesoc(library, "core", "show", NAME)
     assert nano.sidecar["config_digest"] in shown

@@ -167,6 +167,7 @@ def run(scenario, **options):
     return bench, cycles
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(("bus_bits", "stall"), [(32, 0.0), (32, 0.4), (64, 0.4), (128, 0.4)])
 def test_memory(bus_bits, stall):
     noise, expected = random.Random(1), bytearray(256)

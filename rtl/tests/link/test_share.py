@@ -127,6 +127,7 @@ class Bench:
         return simulate(dut, *benches, cycles=20_000, background=background)
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("stall", [0.0, 0.4])
 def test_reads(stall, seed):
     bench = Bench(stall=stall, seed=seed, pause=stall)
@@ -134,6 +135,7 @@ def test_reads(stall, seed):
     assert len(bench.read.bursts) == 32 + 40
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("order", ["any", "aw", "w"])
 @pytest.mark.parametrize("stall", [0.0, 0.4])
 def test_writes(order, stall, seed):

@@ -58,6 +58,7 @@ def play(*, begins, takes, latency, cycles=400, seed=0, reset_at=None):
     return taken
 
 
+@pytest.mark.fast_cases(5)
 @pytest.mark.parametrize("latency", [0, 4, 9])
 @pytest.mark.parametrize(("begins", "takes"), [(1, 1), (1, 0.4), (0.4, 1), (0.6, 0.6)])
 def test_items_in_order(seed, latency, begins, takes):

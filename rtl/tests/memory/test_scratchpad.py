@@ -217,7 +217,7 @@ RATES = {
 }
 
 
-@pytest.mark.fast_cases(4)
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("rates", RATES)
 @pytest.mark.parametrize("name", CONFIGS)
 def test_random_accesses(name, rates):
@@ -230,7 +230,7 @@ def test_random_accesses(name, rates):
     simulate(bench.dut, drive, cycles=420)
 
 
-@pytest.mark.fast_cases(3)
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("rates", ["stalled", "random"])
 @pytest.mark.parametrize(
     ("name", "groups"), [("nano", (0, 1, 2, 2)), ("wide bus", (0, 1, 2, 2)), ("nano", (0, 1, 0, 0))]
@@ -256,7 +256,7 @@ def test_reference():
     simulate(bench.dut, drive, cycles=170)
 
 
-@pytest.mark.fast_cases(2)
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("name", ["12 rows", "wide bus", "wide weights", "three rows", "four rows"])
 def test_every_alignment(name):
     """All bytes written, then each port reads one address after another without a pause."""
@@ -341,6 +341,7 @@ def test_width_beyond_a_word(side):
         Scratchpad(PRESETS["nano"], **widths)
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("name", ["nano", "three rows"])
 def test_wrong_parity_is_told_of_the_port_that_reads_it(name):
     """Six cycles after the grant, of the first and the last byte that each port reads."""

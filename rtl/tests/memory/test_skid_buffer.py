@@ -44,6 +44,7 @@ def test_an_item_a_cycle(seed):
     assert run(list(range(100))) == 101
 
 
+@pytest.mark.fast_cases(5)
 @pytest.mark.parametrize("registered", REGISTERED, ids=["chosen", "registered", "all"])
 @pytest.mark.parametrize(("gaps", "refuse"), [(0.6, 0), (0, 0.6), (0.5, 0.5)])
 def test_stalls(seed, gaps, refuse, registered):

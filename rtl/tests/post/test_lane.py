@@ -58,7 +58,7 @@ def run(items, rounding, pre_shift, *, limits=(-128, 127), zero=5, bits=8, limit
     return results, cycles
 
 
-@pytest.mark.fast_cases(4)
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize("rounding", SUPPORTED_ROUNDINGS)
 @pytest.mark.parametrize("pre_shift", [0, 1, 20, 31])
 def test_values(seed, rounding, pre_shift):
@@ -89,6 +89,7 @@ def test_ties_and_clamps():
             assert result == expected(item, rounding, 0, -1, -2, 3), (rounding, item)
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("rounding", SUPPORTED_ROUNDINGS)
 def test_words(seed, rounding):
     """Limits of 16 bits, whole and uneven ones, and those of bytes in a lane of words."""

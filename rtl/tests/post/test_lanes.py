@@ -180,6 +180,7 @@ def run(config, command, vectors, seed, *, scarce=0.0, away=0.0, slow=0.0, reset
     return entered, completed
 
 
+@pytest.mark.fast_cases(4)
 @pytest.mark.parametrize("name", CONFIGS)
 @pytest.mark.parametrize("destination", Destination)
 def test_steady(seed, name, destination):
@@ -194,6 +195,7 @@ def test_steady(seed, name, destination):
     assert latencies == {Lane.LATENCY}
 
 
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize("name", CONFIGS)
 @pytest.mark.parametrize(
     ("scarce", "away", "slow"), [(0.6, 0, 0), (0, 0.7, 0), (0, 0, 0.9), (0.4, 0.4, 0.6)]
@@ -224,6 +226,7 @@ def test_no_more_vectors_than_places(seed, name):
     simulate(dut, bench, cycles=200)
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("tables", [1, 2])
 @pytest.mark.parametrize("name", ["4_by_2", "8_by_8"])
 def test_tables(seed, name, tables):
@@ -282,6 +285,7 @@ def test_tables(seed, name, tables):
     simulate(dut, bench, cycles=1000)
 
 
+@pytest.mark.fast_cases(6)
 @pytest.mark.parametrize("reset_at", [1, 2, 7, 15, 18])
 @pytest.mark.parametrize("name", ["4_by_2", "8_by_8"])
 def test_reset_midway(seed, name, reset_at):

@@ -50,6 +50,7 @@ def fp32_of_e5m2(byte):
     return int(half.astype(np.float32).view(np.uint32)[0])
 
 
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize("name", CONFIGS)
 def test_facts_of_a_command_in_every_cycle(seed, name):
     config, generator = CONFIGS[name], random.Random(seed)

@@ -159,7 +159,7 @@ def run(config, tasks, *, refuse=0.0, linger=(0, 0), seed=0, reset_at=None):
     return waits[1:]
 
 
-@pytest.mark.fast_cases(10)
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize("name", CONFIGS)
 @pytest.mark.parametrize(
     ("refuse", "linger"), [(0, (0, 0)), (0.6, (0, 0)), (0, (0, 30)), (0.5, (0, 12))]

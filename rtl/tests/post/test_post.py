@@ -253,7 +253,7 @@ def check(config, instructions, seed, **options):
     return taken
 
 
-@pytest.mark.fast_cases(13)
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize("name", CONFIGS)
 @pytest.mark.parametrize("source", Source)
 @pytest.mark.parametrize("destination", Destination)
@@ -289,6 +289,7 @@ def test_vectors_at_full_rate(seed, name):
     assert beats + 33 <= taken <= beats + 42
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("name", CONFIGS)
 def test_parameters_are_fetched_ahead(seed, name):
     """Between blocks passes one cycle; between instructions none but those of the lanes."""
@@ -332,7 +333,7 @@ def steady(config, count, **fixed):
     }
 
 
-@pytest.mark.fast_cases(2)
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("tables", [1, 2])
 @pytest.mark.parametrize("name", CONFIGS)
 def test_tables_are_filled_and_looked_up_at_full_rate(seed, name, tables):
@@ -352,7 +353,7 @@ def test_tables_are_filled_and_looked_up_at_full_rate(seed, name, tables):
     assert looked - looked_first == plain - _first + 1
 
 
-@pytest.mark.fast_cases(2)
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("tables", [1, 2])
 @pytest.mark.parametrize("name", CONFIGS)
 def test_a_table_is_filled_from_its_first_entry(seed, name, tables):
@@ -370,6 +371,7 @@ def test_a_table_is_filled_from_its_first_entry(seed, name, tables):
     check(config, instructions, seed)
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("name", CONFIGS)
 def test_products_come_at_full_rate(seed, name):
     config = CONFIGS[name]
@@ -380,6 +382,7 @@ def test_products_come_at_full_rate(seed, name):
     assert second - first == 60 * beats + Lane.LATENCY + 18
 
 
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize("tables", [0, 1])
 @pytest.mark.parametrize("products", [0, 1])
 def test_units_that_are_not_built(seed, tables, products):
@@ -391,7 +394,7 @@ def test_units_that_are_not_built(seed, tables, products):
     check(config, [draw(generator, config, **absent) for _ in range(3)], seed)
 
 
-@pytest.mark.fast_cases(2)
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("name", WORDS)
 @pytest.mark.parametrize("source", Source)
 def test_words(seed, name, source):
@@ -422,7 +425,7 @@ def test_words_lie_one_after_the_other(seed):
     assert len(set(expected.ravel().tolist())) > 20
 
 
-@pytest.mark.fast_cases(3)
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("name", WORDS)
 @pytest.mark.parametrize("source", Source)
 def test_words_at_full_rate(seed, name, source):
@@ -439,6 +442,7 @@ def test_words_at_full_rate(seed, name, source):
     assert apart(60) - apart(30) == 30 * beats
 
 
+@pytest.mark.slow
 @pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(("source", "refuse"), [(Source.ACC, 0.4), (Source.SPAD, 0)])
 def test_floats(seed, source, refuse):
@@ -470,7 +474,7 @@ def test_floats(seed, source, refuse):
     assert np.array_equal(found_sums, expected_sums)
 
 
-@pytest.mark.fast_cases(3)
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(("refuse", "gaps"), [(0.5, 0), (0, 0.8), (0.4, 0.5)])
 @pytest.mark.parametrize("config", [CONFIGS["8_by_2"], WORDS["8_by_8"]], ids=("bytes", "words"))
 def test_refused_and_late(seed, refuse, gaps, config):

@@ -186,6 +186,7 @@ def test_steady(seed, kind):
     assert taken == [LATENCIES[kind] + step * number for number in range(40)]
 
 
+@pytest.mark.fast_cases(6)
 @pytest.mark.parametrize("kind", LATENCIES)
 @pytest.mark.parametrize(
     ("refuse", "lazy", "parameters"),
@@ -195,6 +196,7 @@ def test_stalls(seed, kind, refuse, lazy, parameters):
     run(kind, 40, seed, refuse=refuse, lazy=lazy, parameters=parameters)
 
 
+@pytest.mark.fast_cases(7)
 @pytest.mark.parametrize("kind", LATENCIES)
 @pytest.mark.parametrize("reset_at", [3, 8, 21])
 def test_reset_midway(seed, kind, reset_at):

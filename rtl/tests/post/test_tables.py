@@ -91,6 +91,7 @@ def test_a_second_filling_replaces_the_first_as_far_as_it_goes(seed, name):
     simulate(dut, bench, cycles=1000)
 
 
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize("name", CONFIGS)
 def test_every_filling_begins_at_entry_0(seed, name):
     """Whatever the one before left: one row, a few, or all of them but one."""

@@ -193,6 +193,7 @@ def test_steady_beats(seed, kind):
         assert granted == [cycle + 1 for cycle in given[1::2]]
 
 
+@pytest.mark.fast_cases(5)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("refuse", "scarce"), [(0.6, 0), (0, 0.6), (0.4, 0.4)])
 def test_stalls(seed, kind, refuse, scarce):
@@ -206,6 +207,7 @@ def test_what_fills_the_table_is_not_written(seed):
     run("bytes", 30, seed, refuse=1, busy=0.8)
 
 
+@pytest.mark.fast_cases(10)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("reset_at", [1, 3, 6])
 def test_reset_midway(seed, kind, reset_at):

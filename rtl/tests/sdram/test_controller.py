@@ -78,7 +78,7 @@ class Bench:
 ALWAYS = (CASES[0], CASES[5], CASES[6], GEARED)
 
 
-@pytest.mark.fast_cases(2)
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("stall", [0, 0.4])
 @pytest.mark.parametrize(
     "case",
@@ -97,7 +97,7 @@ def test_random_traffic(case, stall, seed):
     ).run(60000)
 
 
-@pytest.mark.fast_cases(2)
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(
     ("case", "outward", "inward"),
     [(CASES[0], 1, 0), (CASES[0], 1, 1), (CASES[0], 1, 2), (GEARED, 3, 2)],
@@ -141,7 +141,7 @@ def straight(width, beats, size, start=0):
     return [(start + place, beats) for place in range(0, size, step)]
 
 
-@pytest.mark.fast_cases(2)
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(
     ("case", "reads", "writes", "least"),
     [
@@ -187,6 +187,7 @@ def test_efficiency(case, reads, writes, least):
     assert share >= least
 
 
+@pytest.mark.slow
 def test_latency_of_an_open_row():
     """As the docstring says, for each CAS latency and each length of a beat."""
     for case in (CASES[0], CASES[1], CASES[2], GEARED):
@@ -235,7 +236,7 @@ BROKEN_RULES = [
 ]
 
 
-@pytest.mark.fast_cases(2)
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(
     ("case", "demands", "kept", "rule"), BROKEN_RULES, ids=lambda value: str(value)
 )
@@ -257,7 +258,7 @@ def test_a_wait_too_short_is_noticed(case, demands, kept, rule):
     assert bench.sdram.breach == rule
 
 
-@pytest.mark.fast_cases(2)
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(
     ("case", "demands"), {(row[0], tuple(row[1].items())) for row in BROKEN_RULES}
 )
@@ -269,6 +270,7 @@ def test_the_same_traffic_keeps_all_rules(case, demands):
     Bench(case, reads=traffic[0], writes=traffic[1], demands=demands).run(8000)
 
 
+@pytest.mark.slow
 def test_a_reset_midway_leaves_nothing(seed):
     """Bursts in every stage are forgotten: their beats and responses never come."""
     chance = random.Random(seed)
@@ -315,6 +317,7 @@ def test_a_reset_midway_leaves_nothing(seed):
         bench.run(12000)
 
 
+@pytest.mark.slow
 def test_a_slow_writer_stops_no_reader_and_a_slow_reader_no_writer():
     """An address to write whose data never come; then reads that nobody takes."""
     size = 1 << 12
@@ -343,6 +346,7 @@ def test_a_slow_writer_stops_no_reader_and_a_slow_reader_no_writer():
     bench.run(5000)
 
 
+@pytest.mark.slow
 @pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(
     ("case", "withheld"),
@@ -388,6 +392,7 @@ def test_answers_that_nobody_takes_are_kept(case, withheld, seed):
     assert all(asked[channel] > 8 for channel in withheld)
 
 
+@pytest.mark.slow
 @pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("busy", [0, 1])
 def test_refreshes_keep_their_distance(busy):

@@ -170,7 +170,7 @@ def bursts_at_random(chance, count, width, span):
     return found
 
 
-@pytest.mark.fast_cases(2)
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("bus_bits", [32, 64, 128])
 @pytest.mark.parametrize(
     ("stall", "memory_stall", "latency"), [(0, 0, 12), (0.5, 0, 3), (0, 0.5, 12), (0.4, 0.4, 30)]
@@ -459,6 +459,7 @@ def on_the_model(bus_bits, seed, *, merge=True, stall=0.0, reads=20, written=Tru
     return sdram, bytes(contents)
 
 
+@pytest.mark.slow
 @pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("bus_bits", [32, 64])
 @pytest.mark.parametrize("stall", [0, 0.4])

@@ -82,6 +82,7 @@ def test_cycles():
     bench.run(data)
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("seed", range(3))
 def test_both_take_turns(seed):
     bench, chance, order = Bench(), random.Random(seed), []

@@ -89,6 +89,7 @@ class Bench:
         return simulate(dut, *benches, cycles=cycles, background=background)
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(("stall", "pause"), [(0.0, 0.0), (0.4, 0.0), (0.0, 0.5), (0.3, 0.3)])
 def test_reads(stall, pause):
     bench = Bench(stall=stall, pause=pause)
@@ -98,6 +99,7 @@ def test_reads(stall, pause):
         assert "".join(bench.order[: 2 * BURSTS - 2]).count("ec") >= BURSTS - 2
 
 
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize(("stall", "pause"), [(0.0, 0.0), (0.4, 0.0), (0.0, 0.5), (0.3, 0.3)])
 def test_writes(stall, pause):
     bench = Bench(stall=stall, pause=pause)

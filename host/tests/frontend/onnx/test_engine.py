@@ -519,6 +519,7 @@ def names():
     return [path.relative_to(folder / "models").with_suffix("").as_posix() for path in files]
 
 
+@pytest.mark.fast_cases(5)
 @pytest.mark.parametrize("name", names() or [None])
 def test_recorded_outputs(name):
     """Integers behind quantised outputs are equal, floats within 1e-5 of the largest."""

@@ -33,6 +33,7 @@ def banded(graph, config=REFERENCE, seeds=(1, 2)):
     return answer
 
 
+@pytest.mark.fast_cases(3)
 @pytest.mark.parametrize("image", [(12, 10), (4, 2), (6, 7)], ids=str)
 @pytest.mark.parametrize("channels", [8, 5])
 @pytest.mark.parametrize("first", [1, 3])
@@ -88,6 +89,7 @@ def refused():
     yield "several images", Chain((2, 12, 10, 3)).convolve(8).halve(stride=(1, 1)).convolve(16)
 
 
+@pytest.mark.fast_cases(6)
 @pytest.mark.parametrize("made", [pytest.param(made, id=name) for name, made in refused()])
 def test_what_has_no_bands(made):
     assert not banded(made.graph(), seeds=(None, 1))

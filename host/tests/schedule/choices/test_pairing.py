@@ -26,7 +26,7 @@ def check(graph, config="reference", seeds=(1, 2)):
     return answer
 
 
-@pytest.mark.fast_cases(11)
+@pytest.mark.fast_cases(2)
 @pytest.mark.parametrize("config", CONFIGS)
 @pytest.mark.parametrize(
     ("image", "padding"),
@@ -51,6 +51,7 @@ def test_blocks_in_any_tiles(config, image, padding, channels):
     check(graph, config, seeds=(None,))
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(("kernel", "stride"), [(3, 1), (3, 2), (5, 1)])
 def test_any_convolution_may_make_them(kernel, stride):
     assert check(Chain((1, 16, 24, 9)).convolve(16, kernel, stride).halve().graph())

@@ -19,6 +19,7 @@ def _stores(program):
     return [item.values for item in commands if item.opcode is Opcode.STORE]
 
 
+@pytest.mark.fast_cases(11)
 @pytest.mark.parametrize("seed", [None, 1, 2, 3, 4])
 @pytest.mark.parametrize("shape", [(40, 24, 70), (100, 64, 33), (1, 80, 640), (64, 8, 8)])
 def test_each_byte_of_a_result_is_stored_once(shape, seed):

@@ -65,6 +65,7 @@ def _run(program, inputs, choose):
     return output.view(np.int8).reshape(binding.shape)
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("config", ["nano", "reference"])
 def test_every_order_that_obeys_the_waits_is_right(config, seed):
     draw = random.Random(seed)

@@ -194,6 +194,7 @@ def run(program, data):
     return regions[Region.OUTPUT][: np.prod(made.shape)].view(np.int8).reshape(made.shape)
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("config", ["nano", "reference"])
 def test_layers_equal_the_interpreter(config, seed, monkeypatch):
     """With every choice that there is, whole tensors and tiles, verified."""

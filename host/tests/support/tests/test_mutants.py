@@ -90,6 +90,7 @@ def small():
     return found, baseline(found)
 
 
+@pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("mutant", HISTORICAL, ids=lambda mutant: mutant.function)
 def test_defects_that_were_met_in_use_are_noticed(small, mutant):
     outcome = try_out(mutant, *small)

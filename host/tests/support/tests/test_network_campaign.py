@@ -47,6 +47,7 @@ def test_networks_as_tflite_micro_has_them(seed):
         assert tflm_failure_of(case_of(1_000_000 * (seed + 1) + 500 + number)) is None
 
 
+@pytest.mark.slow
 def test_another_process_compiles_the_same_bytes():
     seeds = [SENSITIVE, 61]
     assert digests(seeds, hash_seed=12345) == [digest(number) for number in seeds]

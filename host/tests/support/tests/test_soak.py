@@ -39,6 +39,7 @@ def run(tmp_path, *options):
     return keep, CliRunner().invoke(soak.main, words)
 
 
+@pytest.mark.slow
 def test_a_failing_check_is_kept_once_and_fails_again(tmp_path, monkeypatch):
     """The chip is right: here the model ends every stream with one byte changed."""
 

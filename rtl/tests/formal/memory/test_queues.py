@@ -16,11 +16,13 @@ from matloom_rtl.memory.unchecked_fifo import UncheckedFIFO
 LAYOUT = data.StructLayout({"hand": 1, "stored": 1})
 
 
+@pytest.mark.slow
 def test_a_skid_buffer_is_proven(prove):
     result = prove(lambda: skid_buffer(True, True))
     assert result.verdict == PROVEN, result.detail
 
 
+@pytest.mark.slow
 def test_a_stream_register_that_overwrites_what_waits_is_not_proven(prove, mutated):
     mutant = mutated(StreamRegister, ("eq(~self.o.valid | self.o.ready)", "eq(1)"))
     unit = mutant(data.StructLayout({"stored": 1}))
