@@ -18,6 +18,7 @@ __all__ = [
     "ADDED_FIELDS",
     "INTERFACE_VERSION",
     "PRESETS",
+    "WIDE_WINDOWS",
     "WINDOW_TAPS",
     "Config",
     "ConfigError",
@@ -32,8 +33,11 @@ INTERFACE_VERSION = 8
 #: chip, program or driver another.
 ADDED_FIELDS = {"time_limit": 0, "parity": 0, "element_stride": 1}
 
-#: Taps of a line of the sliding windows that a depthwise EXEC uses.
+#: Taps of a line of the plain sliding windows that a depthwise EXEC uses.
 WINDOW_TAPS = 3
+
+#: Taps of each line of the wide windows, the oldest line first. All of them end in the same row.
+WIDE_WINDOWS = ((15,), (5, 5, 5), (8, 7))
 
 
 class ConfigError(UserError):
@@ -89,8 +93,9 @@ class Config:
         accumulators, too, so that ADD of int8 tensors takes two passes over them, not three;
         0: it does neither.
     windows:
-        1: EXEC slides windows of 3 x 3 taps, where rows and columns let it; 0: it does not, and
-        depthwise layers take a step for each tap.
+        1: EXEC slides windows of 3 x 3 taps, where rows and columns let it; 2: where there are 16
+        rows, it also slides windows of 1 x 15 taps, 3 x 5 and 2 x 7, for larger kernels; 0: it does
+        not, and depthwise layers take a step for each tap.
     paired_windows:
         1: at stride 2 such windows take four positions a cycle, where `weight_rows` is 4; 0: one.
     maximum:
@@ -202,7 +207,7 @@ class Config:
     def _check_units(self) -> None:
         self._require("tables", "0, 1 or 2", self.tables in (0, 1, 2))
         self._require("products", "0, 1 or 2", self.products in (0, 1, 2))
-        self._require("windows", "0 or 1", self.windows in (0, 1))
+        self._require("windows", "0, 1 or 2", self.windows in (0, 1, 2))
         self._require("paired_windows", "0 or 1", self.paired_windows in (0, 1))
         self._require("maximum", "0 or 1", self.maximum in (0, 1))
 
@@ -381,6 +386,22 @@ class Config:
     def has_windows(self) -> int:
         """1 where EXEC may slide windows, else 0."""
         return int(self.window_lines > 0)
+
+    @property
+    def has_wide_windows(self) -> int:
+        """1 where EXEC may slide windows of other shapes than 3 x 3, else 0."""
+        return int(self.windows == 2 and self.has_windows and self.rows > sum(WIDE_WINDOWS[0]))
+
+    @property
+    def window_shapes(self) -> tuple[tuple[int, ...], ...]:
+        """Taps of each line of a window, the oldest line first, for each `window_shape` of EXEC."""
+        plain = (WINDOW_TAPS,) * self.window_lines
+        return (plain, *(WIDE_WINDOWS if self.has_wide_windows else ()))
+
+    @property
+    def window_rows(self) -> int:
+        """Rows of the array that windows use, of any shape."""
+        return max(sum(lines) for lines in self.window_shapes)
 
     @property
     def has_paired_windows(self) -> int:

@@ -429,12 +429,13 @@ _EXEC = (
         doc="1: weights are fetched once `wait_post` is met, too: POST may have written them",
     ),
     Field(
-        name="chained",
-        bits=1,
-        doc="1: the lines of a window are parts of one line of nine taps: what leaves the last tap "
-        "of a line enters the first one of the next; `line` and the line memories are not used",
+        name="window_shape",
+        bits=2,
+        doc="taps of a window's lines, the oldest first: 0 three lines of 3, fewer where rows are; "
+        "1 one of 15; 2 three of 5; 3 one of 8 and one of 7; irrelevant without `window`, and with "
+        "`paired`",
         plain=True,
-        needs="reserved",
+        needs="has_wide_windows",
     ),
 )
 

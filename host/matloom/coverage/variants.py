@@ -59,6 +59,7 @@ _ACCOUNT: dict[Opcode, dict[str, dict[str, _Range]]] = {
         "oc_step": {"oc_blocks": _SEVERAL},
         **{name: {"window": _SET} for name in ("line", "first_output", "out_width")},
         **{name: {"window": _SET} for name in ("out_height", "out_x_skip", "out_y_skip")},
+        "window_shape": {"window": _SET},
     },
     Opcode.POST: {
         "bias": {"channel_bias": _UNSET},
@@ -124,9 +125,11 @@ def _load(values: Mapping[str, int], config: Config) -> str:
 
 
 def _exec(values: Mapping[str, int]) -> str:
-    """Return the mode of an EXEC; `paired` is irrelevant without a window."""
-    paired = _flags(values, "paired") if values.get("window") else ""
-    return MAC_MODES[values.get("mode", 0)] + _flags(values, "maximum", "window") + paired
+    """Return the mode of an EXEC; `paired` and `window_shape` are irrelevant without a window."""
+    form = _flags(values, "paired") if values.get("window") else ""
+    if values.get("window") and values.get("window_shape") and not form:
+        form = f" shape {values['window_shape']}"
+    return MAC_MODES[values.get("mode", 0)] + _flags(values, "maximum", "window") + form
 
 
 def _post(values: Mapping[str, int]) -> str:
@@ -165,12 +168,16 @@ def _exec_choices(config: Config) -> list[dict[str, int]]:
         largest = range(1 + bool(config.maximum and not mode))
         shapes = [{}, *([{"window": 1}] if config.has_windows and not mode else [])]
         shapes += [{"window": 1, "paired": 1}] if config.has_paired_windows and not mode else []
+        wide = range(1, len(config.window_shapes)) if not mode else ()
+        shapes += [{"window": 1, "window_shape": shape} for shape in wide]
         for maximum, shape in product(largest, shapes):
             fixed = {"mode": mode, "window": 0, **shape}
             if "maximum" in body(Opcode.EXEC, config):
                 fixed["maximum"] = maximum
             if fixed["window"] and "paired" in body(Opcode.EXEC, config):
                 fixed.setdefault("paired", 0)
+            if fixed["window"] and not fixed.get("paired") and wide:
+                fixed.setdefault("window_shape", 0)
             found.append(fixed)
     return found
 
@@ -252,6 +259,8 @@ def one_value(variant: Variant, item: Field, config: Config) -> str | None:
         return f"must be 0 in mode {MAC_MODES[fixed['mode']]}"
     if item.name == "blocks" and fixed.get("window") and fixed.get("paired"):
         return "must be 1 in a paired window"
+    if item.name == "window_shape" and fixed.get("paired"):
+        return "irrelevant in a paired window"
     if fixed.get("rounding") == Rounding.FLOAT and item.name in ("words", *BYTES_ONLY):
         return "must be 0 under FLOAT"
     if fixed.get("rounding") == Rounding.FLOAT and item.name in _OF_BYTES:

@@ -1,6 +1,5 @@
 """EXEC on probes: walks over the input, and adds products to accumulators."""
 
-import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -198,12 +197,17 @@ def _taps(fields: _Fields, config: Config) -> _Taps:
     line = max(fields["line"], WINDOW_TAPS)
     shape = (fields["out_height"], fields["out_width"], fields["out_y_skip"], fields["out_x_skip"])
     last = (fields["first_output"], fields["width"] * fields["height"])
-    return _taps_of(line, shape, last, config.window_lines, config.columns * fields["paired"])
+    lines = config.window_shapes[0 if fields["paired"] else fields["window_shape"]]
+    return _taps_of(line, shape, last, lines, config.columns * fields["paired"])
 
 
 @lru_cache(maxsize=256)
 def _taps_of(
-    line: int, shape: tuple[int, int, int, int], last: tuple[int, int], lines: int, paired: int
+    line: int,
+    shape: tuple[int, int, int, int],
+    last: tuple[int, int],
+    lines: tuple[int, ...],
+    paired: int,
 ) -> _Taps:
     height, width, y_skip, x_skip = shape
     first, count = last
@@ -213,12 +217,12 @@ def _taps_of(
     kept = numbers[:, columns < line].reshape(-1)
     outputs = kept[kept < count]
     back, firsts = [], []
-    for y, x in itertools.product(range(lines), range(WINDOW_TAPS)):
+    for y, x in ((y, x) for y, taps in enumerate(lines) for x in range(taps)):
         if paired:
             back.append((1 - y // 2) * line + 1 - x // 2)
             firsts.append((2 * (x % 2) + y % 2) * paired)
         else:
-            back.append((lines - 1 - y) * line + WINDOW_TAPS - 1 - x)
+            back.append((len(lines) - 1 - y) * line + lines[y] - 1 - x)
             firsts.append(0)
     vectors = np.subtract.outer(outputs, back)
     return _Taps(np.where(vectors < 0, count, vectors), tuple(firsts), outputs)

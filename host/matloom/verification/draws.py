@@ -188,6 +188,8 @@ def _exec(generator: random.Random, config: Config) -> dict[str, int]:
         values["paired"] = int(generator.random() < (0.5 if values["window"] else 0.1))
         if values["window"] and values["paired"]:
             values |= _paired_window(generator, config, row_bytes)
+    if config.has_wide_windows:
+        values["window_shape"] = generator.randrange(len(config.window_shapes))
     return values
 
 

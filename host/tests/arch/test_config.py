@@ -20,7 +20,7 @@ RULES = [
     ({"parity": -1}, "parity must be 0 or 1, not -1"),
     ({"element_stride": 2}, "element_stride must be 0 or 1, not 2"),
     ({"products": -1}, "products must be 0, 1 or 2, not -1"),
-    ({"windows": 2}, "windows must be 0 or 1, not 2"),
+    ({"windows": 3}, "windows must be 0, 1 or 2, not 3"),
     ({"paired_windows": 2}, "paired_windows must be 0 or 1, not 2"),
     ({"maximum": 2}, "maximum must be 0 or 1, not 2"),
     ({"mac_modes": ()}, "mac_modes must name at least one mode"),

@@ -39,7 +39,6 @@ _ONES = (
 
 #: Fields whose place is kept for later engines.
 RESERVED = {
-    (Opcode.EXEC, "chained"): (380, 1),
     (Opcode.POST, "params_wait"): (364, 1),
     (Opcode.POST, "dest_block_step"): (365, 16),
 }

@@ -36,6 +36,15 @@ def test_points_follow_from_the_configuration():
     assert floats.excluded["EXEC bf16: line"] == "irrelevant where window is 0"
 
 
+def test_each_shape_of_a_window_is_a_mode():
+    wide = declare(load_config("small+rows=16+weight_rows=4+windows=2"))
+    for mode in ("window", "window shape 1", "maximum window shape 3"):
+        assert f"EXEC i8xi8 {mode}: width last steady" in wide.every
+    reasons = [wide.excluded[f"EXEC i8xi8{mode}: window_shape"] for mode in ("", " window paired")]
+    assert reasons == ["irrelevant where window is 0", "irrelevant in a paired window"]
+    assert not any("shape" in point for point in declare(NANO).every)
+
+
 def test_what_cannot_be_had_has_a_reason():
     nano = declare(NANO)
     # 256 entries of four sums, a scratchpad of 32 KiB.
@@ -131,6 +140,22 @@ def test_other_files_are_refused(tmp_path, text):
     path.write_text(text)
     with pytest.raises(ValueError, match="is no coverage file"):
         Coverage.load(path)
+
+
+def test_streams_are_steered_to_shapes_of_windows(seed):
+    config = load_config("small+rows=16+weight_rows=4+windows=2")
+    coverage = Coverage(config)
+    points = {n: f"EXEC i8xi8 window shape {n}: height last steady" for n in (1, 2, 3)}
+    coverage.add([point for point in coverage.model.every if point not in points.values()])
+    for steered in steered_streams(coverage, seed):
+        windows = [
+            each
+            for each in steered.stream.instructions
+            if each.opcode is Opcode.EXEC and each.window and not each.paired
+        ]
+        reached = {each.window_shape for each in windows} & set(points)
+        coverage.add([points[shape] for shape in reached])
+    assert not coverage.missing()
 
 
 def test_streams_are_steered_to_what_is_missing(seed):

@@ -17,6 +17,7 @@ from matloom.verification.random_programs import random_stream
 MODES = ("i8xi8", "i8xi4", "i4xi4", "i16xi8")
 CONFIG = dataclasses.replace(PRESETS["nano"], mac_modes=MODES)
 END = pack(Instruction(Opcode.END))
+WIDE = Config(columns=8, broadcast_group=8, lanes=4, weight_rows=2, acc_bytes=16384, windows=2)
 
 
 def engine(seed=0, config=CONFIG):
@@ -146,9 +147,21 @@ def tap_of_blocks(f, vectors, n, row, column, config):
     return vectors[source][(2 * x + y) * config.columns + column]
 
 
+def tap(f, row, config):
+    """Return how many lines and vectors ago the tap of a row passed, or None of a dense row."""
+    if f.window_shape == 0:
+        taps = 3 * config.window_lines
+        return (config.window_lines - 1 - row // 3, 2 - row % 3) if row < taps else None
+    if row > 14:
+        return None
+    if f.window_shape == 3:
+        return (1, 7 - row) if row < 8 else (0, 14 - row)
+    return divmod(14 - row, {1: 15, 2: 5}[f.window_shape])
+
+
 def naive_window(f, spad, accumulators, config):
     """Follow decision 0002, vector by vector."""
-    rows, columns, lines = config.rows, config.columns, config.window_lines
+    rows, columns = config.rows, config.columns
     line, tile, block_entry = max(f.line, 3), 0, f.acc_addr
     for block in range(f.oc_blocks):
         first, entry = True, block_entry
@@ -174,8 +187,8 @@ def naive_window(f, spad, accumulators, config):
                         value = f.pad_value if f.paired else vectors[n][r]
                         if f.paired and r < 9:
                             value = tap_of_blocks(f, vectors, n, r, column, config)
-                        elif r < 3 * lines:
-                            source = n - (lines - 1 - r // 3) * line - (2 - r % 3)
+                        elif not f.paired and (back := tap(f, r, config)):
+                            source = n - back[0] * line - back[1]
                             value = vectors[source][column] if source >= 0 else f.pad_value
                         total += value * int8(spad[at + r * columns + column])
                     old = accumulators[entry][column]
@@ -343,8 +356,10 @@ def test_instructions_are_nested_loops(seed):
         PRESETS["small"],
         Config(rows=12, columns=8, broadcast_group=8, lanes=4, weight_rows=3, acc_bytes=16384),
         Config(rows=12, columns=8, broadcast_group=8, lanes=4, weight_rows=4, acc_bytes=16384),
+        dataclasses.replace(WIDE, weight_rows=4),
+        WIDE,
     ],
-    ids=["two lines", "three lines", "blocks"],
+    ids=["two lines", "three lines", "blocks", "wide, blocks", "wide"],
 )
 def test_windows_are_nested_loops(config, seed):
     made, seen, outputs, paired = engine(seed, config), 0, 0, 0

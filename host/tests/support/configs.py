@@ -74,7 +74,7 @@ def _draw(generator: random.Random) -> Config:
         burst_beats=generator.choice((1, 4, 16, 32)),
         queue_depth=generator.choice((1, 2, 4, 8)),
         timestamps=generator.choice((0, 2, 64, 256)),
-        windows=int(generator.random() < 0.8),
+        windows=generator.choice((0, 1, 1, 2, 2)),
         paired_windows=int(generator.random() < 0.8),
         maximum=int(generator.random() < 0.8),
         checks=int(generator.random() < 0.8),

@@ -229,6 +229,7 @@ def test_configurations_are_of_every_kind():
         "tables",
         "products",
         "has_windows",
+        "has_wide_windows",
         "maximum",
         "timestamps",
         "address_first",

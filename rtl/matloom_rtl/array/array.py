@@ -4,7 +4,7 @@ from amaranth.hdl import Cat, Module, Mux, Signal, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.wiring import In, Out
 
-from matloom.arch.config import WINDOW_TAPS, Config
+from matloom.arch.config import Config
 from matloom_rtl.array.cells import Cells, delay, flags_layout, replicated
 from matloom_rtl.array.float_columns import FloatColumns
 from matloom_rtl.array.windows import LINE_BITS, Windows, slide_layout
@@ -178,7 +178,7 @@ class Array(wiring.Component):
         The bytes of a block arrive on the path of the weights.
         """
         config = self._config
-        rows = WINDOW_TAPS * config.window_lines
+        rows = config.window_rows
         if not rows:
             return [[]] * config.broadcast_group
         windows = Windows(config, group * config.broadcast_group)

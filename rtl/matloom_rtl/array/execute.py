@@ -321,6 +321,11 @@ class Execute(wiring.Component):
                     slide.shift.eq(known.window & ~known.first),
                     slide.recall.eq(known.window & ~known.first_line),
                 ]
+            if self._config.has_wide_windows:
+                shapes = range(len(self._config.window_shapes))
+                m.d.sync += slide.shapes.eq(
+                    Cat(known.window & (known.window_shape == number) for number in shapes)
+                )
         if self._config.has_paired_windows:
             m.d.comb += [
                 loader.blank.eq(valid & known.paired & ~known.row_valid),

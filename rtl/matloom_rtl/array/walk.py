@@ -58,9 +58,11 @@ def vector_layout(config: Config) -> data.StructLayout:
     in the lines. `switch`: it is the first with its weights; `last_tile`, with that: its
     instruction has no further ones. Only the sums of an `output` are kept; dense vectors are all
     outputs. `flags` are those of the mode, where several are built. `paired`: the vector is a
-    block, of which `row_valid` tells all, and its elements are `pad`.
+    block, of which `row_valid` tells all, and its elements are `pad`. `window_shape` is that of its
+    window, 0 of a block.
     """
     window = {"window": 1, "first_line": 1, "position": LINE_BITS} if config.has_windows else {}
+    shape = {"window_shape": 2} if config.has_wide_windows else {}
     return data.StructLayout(
         {
             "address": signed(access_bits(config)),
@@ -77,6 +79,7 @@ def vector_layout(config: Config) -> data.StructLayout:
             "output": 1,
             "first": 1,
             **window,
+            **shape,
             **({"paired": 1} if config.has_paired_windows else {}),
             **({"flags": flags_layout(config)} if flags_layout(config).size else {}),
         }
@@ -101,7 +104,8 @@ _STAGE_FIELDS = (
 def _stage_fields(config: Config) -> tuple[str, ...]:
     """Return the fields that a configuration has."""
     paired = ("paired",) if config.has_paired_windows else ()
-    return (*_STAGE_FIELDS, *paired, *(("maximum",) if config.maximum else ()))
+    shape = ("window_shape",) if config.has_wide_windows else ()
+    return (*_STAGE_FIELDS, *paired, *shape, *(("maximum",) if config.maximum else ()))
 
 
 def _part_of(fields, config: Config) -> data.StructLayout:
@@ -392,6 +396,9 @@ class Walk(wiring.Component):
             m.d.comb += s1.window.eq(fixed.window)
         if self._config.has_paired_windows:
             m.d.comb += s1.paired.eq(fixed.window & fixed.paired)
+        if self._config.has_wide_windows:
+            blocks = s1.paired if self._config.has_paired_windows else 0
+            m.d.comb += s1.window_shape.eq(Mux(blocks, 0, fixed.window_shape))
         for name, flag in decode_flags(fixed.mode, self._config).items():
             m.d.comb += s1.flags[name].eq(flag)
         m.submodules.outputs = outputs = Outputs(self._config)

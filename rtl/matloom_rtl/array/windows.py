@@ -1,5 +1,7 @@
 """Operands of the rows that sliding windows use, for one broadcast group of columns."""
 
+from itertools import accumulate
+
 from amaranth.hdl import Cat, Module, Mux, Signal, signed
 from amaranth.lib import data, wiring
 from amaranth.lib.memory import Memory
@@ -13,6 +15,9 @@ __all__ = ["LINE_BITS", "Windows", "slide_layout"]
 #: Bits of a vector's position in its line.
 LINE_BITS = next(item.bits for item in FORMATS[Opcode.EXEC].fields if item.name == "line")
 
+#: The wide shape whose lines the memories feed all; the last one is that of the others, too.
+_THREE_LINES = 2
+
 #: Bytes of a block for each column: (x, y) = (0, 0), (0, 1), (1, 0), (1, 1).
 _POSITIONS = 4
 
@@ -22,14 +27,16 @@ def slide_layout(config: Config) -> data.StructLayout:
 
     `window`: it slides; then `shift`: it is not the first of its step, so windows move; `recall`:
     lines before it are remembered; `pad`: what stands elsewhere; `paired`, where that is built: it
-    is a block of 2 x 2 positions.
+    is a block of 2 x 2 positions; `shapes`, where several are built: that of the window, one bit
+    each (`Config.window_shapes`), of which none is set for a dense vector.
     """
     paired = {"paired": 1} if config.has_paired_windows else {}
-    return data.StructLayout({"window": 1, "shift": 1, "recall": 1, "pad": 8, **paired})
+    shapes = {"shapes": len(config.window_shapes)} if config.has_wide_windows else {}
+    return data.StructLayout({"window": 1, "shift": 1, "recall": 1, "pad": 8, **paired, **shapes})
 
 
 class Windows(wiring.Component):
-    """Hold an operand for each cell of ``WINDOW_TAPS * window_lines`` rows and a broadcast group.
+    """Hold an operand for each cell of `Config.window_rows` rows and a broadcast group.
 
     A dense vector puts its byte of the row into every column. A sliding one puts its byte of the
     *column* into the last row, what the line memories hold into the last row of the older lines,
@@ -42,6 +49,11 @@ class Windows(wiring.Component):
     The next read of the same position in this step is `L` vectors later, in t + L - 1 or later;
     with L of 3 and more that is after the write. Reads that meet older writes, or writes of the
     step before, are those of a first line, whose data nobody takes.
+
+    Shapes of windows differ in the rows that end a line: those take the older line from memory, or
+    the newest byte, and in all others the window moves. The memories hold what stands in the last
+    row of each line but the oldest. A window of one line uses none. Rows beyond a window's are
+    dense.
 
     A block is four bytes of each column, and slides by two positions. What its window takes over
     from the block before, and is no operand there, waits in registers of its own; so do those
@@ -73,7 +85,8 @@ class Windows(wiring.Component):
         self._first_column = first_column
         self._lines = config.window_lines
         self._paired = bool(config.has_paired_windows)
-        rows = WINDOW_TAPS * self._lines
+        self._wide = bool(config.has_wide_windows)
+        rows = config.window_rows
         super().__init__(
             {
                 "position": In(LINE_BITS),
@@ -93,9 +106,11 @@ class Windows(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        slide, rows = self.slide, WINDOW_TAPS * self._lines
+        slide, rows = self.slide, self._config.window_rows
         # What comes neither from the right nor from memory is chosen once for all columns.
-        own = [Mux(slide.window, slide.pad, self.vector.word_select(row, 8)) for row in range(rows)]
+        bytes_ = [self.vector.word_select(row, 8) for row in range(rows)]
+        own = [Mux(self._slides(row), slide.pad, byte) for row, byte in enumerate(bytes_)]
+        own[-1] = bytes_[-1]
         cells = [
             [
                 Signal(signed(8), name=f"operand_{column}_{row}", reset_less=True)
@@ -112,18 +127,58 @@ class Windows(wiring.Component):
             if self._paired:
                 newest = Mux(slide.paired, self._byte(column, 0), newest)
                 to_left = self._move_block(m, registers, blocks[column], remembered[column])
+            older = remembered[column] if self._lines > 1 else None
             with m.If(self.valid):
                 for row, register in enumerate(registers):
-                    line, tap = divmod(row, WINDOW_TAPS)
-                    if tap < WINDOW_TAPS - 1:
-                        m.d.sync += register.eq(Mux(slide.shift, to_left[row], own[row]))
-                    elif line < self._lines - 1:
-                        older = remembered[column][line]
-                        m.d.sync += register.eq(Mux(slide.recall, older, own[row]))
-                    else:
-                        byte = self.vector.word_select(row, 8)
-                        m.d.sync += register.eq(Mux(slide.window, newest, byte))
+                    right = to_left[row] if row < rows - 1 else None
+                    following = self._next(row, right, older, newest, own[row])
+                    m.d.sync += register.eq(following)
         return m
+
+    def _slides(self, row: int):
+        """Return whether a row belongs to the window that the vector enters."""
+        shapes = self._config.window_shapes
+        if row < sum(shapes[0]):
+            return self.slide.window
+        return Cat(self.slide.shapes[1:]).any()
+
+    def _next(self, row: int, right, older, newest, own):
+        """Return what the register of a row takes with a vector.
+
+        Parameters
+        ----------
+        right, older, newest, own:
+            What stands to the right; what the line memories hold, the oldest line first; the byte
+            of the column; and what is taken in a first line, or from a dense vector.
+        """
+        slide, shapes = self.slide, self._config.window_shapes
+        moves, ends = [], [[] for _line in range(self._lines)]
+        for number, lines in enumerate(shapes):
+            last_rows = self._last_rows(number)
+            if row in last_rows:
+                ends[len(lines) - 1 - last_rows.index(row)].append(number)
+            elif row < sum(lines):
+                moves.append(number)
+        following = own
+        if moves:
+            following = Mux(self._any(slide.shift, moves), right, following)
+        for ago, numbers in enumerate(ends):
+            if numbers and ago:
+                kept = older[self._lines - 1 - ago]
+                following = Mux(self._any(slide.recall, numbers), kept, following)
+            elif numbers:
+                following = Mux(self._any(slide.window, numbers), newest, following)
+        return following
+
+    def _last_rows(self, number: int) -> list[int]:
+        """Return the row that ends each line of a shape, the oldest first."""
+        return [rows - 1 for rows in accumulate(self._config.window_shapes[number])]
+
+    def _any(self, flag, numbers):
+        """Return whether a flag is set, and the window has one of these shapes."""
+        if len(numbers) == len(self._config.window_shapes):
+            return flag
+        return flag & Cat(self.slide.shapes[number] for number in numbers).any()
 
     def _byte(self, column: int, index: int):
         """Return the block byte of a column with an index."""
@@ -190,10 +245,17 @@ class Windows(wiring.Component):
         paired = Signal(reset_less=True)
         if self._paired:
             m.d.sync += paired.eq(self.slide.paired)
+        wide = Signal(reset_less=True)
+        if self._wide:
+            m.d.sync += wide.eq(~self.slide.shapes[0])
         for column, registers in enumerate(cells):
-            newer = [registers[WINDOW_TAPS * (line + 1) + WINDOW_TAPS - 1] for line in range(older)]
+            newer = [registers[last] for last in self._last_rows(0)[1:]]
+            newest = newer[-1]
+            if self._wide:
+                wider = [registers[last] for last in self._last_rows(_THREE_LINES)[1:]]
+                newer = [Mux(wide, new, old) for new, old in zip(wider, newer, strict=True)]
             if self._paired:
-                block = [registers[-1], *blocks[column]]
+                block = [newest, *blocks[column]]
                 newer = [
                     *(Mux(paired, new, old) for new, old in zip(block, newer, strict=False)),
                     *block[older:],

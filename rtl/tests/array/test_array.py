@@ -23,6 +23,7 @@ CONFIGS = {
         spad_banks=1,
         acc_bytes=8 * 4 * 16,
     ),
+    "wide": Config(columns=8, broadcast_group=4, lanes=4, windows=2, **MEMORIES),
     "8x16": Config(rows=8, columns=16, broadcast_group=8, bus_bits=128),
 }  # fmt: skip
 
@@ -53,16 +54,17 @@ class Oracle:
             self.shadow[first : first + self.config.weight_rows] = rows
         return sums
 
-    def _slide(self, operands, number, line, pad, paired):
+    def _slide(self, operands, number, line, pad, paired, shape=0):
         """Replace the rows of the window by the definition of decision 0002."""
-        columns, lines = self.config.columns, self.config.window_lines
+        columns = self.config.columns
         if paired:
             self._slide_blocks(operands, number, line, pad)
             return
-        for tap_y in range(lines):
-            for tap_x in range(3):
-                index = number - (lines - 1 - tap_y) * line - (2 - tap_x)
-                operands[3 * tap_y + tap_x] = self.past[index][:columns] if index >= 0 else pad
+        lines = {0: [3] * self.config.window_lines, 1: [15], 2: [5, 5, 5], 3: [8, 7]}[shape]
+        taps = [(y, x) for y, count in enumerate(lines) for x in range(count)]
+        for row, (tap_y, tap_x) in enumerate(taps):
+            index = number - (len(lines) - 1 - tap_y) * line - (lines[tap_y] - 1 - tap_x)
+            operands[row] = self.past[index][:columns] if index >= 0 else pad
 
     def _slide_blocks(self, operands, number, line, pad):
         """The same where blocks of 2 x 2 positions, (x, y, column), slide."""
@@ -115,6 +117,8 @@ def add_windows(config, rng, events):
             slides = config.has_windows and rng.random() < 0.7
             window = {"line": int(rng.integers(3, 9)), "pad": int(rng.integers(-128, 128))}
             window["paired"] = bool(config.has_paired_windows and rng.random() < 0.6)
+            if config.has_wide_windows and not window["paired"]:
+                window["shape"] = int(rng.integers(4))
         if slides:
             event["window"] = window | {"number": number}
             if window["paired"]:
@@ -135,6 +139,8 @@ def present_window(ctx, dut, event, following, config):
     flags = {"window": window is not None, "shift": number > 0, "recall": number >= line}
     if config.has_paired_windows:
         flags["paired"] = "block" in event
+    if config.has_wide_windows:
+        flags["shapes"] = bool(window) << (window or {}).get("shape", 0)
     ctx.set(dut.slide, flags | {"pad": pad})
 
 

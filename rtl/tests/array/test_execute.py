@@ -31,6 +31,9 @@ SHAPES = {
     "blocks": dataclasses.replace(
         CONFIG, rows=12, columns=8, broadcast_group=4, weight_rows=4, acc_bytes=16384
     ),
+    "wide": dataclasses.replace(
+        CONFIG, rows=16, columns=8, weight_rows=4, acc_bytes=16384, windows=2
+    ),
 }
 CAUSES = [name for name, _doc in EXEC_CAUSES]
 MODES = ("i8xi8", "i8xi4", "i4xi4", "i16xi8")
@@ -212,10 +215,12 @@ def operands_of(command, vectors, number, config):
     if is_paired(command):
         return operands_of_blocks(command, vectors, number, config)
     operands = np.repeat(np.array(vectors[number], np.int64)[:, np.newaxis], config.columns, axis=1)
-    lines, line = config.window_lines, max(command["line"], 3)
-    for row in range(3 * lines if command["window"] else 0):
-        tap_y, tap_x = divmod(row, 3)
-        index = number - (lines - 1 - tap_y) * line - (2 - tap_x)
+    line = max(command["line"], 3)
+    lines = {0: [3] * config.window_lines, 1: [15], 2: [5, 5, 5], 3: [8, 7]}
+    lines = lines[command.get("window_shape", 0)] if command["window"] else []
+    taps = [(y, x) for y, count in enumerate(lines) for x in range(count)]
+    for row, (tap_y, tap_x) in enumerate(taps):
+        index = number - (len(lines) - 1 - tap_y) * line - (lines[tap_y] - 1 - tap_x)
         operands[row] = vectors[index][: config.columns] if index >= 0 else command["pad_value"]
     return operands
 
@@ -481,7 +486,7 @@ def test_blocks_take_a_cycle_each_and_a_tile_waits_for_them():
 
 
 @pytest.mark.fast_cases(1)
-@pytest.mark.parametrize("name", ["4x4", "8x4", "16x8", "blocks"])
+@pytest.mark.parametrize("name", ["4x4", "8x4", "16x8", "blocks", "wide"])
 @pytest.mark.parametrize("refuse", [0, 0.4])
 def test_windows_at_random(seed, name, refuse):
     """Dense and sliding instructions, also on top of what earlier ones left."""
@@ -495,6 +500,8 @@ def test_windows_at_random(seed, name, refuse):
             command = command | {"paired": 1, "x_step": generator.choice((32, 32, 64))}
             command |= {"input_row_bytes": 160, "first_byte": generator.choice((0, -32, 32))}
             command |= {"input_addr": 992, "input_pitch": 160, "oc_step": 32}
+        if config.has_wide_windows:
+            command = command | {"window_shape": generator.randrange(4)}
         commands.append(command | {"timestamp": timestamp, "acc_addr": 150 * (timestamp // 2)})
         if timestamp % 2 and generator.random() < 0.5:
             commands[-1] = commands[-2] | {

@@ -15,6 +15,7 @@ from matloom_rtl.ports import ACC_UPDATE_LATENCY, body_layout
 from matloom_rtl.testing import simulate
 
 CONFIG = PRESETS["nano"]
+WIDE = dataclasses.replace(CONFIG, rows=16, weight_rows=4, windows=2)
 WITHOUT_WINDOWS = dataclasses.replace(CONFIG, columns=8, lanes=2, acc_bytes=8 * 1024)
 #: The memories that take every bit of an address.
 LARGEST = dataclasses.replace(CONFIG, spad_bytes=2**24, spad_banks=16, acc_bytes=2**19)
@@ -453,6 +454,28 @@ def test_flags_follow_the_mode(config, flags):
 def test_no_windows_where_there_are_none():
     vectors, _cycles = run([PLAIN], config=WITHOUT_WINDOWS)
     assert vectors == expected_vectors(PLAIN)
+
+
+def test_shapes_of_windows_go_with_their_vectors():
+    """A block has the plain shape, whatever the field says."""
+    shapes, seen, dut = [(0, 0), (1, 0), (2, 0), (3, 0), (3, 1), (2, 0)], [], Walk(WIDE)
+    small = SLIDING | {"kernel_rows": 1, "oc_blocks": 1}
+
+    async def feed(ctx):
+        for shape, paired in shapes:
+            ctx.set(dut.i.payload, small | {"window_shape": shape, "paired": paired})
+            ctx.set(dut.i.valid, 1)
+            await ctx.tick().until(dut.i.ready)
+            ctx.set(dut.i.valid, 0)
+
+    async def collect(ctx):
+        ctx.set(dut.room, 1)
+        for _vector in range(len(shapes) * 60):
+            (vector,) = await ctx.tick().sample(dut.vector).until(dut.valid)
+            seen.append(vector.window_shape)
+
+    simulate(dut, feed, collect, cycles=1000)
+    assert seen == [shape * (not paired) for shape, paired in shapes for _vector in range(60)]
 
 
 @pytest.mark.parametrize("command", [PLAIN, SLIDING], ids=["dense", "sliding"])

@@ -18,6 +18,15 @@ CONFIGS = {
     "16x8": dataclasses.replace(PRESETS["small"], rows=16, broadcast_group=2),
     "12x8": dataclasses.replace(PRESETS["small"], rows=12, broadcast_group=2, weight_rows=4),
     "16x16": Config(),
+    "wide": dataclasses.replace(PRESETS["small"], rows=16, broadcast_group=2, windows=2),
+    "wide, blocks": Config(columns=8, broadcast_group=2, lanes=8, windows=2),
+}
+
+#: For each shape the lines and positions that the taps of each row lie back, row 0 first.
+LINES = {
+    1: [(0, 14 - row) for row in range(15)],
+    2: [(2 - row // 5, 4 - row % 5) for row in range(15)],
+    3: [(1, 7 - row) for row in range(8)] + [(0, 6 - row) for row in range(7)],
 }
 
 
@@ -33,7 +42,8 @@ def draw_step(generator, config, window):
     vectors = [
         [generator.randint(-128, 127) for _byte in range(size)] for _ in range(min(count, 600))
     ]
-    kind = {"window": window, "paired": paired, "line": line, "pad": pad}
+    shape = generator.randint(0, 3) if config.has_wide_windows and window and not paired else 0
+    kind = {"window": window, "paired": paired, "line": line, "pad": pad, "shape": shape}
     return [kind | {"past": vectors[: number + 1]} for number in range(len(vectors))]
 
 
@@ -50,15 +60,18 @@ def draw(generator, config, *, steps, gaps):
 def expected(event, config, column, row):
     """Compute the operand of a cell, straight from the definition."""
     past, lines = event["past"], config.window_lines
-    if not event["window"]:
-        return past[-1][row]
+    taps = LINES.get(event["shape"], [(lines - 1 - row // 3, 2 - row % 3) for row in range(9)])
+    dense = not event["window"] or row >= (len(taps) if event["shape"] else 3 * lines)
+    if dense:
+        return event["pad"] if event["paired"] else past[-1][row]
     tap_y, tap_x = divmod(row, 3)
     if event["paired"]:
         # Positions from the upper left one of the block above and to the left.
         index = len(past) - 1 - (1 - tap_y // 2) * event["line"] - (1 - tap_x // 2)
         byte = (2 * (tap_x % 2) + tap_y % 2) * config.columns + column
         return past[index][byte] if index >= 0 else event["pad"]
-    index = len(past) - 1 - (lines - 1 - tap_y) * event["line"] - (2 - tap_x)
+    lines_ago, positions_ago = taps[row]
+    index = len(past) - 1 - lines_ago * event["line"] - positions_ago
     return past[index][column] if index >= 0 else event["pad"]
 
 
@@ -87,6 +100,8 @@ def present(ctx, dut, event, following, config, first_column):
             own = [byte for at in starts for byte in past[-1][at : at + config.broadcast_group]]
             ctx.set(dut.block, pack(own) if event["paired"] else 0x5A5A)
         ctx.set(dut.vector, pack([event["pad"]] * config.rows if event["paired"] else past[-1]))
+        if config.has_wide_windows:
+            slide["shapes"] = bool(window) << event["shape"]
         ctx.set(dut.slide, slide)
 
 
@@ -109,7 +124,7 @@ def play(config, events, *, first_column=0, reset_after=None):
                 actual = [ctx.get(dut.operands[column][row]) for row in range(len(dut.operands[0]))]
                 assert actual == [
                     expected(wanted, config, first_column + column, row)
-                    for row in range(3 * config.window_lines)
+                    for row in range(config.window_rows)
                 ], f"event {number}, column {column}"
 
     simulate(ResetInserter(reset)(dut), bench, cycles=len(events) + 3)
@@ -124,15 +139,17 @@ def test_operands_of_mixed_steps(name, gaps, seed):
     play(config, events, first_column=config.columns - config.broadcast_group)
 
 
-def test_shortest_lines_without_a_gap(seed):
+@pytest.mark.parametrize(("name", "shape"), [("16x8", 0), ("wide", 2), ("wide", 3)])
+def test_shortest_lines_without_a_gap(name, shape, seed):
     """The line memory is written just before the next read of the position."""
-    config, generator = CONFIGS["16x8"], random.Random(seed)
+    config, generator = CONFIGS[name], random.Random(seed)
     rows = range(config.rows)
     vectors = [[generator.randint(-128, 127) for _row in rows] for _ in range(60)]
     play(
         config,
         [
-            {"window": 1, "paired": 0, "line": 3, "pad": 7, "past": vectors[: number + 1]}
+            {"window": 1, "paired": 0, "line": 3, "pad": 7, "shape": shape}
+            | {"past": vectors[: number + 1]}
             for number in range(len(vectors))
         ],
     )

@@ -225,10 +225,16 @@ def _line(fields: dict[str, int]) -> int:
 
 def _taps(fields: dict[str, int], config: Config) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return, for each window row, how many vectors ago its tap passed, and its first byte."""
-    y, x = np.divmod(np.arange(WINDOW_TAPS * config.window_lines), WINDOW_TAPS)
     if fields["paired"]:
+        y, x = np.divmod(np.arange(WINDOW_TAPS * WINDOW_TAPS), WINDOW_TAPS)
         return (1 - y // 2) * _line(fields) + 1 - x // 2, (2 * (x % 2) + y % 2) * config.columns
-    back = (config.window_lines - 1 - y) * _line(fields) + WINDOW_TAPS - 1 - x
+    lines = config.window_shapes[fields["window_shape"]]
+    back = np.concatenate(
+        [
+            lines_ago * _line(fields) + np.arange(taps - 1, -1, -1)
+            for lines_ago, taps in zip(range(len(lines) - 1, -1, -1), lines, strict=True)
+        ]
+    )
     return back, np.zeros_like(back)
 
 

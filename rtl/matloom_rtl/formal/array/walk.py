@@ -74,6 +74,9 @@ def same_flags(m: Module, found, vector, there, config) -> None:
             m.d.comb += implies(there, found[name] == fields[name])
     if config.has_paired_windows:
         m.d.comb += implies(there, found.paired == _paired(vector, config))
+    if config.has_wide_windows:
+        shape = Mux(_paired(vector, config), 0, fields.window_shape)
+        m.d.comb += implies(there, found.window_shape == shape)
     for name, flag in decode_flags(fields.mode, config).items():
         m.d.comb += implies(there, found.flags[name] == flag)
 
