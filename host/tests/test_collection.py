@@ -116,13 +116,13 @@ def test_networks_of_floats(models, devices, device, network):
     assert {layer.where for layer in session.program.layers} == {"host"}
 
 
-@pytest.mark.fast_cases(1)
+@slow
 @pytest.mark.parametrize("network", SHORT)
 def test_golden_outputs_on_the_chip(models, devices, network):
     check_golden(models, devices("rtl"), network)
 
 
-@pytest.mark.fast_cases(1)
+@slow
 @pytest.mark.parametrize("network", LONG)
 def test_first_golden_output_on_the_chip(models, devices, network):
     check_golden(models, devices("rtl"), network, count=1)
@@ -150,7 +150,12 @@ def test_first_labelled_samples_on_the_chip(models, devices, samples):
 @pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(
     ("device", "count"),
-    [("model", 360), ("fast", 360), ("rtl", 20), pytest.param("rtl", 360, marks=slow)],
+    [
+        ("model", 360),
+        ("fast", 360),
+        pytest.param("rtl", 20, marks=slow),
+        pytest.param("rtl", 360, marks=slow),
+    ],
 )
 def test_digits_equal_the_reference(devices, device, count):
     pytest.importorskip("sklearn", reason="the digits come with scikit-learn, which is absent")

@@ -14,6 +14,8 @@ from matloom.ops import remembered
 
 UNSCALED = {"multiplier": 2**30, "shift": 1}
 NARROW = load_config("small+weight_rows=2+tables=1+products=1+i8xi4+i4xi4+i16xi8")
+#: The chip of NARROW, whose simulator takes a minute to build.
+CHIP = pytest.param("rtl", marks=pytest.mark.slow)
 
 
 def int8(*shape, seed=0):
@@ -90,7 +92,7 @@ def test_scaled_products():
         assert made[row, column] == min(max(value, -128), 127)
 
 
-@pytest.mark.parametrize("device", ["model", "fast", "rtl"])
+@pytest.mark.parametrize("device", ["model", "fast", CHIP])
 @pytest.mark.parametrize("mode", ["i8xi4", "i4xi4"])
 @pytest.mark.parametrize("shape", [(1, 1, 1), (33, 20, 1), (5, 70, 9), (50, 33, 20), (9, 40, 37)])
 def test_products_of_four_bits(shape, mode, device):
@@ -103,8 +105,8 @@ def test_products_of_four_bits(shape, mode, device):
         assert made[place] == np.clip(scaled(int(total), 2**30 + 12345, -2) - 9, -128, 127)
 
 
-@pytest.mark.fast_cases(17)
-@pytest.mark.parametrize("device", ["model", "fast", "rtl"])
+@pytest.mark.fast_cases(12)
+@pytest.mark.parametrize("device", ["model", "fast", CHIP])
 @pytest.mark.parametrize("mode", ["i8xi8", "i8xi4", "i4xi4", "i16xi8"])
 @pytest.mark.parametrize("shape", [(1, 1, 1), (33, 20, 1), (5, 60, 9), (60, 33, 40)])
 def test_sums(shape, mode, device):
@@ -138,7 +140,7 @@ def test_sums_of_any_shape_on_the_engine(seed):
         assert value == (image[0, row : row + 3, column : column + 3] * filters[channel]).sum()
 
 
-@pytest.mark.parametrize("device", ["model", "fast", "rtl"])
+@pytest.mark.parametrize("device", ["model", "fast", CHIP])
 @pytest.mark.parametrize("shape", [(1, 1, 1), (33, 20, 1), (5, 70, 9), (50, 33, 20)])
 def test_products_of_words(shape, device):
     rows, inner, columns = shape
@@ -178,7 +180,7 @@ def check_words(made, sums, rule, multipliers, shifts):
 
 
 @pytest.mark.usefixtures("on_the_engine")
-@pytest.mark.parametrize("device", ["model", "fast", "rtl"])
+@pytest.mark.parametrize("device", ["model", "fast", CHIP])
 @pytest.mark.parametrize(("bias_type", "rule"), RULES)
 @pytest.mark.parametrize("shape", [(1, 1, 1), (33, 20, 1), (5, 70, 9), (50, 33, 20)])
 def test_products_of_words_as_words(shape, bias_type, rule, device):
@@ -219,7 +221,9 @@ def test_products_of_words_of_any_shape_and_scale(bias_type, rule, seed):
 
 @pytest.mark.fast_cases(2)
 @pytest.mark.usefixtures("on_the_engine")
-@pytest.mark.parametrize(("device", "count"), [("model", 12), ("rtl", 2)])
+@pytest.mark.parametrize(
+    ("device", "count"), [("model", 12), pytest.param("rtl", 2, marks=pytest.mark.slow)]
+)
 @pytest.mark.parametrize(("bias_type", "rule"), RULES)
 def test_convolutions_of_words_as_words(bias_type, rule, device, count, seed):
     generator = np.random.default_rng(seed)

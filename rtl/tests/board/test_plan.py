@@ -51,6 +51,7 @@ def test_what_is_generated(plan):
     assert plan.verilog.count("\n") < 60_000
 
 
+@pytest.mark.slow
 def test_options_are_those_of_the_board(plan):
     text = " ".join(plan.device.options)
     assert "--85k --package CSFBGA285 --speed 8" in text

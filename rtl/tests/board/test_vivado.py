@@ -65,6 +65,7 @@ def test_the_kept_report_is_of_this_device():
         assert 0 < used <= device.capacity[name]
 
 
+@pytest.mark.slow
 def test_what_does_not_fit_is_told(project, tmp_path, monkeypatch):
     cells = {"LUT6": 20801, "FDRE": 1, "DSP48E1": 1, "RAMB36E1": 1}
     made = {"cells": cells, "latches": [], "conflicts": [], "loops": []}

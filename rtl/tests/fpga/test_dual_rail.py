@@ -118,6 +118,7 @@ def test_what_is_undefined_is_told(design, told):
     assert told() == {*expected, "m_axi_wdata byte 2"}
 
 
+@pytest.mark.slow
 def test_a_reset_that_is_missing_is_noticed(told):
     assert told(mutant=1) - told() == {"no_reset_register"}
 

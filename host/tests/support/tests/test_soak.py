@@ -66,6 +66,7 @@ def test_a_failing_check_is_kept_once_and_fails_again(tmp_path, monkeypatch):
     chip.close()
 
 
+@pytest.mark.slow
 def test_a_clean_campaign_keeps_nothing(tmp_path):
     keep, result = run(tmp_path, "--check", "streams")
     assert result.exit_code == 0, result.output
