@@ -1,13 +1,16 @@
 """Networks of ONNX on the engine: how much of them, what is proven, whether outputs are equal.
 
-    python bench/onnx_networks.py ../shared             # into docs/results/onnx_networks.json
-    python bench/onnx_networks.py ../shared --only kws  # those of such names, printed
-    python bench/onnx_networks.py ../shared --only kws --config reference --random 100
+    python bench/onnx_networks.py ../shared                   # all, for nano, on the model
+    python bench/onnx_networks.py ../shared --only kws        # those of such names
+    python bench/onnx_networks.py ../shared --config reference --device rtl --samples 3
 
 The folder has collections of models with recorded outputs of ONNX Runtime. Each network is compiled
-as it is by default and with `exact`, and runs on the functional model, on the recorded inputs and
-on random ones, of which ONNX Runtime gives the outputs here. Integers behind outputs must be equal
-in every bit; floats are compared with the largest output.
+as it is by default and with `exact`, and runs on the recorded inputs, then on random ones, of which
+ONNX Runtime gives the outputs here. Integers behind outputs must be equal in every bit; floats are
+compared with the largest output.
+
+Every row goes into docs/results/onnx_networks.json as soon as it is there. A row that is there
+already, of as many samples and the same packages, is left out; --again measures it.
 """
 
 import argparse
@@ -88,9 +91,9 @@ def claims(model: Any, exact: bool) -> dict[str, int]:
     }
 
 
-def off(program: Program, given: dict[str, Any], wanted: list[Any]) -> list[float]:
+def off(program: Program, device: str, given: dict[str, Any], wanted: list[Any]) -> list[float]:
     """Return of each sample the largest difference over the largest output."""
-    with matloom.load(program, device="model") as session:
+    with matloom.load(program, device=device) as session:
         names = [info.name for info in program.outputs]
         found = []
         for at in range(len(wanted[0])):
@@ -108,30 +111,31 @@ def off(program: Program, given: dict[str, Any], wanted: list[Any]) -> list[floa
 def with_random(
     model: Any, recorded: tuple[dict[str, Any], list[Any]], count: int
 ) -> tuple[dict[str, Any], list[Any]]:
-    """Return recorded samples and as many random ones, which spread as those do."""
+    """Return `count` samples: recorded ones, then random ones, which spread as those do."""
     draw, session = np.random.default_rng(0), onnx_session(model.SerializeToString())
     given, wanted = recorded
+    more = max(0, count - len(wanted[0]))
     drawn = {
-        name: (draw.standard_normal((count, *data.shape[1:])) * data.std() + data.mean()).astype(
+        name: (draw.standard_normal((more, *data.shape[1:])) * data.std() + data.mean()).astype(
             data.dtype
         )
         for name, data in given.items()
     }
     made = [
-        session.run(None, {name: data[at] for name, data in drawn.items()}) for at in range(count)
+        session.run(None, {name: data[at] for name, data in drawn.items()}) for at in range(more)
     ]
     return (
-        {name: np.concatenate([data, drawn[name]]) for name, data in given.items()},
-        [np.stack([*data, *(each[at] for each in made)]) for at, data in enumerate(wanted)],
+        {name: np.concatenate([data, drawn[name]])[:count] for name, data in given.items()},
+        [np.stack([*data, *(each[at] for each in made)])[:count] for at, data in enumerate(wanted)],
     )
 
 
 def row(path: Path, golden: Path, exact: bool, options: argparse.Namespace) -> dict[str, Any]:
     """Return what becomes of a network."""
     model, dims = sized(path)
-    given, wanted = with_random(model, samples(golden, model), options.random)
-    program = matloom.compile(path, options.config, check="sample", dims=dims, exact=exact)
-    differences = off(program, given, wanted)
+    given, wanted = with_random(model, samples(golden, model), options.samples)
+    program = matloom.compile(path, options.config, check="none", dims=dims, exact=exact)
+    differences = off(program, options.device, given, wanted)
     kinds = [layer.operator for layer in program.layers if layer.where != "none"]
     return {
         "macs": program.macs,
@@ -145,35 +149,45 @@ def row(path: Path, golden: Path, exact: bool, options: argparse.Namespace) -> d
     }
 
 
+def kept() -> dict[str, Any]:
+    """Return the report so far; an empty one if other packages made it."""
+    versions = {"onnx": onnx.__version__, "onnxruntime": onnxruntime.__version__}
+    found: dict[str, Any] = json.loads(REPORT.read_text()) if REPORT.exists() else {}
+    if "runs" not in found or any(found[name] != each for name, each in versions.items()):
+        return {**versions, "runs": {}}
+    return found
+
+
+def write(report: dict[str, Any]) -> None:
+    """Write the report, at once or not at all."""
+    partial = REPORT.with_suffix(".part")
+    partial.write_text(json.dumps(report, indent=1) + "\n")
+    partial.replace(REPORT)
+
+
 def main() -> None:
-    """Run the networks, and write or print what became of them."""
+    """Run the networks, and write what became of them."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("folder", type=Path, help="where the collections are")
     parser.add_argument("--only", default="", help="part of a network's name")
     parser.add_argument("--config", default="nano", help="what to compile for")
-    parser.add_argument("--random", type=int, default=0, help="how many random inputs")
+    parser.add_argument("--device", default="model", help="what runs the programs")
+    parser.add_argument("--samples", type=int, default=100, help="how many inputs")
+    parser.add_argument("--again", action="store_true", help="measure rows that are there, too")
     arguments = parser.parse_args()
-    found = {
-        name: {
-            "default": row(path, golden, False, arguments),
-            "exact": row(path, golden, True, arguments),
+    report = kept()
+    rows = report["runs"].setdefault(f"{arguments.config} {arguments.device}", {})
+    for name, path, golden in networks(arguments.folder, arguments.only):
+        known = rows.get(name, {}).get("exact", {}).get("samples") == arguments.samples
+        if known and not arguments.again:
+            continue
+        rows[name] = {
+            kind: row(path, golden, kind == "exact", arguments) for kind in ("default", "exact")
         }
-        for name, path, golden in networks(arguments.folder, arguments.only)
-    }
-    report = {
-        "onnx": onnx.__version__,
-        "onnxruntime": onnxruntime.__version__,
-        "config": arguments.config,
-        "random": arguments.random,
-        "networks": found,
-    }
-    text = json.dumps(report, indent=1) + "\n"
-    if arguments.only or arguments.config != "nano":
-        print(text)
-    else:
-        REPORT.write_text(text)
+        print(name, json.dumps(rows[name]), flush=True)
+        write(report)
 
 
 if __name__ == "__main__":

@@ -95,7 +95,11 @@ def _exported() -> str:
 
 def _onnx_networks() -> str:
     found = report("onnx_networks.json")
-    rows = [(name, row["default"], row["exact"]) for name, row in found["networks"].items()]
+    runs = found["runs"]
+    rows = [
+        (name, row["default"], row["exact"])
+        for name, row in sorted(runs["nano model"].items(), key=_by_collection)
+    ]
 
     def share(row: dict[str, Any]) -> str:
         return f"{row['engine_macs'] / row['macs']:.0%}" if row["macs"] else "unknown"
@@ -121,6 +125,39 @@ def _onnx_networks() -> str:
             Column("exact: outputs equal", lambda row: equal(row[2])),
         ),
     )
+
+
+def _by_collection(item: tuple[str, dict[str, Any]]) -> tuple[bool, str]:
+    """Sort floating-point networks first."""
+    name, row = item
+    return bool(row["default"]["engine_macs"]), name
+
+
+def _onnx_runs() -> str:
+    """Return how many outputs of all networks are equal, by configuration and device."""
+    runs = report("onnx_networks.json")["runs"]
+
+    def counts(rows: dict[str, Any], kind: str, quantised: bool) -> str:
+        found = [row[kind] for row in rows.values() if bool(row["default"]["layers"]) == quantised]
+        equal, samples = (sum(each[name] for each in found) for name in ("equal", "samples"))
+        off = max(each["largest"] for each in found)
+        return f"{equal:,} of {samples:,}" + (f", others within {off:.0e}" if off else "")
+
+    return table(
+        runs.items(),
+        (
+            Column("configuration, device", lambda item: f"`{item[0]}`"),
+            Column("inputs of a network", lambda item: _samples(item[1]), count),
+            Column("no layer on the engine: equal", lambda item: counts(item[1], "exact", False)),
+            Column("layers on the engine: equal", lambda item: counts(item[1], "default", True)),
+            Column("exact: equal", lambda item: counts(item[1], "exact", True)),
+        ),
+    )
+
+
+def _samples(rows: dict[str, Any]) -> int:
+    """Return the least number of samples that a network was run on."""
+    return min(int(row["exact"]["samples"]) for row in rows.values())
 
 
 def _refusal(sentence: str) -> str:
@@ -180,5 +217,6 @@ BLOCKS = {
     "four bits": _four_bits,
     "exported": _exported,
     "onnx networks": _onnx_networks,
+    "onnx runs": _onnx_runs,
     "onnx nodes": _onnx_nodes,
 }

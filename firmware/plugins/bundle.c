@@ -24,12 +24,18 @@ enum {
   HEADER_WORDS
 };
 enum { PART_STEP, PART_CHECKSUM, PART_NODES, PART_INPUTS, PART_OUTPUTS, PART_WORDS };
+/* Words of a tensor that crosses the border. */
+enum { PAIR_MODEL, PAIR_PROGRAM, PAIR_AXES, PAIR_OFFSET, PAIR_WORDS };
 
 #define MAGIC_LOW 0x55424c4du  /* "MLBU" */
 #define MAGIC_HIGH 0x454c444eu /* "NDLE" */
-#define VERSION 1u
+#define VERSION 2u
 #define ALIGNMENT 64u
 #define BYTES_LIMIT (1u << 28)
+/* Axes that a word names, and the word that keeps them in their places. */
+#define NAMED_AXES 8u
+#define SAME_AXES 0x76543210u
+#define AXES 16u
 
 __attribute__((format(printf, 2, 3))) static bool say(struct plugin_bundle* bundle,
                                                       const char* format, ...) {
@@ -49,8 +55,17 @@ uint32_t plugin_node(const struct plugin_part* part, uint32_t place) {
   return word(part->nodes, place);
 }
 
+static uint32_t pair_word(const struct plugin_pairs* pairs, uint32_t place, int which) {
+  return word(pairs->words, PAIR_WORDS * (size_t)place + (size_t)which);
+}
+
 uint32_t plugin_tensor(const struct plugin_pairs* pairs, uint32_t place) {
-  return word(pairs->words, 2 * (size_t)place);
+  return pair_word(pairs, place, PAIR_MODEL);
+}
+
+/* The axis of the model that is an axis of the program's tensor. */
+static uint32_t model_axis(uint32_t axes, uint32_t at) {
+  return at < NAMED_AXES ? axes >> (4 * at) & 15u : at;
 }
 
 const char* plugin_text(const struct plugin_bundle* bundle, uint32_t number) {
@@ -59,11 +74,12 @@ const char* plugin_text(const struct plugin_bundle* bundle, uint32_t number) {
 
 uint32_t plugin_shape(const struct plugin_bundle* bundle, const struct plugin_pairs* pairs,
                       uint32_t place, int64_t* lengths) {
-  const uint32_t number = word(pairs->words, 2 * (size_t)place + 1);
+  const uint32_t number = pair_word(pairs, place, PAIR_PROGRAM);
+  const uint32_t axes = pair_word(pairs, place, PAIR_AXES);
   struct matloom_tensor tensor = {.axes = 0};
   (void)matloom_program_tensor(&bundle->program, number, &tensor);
   for (uint32_t i = 0; i < tensor.axes; ++i) {
-    lengths[i] = matloom_program_axis(&bundle->program, number, i);
+    lengths[model_axis(axes, i)] = matloom_program_axis(&bundle->program, number, i);
   }
   return tensor.axes;
 }
@@ -117,11 +133,34 @@ static const uint8_t* take(struct plugin_bundle* bundle, size_t* place, uint64_t
   return found;
 }
 
-/* The tensors of a list must be the program's. */
+/* Whether a tensor of the model has other bytes than the program's. */
+static bool differs(const struct plugin_pairs* pairs, uint32_t place) {
+  return pair_word(pairs, place, PAIR_AXES) != SAME_AXES ||
+         pair_word(pairs, place, PAIR_OFFSET) != 0;
+}
+
+/* The tensors of a list must be the program's, and those that differ have bytes as elements and each
+ * axis once. */
 static bool check_pairs(const struct plugin_bundle* bundle, const struct plugin_pairs* pairs) {
-  const uint32_t tensors = matloom_program_tensors(&bundle->program);
   for (uint32_t i = 0; i < pairs->count; ++i) {
-    if (word(pairs->words, 2 * (size_t)i + 1) >= tensors) return false;
+    const uint32_t number = pair_word(pairs, i, PAIR_PROGRAM);
+    const uint32_t axes = pair_word(pairs, i, PAIR_AXES);
+    struct matloom_tensor tensor;
+    uint32_t named = 0;
+    uint64_t elements = 1;
+    if (number >= matloom_program_tensors(&bundle->program) ||
+        matloom_program_tensor(&bundle->program, number, &tensor) != MATLOOM_OK ||
+        tensor.axes > AXES) {
+      return false;
+    }
+    if (!differs(pairs, i)) continue;
+    for (uint32_t k = 0; k < tensor.axes; ++k) {
+      named |= 1u << model_axis(axes, k);
+      elements *= matloom_program_axis(&bundle->program, number, k);
+    }
+    if (tensor.axes > NAMED_AXES || named != (1u << tensor.axes) - 1 || elements != tensor.bytes) {
+      return false;
+    }
   }
   return true;
 }
@@ -136,8 +175,8 @@ static bool read_part(struct plugin_bundle* bundle, struct plugin_part* part, si
   part->outputs.count = word(record, PART_OUTPUTS);
   part->nodes = take(bundle, place, part->node_count);
   if (part->nodes == NULL || part->node_count == 0) return false;
-  part->inputs.words = take(bundle, place, 2 * (uint64_t)part->inputs.count);
-  part->outputs.words = take(bundle, place, 2 * (uint64_t)part->outputs.count);
+  part->inputs.words = take(bundle, place, PAIR_WORDS * (uint64_t)part->inputs.count);
+  part->outputs.words = take(bundle, place, PAIR_WORDS * (uint64_t)part->outputs.count);
   return part->inputs.words != NULL && part->outputs.words != NULL &&
          check_pairs(bundle, &part->inputs) && check_pairs(bundle, &part->outputs);
 }
@@ -195,9 +234,12 @@ static bool open_program(struct plugin_bundle* bundle, const char* path) {
   if (matloom_program_variables(&bundle->program) != 0) {
     return say(bundle, "the program of %s keeps variables, which no plug-in runs", path);
   }
-  bundle->tensors =
-      calloc((size_t)matloom_program_tensors(&bundle->program) + 1, sizeof *bundle->tensors);
-  return bundle->tensors != NULL || say(bundle, "no memory for the tensors of %s", path);
+  const size_t tensors = (size_t)matloom_program_tensors(&bundle->program) + 1;
+  bundle->tensors = calloc(tensors, sizeof *bundle->tensors);
+  bundle->given = calloc(tensors, sizeof *bundle->given);
+  bundle->copies = calloc(tensors, sizeof *bundle->copies);
+  return (bundle->tensors != NULL && bundle->given != NULL && bundle->copies != NULL) ||
+         say(bundle, "no memory for the tensors of %s", path);
 }
 
 static bool open_engine(struct plugin_bundle* bundle, const char* device) {
@@ -220,6 +262,11 @@ bool plugin_bundle_open(struct plugin_bundle* bundle, enum plugin_runtime runtim
 
 void plugin_bundle_close(struct plugin_bundle* bundle) {
   plugin_device_close(&bundle->device);
+  for (uint32_t i = 0; bundle->copies != NULL && i < matloom_program_tensors(&bundle->program); ++i) {
+    free(bundle->copies[i]);
+  }
+  free(bundle->copies);
+  free(bundle->given);
   free(bundle->tensors);
   free(bundle->opened_file);
   free(bundle->parts);
@@ -231,7 +278,7 @@ void plugin_bundle_close(struct plugin_bundle* bundle) {
 
 bool plugin_give(struct plugin_bundle* bundle, const struct plugin_pairs* pairs, uint32_t place,
                  void* data, size_t bytes) {
-  const uint32_t number = word(pairs->words, 2 * (size_t)place + 1);
+  const uint32_t number = pair_word(pairs, place, PAIR_PROGRAM);
   struct matloom_tensor tensor;
   if (data == NULL || matloom_program_tensor(&bundle->program, number, &tensor) != MATLOOM_OK) {
     return say(bundle, "tensor %" PRIu32 " has no memory", plugin_tensor(pairs, place));
@@ -241,7 +288,52 @@ bool plugin_give(struct plugin_bundle* bundle, const struct plugin_pairs* pairs,
                plugin_tensor(pairs, place), tensor.bytes, bytes);
   }
   bundle->tensors[number] = data;
+  if (!differs(pairs, place)) return true;
+  if (bundle->copies[number] == NULL) bundle->copies[number] = malloc(bytes + 1);
+  if (bundle->copies[number] == NULL) return say(bundle, "no memory for a tensor");
+  bundle->given[number] = data;
+  bundle->tensors[number] = bundle->copies[number];
   return true;
+}
+
+/* Copies between a tensor of the model and the program's, which has its axes in another order. */
+static void convert(const struct plugin_bundle* bundle, const struct plugin_pairs* pairs,
+                    uint32_t place, uint8_t* model, uint8_t* program, bool to_model) {
+  const uint32_t number = pair_word(pairs, place, PAIR_PROGRAM);
+  const uint32_t named = pair_word(pairs, place, PAIR_AXES);
+  const uint8_t offset = (uint8_t)pair_word(pairs, place, PAIR_OFFSET);
+  int64_t lengths[AXES];
+  size_t steps[AXES], counts[AXES] = {0}, step = 1, at = 0, bytes = 1;
+  const uint32_t axes = plugin_shape(bundle, pairs, place, lengths);
+  for (uint32_t i = axes; i-- > 0;) { /* of the model's axes */
+    steps[i] = step;
+    step *= (size_t)lengths[i];
+  }
+  for (uint32_t i = 0; i < axes; ++i) bytes *= matloom_program_axis(&bundle->program, number, i);
+  for (size_t done = 0; done < bytes; ++done) {
+    if (to_model) {
+      model[at] = (uint8_t)(program[done] - offset);
+    } else {
+      program[done] = (uint8_t)(model[at] + offset);
+    }
+    for (uint32_t i = axes; i-- > 0;) {
+      const uint32_t axis = model_axis(named, i);
+      at += steps[axis];
+      if (++counts[i] < (size_t)lengths[axis]) break;
+      at -= steps[axis] * counts[i];
+      counts[i] = 0;
+    }
+  }
+}
+
+/* Copies all tensors of a list that differ. */
+static void convert_all(const struct plugin_bundle* bundle, const struct plugin_pairs* pairs,
+                        bool to_model) {
+  for (uint32_t i = 0; i < pairs->count; ++i) {
+    const uint32_t number = pair_word(pairs, i, PAIR_PROGRAM);
+    if (!differs(pairs, i) || bundle->given[number] == NULL) continue;
+    convert(bundle, pairs, i, bundle->given[number], bundle->copies[number], to_model);
+  }
 }
 
 /* Why a run failed; a fault is read before the reset that ends it. */
@@ -259,14 +351,17 @@ static bool failed(struct plugin_bundle* bundle, enum matloom_result result) {
 bool plugin_run(struct plugin_bundle* bundle, const struct plugin_part* part) {
   struct matloom_engine* engine = &bundle->engine;
   struct matloom_counters counters;
+  convert_all(bundle, &part->inputs, false);
   enum matloom_result result = matloom_write_inputs(engine, part->step, bundle->tensors);
   if (result == MATLOOM_OK) result = matloom_start(engine, part->step);
   if (result == MATLOOM_OK) result = matloom_wait(engine);
   if (result == MATLOOM_OK) result = matloom_read_outputs(engine, part->step, bundle->tensors);
   if (result == MATLOOM_OK) result = matloom_counters(engine, &counters);
+  if (result == MATLOOM_OK) convert_all(bundle, &part->outputs, true);
   /* What is given counts for one run. */
-  memset(bundle->tensors, 0,
-         matloom_program_tensors(&bundle->program) * sizeof *bundle->tensors);
+  const size_t tensors = matloom_program_tensors(&bundle->program);
+  memset(bundle->tensors, 0, tensors * sizeof *bundle->tensors);
+  memset(bundle->given, 0, tensors * sizeof *bundle->given);
   if (result != MATLOOM_OK) return failed(bundle, result);
   bundle->cycles += counters.value[MATLOOM_COUNTER_CYCLES];
   return true;

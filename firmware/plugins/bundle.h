@@ -12,7 +12,9 @@
  * number is its name's place in the file, and a node's that of its first output. */
 enum plugin_runtime { PLUGIN_LITERT = 1, PLUGIN_ONNXRUNTIME = 2 };
 
-/* Pairs of numbers: a tensor of the model, and the same tensor of the program. */
+/* Tensors that cross a part's border. Of each: its number in the model, its number in the program, the
+ * model's axis for each of the program's (four bits each, from the lowest), and what is added to the
+ * bytes of the model. */
 struct plugin_pairs {
   const uint8_t* words;
   uint32_t count;
@@ -39,6 +41,8 @@ struct plugin_bundle {
   struct matloom_engine engine;
   struct plugin_device device;
   void** tensors; /* of the program; set for a run */
+  void** given;   /* of the model, where they differ from the program's; set for a run */
+  void** copies;  /* memory of the program's tensors that differ */
   uint64_t cycles;
   char sentence[PLUGIN_SENTENCE]; /* what went wrong last */
 };
@@ -59,7 +63,7 @@ uint32_t plugin_tensor(const struct plugin_pairs* pairs, uint32_t place);
 /* The name that a number of an ONNX model stands for: its place in the file. */
 const char* plugin_text(const struct plugin_bundle* bundle, uint32_t number);
 
-/* Writes the lengths of the axes of the program's tensor at a place of pairs, 16 at most; returns how
+/* Writes the lengths of the axes of the model's tensor at a place of pairs, 16 at most; returns how
  * many there are. */
 uint32_t plugin_shape(const struct plugin_bundle* bundle, const struct plugin_pairs* pairs,
                       uint32_t place, int64_t* lengths);

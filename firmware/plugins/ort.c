@@ -255,18 +255,16 @@ static void warn(struct provider* provider, const char* sentence) {
 }
 
 static struct ort_status* claim(struct provider* provider, const struct plugin_part* part,
-                                const void** nodes, size_t count, void* support) {
+                                const void** nodes, size_t count, void* support, bool* claimed) {
   const struct ort_fusion fusion = {ORT_VERSION, true};
   struct ort_status* status = NULL;
   const void** found = calloc((size_t)part->node_count + 1, sizeof *found);
   if (found == NULL) return fail(provider->api, "matloom: no memory");
-  if (find_part(provider, part, nodes, count, found)) {
+  *claimed = find_part(provider, part, nodes, count, found);
+  if (*claimed) {
     status = ORT_CALL(provider->ep_api, ORT_FUSE,
                       (void*, const void* const*, size_t, const struct ort_fusion*), support, found,
                       (size_t)part->node_count, &fusion);
-  } else {
-    warn(provider, "matloom: a part of the model is not that of the bundle: "
-                   "the engine does not run it");
   }
   free(found);
   return status;
@@ -278,8 +276,17 @@ static struct ort_status* capability(struct ort_ep* base, const void* graph, voi
   size_t count = 0;
   const void** nodes = nodes_of(provider->api, graph, &count);
   if (nodes == NULL) return fail(provider->api, "matloom: the graph has no nodes");
+  bool found = false;
   for (uint32_t i = 0; i < provider->bundle.part_count && status == NULL; ++i) {
-    status = claim(provider, &provider->bundle.parts[i], nodes, count, support);
+    const struct plugin_part* part = &provider->bundle.parts[i];
+    if (!found) status = claim(provider, part, nodes, count, support, &found);
+    /* The parts of a step follow one another. */
+    const bool last = i + 1 == provider->bundle.part_count || part[1].step != part->step;
+    if (last && !found) {
+      warn(provider, "matloom: a part of the model is not that of the bundle: "
+                     "the engine does not run it");
+    }
+    if (last) found = false;
   }
   free(nodes);
   return status;

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from matloom.errors import UserError
-from matloom.frontend.onnx.loaded import LoadedNodes, NamedNode
+from matloom.frontend.onnx.loaded import LoadedNodes, NamedNode, loaded_nodes
 from matloom.frontend.onnx.recognise import is_onnx
 from matloom.frontend.source import read_file
 from matloom.frontend.tflite.loaded import LoadedFile, LoadedOperator
@@ -29,8 +29,8 @@ def loaded_by_litert(network: Path) -> LoadedFile:
     return LoadedFile(content)
 
 
-def loaded_by_onnxruntime(network: Path) -> LoadedNodes:
-    """Return an ONNX file as ONNX Runtime loads it.
+def loaded_by_onnxruntime(network: Path) -> list[LoadedNodes]:
+    """Return an ONNX file as ONNX Runtime loads it: with its optimisations, and without.
 
     Raises
     ------
@@ -42,4 +42,4 @@ def loaded_by_onnxruntime(network: Path) -> LoadedNodes:
     file = read_file(network)
     if not is_onnx(file.content):
         raise UserError(f"{network} must be an ONNX file for ONNX Runtime to load it")
-    return LoadedNodes(file)
+    return loaded_nodes(file)

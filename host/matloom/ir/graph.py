@@ -12,7 +12,17 @@ import numpy.typing as npt
 
 from matloom.ir.attributes import Attributes
 
-__all__ = ["RESHAPES", "Array", "Graph", "Node", "Op", "Quantisation", "Tensor", "Variable"]
+__all__ = [
+    "RESHAPES",
+    "Array",
+    "FileCopy",
+    "Graph",
+    "Node",
+    "Op",
+    "Quantisation",
+    "Tensor",
+    "Variable",
+]
 __all__ += ["short_name"]
 
 Array = npt.NDArray[Any]
@@ -177,6 +187,25 @@ class Node:
         return self.attributes
 
 
+@dataclass(frozen=True, kw_only=True)
+class FileCopy:
+    """The value of the model file that a tensor holds with other axes or as another type.
+
+    Members
+    -------
+    name:
+        In the file.
+    axes:
+        The value's axes in the order in which the tensor has them.
+    offset:
+        What to add to the value's bytes, modulo 256: 128 where uint8 is held as int8.
+    """
+
+    name: str
+    axes: tuple[int, ...]
+    offset: int
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Variable:
     """State that a network keeps from one call to the next.
@@ -213,6 +242,8 @@ class Graph:
         State kept between calls, in tensors that also enter and leave.
     remarks:
         Notes for users on operators that run on the engine, by their `index`.
+    copies:
+        Tensors that hold values of the model file in another form.
     """
 
     name: str
@@ -222,6 +253,7 @@ class Graph:
     nodes: tuple[Node, ...]
     variables: tuple[Variable, ...] = ()
     remarks: Mapping[int, str] = field(default_factory=dict)
+    copies: Mapping[int, FileCopy] = field(default_factory=dict)
 
     @cached_property
     def entering(self) -> tuple[int, ...]:

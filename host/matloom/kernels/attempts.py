@@ -226,8 +226,8 @@ def _optimised(content: bytes) -> dict[str, bytes]:
     """Return ONNX Runtime's optimised model, and a variant with integers wherever possible."""
     _limit_onnx(content)
     return {
-        "own": _MODULE.optimised_onnx(content, integers=False),
-        "integers": _MODULE.optimised_onnx(content, integers=True),
+        "own": _MODULE.optimised_onnx(content, "own"),
+        "integers": _MODULE.optimised_onnx(content, "integers"),
     }
 
 

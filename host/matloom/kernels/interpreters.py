@@ -151,17 +151,16 @@ def onnx_session(content: bytes) -> Any:
     return _opened(content, [{_EXACT_SUMS: "1"}, {_EXACT_SUMS: "0"}])
 
 
-def optimised_onnx(content: bytes, *, integers: bool) -> bytes:
-    """Return the model that ONNX Runtime makes of another, with operators of integers.
-
-    Optimisations for a processor's memory layout (`ORT_ENABLE_ALL`) are left out: they change no
-    result. Weights that are in other files are in the model.
+def optimised_onnx(content: bytes, form: str) -> bytes:
+    """Return the model that ONNX Runtime makes of another, with weights that are in other files.
 
     Parameters
     ----------
-    integers:
-        Operators between DequantizeLinear and QuantizeLinear of int8 become integer operators, too,
-        as on ARM; on x86 ONNX Runtime leaves many in floating point.
+    form:
+        "basic": as execution providers see it. "own": with operators of integers, and without what
+        a processor's memory layout asks for (`ORT_ENABLE_ALL`), which changes no result.
+        "integers": operators between DequantizeLinear and QuantizeLinear of int8 become integer
+        operators, too, as on ARM; on x86 ONNX Runtime leaves many in floating point.
 
     Raises
     ------
@@ -170,15 +169,15 @@ def optimised_onnx(content: bytes, *, integers: bool) -> bytes:
     """
     import onnxruntime
 
-    plain = [{_EXACT_SUMS: "1"}, {_EXACT_SUMS: "0"}]
+    entries = [{_EXACT_SUMS: "1"}, {_EXACT_SUMS: "0"}]
+    if form == "integers":
+        entries = [{_EXACT_SUMS: "0", "session.qdqisint8allowed": "1"}]
+    levels = onnxruntime.GraphOptimizationLevel
+    level = levels.ORT_ENABLE_BASIC if form == "basic" else levels.ORT_ENABLE_EXTENDED
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "optimised.onnx")
-        _opened(
-            content,
-            [{_EXACT_SUMS: "0", "session.qdqisint8allowed": "1"}] if integers else plain,
-            optimized_model_filepath=str(path),
-            graph_optimization_level=onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED,
-        )
+        where = str(path)
+        _opened(content, entries, optimized_model_filepath=where, graph_optimization_level=level)
         return path.read_bytes()
 
 

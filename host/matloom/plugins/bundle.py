@@ -7,7 +7,9 @@ multiple of 64 bytes. `firmware/plugins/bundle.c` reads it.
 Header     magic ``MLBUNDLE`` (two words), CRC-32 of all that follows it, version, bytes of the
            file, runtime, operators of the model, parts, offset and bytes of the program
 Record     step, checksum, counts of operators, inputs and outputs; then numbers of operators, and
-           for each input and output its number in the model and in the program
+           for each input and output its number in the model and in the program, the model's axis
+           for each of the program's axes (four bits each, from the lowest), and what is added to
+           its bytes in the model
 Names      of an ONNX model's values, each with a zero byte: a value's number is its name's place in
            the file, an operator's that of its first output
 ========== ================================================================================
@@ -26,7 +28,7 @@ from matloom.program import Program
 
 __all__ = ["Runtime", "bundle"]
 
-_MAGIC, _VERSION, _ALIGNMENT, _HEADER = b"MLBUNDLE", 1, 64, 40
+_MAGIC, _VERSION, _ALIGNMENT, _HEADER = b"MLBUNDLE", 2, 64, 40
 
 
 class Runtime(IntEnum):
@@ -85,8 +87,17 @@ def _record(part: EnginePart, checksum: int, places: Sequence[int] | None) -> by
         return given if places is None else places[given]
 
     counts = (len(part.nodes), len(part.inputs), len(part.outputs))
-    crossing = [(number(model), of) for model, of in (*part.inputs, *part.outputs)]
+    crossing = [
+        (number(each.model.number), each.program, _axes(each.model.axes), each.model.offset)
+        for each in (*part.inputs, *part.outputs)
+    ]
     nodes = map(number, part.nodes)
     return _words(
-        part.step, checksum, *counts, *nodes, *(each for pair in crossing for each in pair)
+        part.step, checksum, *counts, *nodes, *(each for words in crossing for each in words)
     )
+
+
+def _axes(order: Sequence[int] | None) -> int:
+    """Return the word of an order of axes; those that it does not name stay in their places."""
+    named = tuple(order or ())
+    return sum(axis << 4 * at for at, axis in enumerate([*named, *range(len(named), 8)]))

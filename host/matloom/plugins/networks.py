@@ -1,13 +1,14 @@
 """Bundles of networks: a program, and the parts of a model file that its steps are."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from matloom.errors import UserError
-from matloom.frontend.loaded import loaded_by_litert, loaded_by_onnxruntime
+from matloom.frontend.loaded import LoadedNodes, loaded_by_litert, loaded_by_onnxruntime
 from matloom.plugins.bundle import Runtime, bundle
-from matloom.plugins.parts import EnginePart, Wiring, parts_of
+from matloom.plugins.parts import EnginePart, ModelValue, Wiring, parts_of
 from matloom.program import Program
+from matloom.program.program import Origin
 
 __all__ = ["litert_bundle", "network_bundle", "onnxruntime_bundle"]
 
@@ -34,33 +35,52 @@ def litert_bundle(network: Path, program: Program) -> tuple[bytes, list[str]]:
         operators=file.operators,
         constants=frozenset(number for number in range(count) if file.constant(number)),
         outputs=file.outputs,
-        numbers={key: at for key, at in _numbers(program).items() if at < count},
+        values={
+            key: ModelValue(number=at) for key, at in _origin(program).numbers.items() if at < count
+        },
     )
     parts, said = _parts(network, program, wiring, file.checksum)
+    _require_parts(network, parts, said)
     return bundle(program, Runtime.LITERT, len(file.operators), parts), said
 
 
 def onnxruntime_bundle(network: Path, program: Program) -> tuple[bytes, list[str]]:
     """Return the bundle of an ONNX file, as `network_bundle` does."""
-    file = loaded_by_onnxruntime(network)
+    usual, *others = loaded_by_onnxruntime(network)
+    parts, said = _named_parts(network, program, usual)
+    for file in others:
+        parts += [each for each in _named_parts(network, program, file)[0] if each not in parts]
+    _require_parts(network, parts, said)
+    # The parts of a step are one behind the other: the model has one of them.
+    parts.sort(key=lambda each: each[0].step)
+    count = len(usual.operators)
+    return bundle(program, Runtime.ONNXRUNTIME, count, parts, list(usual.places)), said
+
+
+def _named_parts(
+    network: Path, program: Program, file: LoadedNodes
+) -> tuple[list[tuple[EnginePart, int]], list[str]]:
+    """Return the parts of a graph of ONNX; nodes have the numbers of their first outputs."""
+    origin = _origin(program)
+    values = {name: ModelValue(number=place) for name, place in file.places.items()}
+    for key, number in origin.numbers.items():
+        copy = origin.source.copies.get(number)
+        if copy is not None and copy.name in file.places:
+            values[key] = ModelValue(
+                number=file.places[copy.name], axes=copy.axes, offset=copy.offset
+            )
     wiring = Wiring(
-        operators=file.operators,
-        constants=file.constants,
-        outputs=file.outputs,
-        numbers={name: place for place, name in enumerate(file.names)},
+        operators=file.operators, constants=file.constants, outputs=file.outputs, values=values
     )
     parts, said = _parts(network, program, wiring, file.checksum)
     made = [operator.outputs[0] for operator in file.operators]
-    named = [(part.with_nodes([made[at] for at in part.nodes]), sum_) for part, sum_ in parts]
-    count = len(file.operators)
-    return bundle(program, Runtime.ONNXRUNTIME, count, named, file.names), said
+    return [(part.with_nodes([made[at] for at in part.nodes]), sum_) for part, sum_ in parts], said
 
 
-def _numbers(program: Program) -> Mapping[str, int]:
-    """Return the numbers of tensors in the model file, by their names in the program."""
+def _origin(program: Program) -> Origin:
     if program.origin is None:
         raise UserError("a bundle must be made of a network, not of a program that was read")
-    return program.origin.numbers
+    return program.origin
 
 
 def _parts(
@@ -72,11 +92,17 @@ def _parts(
     found = list(parts_of(program, wiring))
     parts = [part for part in found if isinstance(part, EnginePart)]
     said = [f"left to the runtime: {each}" for each in found if isinstance(each, str)]
-    if not parts:
-        raise UserError(
-            f"{network} has no part for the engine" + "".join(f"; {each}" for each in said),
-            hint=f"matloom explain {network} says why",
-        )
     taken = sum(len(part.nodes) for part in parts)
     said.append(f"{taken} of {len(wiring.operators)} operators run on the engine")
     return [(part, checksum(part.nodes)) for part in parts], said
+
+
+def _require_parts(
+    network: Path, parts: Sequence[tuple[EnginePart, int]], said: Sequence[str]
+) -> None:
+    """Refuse a network without a part for the engine; all but the last of `said` are reasons."""
+    if not parts:
+        raise UserError(
+            f"{network} has no part for the engine" + "".join(f"; {each}" for each in said[:-1]),
+            hint=f"matloom explain {network} says why",
+        )

@@ -1,4 +1,8 @@
-"""Finds which operators of a model each step of the engine computes."""
+"""Finds which operators of a model each step of the engine computes.
+
+The engine may hold a value of the model with its axes in another order, or uint8 as int8. A plug-in
+changes the bytes where they cross the border of a part.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -6,7 +10,7 @@ from typing import Protocol
 
 from matloom.program import EngineStep, Program
 
-__all__ = ["EnginePart", "WiredOperator", "Wiring", "parts_of"]
+__all__ = ["CrossingTensor", "EnginePart", "ModelValue", "WiredOperator", "Wiring", "parts_of"]
 
 
 class WiredOperator(Protocol):
@@ -22,6 +26,33 @@ class WiredOperator(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
+class ModelValue:
+    """A tensor of the model, as the program holds it.
+
+    Members
+    -------
+    number:
+        The runtime's.
+    axes:
+        Its axes in the order in which the program has them; None for the same order.
+    offset:
+        What to add to its bytes, modulo 256.
+    """
+
+    number: int
+    axes: tuple[int, ...] | None = None
+    offset: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class CrossingTensor:
+    """A tensor that crosses a part's border: the model's, and its number in the program."""
+
+    model: ModelValue
+    program: int
+
+
+@dataclass(frozen=True, kw_only=True)
 class Wiring:
     """Wiring of a model, which decides its parts.
 
@@ -33,14 +64,14 @@ class Wiring:
         Numbers of constant tensors.
     outputs:
         Numbers of the model's outputs.
-    numbers:
-        The number of each of the program's tensors by its key, where the model has the tensor.
+    values:
+        The model's tensor for each of the program's by its key, where there is one.
     """
 
     operators: Sequence[WiredOperator]
     constants: frozenset[int]
     outputs: frozenset[int]
-    numbers: Mapping[str, int]
+    values: Mapping[str, ModelValue]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,17 +85,21 @@ class EnginePart:
     nodes:
         Numbers of operators, ascending.
     inputs, outputs:
-        Tensors that cross its border: the number in the model, and that in the program.
+        Tensors that cross its border.
     """
 
     step: int
     nodes: tuple[int, ...]
-    inputs: tuple[tuple[int, int], ...]
-    outputs: tuple[tuple[int, int], ...]
+    inputs: tuple[CrossingTensor, ...]
+    outputs: tuple[CrossingTensor, ...]
 
     def with_nodes(self, nodes: Sequence[int]) -> "EnginePart":
         """Return the part with other numbers for its operators, in the same order."""
         return replace(self, nodes=tuple(nodes))
+
+
+#: Axes that a bundle's word has place for.
+_MOST_AXES = 8
 
 
 class _CutError(Exception):
@@ -101,14 +136,19 @@ def _part(program: Program, model: Wiring, number: int, step: EngineStep) -> Eng
     ends = []
     for bindings in (step.inputs, step.outputs):
         for binding in bindings:
-            if binding.name not in model.numbers or binding.name not in places:
-                raise _CutError(
-                    f"step {number} passes {binding.name!r} on, which the model does not"
-                )
-        ends.append(tuple((model.numbers[item.name], places[item.name]) for item in bindings))
+            if binding.name not in model.values or binding.name not in places:
+                raise _CutError(f"step {number} passes {binding.name!r} on, which the model lacks")
+            if len(binding.shape) > _MOST_AXES:
+                raise _CutError(f"step {number} passes on more than {_MOST_AXES} axes")
+        ends.append(
+            tuple(
+                CrossingTensor(model=model.values[item.name], program=places[item.name])
+                for item in bindings
+            )
+        )
     inputs, outputs = ends
-    nodes = _between(model, {given for given, _ in inputs}, [made for made, _ in outputs], number)
-    passed = {made for made, _ in outputs}
+    passed = {each.model.number for each in outputs}
+    nodes = _between(model, {each.model.number for each in inputs}, sorted(passed), number)
     _require_closed(model, nodes, passed, number)
     return EnginePart(step=number, nodes=nodes, inputs=inputs, outputs=outputs)
 

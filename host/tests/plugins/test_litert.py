@@ -235,7 +235,7 @@ def _sealed(content):
         (lambda content: b"x" + content[1:], "is not a bundle: matloom plugin writes one"),
         (lambda content: _damaged(content, 300), "is damaged"),
         (lambda content: content + b"\0", "is damaged"),
-        (lambda content: _sealed(_damaged(content, 12)), "must have version 1, not 0"),
+        (lambda content: _sealed(_damaged(content, 12)), "must have version 2, not 3"),
         (lambda content: _sealed(_damaged(content, 21)), "must be one for LiteRT"),
         (lambda content: _sealed(_damaged(content, 31)), "has too many parts"),
         (lambda content: _sealed(_damaged(content, 50)), "part 0 of bundle"),

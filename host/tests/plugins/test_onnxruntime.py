@@ -61,6 +61,49 @@ def _network(seed=1, weight=0):
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
 
 
+def _qdq_network(byte):
+    """Return a network in floats whose values are quantised: two convolutions, and a ReLU."""
+    helper, numpy_helper = onnx.helper, onnx.numpy_helper
+    draw = np.random.default_rng(6)
+    # The limit at zero is ReLU itself.
+    values = {"zero": np.array(np.iinfo(byte).min, byte), "bias_zero": np.int32(0)}
+    nodes = []
+
+    def real(name, scale, zero):
+        values[f"{name}_s"] = np.float32(scale)
+        nodes.append(
+            helper.make_node("DequantizeLinear", [name, f"{name}_s", zero], [f"{name}_real"])
+        )
+        return f"{name}_real"
+
+    def bytes_of(name, made, scale):
+        values[f"{made}_s"] = np.float32(scale)
+        nodes.append(helper.make_node("QuantizeLinear", [name, f"{made}_s", "zero"], [made]))
+
+    def conv(given, scale, channels, made, **attributes):
+        values[f"{made}_w"] = draw.integers(-127, 128, (4, channels, 3, 3), np.int8)
+        values[f"{made}_w_z"] = np.int8(0)
+        values[f"{made}_b"] = draw.integers(-500, 500, 4, np.int32)
+        inputs = [real(given, scale, "zero"), real(f"{made}_w", 0.0083, f"{made}_w_z")]
+        inputs.append(real(f"{made}_b", np.float32(scale) * np.float32(0.0083), "bias_zero"))
+        nodes.append(helper.make_node("Conv", inputs, [f"{made}_sum"], **attributes))
+        return f"{made}_sum"
+
+    bytes_of("x", "x_q", 0.0161)
+    nodes.append(helper.make_node("Relu", [conv("x_q", 0.0161, 3, "first")], ["positive"]))
+    bytes_of("positive", "first_q", 0.0207)
+    bytes_of(conv("first_q", 0.0207, 4, "second", strides=[2, 2]), "second_q", 0.0607)
+    nodes.append(helper.make_node("DequantizeLinear", ["second_q", "second_q_s", "zero"], ["y"]))
+    graph = helper.make_graph(
+        nodes,
+        "qdq",
+        [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [1, 3, 9, 9])],
+        [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [1, 4, 3, 3])],
+        [numpy_helper.from_array(np.asarray(value), name) for name, value in values.items()],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+
+
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
     """Return a folder with the library, the chip of nano, and the network with its bundle."""
@@ -94,9 +137,14 @@ def counts(folder):
     )
 
 
-def _session(content, **options):
+def _session(content, *, optimised=True, wide=False, **options):
     """Return a session on the engine, or on the runtime's kernels alone where nothing is given."""
     found = ort.SessionOptions()
+    if wide:
+        # As on processors with VNNI: sums that do not saturate.
+        found.add_session_config_entry("session.x64quantprecision", "1")
+    if not optimised:
+        found.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     found.log_severity_level = 3
     found.intra_op_num_threads = 1
     if options:
@@ -120,6 +168,25 @@ def test_two_parts(folder, counts):
     parts, cycles = counts()
     assert parts == 2
     assert cycles > 0
+
+
+@pytest.mark.parametrize("byte", [np.uint8, np.int8])
+@pytest.mark.parametrize("optimised", [True, False])
+def test_quantised_in_floats(folder, counts, tmp_path, byte, optimised):
+    """Operators between DequantizeLinear and QuantizeLinear run there, as the file has them."""
+    network = tmp_path / "qdq.onnx"
+    onnx.save(_qdq_network(byte), network)
+    content, said = onnxruntime_bundle(network, matloom.compile(network, "nano"))
+    assert said == ["11 of 13 operators run on the engine"]
+    (tmp_path / "qdq.bundle").write_bytes(content)
+    options = _options(folder, bundle=str(tmp_path / "qdq.bundle"))
+    ours = _session(network.read_bytes(), optimised=optimised, wide=True, **options)
+    plain = _session(network.read_bytes(), wide=True)
+    assert counts()[0] == 1
+    draw = np.random.default_rng(7)
+    for _ in range(5):
+        x = draw.uniform(-1, 4, (1, 3, 9, 9)).astype(np.float32)
+        assert np.array_equal(ours.run(None, {"x": x})[0], plain.run(None, {"x": x})[0])
 
 
 def test_another_model_stays_with_the_runtime(folder, counts):

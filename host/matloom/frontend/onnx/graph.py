@@ -117,6 +117,7 @@ class GraphReader:
             tensors={n: values.tensors[n] for n in sorted({*needed, *entering, *made})},
             nodes=tuple(nodes),
             remarks={index: str(claim) for index, claim in conversion.claims.items()},
+            copies=values.copies(),
         )
 
     def _whole(self) -> Graph:

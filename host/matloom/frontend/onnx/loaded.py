@@ -8,41 +8,40 @@ from typing import Any
 
 from matloom.frontend.onnx.model import open_model
 from matloom.frontend.source import ModelFile
+from matloom.kernels.interpreters import optimised_onnx
 
-__all__ = ["LoadedNodes", "NamedNode"]
+__all__ = ["LoadedNodes", "NamedNode", "loaded_nodes"]
 
 
 @dataclass(frozen=True, kw_only=True)
 class NamedNode:
-    """A node of an ONNX graph; `inputs` and `outputs` are places in `LoadedNodes.names`."""
+    """A node of an ONNX graph; `inputs` and `outputs` are numbers of values."""
 
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
 
 
 class LoadedNodes:
-    """The graph of a file, as the runtime will have it in memory.
+    """A graph, as the runtime will have it in memory.
 
     Members
     -------
-    names:
-        Names of values, each once; the first is that of an absent optional one.
+    places:
+        Numbers of values by their names; 0 is that of an absent optional one. Graphs may share it.
     operators:
         In the file's order.
     constants, outputs:
-        Places in `names`.
+        Numbers of values.
     """
 
-    def __init__(self, file: ModelFile):
-        self._graph = open_model(file).graph
+    def __init__(self, graph: Any, places: dict[str, int]):
+        self._graph, self.places = graph, places
         self._values = {item.name: item for item in self._graph.initializer}
-        places = {"": 0}
         for node in self._graph.node:
             for name in (*node.input, *node.output):
                 places.setdefault(name, len(places))
         for item in self._graph.output:
             places.setdefault(item.name, len(places))
-        self.names = list(places)
         self.operators = [
             NamedNode(
                 inputs=tuple(places[name] for name in node.input),
@@ -75,6 +74,26 @@ class LoadedNodes:
         data = numpy_helper.to_array(tensor).tobytes()
         head = _words(tensor.data_type, len(tensor.dims), *tensor.dims)
         return _text("") + head + _words(len(data)) + data
+
+
+def loaded_nodes(file: ModelFile) -> list[LoadedNodes]:
+    """Return the graphs of a file that a provider of ONNX Runtime may see, the usual one first.
+
+    With optimisations, the runtime removes activations that QuantizeLinear makes superfluous, and
+    gives each reader a DequantizeLinear of its own, before it asks providers. Without, the graph is
+    the file's.
+    """
+    import onnx
+
+    model, places = open_model(file), {"": 0}
+    graphs = [model.graph]
+    try:
+        basic = onnx.ModelProto.FromString(optimised_onnx(model.SerializeToString(), "basic"))
+        graphs.insert(0, basic.graph)
+    # It is not installed here; the file's own graph needs no package.
+    except ImportError:
+        pass
+    return [LoadedNodes(graph, places) for graph in graphs]
 
 
 def _words(*values: int) -> bytes:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from matloom.frontend.errors import Unsupported
 from matloom.frontend.opaque import OpaqueOperator
 from matloom.ir.attributes import Attributes, Transpose
-from matloom.ir.graph import Array, Node, Op, Quantisation, Tensor
+from matloom.ir.graph import Array, FileCopy, Node, Op, Quantisation, Tensor
 
 __all__ = ["LAST", "FileValue", "Values", "as_signed", "in_file_order", "kept_axes"]
 
@@ -97,6 +97,24 @@ class Values:
         self._there = set(there)
         for name, value in self.known.items():
             value.held = held.get(name, {})
+
+    def copies(self) -> dict[int, FileCopy]:
+        """Return the values of the file that tensors hold, by their numbers.
+
+        A tensor that holds several values, which are transposed views of it, counts for the first.
+        """
+        found: dict[int, FileCopy] = {}
+        for name, value in self.known.items():
+            offset = 128 if value.dtype == "uint8" else 0
+            for order, number in value.held.items():
+                found.setdefault(number, FileCopy(name=name, axes=order, offset=offset))
+        # Values appended to the model are the file's own with other axes.
+        for name in self._there & self.known.keys():
+            value = self.known[name]
+            copy = found.get(value.held.get(in_file_order(len(value.shape)), -1))
+            if copy is not None:
+                found.setdefault(self.numbers[name], replace(copy, offset=0))
+        return found
 
     def is_bytes(self, name: str, *, declared: bool = True) -> bool:
         """Return whether a value exists as quantised bytes; only as bytes, if not `declared`."""

@@ -184,7 +184,7 @@ def expected(content, x):
 
 def of_integers(content, x):
     """Return what ONNX Runtime makes of x with operators of integers wherever it has them."""
-    return onnx_session(optimised_onnx(content, integers=True)).run(None, {"x": x})[0]
+    return onnx_session(optimised_onnx(content, "integers")).run(None, {"x": x})[0]
 
 
 def inputs(shape, count):
