@@ -1,8 +1,13 @@
 """Recognises model files that a vendor's compiler turned into code for its accelerator."""
 
-from matloom.frontend.errors import ModelError
+from typing import Any
 
-__all__ = ["require_portable"]
+import tflite
+
+from matloom.frontend.errors import ModelError
+from matloom.frontend.tflite.flatbuffer import enum_name, operator_number, text
+
+__all__ = ["code_name"]
 
 #: Accelerators by the custom operators that their compilers put instead of a network's own.
 _ACCELERATORS = {
@@ -13,7 +18,15 @@ _ACCELERATORS = {
 }
 
 
-def require_portable(custom_code: str) -> str:
+def code_name(code: Any) -> str:
+    """Return the name of an operator code of a file."""
+    number = operator_number(code)
+    if number == tflite.BuiltinOperator.CUSTOM:
+        return _require_portable(text(code.CustomCode()) or "CUSTOM")
+    return enum_name(tflite.BuiltinOperator, number)
+
+
+def _require_portable(custom_code: str) -> str:
     """Return the name of a custom operator; raise ModelError if it is code for an accelerator."""
     if custom_code in _ACCELERATORS:
         raise ModelError(

@@ -24,7 +24,7 @@ from matloom.ir.attributes import (
 from matloom.ir.graph import Op, Tensor
 from matloom.ir.shapes import IMAGE_RANK, same_padding
 
-__all__ = ["READERS"]
+__all__ = ["READERS", "Reader"]
 
 #: Operator, input tensors and output tensors, all as the file has them.
 Reader = Callable[[Any, Sequence[Tensor], Sequence[Tensor]], Attributes]

@@ -1,5 +1,6 @@
 """Reads operator attributes from constant tensors, one table entry per operator."""
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -23,7 +24,7 @@ from matloom.ir.attributes import (
 from matloom.ir.graph import Op, Tensor
 from matloom.ir.shapes import IMAGE_RANK, same_padding
 
-__all__ = ["OPERANDS", "PARAMETER_READERS"]
+__all__ = ["OPERANDS", "PARAMETER_READERS", "gather"]
 
 #: The input of PADV2 that holds its value; height and width.
 _VALUE, _SIDES = 2, 2
@@ -133,6 +134,26 @@ def _slice(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -
         for length, start, wanted in zip(shape, begin, size, strict=True)
     )
     return Slice(begin=tuple(begin), size=tuple(whole), step=(1,) * len(shape))
+
+
+def gather(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Attributes:
+    """Return the slice that a GATHER of constant, evenly spaced indices is."""
+    table = options(operator, tflite.GatherOptions)
+    if len(inputs) < _SIDES or inputs[1].data is None:
+        raise Unsupported("has variable indices")
+    if table.BatchDims() or len(inputs[1].shape) > 1:
+        raise Unsupported("has indices of several axes")
+    shape, axis = inputs[0].shape, _axis(table.Axis(), len(inputs[0].shape))
+    indices = _parameter("index", inputs, 1)
+    steps = {after - before for before, after in itertools.pairwise(indices)}
+    if not indices or len(steps) > 1 or 0 in steps:
+        raise Unsupported("has indices that are not evenly spaced")
+    if min(indices) < 0 or max(indices) >= shape[axis]:
+        raise Unsupported(f"has indices beyond 0 to {shape[axis] - 1}")
+    begin, size, step = [0] * len(shape), list(shape), [1] * len(shape)
+    begin[axis], size[axis], step[axis] = indices[0], len(indices), steps.pop() if steps else 1
+    dropped = () if inputs[1].shape else (axis,)
+    return Slice(begin=tuple(begin), size=tuple(size), step=tuple(step), dropped=dropped)
 
 
 def _strided_slice(

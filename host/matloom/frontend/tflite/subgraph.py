@@ -16,21 +16,19 @@ from matloom.frontend.opaque import (
     interpreters_of,
     whole,
 )
-from matloom.frontend.tflite.compiled import require_portable
+from matloom.frontend.tflite.compiled import code_name
 from matloom.frontend.tflite.custom import custom_nodes
 from matloom.frontend.tflite.declared import unknown_operator
 from matloom.frontend.tflite.flatbuffer import (
-    enum_name,
     numbers,
-    operator_number,
     options,
     records,
     text,
 )
 from matloom.frontend.tflite.joined import joined
-from matloom.frontend.tflite.options import READERS
+from matloom.frontend.tflite.options import READERS, Reader
 from matloom.frontend.tflite.order import require_provided, written_again
-from matloom.frontend.tflite.parameters import OPERANDS
+from matloom.frontend.tflite.parameters import OPERANDS, gather
 from matloom.frontend.tflite.tensors import FileTensors
 from matloom.frontend.tflite.values import sized_by_values
 from matloom.frontend.tflite.variables import VARIABLE_OPERATORS, Resources
@@ -57,7 +55,7 @@ class SubgraphReader:
             raise ModelError(f"a model must have a subgraph {subgraph}, not {count} subgraphs")
         self.content = content
         self.subgraph = self.model.Subgraphs(subgraph)
-        self.codes = [self._code(code) for code in records(self.model, "OperatorCodes")]
+        self.codes = [code_name(code) for code in records(self.model, "OperatorCodes")]
         self.known = FileTensors(content, self.model, self.subgraph)
         self.tensors: dict[int, Tensor] = {}
         self.resources = Resources()
@@ -183,13 +181,6 @@ class SubgraphReader:
         self.tensors[number] = tensor
         return number
 
-    @staticmethod
-    def _code(code: Any) -> str:
-        number = operator_number(code)
-        if number == tflite.BuiltinOperator.CUSTOM:
-            return require_portable(text(code.CustomCode()) or "CUSTOM")
-        return enum_name(tflite.BuiltinOperator, number)
-
     def _name(self, index: int, operator: Any) -> str:
         code = operator.OpcodeIndex()
         if not 0 <= code < len(self.codes):
@@ -211,6 +202,9 @@ class SubgraphReader:
                     )
             if name in VARIABLE_OPERATORS:
                 return self._variable(name, index, operator, input_numbers, output_numbers)
+            if name == "GATHER":
+                ends = input_numbers, output_numbers
+                return self._node(Op.STRIDED_SLICE, index, operator, *ends, read=gather)
             if name not in GRAPH_OPERATORS:
                 raise unknown_operator(name, self.known, input_numbers, output_numbers)
             return self._node(Op(name), index, operator, input_numbers, output_numbers)
@@ -259,7 +253,16 @@ class SubgraphReader:
                 return Node(op=Op.RESHAPE, inputs=(source,), outputs=(made[0],), index=index)
         return None
 
-    def _node(self, op: Op, index: int, operator: Any, given: list[int], made: list[int]) -> Node:
+    def _node(
+        self,
+        op: Op,
+        index: int,
+        operator: Any,
+        given: list[int],
+        made: list[int],
+        read: Reader | None = None,
+    ) -> Node:
+        """Return the node of an operator, whose attributes `read` gives, or its own reader."""
         if given and given[-1] == -1:
             del given[-1]
         if not given or not made or -1 in given:
@@ -267,7 +270,7 @@ class SubgraphReader:
         if op in RESHAPES:
             del given[1:]
         inputs, outputs = ([self.known[number] for number in side] for side in (given, made))
-        attributes = READERS[op](operator, inputs, outputs)
+        attributes = (read or READERS[op])(operator, inputs, outputs)
         kept = [at for at in OPERANDS.get(op, range(len(given))) if at < len(given)]
         node = Node(
             op=op,

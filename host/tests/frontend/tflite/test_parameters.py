@@ -199,3 +199,57 @@ def test_no_parameter():
     file = model(Op.PAD)
     file.subgraphs[0].operators[0].inputs = np.array([0], np.int32)
     contradicts(file, "PAD must have its padding as input 1, not 1 inputs")
+
+
+def gathered(indices, axis=1, batch=0, shape=None):
+    """Return the objects of a GATHER of an image of 4x4x2."""
+    file = model(Op.SLICE)
+    graph = file.subgraphs[0]
+    operator = graph.operators[0]
+    file.operatorCodes[0].builtinCode = schema.BuiltinOperator.GATHER
+    file.operatorCodes[0].deprecatedBuiltinCode = schema.BuiltinOperator.GATHER
+    operator.builtinOptionsType = schema.BuiltinOptions.GatherOptions
+    operator.builtinOptions = schema.GatherOptionsT()
+    operator.builtinOptions.axis, operator.builtinOptions.batchDims = axis, batch
+    set_parameter(file, 1, indices)
+    shape = [len(indices)] if shape is None else shape
+    graph.tensors[operator.inputs[1]].shape = np.array(shape, np.int32)
+    operator.inputs = operator.inputs[:2]
+    lengths = [1, 4, 4, 2]
+    lengths[axis : axis + 1 or None] = shape
+    graph.tensors[operator.outputs[0]].shape = np.array(lengths, np.int32)
+    return file
+
+
+@pytest.mark.parametrize(
+    ("indices", "axis", "part"),
+    [([1], 1, (1, 1, 1)), ([0, 2], 1, (0, 2, 2)), ([1, 0], -1, (1, 2, -1))],
+)
+def test_a_gather_of_evenly_spaced_indices_is_a_slice(indices, axis, part):
+    (node,) = load(gathered(indices, axis)).nodes
+    begin, size, step = ([other] * 4 for other in (0, 0, 1))
+    size = [1, 4, 4, 2]
+    begin[axis], size[axis], step[axis] = part
+    expected = Slice(begin=tuple(begin), size=tuple(size), step=tuple(step))
+    assert (node.op, node.attributes) == (Op.STRIDED_SLICE, expected)
+
+
+def test_a_gather_of_one_index_drops_its_axis():
+    (node,) = load(gathered([2], shape=[])).nodes
+    assert node.attributes.dropped == (1,)
+    assert node.attributes.begin == (0, 2, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("file", "reason"),
+    [
+        (gathered([0, 1, 3]), "GATHER has indices that are not evenly spaced"),
+        (gathered([1, 1]), "GATHER has indices that are not evenly spaced"),
+        (gathered([-1]), "GATHER has indices beyond 0 to 3"),
+        (gathered([0, 4]), "GATHER has indices beyond 0 to 3"),
+        (gathered([0, 1], batch=1), "GATHER has indices of several axes"),
+    ],
+)
+def test_other_gathers_are_left_to_an_interpreter(file, reason):
+    (node,) = load(file).nodes
+    assert node.attributes.reasons == (reason,)
