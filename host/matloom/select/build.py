@@ -9,12 +9,12 @@ import numpy as np
 
 from matloom.arch.config import WINDOW_TAPS, Config
 from matloom.arch.modes import NARROW_MODES
-from matloom.cost import step_cycles
 from matloom.select.layout.base import Grid, OutputLayout
 from matloom.select.layout.dense import Dense, DenseInput
 from matloom.select.layout.placed import interleaved
 from matloom.select.loop_nest import LoopNest, Walk
 from matloom.select.operand import constant_weights
+from matloom.select.packing import positions_together
 from matloom.select.phased import PhasedWindow, dilated_phases, phased_window
 from matloom.select.requantisation import Requantisation
 from matloom.select.sliding import LONGEST_LINE, LONGEST_SKIP, SlidingWindow
@@ -37,24 +37,6 @@ __all__ = [
     "depthwise_window",
     "dilated_stages",
 ]
-
-
-def _pack(window: Window, channels: int, columns: int, config: Config) -> int:
-    """Return how many adjacent output positions should share the array's columns.
-
-    Each position lengthens the run of bytes by its distance from the first, so sharing pays if
-    neighbours overlap, or if the run leaves rows of the array idle.
-    """
-    run, shift = window.kernel_width * window.depth, window.stride_x * window.depth
-    positions = window.out_width * window.out_height
-
-    def cycles(pack: int) -> int:
-        blocks = -(-(run + (pack - 1) * shift) // config.rows)
-        return blocks * step_cycles(positions // pack, config)
-
-    maximum = max(1, columns // channels)
-    fitting = [pack for pack in range(1, maximum + 1) if window.out_width % pack == 0]
-    return min(fitting, key=cycles)
 
 
 def _columns(values: np.ndarray | int, channels: int, pack: int) -> np.ndarray:
@@ -169,7 +151,7 @@ def convolution_stage(layer: Convolution) -> ArrayStage:
     block = accumulators * config.columns
     single_run = window.dilation_x == 1
     packs = single_run and layer.place is None
-    pack = _pack(window, channels, block, config) if packs else 1
+    pack = positions_together(window, channels, block, config) if packs else 1
     shift = window.stride_x * window.depth
     matrices = run_matrices(layer.filters, single_run=single_run, pack=pack, shift=shift)
     loop_nest = LoopNest(

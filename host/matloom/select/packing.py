@@ -1,0 +1,38 @@
+"""Output positions that share the array's columns."""
+
+import math
+
+from matloom.arch.config import Config
+from matloom.cost import step_cycles
+from matloom.select.window import Window
+
+__all__ = ["positions_together"]
+
+#: Positions share several blocks of columns if cycles fall to this share or less.
+_FILLED_BLOCKS = 0.8
+
+
+def positions_together(window: Window, channels: int, columns: int, config: Config) -> int:
+    """Return how many adjacent output positions should share blocks of the array's columns.
+
+    Each position lengthens the run of bytes by its distance from the first, so sharing pays if
+    neighbours overlap, or if the run leaves rows of the array idle. Positions that fill several
+    blocks, such as two of 24 channels, must overlap and pay well, because tiles of several blocks
+    start later.
+    """
+    run, shift = window.kernel_width * window.depth, window.stride_x * window.depth
+    positions = window.out_width * window.out_height
+
+    def cycles(pack: int) -> float:
+        blocks = -(-(run + (pack - 1) * shift) // config.rows) * -(-pack * channels // columns)
+        return blocks * step_cycles(positions // pack, config)
+
+    def fastest(maximum: int) -> int:
+        packs = (pack for pack in range(1, maximum + 1) if window.out_width % pack == 0)
+        return min(packs, key=cycles)
+
+    one_block = fastest(max(1, columns // channels))
+    if shift >= run:
+        return one_block
+    more = fastest(max(1, columns // math.gcd(columns, channels)))
+    return more if cycles(more) <= _FILLED_BLOCKS * cycles(one_block) else one_block
