@@ -10,7 +10,7 @@ from matloom.compiler.values import Compiled, Job, Retry, ScheduledNetwork, Sche
 from matloom.cost.arrivals import LONGEST_BURST
 from matloom.ir.attributes import Reference
 from matloom.ir.graph import Array, Tensor, Variable
-from matloom.ir.work import macs, tensor_bytes
+from matloom.ir.work import shared_macs, tensor_bytes
 from matloom.program import (
     Binding,
     EngineStep,
@@ -84,6 +84,7 @@ class _Assembly:
         self.scheduled, self.job = scheduled, job
         self.rewritten = scheduled.bound.rewritten
         self.graph = self.rewritten.selected.prepared.graph
+        self.macs = shared_macs(self.graph, self.rewritten.selected.prepared.meaning)
         self.names = self.rewritten.selected.prepared.names
         self.image = bytearray(scheduled.image)
         self.steps: list[EngineStep | HostStep] = []
@@ -143,7 +144,7 @@ class _Assembly:
                     operator=str(node.op),
                     where="engine",
                     timestamp=timestamps[index],
-                    macs=macs(self.graph, node),
+                    macs=self.macs[node.outputs[0]],
                     predicted_cycles=first[index],
                     tensor_bytes=tensor_bytes(self.graph, node),
                     repeat_cycles=later[index],
@@ -168,7 +169,7 @@ class _Assembly:
         )
         names: tuple[str, ...] = (str(node.op),)
         reasons: tuple[str, ...] = (run.reason,)
-        counts = [macs(self.graph, node)]
+        counts = [self.macs.get(node.outputs[0], 0)]
         if isinstance(node.attributes, Reference):
             names, content = node.attributes.operators, self.graph.tensors[node.inputs[-1]].data
             assert content is not None

@@ -1,11 +1,12 @@
 """Arithmetic and bytes of an operator, wherever it runs."""
 
 import math
+from collections import Counter
 
 from matloom.ir.graph import Graph, Node, Op
 from matloom.ir.operators import OPERATORS
 
-__all__ = ["is_counted", "macs", "tensor_bytes"]
+__all__ = ["is_counted", "macs", "shared_macs", "tensor_bytes"]
 
 #: Operators of reference interpreters whose multiply-accumulates are known, or that have none. Of
 #: others, such as RNN, WHILE or a custom operator, nothing is claimed.
@@ -50,6 +51,22 @@ def macs(graph: Graph, node: Node) -> int:
     if node.op is Op.DEPTHWISE_CONV_2D:
         return math.prod(output) * math.prod(weights[1:3])
     return math.prod(output) * math.prod(weights[1:])
+
+
+def shared_macs(graph: Graph, source: Graph) -> dict[int, int]:
+    """Return the multiply-accumulates of each node by its first output, as those of the source.
+
+    Passes give a layer weights of zero, or make convolutions of operators that only move. The
+    nodes that come from one operator of the source share its multiply-accumulates.
+    """
+    wanted, there = Counter[int](), Counter[int]()
+    for each, totals in ((source, wanted), (graph, there)):
+        for node in each.nodes:
+            totals[node.index] += macs(each, node)
+    return {
+        node.outputs[0]: macs(graph, node) * wanted[node.index] // max(1, there[node.index])
+        for node in graph.nodes
+    }
 
 
 def tensor_bytes(graph: Graph, node: Node) -> int:

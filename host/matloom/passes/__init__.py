@@ -5,8 +5,11 @@ from collections.abc import Callable
 
 from matloom.ir.graph import Graph
 from matloom.ir.verify import verify
+from matloom.passes.combine_moves import combine_moves
+from matloom.passes.drop_identities import drop_identities
 from matloom.passes.drop_unused import drop_unused
 from matloom.passes.fold_constants import fold_constants
+from matloom.passes.fold_selections import fold_selections
 from matloom.passes.fuse_padding import fuse_padding
 from matloom.passes.order_branches import order_branches
 
@@ -14,7 +17,10 @@ __all__ = ["PASSES", "run_passes"]
 
 PASSES: tuple[Callable[[Graph], Graph], ...] = (
     fuse_padding,
+    drop_identities,
+    combine_moves,
     drop_unused,
+    fold_selections,
     fold_constants,
     order_branches,
 )

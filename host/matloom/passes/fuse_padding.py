@@ -1,19 +1,24 @@
-"""Fuses a PAD into the convolution after it."""
+"""Fuses a PAD into the convolution or the maximum pooling after it."""
 
 from dataclasses import replace
 
-from matloom.ir.attributes import Conv2D, Pad, Padding
+import numpy as np
+
+from matloom.ir.attributes import Conv2D, Pad, Padding, Pool2D
 from matloom.ir.graph import Graph, Node, Op
 from matloom.ir.shapes import IMAGE_RANK
 
 __all__ = ["fuse_padding"]
 
+_CONVOLUTIONS = (Op.CONV_2D, Op.DEPTHWISE_CONV_2D)
+
 
 def fuse_padding(graph: Graph) -> Graph:
-    """Return the graph with PAD and PADV2 as padding of the integer convolutions after them.
+    """Return the graph with PAD and PADV2 as padding of the layers of integers after them.
 
     A convolution pads with its input's zero point, so the PAD must use that value, and must not
-    change the scale.
+    change the scale. A maximum pooling leaves its padding out, so the PAD must use the least number
+    of its type, and each window must reach at least one element.
     """
     nodes = tuple(_fused(graph, node) for node in graph.nodes)
     return graph if nodes == graph.nodes else replace(graph, nodes=nodes)
@@ -21,26 +26,33 @@ def fuse_padding(graph: Graph) -> Graph:
 
 def _fused(graph: Graph, node: Node) -> Node:
     source = graph.producers.get(node.inputs[0]) if node.inputs else None
-    if node.op not in (Op.CONV_2D, Op.DEPTHWISE_CONV_2D) or source is None:
+    if node.op not in (*_CONVOLUTIONS, Op.MAX_POOL_2D) or source is None:
         return node
     padding = graph.nodes[source]
-    if not _pads_like_a_convolution(graph, padding):
+    if not _pads_rows_and_columns(graph, padding):
         return node
-    edges, own = padding.attributes_as(Pad), node.attributes_as(Conv2D)
+    edges, own = padding.attributes_as(Pad), node.attributes
+    assert isinstance(own, Conv2D | Pool2D)
     wider = Padding(
         top=own.padding.top + edges.before[1],
         bottom=own.padding.bottom + edges.after[1],
         left=own.padding.left + edges.before[2],
         right=own.padding.right + edges.after[2],
     )
-    return replace(
-        node,
-        inputs=(padding.inputs[0], *node.inputs[1:]),
-        attributes=replace(own, padding=wider),
-    )
+    output = graph.tensors[padding.output]
+    neutral = output.zero_point
+    if isinstance(own, Pool2D):
+        neutral = int(np.iinfo(output.dtype).min)
+        height, width = own.window
+        if max(wider.top, wider.bottom) >= height or max(wider.left, wider.right) >= width:
+            return node
+    if neutral != (output.zero_point if edges.value is None else edges.value):
+        return node
+    inputs = (padding.inputs[0], *node.inputs[1:])
+    return replace(node, inputs=inputs, attributes=replace(own, padding=wider))
 
 
-def _pads_like_a_convolution(graph: Graph, node: Node) -> bool:
+def _pads_rows_and_columns(graph: Graph, node: Node) -> bool:
     if node.op not in (Op.PAD, Op.PADV2):
         return False
     edges = node.attributes_as(Pad)
@@ -49,6 +61,4 @@ def _pads_like_a_convolution(graph: Graph, node: Node) -> bool:
         return False
     if len(edges.before) != IMAGE_RANK:
         return False
-    if any(edges.before[axis] + edges.after[axis] for axis in (0, 3)):
-        return False
-    return edges.value is None or edges.value == output.zero_point
+    return not any(edges.before[axis] + edges.after[axis] for axis in (0, 3))

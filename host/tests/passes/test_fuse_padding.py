@@ -7,7 +7,8 @@ import pytest
 
 from matloom.arch.config import PRESETS
 from matloom.compiler import compile_network
-from matloom.ir.attributes import Activation, Conv2D, Pad, Padding
+from matloom.ir.attributes import Activation, Conv2D, Pad, Padding, Pool2D
+from matloom.ir.builder import GraphBuilder
 from matloom.ir.graph import Graph, Node, Op, Quantisation
 from matloom.ir.verify import verify
 from matloom.kernels.interpreter import interpret
@@ -64,4 +65,31 @@ def test_another_scale_stays():
     graph = network()
     other = replace(graph.tensors[0], quantisation=Quantisation(scale=(0.5,), zero_point=(0,)))
     graph = replace(graph, tensors={**graph.tensors, 0: other})
+    assert fuse_padding(graph) is graph
+
+
+def pooled(pad, value=None, zero=-128, window=(3, 3)):
+    """Return a padding of an image of 6x7 pixels and a maximum pooling of stride 2 after it."""
+    builder = GraphBuilder()
+    scale = Quantisation(scale=(0.5,), zero_point=(zero,))
+    image = builder.input("x", (1, 6, 7, 5), "int8", scale)
+    edges = Pad(before=(0, pad, pad, 0), after=(0, pad, 1, 0), value=value)
+    padded = builder.add(Op.PAD, [image], edges)
+    pool = Pool2D(window=window, stride=(2, 2), padding=VALID, activation=Activation.NONE)
+    return builder.graph(builder.add(Op.MAX_POOL_2D, [padded], pool))
+
+
+@pytest.mark.parametrize("graph", [pooled(1), pooled(1, value=-128, zero=3), pooled(2)])
+def test_a_maximum_pooling_pads_for_itself(graph):
+    (node,) = run_passes(graph).nodes
+    assert node.inputs == (0,)
+    given = np.random.default_rng(0).integers(-128, 128, (1, 6, 7, 5)).astype(np.int8)
+    expected = interpret(graph, {0: given})[2]
+    np.testing.assert_array_equal(interpret(run_passes(graph), {0: given})[2], expected)
+    program = compile_network(graph, PRESETS["small"], check="full")
+    np.testing.assert_array_equal(load(program, device="model").run(given), expected)
+
+
+@pytest.mark.parametrize("graph", [pooled(1, zero=3), pooled(3), pooled(1, window=(1, 3))])
+def test_a_pooling_of_other_numbers_or_of_padding_alone_stays(graph):
     assert fuse_padding(graph) is graph

@@ -3,13 +3,25 @@
 import numpy as np
 import pytest
 
-from matloom.ir.attributes import Activation, Arithmetic, Conv2D, FullyConnected, Pad, Padding
+from matloom.ir.attributes import (
+    Activation,
+    Arithmetic,
+    Conv2D,
+    FullyConnected,
+    Pad,
+    Padding,
+    Slice,
+    Transpose,
+)
 from matloom.ir.builder import GraphBuilder
 from matloom.ir.graph import Op, Quantisation
 from matloom.ir.text import to_text
 from matloom.passes import PASSES
+from matloom.passes.combine_moves import combine_moves
+from matloom.passes.drop_identities import drop_identities
 from matloom.passes.drop_unused import drop_unused
 from matloom.passes.fold_constants import fold_constants
+from matloom.passes.fold_selections import fold_selections
 from matloom.passes.fuse_padding import fuse_padding
 from matloom.passes.lower_precision import lower_precision, widen_weights
 from matloom.passes.narrow_weights import narrow_weights
@@ -59,6 +71,25 @@ def of_drop_unused():
     return network.graph(network.convolution(image))
 
 
+def of_drop_identities():
+    network = Network()
+    return network.graph(network.add(Op.QUANTIZE, [network.image()]))
+
+
+def of_combine_moves():
+    """Two planes, in the other order."""
+    network = Network()
+    planes = network.add(Op.TRANSPOSE, [network.image()], Transpose(permutation=(0, 3, 1, 2)))
+    whole = Slice(begin=(0, 1, 0, 0), size=(1, 2, 4, 4), step=(1, -1, 1, 1))
+    turned = network.add(Op.STRIDED_SLICE, [planes], whole)
+    back = Transpose(permutation=(0, 2, 3, 1))
+    return network.graph(network.convolution(network.add(Op.TRANSPOSE, [turned], back)))
+
+
+def of_fold_selections():
+    return drop_unused(combine_moves(of_combine_moves()))
+
+
 def of_fold_constants():
     network = Network()
     vector, half = network.vector(), network.constant(np.ones((3, 2), np.float16))
@@ -100,6 +131,34 @@ EXAMPLES = {
         [
             "- 1: %3:int8[1x4x4x3] = CONV_2D(%1:int8[1x6x6x2], #2:int8[3x3x3x2]) padding=0x0x0x0",
             "+ 1: %3:int8[1x4x4x3] = CONV_2D(%0:int8[1x4x4x2], #2:int8[3x3x3x2]) padding=1x1x1x1",
+        ],
+    ),
+    # Bytes of one scale as the same bytes.
+    "drop_identities": (
+        of_drop_identities,
+        drop_identities,
+        [
+            "- 0: %1:int8[1x4x4x2] = QUANTIZE(%0:int8[1x4x4x2])",
+            "+ 0: %1:int8[1x4x4x2] = RESHAPE(%0:int8[1x4x4x2])",
+        ],
+    ),
+    # The last move of a chain becomes a selection of channels; the others are left, for nobody.
+    "combine_moves": (
+        of_combine_moves,
+        combine_moves,
+        [
+            "- 2: %3:int8[1x4x4x2] = TRANSPOSE(%2:int8[1x2x4x4]) permutation=0x2x3x1",
+            "+ 2: %3:int8[1x4x4x2] = CONV_2D(%0:int8[1x4x4x2], #6:int8[2x1x1x2]) padding=0x0x0x0",
+        ],
+    ),
+    # The selection becomes part of new weights.
+    "fold_selections": (
+        of_fold_selections,
+        fold_selections,
+        [
+            "- 2: %3:int8[1x4x4x2] = CONV_2D(%0:int8[1x4x4x2], #6:int8[2x1x1x2]) padding=0x0x0x0",
+            "- 3: %5:int8[1x4x4x3] = CONV_2D(%3:int8[1x4x4x2], #4:int8[3x1x1x2]) padding=0x0x0x0",
+            "+ 3: %5:int8[1x4x4x3] = CONV_2D(%0:int8[1x4x4x2], #7:int8[3x1x1x2]) padding=0x0x0x0",
         ],
     ),
     "drop_unused": (

@@ -1,0 +1,136 @@
+"""Combines moves whose result is a selection of channels, such as those of a channel shuffle.
+
+A chain of TRANSPOSE, RESHAPE and slices moves single bytes, in as many steps as it has operators.
+If all that it does is to select or reorder channels, it becomes one convolution with a tap of
+weights 0 and 1, which `fold_selections` can merge with a neighbouring convolution. Neighbouring
+channels become a slice, and all channels in order a RESHAPE, which costs nothing.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from matloom.ir.attributes import Activation, Attributes, Conv2D, Padding, Slice
+from matloom.ir.graph import RESHAPES, Array, Graph, Node, Op, Quantisation, Tensor
+from matloom.ir.shapes import IMAGE_RANK
+from matloom.kernels.interpreter import run_node
+
+__all__ = ["UNCHANGED", "combine_moves"]
+
+#: Operators that only move elements of one tensor.
+_MOVES = RESHAPES | {Op.SLICE, Op.SPLIT, Op.SPLIT_V, Op.STRIDED_SLICE, Op.TRANSPOSE, Op.UNPACK}
+
+#: Elements of the largest tensor whose moves are followed one by one.
+_MOST_ELEMENTS = 2**22
+
+#: A convolution that weights each channel as it is.
+UNCHANGED = Conv2D(
+    stride=(1, 1),
+    dilation=(1, 1),
+    padding=Padding(top=0, bottom=0, left=0, right=0),
+    activation=Activation.NONE,
+)
+
+
+def combine_moves(graph: Graph) -> Graph:
+    """Return the graph with selections of channels in place of the moves that amount to them."""
+    chains = _chains(graph)
+    tensors = dict(graph.tensors)
+    nodes: list[Node] = []
+    for node in graph.nodes:
+        made = [_selection(graph, chains, number, tensors, node) for number in node.outputs]
+        known = [each for each in made if each is not None]
+        nodes += known if known and len(known) == len(made) else [node]
+    if tuple(nodes) == graph.nodes:
+        return graph
+    return replace(graph, nodes=tuple(nodes), tensors=tensors)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Chain:
+    """Moves from a tensor, `source`, to another, whose elements come from `places` of it."""
+
+    source: int
+    places: Array = field(repr=False)
+    transposes: bool
+
+
+def _chains(graph: Graph) -> Mapping[int, _Chain]:
+    """Return the chain of moves that makes each tensor, as far as there is one."""
+    chains: dict[int, _Chain] = {}
+    for node in graph.nodes:
+        number = node.inputs[0] if node.inputs else None
+        if node.op not in _MOVES or number is None:
+            continue
+        if graph.tensors[number].size > _MOST_ELEMENTS:
+            continue
+        before = chains.get(number) or _start(graph, number)
+        transposes = before.transposes or node.op is Op.TRANSPOSE
+        for output, places in run_node(graph, node, {number: before.places}).items():
+            shaped = places.reshape(graph.tensors[output].shape)
+            chains[output] = replace(before, places=shaped, transposes=transposes)
+    return chains
+
+
+def _start(graph: Graph, number: int) -> _Chain:
+    tensor = graph.tensors[number]
+    places = np.arange(tensor.size, dtype=np.int32).reshape(tensor.shape)
+    return _Chain(source=number, places=places, transposes=False)
+
+
+def _selection(
+    graph: Graph,
+    chains: Mapping[int, _Chain],
+    number: int,
+    tensors: dict[int, Tensor],
+    node: Node,
+) -> Node | None:
+    """Return what makes a tensor of selected channels, adding constants; None to leave it."""
+    chain = chains.get(number)
+    if chain is None or not chain.transposes or not _is_used(graph, number):
+        return None
+    source, target = graph.tensors[chain.source], graph.tensors[number]
+    if target.dtype != "int8" or source.quantisation != target.quantisation:
+        return None
+    channels = _channels(source, target, chain.places)
+    if channels is None or target.quantisation is None:
+        return None
+    made = replace(node, inputs=(chain.source,), outputs=(number,))
+    if np.array_equal(channels, range(source.shape[-1])):
+        return replace(made, op=Op.RESHAPE, attributes=Attributes())
+    if np.array_equal(channels, channels[0] + np.arange(len(channels))):
+        return replace(made, op=Op.SLICE, attributes=_neighbours(source.shape, channels))
+    weights = max(tensors) + 1
+    tensors[weights] = _weights(source.shape[-1], channels, f"{target.name} channels")
+    return replace(made, op=Op.CONV_2D, inputs=(chain.source, weights), attributes=UNCHANGED)
+
+
+def _is_used(graph: Graph, number: int) -> bool:
+    """Return whether something other than a further move reads a tensor."""
+    readers = (graph.nodes[at] for at in graph.consumers[number])
+    return number in graph.leaving or any(reader.op not in _MOVES for reader in readers)
+
+
+def _channels(source: Tensor, target: Tensor, places: Array) -> Array | None:
+    """Return the channels of the source that the target has; None if it moves positions too."""
+    if len(source.shape) != IMAGE_RANK or source.shape[:-1] != target.shape[:-1]:
+        return None
+    depth = source.shape[-1]
+    channels = places.reshape(-1, target.shape[-1])[0]
+    if channels.max() >= depth:
+        return None
+    positions = np.arange(source.size // depth, dtype=np.int32).reshape(*source.shape[:-1], 1)
+    return channels if np.array_equal(places, positions * depth + channels) else None
+
+
+def _neighbours(shape: tuple[int, ...], channels: Array) -> Slice:
+    begin = (*(0 for _ in shape[1:]), int(channels[0]))
+    return Slice(begin=begin, size=(*shape[:-1], len(channels)), step=(1,) * len(shape))
+
+
+def _weights(depth: int, channels: Array, name: str) -> Tensor:
+    data = np.zeros((len(channels), 1, 1, depth), np.int8)
+    data[np.arange(len(channels)), 0, 0, channels] = 1
+    one = Quantisation(scale=(1.0,), zero_point=(0,))
+    return Tensor(name=name, shape=data.shape, dtype="int8", quantisation=one, data=data)

@@ -1,0 +1,59 @@
+"""Drops operators that leave every byte as it is, whatever real number it stands for."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from matloom.ir.attributes import Attributes
+from matloom.ir.graph import Graph, Node, Op
+from matloom.kernels.kernels import kernel_of
+
+__all__ = ["drop_identities"]
+
+#: Operators on one computed tensor, element by element, if their other inputs are constant.
+_BYTEWISE = frozenset(
+    {Op.ADD, Op.LOOKUP, Op.MAXIMUM, Op.MINIMUM, Op.MUL, Op.QUANTIZE, Op.RELU, Op.RELU6, Op.SUB}
+)
+
+
+def drop_identities(graph: Graph) -> Graph:
+    """Return the graph with a RESHAPE, which costs nothing, in place of each such operator.
+
+    Quantised networks have them: a division by 255 that only changes the scale, a RELU of what
+    is never below zero. Whether one is an identity is tried with all 256 bytes, for each channel.
+    """
+    nodes = tuple(_reinterpreted(graph, node) for node in graph.nodes)
+    return graph if nodes == graph.nodes else replace(graph, nodes=nodes)
+
+
+def _reinterpreted(graph: Graph, node: Node) -> Node:
+    if node.op not in _BYTEWISE:
+        return node
+    computed = [number for number in node.inputs if graph.tensors[number].data is None]
+    if len(computed) != 1:
+        return node
+    data, output = graph.tensors[computed[0]], graph.tensors[node.output]
+    if {data.dtype, output.dtype} != {"int8"} or data.shape != output.shape:
+        return node
+    if not _keeps_bytes(graph, node, computed[0]):
+        return node
+    return replace(node, op=Op.RESHAPE, inputs=(computed[0],), attributes=Attributes())
+
+
+def _keeps_bytes(graph: Graph, node: Node, computed: int) -> bool:
+    """Return whether each byte gives itself, with constants that are scalars or by channel."""
+    every = np.arange(-128, 128, dtype=np.int8)
+    depth = graph.tensors[node.output].shape[-1:]
+    arrays = []
+    for number in node.inputs:
+        constant = graph.tensors[number].data
+        if number == computed:
+            arrays.append(every.reshape(-1, 1))
+            continue
+        assert constant is not None
+        if constant.size != 1 and not (constant.size,) == constant.shape[-1:] == depth:
+            return False
+        arrays.append(constant.reshape(1, -1))
+    result = kernel_of(node, arrays)(graph, node, arrays)
+    assert isinstance(result, np.ndarray)
+    return bool(np.all(result == every.reshape(-1, 1)))

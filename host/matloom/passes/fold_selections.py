@@ -1,0 +1,123 @@
+"""Folds selections of channels into the weights of the convolution before or after them."""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from matloom.ir.attributes import Conv2D
+from matloom.ir.graph import Array, Graph, Node, Op, Quantisation, Tensor
+from matloom.passes.combine_moves import UNCHANGED
+
+__all__ = ["fold_selections"]
+
+#: The input of a layer that gives multipliers and shifts (2, channels).
+_MULTIPLIERS = 3
+
+
+def fold_selections(graph: Graph) -> Graph:
+    """Return the graph with selections of channels folded into the weights around them.
+
+    The convolution before one makes only the channels that are selected, in their order. The one
+    after it gets weights of zero for the others, where that is no more arithmetic than selecting
+    and then multiplying.
+    """
+    for fold in (_into_maker, _into_reader):
+        for node in graph.nodes:
+            channels = _selected(graph, node)
+            if channels is not None:
+                graph = fold(graph, node, channels)
+    return graph
+
+
+def _selected(graph: Graph, node: Node) -> Array | None:
+    """Return the channels that a convolution copies, each once; None if it computes."""
+    if node.op is not Op.CONV_2D or node.inputs[2:] or node.attributes != UNCHANGED:
+        return None
+    data, weights, output = (graph.tensors[number] for number in (*node.inputs, node.output))
+    plain = Quantisation(scale=(1.0,), zero_point=(0,))
+    if weights.quantisation != plain or weights.data is None or weights.shape[1:3] != (1, 1):
+        return None
+    if data.dtype != "int8" or data.quantisation != output.quantisation:
+        return None
+    rows = weights.data.reshape(weights.shape[0], -1)
+    channels: Array = rows.argmax(axis=1)
+    one_hot = np.zeros_like(rows)
+    one_hot[np.arange(len(rows)), channels] = 1
+    distinct = len(set(channels.tolist())) == len(channels)
+    return channels if distinct and np.array_equal(rows, one_hot) else None
+
+
+def _into_maker(graph: Graph, selection: Node, channels: Array) -> Graph:
+    """Fold a selection into the convolution that makes its input, if nothing else reads that."""
+    (source, _), at = selection.inputs, graph.producers.get(selection.inputs[0])
+    if at is None or source in graph.leaving or len(graph.consumers[source]) > 1:
+        return graph
+    maker = graph.nodes[at]
+    if maker.op is not Op.CONV_2D or graph.tensors[maker.output].dtype != "int8":
+        return graph
+    if any(graph.tensors[number].data is None for number in maker.inputs[1:]):
+        return graph
+    selected = [
+        _changed(
+            graph.tensors[number],
+            lambda data, last=place == _MULTIPLIERS: data[:, channels] if last else data[channels],
+            channels,
+        )
+        for place, number in enumerate(maker.inputs[1:], start=1)
+    ]
+    return _replaced(graph, maker, selection, selected)
+
+
+def _into_reader(graph: Graph, selection: Node, channels: Array) -> Graph:
+    """Fold a selection into the only convolution that reads its result, if that costs no more."""
+    made, readers = selection.output, graph.consumers[selection.output]
+    if made in graph.leaving or len(readers) != 1:
+        return graph
+    reader = graph.nodes[readers[0]]
+    if reader.op is not Op.CONV_2D or reader.attributes_as(Conv2D).mode is not None:
+        return graph
+    weights = graph.tensors[reader.inputs[1]]
+    if weights.data is None or weights.dtype != "int8" or weights.shape[3] != len(channels):
+        return graph
+    depth = graph.tensors[selection.inputs[0]].shape[-1]
+    apart = weights.data.size + depth * len(channels) * _positions(graph, selection, reader)
+    wider = np.zeros((*weights.shape[:3], depth), np.int8)
+    wider[..., channels] = weights.data
+    if wider.size > apart:
+        return graph
+    others = [graph.tensors[number] for number in reader.inputs[2:]]
+    return _replaced(graph, selection, reader, [_changed(weights, lambda _: wider), *others])
+
+
+def _positions(graph: Graph, selection: Node, reader: Node) -> float:
+    """Return how many positions are selected for each one that the reader makes."""
+    before, after = (graph.tensors[node.output] for node in (selection, reader))
+    return (before.size / before.shape[-1]) / (after.size / after.shape[-1])
+
+
+def _changed(
+    tensor: Tensor, change: Callable[[Array], Array], channels: Array | None = None
+) -> Tensor:
+    """Return a constant with other data, and with the scales of selected channels."""
+    assert tensor.data is not None
+    data, scales = np.ascontiguousarray(change(tensor.data)), tensor.quantisation
+    if channels is not None and scales is not None and scales.axis is not None:
+        pairs = (scales.scale, scales.zero_point)
+        scale, zero_point = (tuple(each[at] for at in channels.tolist()) for each in pairs)
+        scales = replace(scales, scale=scale, zero_point=zero_point)
+    return replace(tensor, data=data, shape=data.shape, quantisation=scales)
+
+
+def _replaced(graph: Graph, first: Node, second: Node, constants: list[Tensor]) -> Graph:
+    """Return the graph with one convolution in place of two, after each other."""
+    layer = second if _selected(graph, first) is not None else first
+    number = max(graph.tensors) + 1
+    numbers = tuple(range(number, number + len(constants)))
+    merged = replace(
+        layer, inputs=(first.inputs[0], *numbers), outputs=second.outputs, index=layer.index
+    )
+    nodes = [node for node in graph.nodes if node is not first]
+    nodes[nodes.index(second)] = merged
+    tensors = {**graph.tensors, **dict(zip(numbers, constants, strict=True))}
+    return replace(graph, nodes=tuple(nodes), tensors=tensors)
