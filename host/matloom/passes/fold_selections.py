@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
@@ -61,7 +62,7 @@ def _into_maker(graph: Graph, selection: Node, channels: Array) -> Graph:
     selected = [
         _changed(
             graph.tensors[number],
-            lambda data, last=place == _MULTIPLIERS: data[:, channels] if last else data[channels],
+            partial(np.take, indices=channels, axis=int(place == _MULTIPLIERS)),
             channels,
         )
         for place, number in enumerate(maker.inputs[1:], start=1)
