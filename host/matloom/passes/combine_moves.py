@@ -34,7 +34,7 @@ UNCHANGED = Conv2D(
 
 
 def combine_moves(graph: Graph) -> Graph:
-    """Return the graph with selections of channels in place of the moves that amount to them."""
+    """Return the graph with moves replaced by the selections of channels that they amount to."""
     chains = _chains(graph)
     tensors = dict(graph.tensors)
     nodes: list[Node] = []

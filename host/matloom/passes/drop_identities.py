@@ -17,7 +17,7 @@ _BYTEWISE = frozenset(
 
 
 def drop_identities(graph: Graph) -> Graph:
-    """Return the graph with a RESHAPE, which costs nothing, in place of each such operator.
+    """Return the graph with each such operator replaced by a RESHAPE, which costs nothing.
 
     Quantised networks have them: a division by 255 that only changes the scale, a RELU of what
     is never below zero. Whether one is an identity is tried with all 256 bytes, for each channel.

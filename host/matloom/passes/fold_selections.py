@@ -111,7 +111,7 @@ def _changed(
 
 
 def _replaced(graph: Graph, first: Node, second: Node, constants: list[Tensor]) -> Graph:
-    """Return the graph with one convolution in place of two, after each other."""
+    """Return the graph with two convolutions, one after the other, replaced by one."""
     layer = second if _selected(graph, first) is not None else first
     number = max(graph.tensors) + 1
     numbers = tuple(range(number, number + len(constants)))
