@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from matloom.errors import UserError, unknown
+from matloom.errors import unknown
 from matloom.ir.graph import Array
+from matloom.pre.errors import RawDataError
 from matloom.pre.image import Image
 from matloom.pre.mel import LogMel, Mfcc
 from matloom.pre.micro_frontend import MicroFrontend
@@ -38,28 +39,34 @@ def loads(text: str) -> Preprocessing:
 
     Raises
     ------
-    UserError
+    RawDataError
         It is no JSON, or names a kind, a field or a value that there is not.
     """
     try:
         found = json.loads(text)
     except ValueError as error:
-        raise UserError(f"preprocessing must be JSON: {error}") from None
+        raise RawDataError(f"preprocessing must be JSON: {error}") from None
     if not isinstance(found, dict) or len(found) != 1:
-        raise UserError(f'preprocessing must be an object such as {{"Image": ...}}, not {text!r}')
+        raise RawDataError(
+            f'preprocessing must be an object such as {{"Image": ...}}, not {text!r}'
+        )
     ((name, given),) = found.items()
     if name not in _KINDS:
-        raise unknown(UserError, "preprocessing", name, _KINDS)
-    known = [item.name for item in dataclasses.fields(_KINDS[name])]
+        raise unknown(RawDataError, "preprocessing", name, _KINDS)
+    fields = dataclasses.fields(_KINDS[name])
+    known = [item.name for item in fields]
     if not isinstance(given, dict):
-        raise UserError(f"{name} must be an object of {', '.join(known)}, not {given!r}")
+        raise RawDataError(f"{name} must be an object of {', '.join(known)}, not {given!r}")
     for field in given:
         if field not in known:
-            raise unknown(UserError, f"a field of {name}", field, known)
+            raise unknown(RawDataError, f"a field of {name}", field, known)
+    for item in fields:
+        if item.name not in given and item.default is dataclasses.MISSING:
+            raise RawDataError(f"{name} must have a value for {item.name}")
     try:
         return _KINDS[name](**given)
     except TypeError as error:
-        raise UserError(f"{name} must have fields of their types: {error}") from None
+        raise RawDataError(f"{name} must have fields of their types: {error}") from None
 
 
 def attached(program: Program, what: Preprocessing | Mapping[str, Preprocessing] | None) -> Program:
@@ -67,7 +74,7 @@ def attached(program: Program, what: Preprocessing | Mapping[str, Preprocessing]
 
     Raises
     ------
-    UserError
+    RawDataError
         There is no such input, several where one is meant, or it has another shape.
     """
     if what is None:
@@ -77,7 +84,7 @@ def attached(program: Program, what: Preprocessing | Mapping[str, Preprocessing]
         what = {single_input(program, "preprocessing"): what}
     for name, item in what.items():
         if name not in infos:
-            raise unknown(UserError, "an input to preprocess", name, infos)
+            raise unknown(RawDataError, "an input to preprocess", name, infos)
         item.require(infos[name])
     made = tuple(
         PreprocessInfo(tensor=infos[name].key, definition=dumps(item))
@@ -87,17 +94,17 @@ def attached(program: Program, what: Preprocessing | Mapping[str, Preprocessing]
 
 
 def single_input(program: Program, what: str) -> str:
-    """Return the name of a program's only input; raise `UserError` where it has several."""
+    """Return the name of a program's only input; raise `RawDataError` where it has several."""
     names = [info.name for info in program.inputs]
     if len(names) != 1:
-        raise UserError(f"{what} must be by name for the inputs {', '.join(names)}")
+        raise RawDataError(f"{what} must be by name for the inputs {', '.join(names)}")
     return names[0]
 
 
 def preprocessing_of(program: Program) -> dict[str, Preprocessing]:
     """Return what stands before a program's inputs, by their names.
 
-    Raises `UserError` where its file has a definition that does not fit.
+    Raises `RawDataError` where its file has a definition that does not fit.
     """
     names = {info.key: info for info in program.inputs}
     found = {}

@@ -5,9 +5,10 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from matloom.errors import UserError, UserTypeError, unknown
+from matloom.errors import UserTypeError, unknown
 from matloom.ir.graph import Array
 from matloom.kernels.real import quantised
+from matloom.pre.errors import RawDataError
 from matloom.pre.preprocessing import Preprocessing, as_tuples
 from matloom.pre.resampling import MOST_PIXELS, RESIZES, WEIGHT_BITS, taps
 from matloom.program import TensorInfo
@@ -74,18 +75,18 @@ class Image(Preprocessing):
             ("layout", ("hwc", "chw")),
         ):
             if getattr(self, name) not in known:
-                raise unknown(UserError, name, getattr(self, name), known)
+                raise unknown(RawDataError, name, getattr(self, name), known)
         _require_pixels("size", self.size)
         if self.source is not None:
             _require_pixels("source", self.source)
         for name in ("mean", "scale"):
             given = np.atleast_1d(getattr(self, name))
             if given.dtype.kind not in "iuf" or not np.isfinite(given).all():
-                raise UserError(f"{name} must be finite numbers, not {getattr(self, name)!r}")
+                raise RawDataError(f"{name} must be finite numbers, not {getattr(self, name)!r}")
             if given.shape not in ((1,), (self.depth,)):
-                raise UserError(f"{name} must be one number or {self.depth}, not {given.size}")
+                raise RawDataError(f"{name} must be one number or {self.depth}, not {given.size}")
         if isinstance(self.crop, str | None) and self.crop not in (None, "centre"):
-            raise UserError(f"crop must be 'centre', a box or None, not {self.crop!r}")
+            raise RawDataError(f"crop must be 'centre', a box or None, not {self.crop!r}")
         if self.source is not None:
             self.box(*self.source)
 
@@ -113,7 +114,7 @@ class Image(Preprocessing):
         _require_box(self.crop)
         top, left, tall, wide = self.crop
         if top + tall > height or left + wide > width:
-            raise UserError(f"crop {self.crop} must lie within the image, {height} x {width}")
+            raise RawDataError(f"crop {self.crop} must lie within the image, {height} x {width}")
         return self.crop
 
     def resized(self, raw: Array) -> Array:
@@ -123,7 +124,7 @@ class Image(Preprocessing):
         ------
         UserTypeError
             It is not uint8.
-        UserError
+        RawDataError
             Its shape is not that of an image, or not `source`; the crop is outside.
         """
         pixels = self._pixels(raw)
@@ -209,12 +210,12 @@ class Image(Preprocessing):
         if pixels.ndim != Image.axes or not pixels.size or pixels.shape[2] not in depths:
             wanted = " or ".join(map(str, depths))
             alpha = pixels.ndim == Image.axes and pixels.shape[2] == _COLOURS + 1
-            raise UserError(
+            raise RawDataError(
                 f"an image must be height x width x {wanted}, not {raw.shape}",
                 hint="leave the fourth channel out: image[..., :3]" if alpha else "",
             )
         if self.source not in (None, pixels.shape[:2]):
-            raise UserError(f"an image must have the size {self.source}, not {pixels.shape[:2]}")
+            raise RawDataError(f"an image must have the size {self.source}, not {pixels.shape[:2]}")
         _require_pixels("an image", pixels.shape[:2])
         return pixels
 
@@ -234,10 +235,10 @@ def _whole(value: Any) -> bool:
 def _require_pixels(name: str, value: Any) -> None:
     good = isinstance(value, tuple) and len(value) == len(("height", "width"))
     if not good or not all(_whole(item) and 1 <= item <= MOST_PIXELS for item in value):
-        raise UserError(f"{name} must be height and width of 1 to {MOST_PIXELS}, not {value!r}")
+        raise RawDataError(f"{name} must be height and width of 1 to {MOST_PIXELS}, not {value!r}")
 
 
 def _require_box(box: Any) -> None:
     good = isinstance(box, tuple) and len(box) == len(("top", "left", "height", "width"))
     if not good or not all(map(_whole, box)) or min(box) < 0 or min(box[2:]) < 1:
-        raise UserError(f"crop must be top, left, height and width, not {box!r}")
+        raise RawDataError(f"crop must be top, left, height and width, not {box!r}")

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from matloom.errors import UserError
 from matloom.ir.graph import Array
+from matloom.pre.errors import RawDataError
 from matloom.pre.fixed_transform import real_transform
 from matloom.pre.sound import Sound, require
 from matloom.program import TensorInfo
@@ -73,9 +73,9 @@ class MicroFrontend(Sound):
         if self.pcan and not (
             0 <= self.gain_shift <= 31 and self.smoothing_bits >= self.correction
         ):
-            raise UserError(f"gain_bits must fit the window, not {self.gain_bits}")
+            raise RawDataError(f"gain_bits must fit the window, not {self.gain_bits}")
         if max(begin + len(weights) for begin, weights in self.bands()) >= self.bins:
-            raise UserError(f"high must leave a frequency above it, not {self.high}")
+            raise RawDataError(f"high must leave a frequency above it, not {self.high}")
 
     @property
     def correction(self) -> int:

@@ -8,9 +8,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from matloom.errors import UserError
 from matloom.ir.graph import Array
 from matloom.kernels.real import quantised
+from matloom.pre.errors import RawDataError
 from matloom.program import TensorInfo
 
 __all__ = ["Preprocessing", "as_tuples"]
@@ -45,10 +45,10 @@ class Preprocessing(ABC):
         return quantised(info, self.apply(raw))
 
     def require(self, info: TensorInfo) -> None:
-        """Raise `UserError` for an input of another shape, or of integers without a scale."""
+        """Raise `RawDataError` for an input of another shape, or of integers without a scale."""
         given, made = (_long(shape) for shape in (info.shape[1:], self.shape))
         if given not in (made, [math.prod(self.shape)]):
-            raise UserError(
+            raise RawDataError(
                 f"preprocessing must make the shape of input {info.name!r}, {info.shape}, "
                 f"not {(1, *self.shape)}"
             )
@@ -62,7 +62,9 @@ class Preprocessing(ABC):
         many = isinstance(raw, list | tuple) or np.ndim(raw) > self.axes
         samples = [self.prepare(np.asarray(sample), info) for sample in (raw if many else [raw])]
         if not samples:
-            raise UserError(f"input {info.name!r} must have one sample at least, not an empty list")
+            raise RawDataError(
+                f"input {info.name!r} must have one sample at least, not an empty list"
+            )
         return np.stack(samples).reshape(len(samples), *info.shape[1:])
 
 

@@ -5,8 +5,9 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from matloom.errors import UserError, UserTypeError
+from matloom.errors import UserTypeError
 from matloom.ir.graph import Array
+from matloom.pre.errors import RawDataError
 from matloom.pre.preprocessing import Preprocessing
 
 __all__ = ["Sound", "mel", "require"]
@@ -74,19 +75,19 @@ class Sound(Preprocessing):
         ------
         UserTypeError
             Its type is none of these.
-        UserError
+        RawDataError
             It has another length, or numbers that are not finite.
         """
         if raw.dtype not in [np.dtype(kind) for kind in kinds]:
             names = " or ".join(np.dtype(kind).name for kind in kinds)
             raise UserTypeError(f"a waveform must be {names}, not {raw.dtype}")
         if raw.shape != (self.samples,):
-            raise UserError(
+            raise RawDataError(
                 f"a waveform must have {self.samples} samples in one axis, not {raw.shape}",
                 hint="cut it, or put zeros after it" if raw.ndim == 1 else "",
             )
         if raw.dtype.kind == "f" and not np.isfinite(raw).all():
-            raise UserError("samples of a waveform must be finite")
+            raise RawDataError("samples of a waveform must be finite")
         views = np.lib.stride_tricks.sliding_window_view(raw, self.window)
         found: Array = views[:: self.step]
         return found
@@ -106,6 +107,6 @@ def mel(frequency: Any) -> Any:
 
 
 def require(fits: bool, name: str, rule: str, value: object) -> None:
-    """Raise `UserError` of a field where its value does not fit."""
+    """Raise `RawDataError` of a field where its value does not fit."""
     if not fits:
-        raise UserError(f"{name} must be {rule}, not {value!r}")
+        raise RawDataError(f"{name} must be {rule}, not {value!r}")
