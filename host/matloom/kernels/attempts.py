@@ -32,11 +32,14 @@ Array = npt.NDArray[Any]
 _LONG = 0.1
 #: Seconds that a damaged network may keep a library busy.
 _LONGEST = 300
-#: Seconds of the processor that it may take from ONNX's libraries; a body may repeat itself 2**63
-#: times.
-_LONGEST_ONNX = 15
-#: Bytes that a damaged network may take from these, beside those of its own size.
-_MEMORY = 768 << 20
+#: Seconds of the processor that it may take from ONNX's libraries, and one more for each so many
+#: bytes that it may take; a body may repeat itself 2**63 times.
+_LONGEST_ONNX, _BYTES_A_SECOND = 10, 256 << 20
+#: Bytes that any network may take from these, and how many times the bytes of its file and those of
+#: its values (`Cut.arena`): constants are there as read, as used, and once more between the two.
+_MEMORY, _FILE_TIMES, _VALUE_TIMES = 512 << 20, 8, 4
+#: Share of the machine's memory that a network may take.
+_MOST_MEMORY = 0.75
 #: What fresh memory holds in two runs that are compared: no bit is the same in both.
 _FILLS = (0x55, 0xAA)
 #: Bytes of the largest integers that inputs are drawn of at random; larger ones count things.
@@ -68,15 +71,19 @@ _MODULES = {
 }
 
 
-#: By the signal that ends a process: after how many seconds.
-_TIMES: dict[int, int] = {signal.SIGALRM: _LONGEST, signal.SIGXCPU: _LONGEST_ONNX}
+#: Signals that end a process whose time is over.
+_LATE = frozenset({signal.SIGALRM, signal.SIGXCPU})
+_TOO_LONG = "it does not end in time"
 
 
-def _limit_onnx(content: bytes) -> None:
-    """Limit the memory and the time of this process."""
-    most = _MEMORY + 8 * len(content)
+def _limit_onnx(content: bytes, values: int) -> None:
+    """Limit the memory and the time of this process, for a network and the bytes of its values."""
+    wanted = _MEMORY + _FILE_TIMES * len(content) + _VALUE_TIMES * values
+    there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    most = min(wanted, int(_MOST_MEMORY * there))
     resource.setrlimit(resource.RLIMIT_DATA, (most, most))
-    resource.setrlimit(resource.RLIMIT_CPU, (_LONGEST_ONNX, _LONGEST))
+    seconds = _LONGEST_ONNX + (most - _MEMORY) // _BYTES_A_SECOND
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, _LONGEST))
 
 
 def _values(kinds: Sequence[tuple[tuple[int, ...], Any]], *, random: bool) -> list[Array]:
@@ -162,17 +169,21 @@ def _forked(work: Callable[[], bytes]) -> tuple[int, bytes, str]:
         return status, answer.read(), words.read().decode(errors="replace")
 
 
+def _is_late(status: int) -> bool:
+    return os.WIFSIGNALED(status) and os.WTERMSIG(status) in _LATE
+
+
 def _apart(package: str, cut: Any, given: Sequence[Array] | None) -> str:
     """Return the result of `_attempt` in a separate process, preferring its own message."""
 
     def attempt() -> bytes:
         if package.startswith("onnx"):
-            _limit_onnx(cut.content)
+            _limit_onnx(cut.content, cut.arena)
         return _attempt(package, cut, given).encode()
 
     status, refusal, words = _forked(attempt)
-    if os.WIFSIGNALED(status) and os.WTERMSIG(status) in _TIMES:
-        return f"it does not end within {_TIMES[os.WTERMSIG(status)]} s"
+    if _is_late(status):
+        return _TOO_LONG
     if status != 0:
         return "the library crashes"
     if not refusal:
@@ -211,7 +222,7 @@ def _shapes(
 def _output_shapes(package: str, cut: dict[str, Any]) -> dict[str, Any]:
     """Return the shapes of outputs in a run on zeros, or on ones where that fails."""
     if package.startswith("onnx"):
-        _limit_onnx(cut["content"])
+        _limit_onnx(cut["content"], cut["arena"])
     library = _LIBRARIES[package](_CUT(**cut))
     kinds = library.kinds()
     try:
@@ -222,9 +233,9 @@ def _output_shapes(package: str, cut: dict[str, Any]) -> dict[str, Any]:
     return {"shapes": [array.shape for array in made]}
 
 
-def _optimised(content: bytes) -> dict[str, bytes]:
+def _optimised(content: bytes, values: int) -> dict[str, bytes]:
     """Return ONNX Runtime's optimised model, and a variant with integers wherever possible."""
-    _limit_onnx(content)
+    _limit_onnx(content, values)
     return {
         "own": _MODULE.optimised_onnx(content, "own"),
         "integers": _MODULE.optimised_onnx(content, "integers"),
@@ -248,9 +259,11 @@ def _served(package: str, kind: str, request: Any) -> bytes:
     if kind == "shapes":
         status, answer, _ = _forked(lambda: _answer(lambda: _shapes(*request)))
     elif kind == "optimise":
-        status, answer, _ = _forked(lambda: _answer(lambda: _optimised(request)))
+        status, answer, _ = _forked(lambda: _answer(lambda: _optimised(*request)))
     else:
         status, answer, _ = _forked(lambda: _answer(lambda: _output_shapes(package, request)))
+    if _is_late(status):
+        return pickle.dumps({"refusal": _TOO_LONG})
     return answer if status == 0 else b""
 
 

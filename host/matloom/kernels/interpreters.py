@@ -26,7 +26,7 @@ class Cut:
     Members
     -------
     arena:
-        Bytes of memory for its tensors.
+        Bytes of memory for its tensors; those that ONNX's libraries are allowed for values.
     inputs, outputs:
         Their numbers.
     """

@@ -2,13 +2,18 @@
 
 import functools
 import hashlib
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from matloom.ir.attributes import Reference
 from matloom.kernels.interpreters import Cut
 
-__all__ = ["captured", "cut_model", "parsed", "subgraphs", "value_numbers"]
+__all__ = ["captured", "cut_model", "memory_of", "parsed", "subgraphs", "value_numbers"]
+
+
+#: Bytes of values that are no constants.
+_MOST_CLAIMED = 64 << 20
 
 
 class _Bytes:
@@ -92,7 +97,8 @@ def cut_model(content: bytes, attributes: Reference) -> Cut:
     model = parsed(content)
     if not attributes.positions:
         given = len({value.name for value in model.graph.input} - _constants(model.graph))
-        return Cut(content=content, arena=0, inputs=given, outputs=len(model.graph.output))
+        arena, made = memory_of(model.graph), len(model.graph.output)
+        return Cut(content=content, arena=arena, inputs=given, outputs=made)
     import onnx
 
     cut = onnx.ModelProto()
@@ -103,6 +109,8 @@ def cut_model(content: bytes, attributes: Reference) -> Cut:
     used = {name for node in nodes for name in captured(node)}
     known = {value.name: value for value in (*model.graph.input, *model.graph.value_info)}
     known.update({value.name: value for value in model.graph.output})
+    all_names = {*used, *(name for node in nodes for name in node.output)}
+    held = [known[name] for name in all_names if name in known]
     for field in ("node", "input", "output", "value_info", "initializer", "sparse_initializer"):
         graph.ClearField(field)
     graph.node.extend(nodes)
@@ -115,10 +123,34 @@ def cut_model(content: bytes, attributes: Reference) -> Cut:
     )
     return Cut(
         content=cut.SerializeToString(deterministic=True),
-        arena=0,
+        arena=_memory(nodes, held),
         inputs=len(attributes.inputs),
         outputs=len(attributes.outputs),
     )
+
+
+def memory_of(graph: Any) -> int:
+    """Return the bytes that values of a GraphProto take: constants that operators make, and others.
+
+    The others are as large as the two largest, of which a damaged file may claim anything: they
+    count as `_MOST_CLAIMED` at most.
+    """
+    return _memory(graph.node, [*graph.input, *graph.value_info, *graph.output])
+
+
+def _memory(nodes: Sequence[Any], values: Sequence[Any]) -> int:
+    sizes = {value.name: _size(value) for value in values}
+    filled = {name for node in nodes if node.op_type == "ConstantOfShape" for name in node.output}
+    constants = sum(size for name, size in sizes.items() if name in filled)
+    others = sorted(size for name, size in sizes.items() if name not in filled)
+    return constants + min(sum(others[-2:]), _MOST_CLAIMED)
+
+
+def _size(value: Any) -> int:
+    """Return the bytes of a value, eight for each element; 0 if its shape is not known."""
+    shape = value.type.tensor_type.shape.dim
+    sizes = [dim.dim_value for dim in shape]
+    return 8 * math.prod(sizes) if shape and min(sizes) > 0 else 0
 
 
 def _constants(graph: Any) -> set[str]:

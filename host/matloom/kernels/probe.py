@@ -17,13 +17,22 @@ from matloom.ir.graph import Array
 from matloom.kernels import interpreters
 from matloom.kernels.interpreters import Cut
 
-__all__ = ["failure", "kept_processes", "optimised", "output_shapes", "refusals", "tensor_shapes"]
+__all__ = [
+    "failure",
+    "is_late",
+    "kept_processes",
+    "optimised",
+    "output_shapes",
+    "refusals",
+    "tensor_shapes",
+]
 
 #: What is remembered of networks that were tried: a process takes a good part of a second.
 _MOST = 1024
 _known: OrderedDict[tuple[str, bytes], str] = OrderedDict()
 
 _CRASH = "the library crashes"
+_TOO_LONG = "it does not end in time"
 #: Unlike a script's, a path that is run so adds no folder to those that modules are looked up in.
 _PROGRAM = str(Path(interpreters.__file__).with_name("attempts.py"))
 _COMMAND = f"import runpy; runpy.run_path({_PROGRAM!r}, run_name='__main__')"
@@ -42,6 +51,11 @@ def refusals(package: str, cuts: Sequence[Cut]) -> list[str]:
     while len(_known) > _MOST:
         _known.popitem(last=False)
     return found
+
+
+def is_late(refusal: str) -> bool:
+    """Return whether a network was given up because it takes too long: do not try another."""
+    return refusal == _TOO_LONG
 
 
 def failure(package: str, cut: Cut, inputs: Sequence[Array]) -> str:
@@ -87,15 +101,17 @@ def output_shapes(package: str, cut: Cut) -> list[tuple[int, ...]]:
     return [tuple(shape) for shape in answer["shapes"]]
 
 
-def optimised(content: bytes) -> tuple[bytes, bytes]:
+def optimised(content: bytes, values: int) -> tuple[bytes, bytes]:
     """Return ONNX Runtime's optimised model, and a variant with integers wherever possible.
+
+    `values` are the bytes that its values take, as in `Cut.arena`.
 
     Raises
     ------
     ValueError
         ONNX Runtime refuses the model; the message is its reason.
     """
-    answer = _processes.ask("onnxruntime", "optimise", content)
+    answer = _processes.ask("onnxruntime", "optimise", (content, values))
     if answer is None:
         raise ValueError(_CRASH)
     if "refusal" in answer:

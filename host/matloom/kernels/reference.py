@@ -19,7 +19,7 @@ from matloom.ir.graph import Array, Graph, Node
 from matloom.kernels.cut import cut_file
 from matloom.kernels.interpreters import LIBRARIES, Cut
 from matloom.kernels.onnx_model import cut_model
-from matloom.kernels.probe import failure, refusals
+from matloom.kernels.probe import failure, is_late, refusals
 from matloom.kernels.registered import RegisteredRun, registered
 
 __all__ = ["Choice", "InterpreterError", "ReferenceRun", "as_declared", "choose"]
@@ -89,7 +89,8 @@ class Choice:
                 f"{self.attributes.operators[0]} is not registered here",
                 hint="call matloom.register_operator with its kernel first",
             )
-        missing = [name for name in self.allowed if name not in self.refusals]
+        late = any(map(is_late, self.refusals.values()))
+        missing = [name for name in self.allowed if name not in self.refusals and not late]
         tried = [f"{name} refuses: {line}" for name, line in self.refusals.items()]
         tried += [f"{name} is not installed" for name in missing]
         operators = _short(", ".join(dict.fromkeys(self.attributes.operators)))
@@ -112,7 +113,8 @@ def choose(graph: Graph, nodes: Sequence[Node]) -> list[Choice]:
     for package in (*INTERPRETERS, *ONNX_INTERPRETERS):
         cuts = {}
         for at, node in enumerate(nodes):
-            if not choices[at].package and package in choices[at].allowed:
+            late = any(map(is_late, choices[at].refusals.values()))
+            if not choices[at].package and not late and package in choices[at].allowed:
                 cut = _cut(graph, node, package, choices[at])
                 if cut is not None:
                     cuts[at] = cut

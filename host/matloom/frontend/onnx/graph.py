@@ -21,7 +21,7 @@ from matloom.ir.attributes import ONNX_INTERPRETERS, Reference
 from matloom.ir.graph import Graph, Node, Op, Tensor
 from matloom.ir.verify import verify
 from matloom.kernels.onnx_model import cut_model, value_numbers
-from matloom.kernels.probe import output_shapes
+from matloom.kernels.probe import is_late, output_shapes
 
 __all__ = ["GraphReader"]
 
@@ -183,6 +183,8 @@ class GraphReader:
                 return output_shapes(package, cut)
             except ValueError as error:
                 refusals.append(str(error))
+                if is_late(refusals[-1]):
+                    break
         sentence = f"has the output {name!r}, whose shape only a run tells"
         raise ModelError(f"{sentence}, which ONNX Runtime refuses: {refusals[0]}")
 

@@ -7,6 +7,7 @@ operators, depending on its version and the processor. This module asks it inste
 from typing import Any
 
 from matloom.frontend.onnx.shapes import inferred
+from matloom.kernels.onnx_model import memory_of
 from matloom.kernels.probe import optimised
 
 __all__ = ["is_quantised", "of_integers"]
@@ -35,7 +36,8 @@ def of_integers(model: Any, exact: bool) -> tuple[Any, frozenset[str]]:
     if not any(node.op_type == "DequantizeLinear" for node in model.graph.node):
         return model, frozenset()
     try:
-        own, integers = map(_parsed, optimised(_named(model).SerializeToString()))
+        content, values = _named(model).SerializeToString(), memory_of(model.graph)
+        own, integers = map(_parsed, optimised(content, values))
     except ValueError:
         # It is not installed, or refuses the model: what it says comes with the first operator.
         return model, frozenset()

@@ -314,3 +314,39 @@ def test_what_onnx_runtime_refuses_runs_on_the_reference_implementation():
     found = interpret(graph, {graph.inputs[0]: x})[graph.outputs[0]]
     (wanted,) = runtime(layer(0, [5, 3, 2]), {"x": x.transpose(1, 0, 2)})
     np.testing.assert_allclose(found, wanted.transpose(1, 0, 2), atol=1e-6)
+
+
+def loop(turns):
+    """Return a Loop that adds one to `x` as many times as a constant says."""
+    body = helper.make_graph(
+        [helper.make_node("Add", ["v", "one"], ["w"]), helper.make_node("Identity", ["c"], ["d"])],
+        "body",
+        [value("i", [], INT64), value("c", [], onnx.TensorProto.BOOL), value("v", [2])],
+        [value("d", [], onnx.TensorProto.BOOL), value("w", [2])],
+        [onnx.numpy_helper.from_array(np.ones(2, np.float32), "one")],
+    )
+    nodes = [helper.make_node("Loop", ["n", "", "x"], ["y"], body=body)]
+    constants = {"n": np.array(turns)}
+    return model(nodes, [value("x", [2])], [value("y", [2])], constants).SerializeToString()
+
+
+@pytest.mark.slow
+def test_what_never_ends_is_given_up_once():
+    """The reference implementation, which is slower, is not asked as well."""
+    sentence = r"but onnxruntime refuses: it does not end in time\nhint"
+    with pytest.raises(InterpreterError, match=sentence):
+        matloom.compile(loop(2**40), "nano")
+
+
+@pytest.mark.slow
+def test_constants_that_operators_make_may_be_large():
+    """Half a gigabyte of weights from a file of a few bytes."""
+    nodes = [
+        helper.make_node("ConstantOfShape", ["s"], ["w"]),
+        helper.make_node("MatMul", ["x", "w"], ["y"]),
+    ]
+    sizes = 11_000, 12_000
+    constants = {"s": np.array(sizes)}
+    ends = [value("x", [1, sizes[0]])], [value("y", [1, sizes[1]])]
+    program = matloom.compile(model(nodes, *ends, constants).SerializeToString(), "nano")
+    assert program.macs == sizes[0] * sizes[1]
