@@ -7,17 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from matloom.arch.config import WINDOW_TAPS, Config
+from matloom.arch.config import Config
 from matloom.arch.modes import NARROW_MODES
+from matloom.select.depthwise_windows import depthwise_window, vectors_of
 from matloom.select.layout.base import Grid, OutputLayout
 from matloom.select.layout.dense import Dense, DenseInput
 from matloom.select.layout.placed import interleaved
 from matloom.select.loop_nest import LoopNest, Walk
 from matloom.select.operand import constant_weights
 from matloom.select.packing import positions_together
-from matloom.select.phased import PhasedWindow, dilated_phases, phased_window
+from matloom.select.phased import dilated_phases
 from matloom.select.requantisation import Requantisation
-from matloom.select.sliding import LONGEST_LINE, LONGEST_SKIP, SlidingWindow
 from matloom.select.stage import ArrayStage
 from matloom.select.weights import (
     block_diagonal,
@@ -31,20 +31,14 @@ from matloom.select.window import Window, tap_loop_nest, whole
 
 __all__ = [
     "Convolution",
-    "DepthwiseWindow",
     "convolution_stage",
     "depthwise_stage",
-    "depthwise_window",
     "dilated_stages",
 ]
 
 
 def _columns(values: np.ndarray | int, channels: int, pack: int) -> np.ndarray:
     return np.tile(np.broadcast_to(np.asarray(values), (channels,)), pack)
-
-
-#: Windows that slide over the channels of an output block.
-DepthwiseWindow = SlidingWindow | PhasedWindow
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -232,51 +226,12 @@ def dilated_stages(layer: Convolution) -> tuple[ArrayStage, ...]:
     is_depthwise = max(steps) > 1 and channels == window.depth and layer.mode != "i16xi8"
     phases = list(dilated_phases(window)) if is_depthwise else []
     for phase in phases:
-        nest = phased_window(phase.window, layer.input_zero, layer.config)
+        nest = depthwise_window(phase.window, layer.input_zero, layer.config)
         place = interleaved(size, channels, steps=steps, first=phase.first)
         if nest is None or place is None:
             return ()
         place = partial(place, complete=layer.outputs_size if phase is phases[-1] else 0)
         stages.append(depthwise_stage(replace(layer, window=phase.window, place=place)))
-        vectors += nest.steps * nest.vectors(phase.window.out_height, phase.window.out_width)
+        vectors += vectors_of(nest, phase.window)
     taps = window.kernel_height * window.kernel_width
     return tuple(stages) if vectors < taps * size[0] * size[1] else ()
-
-
-def depthwise_window(window: Window, input_zero: int, config: Config) -> DepthwiseWindow | None:
-    """Return the window that streams the fewest vectors for a depthwise convolution, or None."""
-    size = (window.out_height, window.out_width)
-    found = (
-        _sliding_window(window, input_zero, config) if _slides(window, config) else None,
-        phased_window(window, input_zero, config),
-    )
-    windows = [each for each in found if each is not None]
-    return min(windows, key=lambda each: each.steps * each.vectors(*size), default=None)
-
-
-def _slides(window: Window, config: Config) -> bool:
-    """Return whether a window of neighbouring taps can compute a depthwise convolution."""
-    line = (window.out_width - 1) * window.stride_x + WINDOW_TAPS
-    return (
-        config.window_lines > 0
-        and window.depth > 1
-        and window.dilation_y == window.dilation_x == 1
-        and max(window.stride_y, window.stride_x) <= LONGEST_SKIP + 1
-        and line <= LONGEST_LINE
-    )
-
-
-def _sliding_window(window: Window, input_zero: int, config: Config) -> SlidingWindow:
-    return SlidingWindow(
-        lines=config.window_lines,
-        in_width=window.in_width,
-        depth=window.depth,
-        kernel_rows=window.kernel_height,
-        kernel_width=window.kernel_width,
-        y_step=window.stride_y,
-        stride_x=window.stride_x,
-        pad_top=window.pad_top,
-        pad_left=window.pad_left,
-        pad_value=input_zero,
-        oc_step=config.columns,
-    )

@@ -2,6 +2,7 @@
 
 With stride 2, a window that reads every second position slides by one of them. A kernel of five
 taps becomes two such windows: one with its even taps, and one with its odd taps a position further.
+A shape of window with longer lines may take every position instead, and skip outputs.
 A dilated kernel is a plain kernel on each phase of the image (`dilated_phases`).
 """
 
@@ -13,12 +14,13 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from matloom.arch.config import WINDOW_TAPS, Config
+from matloom.arch.config import Config
 from matloom.arch.isa import Opcode, largest
-from matloom.select.sliding import LONGEST_LINE, sliding_tiles
+from matloom.select.shapes import WindowShape
+from matloom.select.sliding import LONGEST_LINE, LONGEST_SKIP, sliding_tiles
 from matloom.select.window import Window
 
-__all__ = ["OutputPhase", "PhasedWindow", "dilated_phases", "phased_window"]
+__all__ = ["OutputPhase", "PhasedWindow", "dilated_phases", "phased_windows"]
 
 #: Fields of EXEC whose values grow with the distance between taps.
 _STEPS = ("x_step", "y_step", "kernel_row_step", "kernel_col_step")
@@ -83,8 +85,14 @@ class PhasedWindow:
 
     Members
     -------
+    shape:
+        The lines that a step covers.
     y, x:
         The windows along the image's rows and along a row.
+    x_skip:
+        Vectors of a line between two outputs.
+    in_width:
+        Positions of an input row.
     depth:
         Bytes of a position.
     pad_top, pad_left, pad_value:
@@ -93,8 +101,11 @@ class PhasedWindow:
         Channels of an output block.
     """
 
+    shape: WindowShape
     y: _Axis
     x: _Axis
+    x_skip: int
+    in_width: int
     depth: int
     pad_top: int
     pad_left: int
@@ -123,7 +134,7 @@ class PhasedWindow:
 
     def vectors(self, height: int, width: int) -> int:
         """Return the vectors that a step streams for `height` rows of `width` outputs."""
-        return (height - 1 + self.y.taps) * (width - 1 + WINDOW_TAPS)
+        return (height - 1 + self.y.taps) * self._line((0, width))[1]
 
     def fields(self, rows: tuple[int, int], columns: tuple[int, int], block: int) -> dict[str, int]:
         """Return the fields of EXEC for a range of outputs (half open), from an output block.
@@ -131,10 +142,11 @@ class PhasedWindow:
         `first_row` is relative to the first row of the image.
         """
         height, width = rows[1] - rows[0], columns[1] - columns[0]
-        line = width - 1 + WINDOW_TAPS
-        first_x = columns[0] * self.x.unit - self.pad_left
+        skipped, line = self._line(columns)
+        first_x = self._first_x(columns) + skipped * self.x.unit
         return {
             "window": 1,
+            **self.shape.fields,
             "first_row": rows[0] * self.y.unit - self.pad_top,
             "first_byte": first_x * self.depth + block * self.oc_step,
             "pad_value": self.pad_value,
@@ -149,16 +161,33 @@ class PhasedWindow:
             "blocks": 1,
             "oc_step": self.oc_step,
             "line": line,
-            "first_output": (self.y.taps - 1) * line + WINDOW_TAPS - 1,
+            "first_output": (self.y.taps - 1) * line + self.x.taps - 1 - skipped,
             "out_width": width,
             "out_height": height,
-            "out_x_skip": 0,
+            "out_x_skip": self.x_skip,
             "out_y_skip": 0,
         }
 
+    def _first_x(self, columns: tuple[int, int]) -> int:
+        return columns[0] * self.x.unit * (self.x_skip + 1) - self.pad_left
+
+    def _line(self, columns: tuple[int, int]) -> tuple[int, int]:
+        """Return how many vectors of a line are skipped, and how many it has without those.
+
+        A window reads the end of the previous line instead, which is padding like what is skipped.
+        Only a step that covers all of a line's taps may do so.
+        """
+        length = (columns[1] - columns[0] - 1) * (self.x_skip + 1) + self.x.taps
+        if self.x_skip == 0 or self.x.steps > 1:
+            return 0, length
+        first_x = self._first_x(columns)
+        skipped = max(0, min(-first_x, first_x + length - self.in_width, self.x.taps - 1))
+        return skipped, length - skipped
+
     def tiles(self, filters: np.ndarray, config: Config) -> np.ndarray:
         """Return the weight tiles of filters (rows, columns, channels): uint8 (blocks, bytes)."""
-        return sliding_tiles(_spread(_spread(filters, 0, self.y), 1, self.x), config)
+        spread = _spread(_spread(filters, 0, self.y), 1, self.x)
+        return sliding_tiles(spread, self.shape, config)
 
 
 def _spread(filters: np.ndarray, axis: int, windows: _Axis) -> np.ndarray:
@@ -169,41 +198,52 @@ def _spread(filters: np.ndarray, axis: int, windows: _Axis) -> np.ndarray:
     return reordered
 
 
-def phased_window(window: Window, pad_value: int, config: Config) -> PhasedWindow | None:
-    """Return the windows of a depthwise convolution whose taps are as far apart as its outputs.
+def phased_windows(
+    window: Window, pad_value: int, shape: WindowShape, config: Config
+) -> Iterator[PhasedWindow]:
+    """Yield the windows of a depthwise convolution whose taps are as far apart as its outputs.
 
-    None if plain windows suffice because its strides are 1, or if the engine cannot step so far.
+    With a wide shape also those that take every position of a row and skip outputs. There are
+    none if its strides are 1, or if the engine cannot step so far.
     """
     strides = (window.stride_y, window.stride_x)
     dilations = (window.dilation_y, window.dilation_x)
-    if not config.window_lines or window.depth == 1 or max(strides) == 1:
-        return None
+    if window.depth == 1 or max(strides) == 1:
+        return
     if any(each not in (1, stride) for each, stride in zip(dilations, strides, strict=True)):
-        return None
+        return
     y = _Axis(
-        taps=config.window_lines,
+        taps=shape.lines,
         unit=window.stride_y,
         kernel=window.kernel_height,
         dilation=window.dilation_y,
     )
-    x = _Axis(
-        taps=WINDOW_TAPS,
-        unit=window.stride_x,
-        kernel=window.kernel_width,
-        dilation=window.dilation_x,
-    )
-    found = PhasedWindow(
-        y=y,
-        x=x,
-        depth=window.depth,
-        pad_top=window.pad_top,
-        pad_left=window.pad_left,
-        pad_value=pad_value,
-        oc_step=config.columns,
-    )
-    fields = found.fields((0, 1), (0, window.out_width), 0)
-    far = any(fields[name] > largest(Opcode.EXEC, name) for name in _STEPS)
-    return None if far or fields["line"] > LONGEST_LINE else found
+    skips = [0]
+    if shape.number and window.dilation_x == 1 < window.stride_x <= LONGEST_SKIP + 1:
+        skips.append(window.stride_x - 1)
+    for skip in skips:
+        x = _Axis(
+            taps=shape.taps,
+            unit=1 if skip else window.stride_x,
+            kernel=window.kernel_width,
+            dilation=window.dilation_x,
+        )
+        found = PhasedWindow(
+            shape=shape,
+            y=y,
+            x=x,
+            x_skip=skip,
+            in_width=window.in_width,
+            depth=window.depth,
+            pad_top=window.pad_top,
+            pad_left=window.pad_left,
+            pad_value=pad_value,
+            oc_step=config.columns,
+        )
+        fields = found.fields((0, 1), (0, window.out_width), 0)
+        far = any(fields[name] > largest(Opcode.EXEC, name) for name in _STEPS)
+        if not far and fields["line"] <= LONGEST_LINE:
+            yield found
 
 
 class OutputPhase(NamedTuple):

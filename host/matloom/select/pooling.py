@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 
 from matloom.arch.numerics import Rounding, reciprocal
-from matloom.select.build import DepthwiseWindow, depthwise_window
 from matloom.select.context import Context, NotOnEngine
+from matloom.select.depthwise_windows import DepthwiseWindow, depthwise_window
 from matloom.select.layout.base import Grid
 from matloom.select.layout.dense import Dense, DenseInput
 from matloom.select.loop_nest import LoopNest, Walk

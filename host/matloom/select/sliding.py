@@ -1,7 +1,7 @@
 """Depthwise convolutions as sliding windows: what EXEC streams, and where its outputs lie.
 
-Decision 0002 defines the semantics. A step covers `lines` kernel rows of three taps; larger kernels
-take several steps. A step with fewer taps is padded in front with zero weights.
+Decision 0002 defines the semantics. A step covers the lines of a `WindowShape`; larger kernels take
+several steps. A step with fewer taps is padded in front with zero weights.
 """
 
 from dataclasses import dataclass
@@ -11,6 +11,7 @@ import numpy as np
 
 from matloom.arch.config import WINDOW_TAPS, Config
 from matloom.arch.isa import Opcode, largest
+from matloom.select.shapes import WindowShape
 
 __all__ = ["LONGEST_LINE", "LONGEST_SKIP", "SlidingWindow", "sliding_tiles"]
 
@@ -27,8 +28,8 @@ class SlidingWindow:
 
     Members
     -------
-    lines:
-        Kernel rows that a step covers, `Config.window_lines`.
+    shape:
+        The lines that a step covers.
     in_width, depth:
         Positions of an input row, and bytes of a position.
     kernel_rows, kernel_width, y_step, stride_x, pad_top, pad_left:
@@ -37,7 +38,7 @@ class SlidingWindow:
         Channels of an output block.
     """
 
-    lines: int
+    shape: WindowShape
     in_width: int
     depth: int
     kernel_rows: int
@@ -56,11 +57,11 @@ class SlidingWindow:
 
     @property
     def _row_steps(self) -> int:
-        return -(-self.kernel_rows // self.lines)
+        return -(-self.kernel_rows // self.shape.lines)
 
     @property
     def _column_steps(self) -> int:
-        return -(-self.kernel_width // WINDOW_TAPS)
+        return -(-self.kernel_width // self.shape.taps)
 
     @property
     def steps(self) -> int:
@@ -70,16 +71,18 @@ class SlidingWindow:
     @property
     def _empty_rows(self) -> int:
         """Rows of zero weights before the first kernel row."""
-        return self._row_steps * self.lines - self.kernel_rows
+        return self._row_steps * self.shape.lines - self.kernel_rows
 
     @property
     def _empty_columns(self) -> int:
-        return self._column_steps * WINDOW_TAPS - self.kernel_width
+        return self._column_steps * self.shape.taps - self.kernel_width
 
     def vectors(self, height: int, width: int) -> int:
         """Return about how many vectors a step streams for `height` rows of `width` outputs."""
-        lines = (height - 1) * self.y_step + self.lines
-        return lines * max((width - 1) * self.stride_x + WINDOW_TAPS - 1, WINDOW_TAPS)
+        lines = (height - 1) * self.y_step + self.shape.lines
+        first_x, length = self._first_and_length((0, width))
+        skipped = self._skipped_columns(first_x, length) if self.shape.number else 1
+        return lines * max(length - skipped, WINDOW_TAPS)
 
     def fields(self, rows: tuple[int, int], columns: tuple[int, int], block: int) -> dict[str, int]:
         """Return the fields of EXEC for a range of outputs (half open), from an output block.
@@ -87,34 +90,40 @@ class SlidingWindow:
         `first_row` is relative to the first row of the image.
         """
         height, width = rows[1] - rows[0], columns[1] - columns[0]
+        lines, taps = self.shape.lines, self.shape.taps
         first_row = rows[0] * self.y_step - self.pad_top - self._empty_rows
         skipped_rows = self._skipped_rows(first_row)
-        first_x = columns[0] * self.stride_x - self.pad_left - self._empty_columns
-        length = (width - 1) * self.stride_x + WINDOW_TAPS
+        first_x, length = self._first_and_length(columns)
         skipped = self._skipped_columns(first_x, length)
         line = max(length - skipped, WINDOW_TAPS)
         return {
             "window": 1,
+            **self.shape.fields,
             "first_row": first_row + skipped_rows,
             "first_byte": (first_x + skipped) * self.depth + block * self.oc_step,
             "pad_value": self.pad_value,
             "width": line,
-            "height": (height - 1) * self.y_step + self.lines - skipped_rows,
+            "height": (height - 1) * self.y_step + lines - skipped_rows,
             "x_step": self.depth,
             "y_step": 1,
             "kernel_rows": self._row_steps,
-            "kernel_row_step": self.lines,
+            "kernel_row_step": lines,
             "kernel_cols": self._column_steps,
-            "kernel_col_step": WINDOW_TAPS * self.depth,
+            "kernel_col_step": taps * self.depth,
             "blocks": 1,
             "oc_step": self.oc_step,
             "line": line,
-            "first_output": (self.lines - 1 - skipped_rows) * line + WINDOW_TAPS - 1 - skipped,
+            "first_output": (lines - 1 - skipped_rows) * line + taps - 1 - skipped,
             "out_width": width,
             "out_height": height,
             "out_x_skip": self.stride_x - 1,
             "out_y_skip": self.y_step - 1,
         }
+
+    def _first_and_length(self, columns: tuple[int, int]) -> tuple[int, int]:
+        """Return the first position of a line for a range of outputs, and how many it has."""
+        first_x = columns[0] * self.stride_x - self.pad_left - self._empty_columns
+        return first_x, (columns[1] - columns[0] - 1) * self.stride_x + self.shape.taps
 
     def _skipped_rows(self, first_row: int) -> int:
         """Return the leading lines that need not be streamed.
@@ -126,7 +135,7 @@ class SlidingWindow:
         if self._row_steps > 1:
             return 0
         above = max(self._empty_rows, -first_row)
-        return min(above, self.lines - 1)
+        return min(above, self.shape.lines - 1)
 
     def _skipped_columns(self, first_x: int, length: int) -> int:
         """Return the leading vectors of a line that need not be streamed.
@@ -139,26 +148,25 @@ class SlidingWindow:
         empty = self._empty_columns
         left = max(0, -first_x - empty)
         right = max(0, first_x + length - self.in_width)
-        return empty + min(left, right, WINDOW_TAPS - 1 - empty)
+        return empty + min(left, right, self.shape.taps - 1 - empty)
 
     def tiles(self, filters: np.ndarray, config: Config) -> np.ndarray:
         """Return the weight tiles of filters (rows, columns, channels): uint8 (blocks, bytes)."""
-        return sliding_tiles(filters, config)
+        return sliding_tiles(filters, self.shape, config)
 
 
-def sliding_tiles(filters: np.ndarray, config: Config) -> np.ndarray:
+def sliding_tiles(filters: np.ndarray, shape: WindowShape, config: Config) -> np.ndarray:
     """Return the tiles of depthwise filters (rows, columns, channels): uint8 (blocks, bytes)."""
     rows, width, channels = filters.shape
-    lines, columns = config.window_lines, config.columns
-    missing = (-rows % lines, -width % WINDOW_TAPS, -channels % columns)
+    lines, width_taps, columns = shape.lines, shape.taps, config.columns
+    missing = (-rows % lines, -width % width_taps, -channels % columns)
     full = np.pad(filters, ((missing[0], 0), (missing[1], 0), (0, missing[2])))
     row_steps, column_steps, blocks = (
-        full.shape[0] // lines, full.shape[1] // WINDOW_TAPS, full.shape[2] // columns
+        full.shape[0] // lines, full.shape[1] // width_taps, full.shape[2] // columns
     )  # fmt: skip
-    taps = full.reshape(row_steps, lines, column_steps, WINDOW_TAPS, blocks, columns)
-    taps = taps.transpose(4, 0, 2, 1, 3, 5).reshape(
-        blocks, row_steps, column_steps, lines * WINDOW_TAPS, columns
+    taps = full.reshape(row_steps, lines, column_steps, width_taps, blocks, columns)
+    tiles = np.zeros((blocks, row_steps, column_steps, config.rows, columns), np.int8)
+    tiles[:, :, :, shape.rows.reshape(-1)] = taps.transpose(4, 0, 2, 1, 3, 5).reshape(
+        blocks, row_steps, column_steps, lines * width_taps, columns
     )
-    rest = config.rows - taps.shape[3]
-    tiles = np.pad(taps, ((0, 0), (0, 0), (0, 0), (0, rest), (0, 0)))
-    return np.ascontiguousarray(tiles.astype(np.int8)).reshape(blocks, -1).view(np.uint8)
+    return tiles.reshape(blocks, -1).view(np.uint8)

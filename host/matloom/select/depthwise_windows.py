@@ -1,0 +1,58 @@
+"""Chooses the sliding windows of a depthwise convolution: those that stream the fewest vectors."""
+
+from collections.abc import Iterable
+
+from matloom.arch.config import WINDOW_TAPS, Config
+from matloom.select.phased import PhasedWindow, phased_windows
+from matloom.select.shapes import WindowShape, window_shapes
+from matloom.select.sliding import LONGEST_LINE, LONGEST_SKIP, SlidingWindow
+from matloom.select.window import Window
+
+__all__ = ["DepthwiseWindow", "depthwise_window", "vectors_of"]
+
+#: Windows that slide over the channels of an output block.
+DepthwiseWindow = SlidingWindow | PhasedWindow
+
+
+def depthwise_window(window: Window, input_zero: int, config: Config) -> DepthwiseWindow | None:
+    """Return the window that streams the fewest vectors for a depthwise convolution, or None."""
+    shapes = window_shapes(config)
+    if max(window.kernel_height, window.kernel_width) <= WINDOW_TAPS:
+        shapes = shapes[:1]
+    found: Iterable[DepthwiseWindow] = (
+        *(_sliding(window, input_zero, each, config) for each in shapes if _slides(window, each)),
+        *(found for each in shapes for found in phased_windows(window, input_zero, each, config)),
+    )
+    return min(found, key=lambda each: vectors_of(each, window), default=None)
+
+
+def vectors_of(found: DepthwiseWindow, window: Window) -> int:
+    """Return about how many vectors are streamed for an output block of a whole image."""
+    return found.steps * found.vectors(window.out_height, window.out_width)
+
+
+def _slides(window: Window, shape: WindowShape) -> bool:
+    """Return whether a window of neighbouring taps can compute a depthwise convolution."""
+    line = (window.out_width - 1) * window.stride_x + shape.taps
+    return (
+        window.depth > 1
+        and window.dilation_y == window.dilation_x == 1
+        and max(window.stride_y, window.stride_x) <= LONGEST_SKIP + 1
+        and line <= LONGEST_LINE
+    )
+
+
+def _sliding(window: Window, input_zero: int, shape: WindowShape, config: Config) -> SlidingWindow:
+    return SlidingWindow(
+        shape=shape,
+        in_width=window.in_width,
+        depth=window.depth,
+        kernel_rows=window.kernel_height,
+        kernel_width=window.kernel_width,
+        y_step=window.stride_y,
+        stride_x=window.stride_x,
+        pad_top=window.pad_top,
+        pad_left=window.pad_left,
+        pad_value=input_zero,
+        oc_step=config.columns,
+    )

@@ -1,0 +1,58 @@
+"""Shapes of EXEC's sliding windows: the lines of taps that a step can cover."""
+
+from dataclasses import dataclass
+from itertools import accumulate
+
+import numpy as np
+
+from matloom.arch.config import Config
+
+__all__ = ["WindowShape", "window_shapes"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class WindowShape:
+    """Lines of as many taps each.
+
+    Members
+    -------
+    number:
+        The field `window_shape` of EXEC.
+    lines, taps:
+        Kernel rows that a step covers, and taps of each.
+    last_rows:
+        The row of the array with the last tap of each line, the oldest line first.
+    """
+
+    number: int
+    lines: int
+    taps: int
+    last_rows: tuple[int, ...]
+
+    @property
+    def fields(self) -> dict[str, int]:
+        """The field of EXEC that differs from 0, if any."""
+        return {"window_shape": self.number} if self.number else {}
+
+    @property
+    def rows(self) -> np.ndarray:
+        """The array's row for each tap: (lines, taps)."""
+        return np.add.outer(self.last_rows, np.arange(1 - self.taps, 1))
+
+
+def window_shapes(config: Config) -> tuple[WindowShape, ...]:
+    """Return the shapes that a configuration has, 3 x 3 taps first; none without windows.
+
+    Lines of a shape that have more taps than its shortest one use the last of them.
+    """
+    if not config.has_windows:
+        return ()
+    return tuple(
+        WindowShape(
+            number=number,
+            lines=len(lines),
+            taps=min(lines),
+            last_rows=tuple(count - 1 for count in accumulate(lines)),
+        )
+        for number, lines in enumerate(config.window_shapes)
+    )
