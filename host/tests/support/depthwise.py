@@ -4,7 +4,7 @@ import numpy as np
 
 from matloom.ir.attributes import Activation, DepthwiseConv2D, Padding
 from matloom.ir.builder import GraphBuilder
-from matloom.ir.graph import Op, Quantisation
+from matloom.ir.graph import Graph, Op, Quantisation
 
 __all__ = ["depthwise"]
 
