@@ -10,13 +10,13 @@ import numpy as np
 from matloom.arch.config import Config
 from matloom.arch.modes import NARROW_MODES
 from matloom.select.depthwise_windows import depthwise_window, vectors_of
+from matloom.select.dilated import dilated_phases
 from matloom.select.layout.base import Grid, OutputLayout
 from matloom.select.layout.dense import Dense, DenseInput
 from matloom.select.layout.placed import interleaved
 from matloom.select.loop_nest import LoopNest, Walk
 from matloom.select.operand import constant_weights
 from matloom.select.packing import positions_together
-from matloom.select.phased import dilated_phases
 from matloom.select.requantisation import Requantisation
 from matloom.select.stage import ArrayStage
 from matloom.select.weights import (

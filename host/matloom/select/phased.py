@@ -3,14 +3,12 @@
 With stride 2, a window that reads every second position slides by one of them. A kernel of five
 taps becomes two such windows: one with its even taps, and one with its odd taps a position further.
 A shape of window with longer lines may take every position instead, and skip outputs.
-A dilated kernel is a plain kernel on each phase of the image (`dilated_phases`).
 """
 
-import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import numpy as np
 
@@ -20,13 +18,10 @@ from matloom.select.shapes import WindowShape
 from matloom.select.sliding import LONGEST_LINE, LONGEST_SKIP, sliding_tiles
 from matloom.select.window import Window
 
-__all__ = ["OutputPhase", "PhasedWindow", "dilated_phases", "phased_windows"]
+__all__ = ["PhasedWindow", "phased_windows"]
 
 #: Fields of EXEC whose values grow with the distance between taps.
 _STEPS = ("x_step", "y_step", "kernel_row_step", "kernel_col_step")
-
-#: The maximum of stages of a dilated convolution.
-_MAX_PHASES = 64
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -212,27 +207,13 @@ def phased_windows(
         return
     if any(each not in (1, stride) for each, stride in zip(dilations, strides, strict=True)):
         return
-    y = _Axis(
-        taps=shape.lines,
-        unit=window.stride_y,
-        kernel=window.kernel_height,
-        dilation=window.dilation_y,
-    )
-    skips = [0]
-    if shape.number and window.dilation_x == 1 < window.stride_x <= LONGEST_SKIP + 1:
-        skips.append(window.stride_x - 1)
-    for skip in skips:
-        x = _Axis(
-            taps=shape.taps,
-            unit=1 if skip else window.stride_x,
-            kernel=window.kernel_width,
-            dilation=window.dilation_x,
-        )
+    for x_skip in _skips(window, shape):
+        y, x = _axes(window, shape, x_skip)
         found = PhasedWindow(
             shape=shape,
             y=y,
             x=x,
-            x_skip=skip,
+            x_skip=x_skip,
             in_width=window.in_width,
             depth=window.depth,
             pad_top=window.pad_top,
@@ -246,38 +227,25 @@ def phased_windows(
             yield found
 
 
-class OutputPhase(NamedTuple):
-    """Outputs of a dilated convolution that read one phase of its input.
-
-    Members
-    -------
-    first:
-        Row and position of the first output.
-    window:
-        Their window, whose strides are its dilations.
-    """
-
-    first: tuple[int, int]
-    window: Window
+def _skips(window: Window, shape: WindowShape) -> Iterator[int]:
+    """Yield how many vectors between outputs a line may have."""
+    yield 0
+    if shape.number and window.dilation_x == 1 < window.stride_x <= LONGEST_SKIP + 1:
+        yield window.stride_x - 1
 
 
-def dilated_phases(window: Window) -> Iterator[OutputPhase]:
-    """Yield the phases of a dilated convolution of stride 1; none if there are too many."""
-    dilations = (window.dilation_y, window.dilation_x)
-    if max(window.stride_y, window.stride_x) > 1 or dilations[0] * dilations[1] > _MAX_PHASES:
-        return
-    for y, x in itertools.product(
-        range(min(dilations[0], window.out_height)), range(min(dilations[1], window.out_width))
-    ):
-        yield OutputPhase(
-            (y, x),
-            replace(
-                window,
-                out_height=-(-(window.out_height - y) // dilations[0]),
-                out_width=-(-(window.out_width - x) // dilations[1]),
-                stride_y=dilations[0],
-                stride_x=dilations[1],
-                pad_top=window.pad_top - y,
-                pad_left=window.pad_left - x,
-            ),
-        )
+def _axes(window: Window, shape: WindowShape, x_skip: int) -> tuple[_Axis, _Axis]:
+    """Return the windows along the image's rows and along a row."""
+    y = _Axis(
+        taps=shape.lines,
+        unit=window.stride_y,
+        kernel=window.kernel_height,
+        dilation=window.dilation_y,
+    )
+    x = _Axis(
+        taps=shape.taps,
+        unit=1 if x_skip else window.stride_x,
+        kernel=window.kernel_width,
+        dilation=window.dilation_x,
+    )
+    return y, x

@@ -1,0 +1,50 @@
+"""Phases of dilated convolutions: a dilated kernel is a plain one on each phase of its image."""
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import NamedTuple
+
+from matloom.select.window import Window
+
+__all__ = ["OutputPhase", "dilated_phases"]
+
+#: The maximum of stages of a dilated convolution.
+_MAX_PHASES = 64
+
+
+class OutputPhase(NamedTuple):
+    """Outputs of a dilated convolution that read one phase of its input.
+
+    Members
+    -------
+    first:
+        Row and position of the first output.
+    window:
+        Their window, whose strides are its dilations.
+    """
+
+    first: tuple[int, int]
+    window: Window
+
+
+def dilated_phases(window: Window) -> Iterator[OutputPhase]:
+    """Yield the phases of a dilated convolution of stride 1; none if there are too many."""
+    dilations = (window.dilation_y, window.dilation_x)
+    if max(window.stride_y, window.stride_x) > 1 or dilations[0] * dilations[1] > _MAX_PHASES:
+        return
+    for y, x in itertools.product(
+        range(min(dilations[0], window.out_height)), range(min(dilations[1], window.out_width))
+    ):
+        yield OutputPhase(
+            (y, x),
+            replace(
+                window,
+                out_height=-(-(window.out_height - y) // dilations[0]),
+                out_width=-(-(window.out_width - x) // dilations[1]),
+                stride_y=dilations[0],
+                stride_x=dilations[1],
+                pad_top=window.pad_top - y,
+                pad_left=window.pad_left - x,
+            ),
+        )
