@@ -23,6 +23,7 @@ _HOMES = {
     "open_device": "matloom.device.open",
     "register_operator": "matloom.kernels.registered",
     "unregister_operator": "matloom.kernels.registered",
+    "quantise": "matloom.quantiser",
     "precision_report": "matloom.tools.precision",
 }
 

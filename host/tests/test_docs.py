@@ -13,11 +13,13 @@ import pytest
 
 import matloom
 import walkthrough
+from matloom import frontend
 from matloom.arch.csr import EXEC_CAUSES
 from matloom.arch.isa import Opcode, Region
 from matloom.arch.numerics import quantize_multiplier
 from matloom.data.digits import NETWORK
 from matloom.select.operators import ENGINE
+from support.float_network import float_network, float_samples
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted(
@@ -48,12 +50,19 @@ def _module(path):
     return module
 
 
+def _write_floats(folder):
+    """Write a float network, and samples of its input with labels."""
+    (folder / "float.tflite").write_bytes(frontend.write(float_network())[1])
+    np.savez(folder / "samples.npz", image=float_samples(20), y=np.arange(20) % 5)
+
+
 @pytest.mark.parametrize("block", list(_blocks("console")))
 def test_commands_run(block, tmp_path):
     shutil.copy(NETWORK, tmp_path / "digits.tflite")
     images = np.zeros((2, 8, 8, 1), np.int8)
     np.savez(tmp_path / "in.npz", image=images)
     np.savez(tmp_path / "test.npz", x=images, y=np.array([3, 8]))
+    _write_floats(tmp_path)
     (tmp_path / "labels.csv").write_text("file,class\na.png,3\nb.png,8\n")
     for line in block.splitlines():
         if not line.startswith("$ "):
@@ -73,6 +82,7 @@ def test_commands_run(block, tmp_path):
 def test_snippets_run(block, tmp_path, monkeypatch):
     pytest.importorskip("sklearn", reason="the snippets use scikit-learn's digits: extra demo")
     monkeypatch.chdir(tmp_path)
+    _write_floats(tmp_path)
     exec(compile(block, "snippet", "exec"), {})
 
 

@@ -47,7 +47,7 @@ ROOMS = (
         "session",
         "runtime",
     ),
-    *("compat", "ops", "data", "tools", "plugins", "verification", "cli"),
+    *("compat", "ops", "data", "tools", "quantiser", "plugins", "verification", "cli"),
 )
 #: Modules and sub-packages of rooms that have parts, in the order of imports.
 PARTS = {

@@ -18,6 +18,7 @@ from matloom.cli import (
     networks,
     plugins,
     programs,
+    quantiser,
     verify,
 )
 from matloom.cli.complaints import complaint, show_warning
@@ -38,6 +39,7 @@ __all__ = [
     "networks",
     "plugins",
     "programs",
+    "quantiser",
     "verify",
 ]
 

@@ -21,6 +21,7 @@ SECTIONS = {
         "profile",
         "compile",
         "compare",
+        "quantise",
         "precision",
         "disasm",
     ),

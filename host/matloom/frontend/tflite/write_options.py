@@ -195,6 +195,8 @@ def operands_of(graph: Graph, node: Node) -> list[int | Array]:
             return [_integers(shape), inputs[1], inputs[0], *inputs[2:]]
         case Axis() if node.op in (Op.ARG_MAX, Op.ARG_MIN):
             return [*inputs, _integers([attributes.axis])]
+    if node.op is Op.RESHAPE:
+        return [*inputs, _integers(graph.tensors[node.output].shape)]
     if node.op is Op.EXPAND_DIMS:
         return [*inputs, _integers([0])]
     return inputs

@@ -1,0 +1,135 @@
+"""Verb that quantises a float network."""
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from matloom.cli.group import cli
+from matloom.cli.network_argument import NETWORK
+from matloom.cli.options import SEED
+from matloom.cli.places import require_place
+from matloom.cli.say import say, show
+from matloom.errors import UserError
+
+#: Precisions that a layer may have, as `matloom.quantiser` names them.
+_PRECISIONS = "i8xi8, i8xi4, i16xi8 or float32"
+
+
+@cli.command(
+    examples=(
+        "matloom quantise net.tflite --data calibration.npz -o net_int8.tflite",
+        "matloom quantise net.tflite --data samples.npz --labels y -o net_int8.tflite",
+        "matloom quantise net.tflite --data x.npy -o small.tflite --precision i8xi4",
+        "matloom quantise net.tflite --data x.npy -o out.tflite --report report.html",
+    ),
+)
+@NETWORK
+@click.option(
+    "--data",
+    "source",
+    type=click.Path(path_type=Path),
+    required=True,
+    help="An .npz of float arrays named like the inputs, or x; or an .npy of the only input.",
+)
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path),
+    required=True,
+    help="The .tflite file to write.",
+)
+@click.option("--labels", metavar="NAME|FILE", help="Classes, as for evaluate: also accuracy.")
+@click.option(
+    "--samples",
+    type=click.IntRange(1),
+    default=100,
+    show_default=True,
+    help="Samples to calibrate on; the result is measured on all others.",
+)
+@click.option(
+    "--precision",
+    multiple=True,
+    metavar="[LAYER=]MODE",
+    help=f"{_PRECISIONS}; of all other layers where no LAYER is named.  [default: i8xi8]",
+)
+@click.option(
+    "--calibration",
+    type=click.Choice(["minmax", "percentile", "mse", "kl"]),
+    default="mse",
+    show_default=True,
+    help="How ranges of activations are chosen.",
+)
+@click.option(
+    "--weight-scales",
+    type=click.Choice(["per-channel", "per-tensor"]),
+    default="per-channel",
+    show_default=True,
+    help="Scales of weights.",
+)
+@click.option(
+    "--adaptive-rounding/--nearest",
+    default=True,
+    help="Round weights so that outputs change least, or to nearest.",
+)
+@click.option(
+    "--correct-bias/--keep-bias", default=True, help="Keep the mean of each channel, or the biases."
+)
+@click.option(
+    "--equalise/--no-equalise", default=True, help="Balance channels between layers first, or not."
+)
+@click.option(
+    "--ends",
+    type=click.Choice(["integers", "floats"]),
+    default="integers",
+    show_default=True,
+    help="What the network takes and gives.",
+)
+@click.option("--seed", type=SEED, default=0, show_default=True, help="Of the choice of samples.")
+@click.option(
+    "--config", metavar="PRESET[+CHANGE...]|FILE", help="Also predict cycles for this engine."
+)
+@click.option(
+    "--report", type=click.Path(path_type=Path), help="Write the report, as .json or .html."
+)
+def quantise(
+    network: Path,
+    source: Path,
+    output: Path,
+    labels: str | None,
+    precision: tuple[str, ...],
+    report: Path | None,
+    **choices: Any,
+) -> None:
+    """Quantise a float NET on samples of its inputs.
+
+    Writes a .tflite file of integers, and shows how close each layer and the outputs are to the
+    float network.
+    """
+    from matloom.quantiser import page_of
+    from matloom.quantiser import quantise as quantised
+    from matloom.terminal.progress import progress
+    from matloom.tools.arrays import read_arrays, read_single
+    from matloom.tools.labels import read_labels
+
+    require_place("--output", output)
+    require_place("--report", report)
+    if report is not None and report.suffix not in (".json", ".html"):
+        raise UserError(f"--report must end in .json or .html, not {report.suffix!r}")
+    single = source.suffix == ".npy"
+    arrays = {"x": read_single("--data", source)} if single else read_arrays("--data", source)
+    classes = None if labels is None else read_labels(labels, arrays)
+    with progress(f"quantising {network.name}"):
+        made = quantised(network, arrays, labels=classes, precision=_table(precision), **choices)
+    made.save(output)
+    if report is not None:
+        html = report.suffix == ".html"
+        report.write_text(page_of(made.report).to_html() if html else made.report.to_json())
+    show((made.report.table(), *made.report.lines()))
+    say(f"{output} written; run it with: matloom run {output} --input random")
+
+
+def _table(precision: tuple[str, ...]) -> dict[str, str]:
+    """Return precisions by layer, ``*`` for all others."""
+    pairs = (item.rpartition("=") for item in precision)
+    return {layer or "*": mode for layer, _, mode in pairs}

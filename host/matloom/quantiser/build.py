@@ -1,0 +1,261 @@
+"""Builds the quantised network, operator by operator, beside the float network on all samples."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from matloom.ir.attributes import Attributes, Pad
+from matloom.ir.graph import Array, Graph, Node, Op, Quantisation, Tensor
+from matloom.ir.operators import OPERATORS
+from matloom.ir.verify import verify
+from matloom.program import Quantised, TensorInfo
+from matloom.program.quantise import quantise
+from matloom.quantiser.layer import quantised_layer
+from matloom.quantiser.options import Options
+from matloom.quantiser.ranges import Range
+from matloom.quantiser.scales import SAME_SCALE, quantisation_of
+from matloom.quantiser.sweep import last_uses, run_on_samples
+
+__all__ = ["BuildStep", "QuantisationPlan", "build", "integers_of", "real"]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class QuantisationPlan:
+    """Decisions that the quantised network is built from.
+
+    Members
+    -------
+    kinds:
+        Type of each node's data, by its index.
+    bits:
+        Bits of the weights of each layer, by its index.
+    ranges:
+        Range of each float tensor, by number.
+    """
+
+    kinds: Mapping[int, str]
+    bits: Mapping[int, int]
+    ranges: Mapping[int, Range]
+    options: Options
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class BuildStep:
+    """An operator's output on all samples.
+
+    Members
+    -------
+    at, node, number:
+        The operator, its index, and the number of the output in the float network.
+    tensor:
+        The output in the quantised network.
+    exact:
+        Real numbers of the float network, (samples, *shape).
+    integers:
+        Values in the quantised network; floats for a tensor that stays float32.
+    """
+
+    at: int
+    node: Node
+    number: int
+    tensor: Tensor
+    exact: Array
+    integers: Array
+
+    @property
+    def rounded(self) -> Array:
+        """Real numbers that the quantised network has."""
+        return real(self.tensor, self.integers)
+
+
+def real(tensor: Tensor, integers: Array) -> Array:
+    """Return the float32 numbers that integers of a tensor represent."""
+    if tensor.quantisation is None:
+        return integers
+    centred = integers.astype(np.float32) - np.float32(tensor.zero_point)
+    return centred * np.float32(tensor.scale)
+
+
+class _Builder:
+    """The quantised network under construction; tensor numbers are those of the float network."""
+
+    def __init__(self, graph: Graph, plan: QuantisationPlan, inputs: Mapping[int, Array]) -> None:
+        self.source, self._plan = graph, plan
+        self._tensors = dict(graph.tensors)
+        self._nodes: list[Node] = []
+        self._exact: dict[int, Array] = dict(inputs)
+        self._known: dict[int, Array] = dict(inputs)
+        self._converted: dict[tuple[int, str, Quantisation | None], int] = {}
+        self._random = np.random.default_rng(plan.options.seed)
+        for number in graph.inputs:
+            self._begin(number)
+
+    def steps(self) -> Iterator[BuildStep]:
+        """Add the operators one by one; yield each float output with its counterpart."""
+        dropped = last_uses(self.source)
+        for at, node in enumerate(self.source.nodes):
+            self._exact.update(run_on_samples(self.source, node, self._exact))
+            self._add(at, node)
+            for number in node.outputs:
+                yield BuildStep(
+                    at=at,
+                    node=node,
+                    number=number,
+                    tensor=self._tensors[number],
+                    exact=self._exact[number],
+                    integers=self._known[number],
+                )
+            for number in dropped[at]:
+                self._forget(number)
+
+    def graph(self) -> Graph:
+        """Return the finished network; call it after all `steps`."""
+        outputs = self.source.outputs
+        if self._plan.options.ends == "floats":
+            outputs = tuple(self._given(number, "float32", None, index=-1) for number in outputs)
+        used = {*self.source.inputs, *outputs}
+        for node in self._nodes:
+            used.update((*node.inputs, *node.outputs))
+        tensors = {number: self._tensors[number] for number in sorted(used)}
+        return replace(
+            self.source, tensors=tensors, nodes=tuple(self._nodes), outputs=outputs, remarks={}
+        )
+
+    def _begin(self, number: int) -> None:
+        """Quantise an input of the network by what reads it."""
+        readers = self.source.consumers[number]
+        kind = self._plan.kinds[readers[0]] if readers else "float32"
+        tensor = self._tensors[number]
+        if tensor.dtype != "float32" or kind == "float32" or self._plan.options.ends == "floats":
+            return
+        target = quantisation_of(self._plan.ranges[number], kind)
+        self._tensors[number] = replace(tensor, dtype=kind, quantisation=target)
+        self._known[number] = integers_of(self._tensors[number], self._known[number])
+
+    def _forget(self, number: int) -> None:
+        self._exact.pop(number, None)
+        self._known.pop(number, None)
+        for key, made in list(self._converted.items()):
+            if key[0] == number:
+                self._known.pop(made, None)
+
+    def _add(self, at: int, node: Node) -> None:
+        kind = self._plan.kinds[at]
+        for number in node.outputs:
+            tensor = self._tensors[number]
+            if tensor.dtype == "float32" and kind != "float32":
+                target = quantisation_of(self._plan.ranges[number], kind)
+                self._tensors[number] = replace(tensor, dtype=kind, quantisation=target)
+        if kind != "float32" and OPERATORS[node.op].weight_axis is not None:
+            self._run(self._layer(at, node, kind))
+            return
+        shared = self._tensors[node.outputs[0]].quantisation if node.op in SAME_SCALE else None
+        inputs = [
+            self._constant(number, kind, shared)
+            if self._tensors[number].data is not None
+            else self._given(number, kind, shared, node.index)
+            for number in node.inputs
+        ]
+        self._run(replace(node, inputs=tuple(inputs), attributes=self._padded(node, shared)))
+
+    def _run(self, node: Node) -> None:
+        """Append a node, and run it on all samples."""
+        self._nodes.append(node)
+        graph = replace(self.source, tensors=self._tensors, nodes=())
+        self._known.update(run_on_samples(graph, node, self._known))
+
+    def _new(self, tensor: Tensor) -> int:
+        number = max(self._tensors) + 1
+        self._tensors[number] = tensor
+        return number
+
+    def _given(self, number: int, kind: str, shared: Quantisation | None, index: int) -> int:
+        """Return the number of a computed tensor in a type; converts it once if necessary."""
+        tensor = self._tensors[number]
+        if self.source.tensors[number].dtype != "float32":
+            return number
+        if tensor.dtype == kind and shared in (None, tensor.quantisation):
+            return number
+        target = None
+        if kind != "float32":
+            target = shared or quantisation_of(self._plan.ranges[number], kind)
+        key = number, kind, target
+        if key not in self._converted:
+            name = f"{tensor.name}:{kind}"
+            made = self._new(replace(tensor, name=name, dtype=kind, quantisation=target))
+            op = Op.DEQUANTIZE if kind == "float32" else Op.QUANTIZE
+            self._run(Node(op=op, inputs=(number,), outputs=(made,), index=index))
+            self._converted[key] = made
+        return self._converted[key]
+
+    def _constant(self, number: int, kind: str, shared: Quantisation | None) -> int:
+        """Return the number of a constant in a type."""
+        tensor = self.source.tensors[number]
+        data = tensor.data
+        if kind == "float32" or tensor.dtype != "float32" or data is None:
+            return number
+        limits = min(float(data.min()), 0.0), max(float(data.max()), 0.0)
+        target = shared or quantisation_of(limits, kind)
+        made = replace(tensor, dtype=kind, quantisation=target)
+        return self._new(replace(made, data=integers_of(made, data)))
+
+    def _padded(self, node: Node, shared: Quantisation | None) -> Attributes:
+        """Return a node's attributes, with the value of padding as an integer."""
+        attributes = node.attributes
+        if not isinstance(attributes, Pad) or attributes.value is None or shared is None:
+            return attributes
+        output = self._tensors[node.output]
+        value = integers_of(output, np.array(attributes.value, np.float32))
+        return replace(attributes, value=int(value))
+
+    def _layer(self, at: int, node: Node, kind: str) -> Node:
+        """Return a layer with quantised weights and bias, which become new tensors."""
+        data = self._given(node.inputs[0], kind, None, node.index)
+        made = quantised_layer(
+            self.source,
+            node,
+            self._tensors[data],
+            (self._exact[node.inputs[0]], real(self._tensors[data], self._known[data])),
+            bits=self._plan.bits.get(at, 8),
+            options=self._plan.options,
+            random=self._random,
+        )
+        return replace(node, inputs=(data, *map(self._new, made)))
+
+
+def integers_of(tensor: Tensor, values: Array) -> Array:
+    """Return real numbers as the integers of a tensor, rounded as QUANTIZE does.
+
+    Those of a tensor without a scale are returned unchanged.
+    """
+    if tensor.quantisation is None:
+        return values
+    scale = Quantised(scale=tensor.scale, zero_point=tensor.zero_point)
+    info = TensorInfo(name=tensor.name, shape=tensor.shape, dtype=tensor.dtype, quantised=scale)
+    return quantise(info, values)
+
+
+def build(
+    graph: Graph,
+    plan: QuantisationPlan,
+    inputs: Mapping[int, Array],
+    observe: Callable[[BuildStep], None],
+) -> Graph:
+    """Return the quantised network.
+
+    Parameters
+    ----------
+    graph:
+        A network that `prepared` returned.
+    inputs:
+        Calibration samples by input number, (samples, *shape).
+    observe:
+        Called with the output of each operator, which is not kept.
+    """
+    builder = _Builder(graph, plan, inputs)
+    for step in builder.steps():
+        observe(step)
+    made = builder.graph()
+    verify(made, "quantise")
+    return made

@@ -1,0 +1,93 @@
+"""Observes a float network on calibration samples, and plans the quantised network."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from matloom.errors import UserError
+from matloom.ir.graph import Array, Graph
+from matloom.quantiser.build import QuantisationPlan
+from matloom.quantiser.equalise import equalised, equalised_tensors
+from matloom.quantiser.histogram import Histogram, histogram_of
+from matloom.quantiser.kinds import chosen_kinds
+from matloom.quantiser.options import Options
+from matloom.quantiser.ranges import chosen_range
+from matloom.quantiser.scales import LEVELS, shared_ranges
+from matloom.quantiser.sweep import swept
+
+__all__ = ["Calibration", "calibrated", "planned"]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Calibration:
+    """A prepared network, and the histogram of each of its float tensors by number."""
+
+    graph: Graph
+    histograms: Mapping[int, Histogram]
+
+
+def calibrated(graph: Graph, inputs: Mapping[int, Array], options: Options) -> Calibration:
+    """Return a prepared network with balanced channels, observed on samples.
+
+    Raises
+    ------
+    UserError
+        The network's values are not finite on some sample.
+    """
+    if options.equalise:
+        peaks = None if options.weight_scales == "per-tensor" else _peaks(graph, inputs)
+        graph = equalised(graph, peaks)
+    histograms = {
+        number: histogram_of(array)
+        for number, array in inputs.items()
+        if graph.tensors[number].dtype == "float32"
+    }
+    for _at, node, known in swept(graph, inputs):
+        for number in node.outputs:
+            if graph.tensors[number].dtype != "float32":
+                continue
+            if not np.isfinite(known[number]).all():
+                raise UserError(
+                    f"{node} computes NaN or infinity from the calibration samples",
+                    hint="check that the samples are preprocessed as in training",
+                )
+            histograms[number] = histogram_of(known[number])
+    return Calibration(graph=graph, histograms=histograms)
+
+
+def _peaks(graph: Graph, inputs: Mapping[int, Array]) -> dict[int, Array]:
+    """Return the largest magnitude of each channel of tensors that can be balanced."""
+    wanted, peaks = equalised_tensors(graph), {}
+    for _at, node, known in swept(graph, inputs):
+        for number in wanted.intersection(node.outputs):
+            axes = tuple(range(known[number].ndim - 1))
+            peaks[number] = np.abs(known[number]).max(axis=axes)
+    return peaks
+
+
+def planned(
+    calibration: Calibration, kinds: Mapping[int, str], bits: Mapping[int, int], options: Options
+) -> QuantisationPlan:
+    """Return the plan of a quantised network.
+
+    Parameters
+    ----------
+    kinds, bits:
+        Type of data asked for each node, and bits of its weights, by index.
+    """
+    graph = calibration.graph
+    chosen = chosen_kinds(graph, kinds)
+    made_as = {number: chosen[at] for number, at in graph.producers.items()}
+    for number in graph.inputs:
+        readers = graph.consumers[number]
+        made_as[number] = chosen[readers[0]] if readers else "float32"
+    ranges = {
+        number: chosen_range(
+            histogram, options.calibration, LEVELS.get(made_as[number], LEVELS["int8"])
+        )
+        for number, histogram in calibration.histograms.items()
+    }
+    return QuantisationPlan(
+        kinds=chosen, bits=bits, ranges=shared_ranges(graph, ranges, chosen), options=options
+    )

@@ -1,0 +1,163 @@
+"""Balances the ranges of channels between two layers, which leaves the float network as it is.
+
+Between layers joined by nothing or a RELU, a channel may be divided by a factor in the first layer
+and multiplied by it in the second (Nagel et al., Data-Free Quantization, 2019). With one scale for
+a tensor of activations, channels of equal range have the least rounding noise.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from matloom.ir.attributes import Activation, Reduce
+from matloom.ir.graph import RESHAPES, Array, Graph, Node, Op
+from matloom.ir.shapes import BIAS
+
+__all__ = ["equalised", "equalised_tensors"]
+
+#: Operators between layers that keep channels apart, and commute with factors above zero.
+_BETWEEN = frozenset({Op.MAX_POOL_2D, Op.AVERAGE_POOL_2D, Op.MEAN, Op.PAD, *RESHAPES})
+_WEIGHTED = frozenset({Op.CONV_2D, Op.DEPTHWISE_CONV_2D, Op.FULLY_CONNECTED})
+_LINEAR = (Activation.NONE, Activation.RELU)
+#: Times that all pairs are balanced by their weights.
+_ROUNDS = 10
+#: Limits of a factor: beyond them channels hardly matter.
+_MOST_FACTOR = 2.0**8
+#: Share of the largest channel below which a channel is left as it is.
+_NEGLIGIBLE = 2.0**-24
+#: Share of a channel's range, in the exponent, that goes into the second layer's weights, where all
+#: channels share scales.
+_SHARE = 0.5
+
+_Numbers = npt.NDArray[np.float64]
+
+
+def _pairs(graph: Graph) -> Iterator[tuple[Node, Node]]:
+    """Yield layers whose channels only one other layer reads, and that layer."""
+    for first in graph.nodes:
+        if first.op not in _WEIGHTED or first.attributes.activation not in _LINEAR:  # type: ignore[attr-defined]  # layers have one
+            continue
+        second = _reader(graph, first)
+        while second is not None and second.op in _BETWEEN and _keeps_channels(graph, second):
+            second = _reader(graph, second)
+        if second is None or second.op not in _WEIGHTED or not _fit(graph, first, second):
+            continue
+        yield first, second
+
+
+def _reader(graph: Graph, node: Node) -> Node | None:
+    readers = graph.consumers[node.output]
+    if len(readers) != 1 or node.output in graph.leaving:
+        return None
+    reader = graph.nodes[readers[0]]
+    return reader if reader.inputs[0] == node.output else None
+
+
+def _keeps_channels(graph: Graph, node: Node) -> bool:
+    shapes = [graph.tensors[number].shape for number in (node.inputs[0], node.output)]
+    limited = getattr(node.attributes, "activation", Activation.NONE) not in _LINEAR
+    attributes = node.attributes
+    if isinstance(attributes, Reduce) and len(shapes[0]) - 1 in attributes.axes:
+        return False
+    return not limited and shapes[0][-1:] == shapes[1][-1:]
+
+
+def _fit(graph: Graph, first: Node, second: Node) -> bool:
+    """Return whether both layers have constant float weights, and as many channels between them."""
+    tensors = [graph.tensors[node.inputs[1]] for node in (first, second)]
+    alone = all(len(graph.consumers[node.inputs[1]]) == 1 for node in (first, second))
+    if not alone or any(tensor.data is None or tensor.dtype != "float32" for tensor in tensors):
+        return False
+    channels = graph.tensors[first.output].shape[-1]
+    return _given_channels(second, tensors[1].shape) == channels
+
+
+def _given_channels(node: Node, shape: tuple[int, ...]) -> int:
+    """Return the channels that a layer's weights are applied to; none where outputs share one."""
+    if node.op is Op.DEPTHWISE_CONV_2D:
+        return shape[-1] if node.attributes.depth_multiplier == 1 else 0  # type: ignore[attr-defined]  # layers of this kind have one
+    return shape[-1]
+
+
+def _made(node: Node, weights: Array) -> _Numbers:
+    """Return the largest weight of each output channel."""
+    axes = (0, 1, 2) if node.op is Op.DEPTHWISE_CONV_2D else tuple(range(1, weights.ndim))
+    return np.asarray(np.abs(weights).max(axis=axes), np.float64)
+
+
+def _read(weights: Array) -> _Numbers:
+    """Return the largest weight of each input channel."""
+    return np.asarray(np.abs(weights).max(axis=tuple(range(weights.ndim - 1))), np.float64)
+
+
+def equalised_tensors(graph: Graph) -> set[int]:
+    """Return the tensors whose channels can be balanced, by number."""
+    return {first.output for first, _second in _pairs(graph)}
+
+
+def equalised(graph: Graph, peaks: Mapping[int, Array] | None = None) -> Graph:
+    """Return the graph with balanced channels.
+
+    Parameters
+    ----------
+    peaks:
+        Largest magnitude of each channel of `equalised_tensors`: factors make activations equal.
+        None makes ranges of weights equal instead, for weights with one scale for a layer.
+    """
+    data = {number: tensor.data for number, tensor in graph.tensors.items()}
+    pairs = list(_pairs(graph))
+    for _round in range(1 if peaks is not None else _ROUNDS):
+        for first, second in pairs:
+            before, after = data[first.inputs[1]], data[second.inputs[1]]
+            assert before is not None
+            assert after is not None
+            if peaks is None:
+                factors = _balanced(_made(first, before), _read(after))
+            else:
+                share = 1.0 if second.op is Op.DEPTHWISE_CONV_2D else _SHARE
+                factors = _relative(peaks[first.output].astype(np.float64)) ** share
+            _apply(data, first, second, factors.astype(np.float32))
+    tensors = {
+        number: replace(tensor, data=data[number]) for number, tensor in graph.tensors.items()
+    }
+    return replace(graph, tensors=tensors)
+
+
+def _balanced(made: _Numbers, read: _Numbers) -> _Numbers:
+    """Return factors after which both layers have the same range in each channel."""
+    usable = _matters(made) & _matters(read)
+    factors = np.sqrt(np.where(usable, made, 1.0) / np.where(usable, read, 1.0))
+    return _relative(np.where(usable, factors, 0.0))
+
+
+def _matters(sizes: _Numbers) -> npt.NDArray[np.bool_]:
+    """Return which channels are not negligible beside the largest."""
+    return np.asarray((sizes > 0) & (sizes >= sizes.max() * _NEGLIGIBLE))
+
+
+def _relative(factors: _Numbers) -> _Numbers:
+    """Return factors as multiples of their geometric mean; 1 for channels that are never used."""
+    usable = _matters(factors)
+    if not usable.any():
+        return np.ones_like(factors)
+    mean = np.exp(np.log(factors[usable]).mean())
+    relative = np.where(usable, factors / mean, 1.0)
+    return np.clip(relative, 1 / _MOST_FACTOR, _MOST_FACTOR)
+
+
+def _apply(data: dict[int, Array | None], first: Node, second: Node, factors: Array) -> None:
+    """Divide the channels that `first` makes by factors, and multiply what `second` reads."""
+    before, after = data[first.inputs[1]], data[second.inputs[1]]
+    assert before is not None
+    assert after is not None
+    last = first.op is Op.DEPTHWISE_CONV_2D
+    data[first.inputs[1]] = before / (
+        factors if last else factors.reshape(-1, *[1] * (before.ndim - 1))
+    )
+    if len(first.inputs) > BIAS:
+        bias = data[first.inputs[BIAS]]
+        assert bias is not None
+        data[first.inputs[BIAS]] = (bias.reshape(-1) / factors).reshape(bias.shape)
+    data[second.inputs[1]] = after * factors

@@ -1,0 +1,47 @@
+"""Histograms of tensors' values over all calibration samples."""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["BINS", "Histogram", "histogram_of"]
+
+#: Bins between the least and the largest value.
+BINS = 2048
+
+_Numbers = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Histogram:
+    """Values of one tensor over all samples.
+
+    Members
+    -------
+    low, high:
+        Least and largest value.
+    counts:
+        Values in each of equal intervals from `low` to `high`, float64; a single interval if all
+        values are equal. Zeros are not counted: every range represents them exactly.
+    """
+
+    low: float
+    high: float
+    counts: _Numbers
+
+    @property
+    def middles(self) -> _Numbers:
+        """Middle of each interval."""
+        width = (self.high - self.low) / len(self.counts)
+        return np.asarray(self.low + width * (np.arange(len(self.counts)) + 0.5), np.float64)
+
+
+def histogram_of(values: npt.NDArray[np.float32]) -> Histogram:
+    """Return the histogram of finite values of any shape; there must be one at least."""
+    low, high = float(values.min()), float(values.max())
+    # Below that, intervals are shorter than float64 can tell apart.
+    if high - low <= BINS * np.finfo(np.float32).tiny:
+        return Histogram(low=low, high=high, counts=np.array([values.size], np.float64))
+    counts, _edges = np.histogram(values[values != 0], BINS, (low, high))
+    return Histogram(low=low, high=high, counts=np.asarray(counts, np.float64))

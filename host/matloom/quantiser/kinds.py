@@ -1,0 +1,54 @@
+"""Type of each operator's data in the quantised network: int8, int16 or float32."""
+
+from collections.abc import Mapping
+
+from matloom.ir.graph import Graph, Node, Op
+from matloom.ir.operators import OPERATORS
+
+__all__ = ["BIAS_TYPES", "chosen_kinds"]
+
+#: Type of a bias, by the type of the data.
+BIAS_TYPES = {"int8": "int32", "int16": "int64"}
+
+#: Types that are tried when the one asked for is not supported.
+_INSTEAD = {"int16": ("int16", "int8"), "int8": ("int8",), "float32": ()}
+
+
+def chosen_kinds(graph: Graph, wanted: Mapping[int, str]) -> dict[int, str]:
+    """Return the type of each node's data, by its index.
+
+    Parameters
+    ----------
+    wanted:
+        Type asked for, by index: an operator that has no kernel for int16 gets int8, and one
+        that has none for int8 stays float32.
+    """
+    return {at: _kind(graph, node, wanted[at]) for at, node in enumerate(graph.nodes)}
+
+
+def _kind(graph: Graph, node: Node, wanted: str) -> str:
+    if node.op is Op.REFERENCE:
+        return "float32"
+    for kind in _INSTEAD[wanted]:
+        if _types(graph, node, kind) in OPERATORS[node.op].types:
+            return kind
+    return "float32"
+
+
+def _types(graph: Graph, node: Node, kind: str) -> str:
+    """Return a node's types, as `OPERATORS` lists them, with floats as `kind`."""
+    inputs = [_as(graph.tensors[number].dtype, kind) for number in node.inputs]
+    outputs = [_as(graph.tensors[number].dtype, kind) for number in node.outputs]
+    rules = OPERATORS[node.op]
+    if rules.weight_axis is not None:
+        if graph.tensors[node.inputs[1]].data is None:
+            return ""
+        weights = ["int8", BIAS_TYPES[kind]]
+        inputs = [inputs[0], *weights[: len(inputs) - 1]]
+    if rules.variadic:
+        inputs, outputs = list(dict.fromkeys(inputs)), list(dict.fromkeys(outputs))
+    return f"{' '.join(inputs)} -> {' '.join(outputs)}"
+
+
+def _as(dtype: str, kind: str) -> str:
+    return kind if dtype == "float32" else dtype

@@ -1,0 +1,138 @@
+"""Measures how close a quantised network is to the float network it was made from."""
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from matloom.ir.graph import Array, Graph
+from matloom.quantiser.build import integers_of, real
+from matloom.quantiser.sweep import outputs_of
+from matloom.tools.metrics import ranks, wilson
+
+__all__ = ["Closeness", "Share", "closeness", "mcnemar", "outputs_of_both", "sqnr_db"]
+
+#: Samples that are run at once.
+_BATCH = 32
+
+
+@dataclass(frozen=True, kw_only=True)
+class Share:
+    """Share of samples, and its 95 % interval (Wilson)."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Closeness:
+    """An output of the quantised network compared with the float network's.
+
+    Members
+    -------
+    samples:
+        Samples that were run.
+    calibrated:
+        Whether the network was calibrated on these samples; they then show less error than others.
+    sqnr_db:
+        Signal-to-noise ratio in decibels; None without an error.
+    agreement:
+        Share of rows whose largest element is the same; None for an output of one element.
+    accuracy_float, accuracy:
+        With labels, the share of rows whose largest element is the label, in both networks.
+    mcnemar:
+        With labels: the probability of a difference at least this large if both networks were
+        equally accurate, from the samples that only one of them gets right.
+    """
+
+    output: str
+    samples: int
+    calibrated: bool
+    sqnr_db: float | None
+    agreement: Share | None = None
+    accuracy_float: Share | None = None
+    accuracy: Share | None = None
+    mcnemar: float | None = None
+
+
+def sqnr_db(exact: Array, rounded: Array) -> float | None:
+    """Return the signal-to-noise ratio in decibels; None without noise or without a signal."""
+    wide = exact.astype(np.float64)
+    noise = float(np.square(rounded - wide).sum())
+    signal = float(np.square(wide).sum())
+    return 10 * math.log10(signal / noise) if noise and signal else None
+
+
+def mcnemar(first: Array, second: Array) -> float:
+    """Return the two-sided p-value of McNemar's exact test for two arrays of booleans."""
+    only = int((first & ~second).sum()), int((~first & second).sum())
+    differing = sum(only)
+    tail = sum(math.comb(differing, each) for each in range(min(only) + 1))
+    return float(min(1.0, 2 * tail / 2**differing))
+
+
+def outputs_of_both(
+    exact: Graph, made: Graph, inputs: Mapping[int, Array]
+) -> list[tuple[Array, Array]]:
+    """Return each output of the float and of the quantised network, in real numbers.
+
+    Parameters
+    ----------
+    inputs:
+        Floats by input number, (samples, *shape).
+    """
+    pairs: list[tuple[list[Array], list[Array]]] = [([], []) for _output in exact.outputs]
+    for batch in _batches(inputs):
+        given = {at: integers_of(made.tensors[at], array) for at, array in batch.items()}
+        results = outputs_of(exact, batch), outputs_of(made, given)
+        for place, number in enumerate(made.outputs):
+            pairs[place][0].append(results[0][place])
+            pairs[place][1].append(real(made.tensors[number], results[1][place]))
+    return [(np.concatenate(first), np.concatenate(second)) for first, second in pairs]
+
+
+def _batches(inputs: Mapping[int, Array]) -> Iterator[dict[int, Array]]:
+    count = len(next(iter(inputs.values())))
+    for start in range(0, count, _BATCH):
+        yield {number: array[start : start + _BATCH] for number, array in inputs.items()}
+
+
+def closeness(
+    name: str,
+    pair: tuple[Array, Array],
+    labels: npt.NDArray[np.int64] | None = None,
+    *,
+    calibrated: bool = False,
+) -> Closeness:
+    """Return the comparison of an output, (samples, *shape) of both networks.
+
+    Parameters
+    ----------
+    labels:
+        A class for each row of the output.
+    """
+    samples, noise = len(pair[0]), sqnr_db(*pair)
+    classes = pair[0].shape[-1] if pair[0].ndim > 1 else 1
+    if classes == 1:
+        return Closeness(output=name, samples=samples, calibrated=calibrated, sqnr_db=noise)
+    rows = [each.reshape(-1, classes) for each in pair]
+    same = rows[0].argmax(axis=1) == rows[1].argmax(axis=1)
+    right = None if labels is None else [ranks(each, labels) == 0 for each in rows]
+    return Closeness(
+        output=name,
+        samples=samples,
+        calibrated=calibrated,
+        sqnr_db=noise,
+        agreement=_share(same),
+        accuracy_float=None if right is None else _share(right[0]),
+        accuracy=None if right is None else _share(right[1]),
+        mcnemar=None if right is None else mcnemar(*right),
+    )
+
+
+def _share(hits: Array) -> Share:
+    low, high = wilson(int(hits.sum()), len(hits))
+    return Share(value=float(hits.mean()), low=low, high=high)

@@ -1,0 +1,141 @@
+"""Second moments of a layer's inputs over the calibration samples: what its rounding depends on."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from matloom.ir.attributes import Conv2D, DepthwiseConv2D
+from matloom.ir.graph import Array, Node, Op
+from matloom.kernels.windows import pad, windows
+
+__all__ = ["Moments", "as_channels", "as_weights", "layer_moments"]
+
+#: Positions of all samples together that are looked at: more would not change the moments.
+_MOST_ROWS = 1 << 16
+#: Operators whose inputs can be cut into a window for each output.
+_WINDOWED = (Op.CONV_2D, Op.DEPTHWISE_CONV_2D, Op.FULLY_CONNECTED)
+
+_Numbers = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Moments:
+    """Moments of a layer of `channels` outputs, each a product with `depth` inputs.
+
+    Depthwise layers have other inputs for each channel, and one covariance for each; others have
+    one for all.
+
+    Members
+    -------
+    covariance:
+        Of the quantised inputs: (1 or channels, depth, depth).
+    mean:
+        Of the quantised inputs: (1 or channels, depth).
+    missing:
+        Covariance of the quantised inputs with the error that they alone cause in each output:
+        (channels, depth).
+    expected:
+        Mean of each output of the float layer before its activation: (channels,).
+    """
+
+    covariance: _Numbers
+    mean: _Numbers
+    missing: _Numbers
+    expected: _Numbers
+
+
+def as_channels(node: Node, weights: Array) -> Array:
+    """Return weights as (channels, depth)."""
+    if node.op is Op.DEPTHWISE_CONV_2D:
+        return np.ascontiguousarray(weights.reshape(-1, weights.shape[-1]).T)
+    return weights.reshape(len(weights), -1)
+
+
+def as_weights(node: Node, channels: Array, shape: tuple[int, ...]) -> Array:
+    """Return (channels, depth) in the shape of the weights of a node."""
+    if node.op is Op.DEPTHWISE_CONV_2D:
+        return np.ascontiguousarray(channels.T).reshape(shape)
+    return channels.reshape(shape)
+
+
+def _rows(node: Node, weights: Array, image: Array) -> Array:
+    """Return the inputs of each output of a sample: (1 or channels, positions, depth)."""
+    if node.op is Op.FULLY_CONNECTED:
+        return image.reshape(1, -1, weights.shape[1])
+    attributes = node.attributes_as(Conv2D if node.op is Op.CONV_2D else DepthwiseConv2D)
+    if isinstance(attributes, DepthwiseConv2D):
+        image = np.repeat(image, attributes.depth_multiplier, axis=3)
+    kernel = (weights.shape[1], weights.shape[2])
+    padded = pad(image, attributes.padding, 0)
+    found = windows(padded, kernel, attributes.stride, attributes.dilation)
+    if node.op is Op.CONV_2D:
+        return found.reshape(1, -1, weights[0].size)
+    positions = found.reshape(-1, kernel[0] * kernel[1], weights.shape[3])
+    return np.moveaxis(positions, 2, 0)
+
+
+def _pairs(
+    node: Node, weights: Array, exact: Array, rounded: Array, random: np.random.Generator
+) -> Iterator[tuple[Array, Array]]:
+    """Yield rows of exact and of rounded inputs for some positions of each sample."""
+    for before, after in zip(exact, rounded, strict=True):
+        rows = [_rows(node, weights, image) for image in (before, after)]
+        most = max(1, _MOST_ROWS // len(exact))
+        if rows[0].shape[1] > most:
+            chosen = random.choice(rows[0].shape[1], most, replace=False)
+            rows = [each[:, chosen] for each in rows]
+        yield rows[0].astype(np.float64), rows[1].astype(np.float64)
+
+
+def layer_moments(
+    node: Node,
+    weights: Array,
+    bias: Array,
+    inputs: tuple[Array, Array],
+    random: np.random.Generator,
+) -> Moments | None:
+    """Return the moments of a layer; None for an operator without windows, such as TRANSPOSE_CONV.
+
+    Parameters
+    ----------
+    weights, bias:
+        Those of the float layer; the bias has an element for each channel.
+    inputs:
+        Its input, exact and as the quantised network has it, in real numbers: (samples, *shape).
+    """
+    if node.op not in _WINDOWED:
+        return None
+    kernel = as_channels(node, weights).astype(np.float64)
+    count = 0
+    squares = sums = cross = expected = given = np.zeros(())
+    for exact, rounded in _pairs(node, weights, *inputs, random):
+        # (1 or channels, positions, channels or 1)
+        wanted = exact @ _by_group(kernel, len(exact))
+        lost = wanted - rounded @ _by_group(kernel, len(rounded))
+        count += exact.shape[1]
+        squares = squares + np.swapaxes(rounded, 1, 2) @ rounded
+        sums = sums + rounded.sum(axis=1)
+        cross = cross + _flat(np.swapaxes(rounded, 1, 2) @ lost)
+        expected = expected + wanted.sum(axis=1).reshape(-1)
+        given = given + lost.sum(axis=1).reshape(-1)
+    mean = np.asarray(sums) / count
+    return Moments(
+        covariance=squares / count - mean[:, :, np.newaxis] * mean[:, np.newaxis, :],
+        mean=mean,
+        missing=cross / count - mean * (np.asarray(given) / count)[:, np.newaxis],
+        expected=np.asarray(expected) / count + bias,
+    )
+
+
+def _by_group(kernel: _Numbers, groups: int) -> _Numbers:
+    """Return weights to multiply rows with: (1, depth, channels) or (channels, depth, 1)."""
+    return kernel.T[np.newaxis] if groups == 1 and len(kernel) != 1 else kernel[:, :, np.newaxis]
+
+
+def _flat(products: _Numbers) -> _Numbers:
+    """Return (1, depth, channels) or (channels, depth, 1) as (channels, depth)."""
+    if len(products) == 1:
+        return np.asarray(products[0].T)
+    return np.asarray(products[:, :, 0])

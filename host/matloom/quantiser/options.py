@@ -1,0 +1,52 @@
+"""Choices of a quantisation."""
+
+from dataclasses import dataclass
+
+from matloom.errors import UserError, unknown
+from matloom.quantiser.ranges import CALIBRATIONS
+
+__all__ = ["ENDS", "WEIGHT_SCALES", "Options"]
+
+WEIGHT_SCALES = ("per-channel", "per-tensor")
+ENDS = ("integers", "floats")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """Choices of a quantisation.
+
+    Members
+    -------
+    calibration:
+        How ranges of activations are chosen from the samples: ``"minmax"``, ``"percentile"``,
+        ``"mse"`` or ``"kl"``.
+    weight_scales:
+        ``"per-channel"`` or ``"per-tensor"``.
+    adaptive_rounding:
+        Round weights up or down so that outputs change least; else to nearest.
+    correct_bias:
+        Correct biases so that the mean of each channel over the samples stays.
+    equalise:
+        Balance the ranges of channels between layers first.
+    ends:
+        Whether the network takes and gives ``"integers"``, or ``"floats"`` that it converts.
+    seed:
+        Seed of the choice among positions of large images.
+    """
+
+    calibration: str = "mse"
+    weight_scales: str = "per-channel"
+    adaptive_rounding: bool = True
+    correct_bias: bool = True
+    equalise: bool = True
+    ends: str = "integers"
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for what, value, known in (
+            ("calibration", self.calibration, CALIBRATIONS),
+            ("scales of weights", self.weight_scales, WEIGHT_SCALES),
+            ("ends", self.ends, ENDS),
+        ):
+            if value not in known:
+                raise unknown(UserError, what, value, known)

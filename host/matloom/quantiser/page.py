@@ -1,0 +1,101 @@
+"""Report of a quantisation as an HTML page."""
+
+from collections.abc import Iterator
+from dataclasses import asdict
+
+from matloom.pages import Column, Markup, Page, PageSection, figures, joined, table, tag
+from matloom.quantiser.measure import Closeness, Share
+from matloom.quantiser.report import QuantisationReport
+
+__all__ = ["page_of"]
+
+#: Decibels below the median at which a layer is marked.
+_NOISY = 6.0
+
+
+def page_of(report: QuantisationReport) -> Page:
+    """Return the page of a report, which needs no network access."""
+    sections = [
+        PageSection(
+            name="outputs",
+            title="Outputs",
+            lead="The quantised network compared with the float network it was made from.",
+            content=joined(*(_output(output) for output in report.outputs)),
+        ),
+        PageSection(
+            name="layers",
+            title="Layers",
+            lead="Errors of all operators up to each one, over the calibration samples. "
+            "Layers that are much noisier than the others are marked.",
+            content=_layers(report),
+        ),
+        PageSection(name="choices", title="Choices", content=_choices(report)),
+    ]
+    return Page(title=f"{report.network}, quantised", sections=tuple(sections))
+
+
+def _output(output: Closeness) -> Markup:
+    items = [("samples", f"{output.samples:,}", "calibrated on" if output.calibrated else "unseen")]
+    for label, share in (
+        ("agreement", output.agreement),
+        ("accuracy", output.accuracy),
+        ("accuracy of floats", output.accuracy_float),
+    ):
+        if share is not None:
+            items.append((label, f"{100 * share.value:.2f} %", _interval(share)))
+    if output.sqnr_db is not None:
+        items.append(("SQNR", f"{output.sqnr_db:.1f} dB", ""))
+    if output.mcnemar is not None:
+        items.append(("McNemar", f"p = {output.mcnemar:.2f}", ""))
+    return joined(tag("h3", output.output), figures(items))
+
+
+def _interval(share: Share) -> str:
+    return f"95 %: {100 * share.low:.1f} to {100 * share.high:.1f}"
+
+
+def _layers(report: QuantisationReport) -> Markup:
+    columns = (
+        "layer",
+        "operator",
+        "type",
+        Column(title="SQNR, dB", numeric=True, hint="signal-to-noise ratio"),
+        Column(title="low", numeric=True, wide=True, hint="least number that is represented"),
+        Column(title="high", numeric=True, wide=True, hint="largest number that is represented"),
+        Column(title="saturated", numeric=True, hint="share of values beyond low and high"),
+        Column(title="cycles", numeric=True, hint="predicted"),
+    )
+    rows = [
+        (
+            layer.name.split(";")[0],
+            layer.operator,
+            layer.kind if layer.bits is None else f"{layer.kind} x int{layer.bits}",
+            "" if layer.sqnr_db is None else f"{layer.sqnr_db:.1f}",
+            f"{layer.low:.4g}",
+            f"{layer.high:.4g}",
+            f"{layer.saturated:.2%}",
+            "" if layer.predicted_cycles is None else f"{layer.predicted_cycles:,}",
+        )
+        for layer in report.layers
+    ]
+    return table(columns, rows, caption="layers", sortable=True, kinds=_kinds(report))
+
+
+def _kinds(report: QuantisationReport) -> Iterator[str]:
+    """Yield a class for each layer: a warning where it is much noisier than most."""
+    ratios = sorted(layer.sqnr_db for layer in report.layers if layer.sqnr_db is not None)
+    median = ratios[len(ratios) // 2] if ratios else 0.0
+    for layer in report.layers:
+        noisy = layer.sqnr_db is not None and layer.sqnr_db < median - _NOISY
+        yield "warn" if noisy else ""
+
+
+def _choices(report: QuantisationReport) -> Markup:
+    rows = [(name.replace("_", " "), str(value)) for name, value in asdict(report.options).items()]
+    rows += [
+        ("calibration samples", f"{len(report.calibrated):,}"),
+        ("bytes", f"{report.bytes_after:,} of {report.bytes_before:,}"),
+    ]
+    if report.cycles is not None:
+        rows.append(("cycles", f"{report.cycles:,} predicted for {report.config}"))
+    return table(("choice", "value"), rows)

@@ -1,0 +1,66 @@
+"""Precision of each operator: types of data and bits of weights, from a table by layer."""
+
+from collections.abc import Mapping
+
+from matloom.errors import UserError, did_you_mean, unknown
+from matloom.ir.graph import Graph, Node, Op, short_name
+from matloom.ir.operators import OPERATORS
+
+__all__ = ["PRECISIONS", "layer_precisions"]
+
+#: Type of data and bits of weights, by the name of a precision.
+PRECISIONS = {"i8xi8": ("int8", 8), "i8xi4": ("int8", 4), "i16xi8": ("int16", 8)}
+_FLOAT = "float32"
+_OTHERS = "*"
+#: Layers whose weights may have four bits: the engine has no such mode for the others.
+_NARROW = (Op.CONV_2D, Op.FULLY_CONNECTED)
+
+
+def layer_precisions(
+    graph: Graph, precision: str | Mapping[str, str]
+) -> tuple[dict[int, str], dict[int, int]]:
+    """Return the type of data of each node, and the bits of the weights of layers, by index.
+
+    Parameters
+    ----------
+    precision:
+        One of `PRECISIONS`, or a table by the names of layers; ``*`` stands for all others, which
+        are i8xi8 by default, and ``float32`` leaves a layer as it is.
+
+    Raises
+    ------
+    UserError
+        A precision or a layer is unknown.
+    """
+    table = {_OTHERS: precision} if isinstance(precision, str) else dict(precision)
+    for mode in table.values():
+        if mode not in (*PRECISIONS, _FLOAT):
+            raise unknown(UserError, "a precision", mode, (*PRECISIONS, _FLOAT))
+    others = table.pop(_OTHERS, "i8xi8")
+    named = {_place(graph, name): mode for name, mode in table.items()}
+    kinds, bits = {}, {}
+    for at, node in enumerate(graph.nodes):
+        kind, width = PRECISIONS.get(named.get(at, others), (_FLOAT, 8))
+        kinds[at] = kind
+        if OPERATORS[node.op].weight_axis is not None:
+            bits[at] = width if node.op in _NARROW else 8
+    return kinds, bits
+
+
+def _place(graph: Graph, name: str) -> int:
+    """Return the index of the operator that makes a tensor with this name."""
+    names = [graph.tensors[node.outputs[0]].name for node in graph.nodes]
+    for found in (names, [short_name(each) for each in names]):
+        if name in found:
+            return found.index(name)
+    weighted = [
+        short_name(each) for each, node in zip(names, graph.nodes, strict=True) if _is_layer(node)
+    ]
+    raise UserError(
+        f"precision must name layers of {graph.name}, not {name!r}",
+        hint=did_you_mean(name, weighted) or f"its layers are {', '.join(weighted)}",
+    )
+
+
+def _is_layer(node: Node) -> bool:
+    return OPERATORS[node.op].weight_axis is not None

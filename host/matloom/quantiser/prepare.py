@@ -1,0 +1,109 @@
+"""Brings networks of floats into the form that is quantised: activations fused, pools averaged."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from matloom.errors import UserError
+from matloom.ir.attributes import Activation, Pool2D, Reduce
+from matloom.ir.graph import RESHAPES, Graph, Node, Op, Tensor
+from matloom.ir.operators import OPERATORS
+from matloom.ir.verify import verify
+from matloom.passes.drop_unused import drop_unused
+from matloom.passes.fold_constants import fold_constants
+from matloom.passes.lower_precision import widen_weights
+
+__all__ = ["prepared"]
+
+#: Operators that become the activation of their producer.
+_FUSED = {Op.RELU: Activation.RELU, Op.RELU6: Activation.RELU6}
+
+
+def prepared(graph: Graph) -> Graph:
+    """Return a float network that computes the same, in the form that is quantised.
+
+    RELU and RELU6 become activations of the operator before them where nothing else reads it. An
+    average over whole images becomes a MEAN, whose output may have a scale of its own.
+
+    Raises
+    ------
+    UserError
+        The network has no layers of floats with constant weights, or a constant is not finite, or
+        it keeps state between calls.
+    """
+    _check(graph)
+    passes = (widen_weights, fold_constants, _fuse_activations, _simplify, drop_unused)
+    for step in passes:
+        graph = step(graph)
+        verify(graph, step.__name__)
+    return graph
+
+
+def _check(graph: Graph) -> None:
+    if graph.variables:
+        raise UserError(
+            f"{graph.name} keeps state between calls, which cannot be quantised yet",
+            hint="give a network without variables",
+        )
+    weighted = [node for node in graph.nodes if OPERATORS[node.op].weight_axis is not None]
+    types = {graph.tensors[node.inputs[0]].dtype for node in weighted}
+    if types and "float32" not in types:
+        raise UserError(
+            f"{graph.name} is quantised already: its layers read {', '.join(sorted(types))}",
+            hint="give the float network that it was made from",
+        )
+    if not weighted:
+        opaque = [node for node in graph.nodes if node.op is Op.REFERENCE]
+        names = [name for node in opaque for name in getattr(node.attributes, "operators", ())]
+        other = f": it has {', '.join(dict.fromkeys(names))}" if names else ""
+        raise UserError(
+            f"{graph.name} has no convolutions or dense layers to quantise{other}",
+            hint="matloom explain NET lists the operators, and who runs them",
+        )
+    for tensor in graph.tensors.values():
+        data = tensor.data
+        if data is not None and data.dtype.kind == "f" and not np.isfinite(data).all():
+            raise UserError(f"the constant {tensor.name!r} must be finite, but has NaN or infinity")
+
+
+def _fuse_activations(graph: Graph) -> Graph:
+    """Return the graph with RELU and RELU6 as activations of the operators before them."""
+    nodes: list[Node] = []
+    places: dict[int, int] = {}
+    for node in graph.nodes:
+        source = places.get(node.inputs[0]) if node.op in _FUSED else None
+        if source is not None and _takes_activation(graph, nodes[source]):
+            before = nodes[source]
+            attributes = replace(before.attributes, activation=_FUSED[node.op])  # type: ignore[call-arg]  # every class with an activation
+            nodes[source] = replace(before, outputs=node.outputs, attributes=attributes)
+            places[node.output] = source
+            continue
+        nodes.append(node)
+        places.update(dict.fromkeys(node.outputs, len(nodes) - 1))
+    return replace(graph, nodes=tuple(nodes))
+
+
+def _takes_activation(graph: Graph, node: Node) -> bool:
+    """Return whether only one operator reads a float node that has no activation yet."""
+    if getattr(node.attributes, "activation", None) is not Activation.NONE:
+        return False
+    alone = len(graph.consumers[node.output]) == 1 and node.output not in graph.leaving
+    return alone and graph.tensors[node.output].dtype == "float32"
+
+
+def _simplify(graph: Graph) -> Graph:
+    """Return the graph with averages over whole images as MEAN, and one kind of RESHAPE."""
+    return replace(graph, nodes=tuple(_simple(graph.tensors, node) for node in graph.nodes))
+
+
+def _simple(tensors: Mapping[int, Tensor], node: Node) -> Node:
+    if node.op in RESHAPES:
+        return replace(node, op=Op.RESHAPE)
+    if node.op is not Op.AVERAGE_POOL_2D:
+        return node
+    attributes, image = node.attributes_as(Pool2D), tensors[node.inputs[0]]
+    whole = attributes.window == image.shape[1:3] and tensors[node.output].shape[1:3] == (1, 1)
+    if not whole or attributes.activation is not Activation.NONE or image.dtype != "float32":
+        return node
+    return replace(node, op=Op.MEAN, attributes=Reduce(axes=(1, 2), keep_dims=True))

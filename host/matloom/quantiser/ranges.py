@@ -1,0 +1,127 @@
+"""Ranges of values that a tensor's integers represent, chosen from its histogram.
+
+The range of a tensor always includes zero. Values beyond it saturate.
+"""
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import numpy.typing as npt
+
+from matloom.quantiser.histogram import Histogram
+
+__all__ = ["CALIBRATIONS", "Range", "chosen_range"]
+
+#: Least and largest value.
+Range = tuple[float, float]
+
+#: Share of the values, in percent, that percentile calibration keeps on each side.
+_PERCENTILE = 99.99
+#: Shares of the whole range that are tried for each end.
+_SHARES = np.linspace(0.02, 1.0, 99)
+#: Times that one end is fitted and then the other.
+_ROUNDS = 2
+
+_Numbers = npt.NDArray[np.float64]
+_Cost = Callable[[Histogram, Range, int], float]
+
+
+def _min_max(histogram: Histogram, _levels: int) -> Range:
+    """Return the whole range."""
+    return histogram.low, histogram.high
+
+
+def _percentile(histogram: Histogram, _levels: int) -> Range:
+    """Return the range without the rarest values at each end."""
+    shares = np.cumsum(histogram.counts) / histogram.counts.sum()
+    beyond = 1 - _PERCENTILE / 100
+    first = int(np.searchsorted(shares, beyond, side="right"))
+    last = int(np.searchsorted(shares, 1 - beyond, side="left"))
+    width = (histogram.high - histogram.low) / len(histogram.counts)
+    return histogram.low + width * first, histogram.low + width * (last + 1)
+
+
+def _squared_error(histogram: Histogram, ends: Range, levels: int) -> float:
+    """Return the mean squared error: of rounding inside the range, and of saturation beyond it."""
+    middles, step = histogram.middles, (ends[1] - ends[0]) / (levels - 1)
+    beyond = middles - np.clip(middles, *ends)
+    # Values are spread evenly over a step; those below half a step become zero.
+    inside = np.where(beyond == 0, np.minimum(step**2 / 12, middles**2), 0.0)
+    return float((histogram.counts * (beyond**2 + inside)).sum() / histogram.counts.sum())
+
+
+def _divergence(histogram: Histogram, ends: Range, levels: int) -> float:
+    """Return the Kullback-Leibler divergence of the quantised distribution from the original.
+
+    As in TensorRT's calibration (Migacz, 8-bit Inference with TensorRT, 2017), but for ranges with
+    two free ends: saturated values count in the outermost intervals of the reference only.
+    """
+    middles, counts = histogram.middles, histogram.counts
+    inside = (middles >= ends[0]) & (middles <= ends[1])
+    if not inside.any():
+        return float("inf")
+    kept = counts[inside]
+    reference = kept.copy()
+    first = int(np.argmax(inside))
+    last = first + len(kept)
+    reference[0] += counts[:first].sum()
+    reference[-1] += counts[last:].sum()
+    step = (ends[1] - ends[0]) / (levels - 1)
+    level = np.rint((middles[inside] - ends[0]) / step).astype(np.int64)
+    filled = kept > 0
+    totals = np.bincount(level, kept, levels + 1)
+    places = np.bincount(level, filled, levels + 1)
+    spread = np.where(filled, totals[level] / np.maximum(places[level], 1), 0.0)
+    # An interval that only saturated values are in has no counterpart: it costs as one value.
+    spread = np.maximum(spread, np.where(reference > 0, 1e-4, 0.0))
+    wanted, given = reference / reference.sum(), spread / spread.sum()
+    used = wanted > 0
+    return float((wanted[used] * np.log(wanted[used] / given[used])).sum())
+
+
+def _ends(end: float) -> Iterator[float]:
+    yield from (float(share) * end for share in _SHARES)
+
+
+def _fitted(cost: _Cost) -> Callable[[Histogram, int], Range]:
+    """Return a calibration that minimises a cost over both ends, one after the other."""
+
+    def choose(histogram: Histogram, levels: int) -> Range:
+        low, high = min(histogram.low, 0.0), max(histogram.high, 0.0)
+        best = low, high
+        for _round in range(_ROUNDS):
+            if high > 0:
+                # Of equal costs the widest range is the best: nothing speaks for saturation.
+                tried = [(cost(histogram, (best[0], end), levels), -end) for end in _ends(high)]
+                best = best[0], -min(tried)[1]
+            if low < 0:
+                tried = [(cost(histogram, (end, best[1]), levels), end) for end in _ends(low)]
+                best = min(tried)[1], best[1]
+        return best
+
+    return choose
+
+
+#: Calibrations by name: each returns a range for a histogram and a number of levels.
+CALIBRATIONS: dict[str, Callable[[Histogram, int], Range]] = {
+    "minmax": _min_max,
+    "percentile": _percentile,
+    "mse": _fitted(_squared_error),
+    "kl": _fitted(_divergence),
+}
+
+
+def chosen_range(histogram: Histogram, calibration: str, levels: int) -> Range:
+    """Return the range of a tensor, with zero in it.
+
+    Parameters
+    ----------
+    calibration:
+        One of `CALIBRATIONS`.
+    levels:
+        Integers that there are: 256 for int8.
+    """
+    if len(histogram.counts) == 1:
+        return min(histogram.low, 0.0), max(histogram.high, 0.0)
+    low, high = CALIBRATIONS[calibration](histogram, levels)
+    return min(low, 0.0), max(high, 0.0)

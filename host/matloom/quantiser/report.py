@@ -1,0 +1,138 @@
+"""Report of a quantisation: how close each layer and the outputs are to the float network."""
+
+import dataclasses
+import json
+from dataclasses import dataclass
+from typing import Any
+
+from rich.table import Table
+
+from matloom.quantiser.measure import Closeness, Share
+from matloom.quantiser.options import Options
+from matloom.terminal.tables import as_text, counted, layer_table
+
+__all__ = ["LayerQuality", "QuantisationReport"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayerQuality:
+    """The output of an operator, over the calibration samples.
+
+    Members
+    -------
+    kind, bits:
+        Type of its data, and bits of its weights; None without weights.
+    low, high:
+        Range that its integers represent; zeros for floats.
+    least, largest:
+        Range of the float network's values.
+    saturated:
+        Share of the float network's values beyond `low` and `high`.
+    sqnr_db:
+        Signal-to-noise ratio of all errors up to here; None without an error.
+    predicted_cycles:
+        Cycles of the operator; None if it was not compiled, or does not run on the engine.
+    """
+
+    name: str
+    operator: str
+    kind: str
+    bits: int | None
+    low: float
+    high: float
+    least: float
+    largest: float
+    saturated: float
+    sqnr_db: float | None
+    predicted_cycles: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class QuantisationReport:
+    """Result of a quantisation.
+
+    Members
+    -------
+    calibrated:
+        Positions, in the data, of the samples that the network was calibrated on.
+    tested:
+        Positions of those that `outputs` were measured on.
+    bytes_before, bytes_after:
+        Sizes of the model files.
+    config, cycles:
+        Configuration, and predicted cycles of a call.
+    """
+
+    network: str
+    options: Options
+    calibrated: tuple[int, ...]
+    tested: tuple[int, ...]
+    layers: tuple[LayerQuality, ...]
+    outputs: tuple[Closeness, ...]
+    bytes_before: int
+    bytes_after: int
+    config: str | None = None
+    cycles: int | None = None
+
+    @property
+    def mean_sqnr_db(self) -> float | None:
+        """Mean signal-to-noise ratio of the layers that have an error."""
+        ratios = [layer.sqnr_db for layer in self.layers if layer.sqnr_db is not None]
+        return sum(ratios) / len(ratios) if ratios else None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return the report as a dictionary of JSON types."""
+        return {**dataclasses.asdict(self), "mean_sqnr_db": self.mean_sqnr_db}
+
+    def to_json(self) -> str:
+        """Return the report as a JSON text."""
+        return json.dumps(self.as_dict(), indent=2) + "\n"
+
+    def table(self) -> Table:
+        """Return the layers as a table."""
+        figures = ("SQNR, dB", "low", "high", "saturated", "cycles")
+        table = layer_table(self.network, ("layer", "operator", "type"), figures)
+        for layer in self.layers:
+            table.add_row(
+                layer.name.split(";")[0],
+                layer.operator,
+                layer.kind if layer.bits is None else f"{layer.kind} x int{layer.bits}",
+                "" if layer.sqnr_db is None else f"{layer.sqnr_db:.1f}",
+                f"{layer.low:.4g}",
+                f"{layer.high:.4g}",
+                f"{layer.saturated:.2%}",
+                "" if layer.predicted_cycles is None else f"{layer.predicted_cycles:,}",
+            )
+        return table
+
+    def lines(self) -> list[str]:
+        """Return the figures in sentences."""
+        lines = [line for output in self.outputs for line in _sentences(output)]
+        ratio = self.bytes_after / self.bytes_before
+        lines.append(f"{self.bytes_after:,} bytes, {ratio:.0%} of the float file")
+        if self.cycles is not None:
+            lines.append(f"{self.cycles:,} cycles a call predicted for {self.config}")
+        return lines
+
+    def __str__(self) -> str:
+        return as_text((self.table(), *self.lines()))
+
+
+def _sentences(output: Closeness) -> list[str]:
+    of = "the calibration samples" if output.calibrated else "samples it was not calibrated on"
+    lines = [f"output {output.output!r}, on {counted(output.samples, 'sample')}: {of}"]
+    if output.agreement is not None:
+        lines.append(f"  agrees with the float network on {_percent(output.agreement)}")
+    if output.sqnr_db is not None:
+        lines.append(f"  SQNR {output.sqnr_db:.1f} dB")
+    if output.accuracy is not None and output.accuracy_float is not None:
+        lines.append(
+            f"  accuracy {_percent(output.accuracy)}, of the float network "
+            f"{_percent(output.accuracy_float)} (McNemar p = {output.mcnemar:.2f})"
+        )
+    return lines
+
+
+def _percent(share: Share) -> str:
+    low, high = 100 * share.low, 100 * share.high
+    return f"{100 * share.value:.2f} % ({low:.1f} to {high:.1f})"

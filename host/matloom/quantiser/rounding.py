@@ -1,0 +1,133 @@
+"""Rounds the weights of a layer so that its outputs change as little as possible.
+
+The error of an output is the error of its weights times the inputs, so its mean square is a
+quadratic form in the covariance of the inputs. Rounding up or down by coordinate descent on that
+form is what AdaRound (Nagel et al., Up or Down?, 2020) relaxes and solves by gradient descent.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from matloom.quantiser.moments import Moments
+
+__all__ = ["Rounded", "round_weights"]
+
+#: Times that each weight is looked at.
+_ROUNDS = 4
+#: Shares of the scale at which no weight saturates that are tried, by the bits of a weight.
+_SHARES = {8: np.linspace(0.75, 1.0, 11), 4: np.linspace(0.4, 1.0, 31)}
+#: Share of the mean variance that is added to each input's: with few samples, inputs may be
+#: related by chance.
+_DAMPING = 0.01
+#: Inputs of a layer beyond which scales are compared without correlations.
+_MOST_CORRELATED = 1024
+
+_Numbers = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Rounded:
+    """Weights as integers (channels, depth), float64, and the scale of each channel."""
+
+    integers: _Numbers
+    scales: _Numbers
+
+
+def _form(moments: Moments | None, depth: int) -> _Numbers:
+    """Return the quadratic form, positive definite: (1 or channels, depth, depth)."""
+    if moments is None:
+        return np.eye(depth)[np.newaxis]
+    form = moments.covariance.copy()
+    diagonal = np.einsum("gkk->gk", form)
+    mean = diagonal.mean(axis=1, keepdims=True)
+    # Where an input never changes, any rounding is as good as another: nearest is taken.
+    diagonal += np.where(mean > 0, _DAMPING * mean, 1.0)
+    return form
+
+
+def _times(errors: _Numbers, form: _Numbers) -> _Numbers:
+    """Return ``errors @ form`` for each channel."""
+    if len(form) == 1:
+        return np.asarray(errors @ form[0])
+    return np.asarray(np.einsum("ck,ckl->cl", errors, form))
+
+
+def _scales(weights: _Numbers, form: _Numbers, bits: int, *, per_channel: bool) -> _Numbers:
+    """Return scales at which rounding to nearest changes the outputs least; one per channel."""
+    most = 2 ** (bits - 1) - 1
+    peaks = np.abs(weights).max(axis=1)
+    peaks = peaks if per_channel else np.full_like(peaks, peaks.max())
+    peaks = np.where(peaks > 0, peaks, 1.0)
+    if weights.shape[1] > _MOST_CORRELATED:
+        form = form * np.eye(weights.shape[1])
+    shares = _SHARES[bits]
+    costs = []
+    for share in shares:
+        scales = (peaks * share / most)[:, np.newaxis]
+        errors = np.clip(np.rint(weights / scales), -most, most) * scales - weights
+        costs.append((_times(errors, form) * errors).sum(axis=1))
+    if per_channel:
+        best = np.argmin(costs, axis=0)
+    else:
+        best = np.full(len(peaks), int(np.argmin(np.sum(costs, axis=1))))
+    return np.asarray((peaks * shares[best] / most).astype(np.float32), np.float64)
+
+
+def _descend(exact: _Numbers, form: _Numbers, bits: int) -> _Numbers:
+    """Return `exact`, weights in units of their scales, rounded up or down for the form."""
+    most = 2 ** (bits - 1) - 1
+    low, high = (np.clip(edge(exact), -most, most) for edge in (np.floor, np.ceil))
+    integers = np.clip(np.rint(exact), -most, most)
+    slope = _times(integers - exact, form)
+    for _round in range(_ROUNDS):
+        changed = 0.0
+        for at in range(exact.shape[1]):
+            best = np.rint(integers[:, at] - slope[:, at] / form[:, at, at])
+            best = np.clip(best, low[:, at], high[:, at])
+            step = best - integers[:, at]
+            changed += float(np.abs(step).sum())
+            integers[:, at] = best
+            slope += step[:, np.newaxis] * form[:, at]
+        if not changed:
+            break
+    return integers
+
+
+def round_weights(
+    weights: _Numbers,
+    moments: Moments | None,
+    *,
+    bits: int = 8,
+    per_channel: bool = True,
+    adaptive: bool = True,
+) -> Rounded:
+    """Return weights (channels, depth) as integers that are symmetric about zero.
+
+    Parameters
+    ----------
+    moments:
+        Those of the layer's inputs; None rounds every weight to the nearest integer.
+    bits:
+        8 for -127 to 127, 4 for -7 to 7.
+    adaptive:
+        Round up or down whichever changes the outputs less; else to nearest.
+    """
+    form = _form(moments if adaptive else None, weights.shape[1])
+    if moments is not None and adaptive:
+        # Weights that fit the quantised inputs better than those of the float layer.
+        weights = weights + _solved(form, moments.missing)
+    scales = _scales(weights, form, bits, per_channel=per_channel)
+    exact = weights / scales[:, np.newaxis]
+    if adaptive:
+        return Rounded(integers=_descend(exact, form, bits), scales=scales)
+    most = 2 ** (bits - 1) - 1
+    return Rounded(integers=np.clip(np.rint(exact), -most, most), scales=scales)
+
+
+def _solved(form: _Numbers, right: _Numbers) -> _Numbers:
+    """Return the solution of ``x @ form = right`` for each channel."""
+    if len(form) == 1:
+        return np.asarray(np.linalg.solve(form[0], right.T).T, np.float64)
+    return np.asarray(np.linalg.solve(form, right[:, :, np.newaxis])[:, :, 0], np.float64)

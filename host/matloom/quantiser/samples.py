@@ -1,0 +1,91 @@
+"""Checks samples, and splits them into those to calibrate on and those to measure on."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from matloom.errors import UserError
+from matloom.ir.graph import Array, Graph
+from matloom.quantiser.sweep import last_uses
+from matloom.tools.samples import graph_samples
+
+__all__ = ["SampleSplit", "split_samples"]
+
+#: Bytes of all tensors that are in memory at once.
+_MOST_BYTES = 3 << 29
+#: Bytes of an element: as a float, quantised, and a copy of either.
+_ELEMENT_BYTES = 9
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SampleSplit:
+    """Samples by input number, (samples, *shape); the two sets have no sample in common.
+
+    Members
+    -------
+    calibration:
+        Samples that ranges and roundings are chosen on.
+    test:
+        Samples that the result is measured on; those of `calibration` if there are no others.
+    chosen, others:
+        Positions of both among the samples given; `others` is empty if there are none.
+    """
+
+    calibration: Mapping[int, Array]
+    test: Mapping[int, Array]
+    chosen: Array
+    others: Array
+
+    @property
+    def measured(self) -> Array:
+        """Positions of the samples in `test`."""
+        return self.others if len(self.others) else self.chosen
+
+
+def split_samples(
+    graph: Graph, data: Array | Mapping[str, Array], count: int, seed: int
+) -> SampleSplit:
+    """Return samples for a network, of which at most `count`, chosen by `seed`, calibrate.
+
+    Raises
+    ------
+    UserError
+        Samples do not fit the network's inputs, are not finite, or would not fit the memory.
+    """
+    given = graph_samples(graph, data)
+    for name, array in given.arrays.items():
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
+            bad = int(np.argmin(np.isfinite(array).reshape(len(array), -1).all(axis=1)))
+            raise UserError(
+                f"input {name!r} must be finite, but sample {bad} has NaN or infinity",
+                hint="leave such samples out of the calibration data",
+            )
+    total = len(given)
+    order = np.random.default_rng(seed).permutation(total)
+    chosen, others = np.sort(order[:count]), np.sort(order[count:])
+    _require_memory(graph, len(chosen))
+    by_number = {number: given.arrays[graph.tensors[number].name] for number in graph.inputs}
+    calibration = {number: array[chosen] for number, array in by_number.items()}
+    test = {number: array[others] for number, array in by_number.items()}
+    return SampleSplit(
+        calibration=calibration,
+        test=test if len(others) else calibration,
+        chosen=chosen,
+        others=others,
+    )
+
+
+def _require_memory(graph: Graph, samples: int) -> None:
+    """Raise UserError if the tensors of all samples would not fit into memory."""
+    dropped, alive, most = last_uses(graph), set(graph.inputs), 0
+    for at, node in enumerate(graph.nodes):
+        alive.update(node.outputs)
+        most = max(most, sum(graph.tensors[number].size for number in alive))
+        alive.difference_update(dropped[at])
+    fitting = _MOST_BYTES // (max(most, 1) * _ELEMENT_BYTES)
+    if samples > max(fitting, 1):
+        raise UserError(
+            f"{samples} samples of {graph.name} need more than {_MOST_BYTES >> 20:,} MiB",
+            hint=f"take at most {fitting} samples to calibrate: --samples {fitting}",
+        )

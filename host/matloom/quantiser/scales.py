@@ -1,0 +1,100 @@
+"""Scale and zero point of each tensor, from the ranges of its values."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from matloom.ir.graph import Graph, Op, Quantisation
+from matloom.quantiser.ranges import Range
+
+__all__ = ["LEVELS", "SAME_SCALE", "quantisation_of", "shared_ranges"]
+
+#: Integers that a type has; int16 is symmetric about zero.
+LEVELS = {"int8": 256, "int16": 65535}
+
+#: Outputs whose scale and zero point kernels of int8 take for granted, as ranges.
+FIXED: Mapping[Op, Range] = {
+    Op.LOGISTIC: (0.0, 255 / 256),
+    Op.SOFTMAX: (0.0, 255 / 256),
+    Op.TANH: (-1.0, 127 / 128),
+}
+
+#: Operators that copy or compare integers, so that inputs and outputs share a scale.
+SAME_SCALE = frozenset(
+    {
+        *(Op.AVERAGE_POOL_2D, Op.CONCATENATION, Op.EXPAND_DIMS, Op.MAXIMUM, Op.MAX_POOL_2D),
+        *(Op.MINIMUM, Op.PACK, Op.PAD, Op.PADV2, Op.RELU6, Op.RESHAPE),
+        *(Op.RESIZE_NEAREST_NEIGHBOR, Op.SLICE, Op.SPLIT, Op.SPLIT_V, Op.SQUEEZE),
+        *(Op.STRIDED_SLICE, Op.TRANSPOSE, Op.UNPACK),
+    }
+)
+
+#: The smallest step between two real numbers; below that, ratios of scales leave their range.
+_LEAST_STEP = 2.0**-40
+
+
+def quantisation_of(limits: Range, kind: str) -> Quantisation:
+    """Return the scale and zero point that spread integers over a range that includes zero.
+
+    Zero is represented exactly. A range of zeros alone has scale 1.
+    """
+    low, high = limits
+    if kind == "int16":
+        step = max(-low, high) / np.iinfo(np.int16).max
+        return Quantisation(scale=(_step(step),), zero_point=(0,))
+    step = _step((high - low) / (LEVELS[kind] - 1))
+    least = np.iinfo(kind).min
+    zero = round(least - low / step)
+    return Quantisation(scale=(step,), zero_point=(max(least, min(zero, -least - 1)),))
+
+
+def _step(step: float) -> float:
+    """Return a step as a float32 number that is neither zero nor too small."""
+    return float(np.float32(max(step, _LEAST_STEP))) if step > 0 else 1.0
+
+
+def shared_ranges(
+    graph: Graph, ranges: Mapping[int, Range], kinds: Mapping[int, str]
+) -> dict[int, Range]:
+    """Return a range for each tensor: one for all tensors that must share a scale.
+
+    Parameters
+    ----------
+    ranges:
+        Range of each tensor of floats alone, by number.
+    kinds:
+        Type of each node's data, by its index.
+    """
+    owner = {number: number for number in ranges}
+
+    def root(number: int) -> int:
+        while owner[number] != number:
+            number = owner[number]
+        return number
+
+    fixed: dict[int, Range] = {}
+    for at, node in enumerate(graph.nodes):
+        if kinds[at] == "float32":
+            continue
+        if node.op in FIXED:
+            fixed[node.output] = FIXED[node.op]
+        if node.op in SAME_SCALE:
+            members = [number for number in (*node.inputs, *node.outputs) if number in owner]
+            for number in members[1:]:
+                owner[root(number)] = root(members[0])
+    groups: dict[int, list[int]] = {}
+    for number in ranges:
+        groups.setdefault(root(number), []).append(number)
+    shared = {number: _shared(members, ranges, fixed) for number, members in groups.items()}
+    return {number: fixed.get(number, shared[root(number)]) for number in ranges}
+
+
+def _shared(
+    members: Sequence[int], ranges: Mapping[int, Range], fixed: Mapping[int, Range]
+) -> Range:
+    """Return the range of a group: the one that is fixed for a member, else the union."""
+    given = {fixed[number] for number in members if number in fixed}
+    if len(given) == 1:
+        return given.pop()
+    lows, highs = zip(*(ranges[number] for number in members), strict=True)
+    return min(lows), max(highs)

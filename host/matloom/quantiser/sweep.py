@@ -1,0 +1,60 @@
+"""Runs a graph on all samples at once, operator by operator, and drops tensors after their use."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from matloom.ir.graph import Array, Graph, Node
+from matloom.kernels.interpreter import run_node
+
+__all__ = ["last_uses", "outputs_of", "run_on_samples", "swept"]
+
+
+def run_on_samples(graph: Graph, node: Node, known: Mapping[int, Array]) -> dict[int, Array]:
+    """Return a node's outputs for all samples, (samples, *shape), by number.
+
+    `known` has its computed inputs in the same form; constants come from the graph.
+    """
+    computed = [number for number in node.inputs if graph.tensors[number].data is None]
+    results: dict[int, list[Array]] = {number: [] for number in node.outputs}
+    for sample in range(len(known[computed[0]])):
+        inputs = {number: known[number][sample] for number in computed}
+        for number, array in run_node(graph, node, inputs).items():
+            results[number].append(array)
+    return {number: np.stack(arrays) for number, arrays in results.items()}
+
+
+def last_uses(graph: Graph) -> dict[int, list[int]]:
+    """Return the tensors that nothing reads after a node, by the node's index."""
+    dropped: dict[int, list[int]] = {at: [] for at in range(len(graph.nodes))}
+    for number, readers in graph.consumers.items():
+        last = readers[-1] if readers else graph.producers.get(number)
+        if last is not None and number not in graph.leaving:
+            dropped[last].append(number)
+    return dropped
+
+
+def swept(
+    graph: Graph, inputs: Mapping[int, Array]
+) -> Iterator[tuple[int, Node, Mapping[int, Array]]]:
+    """Yield each node with its index and all tensors alive, its outputs among them.
+
+    Parameters
+    ----------
+    inputs:
+        (samples, *shape) for each input, by number.
+    """
+    known, dropped = dict(inputs), last_uses(graph)
+    for at, node in enumerate(graph.nodes):
+        known.update(run_on_samples(graph, node, known))
+        yield at, node, known
+        for number in dropped[at]:
+            known.pop(number, None)
+
+
+def outputs_of(graph: Graph, inputs: Mapping[int, Array]) -> Sequence[Array]:
+    """Return the graph's outputs for all samples."""
+    known = dict(inputs)
+    for _at, node, alive in swept(graph, inputs):
+        known.update((number, alive[number]) for number in node.outputs if number in graph.outputs)
+    return [known[number] for number in graph.outputs]
