@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from types import TracebackType
 from typing import Any
 
 from matloom.arch.isa import Region
@@ -71,12 +70,7 @@ class Session(RealNumbers):
     def __enter__(self) -> "Session":
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -283,6 +277,11 @@ class Session(RealNumbers):
             A name, shape or dtype does not match a variable.
         """
         self._state.restore(state)
+
+    @property
+    def counted(self) -> tuple[Counters, ...]:
+        """Counters and completion times of each engine step of the last sample."""
+        return tuple(self._ran._runs)
 
     def report(self) -> Report:
         """Return the cost of the last sample."""

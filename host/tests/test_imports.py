@@ -46,6 +46,7 @@ ROOMS = (
         "intermediates",
         "session",
         "runtime",
+        "profile",
     ),
     *("compat", "ops", "data", "tools", "quantiser", "plugins", "verification", "cli"),
 )

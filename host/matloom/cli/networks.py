@@ -1,6 +1,6 @@
-"""Verbs for networks: run, explain, precision, profile."""
+"""Verbs for networks: run, explain, precision."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,9 @@ from matloom.cli.say import say, say_text, show
 from matloom.errors import UserError, unknown
 from matloom.frontend.source import is_program
 
-_REPORT = click.option(
+__all__ = ["REPORT", "Ran", "run_once"]
+
+REPORT = click.option(
     "--report", type=click.Path(path_type=Path), help="Write cycles and layers as JSON."
 )
 
@@ -53,7 +55,7 @@ _REPORT = click.option(
 )
 @target
 @compilation()
-@_REPORT
+@REPORT
 def run(
     network: Path,
     given: Given,
@@ -71,7 +73,8 @@ def run(
     from matloom.tools.interface import array_line
 
     require_place("--output", output)
-    outputs, made = _run_once(network, given, target, how, report, tensors)
+    ran = run_once(network, given, target, how, report, tensors)
+    outputs, made = ran.outputs, ran.report
     if output is None:
         for name, array in outputs.items():
             say(array_line(name, array))
@@ -85,15 +88,25 @@ def run(
         show(line.strip() for line in made.provenance())
 
 
-def _run_once(
+@dataclass(frozen=True, kw_only=True)
+class Ran:
+    """A run: its outputs or the requested tensors, report, program, and counters by engine step."""
+
+    outputs: dict[str, Any]
+    report: Any
+    program: Any
+    counted: tuple[Any, ...]
+
+
+def run_once(
     network: Path,
     given: Given,
     target: Target,
     how: Compilation,
     report: Path | None,
     tensors: tuple[str, ...] = (),
-) -> tuple[dict[str, Any], Any]:
-    """Run a network once; return its outputs, or the requested tensors, and the report."""
+) -> Ran:
+    """Run a network once."""
     from matloom.pre import prepared
     from matloom.program.samples import require_inputs
     from matloom.runtime import load
@@ -111,10 +124,12 @@ def _run_once(
         names = "all" if tensors == ("all",) else tensors or None
         with _simulating(session):
             outputs = session.run(inputs, outputs=names)
-        made_report = session.report()
+        ran = Ran(
+            outputs=outputs, report=session.report(), program=program, counted=session.counted
+        )
     if report is not None:
-        report.write_text(made_report.to_json())
-    return outputs, made_report
+        report.write_text(ran.report.to_json())
+    return ran
 
 
 def _simulating(session: Any) -> Any:
@@ -256,25 +271,3 @@ def precision_verb(
     if report is not None:
         report.write_text(made.to_json())
     show((made.table(), *made.sentences()))
-
-
-@cli.command(
-    examples=(
-        "matloom profile digits",
-        "matloom profile net.tflite --memory sdram-16 --report report.json",
-    ),
-)
-@NETWORK
-@given(default="random")
-@target
-@compilation()
-@_REPORT
-def profile(
-    network: Path, given: Given, target: Target, how: Compilation, report: Path | None
-) -> None:
-    """Run NET once and show cycles by layer and by cause.
-
-    With several samples, the last one is shown: the cost of a call does not depend on its values.
-    """
-    _outputs, made = _run_once(network, given, target, how, report)
-    show((made.table(), *made.lines()))

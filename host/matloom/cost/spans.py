@@ -41,6 +41,8 @@ class Span:
         beat.
     done:
         When it completes; dependent instructions start `HANDOVER` cycles later.
+    queued:
+        When it enters the queue of its unit.
     cause:
         Its last wait.
     awaited:
@@ -52,6 +54,7 @@ class Span:
     start: int
     end: int
     done: int
+    queued: int
     cause: Cause
     awaited: int | None = None
 
@@ -87,7 +90,14 @@ def _spans(
         ends[unit] = end
         places[unit].append(index)
         yield Span(
-            unit=unit, index=index, start=start, end=end, done=done, cause=cause, awaited=awaited
+            unit=unit,
+            index=index,
+            start=start,
+            end=end,
+            done=done,
+            queued=engine.queued[at][number],
+            cause=cause,
+            awaited=awaited,
         )
 
 

@@ -34,7 +34,10 @@ def tag(name: str, /, *content: Content, **attributes: str | float | bool | None
     ``class_``, ``data_tip``. True gives an attribute without a value; None and False give none.
     """
     shown = "".join(
-        _attribute(key, value) for key, value in attributes.items() if value not in (None, False)
+        _attribute(key, value)
+        for key, value in attributes.items()
+        # Not `in (None, False)`: 0 equals False.
+        if value is not None and value is not False
     )
     if name in _VOID:
         return Markup(f"<{name}{shown}>")

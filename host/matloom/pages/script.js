@@ -23,7 +23,8 @@
   const stored = () => { try { return localStorage.getItem("matloom-theme"); } catch { return null; } };
   const choose = name => {
     if (name === "system") delete root.dataset.theme; else root.dataset.theme = name;
-    button.textContent = "Theme: " + name;
+    button.textContent = "\u25d0 " + name;
+    button.setAttribute("aria-label", "Theme: " + name);
     try { localStorage.setItem("matloom-theme", name); } catch { /* a file may have no storage */ }
     button.onclick = () => choose(themes[(themes.indexOf(name) + 1) % themes.length]);
   };

@@ -102,6 +102,7 @@ def test_elements_escape_what_is_no_element():
     assert tag("p", class_="a", data_tip='"', open=True, hidden=False, id=None) == (
         '<p class="a" data-tip="&quot;" open></p>'
     )
+    assert tag("rect", x=0, tabindex=0) == '<rect x="0" tabindex="0"></rect>'
     assert tag("br") == "<br>"
     assert isinstance(joined("<", tag("hr")), Markup)
 

@@ -1,0 +1,157 @@
+"""Verb for what a network's cycles go to: profile."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from matloom.cli.group import cli
+from matloom.cli.network_argument import NETWORK
+from matloom.cli.networks import REPORT, run_once
+from matloom.cli.options import Compilation, Given, Target, compilation, given, target
+from matloom.cli.places import require_folder
+from matloom.cli.programs import SOURCE, modes_by_layer
+from matloom.cli.say import say, show
+from matloom.errors import UserError
+from matloom.frontend.source import is_program
+
+if TYPE_CHECKING:
+    from matloom.profile.comparison import ProfileComparison
+    from matloom.profile.profile import Profile
+
+__all__: list[str] = []
+
+#: Lines of advice that are printed.
+_ADVICE = 3
+
+
+@cli.command(
+    examples=(
+        "matloom profile digits",
+        "matloom profile digits --device model -o out",
+        "matloom profile net.tflite --memory sdram-16 --report report.json",
+        "matloom profile net.tflite --config nano -o out --compare nano+lanes=4",
+        "matloom profile net.tflite -o after --compare before/profile.json",
+    ),
+)
+@NETWORK
+@given(default="random")
+@target
+@compilation()
+@REPORT
+@click.option(
+    "-o",
+    "--output",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Folder for index.html, timeline.json (ui.perfetto.dev opens it), layers.csv, "
+    "profile.json and node_data.json (Model Explorer); created if it does not exist.",
+)
+@click.option(
+    "--compare",
+    "other",
+    metavar="PROFILE.json|CONFIG",
+    help="Set it against an earlier profile, or a prediction for another engine.",
+)
+def profile(
+    network: Path,
+    given: Given,
+    target: Target,
+    how: Compilation,
+    report: Path | None,
+    output: Path | None,
+    other: str | None,
+) -> None:
+    """Run NET once and show cycles by layer and by cause.
+
+    With several samples, the last one is shown: the cost of a call does not depend on its values.
+    With --output it also writes a page with what would help most (docs/profiling.md).
+    """
+    before = None if other is None else _other(network, how, other)
+    if output is not None:
+        require_folder("--output", output)
+    ran = run_once(network, given, target, how, report)
+    show((ran.report.table(), *ran.report.lines()))
+    if output is None and before is None:
+        return
+    made = _profile(network, how, ran, advised=output is not None)
+    comparison = None if before is None else _comparison(before, made)
+    if output is None:
+        return
+    _write(made, comparison, output)
+    for number, line in enumerate(made.advice[:_ADVICE], 1):
+        say(f"{number}. {line.sentence()}: {line.how}")
+    say(f"wrote {output / 'index.html'}")
+
+
+def _profile(network: Path, how: Compilation, ran: Any, *, advised: bool) -> "Profile":
+    """Return the profile of a run."""
+    from matloom.profile.profile import make_profile
+    from matloom.terminal.progress import progress
+
+    modes = None if is_program(network) else modes_by_layer(network, how)
+
+    def again(config: Any, memory: Any, effort: int) -> Any:
+        from matloom.compiler import CompileOptions
+        from matloom.runtime import compile
+
+        return compile(network, config, CompileOptions(effort=effort), modes, "none", memory)
+
+    with progress(f"profiling {ran.program.name}"):
+        return make_profile(
+            ran.program,
+            ran.report,
+            ran.counted,
+            effort=how.effort,
+            compile_again=None if is_program(network) else again,
+            advised=advised,
+        )
+
+
+def _other(network: Path, how: Compilation, other: str) -> dict[str, Any]:
+    """Return the profile to compare with: of a file, or predicted for another configuration."""
+    from matloom.arch.config import load_config
+    from matloom.compiler import CompileOptions
+    from matloom.profile.comparison import is_profile, read_profile
+    from matloom.profile.profile import make_profile
+    from matloom.report import make_report
+    from matloom.runtime import compile
+    from matloom.terminal.progress import progress
+
+    if is_profile(Path(other)):
+        return read_profile(Path(other))
+    config = load_config(other)
+    if is_program(network):
+        raise UserError(
+            f"--compare with a configuration must go with a network, not the program "
+            f"{str(network)!r}",
+            hint=SOURCE,
+        )
+    modes = modes_by_layer(network, how)
+    with progress(f"compiling {network.name} for {other}"):
+        options = CompileOptions(effort=how.effort)
+        program = compile(network, config, options, modes, "none", how.memory)
+    return make_profile(program, make_report(program, "prediction", []), advised=False).as_dict()
+
+
+def _comparison(before: dict[str, Any], made: "Profile") -> "ProfileComparison":
+    from matloom.profile.comparison import compared
+
+    comparison = compared(before, made.as_dict())
+    show((f"compared with {comparison.name}: {comparison.sentence}",))
+    return comparison
+
+
+def _write(made: "Profile", comparison: "ProfileComparison | None", folder: Path) -> None:
+    from matloom.profile.files import to_csv, to_json, to_node_data
+    from matloom.profile.page import to_html
+    from matloom.profile.trace import to_chrome
+
+    texts = {
+        "index.html": to_html(made, comparison),
+        "timeline.json": to_chrome(made.program, made.found, made.report),
+        "layers.csv": to_csv(made),
+        "profile.json": to_json(made),
+        "node_data.json": to_node_data(made),
+    }
+    for name, text in texts.items():
+        (folder / name).write_text(text, encoding="utf-8")

@@ -1,0 +1,1 @@
+"""Profiles of a run: timeline, causes, advice, and the files and the page that show them."""

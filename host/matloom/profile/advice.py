@@ -1,0 +1,177 @@
+"""Advice: changes that would make a network faster, each with its prediction, best first."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, TypeAlias
+
+from matloom.arch.config import Config, ConfigError
+from matloom.arch.config_name import config_name
+from matloom.arch.machine import Machine
+from matloom.arch.memory import Memory
+from matloom.cost import predict
+from matloom.profile.changes import Change, changes
+from matloom.profile.timeline import Timeline
+from matloom.program import Program
+from matloom.schedule import CompileError
+
+__all__ = ["Advice", "AdviceOptions", "Compiler", "advice"]
+
+#: Compiles the same network for another engine, memory and effort.
+Compiler: TypeAlias = Callable[[Config, Memory, int], Program]
+
+#: Instructions up to which a network is compiled again for each change: a compilation takes about
+#: as long as a hundred predictions of so few.
+_COMPILED_AGAIN = 2500
+
+#: Share of the cycles from which a cause is worth a change, and a change is worth a line.
+_WORTH_A_TRY, _WORTH_A_LINE = 0.03, 0.01
+
+
+@dataclass(frozen=True, kw_only=True)
+class Advice:
+    """A line of advice.
+
+    Members
+    -------
+    title, needs:
+        As in `Change`.
+    how:
+        What to do: options of the command line, or a sentence.
+    before, after:
+        Predicted cycles of a call without and with the change.
+    method:
+        How `after` was predicted.
+    """
+
+    title: str
+    needs: str
+    how: str
+    before: int
+    after: int
+    method: str
+
+    @property
+    def gain(self) -> float:
+        """Share of the cycles that it saves."""
+        return 1 - self.after / self.before
+
+    def sentence(self) -> str:
+        """Return it as a line of text."""
+        return f"{self.title}: {-self.gain:+.0%} of the cycles ({self.before:,} to {self.after:,})"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as a dictionary of JSON types."""
+        shown = {name: getattr(self, name) for name in ("title", "needs", "how", "method")}
+        return {**shown, "before": self.before, "after": self.after, "gain": round(self.gain, 4)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class AdviceOptions:
+    """Options of the compilation and the run that advice is for.
+
+    Members
+    -------
+    resident:
+        Whether the run found its weights on chip.
+    effort:
+        The effort of its compilation.
+    compile_again:
+        Compiles it with a change; None if that is impossible.
+    """
+
+    resident: bool = False
+    effort: int = 1
+    compile_again: Compiler | None = None
+
+
+def advice(
+    program: Program,
+    found: tuple[Timeline, ...],
+    causes: Mapping[str, int],
+    how: AdviceOptions,
+) -> tuple[Advice, ...]:
+    """Return advice, the largest gain first.
+
+    Each line is predicted with its limit lifted. A network of few instructions is compiled again
+    with the change; for a larger one, or without `compile_again`, its instructions are timed with
+    it, and changes that would make other instructions are left out.
+
+    Parameters
+    ----------
+    causes:
+        Cycles of the run by cause, which decide on what is tried.
+    """
+    total = sum(causes.values())
+    if not found or not total:
+        return ()
+    small = sum(len(each.spans) for each in found) <= _COMPILED_AGAIN
+    how = how if small else replace(how, compile_again=None)
+    lines = [] if how.resident else list(_call_again(program))
+    for change in changes(program, found, how.effort):
+        if sum(causes.get(name, 0) for name in change.causes) < _WORTH_A_TRY * total:
+            continue
+        line = _tried(change, program, found, how)
+        lines += [] if line is None else [line]
+    worth = [each for each in lines if each.gain >= _WORTH_A_LINE]
+    return tuple(sorted(worth, key=lambda each: (each.after, each.title)))
+
+
+def _cycles(program: Program, *, resident: bool) -> int:
+    """Return the predicted cycles of a first call, or of a later one."""
+    if resident and program.repeat is not None:
+        return program.repeat.predicted_cycles
+    return program.predicted_cycles
+
+
+def _call_again(program: Program) -> Iterator[Advice]:
+    if program.repeat is None:
+        return
+    yield Advice(
+        title="Weights stay on chip from the second call of a session on",
+        needs="nothing",
+        how="keep one session open: run it again instead of loading the network again",
+        before=program.predicted_cycles,
+        after=program.repeat.predicted_cycles,
+        method="the program's own commands for later calls",
+    )
+
+
+def _tried(
+    change: Change, program: Program, found: tuple[Timeline, ...], how: AdviceOptions
+) -> Advice | None:
+    """Return a change with its prediction; None if it is impossible or cannot be predicted."""
+    try:
+        config = change.applied(program.config)
+    except ConfigError:
+        return None
+    memory = change.memory or program.memory
+    if how.compile_again is not None:
+        effort = how.effort if change.effort is None else change.effort
+        try:
+            other = how.compile_again(config, memory, effort)
+        except CompileError:
+            return None
+        after, method = _cycles(other, resident=how.resident), "compiled again with the change"
+    elif change.timing_only:
+        machine = Machine(config=config, memory=memory)
+        after = sum(predict(list(each.instructions), machine).cycles for each in found)
+        method = "the same instructions, timed with the change"
+    else:
+        return None
+    return Advice(
+        title=change.title,
+        needs=change.needs,
+        how=_how(change, config, memory),
+        before=_cycles(program, resident=how.resident),
+        after=after,
+        method=method,
+    )
+
+
+def _how(change: Change, config: Config, memory: Memory) -> str:
+    if change.effort is not None:
+        return f"--effort {change.effort}"
+    if change.memory is not None:
+        return f"a memory like {memory.name}"
+    name = config_name(config)
+    return f"--config {name}" if name else ", ".join(f"{k}={v}" for k, v in change.fields.items())

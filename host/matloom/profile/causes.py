@@ -1,0 +1,171 @@
+"""Causes of an operator's cycles: the array at work, or what it waits for."""
+
+from bisect import bisect_left
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from matloom.arch.instruction import Instruction
+from matloom.arch.isa import Opcode, Region
+from matloom.arch.machine import Machine
+from matloom.cost import Cause, Span
+from matloom.profile.timeline import Timeline
+
+__all__ = ["CAUSES", "CauseOfCycles", "cycles_by_cause"]
+
+
+class CauseOfCycles(NamedTuple):
+    """A use of cycles: its name, its title, and what it means and what helps."""
+
+    name: str
+    title: str
+    meaning: str
+
+
+#: All causes, in the order in which they are drawn.
+CAUSES = (
+    CauseOfCycles("stream", "array at work", "A vector enters the array."),
+    CauseOfCycles(
+        "weights",
+        "weight tiles",
+        "The next weight tile is not in the array yet: a step has fewer vectors than a tile takes "
+        "to load. Larger tiles of the output or more rows of weights a cycle (weight_rows) help.",
+    ),
+    CauseOfCycles(
+        "constants",
+        "loading weights",
+        "Weights or parameters are on their way from memory. Weights that stay on chip, a wider "
+        "bus or a faster memory help.",
+    ),
+    CauseOfCycles(
+        "input",
+        "loading tensors",
+        "Bytes of a tensor are on their way from memory. A larger scratchpad, a wider bus or a "
+        "faster memory help.",
+    ),
+    CauseOfCycles(
+        "post",
+        "post-processing",
+        "Post-processing is at work, and the array is done or waits for it. More lanes help.",
+    ),
+    CauseOfCycles(
+        "store",
+        "storing results",
+        "Results are on their way to memory. A wider bus or a faster memory help.",
+    ),
+    CauseOfCycles(
+        "command",
+        "commands",
+        "No unit works: the next instruction is being fetched and checked. Fewer and longer "
+        "instructions help, as larger memories on chip allow them.",
+    ),
+    CauseOfCycles(
+        "bank",
+        "bank conflicts",
+        "The array and another unit need the same bank of the scratchpad. More banks help.",
+    ),
+)
+
+#: A time from which a cause holds, until the next one's.
+_Change = tuple[int, str]
+
+
+def cycles_by_cause(timeline: Timeline, machine: Machine) -> dict[int, dict[str, int]]:
+    """Return the cycles of each operator by cause; they add up to the timeline's cycles.
+
+    Within an operator the causes are those of the prediction, stretched to the chip's times where
+    the timeline is.
+    """
+    changes = list(_changes(timeline, machine))
+    times = [time for time, _ in changes]
+    found: dict[int, dict[str, int]] = {}
+    for window in timeline.windows:
+        own = found.setdefault(window.layer, {})
+        at = max(0, bisect_left(times, window.start + 1) - 1)
+        while at < len(changes) and times[at] < window.end:
+            until = times[at + 1] if at + 1 < len(changes) else timeline.cycles
+            length = min(until, window.end) - max(times[at], window.start)
+            if length > 0:
+                own[changes[at][1]] = own.get(changes[at][1], 0) + length
+            at += 1
+    return found
+
+
+def _changes(timeline: Timeline, machine: Machine) -> Iterator[_Change]:
+    """Yield the causes of all cycles from the doorbell on, in order."""
+    working = {unit: _Busy(timeline, unit) for unit in _OTHERS}
+    free = 0
+    for span in timeline.spans:
+        if span.unit is not Opcode.EXEC:
+            continue
+        dispatched = min(max(span.queued, free), span.start)
+        yield from _idle(free, dispatched, working)
+        if span.start > dispatched:
+            yield dispatched, _awaited(span, timeline)
+        yield from _working(span, timeline.instructions[span.index], machine)
+        free = max(free, span.end)
+    yield from _idle(free, timeline.cycles, working)
+
+
+def _working(span: Span, instruction: Instruction, machine: Machine) -> Iterator[_Change]:
+    """Yield what an EXEC spends its time on; the parts are put one after another."""
+    values = instruction.values
+    steps = values["kernel_rows"] * values["kernel_cols"] * values["blocks"] * values["oc_blocks"]
+    streams, works = values["width"] * values["height"] * steps, machine.exec_cycles(values)
+    whole = span.end - span.start
+    # A time that was stretched keeps its shares.
+    scale = min(1.0, whole / works) if works else 1.0
+    streamed, worked = round(min(streams, works) * scale), round(works * scale)
+    yield span.start, "stream"
+    yield span.start + streamed, "weights"
+    yield span.start + worked, "bank"
+
+
+def _awaited(span: Span, timeline: Timeline) -> str:
+    """Return what an EXEC waits for before it starts."""
+    if span.cause is not Cause.OPERANDS or span.awaited is None:
+        return "command"
+    return _work_of(timeline.instructions[span.awaited])
+
+
+def _work_of(instruction: Instruction) -> str:
+    """Return the cause of cycles in which others wait for an instruction."""
+    if instruction.opcode is Opcode.LOAD:
+        program = instruction.values.get("region") == Region.PROGRAM
+        return "constants" if program and not instruction.values.get("fill") else "input"
+    return "store" if instruction.opcode is Opcode.STORE else "post"
+
+
+class _Busy:
+    """The times in which a unit works, and at what."""
+
+    def __init__(self, timeline: Timeline, unit: Opcode) -> None:
+        own = [span for span in timeline.spans if span.unit is unit]
+        self.starts = [span.start for span in own]
+        self.ends = [max(span.end, span.start) for span in own]
+        self.work = [_work_of(timeline.instructions[span.index]) for span in own]
+
+    def next(self, time: int) -> tuple[int, int, str]:
+        """Return when work begins and ends that goes on at a time or is the next after it."""
+        at = bisect_left(self.ends, time + 1)
+        if at == len(self.ends):
+            return 1 << 60, 1 << 60, ""
+        return self.starts[at], self.ends[at], self.work[at]
+
+
+#: Units whose work counts while the array has none, the first first.
+_OTHERS = (Opcode.POST, Opcode.STORE, Opcode.LOAD)
+
+
+def _idle(start: int, end: int, working: dict[Opcode, _Busy]) -> Iterator[_Change]:
+    """Yield what the other units do while no EXEC is there."""
+    time = start
+    while time < end:
+        until, cause = end, "command"
+        for unit in _OTHERS:
+            begins, ends, work = working[unit].next(time)
+            if begins <= time:
+                until, cause = min(until, ends), work
+                break
+            until = min(until, begins)
+        yield time, cause
+        time = until

@@ -1,0 +1,176 @@
+"""Changes that may make a network faster: of search, memory and engine."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from matloom.arch.config import Config
+from matloom.arch.isa import Opcode
+from matloom.arch.memory import Memory
+from matloom.profile.timeline import Timeline
+from matloom.program import Program
+
+__all__ = ["Change", "changes"]
+
+#: The greatest effort of a compilation.
+_LONGEST_SEARCH = 2
+
+#: Waits for the bus, in both directions.
+_BUS = ("constants", "input", "store")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Change:
+    """A change that may help against some causes.
+
+    Members
+    -------
+    title:
+        What it is, as the beginning of a sentence.
+    needs:
+        What it takes: ``"nothing"``, ``"memory"`` or ``"engine"``.
+    causes:
+        The causes that it is for.
+    fields:
+        Fields of the configuration that it sets.
+    memory, effort:
+        A memory and an effort, where it changes them.
+    timing_only:
+        Whether the instructions stay legal and as good, so that it can be predicted without a
+        compilation.
+    """
+
+    title: str
+    needs: str
+    causes: tuple[str, ...]
+    fields: Mapping[str, int] = field(default_factory=dict)
+    memory: Memory | None = None
+    effort: int | None = None
+    timing_only: bool = False
+
+    def applied(self, config: Config) -> Config:
+        """Return a configuration with the change; raise `ConfigError` if there is none."""
+        fields: dict[str, Any] = dict(self.fields)
+        return replace(config, **fields)
+
+
+def changes(program: Program, found: tuple[Timeline, ...], effort: int) -> Iterator[Change]:
+    """Yield the changes that this program and its engine leave room for."""
+    config, memory = program.config, program.memory
+    if effort < _LONGEST_SEARCH:
+        yield Change(
+            title="A longer search for a schedule",
+            needs="nothing",
+            causes=("stream", "weights", *_BUS, "post", "command", "bank"),
+            effort=_LONGEST_SEARCH,
+        )
+    yield from _of_memory(memory, config)
+    yield from _of_the_bus(config)
+    yield from _of_units(config)
+    yield from _of_the_array(config, found)
+
+
+def _of_memory(memory: Memory, config: Config) -> Iterator[Change]:
+    near = replace(memory, read_latency=4, write_latency=3)
+    if memory.read_latency > near.read_latency:
+        yield Change(
+            title=f"Memory that answers after {near.read_latency} cycles, not "
+            f"{memory.read_latency}",
+            needs="memory",
+            causes=(*_BUS, "command"),
+            memory=near,
+            timing_only=True,
+        )
+    if memory.rate < config.bus_bytes:
+        rate = min(2 * memory.rate, memory.rate + config.bus_bytes)
+        yield Change(
+            title=f"Memory of {float(rate):.3g} bytes a cycle, not {float(memory.rate):.3g}",
+            needs="memory",
+            causes=(*_BUS, "command"),
+            memory=replace(memory, bytes_a_cycle=rate),
+            timing_only=True,
+        )
+
+
+def _of_the_bus(config: Config) -> Iterator[Change]:
+    wider = 2 * config.bus_bits
+    yield Change(
+        title=f"A bus of {wider} bits, not {config.bus_bits}",
+        needs="engine",
+        causes=(*_BUS, "command"),
+        fields={"bus_bits": wider},
+        timing_only=True,
+    )
+    for times in (2, 4):
+        more = times * config.spad_bytes
+        yield Change(
+            title=f"A scratchpad of {more // 1024} KiB, not {config.spad_bytes // 1024}",
+            needs="engine",
+            causes=_BUS,
+            fields={"spad_bytes": more},
+        )
+
+
+def _of_units(config: Config) -> Iterator[Change]:
+    for name, cause, title in (
+        ("lanes", "post", "{} lanes of post-processing, not {}"),
+        ("weight_rows", "weights", "Weight tiles loaded {} rows a cycle, not {}"),
+        ("queue_depth", "command", "Queues of {} instructions, not {}"),
+    ):
+        now = getattr(config, name)
+        yield Change(
+            title=title.format(2 * now, now),
+            needs="engine",
+            causes=(cause,),
+            fields={name: 2 * now},
+            timing_only=True,
+        )
+    yield Change(
+        title=f"{config.spad_banks + 1} banks of the scratchpad, not {config.spad_banks}",
+        needs="engine",
+        causes=("bank",),
+        fields={
+            "spad_banks": config.spad_banks + 1,
+            "spad_bytes": config.spad_bytes // config.spad_banks * (config.spad_banks + 1),
+        },
+    )
+    yield Change(
+        title=f"Accumulators of {config.acc_bytes // 512} KiB, not {config.acc_bytes // 1024}",
+        needs="engine",
+        causes=("command", "weights", *_BUS),
+        fields={"acc_bytes": 2 * config.acc_bytes},
+    )
+
+
+def _of_the_array(config: Config, found: tuple[Timeline, ...]) -> Iterator[Change]:
+    for name, others in (("rows", ()), ("columns", ("lanes", "acc_bytes"))):
+        now = getattr(config, name)
+        yield Change(
+            title=f"{2 * now} {name} of the array, not {now}",
+            needs="engine",
+            causes=("stream", "weights"),
+            fields={name: 2 * now, **{each: 2 * getattr(config, each) for each in others}},
+        )
+    missing = {"windows": "Sliding windows", "paired_windows": "Windows at stride 2 in pairs"}
+    for name, title in missing.items():
+        if not getattr(config, name) and _has_windows(found):
+            fields = {name: 1}
+            yield Change(title=title, needs="engine", causes=("stream",), fields=fields)
+    for name, title in (("products", "Products of tensors"), ("tables", "Tables of functions")):
+        now = getattr(config, name)
+        if not now:
+            yield Change(
+                title=f"{title} in post-processing, which this engine leaves to the host",
+                needs="engine",
+                causes=("post", "stream", *_BUS),
+                fields={name: 1},
+            )
+
+
+def _has_windows(found: tuple[Timeline, ...]) -> bool:
+    """Return whether any EXEC has a kernel of more than one tap."""
+    return any(
+        each.opcode is Opcode.EXEC and each.values["kernel_rows"] * each.values["kernel_cols"] > 1
+        for timeline in found
+        for each in timeline.instructions
+    )

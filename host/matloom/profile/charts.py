@@ -1,0 +1,222 @@
+"""Drawings of a profile over time as SVG: units and bus, scratchpad."""
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from matloom.arch.isa import UNITS, Opcode
+from matloom.ir.graph import short_name
+from matloom.pages import Markup, tag
+from matloom.profile.occupancy import CONTENTS, Holding, holdings, piece_count
+from matloom.profile.profile import OperatorProfile, Profile
+from matloom.profile.timeline import Timeline, moved_bytes
+
+__all__ = ["LEFT", "RIGHT", "WIDTH", "activity", "drawing", "operator_tip", "scratchpad", "text"]
+
+#: Sizes in units of the drawing: its width, room for labels on the left and on the right.
+WIDTH, LEFT, RIGHT = 960, 92, 24
+
+#: Columns that time is cut into.
+_COLUMNS = 432
+
+#: Height of a lane, and the gap below it.
+_LANE, _GAP = 34, 12
+
+#: Colours of units.
+_COLOURS = {Opcode.LOAD: 4, Opcode.EXEC: 1, Opcode.POST: 3, Opcode.STORE: 5}
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Clock:
+    """The horizontal axis: cycles of all engine steps, one after another."""
+
+    cycles: int
+
+    def x(self, time: float) -> float:
+        """Return the place of a time."""
+        return LEFT + (WIDTH - LEFT - RIGHT) * time / self.cycles
+
+    def axis(self, top: float, bottom: float) -> Iterator[Markup]:
+        """Yield the marks of the axis, and their labels below."""
+        step = _round_step(self.cycles / 6)
+        for time in range(0, self.cycles + 1, step):
+            place = f"{self.x(time):.1f}"
+            yield tag("line", x1=place, x2=place, y1=top, y2=bottom, class_="axis")
+            yield text(self.x(time), bottom + 15, f"{time:,}", "middle")
+
+
+def _round_step(size: float) -> int:
+    """Return 1, 2 or 5 times a power of ten, no less than a size."""
+    power: int = 10 ** max(0, math.floor(math.log10(max(size, 1))))
+    return next(each * power for each in (1, 2, 5, 10) if each * power >= size)
+
+
+def text(x: float, y: float, words: str, anchor: str = "start", class_: str = "") -> Markup:
+    """Return a text at a place; `anchor` is the end of it that is there."""
+    shown = class_ or None
+    return tag("text", words, x=f"{x:.1f}", y=f"{y:.1f}", text_anchor=anchor, class_=shown)
+
+
+def drawing(height: float, title: str, content: Iterable[Markup]) -> Markup:
+    """Return a drawing that scrolls by itself where the screen is too narrow."""
+    box = f"0 0 {WIDTH} {height:.0f}"
+    drawing = tag("svg", tag("title", title), *content, viewBox=box, role="img")
+    return tag("div", drawing, class_="chart", tabindex=0, role="region", aria_label=title)
+
+
+def _clock(profile: Profile) -> _Clock:
+    return _Clock(cycles=max(1, sum(each.cycles for each in profile.found)))
+
+
+def _offsets(found: Sequence[Timeline]) -> Iterator[tuple[int, Timeline]]:
+    offset = 0
+    for each in found:
+        yield offset, each
+        offset += each.cycles
+
+
+def activity(profile: Profile) -> Markup:
+    """Return operators, busy shares of the units, and bytes a cycle on the bus, over time."""
+    clock, top = _clock(profile), 26
+    parts = list(_operators(profile, clock))
+    busy = _busy(profile.found, clock)
+    for unit in (Opcode.EXEC, Opcode.POST, Opcode.LOAD, Opcode.STORE):
+        top += _GAP
+        share = busy[unit]
+        parts.append(_area(share, top, f"c{_COLOURS[unit]}"))
+        parts.append(text(LEFT - 8, top + _LANE / 2 + 4, unit.name, "end", "ink"))
+        parts.append(_lane(top))
+        top += _LANE
+    names = {Opcode.LOAD: "bus, read", Opcode.STORE: "bus, written"}
+    width = profile.program.config.bus_bytes
+    for unit, name in names.items():
+        top += _GAP
+        rates = _rates(profile.found, clock, unit) / width
+        parts.append(_area(np.minimum(rates, 1), top, f"c{_COLOURS[unit]}"))
+        parts.append(text(LEFT - 8, top + _LANE / 2 + 4, name, "end", "ink"))
+        parts.append(text(LEFT - 8, top + _LANE / 2 + 18, f"of {width} B/cycle", "end"))
+        parts.append(_lane(top))
+        top += _LANE
+    parts += clock.axis(24, top + 4)
+    title = "Operators, units and bus over time, in cycles"
+    return drawing(top + 26, title, parts)
+
+
+def _lane(top: float) -> Markup:
+    y = top + _LANE
+    return tag("line", x1=LEFT, x2=WIDTH - RIGHT, y1=y, y2=y, class_="axis")
+
+
+def _operators(profile: Profile, clock: _Clock) -> Iterator[Markup]:
+    yield text(LEFT - 8, 16, "operators", "end", "ink")
+    place = 0
+    for offset, timeline in _offsets(profile.found):
+        for window in timeline.windows:
+            own = profile.operators[window.layer]
+            x, end = clock.x(offset + window.start), clock.x(offset + window.end)
+            place += 1
+            yield tag(
+                "rect",
+                x=f"{x:.1f}",
+                y=4,
+                width=f"{max(0.5, end - x - 0.6):.1f}",
+                height=18,
+                rx=2,
+                class_=f"c{(8, 10)[place % 2]}",
+                data_tip=operator_tip(own),
+            )
+            if end - x > 9 * len(str(own.number)):
+                yield text((x + end) / 2, 17, str(own.number), "middle", "on")
+
+
+def operator_tip(own: OperatorProfile) -> str:
+    """Return lines on an operator: its name, cycles, and what most of them go to."""
+    causes = sorted(own.causes.items(), key=lambda item: -item[1])[:3]
+    lines = [f"{own.number} {own.operator}", short_name(own.name), f"{own.cycles:,} cycles"]
+    lines += [f"{count / max(1, own.cycles):.0%} {name}" for name, count in causes]
+    return "\n".join(lines)
+
+
+def _busy(found: Sequence[Timeline], clock: _Clock) -> dict[Opcode, np.ndarray]:
+    """Return for each unit the share of each column in which it works."""
+    total = {unit: np.zeros(_COLUMNS) for unit in UNITS}
+    for offset, timeline in _offsets(found):
+        for span in timeline.spans:
+            _add(total[span.unit], clock, offset + span.start, offset + span.end, 1.0)
+    return {unit: np.minimum(share, 1) for unit, share in total.items()}
+
+
+def _rates(found: Sequence[Timeline], clock: _Clock, unit: Opcode) -> np.ndarray:
+    """Return the bytes a cycle of LOADs or STOREs in each column."""
+    total = np.zeros(_COLUMNS)
+    for offset, timeline in _offsets(found):
+        for span in timeline.spans:
+            size = moved_bytes(timeline.instructions[span.index]) if span.unit is unit else 0
+            if size:
+                end = max(span.end, span.start + 1)
+                _add(total, clock, offset + span.start, offset + end, size / (end - span.start))
+    return total
+
+
+def _add(total: np.ndarray, clock: _Clock, start: int, end: int, rate: float) -> None:
+    """Add a rate between two times to the columns, by the share of each that they cover."""
+    first, last = (time * _COLUMNS / clock.cycles for time in (start, end))
+    low, high = int(first), min(int(last), _COLUMNS - 1)
+    if low >= _COLUMNS:
+        return
+    if low == high:
+        total[low] += rate * (last - first)
+        return
+    total[low] += rate * (low + 1 - first)
+    total[low + 1 : high] += rate
+    total[high] += rate * (last - high)
+
+
+def _area(shares: np.ndarray, top: float, class_: str) -> Markup:
+    """Return shares of a lane's height as a filled step curve; equal neighbours are one step."""
+    width = (WIDTH - LEFT - RIGHT) / _COLUMNS
+    heights = np.round(shares * _LANE, 1)
+    path, base = [f"M{LEFT} {top + _LANE:g}"], top + _LANE
+    for at, height in enumerate(heights):
+        if at == 0 or height != heights[at - 1]:
+            path.append(f"H{LEFT + at * width:.1f}V{base - height:g}")
+    path.append(f"H{WIDTH - RIGHT}V{base:g}Z")
+    return tag("path", d="".join(path), class_=class_)
+
+
+#: Height of the map of the scratchpad; colours of `CONTENTS`.
+_MAP = 240
+CONTENT_COLOURS = (4, 2, 1)
+
+
+def scratchpad(profile: Profile) -> Markup:
+    """Return which bytes of the scratchpad hold what, over time; light where nothing is kept."""
+    clock, config = _clock(profile), profile.program.config
+    count = piece_count(config)
+    parts = [tag("rect", x=LEFT, y=6, width=WIDTH - LEFT - RIGHT, height=_MAP, class_="ground")]
+    paths: list[list[str]] = [[] for _ in CONTENTS]
+    for offset, timeline in _offsets(profile.found):
+        for each in holdings(timeline, config):
+            paths[each.content].append(_box(each, clock, offset, count))
+    for content, boxes in enumerate(paths):
+        if boxes:
+            class_ = f"c{CONTENT_COLOURS[content]} held"
+            parts.append(tag("path", d="".join(boxes), class_=class_))
+    parts += clock.axis(6, 6 + _MAP)
+    for bank in range(config.spad_banks + 1):
+        y = 6 + _MAP * bank / config.spad_banks
+        parts.append(tag("line", x1=LEFT, x2=WIDTH - RIGHT, y1=y, y2=y, class_="axis"))
+        if bank < config.spad_banks:
+            middle = y + _MAP / config.spad_banks / 2 + 4
+            parts.append(text(LEFT - 8, middle, f"bank {bank}", "end", "ink"))
+    title = f"The {config.spad_bytes:,} bytes of the scratchpad over time, in cycles"
+    return drawing(_MAP + 30, title, parts)
+
+
+def _box(each: Holding, clock: _Clock, offset: int, count: int) -> str:
+    x = clock.x(offset + each.start)
+    width = max(0.4, clock.x(offset + each.until) - x)
+    top, bottom = (6 + _MAP * place / count for place in (each.first, each.end))
+    return f"M{x:.1f} {top:.1f}h{width:.1f}v{bottom - top:.1f}h-{width:.1f}z"

@@ -1,0 +1,128 @@
+"""Compares two profiles, operator by operator: of two engines, precisions, devices or compilers."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from matloom.errors import UserError
+from matloom.ir.graph import short_name
+
+__all__ = ["ComparedOperator", "ProfileComparison", "compared", "is_profile", "read_profile"]
+
+#: Change from which a row is coloured.
+_REMARKABLE = 0.02
+
+
+@dataclass(frozen=True, kw_only=True)
+class ComparedOperator:
+    """An operator in both profiles; None where one of them has no cycles for it."""
+
+    title: str
+    before: int | None
+    after: int | None
+
+    @property
+    def change(self) -> str:
+        """Relative change, as text."""
+        if not self.before or self.after is None:
+            return ""
+        return f"{self.after / self.before - 1:+.1%}"
+
+    @property
+    def difference(self) -> str:
+        """Difference in cycles, as text."""
+        return f"{(self.after or 0) - (self.before or 0):+,}"
+
+    @property
+    def kind(self) -> str:
+        """Class of its row: faster or slower by a remarkable share."""
+        if not self.before or self.after is None:
+            return ""
+        change = self.after / self.before - 1
+        return "good" if change < -_REMARKABLE else "warn" if change > _REMARKABLE else ""
+
+    @staticmethod
+    def shown(cycles: int | None) -> str:
+        """Return cycles as text; empty for None."""
+        return "" if cycles is None else f"{cycles:,}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProfileComparison:
+    """Two profiles of a network, row by row; `name` is that of the other one."""
+
+    name: str
+    before: int
+    after: int
+    rows: tuple[ComparedOperator, ...]
+
+    @property
+    def sentence(self) -> str:
+        """Total cycles of both, and the change."""
+        change = self.after / self.before - 1 if self.before else 0.0
+        return f"{self.before:,} cycles there, {self.after:,} here: {change:+.1%}."
+
+
+def compared(before: Mapping[str, Any], after: Mapping[str, Any]) -> ProfileComparison:
+    """Return the comparison of two profiles as `Profile.as_dict` gives them.
+
+    Operators are matched by the name of their output; those of one side alone come last.
+    """
+    one, two = (_cycles(each) for each in (before, after))
+    titles = {**_titles(before), **_titles(after)}
+    names = [*two, *(name for name in one if name not in two)]
+    rows = (
+        ComparedOperator(title=titles[name], before=one.get(name), after=two.get(name))
+        for name in names
+    )
+    parts = [before["engine"], before["device"]]
+    if before["memory"] != after["memory"]:
+        parts.append(f"memory {before['memory']}")
+    return ProfileComparison(
+        name=", ".join(parts),
+        before=before["cycles"],
+        after=after["cycles"],
+        rows=tuple(rows),
+    )
+
+
+def _cycles(profile: Mapping[str, Any]) -> dict[str, int]:
+    return {each["name"]: each["cycles"] for each in profile["operators"] if each["cycles"]}
+
+
+def _titles(profile: Mapping[str, Any]) -> dict[str, str]:
+    return {
+        each["name"]: f"{each['number']} {each['operator']} {short_name(each['name'])}"
+        for each in profile["operators"]
+    }
+
+
+def is_profile(path: Path) -> bool:
+    """Return whether a file has the members of a profile."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError, RecursionError):
+        return False
+    return isinstance(found, dict) and {"format", "operators", "cycles"} <= set(found)
+
+
+def read_profile(path: Path) -> dict[str, Any]:
+    """Return a profile that `matloom profile` has written.
+
+    Errors
+    ------
+    UserError
+        The file is not one.
+    """
+    hint = "name a profile.json that matloom profile NET -o DIR has written"
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        complete = compared(found, found).before >= 0
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        complete = False
+    if not complete:
+        raise UserError(f"{str(path)!r} is no profile", hint=hint)
+    assert isinstance(found, dict)
+    return found

@@ -1,0 +1,144 @@
+"""Contents of the scratchpad over time: bytes that will still be read, and their kind."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from matloom.arch.config import Config
+from matloom.arch.isa import AddressSpace, Opcode, Region
+from matloom.profile.timeline import Timeline
+from matloom.program.accesses import accesses
+
+__all__ = ["CONTENTS", "Holding", "holdings", "occupied_bytes", "piece_count"]
+
+#: What bytes of the scratchpad can be, and how they are drawn.
+CONTENTS = ("weights and parameters", "tensors from memory", "results")
+
+#: Pieces that the scratchpad is cut into.
+_PIECES = 256
+
+
+@dataclass(frozen=True, kw_only=True)
+class Holding:
+    """Pieces ``first .. end - 1`` of the scratchpad that hold something to be read later.
+
+    Members
+    -------
+    start, until:
+        Cycles from the write to the last read.
+    content:
+        An index into `CONTENTS`.
+    layer:
+        The operator that it was written for; -1 where none is known.
+    """
+
+    first: int
+    end: int
+    start: int
+    until: int
+    content: int
+    layer: int
+
+
+def piece_count(config: Config) -> int:
+    """Return how many pieces the scratchpad has."""
+    return -(-config.spad_bytes // piece_bytes(config))
+
+
+def piece_bytes(config: Config) -> int:
+    """Return the bytes of a piece of the scratchpad."""
+    return -(-config.spad_bytes // _PIECES)
+
+
+def holdings(timeline: Timeline, config: Config) -> tuple[Holding, ...]:
+    """Return what the scratchpad holds, piece by piece, in the order of last reads.
+
+    A piece is held from its first write until its last read before the next instruction that
+    writes to it for another operator; neighbouring pieces with equal times are one holding.
+    """
+    size = piece_bytes(config)
+    count = piece_count(config)
+    held = _Held(count)
+    found: list[Holding] = []
+    for span, owner in zip(timeline.spans, timeline.owners, strict=True):
+        instruction = timeline.instructions[span.index]
+        content = _content(instruction.opcode, instruction.values.get("region", 0))
+        for access in accesses(instruction, config):
+            if access.space[0] is not AddressSpace.SPAD or access.end <= access.start:
+                continue
+            pieces = slice(access.start // size, min(count, -(-access.end // size)))
+            if access.write:
+                found += held.write(pieces, span.start, owner, content)
+            else:
+                held.read(pieces, span.end)
+    found += held.end()
+    return tuple(found)
+
+
+def _content(opcode: Opcode, region: int) -> int:
+    if opcode is not Opcode.LOAD:
+        return 2
+    return 0 if region == Region.PROGRAM else 1
+
+
+class _Held:
+    """For each piece: written since when, last read when, for which operator, and what it is."""
+
+    def __init__(self, count: int) -> None:
+        self._start = np.full(count, -1, np.int64)
+        self._until = np.full(count, -1, np.int64)
+        self._owner = np.full(count, -1, np.int64)
+        self._content = np.zeros(count, np.int64)
+
+    def write(self, pieces: slice, time: int, owner: int, content: int) -> Iterator[Holding]:
+        """Note a write; yield what it replaces."""
+        other = (self._owner[pieces] != owner) | (self._content[pieces] != content)
+        other |= self._start[pieces] < 0
+        ended = np.flatnonzero(other) + pieces.start
+        yield from self._ended(ended)
+        self._start[ended], self._until[ended] = time, -1
+        self._owner[ended], self._content[ended] = owner, content
+
+    def read(self, pieces: slice, time: int) -> None:
+        """Note a read."""
+        until = self._until[pieces]
+        np.maximum(until, time, out=until)
+
+    def end(self) -> Iterator[Holding]:
+        """Yield what is held at the end."""
+        yield from self._ended(np.arange(len(self._start)))
+
+    def _ended(self, pieces: NDArray[np.int64]) -> Iterator[Holding]:
+        read = pieces[(self._until[pieces] > self._start[pieces]) & (self._until[pieces] >= 0)]
+        if not len(read):
+            return
+        table = np.stack([self._start, self._until, self._owner, self._content], axis=1)[read]
+        apart = (np.diff(read) != 1) | (np.diff(table, axis=0) != 0).any(axis=1)
+        edges = [0, *(np.flatnonzero(apart) + 1), len(read)]
+        for low, high in pairwise(edges):
+            start, until, owner, content = table[low].tolist()
+            yield Holding(
+                first=int(read[low]),
+                end=int(read[high - 1]) + 1,
+                start=max(0, start),
+                until=until,
+                content=content,
+                layer=owner,
+            )
+
+
+def occupied_bytes(timeline: Timeline, config: Config) -> list[tuple[int, int]]:
+    """Return times and the bytes in use from each of them on, in whole pieces."""
+    changes: dict[int, int] = {}
+    for each in holdings(timeline, config):
+        pieces = each.end - each.first
+        changes[each.start] = changes.get(each.start, 0) + pieces
+        changes[each.until] = changes.get(each.until, 0) - pieces
+    found, now, size = [], 0, piece_bytes(config)
+    for time in sorted(changes):
+        now += changes[time]
+        found.append((time, min(now * size, config.spad_bytes)))
+    return found

@@ -1,0 +1,59 @@
+"""Which operator an instruction works for, found from waits and completion times alone."""
+
+from collections.abc import Mapping, Sequence
+
+from matloom.arch.instruction import Instruction
+from matloom.arch.isa import UNITS, Opcode
+from matloom.cost import Span
+from matloom.cost.predict import WAIT_FIELDS
+
+__all__ = ["owners"]
+
+
+def owners(
+    instructions: Sequence[Instruction], spans: Sequence[Span], layers: Mapping[int, int]
+) -> tuple[int, ...]:
+    """Return for each instruction but END the index of an operator, -1 where none is known.
+
+    A program marks only the last instruction of an operator. POST and STORE belong to the next mark
+    in program order, EXEC to the first POST that waits for it, LOAD to the first instruction that
+    waits for it. So a few tiles of operators whose tiles alternate count for their neighbour.
+
+    Parameters
+    ----------
+    layers:
+        The index of an operator by its slot in the completion-time table.
+    """
+    found = _by_marks(instructions, spans, layers)
+    for unit in (Opcode.EXEC, Opcode.LOAD):
+        _by_waits(unit, instructions, spans, found)
+    return tuple(found)
+
+
+def _by_marks(
+    instructions: Sequence[Instruction], spans: Sequence[Span], layers: Mapping[int, int]
+) -> list[int]:
+    found, owner = [-1] * len(spans), -1
+    for at in reversed(range(len(spans))):
+        slot = instructions[spans[at].index].values.get("timestamp", 0)
+        owner = layers.get(slot, owner)
+        found[at] = owner
+    return found
+
+
+def _by_waits(
+    unit: Opcode, instructions: Sequence[Instruction], spans: Sequence[Span], found: list[int]
+) -> None:
+    """Let the instructions of a unit belong to the operators that first wait for them."""
+    field = WAIT_FIELDS[UNITS.index(unit)]
+    own: list[int] = []
+    served = 0
+    for at, span in enumerate(spans):
+        if span.unit is unit:
+            own.append(at)
+            continue
+        count = instructions[span.index].values.get(field, 0)
+        until = len(own) - count + 1 if count else 0
+        for each in own[served:until]:
+            found[each] = found[at]
+        served = max(served, until)

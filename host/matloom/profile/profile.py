@@ -1,0 +1,218 @@
+"""A profile: the report of a run, its timelines, and what each operator's cycles go to."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from matloom.arch.config_name import described
+from matloom.arch.isa import Opcode, Region
+from matloom.arch.machine import Machine
+from matloom.device.driver import Counters
+from matloom.profile.advice import Advice, AdviceOptions, Compiler, advice
+from matloom.profile.causes import CAUSES, cycles_by_cause
+from matloom.profile.timeline import Timeline, moved_bytes, timelines
+from matloom.program import Program
+from matloom.report import Report
+
+__all__ = ["OperatorProfile", "Profile", "make_profile"]
+
+#: Version of the JSON file, raised whenever a field changes its meaning.
+_FORMAT = 1
+
+
+@dataclass(frozen=True, kw_only=True)
+class OperatorProfile:
+    """Cost of an operator.
+
+    Members
+    -------
+    number:
+        Its place among the operators, from 1.
+    cycles, predicted_cycles:
+        As in `matloom.report.LayerReport`; 0 where the engine does not run it. Operators that share
+        a completion time have their cycles at the first of them.
+    causes:
+        Its cycles by the names of `CAUSES`; they add up to `cycles`.
+    bytes_read, bytes_written:
+        Bytes that its LOADs and STOREs move, without commands.
+    instructions:
+        Instructions that work for it, by unit.
+    """
+
+    number: int
+    name: str
+    operator: str
+    where: str
+    mode: str
+    macs: int
+    cycles: int
+    predicted_cycles: int
+    bytes_read: int
+    bytes_written: int
+    ideal_cycles: float
+    reason: str = ""
+    causes: dict[str, int] = field(default_factory=dict)
+    instructions: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def rate(self) -> float:
+        """Multiply-accumulates a cycle."""
+        return self.macs / self.cycles if self.cycles else 0.0
+
+    @property
+    def utilisation(self) -> float:
+        """Share of the cycles that a full array would need."""
+        return self.ideal_cycles / self.cycles if self.cycles else 0.0
+
+    @property
+    def main_cause(self) -> str:
+        """Name of the cause with most cycles; empty where there are none."""
+        return max(self.causes, key=lambda name: self.causes[name], default="")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Profile:
+    """All that a profile shows.
+
+    Members
+    -------
+    traffic:
+        Bytes on the bus by kind: commands, weights and parameters, tensors read, results written.
+    """
+
+    program: Program
+    report: Report
+    found: tuple[Timeline, ...]
+    operators: tuple[OperatorProfile, ...]
+    traffic: dict[str, int]
+    advice: tuple[Advice, ...]
+
+    @property
+    def causes(self) -> dict[str, int]:
+        """Cycles of the run by cause, in the order of `CAUSES`."""
+        total: Counter[str] = Counter()
+        for each in self.operators:
+            total.update(each.causes)
+        return {cause.name: total[cause.name] for cause in CAUSES if total[cause.name]}
+
+    @property
+    def engine(self) -> str:
+        """Name of the configuration."""
+        return described(self.program.config)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as a dictionary of JSON types; `compare` reads it again."""
+        return {
+            "format": _FORMAT,
+            "network": self.report.network,
+            "device": self.report.device,
+            "engine": self.engine,
+            "memory": self.program.memory.name,
+            "cycles": self.report.cycles,
+            "cycles_source": self.report.cycles_source,
+            "utilisation": round(self.report.utilisation, 4),
+            "causes": self.causes,
+            "traffic": self.traffic,
+            "operators": [asdict(each) for each in self.operators],
+            "advice": [each.as_dict() for each in self.advice],
+            "report": self.report.as_dict(),
+        }
+
+
+def make_profile(
+    program: Program,
+    report: Report,
+    counted: Sequence[Counters] = (),
+    *,
+    effort: int = 1,
+    compile_again: Compiler | None = None,
+    advised: bool = True,
+) -> Profile:
+    """Return the profile of a run.
+
+    Parameters
+    ----------
+    report, counted:
+        Its report and counters: `Session.report`, `Session.counted`.
+    effort, compile_again:
+        How the program was compiled, and how to compile it with a change, for `advice`.
+    advised:
+        Whether to look for advice, which takes most of the time.
+    """
+    found = timelines(program, counted, resident=report.resident)
+    machine = Machine(config=program.config, memory=program.memory)
+    causes: dict[int, dict[str, int]] = {}
+    for timeline in found:
+        causes |= cycles_by_cause(timeline, machine)
+    total: Counter[str] = Counter()
+    for each in causes.values():
+        total.update(each)
+    lines: tuple[Advice, ...] = ()
+    if advised:
+        how = AdviceOptions(resident=report.resident, effort=effort, compile_again=compile_again)
+        lines = advice(program, found, total, how)
+    return Profile(
+        program=program,
+        report=report,
+        found=found,
+        operators=_operators(program, report, found, causes),
+        traffic=_traffic(found),
+        advice=lines,
+    )
+
+
+def _operators(
+    program: Program,
+    report: Report,
+    found: tuple[Timeline, ...],
+    causes: dict[int, dict[str, int]],
+) -> tuple[OperatorProfile, ...]:
+    work: dict[int, Counter[str]] = {}
+    for timeline in found:
+        for span, owner in zip(timeline.spans, timeline.owners, strict=True):
+            instruction = timeline.instructions[span.index]
+            own = work.setdefault(owner, Counter())
+            own[span.unit.name] += 1
+            own["read" if span.unit is Opcode.LOAD else "written"] += moved_bytes(instruction)
+    whole = []
+    for at, (layer, cost) in enumerate(zip(program.layers, report.layers, strict=True)):
+        own = work.get(at, Counter())
+        spent = causes.get(at, {})
+        whole.append(
+            OperatorProfile(
+                number=at + 1,
+                name=layer.name,
+                operator=layer.operator,
+                where=layer.where,
+                mode=layer.mode,
+                macs=layer.macs,
+                cycles=sum(spent.values()),
+                predicted_cycles=cost.predicted_cycles,
+                bytes_read=own["read"],
+                bytes_written=own["written"],
+                ideal_cycles=program.ideal_cycles(layer) if layer.where == "engine" else 0.0,
+                reason=layer.reason,
+                causes={cause.name: spent[cause.name] for cause in CAUSES if cause.name in spent},
+                instructions={unit: own[unit] for unit in _UNITS if own[unit]},
+            )
+        )
+    return tuple(whole)
+
+
+_UNITS = ("LOAD", "EXEC", "POST", "STORE")
+
+
+def _traffic(found: tuple[Timeline, ...]) -> dict[str, int]:
+    total = dict.fromkeys(("commands", "weights and parameters", "tensors read", "results"), 0)
+    for timeline in found:
+        total["commands"] += timeline.command_bytes
+        for span in timeline.spans:
+            instruction = timeline.instructions[span.index]
+            size = moved_bytes(instruction)
+            if span.unit is Opcode.STORE:
+                total["results"] += size
+            elif span.unit is Opcode.LOAD:
+                program = instruction.values.get("region", 0) == Region.PROGRAM
+                total["weights and parameters" if program else "tensors read"] += size
+    return total

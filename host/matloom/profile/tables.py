@@ -1,0 +1,181 @@
+"""Lists and tables of a profile's page: advice, operators, bus, comparison."""
+
+from matloom.ir.graph import short_name
+from matloom.pages import (
+    Column,
+    Content,
+    Markup,
+    badge,
+    folded,
+    joined,
+    legend,
+    stacked_bar,
+    table,
+    tag,
+)
+from matloom.profile.advice import Advice
+from matloom.profile.causes import CAUSES
+from matloom.profile.comparison import ProfileComparison
+from matloom.profile.profile import OperatorProfile, Profile
+
+__all__ = [
+    "CAUSE_COLOURS",
+    "CAUSE_TITLES",
+    "advice_list",
+    "bus_tables",
+    "causes_legend",
+    "comparison_table",
+    "operator_table",
+]
+
+#: Colours of causes.
+CAUSE_COLOURS = {
+    **{"stream": 1, "weights": 6, "constants": 4, "input": 2},
+    **{"post": 3, "store": 5, "command": 8, "bank": 7},
+}
+CAUSE_TITLES = {cause.name: cause.title for cause in CAUSES}
+
+#: What a change needs, as a badge.
+_NEEDS = {
+    "nothing": ("same engine", "good"),
+    "memory": ("other memory", "warn"),
+    "engine": ("other engine", "dim"),
+}
+
+#: Lines of advice that are not folded.
+_SHOWN = 5
+
+
+def causes_legend(causes: dict[str, int]) -> Markup:
+    """Return the colours of causes, with the share of each."""
+    total = max(1, sum(causes.values()))
+    return legend(
+        (f"{CAUSE_TITLES[name]} {count / total:.1%}", CAUSE_COLOURS[name])
+        for name, count in causes.items()
+    )
+
+
+def advice_list(lines: tuple[Advice, ...]) -> Markup:
+    """Return the lines of advice as a list; all but the first few are folded."""
+    if not lines:
+        return tag("p", "No single change that was tried saves a hundredth of the cycles.")
+    shown = tag("ol", map(_line, lines[:_SHOWN]), class_="advice")
+    rest = lines[_SHOWN:]
+    more = tag("ol", map(_line, rest), class_="advice", start=_SHOWN + 1)
+    return joined(shown, folded(f"{len(rest)} more", more) if rest else None)
+
+
+def _line(line: Advice) -> Markup:
+    text, kind = _NEEDS[line.needs]
+    how = tag("code", line.how) if line.how.startswith("--") else line.how
+    return tag(
+        "li",
+        tag("div", tag("b", line.title), " ", badge(text, kind), class_="what"),
+        tag("div", tag("b", f"{-line.gain:+.0%}"), f" {line.before:,} to {line.after:,} cycles",
+            class_="gain"),
+        stacked_bar([("left", line.after, 1), ("saved", line.before - line.after, 10)], line.before,
+                    label=f"saves {line.gain:.0%}"),
+        tag("p", how, f" ({line.method})", class_="note"),
+    )  # fmt: skip
+
+
+def operator_table(profile: Profile) -> Markup:
+    """Return a row for each operator, with its cycles by cause as a bar."""
+    columns = (
+        Column(title="operator"),
+        Column(title="what its cycles go to"),
+        Column(title="cycles", numeric=True),
+        Column(title="share", numeric=True, wide=True),
+        Column(title="MACs", numeric=True, wide=True),
+        Column(title="a cycle", numeric=True, wide=True, hint="multiply-accumulates a cycle"),
+        Column(title="of the array", numeric=True, wide=True),
+        Column(title="bytes", numeric=True, wide=True, hint="moved over the bus, both ways"),
+        Column(title="where", wide=True),
+    )
+    total = max(1, profile.report.cycles)
+    most = max((each.cycles for each in profile.operators), default=1) or 1
+    rows = [_operator(each, total, most) for each in profile.operators]
+    kinds = ["" if each.where == "engine" else "dim" for each in profile.operators]
+    made = table(columns, rows, sortable=True, kinds=kinds, caption="Operators in program order")
+    return joined(causes_legend(profile.causes), made, _reasons(profile))
+
+
+def _operator(each: OperatorProfile, total: int, most: int) -> tuple[Content, ...]:
+    parts = [
+        (CAUSE_TITLES[name], count, CAUSE_COLOURS[name]) for name, count in each.causes.items()
+    ]
+    if each.where != "engine":
+        causes: Content = each.reason or each.where
+    elif each.cycles:
+        main = CAUSE_TITLES[each.main_cause]
+        causes = (stacked_bar(parts, most), tag("span", main, class_="note"))
+    else:
+        causes = tag("span", "counted with the operator before", class_="note")
+    name = (f"{each.number} {each.operator} ", tag("span", short_name(each.name), class_="name"))
+    return (
+        tag("span", name, data_tip=each.name),
+        causes,
+        f"{each.cycles:,}" if each.cycles else "",
+        f"{each.cycles / total:.1%}" if each.cycles else "",
+        f"{each.macs:,}" if each.macs else "",
+        f"{each.rate:.1f}" if each.macs and each.cycles else "",
+        f"{each.utilisation:.0%}" if each.macs and each.cycles else "",
+        f"{each.bytes_read + each.bytes_written:,}",
+        f"{each.where} {each.mode}".rstrip(),
+    )
+
+
+def _reasons(profile: Profile) -> Markup | None:
+    reasons = [
+        (f"{each.number} {each.operator}", each.reason)
+        for each in profile.operators
+        if each.reason and each.where == "engine"
+    ]
+    made = table(("operator", "remark"), reasons)
+    return folded("Remarks of the compiler", made) if reasons else None
+
+
+def bus_tables(profile: Profile) -> Markup:
+    """Return the bytes on the bus by kind, and what the chip and the line counted."""
+    total = max(1, sum(profile.traffic.values()))
+    rows = [
+        (kind, f"{size:,}", f"{size / total:.0%}", stacked_bar([(kind, size, 4)], total))
+        for kind, size in profile.traffic.items()
+    ]
+    columns = (
+        Column(title="what"),
+        Column(title="bytes", numeric=True),
+        Column(title="share", numeric=True),
+        Column(title=""),
+    )
+    report = profile.report
+    counted = None
+    if report.cycles_source == "counters":
+        beats = (
+            f"The chip counted {report.bytes_read:,} bytes read in "
+            f"{report.counters['read_bursts']:,} bursts and {report.bytes_written:,} written in "
+            f"{report.counters['write_bursts']:,}, in whole beats."
+        )
+        counted = tag("p", beats)
+    line = None if report.link is None else tag("p", f"Line of the board: {report.link}.")
+    return joined(table(columns, rows), counted, line)
+
+
+def comparison_table(comparison: ProfileComparison) -> Markup:
+    """Return a row for each operator of either profile."""
+    columns = (
+        Column(title="operator"),
+        Column(title=comparison.name, numeric=True),
+        Column(title="this run", numeric=True),
+        Column(title="change", numeric=True),
+        Column(title="cycles", numeric=True),
+    )
+    rows = [
+        (each.title, each.shown(each.before), each.shown(each.after), each.change, each.difference)
+        for each in comparison.rows
+    ]
+    kinds = [each.kind for each in comparison.rows]
+    return joined(
+        tag("p", comparison.sentence),
+        table(columns, rows, sortable=True, kinds=kinds, caption="Cycles of each operator"),
+    )

@@ -1,0 +1,193 @@
+"""When each instruction of a program runs: as predicted, or fitted to the chip's own times."""
+
+from bisect import bisect_right
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from matloom.arch.instruction import Instruction
+from matloom.arch.isa import Opcode
+from matloom.arch.machine import Machine
+from matloom.cost import HANDOVER, Span, spans
+from matloom.device.driver import Counters
+from matloom.profile.owners import owners
+from matloom.program import EngineStep, HostStep, Program
+from matloom.program.instruction_table import unpack_all
+
+__all__ = ["OperatorWindow", "Timeline", "host_steps", "is_fill", "moved_bytes", "timelines"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class OperatorWindow:
+    """The cycles of an operator, from the completion of the one before to its own.
+
+    `layer` is its index in the program's layers; of operators that share a completion time, the
+    first one's.
+    """
+
+    layer: int
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Timeline:
+    """An engine step in cycles after its doorbell.
+
+    Members
+    -------
+    step, number:
+        The step, and its index among the program's steps.
+    instructions:
+        The commands that ran, up to and including END.
+    spans:
+        When each instruction but END runs.
+    owners:
+        For each of `spans` the index of the operator that it works for; -1 where none is known.
+    windows:
+        Operators in the order of completion; they cover all cycles.
+    cycles:
+        From the doorbell to done.
+    command_bytes:
+        Bytes of the commands.
+    counted:
+        Whether operators complete when the chip says so; else all times are predicted.
+    """
+
+    step: EngineStep
+    number: int
+    instructions: tuple[Instruction, ...]
+    spans: tuple[Span, ...]
+    owners: tuple[int, ...]
+    windows: tuple[OperatorWindow, ...]
+    cycles: int
+    command_bytes: int
+    counted: bool
+
+
+def timelines(
+    program: Program, counted: Sequence[Counters] = (), *, resident: bool = False
+) -> tuple[Timeline, ...]:
+    """Return the timelines of a program's engine steps, in order.
+
+    Parameters
+    ----------
+    counted:
+        Counters of each engine step. Where they have cycles, times between the completions of two
+        operators are stretched so that these complete when the chip says so. The chip has no
+        record of single instructions.
+    resident:
+        Whether the commands for weights that are still on chip ran.
+    """
+    machine = Machine(config=program.config, memory=program.memory)
+    steps = [(at, each) for at, each in enumerate(program.steps) if isinstance(each, EngineStep)]
+    found = []
+    for place, (number, step) in enumerate(steps):
+        ran = step.repeat if resident and step.repeat is not None else step
+        instructions = tuple(unpack_all(program.commands(ran)))
+        own = tuple(spans(list(instructions), machine))
+        counters = counted[place] if place < len(counted) else None
+        made = _timeline(program, step, number, instructions, own, counters)
+        found.append(replace(made, command_bytes=ran.command_bytes))
+    return tuple(found)
+
+
+def _timeline(
+    program: Program,
+    step: EngineStep,
+    number: int,
+    instructions: tuple[Instruction, ...],
+    own: tuple[Span, ...],
+    counters: Counters | None,
+) -> Timeline:
+    layers: dict[int, int] = {}
+    for at, layer in enumerate(program.layers):
+        if layer.timestamp:
+            layers.setdefault(layer.timestamp, at)
+    marks: dict[int, int] = {}
+    for span in own:
+        slot = instructions[span.index].values.get("timestamp", 0)
+        if slot:
+            marks[slot] = max(marks.get(slot, 0), span.done)
+    cycles = max((span.done for span in own), default=0) + HANDOVER
+    is_counted = counters is not None and counters.cycles > 0
+    if counters is not None and is_counted:
+        points = _points(marks, cycles, counters)
+        own = tuple(_moved(span, points) for span in own)
+        marks = {slot: counters.timestamps[slot] for slot in marks if slot in counters.timestamps}
+        cycles = counters.cycles
+    return Timeline(
+        step=step,
+        number=number,
+        instructions=instructions,
+        spans=own,
+        owners=owners(instructions, own, layers),
+        windows=_windows(marks, layers, cycles),
+        cycles=cycles,
+        command_bytes=step.command_bytes,
+        counted=is_counted,
+    )
+
+
+def _windows(
+    marks: Mapping[int, int], layers: Mapping[int, int], end: int
+) -> tuple[OperatorWindow, ...]:
+    """Return the windows between completion times, as `matloom.report` counts cycles."""
+    found: list[OperatorWindow] = []
+    before = 0
+    for slot, time in sorted(marks.items(), key=lambda item: item[1]):
+        found.append(OperatorWindow(layer=layers[slot], start=before, end=time))
+        before = time
+    if found:
+        found[-1] = replace(found[-1], end=end)
+    return tuple(found)
+
+
+#: Times of the prediction, and the chip's times of the same events; both rise.
+_Points = tuple[list[int], list[int]]
+
+
+def _points(marks: Mapping[int, int], cycles: int, counters: Counters) -> _Points:
+    """Return the times known of both, without those that would turn the order round."""
+    times, real = [0], [0]
+    for slot, time in sorted(marks.items(), key=lambda item: item[1]):
+        at = counters.timestamps.get(slot, 0)
+        if time > times[-1] and real[-1] < at < counters.cycles:
+            times.append(time)
+            real.append(at)
+    return [*times, max(cycles, times[-1] + 1)], [*real, counters.cycles]
+
+
+def _moved(span: Span, points: _Points) -> Span:
+    return replace(
+        span,
+        start=_at(span.start, points),
+        end=_at(span.end, points),
+        done=_at(span.done, points),
+        queued=_at(span.queued, points),
+    )
+
+
+def _at(time: int, points: _Points) -> int:
+    """Return the chip's time of a predicted time: on a straight line between known ones."""
+    times, real = points
+    at = min(bisect_right(times, time), len(times) - 1)
+    share = (time - times[at - 1]) / (times[at] - times[at - 1])
+    return min(real[-1], round(real[at - 1] + share * (real[at] - real[at - 1])))
+
+
+def host_steps(program: Program) -> tuple[tuple[int, HostStep], ...]:
+    """Return the host steps of a program, each with its index among all steps."""
+    return tuple((at, each) for at, each in enumerate(program.steps) if isinstance(each, HostStep))
+
+
+def is_fill(instruction: Instruction) -> bool:
+    """Return whether a LOAD writes one value and reads nothing."""
+    return instruction.opcode is Opcode.LOAD and bool(instruction.values.get("fill"))
+
+
+def moved_bytes(instruction: Instruction) -> int:
+    """Return the bytes that a LOAD or STORE moves over the bus; 0 for other instructions."""
+    if instruction.opcode not in (Opcode.LOAD, Opcode.STORE) or is_fill(instruction):
+        return 0
+    values = instruction.values
+    return values["row_bytes"] * values["rows"] * values["planes"]

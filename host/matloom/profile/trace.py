@@ -1,0 +1,182 @@
+"""A timeline as Chrome's trace format in JSON, which Perfetto and chrome://tracing open.
+
+Format: "Trace Event Format", Google 2016: X slices, C counters, M names, s and f the ends of an
+arrow. Times are in microseconds; a cycle is one nanosecond here, so that figures read as cycles.
+"""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from matloom.arch.instruction import Instruction
+from matloom.arch.isa import UNITS, Opcode
+from matloom.cost import Cause, Span
+from matloom.printable import printable
+from matloom.profile.occupancy import occupied_bytes
+from matloom.profile.timeline import Timeline, host_steps, moved_bytes
+from matloom.program import Program
+from matloom.report import Report
+
+__all__ = ["to_chrome"]
+
+#: Cycles a microsecond of the trace.
+_SCALE = 1000
+
+#: Processes of the trace.
+_ENGINE, _HOST = 1, 2
+
+#: Threads of the engine: its operators, then its units.
+_OPERATORS = 0
+_THREADS = {_OPERATORS: "operators", **{at + 1: unit.name for at, unit in enumerate(UNITS)}}
+
+#: Threads of the host.
+_STEPS, _LINE = 0, 1
+
+#: Fields of an instruction that a reader of a trace asks for first.
+_SHOWN = {
+    Opcode.LOAD: ("region", "spad_addr", "row_bytes", "rows", "planes"),
+    Opcode.EXEC: ("width", "height", "kernel_rows", "kernel_cols", "blocks", "oc_blocks"),
+    Opcode.POST: ("width", "height", "oc_blocks", "source", "destination"),
+    Opcode.STORE: ("region", "spad_addr", "row_bytes", "rows", "planes"),
+}
+
+_Event = dict[str, Any]
+
+
+def to_chrome(program: Program, found: tuple[Timeline, ...], report: Report) -> str:
+    """Return the trace: one slice an instruction, operators, host steps and line, counters, arrows.
+
+    Engine steps follow one another; what the host does between them has no cycles, and its slices
+    are as short as they can be.
+    """
+    events: list[_Event] = list(_names(report))
+    begins, offset = {}, 0
+    for timeline in found:
+        begins[timeline.number] = offset
+        events += _operators(program, timeline, offset)
+        events += _instructions(program, timeline, offset)
+        events += _arrows(timeline, offset)
+        events += _counters(program, timeline, offset)
+        offset += timeline.cycles + 1
+    events += _host(program, begins, offset)
+    if report.link is not None:
+        args = {"bytes out": report.link.sent, "bytes in": report.link.received}
+        events.append(_slice(_HOST, _LINE, "line", 0, offset, args))
+    about = {
+        "network": printable(program.name),
+        "configuration": f"{program.config.digest:08x}",
+        "times": "1 ns is one cycle of the engine",
+        "source": "fitted to the chip's completion times"
+        if all(each.counted for each in found) and found
+        else "predicted",
+    }
+    trace = {"displayTimeUnit": "ns", "otherData": about, "traceEvents": events}
+    return json.dumps(trace, separators=(",", ":")) + "\n"
+
+
+def _names(report: Report) -> Iterator[_Event]:
+    yield _name("process_name", _ENGINE, 0, f"engine ({report.device})")
+    for thread, name in _THREADS.items():
+        yield _name("thread_name", _ENGINE, thread, name)
+        order = {"ph": "M", "name": "thread_sort_index", "pid": _ENGINE, "tid": thread}
+        yield {**order, "args": {"sort_index": thread}}
+    yield _name("process_name", _HOST, 0, "host")
+    yield _name("thread_name", _HOST, _STEPS, "steps")
+    if report.link is not None:
+        yield _name("thread_name", _HOST, _LINE, "line")
+
+
+def _name(kind: str, process: int, thread: int, name: str) -> _Event:
+    args = {"name": printable(name)}
+    return {"ph": "M", "name": kind, "pid": process, "tid": thread, "args": args}
+
+
+def _slice(
+    process: int, thread: int, name: str, start: int, end: int, args: dict[str, Any]
+) -> _Event:
+    return {
+        "ph": "X",
+        "name": printable(name),
+        "pid": process,
+        "tid": thread,
+        "ts": start / _SCALE,
+        "dur": (end - start) / _SCALE,
+        "args": args,
+    }
+
+
+def _operators(program: Program, timeline: Timeline, offset: int) -> Iterator[_Event]:
+    for window in timeline.windows:
+        layer = program.layers[window.layer]
+        args = {"output": printable(layer.name), "macs": layer.macs}
+        start, end = offset + window.start, offset + window.end
+        yield _slice(_ENGINE, _OPERATORS, layer.operator, start, end, args)
+
+
+def _instructions(program: Program, timeline: Timeline, offset: int) -> Iterator[_Event]:
+    for span, owner in zip(timeline.spans, timeline.owners, strict=True):
+        instruction = timeline.instructions[span.index]
+        name = program.layers[owner].operator if owner >= 0 else instruction.opcode.name
+        args = {"index": span.index, "waited for": span.cause.value, **_fields(instruction)}
+        args["done"] = offset + span.done
+        thread = UNITS.index(span.unit) + 1
+        yield _slice(_ENGINE, thread, name, offset + span.start, offset + span.end, args)
+
+
+def _fields(instruction: Instruction) -> dict[str, int]:
+    values = instruction.values
+    return {name: values.get(name, 0) for name in _SHOWN[instruction.opcode]}
+
+
+def _arrows(timeline: Timeline, offset: int) -> Iterator[_Event]:
+    """Yield an arrow to each instruction from one of another unit that it last waited for."""
+    places = {span.index: span for span in timeline.spans}
+    for span in timeline.spans:
+        if span.cause is not Cause.OPERANDS or span.awaited is None:
+            continue
+        for phase, end, time in (
+            ("s", places[span.awaited], _last_moment(places[span.awaited])),
+            ("f", span, span.start),
+        ):
+            yield {
+                "ph": phase,
+                "bp": "e",
+                "name": "wait",
+                "cat": "wait",
+                "id": offset + span.index,
+                "pid": _ENGINE,
+                "tid": UNITS.index(end.unit) + 1,
+                "ts": (offset + time) / _SCALE,
+            }
+
+
+def _last_moment(span: Span) -> int:
+    """Return a time within a slice, near its end: arrows begin in slices."""
+    return max(span.start, span.end - 1)
+
+
+def _counters(program: Program, timeline: Timeline, offset: int) -> Iterator[_Event]:
+    """Yield bytes a cycle of each direction, and the bytes of the scratchpad that are in use."""
+    for unit, name in ((Opcode.LOAD, "bus, read"), (Opcode.STORE, "bus, written")):
+        for span in timeline.spans:
+            size = moved_bytes(timeline.instructions[span.index])
+            if span.unit is not unit or not size:
+                continue
+            rate = round(size / max(1, span.end - span.start), 2)
+            yield _counter(name, offset + span.start, "bytes a cycle", rate)
+            yield _counter(name, offset + max(span.end, span.start + 1), "bytes a cycle", 0)
+    for time, size in occupied_bytes(timeline, program.config):
+        yield _counter("scratchpad in use", offset + time, "bytes", size)
+
+
+def _counter(name: str, time: int, unit: str, value: float) -> _Event:
+    return {"ph": "C", "name": name, "pid": _ENGINE, "ts": time / _SCALE, "args": {unit: value}}
+
+
+def _host(program: Program, begins: dict[int, int], end: int) -> Iterator[_Event]:
+    """Yield the host's steps, each just before the engine step that follows it."""
+    times = sorted(begins.items())
+    for number, step in host_steps(program):
+        at = next((time for follows, time in times if follows > number), end)
+        args = {"reason": printable(step.reason), "step": number}
+        yield _slice(_HOST, _STEPS, step.operator, at, at + 1, args)

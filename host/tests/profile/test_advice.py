@@ -1,0 +1,57 @@
+"""Advice: ranked, each line predicted by its own change, and true when it is carried out."""
+
+import pytest
+
+from matloom import frontend
+from matloom.arch.config import load_config
+from matloom.arch.memory import load_memory
+from matloom.compiler import CompileOptions, compile_network
+from matloom.data.digits import NETWORK
+from matloom.profile.profile import make_profile
+from matloom.report import make_report
+
+
+def compiler(config, memory, effort):
+    options = CompileOptions(effort=effort, memory=memory)
+    return compile_network(frontend.load(NETWORK), config, options, check="none")
+
+
+def advice_of(config, memory=None, again=compiler):
+    program = compiler(load_config(config), load_memory(memory), 1)
+    report = make_report(program, "model", [])
+    return program, make_profile(program, report, compile_again=again).advice
+
+
+def test_the_first_line_is_what_its_change_gives():
+    """At nano the array is the limit; what the command line of the advice makes is as promised."""
+    program, lines = advice_of("nano")
+    assert [line.after for line in lines] == sorted(line.after for line in lines)
+    first = lines[0]
+    assert first.how.startswith("--config ")
+    other = compiler(load_config(first.how.removeprefix("--config ")), program.memory, 1)
+    assert first.after == other.predicted_cycles
+    assert first.before == program.predicted_cycles
+    assert {line.needs for line in lines} == {"engine"}
+
+
+def test_weights_that_stay_are_the_first_advice_where_they_cost_most():
+    program, lines = advice_of("reference", again=None)
+    assert program.repeat is not None
+    assert lines[0].needs == "nothing"
+    assert lines[0].after == program.repeat.predicted_cycles
+
+
+def test_without_a_compiler_instructions_are_timed_with_the_change():
+    _program, lines = advice_of("nano", "sdram-16", again=None)
+    methods = {line.method for line in lines}
+    assert "the same instructions, timed with the change" in methods
+    assert "compiled again with the change" not in methods
+    assert any(line.needs == "memory" for line in lines)
+
+
+@pytest.mark.parametrize("memory", ["on-chip", "reference"])
+def test_nothing_is_advised_that_is_there_already(memory):
+    _program, lines = advice_of("nano", memory, again=None)
+    fast = memory == "on-chip"
+    assert not (fast and any("answers after" in line.title for line in lines))
+    assert all(line.gain >= 0.01 for line in lines)
