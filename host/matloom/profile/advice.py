@@ -41,6 +41,8 @@ class Advice:
         Predicted cycles of a call without and with the change.
     method:
         How `after` was predicted.
+    change:
+        The change; None where the program stays as it is.
     """
 
     title: str
@@ -49,6 +51,7 @@ class Advice:
     before: int
     after: int
     method: str
+    change: Change | None = None
 
     @property
     def gain(self) -> float:
@@ -165,6 +168,7 @@ def _tried(
         before=_cycles(program, resident=how.resident),
         after=after,
         method=method,
+        change=change,
     )
 
 

@@ -75,7 +75,7 @@ def cycles_by_cause(timeline: Timeline, machine: Machine) -> dict[int, dict[str,
     Within an operator the causes are those of the prediction, stretched to the chip's times where
     the timeline is.
     """
-    changes = list(_changes(timeline, machine))
+    changes = [(timeline.real(time), cause) for time, cause in _changes(timeline, machine)]
     times = [time for time, _ in changes]
     found: dict[int, dict[str, int]] = {}
     for window in timeline.windows:
@@ -91,10 +91,10 @@ def cycles_by_cause(timeline: Timeline, machine: Machine) -> dict[int, dict[str,
 
 
 def _changes(timeline: Timeline, machine: Machine) -> Iterator[_Change]:
-    """Yield the causes of all cycles from the doorbell on, in order."""
+    """Yield the causes of all cycles from the doorbell on, in order, at predicted times."""
     working = {unit: _Busy(timeline, unit) for unit in _OTHERS}
     free = 0
-    for span in timeline.spans:
+    for span in timeline.predicted:
         if span.unit is not Opcode.EXEC:
             continue
         dispatched = min(max(span.queued, free), span.start)
@@ -103,7 +103,7 @@ def _changes(timeline: Timeline, machine: Machine) -> Iterator[_Change]:
             yield dispatched, _awaited(span, timeline)
         yield from _working(span, timeline.instructions[span.index], machine)
         free = max(free, span.end)
-    yield from _idle(free, timeline.cycles, working)
+    yield from _idle(free, timeline.points[0][-1], working)
 
 
 def _working(span: Span, instruction: Instruction, machine: Machine) -> Iterator[_Change]:
@@ -112,12 +112,9 @@ def _working(span: Span, instruction: Instruction, machine: Machine) -> Iterator
     steps = values["kernel_rows"] * values["kernel_cols"] * values["blocks"] * values["oc_blocks"]
     streams, works = values["width"] * values["height"] * steps, machine.exec_cycles(values)
     whole = span.end - span.start
-    # A time that was stretched keeps its shares.
-    scale = min(1.0, whole / works) if works else 1.0
-    streamed, worked = round(min(streams, works) * scale), round(works * scale)
     yield span.start, "stream"
-    yield span.start + streamed, "weights"
-    yield span.start + worked, "bank"
+    yield span.start + min(streams, works, whole), "weights"
+    yield span.start + min(works, whole), "bank"
 
 
 def _awaited(span: Span, timeline: Timeline) -> str:
@@ -139,7 +136,7 @@ class _Busy:
     """The times in which a unit works, and at what."""
 
     def __init__(self, timeline: Timeline, unit: Opcode) -> None:
-        own = [span for span in timeline.spans if span.unit is unit]
+        own = [span for span in timeline.predicted if span.unit is unit]
         self.starts = [span.start for span in own]
         self.ends = [max(span.end, span.start) for span in own]
         self.work = [_work_of(timeline.instructions[span.index]) for span in own]

@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from matloom.arch.modes import MODES
 from matloom.pages import Markup, tag
 from matloom.profile.charts import RIGHT, WIDTH, drawing, operator_tip, text
 from matloom.profile.profile import OperatorProfile, Profile
@@ -22,12 +23,13 @@ def roofline(profile: Profile) -> Markup:
         for each in profile.operators
         if each.macs and each.cycles
     ]
-    peak = max([config.macs_a_cycle("i8xi8"), *(rate for _, rate, _ in points)])
+    modes = {mode for each in profile.operators for mode in each.mode.split(", ") if mode in MODES}
+    peak = max(config.macs_a_cycle(mode) for mode in modes or {"i8xi8"})
     bus = min(config.bus_bytes, float(profile.program.memory.rate))
     xs = [x for x, _, _ in points] or [1.0]
     ys = [y for _, y, _ in points] or [1.0]
     left, right = _decades(min(*xs, peak / bus / 4), max(*xs, peak / bus * 4))
-    low, high = _decades(min(*ys, peak / 20), peak)
+    low, high = _decades(min(*ys, peak / 20), max(*ys, peak))
     scale = _Log(left=left, right=right, low=low, high=high)
     parts = list(scale.axes())
     knee = peak / bus

@@ -41,6 +41,10 @@ class Timeline:
         The commands that ran, up to and including END.
     spans:
         When each instruction but END runs.
+    predicted:
+        The same as predicted; `real` turns their times into those of `spans`.
+    points:
+        Times that are known of both, predicted and real; both rise.
     owners:
         For each of `spans` the index of the operator that it works for; -1 where none is known.
     windows:
@@ -57,11 +61,17 @@ class Timeline:
     number: int
     instructions: tuple[Instruction, ...]
     spans: tuple[Span, ...]
+    predicted: tuple[Span, ...]
+    points: tuple[list[int], list[int]]
     owners: tuple[int, ...]
     windows: tuple[OperatorWindow, ...]
     cycles: int
     command_bytes: int
     counted: bool
+
+    def real(self, time: int) -> int:
+        """Return a predicted time as it was: on a straight line between known ones."""
+        return _at(time, self.points)
 
 
 def timelines(
@@ -96,7 +106,7 @@ def _timeline(
     step: EngineStep,
     number: int,
     instructions: tuple[Instruction, ...],
-    own: tuple[Span, ...],
+    predicted: tuple[Span, ...],
     counters: Counters | None,
 ) -> Timeline:
     layers: dict[int, int] = {}
@@ -104,15 +114,16 @@ def _timeline(
         if layer.timestamp:
             layers.setdefault(layer.timestamp, at)
     marks: dict[int, int] = {}
-    for span in own:
+    for span in predicted:
         slot = instructions[span.index].values.get("timestamp", 0)
         if slot:
             marks[slot] = max(marks.get(slot, 0), span.done)
-    cycles = max((span.done for span in own), default=0) + HANDOVER
+    cycles = max((span.done for span in predicted), default=0) + HANDOVER
+    own, points = predicted, ([0, cycles], [0, cycles])
     is_counted = counters is not None and counters.cycles > 0
     if counters is not None and is_counted:
         points = _points(marks, cycles, counters)
-        own = tuple(_moved(span, points) for span in own)
+        own = tuple(_moved(span, points) for span in predicted)
         marks = {slot: counters.timestamps[slot] for slot in marks if slot in counters.timestamps}
         cycles = counters.cycles
     return Timeline(
@@ -120,6 +131,8 @@ def _timeline(
         number=number,
         instructions=instructions,
         spans=own,
+        predicted=predicted,
+        points=points,
         owners=owners(instructions, own, layers),
         windows=_windows(marks, layers, cycles),
         cycles=cycles,

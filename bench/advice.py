@@ -1,0 +1,89 @@
+"""Whether advice is true: carries out the first line for networks, on the simulated chip.
+
+    python bench/advice.py NETWORK... [--config nano] [--cycles 3000000]
+
+Prints the gain that the first line of `matloom profile` predicts, and the gain that the chip counts
+once its change is made. Building the simulator of another engine takes minutes the first time.
+Networks of more cycles than --cycles are left out.
+"""
+
+import argparse
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+from matloom.arch.config import Config, load_config
+from matloom.arch.memory import REFERENCE_MEMORY, Memory
+from matloom.profile.advice import Advice
+from matloom.profile.profile import make_profile
+from matloom.program import Program
+from matloom.runtime import compile, load
+from matloom.schedule import CompileOptions
+from matloom.tools.interface import random_arrays
+
+#: How far the gain may be from the prediction, as a share of it.
+TOLERANCE = 0.2
+
+
+def compiled(network: Path, config: Config, memory: Memory, effort: int) -> Program:
+    """Return a program without checks."""
+    return compile(network, config, CompileOptions(effort=effort), None, "none", memory)
+
+
+def cycles(program: Program, calls: int = 1) -> int:
+    """Return the cycles that the chip counts in the last of some calls."""
+    with load(program, device="rtl", memory=program.memory) as session:
+        for _ in range(calls):
+            session.run(random_arrays(program, 0))
+        counted: int = session.report().cycles
+    return counted
+
+
+def carried_out(network: Path, program: Program, line: Advice) -> int:
+    """Return the cycles of a call once the change of a line is made."""
+    change = line.change
+    if change is None:
+        return cycles(program, calls=2)
+    memory = change.memory or program.memory
+    effort = 1 if change.effort is None else change.effort
+    return cycles(compiled(network, change.applied(program.config), memory, effort))
+
+
+def rows(networks: list[Path], config: Config, most: int) -> Iterator[tuple[str, Advice, float]]:
+    """Yield for each network its name, the first line, and the gains predicted and counted."""
+    for network in networks:
+        program = compiled(network, config, REFERENCE_MEMORY, 1)
+        if not 0 < program.predicted_cycles <= most:
+            continue
+        with load(program, device="rtl", memory=program.memory) as session:
+            session.run(random_arrays(program, 0))
+            report, counted = session.report(), session.counted
+
+        again = partial(compiled, network)
+        lines = make_profile(program, report, counted, compile_again=again).advice
+        if lines:
+            after = carried_out(network, program, lines[0])
+            yield network.stem, lines[0], 1 - after / report.cycles
+
+
+def main() -> None:
+    """Carry out advice for the networks of the command line; fail if a gain is far off."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("networks", nargs="+", type=Path)
+    parser.add_argument("--config", default="nano")
+    parser.add_argument("--cycles", type=int, default=3_000_000)
+    given = parser.parse_args()
+    false = 0
+    for name, line, gain in rows(given.networks, load_config(given.config), given.cycles):
+        is_true = abs(gain - line.gain) <= TOLERANCE * line.gain
+        false += not is_true
+        print(
+            f"{name:40} {line.gain:6.1%} predicted, {gain:6.1%} counted"
+            f"{'' if is_true else '  FALSE'}: {line.title}",
+            flush=True,
+        )
+    raise SystemExit(false > 0)
+
+
+if __name__ == "__main__":
+    main()
