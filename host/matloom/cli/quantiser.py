@@ -90,6 +90,12 @@ _PRECISIONS = "i8xi8, i8xi4, i16xi8 or float32"
     "--config", metavar="PRESET[+CHANGE...]|FILE", help="Also predict cycles for this engine."
 )
 @click.option(
+    "--target",
+    metavar="points=N|cycles=N",
+    help="Search which layers take 4-bit weights: the fastest that loses at most N percent of the "
+    "results, or the closest of at most N cycles.",
+)
+@click.option(
     "--report", type=click.Path(path_type=Path), help="Write the report, as .json or .html."
 )
 def quantise(

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 
 from matloom.pages import Column, Markup, Page, PageSection, figures, joined, table, tag
+from matloom.quantiser.chart import front_chart
 from matloom.quantiser.measure import Closeness, Share
 from matloom.quantiser.report import QuantisationReport
 
@@ -29,6 +30,7 @@ def page_of(report: QuantisationReport) -> Page:
             "Layers that are much noisier than the others are marked.",
             content=_layers(report),
         ),
+        *_searched(report),
         PageSection(name="choices", title="Choices", content=_choices(report)),
     ]
     return Page(title=f"{report.network}, quantised", sections=tuple(sections))
@@ -88,6 +90,31 @@ def _kinds(report: QuantisationReport) -> Iterator[str]:
     for layer in report.layers:
         noisy = layer.sqnr_db is not None and layer.sqnr_db < median - _NOISY
         yield "warn" if noisy else ""
+
+
+def _searched(report: QuantisationReport) -> list[PageSection]:
+    """Return the section of a search, if there was one."""
+    search = report.search
+    if search is None:
+        return []
+    columns = (
+        "layer",
+        Column(title="cycles saved", numeric=True, hint="predicted, with 4-bit weights"),
+        Column(title="noise added", numeric=True, hint="share of the outputs' power"),
+    )
+    rows = [
+        (each.name.split(";")[0], f"{each.cycles:,}", f"{each.noise:.4%}")
+        for each in search.sensitivities
+    ]
+    sensitivities = table(columns, rows, caption="each layer alone", sortable=True)
+    section = PageSection(
+        name="mixtures",
+        title="4-bit weights",
+        lead="Mixtures of layers with 8-bit and 4-bit weights, on the calibration samples: the "
+        "chosen one is filled.",
+        content=joined(front_chart(search), sensitivities),
+    )
+    return [section]
 
 
 def _choices(report: QuantisationReport) -> Markup:

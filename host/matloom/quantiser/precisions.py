@@ -6,14 +6,14 @@ from matloom.errors import UserError, did_you_mean, unknown
 from matloom.ir.graph import Graph, Node, Op, short_name
 from matloom.ir.operators import OPERATORS
 
-__all__ = ["PRECISIONS", "layer_precisions"]
+__all__ = ["NARROW", "PRECISIONS", "layer_precisions"]
 
 #: Type of data and bits of weights, by the name of a precision.
 PRECISIONS = {"i8xi8": ("int8", 8), "i8xi4": ("int8", 4), "i16xi8": ("int16", 8)}
 _FLOAT = "float32"
 _OTHERS = "*"
 #: Layers whose weights may have four bits: the engine has no such mode for the others.
-_NARROW = (Op.CONV_2D, Op.FULLY_CONNECTED)
+NARROW = (Op.CONV_2D, Op.FULLY_CONNECTED)
 
 
 def layer_precisions(
@@ -43,7 +43,7 @@ def layer_precisions(
         kind, width = PRECISIONS.get(named.get(at, others), (_FLOAT, 8))
         kinds[at] = kind
         if OPERATORS[node.op].weight_axis is not None:
-            bits[at] = width if node.op in _NARROW else 8
+            bits[at] = width if node.op in NARROW else 8
     return kinds, bits
 
 

@@ -22,6 +22,7 @@ from matloom.quantiser.prepare import prepared
 from matloom.quantiser.report import LayerQuality, QuantisationReport
 from matloom.quantiser.samples import SampleSplit, split_samples
 from matloom.quantiser.scales import LEVELS
+from matloom.quantiser.search import Goal, search
 from matloom.terminal.progress import note
 
 __all__ = ["QuantisedNetwork", "quantise"]
@@ -56,6 +57,7 @@ def quantise(
     samples: int = 100,
     precision: str | Mapping[str, str] = "i8xi8",
     config: str | None = None,
+    target: str | None = None,
     **choices: Any,
 ) -> QuantisedNetwork:
     """Return a float network with integer weights and activations.
@@ -77,6 +79,12 @@ def quantise(
         all others, and ``float32`` leaves one as it is.
     config:
         Configuration to predict cycles for; None predicts none.
+    target:
+        Search for a mixture of 8-bit and 4-bit weights instead of taking `precision`:
+        ``"points=0.5"``, the fastest whose results differ from the float network's on at most so
+        many percent more of the calibration samples than with 8-bit weights; or
+        ``"cycles=60000"``, the most accurate of at most so many cycles. `config` must have the mode
+        i8xi4.
     choices:
         Members of `Options`.
 
@@ -86,14 +94,19 @@ def quantise(
         The network is quantised already or has no layers, the samples do not fit it or are not
         finite, or an option is wrong.
     """
-    options = _options(choices)
-    if samples < 1:
-        raise UserError(f"samples must be at least 1, not {samples}")
+    options, goal = _options(choices), None if target is None else Goal.parse(target)
     source = model if isinstance(model, Graph) else frontend.load(model)
     exact = prepared(source)
     split = split_samples(exact, data, samples, options.seed)
     classes = _labels(labels, split)
-    made, layers = _made(exact, split, precision, options)
+    note("observing the float network")
+    calibration = calibrated(exact, split.calibration, options)
+    found = None
+    if goal is not None:
+        engine = config or "reference"
+        found = search(calibration, split.calibration, options, goal, engine)
+        precision = dict.fromkeys(found.chosen.layers, "i8xi4")
+    made, layers = _made(calibration, split, precision, options)
     content = frontend.write(made)[1]
     note("measuring")
     report = QuantisationReport(
@@ -105,6 +118,7 @@ def quantise(
         outputs=_outputs(exact, made, split, classes),
         bytes_before=len(frontend.write(exact)[1]),
         bytes_after=len(content),
+        search=found,
     )
     if config is not None:
         report = _with_cycles(report, made, config)
@@ -112,12 +126,14 @@ def quantise(
 
 
 def _made(
-    exact: Graph, split: SampleSplit, precision: str | Mapping[str, str], options: Options
+    calibration: Calibration,
+    split: SampleSplit,
+    precision: str | Mapping[str, str],
+    options: Options,
 ) -> tuple[Graph, tuple[LayerQuality, ...]]:
     """Return the quantised network, and how close its layers are."""
+    exact = calibration.graph
     kinds, bits = layer_precisions(exact, precision)
-    note("observing the float network")
-    calibration = calibrated(exact, split.calibration, options)
     plan = planned(calibration, kinds, bits, options)
     layers: list[LayerQuality] = []
 

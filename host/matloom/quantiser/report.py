@@ -9,6 +9,7 @@ from rich.table import Table
 
 from matloom.quantiser.measure import Closeness, Share
 from matloom.quantiser.options import Options
+from matloom.quantiser.search import Search
 from matloom.terminal.tables import as_text, counted, layer_table
 
 __all__ = ["LayerQuality", "QuantisationReport"]
@@ -61,6 +62,8 @@ class QuantisationReport:
         Sizes of the model files.
     config, cycles:
         Configuration, and predicted cycles of a call.
+    search:
+        The search that chose the layers with 4-bit weights, if there was one.
     """
 
     network: str
@@ -73,6 +76,7 @@ class QuantisationReport:
     bytes_after: int
     config: str | None = None
     cycles: int | None = None
+    search: Search | None = None
 
     @property
     def mean_sqnr_db(self) -> float | None:
@@ -107,7 +111,8 @@ class QuantisationReport:
 
     def lines(self) -> list[str]:
         """Return the figures in sentences."""
-        lines = [line for output in self.outputs for line in _sentences(output)]
+        lines = [] if self.search is None else _found(self.search)
+        lines += [line for output in self.outputs for line in _sentences(output)]
         ratio = self.bytes_after / self.bytes_before
         lines.append(f"{self.bytes_after:,} bytes, {ratio:.0%} of the float file")
         if self.cycles is not None:
@@ -116,6 +121,24 @@ class QuantisationReport:
 
     def __str__(self) -> str:
         return as_text((self.table(), *self.lines()))
+
+
+def _found(search: Search) -> list[str]:
+    """Return the sensitivities and the points of a search as lines."""
+    lines = ["each layer alone with 4-bit weights: cycles saved, noise added to the outputs"]
+    lines += [
+        f"  {each.cycles:>8,}  {each.noise:>8.4%}  {each.name.split(';')[0]}"
+        for each in search.sensitivities
+    ]
+    lines.append("mixtures: cycles, SQNR of the outputs, agreement, layers with 4-bit weights")
+    for point in search.points:
+        mark = "*" if point.layers == search.chosen.layers else " " if point.best else "-"
+        lines.append(
+            f"{mark} {point.cycles:>8,}  {point.sqnr_db:>5.1f} dB  {point.agreement:>7.2%}  "
+            f"{len(point.layers)}"
+        )
+    lines.append("* chosen, - another mixture is faster and closer; on the calibration samples")
+    return lines
 
 
 def _sentences(output: Closeness) -> list[str]:

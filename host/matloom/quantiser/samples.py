@@ -53,6 +53,8 @@ def split_samples(
     UserError
         Samples do not fit the network's inputs, are not finite, or would not fit the memory.
     """
+    if count < 1:
+        raise UserError(f"samples must be at least 1, not {count}")
     given = graph_samples(graph, data)
     for name, array in given.arrays.items():
         if array.dtype.kind == "f" and not np.isfinite(array).all():
