@@ -27,12 +27,14 @@ _GATHERED = 2**20
 
 @functools.lru_cache(maxsize=4096)
 def _walk(
-    geometry: tuple[int, ...], rows: int, size: int
+    geometry: tuple[int, ...], rows: int, paired_bytes: int
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_] | None]:
     """Return the input offsets (positions, steps x size), and which are inside the image.
 
-    A vector of a size other than `rows` is inside as a whole, or not at all.
+    A vector has `rows` bytes; a block of positions has `paired_bytes` instead, where those are not
+    0, and is inside as a whole, or not at all.
     """
+    size = paired_bytes or rows
     (
         pitch, in_rows, in_row_bytes, first_row, first_byte, width, height, x_step, y_step,
         kernel_rows, kernel_row_step, kernel_cols, kernel_col_step, blocks,
@@ -50,7 +52,7 @@ def _walk(
         + np.arange(size).reshape(1, 1, 1, 1, 1, -1)
     )
     inside = (row >= 0) & (row < in_rows) & (byte >= 0) & (byte < in_row_bytes)
-    if size != rows:
+    if paired_bytes:
         inside = np.broadcast_to(inside.all(axis=-1, keepdims=True), inside.shape)
     offsets = np.where(inside, row * pitch + byte, 0)
     shape = (width * height, kernel_rows * kernel_cols * blocks * size)
@@ -79,7 +81,7 @@ def execute(
     dtype = np.float32 if small else np.float64
     for block in range(fields["oc_blocks"]):
         if not block or fields["oc_step"]:
-            operands = _inputs(fields, block, signed, config.rows, config.rows)
+            operands = _inputs(fields, block, signed, config.rows)
             if mode == "i4xi4":
                 operands = low_nibble(operands)
             factors: NDArray[np.floating] = operands.astype(dtype)
@@ -133,7 +135,11 @@ def _product(left: NDArray[Any], right: NDArray[Any]) -> NDArray[Any]:
 
 
 def _inputs(
-    fields: dict[str, int], block: int, signed: NDArray[np.int8], rows: int, size: int
+    fields: dict[str, int],
+    block: int,
+    signed: NDArray[np.int8],
+    rows: int,
+    paired_bytes: int = 0,
 ) -> NDArray[np.int8]:
     """Return the input bytes (positions, steps x size) of an output block, padding included."""
     geometry = tuple(
@@ -145,7 +151,7 @@ def _inputs(
         )
     )  # fmt: skip
     first_byte = fields["first_byte"] + block * fields["oc_step"]
-    offsets, outside = _walk((*geometry[:4], first_byte, *geometry[5:]), rows, size)
+    offsets, outside = _walk((*geometry[:4], first_byte, *geometry[5:]), rows, paired_bytes)
     gathered = signed[fields["input_addr"] :].take(offsets)
     if outside is not None:
         gathered[outside] = fields["pad_value"]
@@ -174,14 +180,16 @@ def _slide(
     steps = fields["kernel_rows"] * fields["kernel_cols"] * fields["blocks"]
     vectors = fields["width"] * fields["height"]
     outputs = _outputs(fields, vectors)
-    size = config.paired_bytes if fields["paired"] else config.rows
+    paired_bytes = config.paired_bytes if fields["paired"] else 0
     at_once = max(1, _GATHERED // max(1, len(outputs) * steps * config.rows * config.columns))
     for first in range(0, fields["oc_blocks"], at_once):
         blocks = range(first, min(first + at_once, fields["oc_blocks"]))
-        inputs = np.stack([_inputs(fields, block, signed, config.rows, size) for block in blocks])
+        inputs = np.stack(
+            [_inputs(fields, block, signed, config.rows, paired_bytes) for block in blocks]
+        )
         weights = np.stack([_weights(fields, block, steps, signed, config) for block in blocks])
         sums = _windows(
-            inputs.reshape(len(blocks), vectors, steps, size),
+            inputs.reshape(len(blocks), vectors, steps, -1),
             weights.reshape(len(blocks), steps, config.rows, config.columns),
             outputs,
             fields,

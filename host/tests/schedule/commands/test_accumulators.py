@@ -1,5 +1,6 @@
 """Accumulator entries of tiles, and the waits that follow from them."""
 
+import random
 from types import SimpleNamespace
 
 import pytest
@@ -115,6 +116,24 @@ def _third(steps, posts, params):
 def test_a_tile_that_waits_waits_for_what_is_read_last(steps, posts, params, entry):
     """Its last entry is that of the tile before; and where no parameters come, POST reads none."""
     assert _third(steps, posts, params) == (entry, [0, CONFIG.acc_entries // 2])
+
+
+@pytest.mark.parametrize("steps", [1, 4])
+def test_tiles_of_pairs_among_others_lie_within_their_halves(steps, seed):
+    """A half has half as many entries for a stage whose blocks take pairs of them."""
+    generator, machine, instructions = random.Random(seed), Machine(config=CONFIG), []
+    accumulators = Accumulators(machine, instructions)
+    for number in range(60):
+        per_block = 1 + number // 2 % 2
+        half = CONFIG.acc_entries // 2 // per_block
+        stage = SimpleNamespace(entries=lambda config, half=half: half)
+        rows = generator.randint(1, half // 12)
+        entry = accumulators.of(stage, _tile(0, rows))
+        assert entry % half + 12 * rows <= half
+        size = {"width": 12, "height": rows, "oc_blocks": 1, "acc_addr": entry}
+        run = {"kernel_rows": 1, "kernel_cols": 1, "blocks": steps, **size}
+        instructions.append(Instruction(Opcode.EXEC, {**run, "input_rows": 1}))
+        instructions.append(Instruction(Opcode.POST, {**size, "wait_exec": 1}))
 
 
 def test_loads_of_input_do_not_wait_for_the_tile_before():
