@@ -14,10 +14,10 @@ from matloom.frontend.onnx.quantised import Model, quantisation_of
 from matloom.frontend.onnx.unary import function_of
 from matloom.frontend.onnx.values import Values, as_signed
 
-__all__ = ["convert_function", "convert_move"]
+__all__ = ["ELEMENTWISE", "convert_function", "convert_move"]
 
 #: Operators that compute element by element, of one input or with constants of one element.
-_ELEMENTWISE = frozenset(
+ELEMENTWISE = frozenset(
     {
         *("Abs", "Add", "Ceil", "Celu", "Clip", "Cos", "Div", "Elu", "Erf", "Exp", "FastGelu"),
         *("Floor", "Gelu", "HardSigmoid", "HardSwish", "Identity", "LeakyRelu", "Log", "Max"),
@@ -45,7 +45,7 @@ def convert_function(values: Values, model: Model, at: int) -> Claim | None:
         for each in nodes
         if each.op_type == "DequantizeLinear" and each.input[0] not in model.constants
     }
-    if len(sources) != 1 or all(each.op_type not in _ELEMENTWISE for each in nodes):
+    if len(sources) != 1 or all(each.op_type not in ELEMENTWISE for each in nodes):
         return None
     names = [*sources.pop(), ""], [*node.input, ""]
     source, made = names[0][0], node.output[0]
@@ -105,7 +105,7 @@ def _behind(model: Model, at: int) -> list[Any]:
                 return []
             continue
         place = model.producers.get(name)
-        if place is None or nodes[place].op_type not in _ELEMENTWISE | {"DequantizeLinear"}:
+        if place is None or nodes[place].op_type not in ELEMENTWISE | {"DequantizeLinear"}:
             return []
         if place not in found:
             found.add(place)

@@ -7,6 +7,7 @@ from typing import Any
 from matloom.errors import MissingPackageError
 from matloom.frontend.errors import ModelError, Unsupported
 from matloom.frontend.onnx.claims import Claim
+from matloom.frontend.onnx.control import written_out
 from matloom.frontend.onnx.convert import Conversion, operator_name
 from matloom.frontend.onnx.model import DTYPES
 from matloom.frontend.onnx.optimised import is_quantised, of_integers
@@ -71,7 +72,7 @@ class GraphReader:
         if not is_quantised(self.proto) and not any(map(registered_node, self.proto.node)):
             raise Unsupported("has no quantised operator")
         model, floating = of_integers(self.model, self.exact)
-        model = inferred(in_pieces(model))
+        model = inferred(in_pieces(written_out(model)))
         numbers = value_numbers(model.graph)
         known = {
             value.name: FileValue(shape, DTYPES[value.type.tensor_type.elem_type])

@@ -4,24 +4,33 @@ ONNX Runtime decides which operators between DequantizeLinear and QuantizeLinear
 operators, depending on its version and the processor. This module asks it instead of imitating it.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
 from matloom.frontend.onnx.shapes import inferred
-from matloom.kernels.onnx_model import memory_of
+from matloom.kernels.onnx_model import memory_of, subgraphs
 from matloom.kernels.probe import optimised
 
-__all__ = ["is_quantised", "of_integers"]
+__all__ = ["is_integer", "is_quantised", "of_integers"]
 
 _MARKS = ("QuantizeLinear", "DequantizeLinear", "QGemm")
 
 
-def _integer(name: str) -> bool:
+def is_integer(name: str) -> bool:
+    """Return whether an operator of this name computes integers from quantised values."""
     return name.startswith("QLinear") or name == "QGemm"
 
 
 def is_quantised(graph: Any) -> bool:
-    """Return whether a GraphProto has quantised operators."""
-    return any(node.op_type in _MARKS or _integer(node.op_type) for node in graph.node)
+    """Return whether a GraphProto has quantised operators, in branches and bodies, too."""
+    return any(node.op_type in _MARKS or is_integer(node.op_type) for node in _operators(graph))
+
+
+def _operators(graph: Any) -> Iterator[Any]:
+    for node in graph.node:
+        yield node
+        for inner in subgraphs(node):
+            yield from _operators(inner)
 
 
 def of_integers(model: Any, exact: bool) -> tuple[Any, frozenset[str]]:
@@ -33,7 +42,7 @@ def of_integers(model: Any, exact: bool) -> tuple[Any, frozenset[str]]:
         Follow ONNX Runtime's decisions for this processor. Otherwise, int8 operators that it leaves
         in floating point become integer operators as well, and their names are returned.
     """
-    if not any(node.op_type == "DequantizeLinear" for node in model.graph.node):
+    if not any(node.op_type == "DequantizeLinear" for node in _operators(model.graph)):
         return model, frozenset()
     try:
         content, values = _named(model).SerializeToString(), memory_of(model.graph)
@@ -54,7 +63,7 @@ def _named(model: Any) -> Any:
     named = onnx.ModelProto()
     named.CopyFrom(model)
     seen: set[str] = set()
-    for at, node in enumerate(named.graph.node):
+    for at, node in enumerate(_operators(named.graph)):
         while not node.name or node.name in seen:
             node.name = f"{node.name or node.op_type} {at}"
         seen.add(node.name)
@@ -70,4 +79,4 @@ def _parsed(content: bytes) -> Any:
 
 
 def _integer_operators(model: Any) -> set[str]:
-    return {node.name for node in model.graph.node if _integer(node.op_type)}
+    return {node.name for node in _operators(model.graph) if is_integer(node.op_type)}

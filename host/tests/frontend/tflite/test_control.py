@@ -140,6 +140,7 @@ def expected(content, inputs):
     return {each["name"]: made.get_tensor(each["index"]) for each in made.get_output_details()}
 
 
+@pytest.mark.parametrize("device", ["model", pytest.param("rtl", marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     ("file", "name", "inputs"),
     [
@@ -147,9 +148,9 @@ def expected(content, inputs):
         (choice, "IF", [{"c": np.array([c]), "x": X} for c in (False, True)]),
     ],
 )
-def test_what_stands_before_and_after_is_on_the_engine(file, name, inputs):
+def test_what_stands_before_and_after_is_on_the_engine(file, name, inputs, device):
     content = file().content()
-    with matloom.load(content, **FAST) as session:
+    with matloom.load(content, **{**FAST, "device": device}) as session:
         places = [(layer.operator, layer.where) for layer in session.program.layers]
         assert places == [("RELU", "engine"), (name, "host"), ("RELU6", "engine")]
         for given in inputs:

@@ -1,0 +1,213 @@
+"""Writes out branches and loops whose operators the engine may run, in place of If and Loop.
+
+The operators of a branch or a body are then compiled like all others. Of If, both branches run, and
+Where chooses; a loop whose number of turns is known runs them one after the other, and Where keeps
+the values of a turn that its condition does not allow. So all operators must be such that they
+cannot fail, whatever their inputs: others stay with ONNX Runtime, branch or loop and all.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from matloom.frontend.onnx.bytewise import ELEMENTWISE
+from matloom.frontend.onnx.moves import MOVES
+from matloom.frontend.onnx.optimised import is_integer
+from matloom.frontend.onnx.shapes import inferred
+from matloom.kernels.onnx_model import subgraphs
+
+__all__ = ["written_out"]
+
+#: Operators of all turns of a loop; longer loops stay loops.
+_MOST = 512
+_CANNOT_FAIL = frozenset(
+    {
+        # An integer divided by zero ends the process.
+        *(ELEMENTWISE - {"Div"}),
+        *("AveragePool", "Cast", "Concat", "Constant", "Conv", "DequantizeLinear", "Flatten"),
+        *("And", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Not", "Or"),
+        *("Gemm", "GlobalAveragePool", "MatMul", "QuantizeLinear", "ReduceMax", "ReduceMean"),
+        *("ReduceMin", "ReduceSum", "Softmax"),
+        *MOVES,
+    }
+)
+#: Types of values that Where of ONNX Runtime has, as in `onnx.TensorProto.DataType`.
+_CHOSEN = frozenset({1, 2, 3, 6, 7, 11})
+
+
+#: Name of the operators that choose between values.
+_CHOICE = "choice"
+
+
+class _RefusedError(Exception):
+    """A branch or a loop stays what it is."""
+
+
+def written_out(model: Any) -> Any:
+    """Return a model in which branches and loops of quantised operators are written out.
+
+    They are those of the main graph, and hold no control flow themselves.
+    """
+    import onnx
+
+    for at, node in enumerate(model.graph.node):
+        if node.op_type not in ("If", "Loop") or node.domain not in ("", "ai.onnx"):
+            continue
+        changed = onnx.ModelProto()
+        changed.CopyFrom(model)
+        try:
+            nodes = _Writer(changed, at).nodes()
+            del changed.graph.node[:]
+            changed.graph.node.extend([*model.graph.node[:at], *nodes, *model.graph.node[at + 1 :]])
+            changed = inferred(changed)
+            _require_choices(changed.graph)
+        except _RefusedError:
+            continue
+        return written_out(changed)
+    return model
+
+
+class _Writer:
+    """Writes out one control operator of a model, whose graph gets the constants."""
+
+    def __init__(self, model: Any, at: int) -> None:
+        self.graph, self.node, self.label = model.graph, model.graph.node[at], f"turn {at}"
+        self.modern = any(
+            each.version >= 13 for each in model.opset_import if each.domain in ("", "ai.onnx")
+        )
+        self.made: list[Any] = []
+        bodies = list(subgraphs(self.node))
+        if not any(is_integer(each.op_type) for body in bodies for each in body.node):
+            raise _RefusedError
+        for body in bodies:
+            for each in body.node:
+                if each.op_type not in _CANNOT_FAIL and not is_integer(each.op_type):
+                    raise _RefusedError
+            if body.sparse_initializer:
+                raise _RefusedError
+
+    def nodes(self) -> list[Any]:
+        """Return the operators."""
+        (self._branches if self.node.op_type == "If" else self._loop)()
+        return self.made
+
+    def _branches(self) -> None:
+        branches = {item.name: item.g for item in self.node.attribute}
+        chosen = [
+            self._turn(branches[name], {}, f"{self.label} {name}", self._constants(branches[name]))
+            for name in ("then_branch", "else_branch")
+        ]
+        for output, one, other in zip(self.node.output, *chosen, strict=True):
+            if output:
+                self._add("Where", [self.node.input[0], one, other], output, name=_CHOICE)
+
+    def _loop(self) -> None:
+        (body,) = subgraphs(self.node)
+        most, begins = (self._constant(name) for name in [*self.node.input, ""][:2])
+        carried = list(self.node.input[2:])
+        if most is None or most < 1 or most * len(body.node) > _MOST:
+            raise _RefusedError
+        if self.node.input[1] and not begins:
+            raise _RefusedError
+        always, alive = _always(body), ""
+        stacked: list[list[str]] = [[] for _ in body.output[1 + len(carried) :]]
+        if not always and stacked:
+            raise _RefusedError
+        constants = self._constants(body)
+        for turn in range(int(most)):
+            label = f"{self.label}.{turn}"
+            number = self._new(np.array(turn), f"{label} number")
+            condition = self._new(np.array(True), f"{label} condition")
+            names = [value.name for value in body.input]
+            given = dict(zip(names, [number, condition, *carried], strict=True))
+            ends = self._turn(body, given, label, constants)
+            after = ends[1 : 1 + len(carried)]
+            if alive:
+                after = [
+                    self._add("Where", [alive, new, old], f"{label} kept {place}", name=_CHOICE)
+                    for place, (new, old) in enumerate(zip(after, carried, strict=True))
+                ]
+            carried = after
+            for each, name in zip(stacked, ends[1 + len(carried) :], strict=True):
+                each.append(self._unsqueezed(name, f"{label} {len(each)} of {name}"))
+            if not always:
+                alive = self._add("And", [alive, ends[0]], f"{label} on") if alive else ends[0]
+        for name, output in zip(carried, self.node.output, strict=False):
+            if output:
+                self._add("Identity", [name], output)
+        for parts, output in zip(stacked, self.node.output[len(carried) :], strict=True):
+            if output:
+                self._add("Concat", parts, output, axis=0)
+
+    def _turn(
+        self, body: Any, given: Mapping[str, str], label: str, constants: Mapping[str, str]
+    ) -> list[str]:
+        """Add the operators of a branch or a turn; return the names of its outputs."""
+        import onnx
+
+        names = {**constants, **given}
+        for node in body.node:
+            copy = onnx.NodeProto()
+            copy.CopyFrom(node)
+            copy.input[:] = [names.get(name, name) for name in node.input]
+            names.update({name: f"{name} ({label})" for name in node.output if name})
+            copy.output[:] = [names.get(name, name) for name in node.output]
+            self.made.append(copy)
+        return [names.get(value.name, value.name) for value in body.output]
+
+    def _constants(self, body: Any) -> dict[str, str]:
+        """Give the graph the constants of a branch or a body; return their names there."""
+        names = {}
+        for each in body.initializer:
+            names[each.name] = f"{each.name} ({self.label} {body.name})"
+            self.graph.initializer.add().CopyFrom(each)
+            self.graph.initializer[-1].name = names[each.name]
+        return names
+
+    def _constant(self, name: str) -> Any:
+        from onnx import numpy_helper
+
+        found = [each for each in self.graph.initializer if each.name == name]
+        return numpy_helper.to_array(found[0]).item() if found else None
+
+    def _new(self, data: Any, name: str) -> str:
+        from onnx import numpy_helper
+
+        self.graph.initializer.append(numpy_helper.from_array(data, name))
+        return name
+
+    def _add(self, op: str, inputs: Sequence[str], output: str, **attributes: Any) -> str:
+        import onnx
+
+        self.made.append(onnx.helper.make_node(op, inputs, [output], **attributes))
+        return output
+
+    def _unsqueezed(self, name: str, output: str) -> str:
+        if not self.modern:
+            return self._add("Unsqueeze", [name], output, axes=[0])
+        axes = self._new(np.zeros(1, np.int64), f"{output} axes")
+        return self._add("Unsqueeze", [name, axes], output)
+
+
+def _always(body: Any) -> bool:
+    """Return whether a loop goes on after every turn: its condition is the one that it is given."""
+    makers = {name: node for node in body.node for name in node.output}
+    name = body.output[0].name
+    while name in makers and makers[name].op_type in ("Identity", "Cast"):
+        name = makers[name].input[0]
+    return bool(name == body.input[1].name)
+
+
+def _require_choices(graph: Any) -> None:
+    """Refuse choices between values of other types or shapes than the chosen one's."""
+    known = {each.name: each.type for each in (*graph.input, *graph.value_info, *graph.output)}
+    for each in graph.initializer:
+        known.setdefault(each.name, None)
+    for node in (each for each in graph.node if each.name == _CHOICE):
+        types = [known.get(name) for name in (*node.input[1:], *node.output)]
+        first = types[0]
+        if first is None or any(each != first for each in types):
+            raise _RefusedError
+        if first.tensor_type.elem_type not in _CHOSEN:
+            raise _RefusedError

@@ -1,0 +1,163 @@
+"""Branches and loops of quantised operators are compiled; results are ONNX Runtime's."""
+
+import numpy as np
+import pytest
+
+import matloom
+from matloom.ir.graph import Op
+
+onnx = pytest.importorskip("onnx", reason="onnx is not installed")
+onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+helper, numpy_helper = onnx.helper, onnx.numpy_helper
+INT8, INT64, BOOL = onnx.TensorProto.INT8, onnx.TensorProto.INT64, onnx.TensorProto.BOOL
+SHAPE = [1, 2, 6, 6]
+
+
+class Piece:
+    """A graph under construction, with its constants."""
+
+    def __init__(self, name):
+        self.name, self.nodes, self.constants = name, [], {}
+
+    def conv(self, given, made):
+        """Add a convolution of int8, with weights of its own."""
+        draw = np.random.default_rng(len(made) + ord(made[0]))
+        own = {"s": np.float32(0.03), "z": np.int8(3), "t": np.float32(0.00271828), "n": np.int8(0)}
+        own["w"] = draw.integers(-127, 128, (2, 2, 3, 3), np.int8)
+        self.constants |= {f"{made}_{key}": data for key, data in own.items()}
+        names = [f"{made}_{key}" for key in ("s", "z", "w", "t", "n", "s", "z")]
+        self.add("QLinearConv", [given, *names], made, pads=[1, 1, 1, 1])
+
+    def add(self, op, given, made, **attributes):
+        self.nodes.append(helper.make_node(op, given, [made], **attributes))
+
+    def graph(self, inputs, outputs):
+        """Return the GraphProto; inputs and outputs are types and shapes by name."""
+        ends = [
+            [helper.make_tensor_value_info(name, *kind) for name, kind in side.items()]
+            for side in (inputs, outputs)
+        ]
+        held = [
+            numpy_helper.from_array(np.asarray(data), name) for name, data in self.constants.items()
+        ]
+        return helper.make_graph(self.nodes, self.name, *ends, held)
+
+
+IMAGE, FLAG, COUNT = (INT8, SHAPE), (BOOL, []), (INT64, [])
+
+
+def whole(piece, inputs, outputs):
+    graph = piece.graph(inputs, outputs)
+    imports = [helper.make_opsetid("", 17)]
+    return helper.make_model(graph, opset_imports=imports, ir_version=8).SerializeToString()
+
+
+def choice():
+    """Return a network that chooses between one convolution and two."""
+    one, two, main = Piece("one"), Piece("two"), Piece("main")
+    one.conv("x", "a")
+    two.conv("x", "bb")
+    two.conv("bb", "ccc")
+    branches = {
+        "then_branch": one.graph({}, {"a": IMAGE}),
+        "else_branch": two.graph({}, {"ccc": IMAGE}),
+    }
+    main.add("If", ["p"], "m", **branches)
+    main.conv("m", "y")
+    return whole(main, {"x": IMAGE, "p": FLAG}, {"y": IMAGE})
+
+
+def loop(turns, wanted=None, *, stacked=False, other=""):
+    """Return a network that repeats a convolution, until a sum of its values is `wanted`."""
+    body, main = Piece("body"), Piece("main")
+    body.conv("v", "w")
+    if other:
+        body.add(other, ["w"], "u")
+    if wanted is None:
+        body.add("Identity", ["c"], "d")
+    else:
+        body.constants |= {"axes": np.arange(4), "wanted": np.int32(wanted)}
+        body.add("Cast", ["w"], "wide", to=onnx.TensorProto.INT32)
+        body.add("ReduceSum", ["wide", "axes"], "sum", keepdims=0)
+        body.add("Less", ["sum", "wanted"], "d")
+    ends = {"d": FLAG, "w": IMAGE}
+    if stacked:
+        body.add("Identity", ["w"], "each")
+        ends["each"] = IMAGE
+    graph = body.graph({"i": COUNT, "c": FLAG, "v": IMAGE}, ends)
+    main.constants["n"] = np.int64(turns)
+    made = ["m", "all"][: 1 + stacked]
+    main.nodes.append(helper.make_node("Loop", ["n", "", "x"], made, body=graph))
+    main.conv("m", "y")
+    outputs = {"y": IMAGE, "all": (INT8, [turns, *SHAPE])}
+    return whole(main, {"x": IMAGE}, dict(list(outputs.items())[: 1 + stacked]))
+
+
+def inputs(content, seed):
+    draw = np.random.default_rng(seed)
+    given = {"x": draw.integers(-128, 128, SHAPE).astype(np.int8)}
+    session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
+    if len(session.get_inputs()) > 1:
+        given["p"] = np.array(bool(seed % 2))
+    return given, session.run(None, given)
+
+
+def equal(content, device, seeds):
+    with matloom.load(content, device=device, config="nano", exact=True) as session:
+        for seed in seeds:
+            given, wanted = inputs(content, seed)
+            made = session.run(given)
+            found = list(made.values()) if isinstance(made, dict) else [made]
+            assert all(map(np.array_equal, found, wanted))
+        return session.program
+
+
+NETWORKS = {
+    "If": (choice(), 4),
+    "Loop": (loop(3), 4),
+    "Loop, all turns": (loop(3, stacked=True), 4),
+    "Loop that may end": (loop(3, wanted=400), 4),
+}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("If", "Loop that may end"),
+        *(pytest.param(name, marks=pytest.mark.slow) for name in ("Loop", "Loop, all turns")),
+    ],
+)
+def test_branches_and_turns_are_on_the_engine(name):
+    content, layers = NETWORKS[name]
+    program = equal(content, "fast", range(6))
+    convolutions = [layer for layer in program.layers if layer.operator == str(Op.CONV_2D)]
+    assert [layer.where for layer in convolutions] == ["engine"] * layers
+    assert program.engine_macs == program.macs
+
+
+def test_a_loop_that_may_end_ends_early_and_late():
+    """Else the test above would compare nothing."""
+    sums = [inputs(loop(turns), seed)[1][0] for turns in (1, 3) for seed in range(6)]
+    ended = [inputs(loop(3, wanted=400), seed)[1][0] for seed in range(6)]
+    alike = [
+        [np.array_equal(one, other) for one, other in zip(sums[at : at + 6], ended, strict=True)]
+        for at in (0, 6)
+    ]
+    assert any(alike[0])
+    assert any(alike[1])
+
+
+@pytest.mark.parametrize(
+    "content",
+    [loop(1000), loop(3, other="ArgMax")],
+    ids=["too many turns", "an operator that may fail"],
+)
+def test_others_stay_with_onnx_runtime(content):
+    program = equal(content, "fast", range(2))
+    assert [layer.where for layer in program.layers if layer.operator == "Loop"] == ["host"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NETWORKS)
+def test_on_the_chip(name):
+    equal(NETWORKS[name][0], "rtl", range(3))
