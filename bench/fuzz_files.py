@@ -63,6 +63,17 @@ def _on_alarm(_signal: int, _frame: object) -> None:
     raise TooSlowError(f"a case must end within {LIMIT_SECONDS} s")
 
 
+def _reset_peak() -> None:
+    """Make `_peak` count from now."""
+    Path("/proc/self/clear_refs").write_text("5")
+
+
+def _peak() -> int:
+    """Return the most bytes that this process has held since `_reset_peak`."""
+    status = Path("/proc/self/status").read_text()
+    return 1024 * int(status.partition("VmHWM:")[2].split()[0])
+
+
 def _own_bytes() -> int:
     return int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
 
@@ -87,11 +98,13 @@ def _campaign(options: argparse.Namespace) -> int:
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
     signal.signal(signal.SIGALRM, _on_alarm)
     begin, done, slowest, failures = time.monotonic(), 0, (0.0, -1), 0
+    largest = (0, -1)
     found: Counter[str] = Counter()
     for number in range(options.first, options.first + options.count):
         name, data = _case(options.kind, options.seed, number)
         signal.alarm(LIMIT_SECONDS)
         start = time.monotonic()
+        _reset_peak()
         try:
             found["ran" if outcome(data) is None else "refused"] += 1
         except Exception:
@@ -101,6 +114,7 @@ def _campaign(options: argparse.Namespace) -> int:
         signal.alarm(0)
         done += 1
         slowest = max(slowest, (time.monotonic() - start, number))
+        largest = max(largest, (_peak(), number))
         if done % 1000 == 0:
             print(f"{done:,} cases, {time.monotonic() - begin:.0f} s", file=sys.stderr, flush=True)
         if failures >= options.most_failures or time.monotonic() - begin > options.seconds:
@@ -109,7 +123,8 @@ def _campaign(options: argparse.Namespace) -> int:
         f"{options.kind}, seed {options.seed}: {done:,} cases from {options.first} "
         f"in {time.monotonic() - begin:.0f} s: {found['refused']:,} refused, "
         f"{found['ran']:,} ran, {failures} failures; "
-        f"slowest case {slowest[1]}: {slowest[0]:.2f} s"
+        f"slowest case {slowest[1]}: {slowest[0]:.2f} s; "
+        f"largest case {largest[1]}: {largest[0] >> 20:,} MiB"
     )
     return failures
 

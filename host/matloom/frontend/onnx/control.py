@@ -1,4 +1,4 @@
-"""Writes out branches and loops whose operators the engine may run, in place of If and Loop.
+"""Writes out branches and loops whose operators the engine may run, instead of If and Loop.
 
 The operators of a branch or a body are then compiled like all others. Of If, both branches run, and
 Where chooses; a loop whose number of turns is known runs them one after the other, and Where keeps
