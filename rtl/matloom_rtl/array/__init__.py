@@ -1,1 +1,1 @@
-"""The array: turns scratchpad bytes into 32-bit sums in the accumulators."""
+"""Systolic array: computes 32-bit sums from scratchpad bytes and updates the accumulators."""

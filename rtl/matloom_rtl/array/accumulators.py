@@ -1,4 +1,4 @@
-"""The accumulators: two banks of 32-bit sums that the array and post-processing update."""
+"""Accumulators: two banks of 32-bit sums, updated by the array and by post-processing."""
 
 from functools import reduce
 from operator import or_
@@ -20,16 +20,16 @@ __all__ = ["Accumulators"]
 
 
 class _Sums:
-    """Sums of the array that wait while a memory of either bank is read.
+    """Operands from the array, delayed until their memory words have been read.
 
     Members
     -------
     late:
-        32 bits a column, in the cycle in which the word read is in its register.
+        32 bits per column, valid when the word read is in its register.
     found:
-        For each bank whether a maximum is asked for, and the word found, a cycle before.
+        For each bank: whether a maximum is requested, and the word read, one cycle earlier.
     kept:
-        Whether a maximum keeps what each column found.
+        For each column: the maximum is the stored value, so nothing is written.
     """
 
     def __init__(self, columns: int, late):
@@ -40,42 +40,44 @@ class _Sums:
 class Accumulators(wiring.Component):
     """Serve, in each of two banks and each cycle, one update or one read.
 
-    The highest bit of the entry's number selects the bank. The array is always served; an update
-    from post-processing waits for the array, a read for both, where they meet in a bank. `ready`
-    depends on the other requests' `valid` and `address`, not on its own `valid`.
+    The top bit of the entry address selects the bank. Within a bank, updates from the array have
+    priority and never stall, then updates from post-processing, then reads. `ready` depends on
+    `valid` and `address` of the other requests, never on its own `valid`.
 
-    A request granted in cycle t reads its bank at the end of t; the word is registered in t + 2,
-    in which a read has its data (`ACC_READ_LATENCY`), chosen between the banks. An update adds
-    in t + 2 and writes in t + 3, for requests granted in t + 4 or later (`acc_update_latency`):
-    nothing is forwarded, initiators keep this distance. Throughput is one request a cycle and
-    bank. Where floating-point modes are built, a sum takes `FloatAdd.LATENCY` cycles instead of
-    one, whatever its kind. A reset forgets updates that are not written, not what is stored.
+    A request granted in cycle t reads its bank at the end of t and has the word in a register in
+    t + 2, when read data is valid (`ACC_READ_LATENCY`). An update adds in t + 2 and writes in
+    t + 3; the sum is visible to requests granted in t + 4 or later (`acc_update_latency`).
+    Nothing is forwarded: requesters must keep this distance. With floating-point modes an
+    addition takes `FloatAdd.LATENCY` cycles instead of one, also for integers.
+    Throughput: one request per cycle and bank. Reset discards updates that are not yet written
+    and keeps the stored sums.
 
-    Where narrow modes are built, a bank is two memories, told apart by the next bit of the number.
-    A narrow update numbers pairs of entries, equal in all other bits, and updates both.
+    With narrow modes each bank consists of two memories, selected by the next address bit.
+    A narrow update addresses a pair of entries that differ in that bit only, and updates both.
 
-    With `Config.parity` each sum has a 33rd bit, even parity. All columns of an entry are checked
-    where a request uses what it finds: one that replaces does not, nor may one that meets a write
-    of its entry. `wrong` comes four cycles after the grant, and stalls nothing.
+    With `Config.parity` each sum has a 33rd bit for even parity. All columns of an entry are
+    checked when a request uses the stored value. Replacing an entry does not use it, and a
+    request must not coincide with a write to the same entry. `wrong` is valid four cycles after
+    the grant and stalls nothing.
 
     Members
     -------
     sum_valid, sum_entry, sum_add, sum_maximum: in
-        The array's update of all columns in the next cycle, as `AccUpdateSignature` without
-        `ready`: known in time for registers next to the arbiter, which the whole unit hangs on.
-        Without `Config.maximum` that of a maximum counts for nothing.
+        Array update of all columns in the next cycle, as in `AccUpdateSignature` but without
+        `ready`. Announced a cycle early so that the arbiter is driven from registers.
+        `sum_maximum` is ignored without `Config.maximum`.
     sums: in
-        Sums of the update announced in the previous cycle.
+        Sums for the update announced in the previous cycle.
     sum_narrow, seconds: in
-        `sum_entry` is that of a pair, and the sums of the pair's second entry, in time with the
-        above; where narrow modes are built.
+        The update is for a pair of entries (timed like `sum_entry`), and the sums of its second
+        entry (timed like `sums`). Only with narrow modes.
     sum_floating: in
-        The sums are fp32 numbers; where such modes are built.
+        The sums are fp32 numbers. Only with floating-point modes.
     update: AccUpdateSignature, in
     read: AccReadSignature, in
     wrong: out
-        An entry has wrong parity that the array found, that post-processing found; with
-        `Config.parity`.
+        Parity error in an entry used by the array (bit 0) or by post-processing (bit 1). Only
+        with `Config.parity`.
     """
 
     def __init__(self, config: Config):
@@ -85,9 +87,9 @@ class Accumulators(wiring.Component):
         self._has_float = config.has_float
         self._has_maximum = config.maximum
         self._parity = config.parity
-        #: Of each bank, once elaborated: a simulation may look into them, and flip bits.
+        #: Memories of the banks, once elaborated: simulations inspect them and flip bits.
         self.memories: list[Memory] = []
-        # Cycles from operands to their sum, in registers.
+        # Cycles from the operands to the registered sum.
         self._sum_latency = FloatAdd.LATENCY if config.has_float else 1
         assert config.acc_update_latency == 3 + self._sum_latency
         narrow = {"sum_narrow": In(1), "seconds": In(32 * config.columns)}
@@ -132,7 +134,7 @@ class Accumulators(wiring.Component):
             ),
         ]
 
-        # Numbers to be added wait here while the memories are read.
+        # Operands wait here while the memories are read.
         sums = Signal(32 * self._columns, reset_less=True)
         values = delay(m, update.data)
         mask = Signal(self._columns, reset_less=True)
@@ -189,7 +191,7 @@ class Accumulators(wiring.Component):
         return m
 
     def _halves(self, m: Module, index: int, request, operands, values, mask):
-        """Send a request to one half of a bank, or to both; return the word that was read."""
+        """Send a request to one half of a bank, or to both; return the word read."""
         bits = request.address.shape().width - 1
         both, second = request.sum & self._narrow, request.address[bits]
         words = []
@@ -232,15 +234,15 @@ class Accumulators(wiring.Component):
         columns = Signal(self._columns, name=f"columns_{index}")
         m.d.sync += columns.eq(0)
         address = delay(m, fetched.address, name=f"address_{index}")
-        # Taken in every cycle: an enable would be one more signal to all bits.
+        # Loaded in every cycle: an enable would be one more signal to reach every bit.
         m.d.sync += word.eq(found)
-        # To replace is to add to zero, which is -0 among floating-point numbers.
+        # Replacing is adding to zero, which is -0 in floating point.
         zero = fetched.floating << 31 if self._has_float else Const(0, 32)
         part = width // len(replaces)
         for place, flag in enumerate(replaces):
             with m.If(flag):
                 m.d.sync += word.word_select(place, part).eq(zero.replicate(part // 32))
-        # No register for the choice: it goes into the carry cells of the adder.
+        # Not registered: this selection is absorbed by the carry cells of the adder.
         operand = Cat(
             Mux(flag, arriving.late.word_select(place, part), values.word_select(place, part))
             for place, flag in enumerate(of_array)
@@ -265,10 +267,11 @@ class Accumulators(wiring.Component):
         return word
 
     def _compare(self, m: Module, arriving):
-        """Return, for each column, whether a maximum keeps the stored number and writes nothing.
+        """Find, for each column, whether a maximum keeps the stored number and writes nothing.
 
-        Else it stores the operand, so the word is zero for either; the comparison, as
-        `numerics.larger` defines it, has registers of its own. Only one bank at a time has a sum.
+        Otherwise the operand is stored, and the word it is added to is zero in both cases. The
+        comparison, defined by `numerics.larger`, has registers of its own. Only one bank at a time
+        processes a sum.
         """
         (_first, in_first), (second, in_second) = arriving.found
         for column in range(self._columns):

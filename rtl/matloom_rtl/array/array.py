@@ -1,4 +1,4 @@
-"""The weight-stationary array: a vector of activations in, a sum for each column out."""
+"""Weight-stationary array: takes a vector of activations, returns a sum for each column."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal, signed
 from amaranth.lib import data, wiring
@@ -15,59 +15,59 @@ __all__ = ["Array"]
 class Array(wiring.Component):
     """Multiply each vector by the active weights and add down the columns.
 
-    A vector of `rows` bytes enters in any cycle; `latency` cycles later its `columns` sums leave,
-    exactly, with its tag. There is no back-pressure: nothing ever stalls.
+    Accepts a vector of `rows` bytes in any cycle. Its `columns` sums leave exactly `latency`
+    cycles later, with its tag. There is no backpressure and nothing ever stalls.
 
     Every cell has an active and a shadow weight. A row of weights presented in cycle t is in the
     shadow registers for a vector with `switch` presented in cycle t + 1 or later; a switch in
-    cycle t itself still activates what the shadow registers held before.
+    cycle t itself activates the previous contents of the shadow registers.
 
     Activations, switches and weights pass from one broadcast group to the next through one
-    register, so group g works g cycles after group 0 on the same order of events; earlier groups'
-    sums wait for the last group. A cell is two weight registers and a multiplier with registers
-    before and after it; the products of a column meet in a binary tree with a register at each
-    level.
+    register, so group g runs g cycles behind group 0 and sees the same order of events; the sums
+    of earlier groups wait for the last group. A cell has two weight registers and a multiplier
+    with registers before and after it. The products of a column are added in a binary tree with
+    a register at each level.
 
-    What the cells make of a byte depends on the mode (`Cells`). A narrow mode makes two sums for
-    each column. Floating-point modes have cells of their own (`FloatColumns`); sums of either kind
-    wait for the slower one, so that the latency is the same for all modes.
+    The mode decides how cells interpret bytes (`Cells`). A narrow mode produces two sums for each
+    column. Floating-point modes have separate cells (`FloatColumns`); the faster kind is delayed
+    so that the latency is the same in all modes.
 
-    A vector is dense, and its byte of a row goes to all columns; or it slides through the windows
-    of decision 0002. Where the configuration has them, `Windows` hold the operands of their rows,
-    of vectors of both kinds, and in the same cycle as the group's register would.
+    A vector is either dense, with each byte broadcast to all columns, or slides through the
+    windows of decision 0002. `Windows` replace the operand registers of their rows, for both
+    kinds of vectors and with the same timing.
 
-    Where paired windows are built, a vector of them has a block of `paired_bytes` on
+    With paired windows, each of their vectors presents a block of `paired_bytes` on
     `weight_data`, while `weight_writes` and `weight_narrow` are 0.
 
-    Only `o_valid` and what moves weights is reset: a vector and a tile presented before a reset
-    are lost.
+    Only `o_valid` and the controls of weight movement are reset: vectors and tiles presented
+    before a reset are lost.
 
     Parameters
     ----------
     tag: ShapeLike
-        What travels with each vector.
+        Shape of the tag that travels with each vector.
 
     Members
     -------
     valid, vector, switch, tag: in
-        Activations, row 0 lowest; `switch` marks the first vector that uses the shadow weights,
-        and is never set without one.
+        Activations, row 0 lowest. `switch` marks the first vector that uses the shadow weights,
+        and is set only together with `valid`.
     flags: in
-        Flags of the vector's mode, if several modes are built.
+        Mode flags of the vector (`flags_layout`). Only if several modes are built.
     slide, position: in
-        How the vector enters the windows, and its position in the line; the latter one cycle
-        before the vector.
+        How the vector enters the windows, and its position in the line. `position` comes one
+        cycle before the vector.
     weight_writes, weight_data: in
-        Weights for the group of `weight_rows` rows whose bit is set, at most one: row after row,
+        Weights for the group of `weight_rows` rows whose bit is set (at most one), row by row,
         column 0 lowest.
     weight_narrow: in
-        Their bytes are two weights each; where narrow modes are built.
+        Each byte holds two weights. Only with narrow modes.
     weight_format: in
-        The format of floating-point weights, where several are built.
+        Format of floating-point weights. Only if several formats are built.
     o_valid, o_tag, o_sums: out
         Sums, signed, column 0 lowest; fp32 patterns in a floating-point mode.
     o_seconds: out
-        The second sums of a narrow mode; where such are built.
+        Second sums of a narrow mode. Only with narrow modes.
     next_tag: out
         `o_tag` of the next cycle.
     """
@@ -134,7 +134,7 @@ class Array(wiring.Component):
                 Signal(signed(8), name=f"activation_{group}_{row}", reset_less=True)
                 for row in range(config.rows)
             ]
-            # A held vector keeps its products from toggling.
+            # Operands change with valid vectors only, so that idle multipliers do not toggle.
             with m.If(valid):
                 m.d.sync += [held.eq(byte) for held, byte in zip(activations, vector, strict=True)]
             windows = self._windows(m, group, valid, vector, slide, position, weights)
@@ -175,7 +175,7 @@ class Array(wiring.Component):
     def _windows(self, m: Module, group: int, valid, vector, slide, position, weights):
         """Return the operands of the window rows, for each column of a group.
 
-        The bytes of a block arrive on the path of the weights.
+        The bytes of a block arrive on the weight path.
         """
         config = self._config
         rows = config.window_rows
@@ -236,7 +236,7 @@ class Array(wiring.Component):
         return [each.as_signed() for each in sums], floating
 
     def _last_flags(self, m: Module):
-        """Return the flags of vectors at each stage of combining their sums."""
+        """Return the flags of the vectors at each stage that combines their sums."""
         if not flags_layout(self._config).size:
             return []
         stages = [self.flags]
@@ -245,7 +245,7 @@ class Array(wiring.Component):
         return stages[-self._cells.last_stages :]
 
     def _follow(self, m: Module):
-        """Delay valid and tag along with the vector."""
+        """Delay valid and tag in step with the vector."""
         valid, tag = self.valid, self.tag
         for _cycle in range(self.latency - 1):
             valid, tag = delay(m, valid, reset=True), delay(m, tag)

@@ -1,4 +1,4 @@
-"""Arithmetic of the array in each mode: products, adder trees, and the sums of a column."""
+"""Arithmetic of the array in each mode: products, adder trees, column sums."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, Value, signed
 from amaranth.lib import data
@@ -14,16 +14,17 @@ __all__ = [
     "replicated",
 ]
 
-#: Bits from one product of a narrow mode to the other.
+#: Distance in bits between the two products of a narrow mode.
 _APART = 12
 
 
 def flags_layout(config: Config) -> data.StructLayout:
-    """Return the layout of the flags that travel with a vector to select its mode.
+    """Return the layout of the mode flags that travel with a vector.
 
-    `narrow`: a byte of weights is two of them. `nibbles`: of a byte of the vector, the low four
-    bits count. `words`: bytes of the vector are low and high ones in turn. `floating`: bytes make
-    floating-point numbers, of `format`, an index in `Config.float_modes`.
+    `narrow`: each weight byte holds two weights. `nibbles`: only the low four bits of each
+    activation byte are used. `words`: activation bytes alternate between low and high bytes of
+    16-bit words. `floating`: bytes form floating-point numbers in `format`, an index into
+    `Config.float_modes`.
     """
     flags = {}
     if config.has_narrow:
@@ -67,16 +68,16 @@ def _format(mode: Value, config: Config) -> Value:
 
 
 class Cells:
-    """The arithmetic of the array, without its registers of operands and weights.
+    """Arithmetic of the array, without the registers of operands and weights.
 
-    Two weights of four bits make one operand of a multiplier, ``high * 4096 + low``, so that one
-    product holds two: the low one in its 12 lower bits, and above them the high one less the sign
-    of the low one. Each has a tree of its own, in which those signs are carries. A product of
-    bytes goes through the same trees, and is put together after them.
+    Two 4-bit weights share a multiplier as the operand ``high * 4096 + low``, so that one product
+    holds two: the low one in the 12 lower bits, and above them the high one minus the sign bit of
+    the low one. Each has its own adder tree, with those sign bits as carries. 8-bit products
+    use the same trees and are combined afterwards.
 
-    Words of two bytes take two rows: low bytes, which have no sign then, the even ones, high bytes
-    the odd ones. Where words are built, even and odd rows have trees of their own, whose sums are
-    added last, that of the high bytes eight bits to the left.
+    16-bit words take two rows: the low byte, unsigned, in an even row, the high byte in an odd
+    row. With words, even and odd rows have separate trees; the last addition shifts the sum of
+    the high bytes left by eight bits.
     """
 
     def __init__(self, config: Config):
@@ -85,36 +86,36 @@ class Cells:
 
     @property
     def weight_bits(self) -> int:
-        """Bits of a weight as stored in the registers."""
+        """Width of a stored weight."""
         return 14 if self._narrow else 8
 
     @property
     def sum_bits(self) -> int:
-        """Bits of a sum of `rows` products that never overflows."""
+        """Width at which a sum of `rows` products cannot overflow."""
         return (23 if self._words else 16) + self.tree_levels
 
     @property
     def second_bits(self) -> int:
-        """Bits of the second sum of a narrow mode that never overflows."""
+        """Width at which the second sum of a narrow mode cannot overflow."""
         return _APART + self.tree_levels
 
     @property
     def tree_levels(self) -> int:
-        """Levels of the tree of a column."""
+        """Levels of the adder tree of a column."""
         return (self._config.rows - 1).bit_length()
 
     @property
     def latency(self) -> int:
-        """Cycles from operands in registers to sums in registers."""
+        """Cycles from registered operands to registered sums."""
         return 2 + self.tree_levels + self._narrow
 
     @property
     def last_stages(self) -> int:
-        """Cycles of `sums`."""
+        """Latency of `sums` in cycles."""
         return self._narrow + self._words
 
     def operand(self, byte, flags):
-        """Return the byte of a vector as the cells use it."""
+        """Return a vector's byte as a multiplier operand."""
         if "nibbles" not in dict(flags_layout(self._config)):
             return byte
         return Cat(byte[:4], Mux(flags.nibbles, byte[3].replicate(4), byte[4:8]))
@@ -122,7 +123,7 @@ class Cells:
     def weight(self, byte, narrow):
         """Return a weight byte as the registers store it.
 
-        That is the operand of the multiplier without what it repeats: bits 8 to 11 are equal.
+        This is the multiplier operand without redundant bits: bits 8 to 11 are equal.
         """
         if not self._narrow:
             return byte
@@ -138,8 +139,8 @@ class Cells:
     def products(self, m: Module, column: int, operands, weights, words):
         """Return the products of a column, with registers before and after each multiplier.
 
-        Multipliers of FPGAs have such registers inside, and stand far from all others: without
-        those before it, the way to a multiplier and the product would share a cycle.
+        FPGA multipliers have these registers inside, and are far from other logic: without the
+        input registers, the route to the multiplier and the product would share a cycle.
         """
         bits = 2 * _APART if self._narrow else 16
         products = []
@@ -156,7 +157,7 @@ class Cells:
         return products
 
     def totals(self, m: Module, column: int, products):
-        """Return the tree sums of a column's products, as `sums` needs them."""
+        """Return the tree sums of a column's products, in the form that `sums` takes."""
         if not self._words:
             return self._totals(m, f"{column}", products)
         even, odd = products[::2], products[1::2]
@@ -174,9 +175,9 @@ class Cells:
         return (low, *_tree_with_carries(m, f"upper_{name}", upper, signs))
 
     def sums(self, m: Module, column: int, totals, flags):
-        """Return the sum of a column, or two if narrow modes are built.
+        """Return the sum of a column, or two sums with narrow modes.
 
-        `flags` are those of the vector whose totals these are, for each stage here.
+        `flags` are the flags of the vector with these totals, for each stage here.
         """
         if not self._words:
             return self._put_together(m, f"{column}", totals, flags)
@@ -196,7 +197,7 @@ class Cells:
         return made
 
     def _put_together(self, m: Module, name: str, totals, flags):
-        """Return whole products or pairs; adds a register if narrow modes are built."""
+        """Return whole products or pairs; adds a register with narrow modes."""
         if not self._narrow:
             return totals
         (low, upper, sign), narrow = totals, flags[0].narrow
@@ -216,10 +217,10 @@ def delay(m: Module, value, *, reset=False, name="delayed"):
 
 
 def replicated(m: Module, flag, places: int, *, name: str, reset=False):
-    """Return a flag one cycle later, in a separate register for each of some places.
+    """Return a flag one cycle later, in several registers, one for each group of columns.
 
-    One wire to all columns would be the longest path of a chip with adders of numbers, which stand
-    far apart.
+    A single register driving all columns would be the longest path of a chip with floating-point
+    adders, which are far apart.
     """
     copies = [
         Signal(name=f"{name}_{place}", reset_less=not reset, attrs={"keep": 1})
@@ -235,12 +236,12 @@ def _add(a, b, carry):
 
 
 def _tree(m: Module, name: str, terms):
-    """Return the sum of the terms; each level is registered and a bit wider."""
+    """Return the sum of the terms; each level is registered and one bit wider."""
     return _tree_with_carries(m, name, terms, [])[0]
 
 
 def _tree_with_carries(m: Module, name: str, terms, carries):
-    """Return the sum of terms and carries without the last carry, and that carry, delayed."""
+    """Return the sum of terms and carries except for the last carry, and that carry, delayed."""
     level, carries = 0, list(carries)
     while len(terms) > 1:
         level += 1

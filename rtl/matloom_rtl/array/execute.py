@@ -1,4 +1,4 @@
-"""The execute unit: takes commands, reads the scratchpad, and sends sums to the accumulators."""
+"""Execute unit: takes EXEC commands, reads the scratchpad, sends sums to the accumulators."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, wiring
@@ -27,7 +27,7 @@ __all__ = ["Execute"]
 _CAUSES = [name for name, _doc in EXEC_CAUSES]
 
 
-#: What of a tag comes from the flags of the mode.
+#: Fields of the tag taken from the mode flags.
 _MODE_TAGS = ("narrow", "floating")
 
 
@@ -46,13 +46,13 @@ def _tag_layout(config: Config) -> data.StructLayout:
 
 
 def _known_layout(config: Config) -> data.StructLayout:
-    """Return the layout of what is stored about a vector until its bytes arrive."""
+    """Return the layout of the attributes stored for a vector until its bytes arrive."""
     members = vector_layout(config).members
     return data.StructLayout({name: members[name] for name in members if name != "address"})
 
 
 def _request_layout(config: Config) -> data.StructLayout:
-    """Return the layout of the request stream: a vector, or none."""
+    """Return the layout of the request stream: a vector, or a pause."""
     return data.StructLayout(
         {
             "valid": 1,
@@ -69,36 +69,36 @@ def _request_layout(config: Config) -> data.StructLayout:
 class Execute(wiring.Component):
     """Stream inputs through the array, tile after tile and instruction after instruction.
 
-    The head of the EXEC queue is taken when all it depends on has completed and the instruction
-    before has begun; its weights are fetched as soon as `met` shows the LOADs that it waits for,
-    and the POSTs where it has `weights_wait_post`. Vectors stall for the shadow registers, for the
-    scratchpad, and for nothing else; once granted, vectors and weights move in step to the array,
-    and sums to the accumulators.
+    The command at the head of the EXEC queue is taken once everything it depends on has
+    completed and the command before it has begun. Its weights are fetched earlier, as soon as
+    `met` shows that the LOADs it waits for have completed, and the POSTs too if it has
+    `weights_wait_post`. Vectors stall only for the shadow registers and for the scratchpad. Once
+    granted, vectors and weights move in step to the array, and sums to the accumulators.
 
-    Latency: Walk 6, request 1, scratchpad `SPAD_READ_LATENCY`, padding 1, array,
-    accumulators `acc_update_latency` until `done`. Throughput: one vector a cycle; a step takes at
-    least `tile_load_cycles`.
+    Latency: the sum of Walk (6), request (1), scratchpad (`SPAD_READ_LATENCY`), padding (1), the
+    array, and the accumulators (`acc_update_latency`) until `done`.
+    Throughput: one vector per cycle; a step takes at least `tile_load_cycles`.
 
     Members
     -------
     unit: CommandSignature(EXEC), in
         `command` is the head of the queue, valid whether or not it may start.
     met: in
-        For each unit of `isa.UNITS`, the head's wait on it is satisfied, from then on until the
+        For each unit of `isa.UNITS`: the head's wait on it is satisfied. Stays set until the
         head is taken.
     constants: in
-        LOAD brings constants.
+        LOAD is fetching constants.
     cause: out
-        What the cycle before was spent on, one bit of `csr.EXEC_CAUSES`.
+        How the previous cycle was spent: one bit of `csr.EXEC_CAUSES`.
     input_read, weight_read: SpadReadSignature, out
     sum_valid, sum_entry, sum_add, sum_maximum: out
-        Update of an accumulator entry, never refused, announced a cycle ahead.
+        Accumulator update, announced a cycle ahead and never refused.
     sums: out
-        The announced sums, 32 bits a column.
+        The announced sums, 32 bits per column.
     sum_narrow, seconds: out
-        Whether there are second sums, and those; where narrow modes are built.
+        The update has second sums, and those sums. Only with narrow modes.
     sum_floating: out
-        Whether they are fp32 numbers; where such modes are built.
+        The sums are fp32 numbers. Only with floating-point modes.
     """
 
     def __init__(self, config: Config):
@@ -144,7 +144,7 @@ class Execute(wiring.Component):
         return m
 
     def _take_commands(self, m: Module, walk, loader):
-        """Show the head of the queue to the loader, then to the walk, which takes it."""
+        """Offer the head of the queue to the loader, then to the walk, which takes it."""
         command = self.unit.command
         prefetched = Signal()
         load_met, post_met = (self.met[UNITS.index(unit)] for unit in (Opcode.LOAD, Opcode.POST))
@@ -154,7 +154,7 @@ class Execute(wiring.Component):
             may_walk.eq(self.met.all() & prefetched),
             loader.i.payload.eq(command.payload),
             loader.i.valid.eq(command.valid & may_fetch & ~prefetched),
-            # What is met stays met.
+            # Conditions stay met.
             command.ready.eq(walk.i.ready),
             walk.i.payload.eq(command.payload),
             walk.i.valid.eq(command.valid & may_walk),
@@ -167,8 +167,8 @@ class Execute(wiring.Component):
     def _request(self, m: Module, walk, loader):
         """Request each vector; return whether one is granted.
 
-        The walk is cut off from all that stalls by a queue, through which pauses move like vectors:
-        they keep apart what must not meet in the accumulators.
+        A queue decouples the walk from everything that stalls. Pauses pass through it like vectors:
+        they keep conflicting accumulator updates apart.
         """
         config, read = self._config, self.input_read
         paired = ("paired",) if config.has_paired_windows else ()
@@ -201,7 +201,7 @@ class Execute(wiring.Component):
             arriving.switch.eq(walk.vector.switch),
             arriving.last_tile.eq(walk.vector.last_tile),
             arriving.address.eq(address),
-            # Padding selects no bank, and so never waits.
+            # Padding selects no bank, so it never waits.
             arriving.bank_select.eq(Mux(walk.vector.row_valid, bank_select, 0)),
             vectors.o.ready.eq(~shown.valid | (ready & allowed)),
             read.valid.eq(wanted),
@@ -217,7 +217,7 @@ class Execute(wiring.Component):
     def _share_weight_read(self, m: Module, loader, taken, address, bank_select):
         """Give blocks of paired windows priority over rows of the next tile.
 
-        No block waits for a tile while it takes the port, so that the tile comes in the end.
+        Blocks that hold the port never wait for a tile, so the tile is always loaded in the end.
         """
         port, rows = self.weight_read, loader.read
         m.d.comb += [
@@ -230,7 +230,7 @@ class Execute(wiring.Component):
         ]
 
     def _name_cause(self, m: Module, shown, allowed, fire, begun):
-        """Register the cause of this cycle, because the counters are far away."""
+        """Register the cause of this cycle: the counters are far away."""
         spent = Signal(len(EXEC_CAUSES))
         m.d.sync += self.cause.eq(spent)
         cause = {name: spent[index] for index, name in enumerate(_CAUSES)}
@@ -264,8 +264,8 @@ class Execute(wiring.Component):
     def _known(self, m: Module, walk, fire):
         """Return the stored attributes of the vector whose bytes arrive, and whether there is one.
 
-        It waits in a memory from the walk on. The vector that needs its place again begins two
-        cycles after its grant at the earliest, and comes to the memory four cycles later.
+        They are stored in a memory when the walk issues the vector. A vector that reuses the place
+        is issued at least two cycles after the grant of the old one and written four cycles later.
         """
         layout = _known_layout(self._config)
         m.submodules.known = queue = UncheckedFIFO(width=layout.size, depth=CREDITS)
@@ -285,8 +285,9 @@ class Execute(wiring.Component):
     def _pad(self, m: Module, walk, fire, array, loader):
         """Insert the padding of a vector when its bytes arrive.
 
-        Those of a block arrive in the loader, which does so. Returns whether the vector that now
-        enters the array is an output.
+        The loader receives the bytes of blocks and pads them itself. Returns whether the vector
+        that
+        enters the array in this cycle is an output.
         """
         known, valid = self._known(m, walk, fire)
         from_spad = self.input_read.data
@@ -298,7 +299,7 @@ class Execute(wiring.Component):
             )
             for index in range(self._config.rows)
         ]
-        # The line memories are read a cycle before the vector enters the array.
+        # The line memories are read one cycle before the vector enters the array.
         windows = self._config.has_windows
         if windows:
             m.d.comb += array.position.eq(known.position)
@@ -346,10 +347,10 @@ class Execute(wiring.Component):
     def _finish(self, m: Module, array, output):
         """Send sums on, and report an instruction when its last sum is visible.
 
-        The last vector reports it, be it an output or not.
+        The last vector reports it, whether or not it is an output.
         """
         columns = self._config.columns
-        # Next to the array's own `valid`, so that no gate stands before the accumulators.
+        # Delayed like the array's own `valid`, so that no gate precedes the accumulators.
         for _stage in range(array.latency - 1):
             output_next = Signal()
             m.d.sync += output_next.eq(output)
@@ -369,7 +370,8 @@ class Execute(wiring.Component):
         done = array.o_valid & array.o_tag.last
         for _stage in range(self._config.acc_update_latency):
             done = delay(m, done, reset=True, name="done")
-        # Each takes the cycles of a step at least, of those that an instruction is on its way.
+        # Bound on instructions in flight: none stays longer than `cycles`, each takes a step at
+        # least.
         cycles = CREDITS + SPAD_READ_LATENCY + array.latency + self._config.acc_update_latency + 8
         places = 1 << (cycles // self._config.acc_update_latency + 1).bit_length()
         taken = Signal()
@@ -383,7 +385,7 @@ class Execute(wiring.Component):
         self._stamp(m, places, taken)
 
     def _stamp(self, m: Module, places: int, taken):
-        """Keep the timestamps of instructions in flight, in order, and show the oldest."""
+        """Queue the timestamps of instructions in flight, and show the oldest."""
         stamps = Memory(shape=mark_bits(self._config), depth=places, init=[])
         m.submodules.stamps = stamps
         store, fetch = stamps.write_port(), stamps.read_port(domain="comb")

@@ -1,4 +1,4 @@
-"""Floating-point side of the array: takes a vector of numbers, gives an fp32 sum per column."""
+"""Floating-point columns of the array: a vector of numbers in, an fp32 sum per column out."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, wiring
@@ -17,22 +17,23 @@ __all__ = ["FloatColumns"]
 class FloatColumns(wiring.Component):
     """Multiply the first `float_rows` numbers of a vector by the active weights and add them.
 
-    Products of a column are rounded to fp32 (`floats.multiply`) and meet in a balanced binary
-    tree of `FloatAdd`, low indices first: with four, ``(p0 + p1) + (p2 + p3)``. `latency` cycles
-    after a vector its sums leave.
+    Products are rounded to fp32 (`floats.multiply`) and added in a balanced binary tree of
+    `FloatAdd`, low indices first: with four, ``(p0 + p1) + (p2 + p3)``.
 
-    Numbers lie in the vector one after another, lowest byte first. The weight of element k is in
-    rows 2k and 2k + 1, one of a single byte in row 2k. Weights, switch and groups of columns
-    keep the order of `Array`: all of this side works `Unpack.LATENCY` cycles later.
+    Latency: `latency` cycles from a vector to its sums. Throughput: one vector per cycle.
+
+    Numbers are packed in the vector, lowest byte first. The weight of element k is in rows 2k and
+    2k + 1, or in row 2k alone if it has one byte. Weights, switch and groups of columns keep the
+    order of `Array`, all of them `Unpack.LATENCY` cycles later.
 
     Members
     -------
     valid, vector, switch, weight_writes, weight_data: in
         As in `Array`.
     format, weight_format: in
-        Formats of the vector and of the weights, as indices in `Config.float_modes`.
+        Formats of the vector and of the weights, as indices into `Config.float_modes`.
     o_sums: out
-        fp32, column 0 lowest.
+        fp32 patterns, column 0 lowest.
     """
 
     def __init__(self, config: Config):
@@ -101,7 +102,7 @@ class FloatColumns(wiring.Component):
         return m
 
     def _element(self, element: int):
-        """Return the bytes of an element in the vector."""
+        """Return the bytes of an element of the vector."""
         single, double = (self.vector.word_select(element, 8 * size) for size in (1, 2))
         singles = [index for index, size in enumerate(self._sizes) if size == 1]
         if not singles:
@@ -116,7 +117,7 @@ class FloatColumns(wiring.Component):
         return unpack.o
 
     def _incoming(self, m: Module):
-        """Return which rows of elements are written, and the unpacked weights of each column."""
+        """Return the rows of elements being written, and the unpacked weights of each column."""
         config = self._config
         pairs = config.weight_rows // 2
         writes = list(self.weight_writes[: -(-config.float_rows // pairs)])

@@ -17,42 +17,42 @@ __all__ = ["Loader"]
 class Loader(wiring.Component):
     """Read the weight tiles of one EXEC after another, in the order of its steps.
 
-    Shadow registers hold one tile. `full` rises in the cycle after the last row of a tile is
-    granted and falls with `release`; the rows of the next tile are requested from the cycle of
-    `release` on, so a tile takes `tile_load_cycles` cycles and none between tiles. That is safe
-    because vectors and weights reach the array the same number of cycles after their grants.
+    The shadow registers hold one tile. `full` rises in the cycle after the last row of a tile is
+    granted and falls with `release`. Rows of the next tile are requested from the cycle of
+    `release` on, so a tile takes `tile_load_cycles` with no gap between tiles. This is safe
+    because vectors and weights reach the array equally long after their grants.
 
-    Nothing is counted: who releases a tile knows whether it is the last of its command. Rows of a
-    tile after it may then be waiting, which are forgotten, so that the first row of the next
-    command follows the release by two cycles. It follows a command that finds nothing to wait for
-    by three.
+    The loader does not count tiles: `last` marks the last tile of a command. Any rows requested
+    beyond it are dropped. The first row of the next command is requested two cycles after the
+    release, or three if the command was not yet waiting.
 
     Latency: a row reaches the array `SPAD_READ_LATENCY` + 1 cycles after its grant.
+    Throughput: one request of `weight_rows` rows per cycle.
 
     Members
     -------
     i: stream of `body_layout(EXEC)`, in
-        Commands; one is taken while another one is worked on, and waits.
+        Commands. The next one is accepted and held while the current one is processed.
     release: in
         The array switches to the tile in the shadow registers.
     last: in
         With `release`: that tile is the last of its command.
     full: out
-        A tile is complete.
+        The shadow registers hold a complete tile.
     read: SpadReadSignature, out
-        The rows of one cycle, on their boundary.
+        Reads `weight_rows` rows at a time, aligned.
     taken: in
-        A block of a paired window takes the port of the scratchpad in this cycle; where such
-        windows are built.
+        A block of a paired window uses the scratchpad port in this cycle. Only with paired
+        windows.
     blank, pad: in
-        Whether the block that arrives is padding, and what that reads as.
+        The arriving block is padding, and the value of the padding.
     weight_writes, weight_data: out
-        Rows to the array: a bit for each group of rows, and the bytes of the one that is set;
-        without one, of a block.
+        Rows for the array: one bit for each group of rows, and the bytes of the group whose bit
+        is set. If none is set, the bytes of a block.
     weight_narrow: out
-        Those bytes are two weights each; where narrow modes are built.
+        Each byte holds two weights. Only with narrow modes.
     weight_format: out
-        The format of their floating-point numbers; where such modes are built.
+        Format of floating-point weights. Only with floating-point modes.
     """
 
     def __init__(self, config: Config):
@@ -87,7 +87,7 @@ class Loader(wiring.Component):
         m.submodules.requests = ResetInserter(end)(requests)
         begin = self._ask(m, requests, end)
 
-        # Long before `release` is known, which comes from an arbiter.
+        # `release` arrives late, from an arbiter: everything else is ready before it.
         free = ~self.full | (self.release & ~self.last)
         if config.has_paired_windows:
             free = free & ~self.taken
@@ -146,7 +146,7 @@ class Loader(wiring.Component):
         with m.If(begin):
             m.d.sync += [working.eq(waiting), waiting.eq(0)]
         with m.If(begin | requests.i.ready):
-            # One adder: the choice before it goes into its carry cells.
+            # A single adder: the selection of its operand goes into its carry cells.
             before = Mux(begin, following, address)
             m.d.sync += address.eq(before + Mux(begin, 0, config.weight_bytes))
         with m.If(self.i.ready):
@@ -155,7 +155,7 @@ class Loader(wiring.Component):
         return begin
 
     def _follow_mode(self, m: Module, begin, requests, name: str, port):
-        """Delay a mode flag along with the rows of a request, like `_deliver`."""
+        """Delay a mode flag in step with the rows of a request, like `_deliver`."""
         following = Signal.like(port, name=f"following_{name}", reset_less=True)
         flag = Signal.like(port, name=name, reset_less=True)
         with m.If(self.i.ready):
@@ -171,7 +171,7 @@ class Loader(wiring.Component):
         m.d.comb += port.eq(delivered)
 
     def _count_groups(self, m: Module, when):
-        """Count the groups of rows of a tile; return the current one, and whether it is last."""
+        """Count the row groups of a tile; return the current one, and whether it is the last."""
         cycles = self._config.tile_load_cycles
         group = Signal(range(cycles))
         last = Signal(init=cycles == 1)
@@ -188,13 +188,13 @@ class Loader(wiring.Component):
             row_next = Signal.like(group)
             m.d.sync += [valid_next.eq(valid), row_next.eq(row)]
             valid, row = valid_next, row_next
-        # One register more, as the vectors have one for their padding.
+        # One register more, to match the vectors' padding register.
         data_next = Signal.like(self.weight_data, reset_less=True)
         found = self.read.data
         if self._config.has_paired_windows:
             found = Mux(self.blank, self.pad.replicate(len(found) // 8), found)
         m.d.sync += [
-            # Out of registers: each writes hundreds of weights.
+            # Driven from registers, because each writes hundreds of weights.
             self.weight_writes.eq(valid << row),
             data_next.eq(found),
         ]

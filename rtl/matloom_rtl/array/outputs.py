@@ -1,4 +1,4 @@
-"""Decides which vectors are outputs, and finds their accumulator entries and line positions."""
+"""Selects the vectors that are outputs; finds their accumulator entries and line positions."""
 
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, wiring
@@ -15,10 +15,10 @@ _FIELDS = ("first_output", "out_width", "out_height", "out_x_skip", "out_y_skip"
 
 
 def grid_layout(config: Config) -> data.StructLayout:
-    """Return the layout of what outputs depend on besides the fields of the instruction.
+    """Return the layout of the flags that outputs need in addition to the instruction's fields.
 
-    `first`: it begins a step, `resume`: that step adds to entries of the one before, `start`: it
-    begins an instruction.
+    `first`: the vector begins a step. `resume`: that step adds to entries of the step before.
+    `start`: the vector begins an instruction.
     """
     body = body_layout(Opcode.EXEC, config)
     return data.StructLayout(
@@ -31,7 +31,7 @@ def grid_layout(config: Config) -> data.StructLayout:
 
 
 def penultimate(line):
-    """Return the last position of a line but one; lines have at least three vectors."""
+    """Return the second-last position of a line; lines have at least three vectors."""
     return Mux(line < 3, 1, (line - 2)[:LINE_BITS])
 
 
@@ -39,22 +39,24 @@ class Outputs(wiring.Component):
     """Follow the vectors through three stages of a pipeline, each with a small state of its own.
 
     Stage 1 counts the vectors of a line and those before the first output. Stage 2 walks the grid
-    of outputs, in lines of the same length that begin there. Stage 3 counts entries. Each state is
-    what the next vector of the same step is to see; a flag says that a vector begins again.
-    Dense vectors are outputs all; without windows the first two stages are not built.
+    of outputs, in lines of the same length that start there. Stage 3 counts entries. Each stage
+    holds the state for the next vector of the same step; a flag restarts it with a new step.
+    Dense vectors are all outputs; without windows the first two stages are not built.
+
+    Latency: one cycle per stage. Throughput: one vector per cycle.
 
     Members
     -------
     valid: in
-        Whether there are vectors in stages 1, 2 and 3.
+        One bit per stage: it holds a vector.
     grid: in
-        Of the vector in stage 1.
+        Flags of the vector in stage 1 (`grid_layout`).
     position, first_line: out
-        Position of the vector in stage 1 in its line, and whether that is the first line.
+        Position in its line of the vector in stage 1, and whether that is the first line.
     output: out
-        Whether the vector in stage 2 is an output.
+        The vector in stage 2 is an output.
     acc_addr: in
-        First entry of the instruction of the vector in stage 3.
+        First accumulator entry of the instruction whose vector is in stage 3.
     entry: out
         Entry of the vector in stage 3, if it is an output.
     """
@@ -107,9 +109,9 @@ class Outputs(wiring.Component):
             m.d.sync += [counted.eq(left == 0), before.eq(left - left.any())]
 
     def _grid(self, m: Module, grid, counted):
-        """Find the outputs: vectors that neither axis skips or has passed the end of."""
+        """Find the outputs: the vectors that neither axis skips and that are within both."""
         enable = self.valid[1]
-        # All vectors before the first output begin the first line again, and so do not end it.
+        # Vectors before the first output restart the first line, so they do not end it.
         after_end = Signal()
         new_line = Signal()
         m.d.comb += new_line.eq(grid.first | after_end)
@@ -121,7 +123,7 @@ class Outputs(wiring.Component):
         m.d.comb += self.output.eq(~grid.window | (counted & x_open & y_open))
 
     def _entries(self, m: Module, grid, output):
-        """Count entries, returning to the first of the output block with every step."""
+        """Count entries; each step returns to the first entry of the output block."""
         following = Signal.like(self.entry)
         block = Signal.like(self.entry)
         with m.If(grid.start):
@@ -137,12 +139,12 @@ class Outputs(wiring.Component):
 
 
 def _count(m: Module, name: str, enable, restart, penultimate):
-    """Return the position in a line of the current vector, and whether it is the last."""
+    """Return the current vector's position in its line, and whether it is the last of the line."""
     following = Signal(LINE_BITS, name=f"{name}_following")
     at_end = Signal(name=f"{name}_at_end")
     position = Signal(LINE_BITS, name=f"{name}_position")
     end = Signal(name=f"{name}_end")
-    # No line is of one vector.
+    # Lines never have a single vector.
     m.d.comb += [position.eq(Mux(restart, 0, following)), end.eq(~restart & at_end)]
     with m.If(enable):
         m.d.sync += [following.eq(Mux(end, 0, position + 1)), at_end.eq(position == penultimate)]
@@ -150,9 +152,9 @@ def _count(m: Module, name: str, enable, restart, penultimate):
 
 
 def _axis(m: Module, name: str, enable, move, restart, outputs, skip):
-    """Return whether the current place has outputs; `move` advances to the next place.
+    """Return whether the current position has outputs; `move` advances to the next position.
 
-    The state is what a vector sees that does not begin again: places to skip, outputs left.
+    The state applies to a vector that does not restart: positions to skip, outputs left.
     """
     skips = Signal.like(skip, name=f"{name}_skips")
     left = Signal.like(outputs, name=f"{name}_left")

@@ -1,4 +1,4 @@
-"""Parity of the accumulators: a bit for each sum, checked whenever a sum is used."""
+"""Parity of the accumulators: one bit for each sum, checked whenever the sum is used."""
 
 from amaranth.hdl import Cat, Module, Signal, Value
 
@@ -6,10 +6,10 @@ from matloom_rtl.array.cells import delay
 
 __all__ = ["SUM_BITS", "added", "check", "removed"]
 
-#: Of a sum with its bit.
+#: Width of a sum with its parity bit.
 SUM_BITS = 33
 
-#: Bits that one level of logic takes.
+#: Inputs of one level of logic.
 _LEVEL = 4
 
 
@@ -28,22 +28,22 @@ def removed(stored: Value) -> Value:
 
 
 def check(m: Module, index: str, fetch, store, fetched) -> Signal:
-    """Return whether array and post-processing found wrong parity, three cycles after.
+    """Return parity errors found by the array and by post-processing, three cycles later.
 
     Parameters
     ----------
     index:
         Index of the bank, for names.
     fetch, store:
-        Ports of its memory: one that reads, and one that writes.
+        Read and write port of the bank's memory.
     fetched:
-        The request that `fetch` shows the data of.
+        The request whose data `fetch` shows.
     """
     meets = delay(m, store.en.any() & (store.addr == fetch.addr), name=f"meets_{index}")
     used = (fetched.read | ~fetched.replace | fetched.maximum) & ~meets
     users = Cat(fetched.sum, fetched.update | fetched.read) & used.replicate(2)
     users = delay(m, users, reset=True, name=f"users_{index}")
-    # One level of logic after the memory, and the rest a cycle later.
+    # One level of logic after the memory, the rest a cycle later.
     sums = _parts(fetch.data, SUM_BITS)
     found = Cat(part.xor() for each in sums for part in _parts(each, _LEVEL))
     kept = delay(m, found, name=f"parities_{index}")

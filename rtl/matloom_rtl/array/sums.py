@@ -9,10 +9,11 @@ __all__ = ["combined"]
 
 
 def combined(m: Module, index: str, word, operand, floating):
-    """Return the column-wise sums of two words of 32-bit columns; integers take one cycle.
+    """Return the column-wise sums of two words of 32-bit columns.
 
-    With `floating`, which tells in time with the words whether they hold fp32 numbers, it takes
-    `FloatAdd.LATENCY` cycles, whatever they hold. `index` is that of the bank, for names.
+    Latency: one cycle for integers alone. If `floating` is given, which tells whether the current
+    words hold fp32 numbers, `FloatAdd.LATENCY` cycles for both kinds. `index` is the bank's
+    index, for names.
     """
     columns = len(word) // 32
     pairs = [(word.word_select(each, 32), operand.word_select(each, 32)) for each in range(columns)]

@@ -1,4 +1,4 @@
-"""Computes addresses, padding and accumulator entries of every vector that an EXEC streams."""
+"""Computes the address, padding and accumulator entry of every vector that an EXEC streams."""
 
 from dataclasses import dataclass
 
@@ -15,14 +15,14 @@ from matloom_rtl.ports import access_bits, body_layout
 
 __all__ = ["Walk", "loops_layout", "position_layout", "stages_layout", "vector_layout"]
 
-#: No input has row ``2**13``, nor begins `first_row` so far before it.
+#: Inputs have fewer than ``2**13`` rows, and `first_row` is above ``-2**13``.
 _ROW_BITS = 13
 
 
 def position_layout(inside: int) -> data.StructLayout:
     """Return the layout of a position along an axis: a number, or `beyond` its range.
 
-    Steps are never negative, so that what is beyond the end stays there.
+    Steps are never negative, so a position beyond the end stays there.
     """
     return data.StructLayout({"beyond": 1, "at": signed(inside + 2)})
 
@@ -39,9 +39,9 @@ def _moved(position, step):
 
 
 def _outside(distance, rows: int):
-    """Return how many of `rows` elements lie before a border `distance` after the first.
+    """Return how many of `rows` elements precede a border `distance` after the first.
 
-    None where it is negative, all where it is further; its lower bits need no comparison.
+    None if it is negative, all if it is further away; the comparison leaves out the lower bits.
     """
     bits = (rows - 1).bit_length()
     near = distance[:bits]
@@ -53,13 +53,13 @@ def _outside(distance, rows: int):
 def vector_layout(config: Config) -> data.StructLayout:
     """Return the layout of a vector's attributes when its read is requested.
 
-    Elements ``low .. high - 1`` come from the scratchpad, the others, and all where `row_valid` is
-    0, are `pad`. `first` begins a step; with `window`, `position` and `first_line` tell the place
-    in the lines. `switch`: it is the first with its weights; `last_tile`, with that: its
-    instruction has no further ones. Only the sums of an `output` are kept; dense vectors are all
-    outputs. `flags` are those of the mode, where several are built. `paired`: the vector is a
-    block, of which `row_valid` tells all, and its elements are `pad`. `window_shape` is that of its
-    window, 0 of a block.
+    Elements ``low .. high - 1`` come from the scratchpad; the others are `pad`, and all of them
+    if `row_valid` is 0. `first`: it begins a step. `position`, `first_line` (valid with
+    `window`): its place in the lines. `switch`: it is the first to use its weights. `last_tile`
+    (valid with `switch`): its instruction has no further tiles. `output`: its sums are kept,
+    which is the case for all dense vectors. `flags`: its mode flags, if several modes are built.
+    `paired`: the vector is a block; `row_valid` applies to all of it, and its elements are `pad`.
+    `window_shape`: shape of its window, 0 for a block.
     """
     window = {"window": 1, "first_line": 1, "position": LINE_BITS} if config.has_windows else {}
     shape = {"window_shape": 2} if config.has_wide_windows else {}
@@ -86,14 +86,14 @@ def vector_layout(config: Config) -> data.StructLayout:
     )
 
 
-#: What the loops need of a command; they read it from the cycle on in which it begins.
+#: Command fields that the loops read, from the cycle in which the command begins.
 _LOOPS = ("oc_blocks", "kernel_rows", "kernel_cols", "blocks", "height", "width")
 _LOOP_FIELDS = (
     *("oc_step", "kernel_row_step", "kernel_col_step", "x_step", "y_step", "first_row"),
     *("accumulate", "weights_fixed"),
 )
 
-#: What the stages after the loops need, from a cycle later on.
+#: Command fields that the stages after the loops read, from one cycle later.
 _STAGE_FIELDS = (
     *("input_addr", "input_pitch", "input_rows", "input_row_bytes"),
     *("acc_addr", "pad_value", "window", "mode"),
@@ -102,7 +102,7 @@ _STAGE_FIELDS = (
 
 
 def _stage_fields(config: Config) -> tuple[str, ...]:
-    """Return the fields that a configuration has."""
+    """Return the fields that exist in a configuration."""
     paired = ("paired",) if config.has_paired_windows else ()
     shape = ("window_shape",) if config.has_wide_windows else ()
     return (*_STAGE_FIELDS, *paired, *shape, *(("maximum",) if config.maximum else ()))
@@ -134,11 +134,11 @@ class _Loops:
     issue, paused:
         The vector goes on to the next stage; or it is held back, and a pause goes on instead.
     moving, begin:
-        The loops move to the next vector in this cycle; that is the first of a command.
+        The loops move to the next vector in this cycle; that vector is the first of a command.
     reload:
         The next move begins a command.
     at_last:
-        For each loop, whether this is its last pass.
+        For each loop: this is its last pass.
     step_end, final:
         This is the last vector of its step; of the command.
     """
@@ -157,29 +157,32 @@ class Walk(wiring.Component):
     """Walk the six loops of an EXEC, one vector a cycle.
 
     Loops, outermost first: output block, kernel row, kernel column, block, output row, output
-    column. The next command waits at `i`, which must hold it, and begins with the last vector's
-    move, so that instructions follow each other without a gap; it is taken a move later. Entries
-    are counted in the later stages (`Outputs`): until there `entry` is the instruction's first.
+    column. The next command must stay valid at `i` until it is taken. It begins with the move
+    from the last vector, so that instructions follow each other without a gap, and is taken one
+    move later. `entry` is the instruction's first entry until the later stages (`Outputs`)
+    count entries.
 
-    Latency: 6 cycles from the command to its first vector. Throughput: one vector a cycle, but a
-    step (one weight tile) takes `acc_update_latency` cycles at least, and a command with
-    `accumulate` starts that much later, because an entry must be written before it is read again.
-    Without `room` nothing begins; what has begun, a vector or a pause that keeps updates of an
-    entry apart, always arrives, four cycles later and in order (`CreditQueue`).
+    Latency: six cycles from the command to its first vector.
+    Throughput: one vector per cycle. A step (one weight tile) takes at least
+    `acc_update_latency` cycles, and a command with `accumulate` starts that much later: an entry
+    must be written before it is read again.
+    Stalls: without `room` nothing begins. Everything that has begun, a vector or a pause between
+    updates of the same entry, arrives four cycles later and in order (`CreditQueue`).
 
     Members
     -------
     i: stream of `body_layout(EXEC)`, in
+        Commands.
     room: in
-        A vector or a pause may begin.
+        The receiver has room for one more vector or pause.
     start: out
-        One begins.
+        A vector or a pause begins, and uses up room.
     valid, vector: out
         A vector arrives.
     paused: out
-        A pause arrives instead.
+        A pause arrives instead of a vector.
     active: out
-        A command waits or is under way, or a vector has not yet arrived.
+        A command is waiting or in progress, or a vector has not yet arrived.
     """
 
     def __init__(self, config: Config):
@@ -201,8 +204,8 @@ class Walk(wiring.Component):
         advance = Signal()
         m.d.comb += advance.eq(self.room)
 
-        # One of three: a command is awaited; it waits at `i`; its loops have begun, and what later
-        # stages need of it follows with the next move.
+        # One of three states: idle; a command waits at `i`; its loops have begun, and the fields
+        # for the later stages follow with the next move.
         waiting = Signal()
         begun = Signal()
         following = self.i.payload
@@ -213,7 +216,8 @@ class Walk(wiring.Component):
         walking = Signal()
         command = Signal(loops_layout(self._config), reset_less=True)
         step = self._loops(m, command, following, waiting, advance, walking)
-        # What begins while nothing waits is never walked: data need not know of `waiting`.
+        # Commands that begin while none is waiting are never walked, so data need not depend on
+        # `waiting`.
         with m.If(step.begin):
             m.d.sync += [command[name].eq(following[name]) for name in _LOOP_FIELDS]
             m.d.sync += walking.eq(waiting)
@@ -232,15 +236,15 @@ class Walk(wiring.Component):
     def _loops(self, m: Module, command, incoming, waiting, advance, walking) -> _Loops:
         """Count the loops.
 
-        Whether it is held back, and whether a command begins after it, hundreds of registers wait
-        for: both are worked out a move ahead.
+        Hundreds of registers depend on whether the vector is held back and on whether a command
+        begins after it, so both are computed one move ahead.
         """
         names = _LOOPS
         left = {name: Signal.like(incoming[name], name=f"left_{name}") for name in names}
         at_last = {name: Signal(name=f"last_{name}", reset_less=True) for name in names}
-        # One pass from the last.
+        # One pass before the last.
         nearly = {name: Signal(name=f"nearly_{name}", reset_less=True) for name in names}
-        # All passes of a command: one, two, and how many less one.
+        # Number of passes of a command: is it one, is it two, and the number less one.
         single = {name: Signal(name=f"single_{name}", reset_less=True) for name in names}
         double = {name: Signal(name=f"double_{name}", reset_less=True) for name in names}
         rest = {name: Signal.like(left[name], name=f"rest_{name}") for name in names}
@@ -271,8 +275,8 @@ class Walk(wiring.Component):
 
         begin = Signal()
         m.d.comb += begin.eq(moving & reload)
-        # One subtraction for a loop that begins and for one that goes on. Which of them is known
-        # from a register; whether anything moves only enables what keeps the difference.
+        # One subtractor for loops that begin and for loops that go on. A register selects between
+        # them; whether anything moves only enables the register of the difference.
         less = {
             name: (Mux(reload, incoming[name], left[name]) - 1)[: len(left[name])] for name in names
         }
@@ -338,8 +342,10 @@ class Walk(wiring.Component):
     def _ends(self, names, incoming, single, nearly, at_last, reload) -> dict:
         """Return, for some loops, whether the next vector ends them and all inner loops.
 
-        It does if it is the only one; and if the current vector is one from the end of some loop,
-        all loops inside of that pass but once, and all outside are at their end.
+        It does if it is the only vector. It also does if the current vector is one before the end
+        of
+        some loop, all loops inside that one have a single pass, and all loops outside are at their
+        end.
         """
         only = {name: incoming[name] == 1 for name in names}
         ends = {}
@@ -350,7 +356,7 @@ class Walk(wiring.Component):
                 outside = [at_last[outer] for outer in loops[:index]]
                 inside = [single[inner] for inner in loops[index + 1 :]]
                 cases.append(Cat(nearly[name], *outside, *inside).all())
-            # After the end of these loops they begin again.
+            # After these loops end, they begin again.
             cases.append(Cat(each[name] for each in (at_last, single) for name in loops).all())
             ends[outermost] = Mux(reload, Cat(only[name] for name in loops).all(), Cat(cases).any())
         return ends
@@ -415,8 +421,8 @@ class Walk(wiring.Component):
     def _positions(self, m: Module, command, incoming, step):
         """Keep the byte in the row, and the row, of the current vector.
 
-        Where the next step begins is worked out while this one streams, in two registers one after
-        the other: no step is shorter than `acc_update_latency` cycles.
+        The start of the next step is computed while this one streams, in two registers in series:
+        no step is shorter than `acc_update_latency` cycles.
         """
         last = step.at_last
         along_row = position_layout(self._config.spad_addr_bits)

@@ -15,20 +15,20 @@ __all__ = ["LINE_BITS", "Windows", "slide_layout"]
 #: Bits of a vector's position in its line.
 LINE_BITS = next(item.bits for item in FORMATS[Opcode.EXEC].fields if item.name == "line")
 
-#: The wide shape whose lines the memories feed all; the last one is that of the others, too.
+#: Number of the wide shape that uses all line memories; all shapes share its last line.
 _THREE_LINES = 2
 
-#: Bytes of a block for each column: (x, y) = (0, 0), (0, 1), (1, 0), (1, 1).
+#: Bytes per column of a block: (x, y) = (0, 0), (0, 1), (1, 0), (1, 1).
 _POSITIONS = 4
 
 
 def slide_layout(config: Config) -> data.StructLayout:
-    """Return the layout of how a vector enters the operands.
+    """Return the layout of the flags for a vector that enters the windows.
 
-    `window`: it slides; then `shift`: it is not the first of its step, so windows move; `recall`:
-    lines before it are remembered; `pad`: what stands elsewhere; `paired`, where that is built: it
-    is a block of 2 x 2 positions; `shapes`, where several are built: that of the window, one bit
-    each (`Config.window_shapes`), of which none is set for a dense vector.
+    `window`: the vector slides. The rest applies only then. `shift`: it is not the first of its
+    step, so the windows move. `recall`: earlier lines are used. `pad`: value outside the image.
+    `paired`, with paired windows: it is a block of 2 x 2 positions. `shapes`, if several are
+    built: shape of the window, one-hot (`Config.window_shapes`); none is set for a dense vector.
     """
     paired = {"paired": 1} if config.has_paired_windows else {}
     shapes = {"shapes": len(config.window_shapes)} if config.has_wide_windows else {}
@@ -38,29 +38,31 @@ def slide_layout(config: Config) -> data.StructLayout:
 class Windows(wiring.Component):
     """Hold an operand for each cell of `Config.window_rows` rows and a broadcast group.
 
-    A dense vector puts its byte of the row into every column. A sliding one puts its byte of the
-    *column* into the last row, what the line memories hold into the last row of the older lines,
-    and everywhere else what was at the right: the registers are the windows themselves, so a
-    multiplier sees a register either way, loaded in the cycle after the vector is presented.
+    A dense vector loads its byte of each row into every column. A sliding vector loads the byte
+    of the *column* into the last row, the output of the line memories into the last row of each
+    older line, and every other row takes the operand to its right: the registers themselves form
+    the windows. A multiplier always reads a register, loaded in the cycle after the vector is
+    presented.
 
-    A line memory is written with what stands in the registers, padding and all, so a value that
-    reaches the oldest line through two memories was masked in the first: `recall` is enough for
-    both. It is read one cycle before the vector is presented in cycle t, and written in t + 1.
-    The next read of the same position in this step is `L` vectors later, in t + L - 1 or later;
-    with L of 3 and more that is after the write. Reads that meet older writes, or writes of the
-    step before, are those of a first line, whose data nobody takes.
+    The line memories store the operands including padding, so a value that reaches the oldest
+    line through two memories was masked in the first one: `recall` suffices for both. A memory is
+    read one cycle before the vector is presented in cycle t, and written in t + 1. The next read
+    of the same position in this step is `L` vectors later, in t + L - 1 at the earliest; as L is
+    at least 3, that is after the write. Reads that coincide with older writes, or with writes of
+    the step before, belong to a first line, which ignores the data.
 
-    Shapes of windows differ in the rows that end a line: those take the older line from memory, or
-    the newest byte, and in all others the window moves. The memories hold what stands in the last
-    row of each line but the oldest. A window of one line uses none. Rows beyond a window's are
-    dense.
+    Window shapes differ in the rows that end a line: these take the older line from memory, or
+    the newest byte; in all other rows the window moves. The memories store the last row of every
+    line except the oldest. A window of one line uses no memory. Rows beyond the window are dense.
 
-    A block is four bytes of each column, and slides by two positions. What its window takes over
-    from the block before, and is no operand there, waits in registers of its own; so do those
-    bytes that only the line memory needs.
+    A block is four bytes for each column, and slides by two positions. Bytes that the next window
+    needs and that are no operand of this one wait in extra registers, and so do the bytes needed
+    only by the line memory.
 
-    Only what enables a write is reset. Vectors may be dense or sliding from cycle to cycle, as
-    long as the vectors of a step that slides have no dense ones among them.
+    Only write enables are reset. Dense and sliding vectors may alternate, except within a step
+    that slides.
+
+    Latency: one cycle. Throughput: one vector per cycle.
 
     Parameters
     ----------
@@ -72,12 +74,12 @@ class Windows(wiring.Component):
     position: in
         Position of the vector in its line, one cycle before the vector.
     valid, vector, slide: in
-        Activations, row 0 lowest. `shift`, `recall` and `paired` are 0 where `window` is.
+        Activations, row 0 lowest. `shift`, `recall` and `paired` are 0 if `window` is 0.
     block: in
-        The bytes of the group's columns, for each position of a block one after the other; where
-        paired windows are built.
+        Bytes of the group's columns, one position of the block after another. Only with paired
+        windows.
     operands: out
-        One array for each column, of an operand for each row.
+        One array for each column, with an operand for each row.
     """
 
     def __init__(self, config: Config, first_column: int):
@@ -107,7 +109,7 @@ class Windows(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         slide, rows = self.slide, self._config.window_rows
-        # What comes neither from the right nor from memory is chosen once for all columns.
+        # Values from neither the right nor memory are selected once for all columns.
         bytes_ = [self.vector.word_select(row, 8) for row in range(rows)]
         own = [Mux(self._slides(row), slide.pad, byte) for row, byte in enumerate(bytes_)]
         own[-1] = bytes_[-1]
@@ -143,13 +145,13 @@ class Windows(wiring.Component):
         return Cat(self.slide.shapes[1:]).any()
 
     def _next(self, row: int, right, older, newest, own):
-        """Return what the register of a row takes with a vector.
+        """Return the next value of a row's register.
 
         Parameters
         ----------
         right, older, newest, own:
-            What stands to the right; what the line memories hold, the oldest line first; the byte
-            of the column; and what is taken in a first line, or from a dense vector.
+            Operand to the right; outputs of the line memories, oldest line first; the byte of the
+            column; and the value for a first line or a dense vector.
         """
         slide, shapes = self.slide, self._config.window_shapes
         moves, ends = [], [[] for _line in range(self._lines)]
@@ -175,17 +177,17 @@ class Windows(wiring.Component):
         return [rows - 1 for rows in accumulate(self._config.window_shapes[number])]
 
     def _any(self, flag, numbers):
-        """Return whether a flag is set, and the window has one of these shapes."""
+        """Return whether a flag is set and the window has one of these shapes."""
         if len(numbers) == len(self._config.window_shapes):
             return flag
         return flag & Cat(self.slide.shapes[number] for number in numbers).any()
 
     def _byte(self, column: int, index: int):
-        """Return the block byte of a column with an index."""
+        """Return one of the four block bytes of a column."""
         return self.block.word_select(index * self._config.broadcast_group + column, 8)
 
     def _blocks(self, m: Module):
-        """Return for each column bytes 1, 2 and 3 of the last block, registered."""
+        """Return, for each column, registered bytes 1, 2 and 3 of the last block."""
         blocks = [
             [
                 Signal(8, name=f"block_{column}_{index}", reset_less=True)
@@ -201,10 +203,10 @@ class Windows(wiring.Component):
         return blocks
 
     def _move_block(self, m: Module, registers, block, remembered):
-        """Return what each register of a column takes over from its right.
+        """Return the value that each register of a column takes from its right.
 
-        A window of blocks moves by two taps: the first comes from the last, the second from what
-        stood next to that at odd x, of which the upper two lines were remembered.
+        A window of blocks moves by two taps: the first comes from the last, the second from its
+        neighbour at odd x, whose upper two lines come from memory.
         """
         slide, to_left = self.slide, list(registers[1:])
         odd_lines = [
@@ -221,10 +223,9 @@ class Windows(wiring.Component):
         return to_left
 
     def _memory(self, m: Module, cells, blocks):
-        """Return what each column had one or more lines ago, the oldest line first.
+        """Return the bytes of each column one or more lines ago, oldest line first.
 
-        For blocks, it returns the four bytes of the block above. Read data go to the same
-        registers.
+        For blocks, return the four bytes of the block above, in the same read registers.
         """
         older = self._lines - 1
         kept = _POSITIONS if self._paired else older
