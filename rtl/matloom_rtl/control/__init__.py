@@ -1,1 +1,1 @@
-"""From command words and registers to instructions at the units, and back to faults."""
+"""Control: from command words and registers to instructions at the units, and back to faults."""

@@ -1,4 +1,4 @@
-"""Checks that an instruction stays within each memory it touches, using one multiplier."""
+"""Checks, with one multiplier, that an instruction stays within each memory it touches."""
 
 import itertools
 from dataclasses import dataclass
@@ -16,16 +16,16 @@ from matloom_rtl.control.layouts import GRANULE_BITS, LONGEST, field_place, slic
 
 __all__ = ["Bounds"]
 
-#: The widest factor of a term comes first; the others are smaller, which halves the multiplier.
+#: The widest factor of a term comes first; as the others are smaller, the multiplier is halved.
 _FIRST_BITS, _FACTOR_BITS = 32, 16
 
-#: Sources of factors that the first stage of the look-up chooses from.
+#: Sources of factors per group in the first stage of the look-up.
 _GROUP = 8
 
-#: What one hardware multiplier takes of the product before.
+#: Bits of the partial product that one hardware multiplier takes.
 _LOW_BITS = 18
 
-#: Sums and products are kept modulo 2**32, with a flag that they were larger.
+#: Sums and products are kept modulo 2**32, with an overflow flag.
 _SUM_BITS = 32
 
 _CAUSES = {
@@ -37,10 +37,10 @@ _CAUSES = {
 
 @dataclass(frozen=True, kw_only=True)
 class _Step:
-    """One factor of a term of an extent: a field, a field less one, or a constant.
+    """One factor of a term of an extent: a field, a field minus one, or a constant.
 
-    The base of an extent is a term of one factor. It stands after the first factor of another
-    term, where the second would have to wait for a cycle.
+    The base of an extent is a term of one factor. It is placed after the first factor of another
+    term, whose second factor would otherwise wait for a cycle.
     """
 
     opcode: Opcode
@@ -48,9 +48,9 @@ class _Step:
     factor: str | int
     first_factor: bool
     last_factor: bool
-    #: The product before is not yet there.
+    #: The partial product is not ready yet.
     waits: bool
-    #: Where the later extents of the opcode begin; for the last step of an extent, else None.
+    #: First steps of the remaining extents of the opcode, in the last step of an extent; else None.
     next: tuple[int, ...] | None
 
     @property
@@ -114,7 +114,8 @@ def _extents(opcode: Opcode, config: Config) -> tuple[Extent, ...]:
 
 
 def _program(config: Config) -> tuple[list[_Step], dict[Opcode, tuple[int, ...]]]:
-    """Return the steps of all opcodes in one sequence, and where the extents of each begin."""
+    """Return the steps of all opcodes in one sequence, and the first steps of each one's extents.
+    """
     steps, entries = [], {}
     for opcode in FORMATS:
         extents = _extents(opcode, config)
@@ -147,7 +148,7 @@ def _source(step: _Step, config: Config) -> tuple[int, int] | int:
 
 
 def _sources(steps: list[_Step], config: Config) -> list[tuple[int, int] | int]:
-    """Return the distinct sources of all steps, those of similar width next to each other."""
+    """Return the distinct sources of all steps, grouped by similar width."""
 
     def width(source):
         return source.bit_length() if isinstance(source, int) else source[1] - source[0]
@@ -162,7 +163,7 @@ def _early_fields(turns: int) -> dict:
     return {"waits": 1, "turn": max(4, (turns - 1).bit_length())}
 
 
-#: What else is known of a step: it comes from a memory.
+#: Other attributes of a step, stored in a memory.
 _LATE_FIELDS = {
     **dict.fromkeys(("minus_one", "first_factor", "last_factor"), 1),
     "memory": AddressSpace,
@@ -174,37 +175,38 @@ _LATE_FIELDS = {
 class Bounds(wiring.Component):
     """Compare the end of every extent of `arch/isa.py` with the capacity of its memory.
 
-    Without `Config.checks` of those in external memory alone.
+    Without `Config.checks`, only extents in external memory are checked.
 
-    Latency: of the extents that apply, the first factor of every term takes a cycle, each further
-    one two, because it waits for the product before it. The base takes the first such wait, or a
-    cycle of its own where there is none. A check takes as many, and 7. Extents are judged in the
-    table's order, the first that fails wins. Where none applies, a check takes three cycles.
-    Numbers are exact modulo 2**32, and none is so large that it passes. No stalls; one check at a
-    time.
+    Latency: 7 cycles plus the steps of all extents that apply, or 3 cycles if none applies. The
+    first factor of a term takes one cycle; each further factor takes two, because it waits for the
+    partial product. The base of an extent uses the first such wait, or a cycle of its own if
+    there is none. Throughput: one check at a time. Stalls: none.
+
+    Extents are judged in the order of the table, and the first that fails determines the fault.
+    Numbers are exact modulo 2**32, and overflow is a fault.
 
     Members
     -------
     start: in
-        Begin with `word`, which must hold until `done`, as must the size of its region.
+        Begin a check of `word`. `word`, and the size of its region, must be stable until `done`.
     word: in
-        The instruction from bit 0 on.
+        The instruction, starting at bit 0.
     opcode: in
-        A legal one, not END.
+        A legal opcode other than END.
     region, region_bytes: out, in
-        A region of the instruction, and its size, in the same cycle.
+        A region of the instruction, and its size in the same cycle.
     done: out
-        For one cycle: `fault` and `address` are the verdict.
+        High for one cycle: `fault` and `address` are valid.
     fault, address: out
-        A `csr.Fault`, and the low 32 bits of the extent's end; 0 without one. Kept until the next
-        start.
+        A `csr.Fault`, and the low 32 bits of the extent's end; 0 if there is no fault. Stable until
+        the next start.
     """
 
     def __init__(self, config: Config):
         self._config = config
         self._program, self._entries = _program(config)
         self._sources = _sources(self._program, config)
-        # The choices that there are at the end of an extent; of none within it.
+        # Possible successors at the end of an extent; None within an extent.
         self._turns = [None, *dict.fromkeys(each.next for each in self._program if each.last)]
         self._early = data.StructLayout(_early_fields(len(self._turns)))
         self._late = data.StructLayout(_LATE_FIELDS)
@@ -224,7 +226,7 @@ class Bounds(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        # One cycle each.
+        # Pipeline stages, one cycle each.
         names = ("begin", "select", "subtract", "multiply", "carry", "add", "judge")
         marks = ("valid", "final", "first", "last")
         begin, _select, subtract, multiply, _carry, add, judge = stages = [
@@ -236,7 +238,7 @@ class Bounds(wiring.Component):
         exact = Signal(_FIRST_BITS)
         m.d.comb += exact.eq(self._look_up(m, begin, subtract) - subtract.minus_one)
 
-        # A product begins as its first factor times one.
+        # A product starts as its first factor times one.
         first = Signal.like(exact, reset_less=True)
         factor = Signal(_FACTOR_BITS, reset_less=True)
         m.d.sync += [first.eq(exact), factor.eq(Mux(subtract.first_factor, 1, exact))]
@@ -255,7 +257,7 @@ class Bounds(wiring.Component):
             low.eq(before[:_LOW_BITS] * factor),
             high.eq(before[_LOW_BITS:] * factor),
             product.eq(low + (high << _LOW_BITS)),
-            # A factor of zero makes even a large product zero.
+            # A zero factor makes even an overflowed product zero.
             was_large.eq(~multiply.first_factor & too_large & factor.any()),
             large.eq(was_large),
         ]
@@ -271,7 +273,7 @@ class Bounds(wiring.Component):
             beyond.eq((beyond & ~add.first) | (too_large & add.last_factor) | result[_SUM_BITS]),
         ]
         self._judge(m, add, judge, total, beyond)
-        # Who asks looks for the verdict from the third cycle on.
+        # The requester looks for the verdict from the third cycle on.
         told = Signal(2)
         m.d.sync += [told.eq(Cat(none, told)), self.done.eq((judge.valid & judge.final) | told[1])]
         return m
@@ -279,10 +281,12 @@ class Bounds(wiring.Component):
     def _walk(self, m: Module, begin):
         """Step through the applicable extents; return whether there are none at the start.
 
-        What decides of a step and of the one after it is kept in registers, and of that after these
-        it is looked up: a table between the number of a step and the decision to go on would be the
-        longest path of the chip. The rest comes from a memory, which has at the number of a step
-        what is known of the one before it.
+        The control fields of the current and of the next step are in registers, and those of the
+        step after are being looked up: a table between the step number and the decision to go on
+        would
+        be the longest path of the chip. The other attributes come from a memory, which stores at
+        each
+        step number the attributes of the step before.
         """
         step = Signal(self._early, reset_less=True)
         ahead = Signal(self._early, reset_less=True)
@@ -296,11 +300,11 @@ class Bounds(wiring.Component):
         waited = Signal()
         go = Signal()
         none = Signal()
-        # Of the step: it is the first of its extent.
+        # The current step is the first of its extent.
         entered = Signal(reset_less=True)
 
         def enter(entries):
-            # The first that applies is assigned last, and wins.
+            # The first extent that applies is assigned last, and so has priority.
             m.d.comb += final.eq(1)
             for entry in reversed(entries):
                 with m.If(self._applies(self._program[entry])):
@@ -318,14 +322,14 @@ class Bounds(wiring.Component):
         m.d.comb += [
             fetch.en.eq(go | ~running),
             begin.valid.eq(go),
-            # What is begun for nothing, while a step waits, is added to nothing.
+            # Steps that begin while one waits are not accumulated.
             begin.last_factor.eq(go & fetch.data.last_factor),
             begin.first.eq(go & entered),
         ]
         with m.If(go):
             m.d.comb += [
                 begin.final.eq(final),
-                # There is no turn but at the end of an extent.
+                # Only the end of an extent has a successor to choose.
                 begin.last.eq(step.turn != 0),
             ]
             m.d.sync += [step.eq(ahead), number.eq(number + 1), running.eq(~final), entered.eq(0)]
@@ -339,8 +343,7 @@ class Bounds(wiring.Component):
                         if entries is not None:
                             enter(entries)
         with m.Elif(~running):
-            # Whether it begins or not.
-            # Of all memories there is always one that is touched.
+            # Set whether or not it begins. With checks there is always an extent in some memory.
             if not self._config.checks:
                 m.d.comb += none.eq(self.start & final)
             m.d.sync += running.eq(self.start & ~none)
@@ -358,18 +361,18 @@ class Bounds(wiring.Component):
         return Cat(conditions).all()
 
     def _turn(self, index: int):
-        """Return the fields that decide about a step."""
+        """Return the control fields of a step."""
         each = self._program[index]
         return self._early.const({"waits": each.waits, "turn": self._turns.index(each.next)})
 
     def _known(self) -> Memory:
-        """Return the memory of other facts about steps, each at its number plus one."""
+        """Return the memory of other attributes, each at the number of its step plus one."""
         facts = [self._facts(place - 1) for place in range(len(self._program) + 1)]
-        # A block: of tables it would take ten for each bit.
+        # A block RAM: logic tables would take ten for each bit.
         return Memory(shape=self._late, depth=len(facts), init=facts, attrs={"ram_style": "block"})
 
     def _facts(self, index: int):
-        """Return other facts about a step."""
+        """Return the other attributes of a step."""
         each = self._program[index]
         source = self._sources.index(_source(each, self._config))
         return self._late.const(
@@ -386,9 +389,10 @@ class Bounds(wiring.Component):
     def _look_up(self, m: Module, begin, later) -> Value:
         """Return the source of a step's factor; `later` shows it two cycles after `begin`.
 
-        First every group chooses one of its own, next to the bits of the instruction, by a register
-        of its own; then there is a group to choose. Hundreds of wires into one table, or from one
-        register, would be more than a place can take.
+        First every group selects one of its sources, close to the instruction's bits and controlled
+        by
+        its own register; then one group is selected. A single table, or a single register, with
+        hundreds of wires would be too congested to route.
         """
         values = [
             Const(each) if isinstance(each, int) else self.word[slice(*each)]

@@ -1,4 +1,4 @@
-"""Multiplexer by a number, built from few tables."""
+"""Multiplexer with a binary select, built from few logic tables."""
 
 from collections.abc import Sequence
 
@@ -8,9 +8,9 @@ __all__ = ["choose"]
 
 
 def choose(values: Sequence[ValueLike], number: Value) -> Value:
-    """Return the value selected by a number, bit by bit; arbitrary if there is none.
+    """Return the value selected by a number, bit by bit; undefined if the number is out of range.
 
-    An `Array` becomes a choice by one flag for each value, with twice the inputs.
+    An `Array` becomes a multiplexer with a one-hot select, which has twice the inputs.
     """
     if len(values) == 1:
         return Value.cast(values[0])

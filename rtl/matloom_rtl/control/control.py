@@ -30,14 +30,14 @@ class Control(wiring.Component):
     axi_lite: AxiLiteSignature, in
     irq: out
     fetch_start, fetch_address, fetch_bytes: out
-        Begin to fetch a command buffer: bus address and size, cut at the last whole instruction
-        word of the region.
+        Begin to fetch a command buffer: bus address and size, truncated to whole instruction words
+        of the region.
     instruction_words: stream, in
-        Commands in order.
+        Command words in order.
     exhausted: in
         All instruction words have been delivered.
     load, exec, post, store: CommandSignature, out
-        The units; `exec.command` is not gated.
+        Commands for the units; `exec.command` is not gated by its waits.
     post_fetch: out
         The head of the POST queue is present, and its wait on LOAD is met.
     exec_met, exec_cause: out, in
@@ -46,16 +46,17 @@ class Control(wiring.Component):
     load_fault_ahead: in
         As `Load.fault_ahead`.
     read_burst, read_beat, write_burst, write_beat: in
-        Bus events.
+        Bus events, for the counters.
     base_regions, bases: in, out
-        A region of LOAD and one of STORE, and the bus address of each, two cycles later at the
-        latest, which is before the instruction that names it begins.
+        One region each for LOAD and STORE, and their bus addresses. The address is valid at most
+        two cycles later, before the instruction that names the region begins.
     spad_wrong, acc_wrong: in
-        EXEC, POST, and of the scratchpad STORE, found wrong parity; with `Config.parity`.
+        Parity errors: in the scratchpad, found by EXEC, POST and STORE; in the accumulators, found
+        by EXEC and POST. Only with `Config.parity`.
     quiet: in
         No bus transfer is outstanding.
     halt, core_reset, core_reset_next: out
-        DMA units stop asking; every unit is reset in this cycle, in the next.
+        DMA units stop issuing requests; every unit is reset in this cycle, or in the next.
     """
 
     def __init__(self, config: Config):
@@ -93,9 +94,9 @@ class Control(wiring.Component):
         m.submodules.supervisor = supervisor = Supervisor()
         m.submodules.counters = counters = Counters(self._config)
         connect(m, flipped(self.axi_lite), registers.bus)
-        # With the units and not after them, which would find instructions from before the reset.
+        # Reset together with the units: any later, and they would still see old instructions.
         forget, forget_dispatch = (
-            # Registers of their own: `keep`, for they are the same.
+            # Separate registers, kept from being merged although they are equal.
             Signal(name=name, init=1, attrs={"keep": 1})
             for name in ("forget", "forget_dispatch")
         )
@@ -121,7 +122,7 @@ class Control(wiring.Component):
     def _queues(self, m: Module, fresh, dispatch, supervisor):
         """Put the queues in front of the units, and count completions.
 
-        LOAD's and STORE's are counted as far as a fault record tells their numbers.
+        Those of LOAD and STORE are counted as far as a fault record shows their numbers.
         """
         board, bits = Module(), count_bits(self._config)
         completed = Signal(data.ArrayLayout(RECORD_BITS, len(UNITS)))
@@ -137,7 +138,7 @@ class Control(wiring.Component):
             name = opcode.name.lower()
             connect(m, getattr(dispatch, name), getattr(queues, name))
             connect(m, getattr(queues, f"o_{name}"), flipped(unit.command))
-        # What the dispatcher takes is stored.
+        # Words that the dispatcher accepts are stored.
         words = self.instruction_words
         load, execute, post = (
             UNITS.index(unit) for unit in (Opcode.LOAD, Opcode.EXEC, Opcode.POST)
@@ -174,13 +175,13 @@ class Control(wiring.Component):
         ]
 
     def _fetch(self, m: Module, registers, supervisor, dispatch):
-        """Start fetching once everything of the last run is cleared."""
+        """Start fetching once all state of the last run is cleared."""
         m.d.sync += self.fetch_start.eq(supervisor.begin)
         starting = Signal()
         word_bits = INSTRUCTION_WORD_BYTES.bit_length() - 1
-        # Nothing is fetched from outside the region, of which `room` bytes are left, and nothing of
-        # what is no run of instruction words.
-        # All are counted in instruction words; a part of one at the end of the region is none.
+        # Fetches stay within the region, of which `room` bytes are left, and an empty range fetches
+        # nothing. All are counted in instruction words; a partial word at the end of the region is
+        # left out.
         at, asked, end = (
             each[word_bits:]
             for each in (
@@ -199,7 +200,7 @@ class Control(wiring.Component):
             self.fetch_address.eq(registers.program_base + registers.command_offset),
             words.eq(Mux(inside & (room >= 0), Mux(asked < room, asked, room), 0)),
         ]
-        # A cycle late, for a shorter path; what the last run left says nothing of this one.
+        # One cycle late, for a shorter path; leftovers of the last run are masked.
         m.d.sync += dispatch.exhausted.eq(self.exhausted & ~starting)
         m.d.comb += [
             starting.eq(self.fetch_start | supervisor.begin),
@@ -209,7 +210,7 @@ class Control(wiring.Component):
 
     def _supervise(self, m: Module, registers, supervisor, dispatch, completed):
         units = self._units()
-        # Two cycles late, as far as it comes; the watchdog does not mind.
+        # Two cycles late for some sources, which the watchdog tolerates.
         progress = Signal(2 + len(units))
         m.d.sync += [
             progress.eq(
@@ -221,7 +222,7 @@ class Control(wiring.Component):
             ),
             supervisor.progress.eq(progress.any()),
         ]
-        # CONTROL is shown for one cycle: bit 0 starts, bit 1 resets.
+        # CONTROL is valid for one cycle: bit 0 starts, bit 1 resets.
         m.d.comb += [
             supervisor.start.eq(registers.control[0]),
             supervisor.reset.eq(registers.control[1]),
@@ -269,7 +270,7 @@ class Control(wiring.Component):
             timestamps.slot.eq(registers.mark_slot),
             registers.mark_cycle.eq(timestamps.stored),
         ]
-        # Completions and their cycle, both a cycle late.
+        # Completions and their cycle, both one cycle late.
         m.d.sync += [
             timestamps.cycle.eq(counters.cycles),
             timestamps.done.eq(Cat(unit.done for unit in units.values())),

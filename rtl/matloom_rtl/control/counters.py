@@ -14,26 +14,27 @@ _NAMES = [name for name, _doc in COUNTERS]
 _CAUSES = [name for name, _doc in EXEC_CAUSES]
 assert _NAMES[0] == "cycles"
 
-#: Bits of the number of a counter.
+#: Width of a counter's number.
 SLOT_BITS = (len(_NAMES) - 1).bit_length()
 
-#: Bits of the place of a counter in its memory.
+#: Width of a counter's address in its memory.
 _PLACE_BITS = 4
 
 
 class Counters(wiring.Component):
     """Keep the counters of `arch/csr.py`: cleared by `start`, counting while `running`.
 
-    A cycle's events count in the cycle after, so the last cycle of a run is part of the totals.
+    Events are counted one cycle later, so that the last cycle of a run is included.
 
-    `cycles` is a register, all others lie in two memories with an adder each. The causes, of which
-    a cycle has one at most, are counted where they lie. For each of the rest a register holds the
-    events since its last visit; one of them is visited a cycle, in turn, and its events are added
-    to its total. Reading waits for the memory: `value` is the counter's in a cycle with `shown`,
-    11 cycles after `slot` changed at the latest. Events of the cycles before may be missing, which
-    is none once a run has ended for four cycles.
+    `cycles` is a register; all other counters are in two memories with an adder each. Causes, at
+    most one per cycle, are counted directly in memory. For each of the others a register collects
+    events; the counters are visited in turn, one per cycle, and the collected events are added to
+    the total.
 
-    `Config.counters` chooses what is built; what is not reads as zero.
+    Latency: `value` is valid in a cycle with `shown`, at most 11 cycles after `slot` changes. It
+    may lack the events of the last few cycles; four cycles after the end of a run it is exact.
+
+    `Config.counters` selects the counters that are built; the others read as zero.
 
     Members
     -------
@@ -42,13 +43,13 @@ class Counters(wiring.Component):
         One bit for each of `EXEC_CAUSES`.
     dispatched, load_busy, post_busy, store_busy: in
     read_burst, read_beat, write_burst, write_beat: in
-        Events of the bus.
+        Bus events.
     cycles: out
-        The first counter, always.
+        The first counter, always valid.
     slot: in
-        Which of the other counters is asked for; its number in `COUNTERS`.
+        Number in `COUNTERS` of another counter to be read.
     value, shown: out
-        Its value, where `shown`.
+        Value of that counter, valid with `shown`.
     """
 
     def __init__(self, config: Config):
@@ -91,7 +92,7 @@ class Counters(wiring.Component):
             m.d.sync += self.cycles.eq(self.cycles + 1)
 
     def _events(self):
-        """Return the source of every counter that is updated in turn, by name."""
+        """Return the event signal of every counter that is updated in turn, by name."""
         return {
             "instructions": self.dispatched,
             "load_busy": self.load_busy,
@@ -115,7 +116,7 @@ class Counters(wiring.Component):
                             m.d.comb += [asked.eq(names.index(name)), is_cause.eq(flag)]
         cause = self._count_causes(m, asked)
         total, added = self._count_visits(m)
-        # Of both in turn one is kept, with what it is the value of.
+        # Keeps the requested one of the totals visited in turn, and its number.
         told = Signal(_PLACE_BITS)
         told_cause = Signal()
         found = Signal(32)
@@ -136,10 +137,10 @@ class Counters(wiring.Component):
         read, look = causes.read_port(domain="comb"), causes.read_port(domain="comb")
         event = Signal()
         place = Signal(_PLACE_BITS)
-        # The memory is read in one cycle, its count added to and written in the next.
+        # The count is read in one cycle, incremented and written back in the next.
         count = Signal(32, reset_less=True)
         following = Signal(32)
-        # Causes of this run; the count of any other is one of the run before.
+        # Causes counted in this run; the other counts are from an earlier run, and read as zero.
         known = Signal(1 << _PLACE_BITS)
         m.d.sync += event.eq(self.running & self.exec_cause.any())
         for number in range(len(_CAUSES)):
@@ -150,7 +151,7 @@ class Counters(wiring.Component):
             *(following.eq(count + 1), write.data.eq(following)),
         ]
         m.d.sync += [write.en.eq(event & ~self.start), write.addr.eq(place)]
-        # What is being written is not yet in the memory.
+        # Forwarded: a count being written is not yet in the memory.
         with m.If(write.en & (write.addr == place)):
             m.d.sync += count.eq(following)
         with m.Else():
@@ -162,19 +163,19 @@ class Counters(wiring.Component):
         return Mux(known.bit_select(asked, 1), look.data, 0)
 
     def _count_visits(self, m: Module):
-        """Update the counters in turn; return the total of one, and its index in `_events`."""
+        """Update the counters in turn; return one total, and its index in `_events`."""
         events = list(self._events().values())
         turn = len(events)
         m.submodules.totals = totals = Memory(shape=32, depth=1 << _PLACE_BITS, init=[])
         write, read = totals.write_port(), totals.read_port(domain="comb")
         visited = Signal(range(turn))
         adding = Signal(range(turn))
-        # In the first turn after a start, totals are those of the run before.
+        # In the first turn after a start, totals in memory are those of the last run.
         first = Signal(init=1)
         first_add = Signal(init=1)
         since = []
         for number, source in enumerate(events):
-            # As many as a turn has cycles.
+            # Wide enough for one event in each cycle of a turn.
             event = Signal(name=f"event_{number}")
             recent = Signal(range(turn + 1), name=f"recent_{number}")
             m.d.sync += event.eq(source & self.running)

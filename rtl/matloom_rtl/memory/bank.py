@@ -15,24 +15,24 @@ class Bank(wiring.Component):
     """Read and write an even and an odd word, side by side or one line apart.
 
     Words alternate: even, odd, even. An access that starts in the even word finds both words in
-    its line; one that starts in the odd word (`carry`) goes on in the even word of the next line,
-    the first line after the last.
+    its line; one that starts in the odd word (`carry`) continues in the even word of the next
+    line, where the first line follows the last.
 
-    A read in cycle t has its words in t + 3, and they stay until the next read. A write in cycle t
-    is seen by reads from cycle t + 1 on; one in cycle t itself finds anything in the line written.
-    One read and one write a cycle, no back-pressure.
+    Read latency: three cycles; the words stay until the next read. A write in cycle t is visible
+    to reads from cycle t + 1 on; a read in cycle t itself returns undefined data for that line.
+    Throughput: one read and one write per cycle, without backpressure.
 
-    With `parity` each byte has a ninth bit, even parity, so that memory of zeros is right. Both
-    words of each read are checked, whatever bytes of them are used; but not a word that is written
-    in the cycle of the read, which is anything. A read in cycle t has its `wrong` in t + 5
-    (`PARITY_LATENCY`); a reset forgets those under way.
+    With `parity` each byte has a ninth bit, even parity, so that zero-initialised memory is
+    valid. Both words of each read are checked, whichever bytes are used, except a word written in
+    the cycle of the read, which is undefined. `wrong` follows a read by five cycles
+    (`PARITY_LATENCY`); reset discards checks in progress.
 
     Parameters
     ----------
     word_bytes, lines:
-        Size of a word, and lines of two words.
+        Size of a word, and number of lines of two words.
     parity:
-        Whether there is parity.
+        Add parity bits.
 
     Members
     -------
@@ -41,14 +41,14 @@ class Bank(wiring.Component):
         The words read.
     write_valid, write_line, write_carry: in
     write_data, write_mask: in
-        Bytes of the even word, then those of the odd word; only masked ones are written.
+        Bytes of the even word, then of the odd word; only masked bytes are written.
     wrong: out
-        A byte of the words read had another parity; with `parity`.
+        Parity error in the words read. Only with `parity`.
     """
 
     def __init__(self, *, word_bytes: int, lines: int, parity: bool = False):
         self._parity = parity
-        #: Even and odd memory, once elaborated: a simulation may look into them, and flip bits.
+        #: Even and odd memory, once elaborated: simulations inspect them and flip bits.
         self.memories: list[Memory] = []
         self._word_bytes = word_bytes
         self._lines = lines
@@ -83,7 +83,7 @@ class Bank(wiring.Component):
         write_carry = Signal(reset_less=True)
         write_data = Signal.like(self.write_data, reset_less=True)
         write_mask = Signal.like(self.write_mask)
-        # Only the mask tells whether there is a write: no other bit waits for that.
+        # Only the mask depends on the write being valid: no other bit needs to wait for it.
         m.d.sync += [
             write_line.eq(self.write_line),
             write_carry.eq(self.write_carry),
@@ -93,7 +93,7 @@ class Bank(wiring.Component):
 
         self.memories = []
         byte_bits, wrong = 9 if self._parity else 8, []
-        # `no_rw_check`: no logic that keeps the old word where a read meets a write.
+        # `no_rw_check`: omits the logic that returns the old word when a read meets a write.
         for index, (name, word) in enumerate((("even", self.even), ("odd", self.odd))):
             m.submodules[name] = memory = Memory(
                 shape=byte_bits * self._word_bytes,
@@ -126,11 +126,11 @@ class Bank(wiring.Component):
         return [word.word_select(number, bits) for number in range(self._word_bytes)]
 
     def _with_parity(self, data):
-        """Return the bytes of a word, a parity bit behind each."""
+        """Return the bytes of a word, each followed by its parity bit."""
         return Cat(Cat(each, each.xor()) for each in self._parts(data, 8))
 
     def _check(self, m: Module, fetch, store, held, name: str):
-        """Return the bytes whose parity is wrong, in a register after that of the word."""
+        """Return the bytes with wrong parity, registered one cycle after the word."""
         checked = fetch.en & ~(store.en.any() & (store.addr == fetch.addr))
         for cycle in range(2):
             later = Signal(name=f"{name}_checked_{cycle}")

@@ -1,4 +1,4 @@
-"""Which scratchpad banks an access needs; worked out before its request is shown."""
+"""Selects the scratchpad banks of an access, computed before its request is shown."""
 
 from amaranth.hdl import C, Cat, Value
 
@@ -8,15 +8,15 @@ __all__ = ["aligned", "bank_select_of", "crosses_bank"]
 
 
 def aligned(address: Value, boundary: int) -> Value:
-    """Return the address of the multiple of a power of two at or before an address."""
+    """Return an address rounded down to a multiple of a power of two."""
     bits = (boundary - 1).bit_length()
     return Cat(C(0, bits), address[bits:])
 
 
 def crosses_bank(address: Value, width: int, config: Config) -> Value:
-    """Return whether `width` bytes at an address go on in the next bank.
+    """Return whether `width` bytes at an address continue in the next bank.
 
-    The last bytes of a bank are a power of two of addresses: no comparison of the whole address.
+    Tests the bits within a bank alone, because the last bytes of a bank are a power of two.
     """
     bank_bits = (config.bank_bytes - 1).bit_length()
     span_bits = (width - 1).bit_length()
@@ -25,9 +25,9 @@ def crosses_bank(address: Value, width: int, config: Config) -> Value:
 
 
 def bank_select_of(address: Value, width: int, config: Config) -> Value:
-    """Return a bit for each bank that `width` bytes at an address touch, bank 0 lowest.
+    """Return one bit for each bank that `width` bytes at an address touch, bank 0 lowest.
 
-    Bank numbers wrap at 2**24, as negative addresses do; what lies in no bank selects none.
+    Bank numbers wrap at 2**24, as do negative addresses; an access outside all banks selects none.
     """
     bank_bits = (config.bank_bytes - 1).bit_length()
     bank = address[bank_bits:]

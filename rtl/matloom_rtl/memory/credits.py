@@ -1,4 +1,4 @@
-"""A queue after a pipeline that never stalls: what begins takes a credit for a place here."""
+"""Queue behind a pipeline that never stalls: each item reserves its place when it starts."""
 
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
@@ -7,36 +7,36 @@ from amaranth.lib.wiring import In, Out
 
 __all__ = ["CREDITS", "CreditQueue"]
 
-#: What a table of a logic cell's memory holds.
+#: Depth of a memory built from logic cells.
 CREDITS = 16
 
 
 class CreditQueue(wiring.Component):
     """Hold the items of a pipeline in order, each in a place that it was given when it began.
 
-    So a refused item stalls no register of the pipeline; only who begins items looks at `room`, a
-    register. Items are as many as there are places, from `start` until they are taken.
+    A refused item therefore stalls no pipeline register; only the logic that starts items looks
+    at `room`, a register. An item counts from `start` until it is taken.
 
-    Latency: an item shows at `o` a cycle after it was written, its place is free two cycles after
-    it was taken. Throughput: one item a cycle, while pipeline and queue hold `CREDITS` less three
-    items. A reset forgets all items, those on their way too.
+    Latency: an item appears at `o` one cycle after it was written; its place is free two cycles
+    after it was taken. Throughput: one item per cycle, while pipeline and queue hold at most
+    `CREDITS` - 3 items. Reset discards all items, including those in the pipeline.
 
     Parameters
     ----------
     payload:
         Layout of an item.
     registered:
-        Fields of it that `o` shows from registers: what an arbiter looks at. Where there is no
-        item they are those of a `w_data` that was none, which may tell that it is none.
+        Fields that `o` shows from registers, for use by an arbiter. While `o` is not valid they
+        hold those of a `w_data` without `w_en`, which may encode that there is no item.
 
     Members
     -------
     room: out
-        There is a place for an item that begins in this cycle.
+        An item may start in this cycle.
     start: in
-        One begins; never without `room`.
+        An item starts; only with `room`.
     w_en, w_data: in
-        One arrives.
+        An item arrives from the pipeline.
     o: stream of the payload, out
     """
 
@@ -63,7 +63,7 @@ class CreditQueue(wiring.Component):
         following = Signal.like(shown, init=1)
         write = Signal.like(shown, init=1)
         m.d.comb += [
-            # Of those that wait one less than places, for the one shown has its own.
+            # The waiting items are one fewer than the places: the item shown has its own register.
             empty.eq(write == following),
             load.eq(~self.o.valid | self.o.ready),
             shows.eq(~empty | self.w_en),
@@ -93,7 +93,8 @@ class CreditQueue(wiring.Component):
         return m
 
     def _count(self, m: Module):
-        """Count the items; what was taken counts from the next cycle on: takers are far away."""
+        """Count the items; a taken item is counted a cycle later, because receivers are far away.
+        """
         taken = Signal()
         used = Signal(range(CREDITS + 1))
         after = Signal.like(used)

@@ -1,4 +1,4 @@
-"""Collects the bytes of one read from the banks and puts them in order."""
+"""Collects the bytes of a read from the banks and puts them in order."""
 
 from amaranth.hdl import Array, Module, Mux, Signal
 from amaranth.lib import data, wiring
@@ -8,7 +8,7 @@ from matloom_rtl.memory.rotate import rotate_right
 
 __all__ = ["LATENCY", "Gather"]
 
-#: Bytes that choose their bank by one register.
+#: Bytes whose bank is selected by one register.
 _NEAR = 16
 
 #: Cycles from a grant to the data.
@@ -18,29 +18,32 @@ LATENCY = 6
 class Gather(wiring.Component):
     """Turn the bytes that the banks found into those of a read, first byte lowest.
 
-    A read granted in cycle t finds its bytes in t + `found`, each at the place of its remainder
-    modulo `span`. In that cycle every byte is taken from its bank, in t + 5 the bytes rotate into
-    order, `data` follows in t + 6 and stays until the next read. One read a cycle.
+    The bytes of a read granted in cycle t arrive in t + `found`, each at the position of its
+    address modulo `span`, and are selected from their banks in that cycle. They are rotated into
+    order in t + 5.
+
+    Latency: `data` is valid in t + 6 and stays until the next read. Throughput: one read per
+    cycle.
 
     Parameters
     ----------
     width, span:
-        Bytes of a read, and those that the banks show.
+        Bytes of a read, and bytes returned by each bank.
     boundary:
-        The first byte's remainder is a multiple of it, a power of two.
+        Alignment of the first byte, a power of two.
     found:
-        Cycle in which the banks show the bytes, 4 or less.
+        Cycles from the grant to the bytes from the banks, at most 4.
 
     Members
     -------
     valid, request: in
-        A read is granted: the remainder of its first byte (`turn`), the bank of that
-        (`odd_bank`), and the bank of what lies beyond the last line of that bank (`even_bank`);
-        the same bank where the read does not go on so far.
+        A read is granted: its first address modulo `span` (`turn`), the bank of the first byte
+        (`odd_bank`), and the bank of the bytes beyond the last line of that bank (`even_bank`),
+        which is the same bank if the read does not cross.
     banks: in
-        What each bank shows.
+        Bytes from each bank.
     data: out
-        The bytes.
+        Bytes of the read.
     """
 
     def __init__(self, *, width: int, span: int, banks: int, boundary: int = 1, found: int = 4):
@@ -90,15 +93,15 @@ class Gather(wiring.Component):
         return m
 
     def _pick(self, m: Module, request):
-        """Return each byte from its bank.
+        """Return each byte, selected from its bank.
 
-        A read that goes on in another bank wraps around the line: remainders below the first. Bytes
-        of the same remainder modulo `boundary` do so together.
+        Bytes of a read that crosses into the next bank have positions below that of the first byte.
+        Bytes with equal positions modulo `boundary` cross together.
         """
         picked = Signal(8 * self._span, reset_less=True)
         step = min(self._boundary, _NEAR)
         for first in range(0, self._span, step):
-            # `keep`: equal registers would be merged, to drive all bytes from one place.
+            # `keep`: equal registers would be merged into one that drives all bytes.
             bank = Signal.like(
                 request.even_bank, name=f"bank_{first}", reset_less=True, attrs={"keep": 1}
             )
@@ -110,7 +113,7 @@ class Gather(wiring.Component):
 
 
 def _next_cycle(m: Module, value: Signal) -> Signal:
-    """Return a register that follows a signal."""
+    """Return a signal delayed by one cycle."""
     later = Signal.like(value, name=f"{value.name}_next", reset_less=True)
     m.d.sync += later.eq(value)
     return later

@@ -4,15 +4,15 @@ from amaranth.hdl import Module, Mux, Signal
 
 __all__ = ["rotate_left", "rotate_right"]
 
-#: Steps from which on each has a signal. A step uses its value more than once, and what has no
-#: name is written out at every use: three times as much text with each step.
+#: From this step on each step has a signal: a step uses its input more than once, and unnamed
+#: expressions are repeated at every use, which triples the Verilog with each step.
 _NAMED_STEPS = 6
 
 
 def rotate_left(m: Module, value, amount, unit: int = 1):
-    """Return `value` with all its groups of `unit` bits moved up by `amount` groups.
+    """Return `value` with its groups of `unit` bits rotated up by `amount` groups.
 
-    The number of groups is a power of two, `amount` has that power's bits.
+    The number of groups must be a power of two, and `amount` as wide as its logarithm.
     """
     for step in range(len(amount)):
         value = Mux(amount[step], value.rotate_left(unit << step), value)
@@ -21,7 +21,7 @@ def rotate_left(m: Module, value, amount, unit: int = 1):
 
 
 def rotate_right(m: Module, value, amount, unit: int = 1):
-    """Return `value` with all its groups of `unit` bits moved down by `amount` groups."""
+    """Return `value` with its groups of `unit` bits rotated down by `amount` groups."""
     for step in range(len(amount)):
         value = Mux(amount[step], value.rotate_right(unit << step), value)
         value = _named(m, value, amount)

@@ -1,4 +1,4 @@
-"""Moves the bytes of one write to their places in a line."""
+"""Aligns the bytes of a write with a line of the scratchpad."""
 
 from amaranth.hdl import Module, Signal
 from amaranth.lib import wiring
@@ -12,16 +12,18 @@ __all__ = ["Scatter"]
 class Scatter(wiring.Component):
     """Rotate data and mask of a write so that they fit the line.
 
-    In a window of `span` bytes (`width`, or the next power of two) each remainder modulo `span`
-    occurs once, so the data need to rotate within `span` bytes only and repeat along the line;
-    the mask tells which repetition counts. What comes in cycle t leaves in t + 2, be it a write
-    that is granted or not: one signal less that all bytes wait for. One a cycle. Its data come in
-    t + 1.
+    Within a window of `span` bytes (`width`, rounded up to a power of two) each address modulo
+    `span` occurs once. So the data is rotated within `span` bytes and repeated along the line;
+    the mask selects the repetition to write.
+
+    Latency: two cycles from `offset` and `mask`, one from `data`. Throughput: one write per
+    cycle. Works in every cycle, also without a granted write, so that no enable has to reach
+    every byte.
 
     Members
     -------
     offset, data, mask: in
-        A write: its first byte's position in the line, bytes and mask.
+        Position of the first byte in the line, and the mask; the data one cycle later.
     o_data, o_mask: out
         Bytes and mask of an even and an odd word.
     """

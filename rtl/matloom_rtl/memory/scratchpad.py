@@ -1,4 +1,4 @@
-"""The scratchpad: banks, their arbiters, and the ports of the units."""
+"""Scratchpad: banks, arbiters, and the units' ports."""
 
 from dataclasses import dataclass
 from enum import IntEnum
@@ -21,7 +21,7 @@ __all__ = ["ReadPort", "Scratchpad"]
 
 
 class ReadPort(IntEnum):
-    """Ports of the core's scratchpad for reads; the order is the priority."""
+    """Read ports of the core's scratchpad, in order of priority."""
 
     INPUT = 0
     WEIGHTS = 1
@@ -32,41 +32,42 @@ class ReadPort(IntEnum):
 class Scratchpad(wiring.Component):
     """Serve in each bank and each cycle one read and one write.
 
-    Accesses lie at any byte, but for reads with a boundary: these are of a multiple of it, and the
-    lower bits of their addresses are ignored, so they may be as wide as a line.
+    Accesses may start at any byte. Read ports with a boundary ignore the lower address bits, and
+    may therefore be as wide as a line.
 
-    The place in the list of widths is the priority, 0 the highest. A request selects the bank of
-    its first byte and, if it goes on there, the next; it is granted in a cycle in which no valid
-    request of higher priority selects one of them. `ready` depends on the banks that
-    the request selects and on the other requests, not on its own `valid`. What selects no bank is
-    always granted. Readers that share the unit which puts their bytes in order exclude each other,
-    too, whatever they select.
+    A port's index is its priority, 0 the highest. A request selects the bank of its first byte
+    and, if it continues there, the next bank. It is granted in a cycle in which no valid request
+    of higher priority selects either bank. Read ports that share an alignment unit also exclude
+    each other, whatever they select. A request that selects no bank is always granted as far as
+    banks are concerned. `ready` depends on the request's banks and on the other requests, never
+    on its own `valid`.
 
-    Data follow a read's grant after `SPAD_READ_LATENCY` and stay until the next data of the port,
-    or of those that share with it; a write is seen by reads granted `SPAD_WRITE_LATENCY` cycles
-    later or after. Reads and writes do not meet otherwise. A reset drops what is under way and
-    keeps what is stored.
+    Read data is valid `SPAD_READ_LATENCY` cycles after the grant and stays until the next data of
+    the port, or of the ports that share its unit. A write is visible to reads granted
+    `SPAD_WRITE_LATENCY` or more cycles later; otherwise reads and writes are independent.
+    Reset discards accesses in progress and keeps the contents.
 
-    With `Config.parity` all bytes of the lines that a read finds are checked. `wrong` comes six
-    cycles after the grant, and stalls nothing.
+    With `Config.parity` all bytes of the lines that a read accesses are checked. `wrong` is valid
+    six cycles after the grant and stalls nothing.
 
     Parameters
     ----------
     read_widths, write_widths:
-        Bytes of each port, at most `word_bytes`; with a boundary, at most so many more than that.
+        Width of each port in bytes, at most `word_bytes`, or that plus the boundary.
     read_boundaries:
-        Of each port for reads, a power of two, 1 for any byte. No reader at any byte is wider than
-        the others that have none, but one with a boundary may be.
+        Alignment of each read port, a power of two; 1 for any byte. Aligned ports may be wider than
+        the others.
     read_groups:
-        Those readers of the same number share. None shares where this is not given. Such readers
-        have no boundary.
+        Read ports with the same number share an alignment unit. By default none is shared. Ports
+        that share have no boundary.
 
     Members
     -------
     read_0, ...: SpadReadSignature, in
     write_0, ...: SpadWriteSignature, in
     wrong: out
-        A bit for each port for reads: a line that it found has wrong parity; with `Config.parity`.
+        One bit for each read port: parity error in a line that it read. Only with
+        `Config.parity`.
     """
 
     def __init__(
@@ -90,7 +91,7 @@ class Scratchpad(wiring.Component):
                 if not 1 <= width <= widest:
                     raise ValueError(f"{name} must be 1 to {widest}, not {width}")
         self._config = config
-        #: Once elaborated: a simulation may look into them.
+        #: Banks, once elaborated, for simulations to inspect.
         self.banks: list[Bank] = []
         self._read_widths = read_widths
         self._boundaries = boundaries
@@ -108,7 +109,7 @@ class Scratchpad(wiring.Component):
         super().__init__(reads | writes | wrong)
 
     def read_port(self, port: ReadPort):
-        """Return the interface of a port for reads."""
+        """Return the interface of a read port."""
         return getattr(self, f"read_{port.value}")
 
     def elaborate(self, platform):
@@ -153,7 +154,7 @@ class Scratchpad(wiring.Component):
                 ),
                 *(ports[index].data.eq(gather.data) for index in members),
             ]
-            # The first that is there, granted or not: no other of them is granted then.
+            # The first valid request, granted or not: if it is refused, so are the others.
             for index in reversed(members):
                 place = places[index]
                 with m.If(ports[index].valid if index != members[-1] else 1):
@@ -172,7 +173,8 @@ class Scratchpad(wiring.Component):
             if self._config.parity:
                 reader = _follow(m, granted, PARITY_LATENCY, reset=True)
                 wrong.append(reader & bank.wrong.replicate(len(reader)))
-            # The address is that of the first claim, granted or not: a shorter path.
+            # The address of the first request that selects the bank, granted or not: a shorter
+            # path.
             for port, place in reversed(list(zip(ports, places, strict=True))):
                 with m.If(port.valid & port.bank_select[number]):
                     m.d.comb += [
@@ -184,7 +186,7 @@ class Scratchpad(wiring.Component):
             m.d.sync += self.wrong.eq(reduce(or_, wrong))
 
     def _select(self, m: Module, banks):
-        """Put the unit that chooses bytes for narrow readers after each bank; return them."""
+        """Add a byte selector for narrow read ports behind each bank; return the selectors."""
         selects = [Select(span=self._span, word_bytes=self._config.word_bytes) for _ in banks]
         for number, (bank, select) in enumerate(zip(banks, selects, strict=True)):
             m.submodules[f"select_{number}"] = select
@@ -215,7 +217,7 @@ class Scratchpad(wiring.Component):
                 scatter.o_mask.word_select(half, config.word_bytes) for half in range(2)
             )
             for number, bank in enumerate(banks):
-                # Grants of one bank exclude each other.
+                # At most one write is granted per bank.
                 with m.If(even[number] | odd[number]):
                     m.d.comb += [
                         bank.write_valid.eq(1),
@@ -233,7 +235,7 @@ class Scratchpad(wiring.Component):
 
 @dataclass(frozen=True, kw_only=True)
 class _Place:
-    """Position of an access.
+    """Position of an access in banks, lines and words.
 
     An access that starts in the odd word of a line (`carry`) has its even word in the next line;
     from the last line of a bank it `crosses` into the next bank.
@@ -241,9 +243,10 @@ class _Place:
     Members
     -------
     bank, line, carry, offset:
-        Of the first byte: bank, line in the bank, whether in its odd word, byte in the line.
+        Of the first byte: its bank, its line in the bank, whether it is in the odd word, and its
+        position in the line.
     even, odd:
-        A bit for each bank that holds the even word, the odd word.
+        One-hot: the bank that holds the even word, and the odd word.
     """
 
     bank: Value
@@ -256,7 +259,8 @@ class _Place:
 
 
 def _locate(m: Module, address, width: int, config: Config) -> _Place:
-    """Return where `width` bytes lie; bank numbers wrap at 2**24 as negative addresses do."""
+    """Return the position of `width` bytes; bank numbers wrap at 2**24, as do negative addresses.
+    """
     offset_bits = (config.line_bytes - 1).bit_length()
     bank_bits = (config.bank_bytes - 1).bit_length()
     bank = address[bank_bits:]
@@ -281,7 +285,7 @@ def _locate(m: Module, address, width: int, config: Config) -> _Place:
 
 
 def _arbitrate(m: Module, ports, groups):
-    """Set `ready` of the ports, one of each group at a time; return whether each is granted."""
+    """Set `ready` of the ports, one grant per group; return the grant of each port."""
     for index, port in enumerate(ports):
         blocked = Cat(
             other.valid & (group == groups[index] or (other.bank_select & port.bank_select).any())
@@ -292,7 +296,7 @@ def _arbitrate(m: Module, ports, groups):
 
 
 def _follow(m: Module, value, cycles=2, *, reset=False):
-    """Return the value some cycles later; after two the bytes of a write are in their places."""
+    """Return the value some cycles later; the default of two matches `Scatter`."""
     for _cycle in range(cycles):
         later = Signal(len(value), name="followed", reset_less=not reset)
         m.d.sync += later.eq(value)

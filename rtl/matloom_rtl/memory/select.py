@@ -1,4 +1,4 @@
-"""Chooses, next to a bank, the bytes of one read out of the line it found."""
+"""Selects the bytes of a read from a line, next to its bank."""
 
 from amaranth.hdl import Array, Module, Mux, Signal
 from amaranth.lib import wiring
@@ -8,24 +8,25 @@ __all__ = ["Select", "span_of"]
 
 
 def span_of(width: int) -> int:
-    """Return the bytes of the window that a reader of `width` bytes looks at."""
+    """Return the window size in bytes for a reader of `width` bytes."""
     return 1 << (width - 1).bit_length()
 
 
 class Select(wiring.Component):
     """Turn a line, an even and an odd word, into the bytes of a read, by remainder.
 
-    A window of `span` bytes, a power of two, holds each remainder modulo `span` once: byte j of `o`
-    is the byte of the window with remainder j. A window that starts in the odd word may go on in
-    the even one. A bank serves one reader a cycle, so all readers of up to `span` bytes share this
-    unit, and only these bytes, not whole lines, travel from the banks to the readers.
+    A window of `span` bytes, a power of two, contains each address modulo `span` once: byte j of
+    `o` is the byte of the window with remainder j. A window that starts in the odd word may
+    continue in the even one. A bank serves one reader per cycle, so all readers of up to `span`
+    bytes share this unit, and only the selected bytes travel from the banks to the readers.
 
-    A request in cycle t has its words in t + 3 and its bytes in `o` in t + 4. One a cycle.
+    Latency: a request in cycle t takes its words in t + 3; `o` is valid in t + 4.
+    Throughput: one request per cycle.
 
     Parameters
     ----------
     span:
-        At most `word_bytes`.
+        Window size, at most `word_bytes`.
 
     Members
     -------
@@ -34,6 +35,7 @@ class Select(wiring.Component):
     even, odd: in
         The words.
     o: out
+        The selected bytes.
     """
 
     def __init__(self, *, span: int, word_bytes: int):
@@ -55,7 +57,7 @@ class Select(wiring.Component):
             Signal.like(self.offset, name=name, reset_less=True) for name in ("offset", "waited")
         )
         m.d.sync += [offset.eq(self.offset), waited.eq(offset)]
-        # Remainders below that of the first byte lie in the next chunk of `span` bytes.
+        # Bytes with smaller remainders than the first byte's lie in the next chunk of `span` bytes.
         here = waited[bits:]
         following = (here + 1)[: len(here)]
         chosen = Signal(8 * self._span, reset_less=True)

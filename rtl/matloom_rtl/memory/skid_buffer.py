@@ -1,4 +1,4 @@
-"""A stream with a register in both directions, for requests to an arbiter that is far away."""
+"""Stream buffer that registers both directions, for requests to a distant arbiter."""
 
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
@@ -7,23 +7,23 @@ from amaranth.lib.wiring import In, Out
 
 __all__ = ["SkidBuffer"]
 
-#: Items that it holds.
+#: Capacity in items.
 _PLACES = 2
 
 
 class SkidBuffer(wiring.Component):
     """Pass a stream on, with no path from one side to the other.
 
-    Latency: one cycle. Throughput: one item a cycle. Stalls: holds two items, so that `i.ready`,
-    a register, need not know of `o.ready`; nor need the many bits of an item, which is written
-    into a memory of two places and shown from there.
+    Latency: one cycle. Throughput: one item per cycle. Stalls: holds two items, so that `i.ready`
+    is a register that does not depend on `o.ready`. Wide payloads are stored in a two-entry
+    memory and do not depend on `o.ready` either.
 
     Parameters
     ----------
     payload:
         Layout of an item.
     registered:
-        Fields of it that `o` shows from registers: those that an arbiter looks at, or all.
+        Fields that `o` shows from registers, for use by an arbiter; or all fields.
 
     Members
     -------
@@ -55,7 +55,7 @@ class SkidBuffer(wiring.Component):
         return m
 
     def _store(self, m: Module):
-        """Keep the fields that are not in the output register, in two places in turn."""
+        """Store the fields that are not in the output register, alternating between two places."""
         fields = {
             name: field.shape for name, field in self._payload if name not in self._registered
         }

@@ -1,4 +1,4 @@
-"""A stream with one register, for what is near."""
+"""Stream register, for a consumer close by."""
 
 from amaranth.hdl import Module, Signal
 from amaranth.lib import stream, wiring
@@ -10,8 +10,9 @@ __all__ = ["StreamRegister"]
 class StreamRegister(wiring.Component):
     """Pass a stream on through one place.
 
-    Latency: one cycle. Throughput: one item a cycle. Stalls: holds one item; `i.ready` depends on
-    `o.ready`, which must come from near (`SkidBuffer` else). A reset forgets the item.
+    Latency: one cycle. Throughput: one item per cycle. Stalls: holds one item. `i.ready` depends
+    combinationally on `o.ready`, so the consumer must be close by (otherwise use `SkidBuffer`).
+    Reset discards the item.
 
     Parameters
     ----------

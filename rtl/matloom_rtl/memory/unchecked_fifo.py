@@ -1,4 +1,4 @@
-"""A queue that checks neither for room nor for an item: its users know that there is one."""
+"""FIFO without overflow or underflow checks, for users that already know its state."""
 
 from amaranth.hdl import Module, Signal
 from amaranth.lib import wiring
@@ -11,25 +11,25 @@ __all__ = ["UncheckedFIFO"]
 class UncheckedFIFO(wiring.Component):
     """Hand items on in order.
 
-    Who writes knows that there is a place, who takes that there is an item: no gate stands before
-    the memory, and nobody asks how full it is. Latency: an item may be taken in the cycle after it
-    was written. Throughput: one in and one out a cycle. A reset forgets the items.
+    The writer must know that there is room, and the reader that there is an item: no gate
+    precedes the memory, and there is no fill level. Latency: an item can be taken in the cycle
+    after it was written. Throughput: one write and one read per cycle. Reset discards the items.
 
     Parameters
     ----------
     width:
-        Bits of an item.
+        Bits per item.
     depth:
-        Places.
+        Capacity in items.
 
     Members
     -------
     w_en, w_data: in
-        Write an item; there must be a place.
+        Write an item; only if there is room.
     r_rdy, r_data: out
-        There is an item, and the oldest.
+        There is an item, and the oldest item.
     r_en: in
-        Take it; never without `r_rdy`.
+        Take the oldest item; only with `r_rdy`.
     """
 
     def __init__(self, *, width: int, depth: int):
