@@ -114,8 +114,7 @@ def _extents(opcode: Opcode, config: Config) -> tuple[Extent, ...]:
 
 
 def _program(config: Config) -> tuple[list[_Step], dict[Opcode, tuple[int, ...]]]:
-    """Return the steps of all opcodes in one sequence, and the first steps of each one's extents.
-    """
+    """Return the steps of all opcodes in sequence, and the first steps of each."""
     steps, entries = [], {}
     for opcode in FORMATS:
         extents = _extents(opcode, config)

@@ -1,4 +1,4 @@
-"""The register block on AXI4-Lite, generated from the register table."""
+"""Register block on AXI4-Lite, generated from the register table."""
 
 from amaranth.hdl import Array, Cat, Module, Mux, Signal
 from amaranth.lib import data, wiring
@@ -24,24 +24,24 @@ from matloom_rtl.control.places import PLACE_BITS, STORED, place_of
 
 __all__ = ["ASKERS", "Registers"]
 
-#: Who looks bases of regions up at the same time: LOAD and STORE.
+#: Units that look up the bases of regions at the same time: LOAD and STORE.
 ASKERS = 2
 
 _OKAY, _SLAVE_ERROR = 0, 2
 
 _CONSTANTS = ("ID", "DIGEST")
 
-#: They are read one by one; the first has a port as other registers have.
+#: Counters are read one at a time; the first one has a port like other registers.
 _COUNTERS = [name.upper() for name, _doc in COUNTERS[1:]]
 
-#: They have 32 bits, which change by themselves.
+#: 32-bit registers that change by themselves.
 _CHANGING = [
     item
     for item in REGISTERS
     if item.access is Access.R and item.width == 32 and item.name not in (*_CONSTANTS, *_COUNTERS)
 ]
 
-#: What is held of a write until both parts are there, and its bits.
+#: Parts of a write that are held until both channels have delivered, and their widths.
 _WRITE = (("address", 12), ("word", 32), ("mask", 32))
 
 
@@ -64,10 +64,10 @@ def _members(config: Config) -> dict:
 class Registers(wiring.Component):
     """Serve one read and one write at a time, with byte strobes.
 
-    A write answers two cycles after the later of address and data; a read three cycles after its
-    address, and up to two more where a write takes effect in the first of them; of a counter but
-    `cycles` when that is shown. Offsets without a register, writes to
-    read-only ones, and to locked ones while the engine runs, answer SLVERR.
+    Latency: a write responds two cycles after the later of address and data. A read responds three
+    cycles after its address, and up to two cycles later if a write takes effect in the first of
+    them. A counter other than `cycles` responds once it is shown. Offsets without a register,
+    writes to read-only registers, and writes to locked ones while the engine runs respond SLVERR.
 
     Members
     -------
@@ -75,17 +75,17 @@ class Registers(wiring.Component):
     running: in
         Locked registers keep their values.
     mark_reading, mark_slot, mark_cycle: out, out, in
-        Read port of the completion-time table; the cycle follows its slot by one cycle.
+        Read port of the completion-time table; the cycle is valid one cycle after its slot.
     region, region_bytes: in, out
         The size of any region, in the same cycle.
     base_regions, bases: in, out
-        The bus address of any region for each of `ASKERS`, two cycles later at the latest: they
-        take turns.
+        The bus address of any region for each of `ASKERS`, which take turns: valid at most two
+        cycles later.
     counter, counter_value, counter_shown: out, in, in
         As `Counters.slot`, `value` and `shown`.
     (register names in lower case):
-        `RW` registers, out; `R` registers, in; `WO` registers, out, for one cycle where written;
-        `W1C` registers, out, with ``_set`` bits, in.
+        `RW` registers, out; `R` registers, in; `WO` registers, out, valid for one cycle when
+        written; `W1C` registers, out, with ``_set`` bits, in.
     """
 
     def __init__(self, config: Config):
@@ -116,8 +116,8 @@ class Registers(wiring.Component):
         writing = Signal()
         stores = Signal()
         self._write(m, address, word, mask, writing, stores)
-        # What was stored is read in one cycle, and stored with the bytes written in the next: until
-        # then address, word and mask stay as they are.
+        # The stored word is read in one cycle and written back with the new bytes in the next:
+        # until then address, word and mask are stable.
         before = Signal(32, reset_less=True)
         m.d.sync += store.en.eq(stores)
         m.d.comb += [
@@ -139,9 +139,10 @@ class Registers(wiring.Component):
         return m
 
     def _find(self, m: Module, at, fetch, store):
-        """Return the register at an address, except for 32-bit registers that change.
+        """Return the register at an address, except for 32-bit registers that change by themselves.
 
-        A stored one holds its reset value until it is written. Returns also for each place whether
+        A stored register has its reset value until it is written. Also return, for each place,
+        whether
         it was written.
         """
         known = Signal(1 << PLACE_BITS)
@@ -160,7 +161,7 @@ class Registers(wiring.Component):
         return Mux(stored, fetch.data, 0) | rest, known
 
     def _look_up(self, m: Module, memory, known, kind: str, region):
-        """Return a region's "BASE" or "BYTES" register; it is zero until written."""
+        """Return a region's "BASE" or "BYTES" register; zero until written."""
         items = [register(f"{each.name}_{kind}") for each in Region]
         assert not any(item.reset for item in items)
         place = Array(place_of(item.offset) for item in items)[region]
@@ -221,7 +222,7 @@ class Registers(wiring.Component):
         elif item.access is Access.WO:
             m.d.sync += port.eq(word & mask)
         else:
-            # Byte by byte: a strobe enables registers, and no bit passes a gate.
+            # Byte by byte: strobes are register enables, so that data bits pass no gate.
             for place in range(0, len(port), 8):
                 with m.If(mask[place]):
                     m.d.sync += port[place : place + 8].eq(word[place : place + 8])
@@ -285,5 +286,5 @@ class Registers(wiring.Component):
             return IDENTITY
         if item.name == "DIGEST":
             return self._config.digest
-        # A write-only register reads as zero.
+        # Write-only registers read as zero.
         return 0 if item.access is Access.WO else getattr(self, item.name.lower())

@@ -1,4 +1,4 @@
-"""Takes command words, checks each instruction, and hands it to the queue of its unit."""
+"""Dispatcher: takes command words, checks each instruction, and hands it to its unit's queue."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
@@ -24,19 +24,20 @@ __all__ = ["Dispatch"]
 class Dispatch(wiring.Component):
     """Assemble, check and issue instructions in program order.
 
-    An instruction goes into the queue of its unit as soon as there is room, and is issued when it
-    has been found good, so that the unit's queue reads it meanwhile.
+    An instruction enters the queue of its unit as soon as there is room, so that the queue can
+    read it while it is being checked. It is issued once all checks have passed.
 
-    Checks, the first that fails wins: opcode, fields, read-only region, dependencies on what was
-    never issued, extents in the order of the instruction set's table. An instruction that fails
-    is never issued; `fault` is shown for one cycle and nothing more is taken until a reset.
+    Checks, of which the first that fails determines the fault: opcode, fields, read-only region,
+    dependencies on instructions that were never issued, extents in the order of the instruction
+    set's table. A faulty instruction is never issued; `fault` is shown for one cycle, and nothing
+    more is taken until a reset.
 
-    A wait of k on a unit becomes the number that unit's completions must be beyond: issued - k,
-    modulo ``2**count_bits(config)``.
+    A wait of k on a unit is converted to the number that the unit's completions must exceed:
+    issued - k, modulo ``2**count_bits(config)``.
 
-    Throughput: one instruction in the cycles that `Bounds` takes for it, one for each word, and
-    one: 16 to 43, mostly 23 to 35, which is less than what LOAD, EXEC and POST spend on tiles worth
-    having. Latency: one more. A full queue stalls everything after it.
+    Throughput: one instruction per 16 to 43 cycles (usually 23 to 35): the cycles of `Bounds`, one
+    for each word, and one more. This is less than LOAD, EXEC and POST take for tiles of useful
+    size. Latency: one cycle more. A full queue stalls everything behind it.
 
     Members
     -------
@@ -44,25 +45,25 @@ class Dispatch(wiring.Component):
     exhausted: in
         Every instruction word of the command buffer has been delivered.
     region, region_bytes: out, in
-        A region, and its size, in the same cycle.
+        A region, and its size in the same cycle.
     completed: in
         Completions of each unit, `count_bits` each.
     halt: in
         Issue nothing from the next cycle on.
     load, exec, post, store: streams of `notes_layout`, out
-        What is noted of the instruction whose last word was taken last.
+        Waits of the instruction whose last word was taken most recently.
     issue: out
-        For each unit: what was given to it last is good.
+        One bit for each unit: the instruction it received last has passed all checks.
     issued: out
         Instructions issued to each unit, `count_bits` each.
     index: out
         Number of the current instruction.
     dispatched: out
-        An instruction was issued, or END was taken up, in this cycle.
+        An instruction was issued, or END was accepted, in this cycle.
     finished: out
-        END was reached and every unit has completed all; one cycle.
+        END was reached and every unit has completed all instructions; high for one cycle.
     fault, fault_opcode, fault_address: out
-        A `csr.Fault` for one cycle, 0 else; what goes with it stays.
+        A `csr.Fault` for one cycle, otherwise 0; opcode and address stay valid.
     """
 
     def __init__(self, config: Config):
@@ -106,7 +107,8 @@ class Dispatch(wiring.Component):
             self.region.eq(bounds.region),
             bounds.region_bytes.eq(self.region_bytes),
         ]
-        # The word that is awaited, if any: what is there is written until it is the one.
+        # Next word to be filled: incoming data is written to it in every cycle until a valid word
+        # comes.
         place = Signal(LONGEST, init=1)
         awaiting = Signal(init=1)
         m.d.comb += self.i.ready.eq(awaiting)
@@ -114,14 +116,14 @@ class Dispatch(wiring.Component):
             with m.If(place[index]):
                 m.d.sync += word.word_select(index, GRANULE_BITS).eq(self.i.payload)
         m.d.sync += self.fault.eq(0)
-        # All words of an instruction are there, from when it is looked at until it is issued.
+        # All words of the instruction are present: from when it is examined until it is issued.
         whole = Signal()
         given, issued, targets = self._queues(m, word, whole, issue)
         with m.If(issued):
             m.d.comb += self.dispatched.eq(1)
             m.d.sync += self.index.eq(self.index + 1)
         unissued = self._unissued(m, targets)
-        # A cycle late: what is issued was, long before END is judged.
+        # One cycle late, which is early enough: the last issue is long past when END is judged.
         settled = Signal()
         m.d.sync += settled.eq(
             Cat(self.issued[n] == self.completed[n] for n in range(len(UNITS))).all()
@@ -134,7 +136,8 @@ class Dispatch(wiring.Component):
                 m.d.sync += [place.eq(1), awaiting.eq(1)]
                 m.next = "Assemble"
 
-        # No check of extents has an end while anything else fails.
+        # Valid for other faults too: the extents of such an instruction are never checked to the
+        # end.
         m.d.comb += self.fault_address.eq(bounds.address)
 
         def fail(cause, opcode=opcode):
@@ -150,8 +153,8 @@ class Dispatch(wiring.Component):
                 fail(Fault.COMMAND_RANGE, opcode=0)
             with m.State("Cut-Within"):
                 fail(Fault.COMMAND_RANGE)
-            # Two cycles for the verdict on fields, with registers in between; the extents of a bad
-            # instruction are nonsense, and nobody asks for them.
+            # The verdict on fields takes two cycles, with registers between them. The extents of an
+            # illegal instruction are meaningless and their verdict is ignored.
             with m.State("Look"):
                 m.d.comb += bounds.start.eq(opcode != Opcode.END)
                 m.next = "Look-Again"
@@ -185,7 +188,7 @@ class Dispatch(wiring.Component):
         return m
 
     def _assemble(self, m: Module, word, place, awaiting, whole):
-        """Collect as many instruction words as the opcode has; faults are shown a cycle later."""
+        """Collect as many instruction words as the opcode has; faults are shown one cycle later."""
         opcode = Mux(place[0], self.i.payload[:4], word[:4])
         known = Signal()
         last = Signal()
@@ -208,11 +211,11 @@ class Dispatch(wiring.Component):
                 m.next = "Cut-Short"
 
     def _unissued(self, m: Module, targets):
-        """Register whether a wait reaches back before the first instruction: below zero."""
+        """Register whether a wait refers to a time before the first instruction."""
         unissued = Signal()
         early = []
         for number, unit in enumerate(UNITS):
-            # Beyond the longest wait the count does not matter; the numbers themselves wrap.
+            # Saturates at the longest wait; the counts themselves wrap.
             enough = Signal(name=f"enough_{unit.name.lower()}")
             longest = LONGEST_WAIT.bit_length()
             m.d.sync += enough.eq(enough | self.issued[number][longest:].any())
@@ -221,19 +224,19 @@ class Dispatch(wiring.Component):
         return unissued
 
     def _wait(self, word, unit: Opcode):
-        # The head is the same for all opcodes.
+        # The head of the instruction has the same layout for all opcodes.
         return slice_field(word, Opcode.END, f"wait_{unit.name.lower()}")
 
     def _queues(self, m: Module, word, whole, issue):
         """Give a whole instruction to its queue, and issue it in the cycle after `issue`.
 
-        Returns whether the queue has it, whether one is issued now, and what it waits for.
+        Returns whether the queue has it, whether one is being issued, and its waits.
         """
         mine = Signal(len(UNITS))
         given = Signal()
         queues = [getattr(self, unit.name.lower()) for unit in UNITS]
-        # Long known when the instruction is whole, and needs to be: decoded and subtracted a cycle
-        # before, of the first of its words.
+        # Decoded and subtracted from the first word, a cycle before the instruction is complete:
+        # time allows it, and the path requires it.
         waits = Signal(len(UNITS))
         targets = Signal.like(self.issued, reset_less=True)
         m.d.sync += [

@@ -1,4 +1,4 @@
-"""Chooses which of several simultaneous faults is recorded."""
+"""Fault priority: selects which of several simultaneous faults is recorded."""
 
 from amaranth.hdl import Module, Mux, Signal
 
@@ -15,16 +15,16 @@ _NAMES = ("cause", "address", "unit", "opcode", "index")
 def parity_faults(completed, memories):
     """Return the arguments of `offer_fault` for parity faults, by memory and unit.
 
-    The index is that of the unit's oldest instruction: it may have been one of those after it,
-    where a unit reads ahead.
+    The index is that of the unit's oldest instruction. If the unit reads ahead, a later
+    instruction may have caused the fault.
 
     Parameters
     ----------
     completed:
         Instructions that each unit has completed, in the order of `UNITS`.
     memories:
-        Whether EXEC and POST found wrong parity in scratchpad and accumulators, and STORE in the
-        scratchpad.
+        Parity errors: in the scratchpad, and in the accumulators, each found by EXEC and by POST;
+        and in the scratchpad, found by STORE.
     """
     units = (Opcode.EXEC, Opcode.POST, Opcode.STORE)
     return [
@@ -41,18 +41,18 @@ def offer_fault(m: Module, supervisor, dispatch, completed, ports, late):
     Parameters
     ----------
     completed:
-        As of `parity_faults`.
+        As in `parity_faults`.
     ports:
         `fetch_fault`, `load_fault`, `store_fault` and `load_fault_ahead` of `Control`.
     late:
-        What comes last: signal, cause, address, unit, opcode and index of each.
+        Faults of lowest priority: signal, cause, address, unit, opcode and index of each.
     """
     fetch, load, store, ahead = ports
-    # Completions follow a LOAD's last beat by some cycles, a STORE's response by none.
+    # Completions lag a LOAD's last beat by some cycles, and a STORE's response not at all.
     loaded = completed[UNITS.index(Opcode.LOAD)] + ahead
     stored = completed[UNITS.index(Opcode.STORE)]
-    # Chosen in every cycle, be there a fault or not. Without one of the dispatcher's its address
-    # is zero, or the end of an extent that was just judged: the watchdog's record promises none.
+    # Selected in every cycle, with or without a fault. Without a fault of the dispatcher its
+    # address is zero, or the end of the last extent: the watchdog's record does not define it.
     own = (dispatch.fault, dispatch.fault_address, 0, dispatch.fault_opcode, dispatch.index)
     bus = (
         (fetch, 0, 0, dispatch.index),
@@ -60,7 +60,7 @@ def offer_fault(m: Module, supervisor, dispatch, completed, ports, late):
         (store, 1 + UNITS.index(Opcode.STORE), Opcode.STORE, stored),
     )
     sources = [own, *((port.cause, port.address, *rest) for port, *rest in bus)]
-    # The number of the source, so that a choice of four takes two tables for a bit.
+    # Binary number of the source, so that a choice of four takes two tables per bit.
     number = Mux(fetch.valid, 1, Mux(load.valid, 2, Mux(store.valid, 3, 0)))
     source = Signal(2)
     m.d.comb += source.eq(Mux(dispatch.fault == 0, number, 0))

@@ -1,4 +1,4 @@
-"""The instruction memory: stores each instruction once, until its unit's register reads it."""
+"""Instruction memory: stores each instruction once, until its unit has read it."""
 
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
@@ -15,29 +15,29 @@ __all__ = ["InstructionMemory"]
 class InstructionMemory(wiring.Component):
     """Hold instruction words from the dispatcher's first look until the unit's queue has read them.
 
-    Words are stored in the order in which they come, around and around. A place is free again when
-    its word was read, in whatever order that happens. An instruction is known by the place of its
-    last word; what is noted of it lies next to that word.
+    Words are stored in order of arrival in a ring. A place is free again once its word has been
+    read; instructions may be read in any order. An instruction is identified by the place of its
+    last word, next to which its notes are stored.
 
-    Latency: a reader that asks in cycle t has its words in t + 1 and the cycles after it, the last
-    word first. Throughput: a word stored and a word read each cycle, and a cycle between readers;
-    the unit first in `UNITS` goes first. Stalls: `i` waits for a free place, and
-    a cycle longer. A reset empties it.
+    Latency: a reader that asks in cycle t receives its words from t + 1 on, one per cycle, the
+    last word first. Throughput: one word stored and one read per cycle, with one idle cycle
+    between readers; units earlier in `UNITS` have priority. Stalls: `i` waits for a free place,
+    and one cycle longer. Reset empties the memory.
 
     Members
     -------
     i: stream of instruction words, in
     last: out
-        Place of the word that was stored last.
+        Place of the word stored most recently.
     note, notes: in
-        Note this of the instruction that ends at `last`.
+        Store these notes for the instruction that ends at `last`.
     asks, places: in
-        For each unit: it wants the instruction that ends at its place. It asks until it has got
-        word 0.
+        For each unit: request the instruction that ends at this place. Hold until word 0 has
+        arrived.
     word, word_notes: out
-        The word that is read, and what was noted of an instruction with its last word.
+        The word being read; the notes are valid with an instruction's last word.
     brings, index: out
-        For each unit: the word is for it; and which word of its instruction it is.
+        For each unit: the word is for it. And the index of the word in its instruction.
     """
 
     def __init__(self, config: Config):
@@ -78,8 +78,8 @@ class InstructionMemory(wiring.Component):
             *(read.addr.eq(place), read_note.addr.eq(place)),
             *(self.word.eq(read.data), self.word_notes.eq(read_note.data)),
         ]
-        # From a register: FETCH is far away, and all bits of a word hang on it.
-        # Whether one comes is known last: both places are looked at before.
+        # Registered: FETCH is far away, and `ready` reaches all bits of a word. Whether a word
+        # comes is known last, so both possible places are examined in advance.
         here, beyond = (
             ~occupied.bit_select(place, 1) for place in (following, (self.last + 2)[: self._bits])
         )
@@ -87,13 +87,13 @@ class InstructionMemory(wiring.Component):
         reading = self._read(m, place)
         with m.If(reading):
             m.d.sync += occupied.bit_select(place, 1).eq(0)
-        # What is stored lies in a free place, and so in none that is read.
+        # Writes go to free places only, which nobody reads.
         with m.If(store.en):
             m.d.sync += [occupied.bit_select(following, 1).eq(1), self.last.eq(following)]
         return m
 
     def _read(self, m: Module, place):
-        """Choose a unit, and read its instruction from the last word to the first."""
+        """Select a unit, and read its instruction from the last word to the first."""
         reading = self.brings.any()
         m.d.sync += [place.eq(place - 1), self.index.eq(self.index - 1)]
         with m.If(self.index == 0):

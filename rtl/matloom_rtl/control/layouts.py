@@ -1,4 +1,4 @@
-"""Layout of instruction fields in instruction words, and of queues."""
+"""Layouts of instruction fields in words, and of queues."""
 
 from amaranth.hdl import Cat, Const, Value
 from amaranth.lib import data
@@ -30,39 +30,39 @@ LONGEST = max(layout.instruction_words for layout in FORMATS.values())
 #: Instruction words of the shortest instruction of a unit.
 SHORTEST = min(FORMATS[unit].instruction_words for unit in UNITS)
 
-#: Longest wait, and more instructions than a unit may have without completing one.
+#: Longest wait; exceeds the number of instructions a unit may have in flight.
 LONGEST_WAIT = 63
 
-#: Bits of the number of an instruction of a unit in the fault record.
+#: Width of a unit's instruction number in the fault record.
 RECORD_BITS = 24
 
 
 def queue_places(config: Config) -> int:
-    """Return the number of places in a queue's memory; the oldest instruction is outside it."""
+    """Return the number of places in a queue's memory; the oldest instruction is not in it."""
     return max(2, config.queue_depth - 1)
 
 
 def count_bits(config: Config) -> int:
-    """Return the bits of instruction numbers per unit, enough to tell their order.
+    """Return the width of a unit's instruction numbers, enough to tell their order.
 
-    Targets are compared with completions from when an instruction has been read on, in every cycle.
-    Until then its words lie in the memory of instructions, which has no room for more than
-    `issued_unread` further ones; so a target is no further behind the completions than the longest
-    wait and these together.
+    Once an instruction has been read, its targets are compared with the completions in every
+    cycle. Until then its words are in the instruction memory, which has room for at most
+    `issued_unread` further ones. So a target is never further behind the completions than the sum
+    of this and the longest wait.
     """
     return 1 + (LONGEST_WAIT + issued_unread(config, SHORTEST)).bit_length()
 
 
 def issued_unread(config: Config, words: int) -> int:
-    """Return the most instructions issued after one of `words` that is not read yet.
+    """Return the most instructions that can be issued after one of `words` that is still unread.
 
-    All of their words lie in the memory of instructions, behind its own.
+    All their words are in the instruction memory, behind its own.
     """
     return ((1 << place_bits(config)) - words) // SHORTEST
 
 
 def field_place(opcode: Opcode, name: str) -> tuple[int, int]:
-    """Return the first bit of a field in its instruction, and its end."""
+    """Return the first bit of a field in its instruction, and the bit after its last."""
     position = 0
     for item in FORMATS[opcode].all_fields:
         if item.name == name:
@@ -72,9 +72,9 @@ def field_place(opcode: Opcode, name: str) -> tuple[int, int]:
 
 
 def slice_field(word: Value, opcode: Opcode, name: str, config: Config | None = None) -> Value:
-    """Return a field of the instruction that begins at bit 0 of `word`.
+    """Return the field of an instruction that begins at bit 0 of `word`.
 
-    With a configuration: no more of its bits than a legal value has there (`Field.width`).
+    With a configuration, return only the bits that a legal value can use (`Field.width`).
     """
     first, beyond = field_place(opcode, name)
     item = next(item for item in FORMATS[opcode].all_fields if item.name == name)
@@ -87,7 +87,7 @@ def slice_field(word: Value, opcode: Opcode, name: str, config: Config | None = 
 def reserved_bits(word: Value, opcode: Opcode, config: Config) -> Value:
     """Return the bits that must be zero; for signed fields, those that differ from the sign.
 
-    They are those of no field, of fields that do not exist, and above the span of a field.
+    These are the bits of no field, of fields that do not exist, and above the span of a field.
     """
     reserved, position = [], 0
     for item in FORMATS[opcode].all_fields:
@@ -107,9 +107,9 @@ def view_body(word: Value, opcode: Opcode, config: Config) -> Value:
 
 
 def notes_layout(config: Config) -> data.StructLayout:
-    """Return the layout of an instruction's waits: for each unit, whether it waits, and for what.
+    """Return the layout of an instruction's waits: for each unit, whether it waits, and its target.
 
-    It may start when the unit's completions are beyond the target, by numbers of `count_bits`.
+    The wait is met when the unit's completions exceed the target, compared modulo `count_bits`.
     """
     return data.StructLayout(
         {"waits": len(UNITS), "targets": data.ArrayLayout(count_bits(config), len(UNITS))}
@@ -117,8 +117,8 @@ def notes_layout(config: Config) -> data.StructLayout:
 
 
 def place_bits(config: Config) -> int:
-    """Return the bits of a word's index in the instruction memory.
+    """Return the width of a word's index in the instruction memory.
 
-    It has room for what the queues hold, of words as many as instructions have on the average.
+    The memory has room for as many instructions as the queues hold, at their average length.
     """
     return (len(UNITS) * queue_places(config) * LONGEST).bit_length() - 1

@@ -1,4 +1,4 @@
-"""Gates that check field ranges of the instruction set."""
+"""Combinational checks of the field ranges of the instruction set."""
 
 from dataclasses import replace
 
@@ -21,7 +21,7 @@ from matloom_rtl.control.layouts import GRANULE_BITS, LONGEST, reserved_bits, sl
 
 __all__ = ["Legality"]
 
-#: Faults that share a register, reserved bits that make a fault.
+#: Faults combined in one register, and reserved bits combined into one fault.
 _FAULTS, _BITS = 2, 16
 
 
@@ -31,11 +31,11 @@ class Legality(wiring.Component):
     Members
     -------
     word, opcode: in
-        The instruction; they hold while the verdict is awaited.
+        The instruction; stable until the verdict.
     illegal_field: out
-        A reserved bit is set, or a field has none of its legal values.
+        A reserved bit is set, or a field has an illegal value.
     read_only: out
-        A STORE to a region that may only be read.
+        A STORE to a read-only region.
     """
 
     def __init__(self, config: Config):
@@ -91,20 +91,20 @@ class Legality(wiring.Component):
         return faults
 
     def _blocks_faults(self, opcode: Opcode) -> list[Value]:
-        """Return whether each field of a paired window breaks the alignment of its blocks."""
+        """Return, for each field of a paired window, whether it breaks the alignment of blocks."""
         paired = Cat(slice_field(self.word, opcode, name) for name in ("window", "paired")).all()
         bits = (self._config.weight_boundary - 1).bit_length()
         steps = [slice_field(self.word, opcode, name)[:bits].any() for name in BLOCK_STEPS]
         return [paired & each for each in (*steps, slice_field(self.word, opcode, "blocks") != 1)]
 
     def _words_fault(self, opcode: Opcode) -> Value:
-        """Return whether a POST of words uses features of bytes, or of no integers."""
+        """Return whether a POST of words uses features that need bytes, or a non-integer format."""
         words = slice_field(self.word, opcode, "words")
         floats = slice_field(self.word, opcode, "rounding") == Rounding.FLOAT
         return words.any() & Cat(floats, *self._of_bytes(opcode)).any()
 
     def _of_bytes(self, opcode: Opcode) -> list[Value]:
-        """Return whether each byte-only field of POST is set."""
+        """Return, for each byte-only field of POST, whether it is set."""
         return [
             slice_field(self.word, opcode, item.name).any()
             for item in fields_of(opcode, self._config)
@@ -113,14 +113,14 @@ class Legality(wiring.Component):
 
     def _field_faults(self, item: Field, value: Value) -> list[Value]:
         low, high = item.limits(self._config)
-        # Beyond its span the bits are reserved.
+        # Bits beyond its span are reserved.
         smallest, largest = replace(item, bits=item.span_bits(self._config)).range
         value = value[: item.span_bits(self._config)]
         if item.signed:
             value = value.as_signed()
         faults = []
         if low > smallest:
-            # Nearly all lower limits are one: a test for zero is cheaper than a comparison.
+            # Nearly all lower limits are one, and a test for zero is cheaper than a comparison.
             faults.append(value == 0 if low == 1 and smallest == 0 else value < low)
         if high < largest:
             faults.append(value > high)
@@ -130,6 +130,6 @@ class Legality(wiring.Component):
         if choices is not None and set(choices) != set(range(smallest, largest + 1)):
             faults.append(~Cat(value == choice for choice in choices).any())
         if item.plain and self._config.mode_numbers != (0,):
-            # Such fields are in EXEC.
+            # These fields are in EXEC.
             faults.append(value.any() & slice_field(self.word, Opcode.EXEC, "mode").any())
         return faults

@@ -1,4 +1,4 @@
-"""Limit on the time of an instruction, for endless activity that the watchdog cannot see."""
+"""Time limit of an instruction, for endless activity that the watchdog cannot see."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, wiring
@@ -14,29 +14,29 @@ __all__ = ["Limit", "late_fault"]
 class Limit(wiring.Component):
     """Tell which unit has had the same oldest instruction for more than `limit` cycles of a run.
 
-    An instruction's time begins when its waits are met, or when the one before it in its unit
-    completes, where that is later. So it includes stalls of bus and memories, and no waits on other
+    An instruction's time starts when its waits are met or when the one before it in its unit
+    completes, whichever is later. It includes stalls of bus and memories, but no waits on other
     units.
 
     One counter for all units marks periods of `limit` + 1 cycles, and each unit has one bit: its
-    oldest instruction has seen a mark. A second mark is one too many. So `late` comes with the
-    cycle ``limit + 2`` of an instruction, or later, and with the cycle ``2 * limit + 2`` at the
-    latest; a counter and a comparison for each unit would be exact, and larger.
+    oldest instruction has seen a mark. At a second mark the instruction is late. So `late` comes
+    between cycle ``limit + 2`` and cycle ``2 * limit + 2`` of an instruction; a counter and a
+    comparator for each unit would be exact, but larger.
 
     Members
     -------
     limit: in
-        Cycles; 0 for any number. A new value counts from the period under way.
+        Cycles; 0 for no limit. A new value applies from the current period on.
     running: in
-        A run is under way.
+        A run is in progress.
     busy, done: in
-        Of each unit, in the order of `UNITS`: an instruction that may begin has not completed;
-        one does, as in `CommandSignature`.
+        For each unit, in the order of `UNITS`: an instruction that may begin has not completed; an
+        instruction completes, as in `CommandSignature`.
     completed: in
-        Instructions that each unit has completed, the last cycle's left out.
+        Instructions that each unit has completed, excluding the last cycle.
     late, unit, index: out
-        For one cycle: an instruction has had its time, and has not completed; number of its unit as
-        in register FAULT, the first of several, and its own number in it.
+        For one cycle: an instruction has exceeded its time; the number of its unit as in register
+        FAULT (the first, if several are late), and its number within the unit.
     """
 
     limit: In(32)
@@ -50,7 +50,7 @@ class Limit(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        # From 1: a comparison of what was counted before this cycle costs no adder.
+        # Starts at 1, so that the comparison needs no adder.
         elapsed = Signal(32, init=1)
         mark = Signal()
         m.d.sync += [
@@ -80,7 +80,7 @@ def late_fault(m: Module, limit: Limit, registers, supervisor, units, exec_met):
     units:
         Their commands by opcode, in the order of `UNITS`.
     exec_met:
-        Whether the head of EXEC's queue waits for nothing: its command is not gated by that.
+        The waits of the head of EXEC's queue are met. Needed because its command is not gated.
     """
     busy = (
         unit.busy | (unit.command.valid & (exec_met if opcode is Opcode.EXEC else 1))

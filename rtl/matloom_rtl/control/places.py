@@ -6,11 +6,11 @@ from matloom.arch.csr import ALL_REGISTERS, Access
 
 __all__ = ["PLACE_BITS", "STORED", "place_of"]
 
-#: Registers that are written and read whole. What is read of them lies in a memory, too, for a
-#: choice among so many words would be several tables a bit.
+#: Registers that are written and read as a whole. They are read from a memory, because a
+#: multiplexer of so many words would take several tables per bit.
 STORED = [item for item in ALL_REGISTERS if item.access is Access.RW and item.width == 32]
 
-#: Bits of the place of a register in that memory.
+#: Width of a register's index in that memory.
 PLACE_BITS = 4
 
 
@@ -20,7 +20,7 @@ def place_of(address):
     Parameters
     ----------
     address
-        Its offset: a number, or a value of gates.
+        Its offset, as a number or as a hardware value.
     """
     if isinstance(address, int):
         upper = address >> 6 & 1

@@ -24,33 +24,34 @@ __all__ = ["UnitQueue"]
 class UnitQueue(wiring.Component):
     """Keep the places of up to `queue_depth` instructions of a unit in order (three at least).
 
-    Instructions come before the dispatcher has checked them; the one that came last is shown once
-    it is `issued`, all others are. The first is read from `InstructionMemory` into a register, from
-    which its unit works. `met` tells for it which of its dependencies have completed: the
-    completions of a unit are beyond the target, in the order of numbers of `count_bits`. They are
-    compared in every cycle once it is read, and what is met stays met, so it may wait while any
-    number of instructions pass it by in other queues. With `gated`, `o` is valid only when all are
-    met; EXEC gates itself, because it fetches weights earlier.
+    Instructions arrive before the dispatcher has checked them. The latest one is shown only once
+    it is `issued`. The head is read from `InstructionMemory` into a register, from which its unit
+    works. `met` shows which dependencies of the head have completed: the completions of a unit
+    exceed the target, compared modulo `count_bits`. From the time the head is read this is
+    evaluated in every cycle, and a dependency once met stays met, so any number of instructions
+    may complete in other units while the head waits. With `gated`, `o` is valid only when all
+    dependencies are met. EXEC is not gated, because it fetches weights earlier.
 
-    Latency: two cycles from `issued` to `o`, where the instruction could be read before; from one
-    that leaves to the next in `o` three cycles and one for each instruction word, if no other unit
-    reads meanwhile; from `completed` to `met` one. Stalls: `o` holds.
+    Latency: two cycles from `issued` to `o`, if the instruction has already been read; one cycle
+    from `completed` to `met`. Throughput: one instruction in three cycles plus one per
+    instruction word, if no other unit reads meanwhile. Stalls: `o` is held until taken.
 
     Members
     -------
     i: stream of places, in
-        An instruction, known by the place of its last word. No further one may come before it is
-        issued.
+        An instruction, identified by the place of its last word. The next may come only after it
+        is issued.
     issued: in
-        The instruction that came last is sound.
+        The latest instruction has passed all checks.
     asks, place: out
-        To `InstructionMemory`: what is to be read.
+        Read request to `InstructionMemory`.
     brings, index, word, notes: in
-        From it: a word and its place in the instruction, the last one first, and what is noted,
-        with the first that comes.
+        Response: a word and its index in the instruction, the last word first; the notes are valid
+        with the first word to arrive.
     completed: in
         Completions of each unit.
     o: stream of `body_layout`, out
+        The head.
     met: out
         One bit for each unit.
     """
@@ -93,8 +94,7 @@ class UnitQueue(wiring.Component):
             m.d.sync += checked.eq(0)
         notes = self._take(m, present)
 
-        # What is met stays met, until the next head. The head is the one that came last if none
-        # comes after it.
+        # Met until the next head. The head is the latest instruction if none follows it.
         stays = Signal()
         shown = Signal()
         judged = Signal()
@@ -114,7 +114,7 @@ class UnitQueue(wiring.Component):
         return m
 
     def _take(self, m: Module, present):
-        """Put incoming words into the register of the head; return its notes."""
+        """Load incoming words into the register of the head; return its notes."""
         count = FORMATS[self._opcode].instruction_words
         head = Signal(count * GRANULE_BITS, reset_less=True)
         notes = Signal(notes_layout(self._config), reset_less=True)

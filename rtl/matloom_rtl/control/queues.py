@@ -1,4 +1,4 @@
-"""The queues of all units, around the memory of their instructions."""
+"""Queues of all units, sharing one instruction memory."""
 
 from amaranth.hdl import Cat, Module
 from amaranth.lib import data, stream, wiring
@@ -17,22 +17,22 @@ __all__ = ["Queues"]
 class Queues(wiring.Component):
     """Keep instructions from their first word until their units take them.
 
-    Latency and stalls as those of `InstructionMemory` and `UnitQueue`. A reset empties all.
+    Latency and stalls as in `InstructionMemory` and `UnitQueue`. Reset empties all queues.
 
     Members
     -------
     i: stream of instruction words, in
-        Stored as they come.
+        Stored on arrival.
     load, exec, post, store: streams of `notes_layout`, in
-        The instruction whose last word came last goes into this queue.
+        Put the instruction whose last word arrived most recently into this queue.
     issue: in
-        For each unit: what its queue was given last is good.
+        One bit for each unit: the latest instruction in its queue has passed all checks.
     completed: in
         Completions of each unit.
     o_load, o_exec, o_post, o_store: streams of `body_layout`, out
-        Instructions whose dependencies are met; of EXEC that of the head, whatever is met.
+        Instructions whose dependencies are met; for EXEC the head, in any case.
     met: array of bits for each unit, out
-        Which dependencies of each unit's head are met.
+        Dependencies of each unit's head that are met.
     """
 
     def __init__(self, config: Config):
@@ -60,7 +60,7 @@ class Queues(wiring.Component):
         connect(m, flipped(self.i), memory.i)
         m.d.comb += [
             memory.note.eq(Cat(each.valid for each in given).any()),
-            # All queues are told the same.
+            # All queues receive the same notes.
             memory.notes.eq(given[0].payload),
         ]
         for number, unit in enumerate(UNITS):

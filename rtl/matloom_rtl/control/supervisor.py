@@ -1,4 +1,4 @@
-"""The run state: start, end, faults, watchdog, reset by software, interrupt."""
+"""Run state: start, end, faults, watchdog, software reset, interrupt."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
@@ -12,45 +12,47 @@ __all__ = ["Supervisor"]
 class Supervisor(wiring.Component):
     """Run one command buffer after another, and stop at the first fault.
 
-    A start is obeyed when idle and without fault. Done follows `finished` by two cycles, and so
-    does the stop a fault; of both in one cycle the fault wins. The first fault is recorded; the
-    DMA units are then told to halt and nothing more is dispatched. A reset
-    request halts them too, waits until the bus is quiet, and resets every unit; it may be made
-    at any time and is the only way out of a fault.
+    A start is accepted when idle and without a fault. A run is done two cycles after `finished`,
+    and stops two cycles after a fault; if both come in one cycle the fault wins. The first fault
+    is recorded; then the DMA units halt and nothing more is dispatched. A reset request also halts
+    them, waits until the bus is quiet, and resets every unit. It is accepted at any time and is
+    the only way to leave the fault state.
 
-    The watchdog counts cycles of a run in which nothing moved; `timeout` of them are a fault.
-    A bus that owes answers for ever keeps the reset waiting: `resetting` stays set.
+    The watchdog counts the cycles of a run without progress; `timeout` of them are a fault.
+    While the bus owes responses the reset is pending and `resetting` stays set.
 
     Members
     -------
     start, reset: in
-        Requests of the registers, one cycle.
+        Requests from the registers, one cycle.
     timeout: in
+        Watchdog limit in cycles.
     finished: in
         The command buffer has ended.
     progress: in
-        Something moved in this cycle.
+        Some unit made progress in this cycle.
     quiet: in
         No bus transfer is outstanding.
     fault_cause, fault_unit, fault_opcode, fault_index, fault_address: in
-        A fault in this cycle, where the cause is not 0; ignored in the two cycles after `begin`.
-        Index and address are those of the watchdog's record where there is none.
+        A fault in this cycle, if the cause is not 0; ignored in the two cycles after `begin`.
+        Without a fault, index and address go into the watchdog's record.
     busy_unit: in
-        The first unit at work, for the watchdog's record.
+        The first busy unit, for the watchdog's record.
     begin: out
-        A run starts, one cycle: everything of the last run is forgotten.
+        A run starts: all state of the last run is cleared. One cycle.
     running: out
     halt: out
-        Obeyed by the units a cycle later.
+        Takes effect in the units one cycle later.
     core_reset, core_reset_next: out
-        Every unit is reset in this cycle, in the next: for registers of its own close to each.
+        Every unit is reset in this cycle, or in the next. The latter is for local copies of the
+        register, close to each unit.
     status: out
         As register STATUS.
     events: out
         As register IRQ_STATUS, for one cycle.
     record, record_index, record_address: out
         As registers FAULT, FAULT_INDEX, FAULT_ADDRESS. A fault that is ignored because a run has
-        just begun, or ends, shows for one cycle.
+        just begun, or is ending, shows for one cycle.
     """
 
     start: In(1)
@@ -88,22 +90,22 @@ class Supervisor(wiring.Component):
             self.status[2].eq(failed),
             self.status[3].eq(resetting),
         ]
-        # Two cycles until the units halt, each by a register of its own. What a unit began in the
-        # cycle before shows in `quiet` when it halts.
+        # Units halt two cycles later, each through its own register. A transfer that a unit began
+        # in the cycle before shows in `quiet` by the time it halts.
         halted = Signal()
         m.d.sync += [self.halt.eq(failed | resetting), halted.eq(self.halt)]
         m.d.comb += self.core_reset_next.eq(resetting & halted & self.quiet & ~self.core_reset)
         m.d.sync += self.core_reset.eq(self.core_reset_next)
         with m.If(self.begin):
             m.d.sync += [self.running.eq(1), done.eq(0)]
-        # A cycle late, as the record is.
+        # One cycle late, as the record is.
         ended = Signal()
         m.d.sync += ended.eq(self.finished)
         with m.If(self.running & ended):
             m.d.sync += [self.running.eq(0), done.eq(1)]
             m.d.comb += self.events[0].eq(1)
 
-        # What the last run still fetched says nothing of one that has just begun.
+        # Faults of fetches left over from the last run must not stop the new one.
         begun = Signal(2)
         fresh = Signal()
         stops = Signal()
@@ -131,21 +133,21 @@ class Supervisor(wiring.Component):
                 self.record_index.eq(self.fault_index),
                 self.record_address.eq(self.fault_address),
             ]
-        # A reset of the registers, and no gate before each bit.
+        # A synchronous reset of the registers instead of a gate before each bit.
         with m.If(self.core_reset | ~(kept | (self.running & (faulty | late)))):
             m.d.sync += [self.record.eq(0), self.record_index.eq(0), self.record_address.eq(0)]
 
     def _watch(self, m: Module):
-        """Count down idle cycles of a run; return whether there were too many before this one."""
+        """Count down idle cycles of a run; return whether the limit was reached before this one."""
         left = Signal(32)
         more = Signal()
         late = Signal()
         still = self.running & ~self.progress
-        # From one on it stays, or takes what is written meanwhile where there was no limit.
+        # Stops at one; without a limit it takes a newly written one.
         m.d.comb += more.eq(left[1:].any())
         counts = still & more
         m.d.sync += late.eq(still & ~more & left[0])
         with m.If(~still | more | ~left[0]):
-            # One adder: the choice before it goes into its carry cells.
+            # A single adder: the selection of its operand goes into its carry cells.
             m.d.sync += left.eq(Mux(counts, left, self.timeout) - counts)
         return late

@@ -1,4 +1,4 @@
-"""The completion-time table: the cycle in which each marked instruction completed."""
+"""Completion-time table: the cycle in which each marked instruction completed."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, wiring
@@ -16,22 +16,22 @@ __all__ = ["Timestamps"]
 class Timestamps(wiring.Component):
     """Store the cycle of every completion whose timestamp is not 0.
 
-    Each unit's completion is latched with its cycle and written when the one write port is free,
-    four cycles later at the most, and two more where the table is read. Two marked completions of
-    one unit within these lose the first; marks are for layers. `start` clears the table, one slot a
-    cycle, and what completes meanwhile waits until the end of that.
+    Each unit's completion is latched with its cycle and written when the single write port is
+    free: within four cycles, plus two if the table is being read. If one unit completes two marked
+    instructions within that time, the first is lost; marks are meant for layers. `start` clears
+    the table, one slot per cycle; completions wait until that is done.
 
     Members
     -------
     start: in
     cycle: in
-        The cycle counter; it counts every cycle, or stands still, from zero in the second cycle
-        after `start` at the latest.
+        The cycle counter. It increments in every cycle or stands still, and is zero at the latest
+        in the second cycle after `start`.
     done, done_mark: in
         Completions, by unit.
     reading, slot, stored: in, in, out
-        Read port: the cycle follows its slot by one cycle. Nothing is written meanwhile: it is read
-        in every fourth cycle at most.
+        Read port: the cycle is valid one cycle after its slot. Reads suspend writes, and come at
+        most in every fourth cycle.
     """
 
     def __init__(self, config: Config):
@@ -50,32 +50,32 @@ class Timestamps(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        # Nothing is written while it is read: no logic for what a read would then see.
+        # No writes during reads, so that the memory needs no logic for collisions.
         table = Memory(shape=32, depth=self._timestamps, init=[], attrs={"no_rw_check": 1})
         m.submodules.table = table
         write, read = table.write_port(), table.read_port()
         m.d.comb += [read.addr.eq(self.slot), self.stored.eq(read.data)]
 
-        # It begins two slots early, while the cycle is that of the last run.
+        # Clearing starts two slots early, while `cycle` still belongs to the last run.
         clearing = Signal()
         clear_slot = Signal(range(2 * self._timestamps))
         early = (1 << len(clear_slot)) - 2
         pending = Signal(len(UNITS))
-        # Of the cycle the lower bits: it is not long ago when it is written, unless the table was
-        # cleared first, and then they are all of it.
+        # Lower bits of the cycle. They suffice to restore the whole: it is recent when it is
+        # written, unless the table was being cleared, and then the upper bits are zero.
         bits = (self._timestamps + 4 * len(UNITS)).bit_length()
         slots, cycles = (
             [Signal(size, name=f"{name}_{n}", reset_less=True) for n in range(len(UNITS))]
             for name, size in (("slot", len(write.addr)), ("cycle", bits))
         )
-        # The first that waits; a choice by its number takes fewer tables than one by four flags.
+        # The first waiting unit, as a binary number: a multiplexer takes fewer tables that way.
         first = Signal(range(len(UNITS)))
         for number in reversed(range(len(UNITS))):
             with m.If(pending[number]):
                 m.d.comb += first.eq(number)
-        # Zero while the table is cleared, and so are the upper bits then.
+        # Zero while the table is cleared, as are the upper bits.
         low = Mux(clearing, 0, choose(cycles, first))
-        # Once the highest of the lower bits has fallen, the upper ones are those of a later cycle.
+        # If the highest of the lower bits has fallen since, the upper bits have advanced by one.
         upper = self.cycle[bits:] - (low[-1] & ~self.cycle[bits - 1])
         m.d.comb += [
             write.en.eq(~self.reading & (clearing | pending.any())),

@@ -93,8 +93,7 @@ class CreditQueue(wiring.Component):
         return m
 
     def _count(self, m: Module):
-        """Count the items; a taken item is counted a cycle later, because receivers are far away.
-        """
+        """Count the items; a taken item is counted a cycle later: receivers are far."""
         taken = Signal()
         used = Signal(range(CREDITS + 1))
         after = Signal.like(used)

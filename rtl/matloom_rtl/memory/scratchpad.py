@@ -259,8 +259,7 @@ class _Place:
 
 
 def _locate(m: Module, address, width: int, config: Config) -> _Place:
-    """Return the position of `width` bytes; bank numbers wrap at 2**24, as do negative addresses.
-    """
+    """Return the position of `width` bytes; bank numbers wrap at 2**24 like the addresses."""
     offset_bits = (config.line_bytes - 1).bit_length()
     bank_bits = (config.bank_bytes - 1).bit_length()
     bank = address[bank_bits:]
