@@ -179,9 +179,9 @@ class Control(wiring.Component):
         m.d.sync += self.fetch_start.eq(supervisor.begin)
         starting = Signal()
         word_bits = INSTRUCTION_WORD_BYTES.bit_length() - 1
-        # Fetches stay within the region, of which `room` bytes are left, and an empty range fetches
-        # nothing. All are counted in instruction words; a partial word at the end of the region is
-        # left out.
+        # Fetches stay within the region, of which `room` bytes are left, and an offset or a size
+        # that is not a multiple of an instruction word fetches nothing. All are counted in
+        # instruction words; a partial word at the end of the region is left out.
         at, asked, end = (
             each[word_bits:]
             for each in (

@@ -98,7 +98,7 @@ class Legality(wiring.Component):
         return [paired & each for each in (*steps, slice_field(self.word, opcode, "blocks") != 1)]
 
     def _words_fault(self, opcode: Opcode) -> Value:
-        """Return whether a POST of words uses features that need bytes, or a non-integer format."""
+        """Return whether a POST of words uses byte-only features, or floating point."""
         words = slice_field(self.word, opcode, "words")
         floats = slice_field(self.word, opcode, "rounding") == Rounding.FLOAT
         return words.any() & Cat(floats, *self._of_bytes(opcode)).any()

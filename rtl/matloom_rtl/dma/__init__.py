@@ -1,1 +1,1 @@
-"""DMA: everything that moves bytes between external memory and the core."""
+"""DMA: all transfers between external memory and the core."""

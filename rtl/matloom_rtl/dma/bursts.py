@@ -9,12 +9,12 @@ from matloom_rtl.ports import mark_bits
 
 __all__ = ["SPREAD_BITS", "Bursts", "beat_address_bits", "burst_layout", "row_layout"]
 
-#: Bits of `spread` in LOAD.
+#: Width of the field `spread` of LOAD.
 SPREAD_BITS = 2
 
 
 def beat_address_bits(config: Config) -> int:
-    """Return the bits of a beat's signed scratchpad address, which may start below byte 0."""
+    """Return the width of a beat's signed scratchpad address, which may start below byte 0."""
     return 1 + config.spad_addr_bits
 
 
@@ -33,9 +33,9 @@ def _companion(config: Config) -> dict:
 def row_layout(config: Config, byte_bits: int | None = None) -> data.StructLayout:
     """Return the layout of one contiguous row of a transfer.
 
-    `bytes` (at least 1) from byte `address` of external memory go with those from byte `spad` of
-    the scratchpad on, 1 << `spread` apart; `last` is of an instruction's last row, `timestamp`,
-    `fill`, `fill_value` and `spread` are the instruction's, which reads what is `constant`.
+    `bytes` (at least 1) from byte `address` of external memory correspond to scratchpad bytes from
+    `spad` on, 1 << `spread` apart. `last` marks an instruction's last row. `timestamp`, `fill`,
+    `fill_value` and `spread` are the instruction's. `constant`: the instruction reads constants.
     """
     return data.StructLayout(
         {
@@ -50,10 +50,10 @@ def row_layout(config: Config, byte_bits: int | None = None) -> data.StructLayou
 def burst_layout(config: Config) -> data.StructLayout:
     """Return the layout of one burst of `len` + 1 beats.
 
-    Beat k goes with scratchpad bytes ``spad + k * bus_bytes`` on. With a `spread`, only the first
-    beat of a row's first burst (`begin`) does, and the row's others follow it. Of the first beat
-    the bytes below `first`, of the last beat those above `final` are not the row's. `last` marks
-    the last burst of an instruction.
+    Beat k corresponds to scratchpad bytes from ``spad + k * bus_bytes`` on. With a `spread`, this
+    holds only for the first beat of a row's first burst (`begin`), and the row's other beats
+    follow it. Bytes below `first` in the first beat, and above `final` in the last beat, are not
+    part of the row. `last` marks the last burst of an instruction.
     """
     index_bits = config.bus_bytes.bit_length() - 1
     return data.StructLayout(
@@ -72,27 +72,28 @@ def burst_layout(config: Config) -> data.StructLayout:
 class Bursts(wiring.Component):
     """Cut rows at multiples of `burst_beats` beats, a power of two, of at most 4 KiB together.
 
-    So no burst is longer than `burst_beats` and none crosses 4 KiB. A row that starts inside a beat
-    starts with the whole beat.
+    `burst_beats` is a power of two, and such a burst is at most 4 KiB. So no burst is longer than
+    `burst_beats` or crosses a 4 KiB boundary. A row that starts within a beat starts with the whole
+    beat.
 
-    Latency: a row taken in cycle t shows its first burst in t + 1.
-    Throughput: one burst a cycle within a row, and a cycle between rows: a burst in two cycles at
-    least, which the latency of memory hides, and no path from `o.ready` to `i.ready`.
-    Stalls: `o` holds its burst until taken; `i` is taken when the row before has none left.
+    Latency: one cycle from a row to its first burst.
+    Throughput: one burst per cycle within a row, with one idle cycle between rows: at least one
+    burst in two cycles, which memory latency hides. There is no path from `o.ready` to `i.ready`.
+    Stalls: `o` holds its burst until taken; `i` is accepted when the row before has no burst left.
 
     Members
     -------
     i: stream of `row_layout(config, byte_bits)`, in
         Rows.
     o: stream of `burst_layout(config)`, out
-        Bursts in the order of addresses, row after row.
+        Bursts in address order, row by row.
 
     Parameters
     ----------
     burst_beats:
-        Longest burst, where it is not the configuration's.
+        Longest burst, if it differs from the configuration's.
     byte_bits:
-        Bits of a row's size, where it is not one of LOAD and STORE.
+        Width of a row's size, if it differs from that of LOAD and STORE.
     """
 
     def __init__(
@@ -116,8 +117,9 @@ class Bursts(wiring.Component):
         row, burst = self.i.payload, self.o.payload
         index_bits, window_bits = self._index_bits, self._window_bits
 
-        # A window is what lies between two cuts: the place of the next burst is a window and the
-        # first beat in it. `span` is the place of a row's last byte, from its first window on.
+        # A window is the range between two cuts. The position of the next burst is a window and its
+        # first beat in it. `span` is the position of a row's last byte, relative to its first
+        # window.
         window = Signal(32 - window_bits, reset_less=True)
         beat = Signal(window_bits - index_bits, reset_less=True)
         span = Signal(max(len(row.bytes), window_bits) + 1)
@@ -146,8 +148,8 @@ class Bursts(wiring.Component):
             burst.last.eq(companion.last & end),
         ]
 
-        # One adder for a row that comes and one that goes on: the choice before it goes into its
-        # carry cells.
+        # One adder for a new row and for a row in progress: the selection of its operand goes into
+        # its carry cells.
         comes, offset = self.i.valid & self.i.ready, row.address[:index_bits]
         shifted = Signal.like(spad)
         moved = Signal.like(spad)
@@ -161,7 +163,7 @@ class Bursts(wiring.Component):
                 windows_left.eq(Mux(comes, span[window_bits:], windows_left) - ~comes),
                 window.eq(Mux(comes, row.address[window_bits:], window) + ~comes),
                 beat.eq(Mux(comes, row.address[index_bits:window_bits], 0)),
-                # And one more: a carry below the lowest bit.
+                # Plus one, as a carry below the lowest bit.
                 spad.eq((Cat(1, Mux(comes, row.spad, spad)) + Cat(1, moved))[1:]),
                 first.eq(Mux(comes, offset, 0)),
                 begin.eq(comes),

@@ -1,4 +1,4 @@
-"""Reads a command buffer ahead of the dispatcher."""
+"""Prefetches a command buffer for the dispatcher."""
 
 from amaranth.hdl import C, Cat, Module, Mux, ResetInserter, Signal
 from amaranth.lib import stream, wiring
@@ -13,7 +13,7 @@ from matloom_rtl.ports import FaultSignature
 
 __all__ = ["Fetch"]
 
-#: Bytes read ahead, and of the longest burst: half of it, so that one is read while one is used.
+#: Bytes to prefetch. The longest burst is half of it, so that one is read while one is used.
 _AHEAD_BYTES = 32 * INSTRUCTION_WORD_BYTES
 _BURST_BYTES = _AHEAD_BYTES // 2
 
@@ -21,20 +21,21 @@ _BURST_BYTES = _AHEAD_BYTES // 2
 class Fetch(wiring.Component):
     """Read a run of instruction words and deliver them in order, up to 32 ahead.
 
-    A start forgets what an earlier one left: what it delivers is withdrawn at once, beats still on
-    their way are awaited and dropped first.
+    A start discards whatever an earlier one left: its output is withdrawn at once, and beats still
+    in flight are awaited and dropped first.
 
-    Latency: `ar` follows `start` by 3 cycles if none are; a word its last beat by 3 at most.
-    Throughput: what the bus gives, at most an instruction word a cycle.
-    Stalls: beats are always taken, so LOAD's after them are never kept; addresses wait until the
-    longest burst has room, and come in every other cycle at most.
+    Latency: `ar` follows `start` by 3 cycles if no beats are in flight; a word follows its last
+    beat by at most 3.
+    Throughput: that of the bus, at most one instruction word per cycle.
+    Stalls: beats are always accepted, so they never delay LOAD's beats behind them. Addresses wait
+    until the longest burst has room, and come at most in every other cycle.
 
     Members
     -------
     start: in
         Begin, one cycle.
     address, bytes: in
-        Bus address of the first word and size of all; multiples of 16; taken with `start`.
+        Bus address of the first word, and total size; multiples of 16, taken with `start`.
     o: stream of 128 bits, out
         Instruction words.
     exhausted: out
@@ -42,12 +43,12 @@ class Fetch(wiring.Component):
     axi: AxiReadSignature, out
         Id 0.
     halt: in
-        Send no new address, drop the data that come; until reset.
+        Issue no new address and drop incoming data, until reset.
     quiet: out
-        No address waits and no burst is on its way.
+        No address is pending and no burst is in flight.
     fault: FaultSignature, out
-        AXI_READ and the burst's address for each beat with an error, one cycle after the beat;
-        not for beats that are dropped, nor for one that comes with a start.
+        AXI_READ and the burst's address for each beat with an error, one cycle after the beat.
+        Not for dropped beats, nor for a beat that coincides with a start.
     """
 
     def __init__(self, config: Config):
@@ -72,11 +73,11 @@ class Fetch(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        # Waiting for the beats of an earlier start; nothing is read or delivered meanwhile.
+        # Awaiting the beats of an earlier start; nothing is read or delivered meanwhile.
         waiting = Signal()
         owed = Signal(range(self._depth + 1))
         left = Signal(32 - 4)
-        # Where a start begins; then of the burst whose beats come.
+        # Start address at first, then the address of the burst whose beats arrive.
         burst_address = Signal(32, reset_less=True)
         beats = SyncFIFOBuffered(width=8 * self._width, depth=self._depth)
         m.submodules.beats = ResetInserter(waiting)(beats)
@@ -88,7 +89,7 @@ class Fetch(wiring.Component):
         came = self._receive(m, beats, waiting, burst_address)
         m.d.sync += owed.eq(owed + asked - came)
         self._deliver(m, beats, waiting, burst_address)
-        # That none is left is known from a register: it decides whether one is shown.
+        # `o.valid` comes from a register that knows whether a word is left.
         taken = self.o.valid & self.o.ready
         with m.If(taken):
             m.d.sync += self.exhausted.eq(left == 1)
@@ -100,10 +101,11 @@ class Fetch(wiring.Component):
         return m
 
     def _ask(self, m: Module, beats, waiting, begin):
-        """Request a burst when there is room for the longest; return the beats requested.
+        """Request a burst when there is room for the longest; return the number of beats requested.
 
-        Bursts end at multiples of the longest. One address at a time: `reserved` knows of all
-        before the next.
+        Bursts end at multiples of the longest. There is one address at a time, because `reserved`
+        must
+        include each before the next.
         """
         ar, cut_bits = self.axi.ar, self._cut_bits
         beat = Signal(32 - self._index_bits, reset_less=True)
@@ -113,7 +115,7 @@ class Fetch(wiring.Component):
         some = Signal()
         place, window = beat[:cut_bits], beat[cut_bits:]
         to_cut = Signal(cut_bits + 1)
-        # From registers: no address is shown in the first cycle of its `beat`.
+        # Registered, so no address is shown in the first cycle of its `beat`.
         ends = Signal(reset_less=True)
         length = Signal(cut_bits + 1, reset_less=True)
         asked = Signal(cut_bits + 1)
@@ -134,15 +136,15 @@ class Fetch(wiring.Component):
                 ar.valid.eq(0),
                 some.eq(some & ~ends),
             ]
-        # What is free again counts a cycle late, for a shorter path.
+        # Freed places are counted one cycle late, for a shorter path.
         freed = Signal()
         m.d.sync += [
             freed.eq(beats.r_en & beats.r_rdy),
             reserved.eq(reserved + asked - freed),
         ]
         address, left = begin
-        # One subtraction, of nothing where it begins: the choice before it goes into its carry
-        # cells.
+        # A single subtractor, which subtracts nothing at the start: the selection of its operand
+        # goes into its carry cells.
         before = Mux(waiting, self._beats_of(address, left), unasked)
         begins = address[self._index_bits :]
         with m.If(taken | (waiting & self.quiet)):
@@ -160,7 +162,7 @@ class Fetch(wiring.Component):
         return asked
 
     def _beats_of(self, address, left):
-        """Return the number of beats that contain some instruction words from an address."""
+        """Return the number of beats that hold `left` instruction words from an address."""
         parts = INSTRUCTION_WORD_BYTES // self._width
         if parts:
             return left * parts
@@ -168,13 +170,14 @@ class Fetch(wiring.Component):
         return (left + address[4 : self._index_bits] + words - 1) >> (words - 1).bit_length()
 
     def _receive(self, m: Module, beats, waiting, burst_address):
-        """Keep the wanted beats; return whether one came."""
+        """Store the beats that are wanted; return whether one came."""
         r = self.axi.r
         came = Signal()
         wanted = Signal()
         ended = Signal()
         m.d.comb += [
-            # What comes with a start is thrown away with all else in the next cycle.
+            # A beat that coincides with a start is discarded in the next cycle with everything
+            # else.
             wanted.eq(~self.halt & ~waiting),
             r.ready.eq(beats.w_rdy | ~wanted),
             came.eq(r.valid & r.ready),
@@ -183,19 +186,19 @@ class Fetch(wiring.Component):
             self.fault.cause.eq(Fault.AXI_READ),
             self.fault.address.eq(burst_address),
         ]
-        # The address moves on after a burst a cycle late: a fault shows it.
+        # The address advances one cycle after its burst ends, because a fault shows it.
         m.d.sync += [
             ended.eq(came & wanted & r.payload.last),
             self.fault.valid.eq(came & wanted & r.payload.resp[1] & ~self.start),
         ]
         cut = self._index_bits + self._cut_bits
         window, low = burst_address[cut:], burst_address[:cut]
-        # A burst that ended with the start says nothing of the new address.
+        # A burst that ended with the start does not advance the new address.
         moves = ended & ~waiting
         with m.If(waiting & self.quiet):
             m.d.sync += burst_address[: self._index_bits].eq(0)
         with m.If(self.start | moves):
-            # One adder: the choice before it goes into its carry cells.
+            # A single adder: the selection of its operand goes into its carry cells.
             m.d.sync += [
                 window.eq(Mux(self.start, self.address[cut:], window) + ~self.start),
                 low.eq(Mux(self.start, self.address[:cut], 0)),
@@ -222,7 +225,7 @@ class Fetch(wiring.Component):
             word = Cat(instruction_word, beats.r_data)[8 * self._width :]
             whole, used = count == parts - 1, found
         else:
-            # The place of the word in its beat.
+            # Position of the word in its beat.
             count = Signal(range(self._width // INSTRUCTION_WORD_BYTES))
             word = beats.r_data.word_select(count, len(o.payload))
             whole, used = 1, found & count.all()

@@ -25,8 +25,8 @@ from matloom_rtl.ports import (
 
 __all__ = ["Load"]
 
-#: Bursts that the pipeline holds on top of those on their way: row, burst, pieces, two writes, and
-#: the latency of one.
+#: Bursts that the pipeline holds in addition to those in flight: row, burst, pieces, two writes,
+#: and the latency of a write.
 _STAGES = 5 + SPAD_WRITE_LATENCY
 
 
@@ -34,24 +34,24 @@ class Load(wiring.Component):
     """Read bursts on one side, unaligned masked writes of the beats on the other.
 
     Addresses run ahead of data, across rows, planes and instructions; a queue of `outstanding`
-    bursts tells where the beats go. Beat k of a row whose first byte is byte m of a beat is written
-    to row address - m + k * bus_bytes under a mask of the row's bytes, so nothing is shifted. A
-    fill is a burst that makes its own beats. Beats of spread rows, and no others, go through
-    `Spread`.
+    bursts records the destination of their beats. Beat k of a row whose first byte is byte m of a
+    beat is written to row address - m + k * bus_bytes under a mask of the row's bytes, so nothing
+    is shifted. A fill is a burst that generates its own beats. Only beats of spread rows go
+    through `Spread`.
 
-    Latency: `ar` follows an instruction by 4 cycles, a write its beat by 1; `done` comes when the
-    last write is visible, `SPAD_WRITE_LATENCY` after its grant. Instructions complete in order.
-    Writes of a spread row come a cycle later.
-    Throughput: a beat a cycle, a row in two at most; a beat of a spread row takes 1 << spread
-    cycles, less what lies after the row's last byte. What memory latency leaves of it is at most
-    `outstanding` bursts per latency, which matters for short rows alone.
+    Latency: `ar` follows an instruction by 4 cycles; a write follows its beat by 1, or 2 in a
+    spread row; `done` comes `SPAD_WRITE_LATENCY` after the grant of the last write, when that is
+    visible. Instructions complete in order.
+    Throughput: one beat per cycle, at most one row in two cycles. A beat of a spread row takes
+    1 << spread cycles, less for bytes beyond the row's end. At most `outstanding` bursts are in
+    flight per memory latency, which limits short rows only.
     Stalls: `r.ready` falls with a refused write; `ar` waits for room in the queue.
 
     Members
     -------
     unit: CommandSignature(LOAD), in
-        Instructions and their completion. `busy` from the cycle on in which one is shown until it
-        is done.
+        Instructions and their completion. `busy` from the cycle in which one is shown until it is
+        done.
     region, region_base: out, in
         As in `Rows`.
     axi: AxiReadSignature, out
@@ -59,16 +59,16 @@ class Load(wiring.Component):
     spad_write: SpadWriteSignature, out
         Writes of a beat. A halt withdraws a refused one.
     halt: in
-        Send no new address, drop the data that come; until reset.
+        Issue no new address and drop incoming data, until reset.
     quiet: out
-        No address waits and no burst is on its way.
+        No address is pending and no burst is in flight.
     constants: out
-        Whether the awaited beats, or else those of the awaited instruction, come from region
-        PROGRAM.
+        The awaited beats come from region PROGRAM; without any, those of the awaited instruction.
     fault: FaultSignature, out
         AXI_READ and the burst's address for each beat with an error, one cycle after the beat.
     fault_ahead: out
-        With a fault: how many instructions before the one at fault were not done before this cycle.
+        With a fault: number of instructions before the faulty one that were not done before this
+        cycle.
     """
 
     def __init__(self, config: Config):
@@ -95,7 +95,7 @@ class Load(wiring.Component):
         m.submodules.bursts = bursts = Bursts(config)
         layout = burst_layout(config)
         m.submodules.queue = queue = SyncFIFO(width=layout.size, depth=config.outstanding)
-        # The head of the queue in a register: much is worked out from it.
+        # The head of the queue is registered, because much logic depends on it.
         m.submodules.head = head = StreamRegister(layout)
         connect(m, flipped(self.unit.command), rows.i)
         connect(m, rows.o, bursts.i)
@@ -140,7 +140,7 @@ class Load(wiring.Component):
             ]
 
     def _data(self, m: Module, head):
-        """Turn beats into writes; return the grant of an instruction's last, and its timestamp."""
+        """Convert beats into writes; return the grant of the last, and its timestamp."""
         beats, write = self.axi.r, self.spad_write
         config, piece = self._config, piece_layout(self._config)
         # The scratchpad's arbiter is far away.
@@ -161,12 +161,12 @@ class Load(wiring.Component):
             write.mask.eq(o.payload.mask),
             o.ready.eq(write.ready | self.halt),
         ]
-        # After the grant, when the place in the buffer is already that of the next.
+        # One cycle after the grant, when the buffer already shows the next write.
         granted = Signal.like(o.payload.data, reset_less=True)
         m.d.sync += granted.eq(o.payload.data)
         m.d.comb += write.data.eq(granted)
         take, ended = self._beat(m, head, writes.i)
-        # Instructions whose beats have all come, and which are not done.
+        # Instructions whose beats have all arrived and that are not done.
         ahead = Signal.like(self.fault_ahead)
         m.d.sync += [
             ahead.eq(ahead + ended - self.unit.done),
@@ -179,7 +179,7 @@ class Load(wiring.Component):
         return write.valid & write.ready & o.payload.last, o.payload.timestamp
 
     def _beat(self, m: Module, head, i):
-        """Offer a write for each beat, or its pieces.
+        """Offer a write for each beat, or for its pieces.
 
         Returns whether a beat is taken, and whether it is an instruction's last.
         """
@@ -223,14 +223,14 @@ class Load(wiring.Component):
         return take, take & beat.last
 
     def _pieces(self, m: Module, burst, i, shown, begins, final):
-        """Return a beat to be assigned, whether it may be taken, and what offers it or its pieces.
+        """Return a beat to be assigned, whether it may be taken, and when it or a piece is offered.
 
-        `shown`, `begins`, `final`: there is a beat, the first of its burst, the last.
+        `shown`, `begins`, `final`: there is a beat; it is the first of its burst; it is the last.
         """
         m.submodules.spread = spread = Spread(self._config)
         beat, piece = spread.i.payload, spread.o.payload
         spreads = burst.spread.any()
-        # A piece goes before a beat; pieces wait for no more than a beat does.
+        # Pieces have priority over beats, and wait for nothing that beats do not wait for.
         free = i.ready & ~(spread.o.valid & ~(spreads & spread.i.ready))
         return (
             beat,
@@ -270,9 +270,9 @@ class Load(wiring.Component):
         return under_way != 0
 
     def _tell_source(self, m: Module, head, holds):
-        """Drive `constants`: whether constants are awaited; it holds its value between bursts.
+        """Drive `constants`: whether constants are awaited. It keeps its value between bursts.
 
-        That is while rows are left, or a burst is under way (`holds`).
+        Bursts are in progress while `holds` is set or rows are left.
         """
         command = self.unit.command.payload
         with m.If(head.valid):

@@ -1,4 +1,4 @@
-"""Shares one AXI read port between the readers."""
+"""Shares one AXI read port between Fetch and Load."""
 
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import wiring
@@ -15,22 +15,22 @@ _FETCH, _LOAD = 0, 1
 class SharedReadPort(wiring.Component):
     """Send the addresses of Fetch with id 0 and of Load with id 1, and part the beats by id.
 
-    Fetch goes first: it asks seldom, for commands that everything else waits for. At most
-    `outstanding` bursts of both together are on their way.
+    Fetch has priority: it asks rarely, for commands that everything else waits for. Both together
+    have at most `outstanding` bursts in flight.
 
-    Latency: none either way. Throughput: a burst and a beat a cycle.
-    Stalls: an address once shown stays until taken. While Load awaits beats, it alone decides
-    whether one is taken, also of Fetch, which refuses none: RREADY does not follow RID. Load
-    refuses beats only for writes to the scratchpad.
+    Latency: none in either direction. Throughput: one burst and one beat per cycle.
+    Stalls: an address once shown stays until taken. While Load awaits beats, it alone controls
+    `r.ready`, also for beats of Fetch, which accepts all: RREADY does not depend on RID. Load
+    refuses beats only while its scratchpad writes are refused.
 
     Members
     -------
     fetch, load: AxiReadSignature, in
-        The readers; they may leave ids zero.
+        The readers; they may leave their ids zero.
     axi: AxiReadSignature, out
         External memory.
     burst, beat: out
-        An address, a beat was taken; for the counters.
+        An address, or a beat, was transferred; for the counters.
     """
 
     def __init__(self, config: Config):

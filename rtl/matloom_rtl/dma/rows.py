@@ -1,4 +1,4 @@
-"""Walks the planes and rows of LOAD and STORE instructions."""
+"""Splits LOAD and STORE instructions into planes and rows."""
 
 from amaranth.hdl import C, Cat, Module, Mux, Signal
 from amaranth.lib import stream, wiring
@@ -21,26 +21,26 @@ def reads_constants(command):
 class Rows(wiring.Component):
     """Turn instructions into rows, planes outermost, with both addresses of each.
 
-    A row takes many cycles to move, so one adder works its addresses out, that in the scratchpad
-    before that in external memory: the region's base is looked up meanwhile. Addresses of the row
-    before, and of the first row of its plane, lie in a small memory.
+    A row takes many cycles to transfer, so a single adder computes its addresses: first the one in
+    the scratchpad, while the region's base is looked up, then the one in external memory. A small
+    memory holds the addresses of the last row and of the first row of its plane.
 
-    A fill touches no external memory: its rows lie at address 0, so that no beat is wasted. What is
-    in the scratchpad wraps at `Config.spad_addr_bits`.
+    A fill uses no external memory: its rows start at address 0, so that no beat is wasted.
+    Scratchpad addresses wrap at `Config.spad_addr_bits`.
 
-    Instructions are not copied: `i` shows one until its last row is taken, and is taken with it.
+    Instructions are not copied: `i` must show one until its last row is taken, and is then taken.
 
-    Latency: an instruction shown in cycle t, when the one before has no row left, shows its first
-    row in t + 2. Throughput: a row in two cycles, and a cycle between instructions: the next row of
-    an instruction is begun when one is taken. Stalls: `o` holds its row until taken.
+    Latency: two cycles from an instruction to its first row, if the one before has no row left.
+    Throughput: one row in two cycles, with one idle cycle between instructions; each row starts the
+    computation of the next. Stalls: `o` holds its row until taken.
 
     Members
     -------
     i: stream of `body_layout(opcode, config)`, in
         Instructions, LOAD or STORE.
     region, region_base: out, in
-        The instruction's region, and its bus address, which is used in the cycle after `i` shows
-        it at the earliest.
+        The instruction's region, and its bus address, which is used one cycle after `i` shows the
+        instruction, or later.
     o: stream of `row_layout(config)`, out
         Rows.
     """
@@ -64,7 +64,7 @@ class Rows(wiring.Component):
         fill = command.fill if loads else 0
         taken = self.o.valid & self.o.ready
         end = Signal()
-        # Which address is worked out: that in external memory, or else that in the scratchpad.
+        # The address being computed: in external memory, or else in the scratchpad.
         external = Signal()
         working = Signal()
         m.d.comb += [
@@ -74,7 +74,7 @@ class Rows(wiring.Component):
             row.bytes.eq(command.row_bytes),
             row.last.eq(end),
             row.timestamp.eq(command.timestamp),
-            # STORE has none of these; that its fields are so only its checks know.
+            # STORE has no fill; only the checks know that its fields are zero.
             row.fill.eq(fill),
             row.fill_value.eq(command.fill_value if loads else 0),
             row.constant.eq(reads_constants(command) if loads else 0),
@@ -92,15 +92,16 @@ class Rows(wiring.Component):
     def _count(self, m: Module, done, end) -> dict:
         """Count rows and planes when one is done; return the kind of the next one.
 
-        Kinds: the first of an instruction (`begins`), of another plane (`turns`), any other
-        (`goes_on`). `from_first`: its addresses follow from those of the first row of a plane.
+        Kinds: the first of an instruction (`begins`), the first of another plane (`turns`), any
+        other
+        (`goes_on`). `from_first`: its addresses are relative to the first row of a plane.
         """
         command = self.i.payload
         kinds = ("begins", "turns", "goes_on", "from_first")
         kind = {name: Signal(name=name, init=name == "begins") for name in kinds}
         number = Signal.like(command.rows, init=1)
         plane = Signal.like(command.planes, init=1)
-        # Known before the row is done.
+        # Computed before the row is done.
         plane_end = Signal()
         last_plane = Signal()
         m.d.sync += [
@@ -123,7 +124,7 @@ class Rows(wiring.Component):
     def _add(self, m: Module, working, external, kind: dict, fill):
         """Compute an address: the instruction's, or an earlier row's plus a step.
 
-        It is kept in the row, and stored from there in the next cycle: nobody asks for it sooner.
+        It is registered in the row and stored from there in the next cycle, before it is next read.
         """
         m.submodules.before = before = Memory(shape=32, depth=4, init=[])
         store, fetch = before.write_port(), before.read_port(domain="comb")
@@ -146,7 +147,7 @@ class Rows(wiring.Component):
         m.d.sync += [
             store.en.eq(working),
             stores_address.eq(external),
-            # First rows of planes lie below the others.
+            # First rows of planes have separate places.
             store.addr.eq(Cat(external, kind["goes_on"])),
         ]
         with m.If(working & external):

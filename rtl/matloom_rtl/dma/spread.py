@@ -12,7 +12,7 @@ __all__ = ["Spread", "beat_layout", "piece_layout"]
 
 
 def piece_layout(config: Config) -> data.StructLayout:
-    """Return the layout of a masked write of a beat's width; `last` and `timestamp` go with it."""
+    """Return the layout of a masked write as wide as a beat, with `last` and `timestamp`."""
     return data.StructLayout(
         {
             "address": beat_address_bits(config),
@@ -27,8 +27,9 @@ def piece_layout(config: Config) -> data.StructLayout:
 def beat_layout(config: Config) -> data.StructLayout:
     """Return the layout of a beat: a write, and how to spread it.
 
-    Bytes go 1 << `spread` apart, `spread` at least 1. Those above `top` are not the row's, those
-    below have the mask. `address`, of the beat's byte 0, counts where a row begins (`begin`).
+    Bytes are written 1 << `spread` apart; `spread` is at least 1. Bytes above `top` are not part of
+    the row; the mask applies to those below. `address`, of the beat's byte 0, is used at the
+    beginning of a row (`begin`).
     """
     return data.StructLayout(
         {
@@ -43,17 +44,20 @@ def beat_layout(config: Config) -> data.StructLayout:
 class Spread(wiring.Component):
     """Write the bytes of a beat in pieces, as many a cycle as fit between a beat's `width` bytes.
 
-    A piece is ``width >> spread`` bytes of the beat, at least one. Pieces of a row lie one after
-    the other, and a row's last beat has none after its last byte.
+    A write takes ``width >> spread`` bytes of the beat, at least one. The writes of a row are
+    contiguous, and the last beat of a row has none beyond the row's last byte.
 
-    Latency: the first piece follows its beat by a cycle. Throughput: a piece a cycle, so a whole
-    beat in 1 << spread. Stalls: a beat is taken when the one before it shows its last piece and
-    that is taken.
+    Latency: one cycle from a beat to its first write. Throughput: one write per cycle, so 1 <<
+    spread
+    cycles for a full beat. Stalls: a beat is accepted when the last write of the one before is
+    taken.
 
     Members
     -------
     i: stream of `beat_layout(config)`, in
+        Beats.
     o: stream of `piece_layout(config)`, out
+        Writes.
     """
 
     def __init__(self, config: Config):
@@ -82,7 +86,7 @@ class Spread(wiring.Component):
             self.o.valid.eq(working),
             self.i.ready.eq(~working | (end & self.o.ready)),
             piece.address.eq(current.address),
-            # Bytes between those written are anything.
+            # Bytes that the mask excludes are undefined.
             piece.data.eq(current.data),
             piece.mask.eq(
                 Cat(

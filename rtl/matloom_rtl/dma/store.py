@@ -24,10 +24,10 @@ from matloom_rtl.ports import (
 
 __all__ = ["Store"]
 
-#: Beats from the grant of their read to the bus: a beat a cycle needs some more than the latency.
+#: Beats between the grant of their read and the bus: more than the latency, for one per cycle.
 _BEATS = 12
 
-#: Instructions on top of those of bursts on their way: one as rows, one as bursts, one reported.
+#: Instructions beyond those of bursts in flight: one as rows, one as bursts, one being reported.
 _STAGES = 3
 
 
@@ -40,34 +40,36 @@ class Store(wiring.Component):
 
     Beat k of a row whose first byte is byte m of a beat is read from row address - m + k *
     bus_bytes and sent with strobes for the row's bytes, so nothing is shifted. Strobes wait in a
-    queue of `_BEATS` from the grant of a read until the bus takes the beat: room in it is the
-    credit for the read, so data never lack a place.
+    queue of `_BEATS` from the grant of a read until the bus takes the beat: a read is requested
+    only
+    if this queue has room, so its data always has a place.
 
-    Latency: `aw` follows an instruction by 4 cycles, a beat its read by `SPAD_READ_LATENCY` + 1;
-    `done` follows the last response by 1. Instructions complete in order.
-    Throughput: a beat a cycle, a row in two at most, also across instructions, with at most
-    `outstanding` bursts without response.
-    Stalls: `aw` waits for room among the outstanding, reads wait for `w`.
+    Latency: `aw` follows an instruction by 4 cycles; a beat follows its read by
+    `SPAD_READ_LATENCY` + 1; `done` follows the last response by 1. Instructions complete in order.
+    Throughput: one beat per cycle and at most one row in two cycles, also across instructions, with
+    at most `outstanding` bursts without response.
+    Stalls: `aw` waits while `outstanding` bursts are in flight; reads wait for `w`.
 
     Members
     -------
     unit: CommandSignature(STORE), in
-        Instructions and their completion. `busy` from the cycle on in which one is shown until it
-        is done.
+        Instructions and their completion. `busy` from the cycle in which one is shown until it is
+        done.
     region, region_base: out, in
         As in `Rows`.
     axi: AxiWriteSignature, out
-        Id 0. Beats may precede their address, but for `Config.address_first`.
+        Id 0. Beats may precede their address, unless `Config.address_first` is set.
     spad_read: SpadReadSignature, out
         Reads of a beat. A halt withdraws a refused one.
     halt: in
-        Send no new address; beats still owed go without strobes and without reads; until reset.
+        Issue no new address; beats still owed are sent without strobes and without reads; until
+        reset.
     quiet: out
-        No address waits and no response is missing.
+        No address is pending and no response is outstanding.
     fault: FaultSignature, out
         AXI_WRITE and the burst's address for a response with an error, one cycle after it.
     burst, beat: out
-        An address, a beat of data was taken by the bus; for the counters.
+        The bus took an address, or a beat of data; for the counters.
     """
 
     def __init__(self, config: Config):
@@ -132,7 +134,7 @@ class Store(wiring.Component):
         with m.If(move):
             m.d.sync += [
                 aw.valid.eq(1),
-                # The register begins as anything, and no reset defines it.
+                # The register has no reset, so its initial value is undefined.
                 address.id.eq(0),
                 address.addr.eq(burst.payload.address),
                 address.len.eq(burst.payload.len),
@@ -161,8 +163,8 @@ class Store(wiring.Component):
         issued = Signal()
         take = Signal()
         final = Signal()
-        # Reads without their beat on the bus, and whether one more has a place, be it that another
-        # is granted in this cycle.
+        # Reads whose beat is not yet on the bus, and whether there is room for one more even if
+        # another is granted in this cycle.
         owed = Signal(range(_BEATS + 1))
         room = Signal(init=1)
         m.d.sync += [owed.eq(owed + issued - self.beat), room.eq(owed < _BEATS - 1)]
@@ -203,7 +205,7 @@ class Store(wiring.Component):
         return issued
 
     def _send(self, m: Module, issued):
-        """Capture the data `SPAD_READ_LATENCY` after the grant, and send them to the bus."""
+        """Capture the data `SPAD_READ_LATENCY` after the grant, and send it to the bus."""
         w = self.axi.w
         m.submodules.beats = beats = UncheckedFIFO(width=self._config.bus_bits, depth=_BEATS)
         arrived = arriving = issued
@@ -219,13 +221,14 @@ class Store(wiring.Component):
             w.valid.eq(beats.r_rdy & self._may_send(m)),
             w.payload.data.eq(beats.r_data),
         ]
-        # That a read is under way is known from a register, its grant would come from far away.
+        # Reads in progress are known from a register; their grants would come from far away.
         m.d.sync += self.unit.progress.eq(
             arriving | self.beat | (self.axi.b.valid & self.axi.b.ready)
         )
 
     def _may_send(self, m: Module):
-        """Return whether the beats of the next burst may go: its address may have to go first."""
+        """Return whether the beats of the next burst may be sent: its address may have to go first.
+        """
         if not self._config.address_first:
             return 1
         addressed = Signal(range(self._config.outstanding + 1))

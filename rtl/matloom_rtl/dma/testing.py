@@ -1,4 +1,4 @@
-"""A behavioural scratchpad port and an instruction driver for pysim."""
+"""Behavioural scratchpad port and instruction driver for simulations."""
 
 import random
 from collections import deque
@@ -41,7 +41,7 @@ class SpadPort:
         self._random = random.Random(seed)
 
     async def write(self, ctx):
-        """Serve writes for ever; `grants` holds the cycle of each."""
+        """Serve writes forever; `grants` holds the cycle of each."""
         port = self._port
         while True:
             ready = self._random.random() >= self._stall
@@ -60,7 +60,7 @@ class SpadPort:
             self.cycle += 1
 
     async def read(self, ctx):
-        """Serve reads for ever; data are noise except in the one cycle that is theirs."""
+        """Serve reads forever; data is random except in the one cycle in which it is valid."""
         port, bits = self._port, 8 * self._width
         pipeline = deque([None] * (SPAD_READ_LATENCY - 1))
         while True:
@@ -102,7 +102,9 @@ class CommandDriver:
         self._random = random.Random(seed)
 
     async def issue(self, ctx):
-        """Offer the instructions in order and await the last; keep cycle and timestamp of each."""
+        """Offer the instructions in order and wait for the last; record cycle and timestamp of
+        each.
+        """
         unit, waiting, offered = self._unit, deque(self._bodies), False
         while len(self.done) < len(self._bodies):
             if waiting and not offered and self._random.random() >= self._stall:
