@@ -227,8 +227,7 @@ class Store(wiring.Component):
         )
 
     def _may_send(self, m: Module):
-        """Return whether the beats of the next burst may be sent: its address may have to go first.
-        """
+        """Return whether the next burst may send beats: its address may have to go first."""
         if not self._config.address_first:
             return 1
         addressed = Signal(range(self._config.outstanding + 1))

@@ -102,9 +102,7 @@ class CommandDriver:
         self._random = random.Random(seed)
 
     async def issue(self, ctx):
-        """Offer the instructions in order and wait for the last; record cycle and timestamp of
-        each.
-        """
+        """Offer the instructions in order, wait for the last, and record when each is done."""
         unit, waiting, offered = self._unit, deque(self._bodies), False
         while len(self.done) < len(self._bodies):
             if waiting and not offered and self._random.random() >= self._stall:

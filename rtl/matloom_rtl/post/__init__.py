@@ -1,1 +1,1 @@
-"""Post-processing: requantises sums and bytes in lanes that work while the array does."""
+"""Post-processing: requantises sums and bytes in lanes, in parallel to the array."""

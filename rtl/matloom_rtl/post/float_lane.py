@@ -1,4 +1,4 @@
-"""One floating-point lane of post-processing: widen, add the bias, limit, narrow."""
+"""Floating-point lane of post-processing: widen, add the bias, limit, narrow."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import wiring
@@ -16,8 +16,8 @@ __all__ = ["FloatLane"]
 class FloatLane(wiring.Component):
     """Compute ``floats.limit(floats.add(value, bias), low, high)``, and the same in a format.
 
-    Fifteen registered stages; a value enters in every cycle and its result leaves `LATENCY` cycles
-    later. Nothing ever holds. All but value and bias must be constant while values are inside.
+    Latency: fifteen cycles (`LATENCY`). Throughput: one value per cycle. Never stalls. Everything
+    except value and bias must be constant while values are in the pipeline.
 
     Parameters
     ----------
@@ -27,9 +27,9 @@ class FloatLane(wiring.Component):
     Members
     -------
     value: in
-        An fp32 number, or with `narrow` one of the format in the low bits.
+        An fp32 number, or with `narrow` a number of the format in the low bits.
     narrow, format: in
-        Whether values are of the format; its index in `formats`.
+        Values are of the format; its index in `formats`.
     bias: in
         fp32; -0 changes nothing.
     low, high: in
@@ -73,7 +73,7 @@ class FloatLane(wiring.Component):
         biased = add.o.as_value()
         limited = Signal(32, reset_less=True)
         key, low, high = (_ordered(each) for each in (biased, self.low, self.high))
-        # The sum knows a single NaN, which stays.
+        # The adder produces a single NaN pattern, which is kept.
         nan = biased[22:31].all()
         m.d.sync += limited.eq(biased)
         with m.If(~nan & (key > high)):

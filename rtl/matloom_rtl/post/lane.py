@@ -1,4 +1,4 @@
-"""One requantising lane: bias, scale, round, zero point, clamp."""
+"""Requantising lane: bias, scale, round, zero point, clamp."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal, signed
 from amaranth.lib import wiring
@@ -10,27 +10,27 @@ from matloom_rtl.post.quotient import Quotient
 
 __all__ = ["Lane"]
 
-#: What is constant while values are inside.
+#: Inputs that must be constant while values are in the pipeline.
 _SETTINGS = ("rounding", "pre_shift", "limits", "zero", "low", "high")
 
 
 class Lane(wiring.Component):
     """Compute `numerics.requantize` of a biased value; if it `limits`, the byte made of that.
 
-    Thirteen registered stages; a value enters in every cycle and its result leaves `LATENCY` cycles
-    later. Nothing ever holds, and a reset clears nothing. The settings (`rounding`, `pre_shift`,
-    `limits`, `zero`, `low`, `high`) must be constant while values are inside, and for two cycles
-    before. Bias and shift come with their value, its multiplier `MULTIPLIER_DELAY` cycles later.
+    Latency: thirteen cycles (`LATENCY`). Throughput: one value per cycle. Never stalls; reset
+    clears nothing. The settings (`rounding`, `pre_shift`, `limits`, `zero`, `low`, `high`) must be
+    constant while values are in the pipeline, and for two cycles before. Bias and shift come with
+    their value, the multiplier `MULTIPLIER_DELAY` cycles later.
 
-    The product of value and multiplier is made of four products of 16 bits, each between
-    registers, as the multipliers of FPGAs are.
+    The product of value and multiplier is built from four 16-bit products, each between registers,
+    to match the multipliers of FPGAs.
 
     About 620 LUT4 and carries, and 690 flip-flops, on ECP5 with four multipliers.
 
     Parameters
     ----------
     bits: int
-        Bits of the limits, and so of limited results: 8, or 16 if there are word elements.
+        Width of the limits, and so of limited results: 8, or 16 with word elements.
 
     Members
     -------
@@ -38,12 +38,12 @@ class Lane(wiring.Component):
     multiplier: in
         0 to 2**31 - 1.
     shift: in
-        -31 to 30. `pre_shift` plus a positive one above 31 leaves nothing of the value.
+        -31 to 30. If `pre_shift` plus a positive shift exceeds 31, the value becomes zero.
     rounding, pre_shift: in
     limits, zero, low, high: in
-        Whether a result becomes ``clamp(result + zero, low, high)``, of `bits` bits.
+        With `limits`, a result becomes ``clamp(result + zero, low, high)``, of `bits` bits.
     result: out
-        32 bits; of a limited one only the low `bits` count.
+        32 bits; with `limits` only the low `bits` are defined.
     """
 
     #: Cycles from a value to its result.
@@ -87,16 +87,16 @@ class Lane(wiring.Component):
         return m
 
     def _settle(self, m: Module) -> dict:
-        """Return the settings in registers close to the lane, and which rule they select.
+        """Return the settings in registers close to the lane, and the rounding rule they select.
 
-        For placement: `keep`, since those of other lanes are the same.
+        `keep`: otherwise they would be merged with the equal registers of other lanes.
         """
         settings = {
             name: Signal.like(getattr(self, name), name=name, reset_less=True, attrs={"keep": 1})
             for name in _SETTINGS
         }
         m.d.sync += [here.eq(getattr(self, name)) for name, here in settings.items()]
-        # Sums have no zero point.
+        # Results that are sums have no zero point.
         zero = Signal.like(self.zero, name="zero_of_bytes", reset_less=True)
         m.d.sync += zero.eq(Mux(settings["limits"], settings["zero"], 0))
         settings["zero"] = zero
@@ -105,7 +105,7 @@ class Lane(wiring.Component):
     def _bias(self, m: Module):
         """Stages 1 and 2: add the bias, for averages away from zero; split the shift.
 
-        First into registers: where the values wait is far away.
+        The inputs are registered first, because they come from far away.
         """
         value, bias = register(m, self.value, "value_1"), register(m, self.bias, "bias_1")
         shift = register(m, self.shift, "shift_1")
@@ -136,7 +136,7 @@ class Lane(wiring.Component):
     def _multiply(self, m: Module, value, multiplier):
         """Stages 5 to 8: four products, two sums.
 
-        Returns the product without its lowest 16 bits, and whether any of these is a one.
+        Returns the product without its lowest 16 bits, and whether any of those is set.
         """
         value_low, value_high = value[:16], value[16:].as_signed()
         low, high = multiplier[:16], multiplier[16:]
@@ -152,7 +152,7 @@ class Lane(wiring.Component):
     def _product(self, m: Module, value, multiplier, name: str):
         """Return a product two cycles later.
 
-        By the names `fpga.multipliers` finds what multiplier blocks hold, registers and all.
+        `fpga.multipliers` finds the registers to merge into multiplier blocks by these names.
         """
         value = register(m, value, f"product_value_{name}")
         multiplier = register(m, multiplier, f"product_multiplier_{name}")

@@ -1,4 +1,4 @@
-"""The lanes of post-processing, side by side; vectors pass through them beat by beat."""
+"""Array of lanes through which vectors pass beat by beat."""
 
 from amaranth.hdl import Array, Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
@@ -15,39 +15,40 @@ from matloom_rtl.post.tables import Tables
 
 __all__ = ["PLACES", "Lanes"]
 
-#: Vectors in the lanes and after them: covers the way from the lanes to the memories at full
-#: rate, with a look-up, and is the depth of the memory in four lookup tables.
+#: Vectors in the lanes and behind them: covers the path from the lanes to the memories at full
+#: rate, including a table look-up. It equals the depth of a memory made of lookup tables.
 PLACES = 16
 
 
 class Lanes(wiring.Component):
     """Pass vectors through the lanes, ``columns / lanes`` beats each.
 
-    Nothing holds a vector that has entered. One enters when a place is free for its result,
-    among `PLACES`, and parameters of its block are there.
+    A vector that has entered is never stalled. It enters when one of `PLACES` is free for its
+    result and the parameters of its block are available.
 
-    Latency: from a beat to its results that of a lane, one cycle more with a look-up; from
-    `vectors.valid` to the first beat none. Throughput: a beat a cycle. Stalls: before the first
-    beat, by `parameters.ready` and places. A reset forgets what is inside.
+    Latency: that of a lane from a beat to its results, plus one cycle with a table look-up; none
+    from `vectors.valid` to the first beat. Throughput: one beat per cycle. Stalls: before the first
+    beat only, for `parameters.ready` and a free place. Reset discards all vectors inside.
 
     Members
     -------
     command, numbers: in
         Constant while a vector is inside.
     start: in
-        The next row that fills the table is row 0.
-    rows: stream of rows of bytes that fill the table, in; where there are tables.
+        The next row written to the table is row 0.
+    rows: stream of byte rows for the table, in
+        Only with tables.
     vectors: stream of `vector_layout`, in
         Taken with the last beat.
     parameters: ParametersSignature, out
         Released with the last beat of a block.
     written: in
-        A result has left: its place is free again.
+        A result has left, and its place is free.
     emerges, results: out
-        Which beat of a vector's results is there in this cycle, a bit each; 32 bits a lane, bytes
+        One-hot: the beat of a vector whose results are valid in this cycle; 32 bits per lane, bytes
         and words in the low bits.
     last_beat: out
-        A vector has entered whole.
+        The last beat of a vector has entered.
     """
 
     def __init__(self, config: Config):
@@ -89,21 +90,21 @@ class Lanes(wiring.Component):
         return m
 
     def _feed(self, m: Module):
-        """Let vectors enter; return whether a beat enters, and which."""
+        """Feed vectors into the lanes; return whether a beat enters, and its index."""
         beats, vectors, parameters = self._beats, self.vectors, self.parameters
-        # Verilog has no signal without bits, even for a single beat.
+        # Verilog has no zero-width signals, so a single beat still takes one bit.
         beat = Signal(range(max(2, beats)))
         feed = Signal()
         begin = Signal()
-        # Vectors that entered and are not written; whether there is a place for one more, and
-        # the parameters of its block.
+        # Vectors that entered and are not yet written; whether there is room for one more, with the
+        # parameters of its block.
         inside = Signal(range(PLACES + 1))
         place = Signal()
         inside_next = Signal.like(inside)
         m.d.sync += inside.eq(inside_next)
         m.d.sync += place.eq((inside_next != PLACES) & parameters.ready)
         m.d.comb += [
-            # A vector that has entered is there until its last beat.
+            # A vector that has entered stays valid until its last beat.
             feed.eq((beat != 0) | (vectors.valid & place)),
             begin.eq(feed & (beat == 0)),
             inside_next.eq(inside + begin - self.written),
@@ -182,7 +183,7 @@ class Lanes(wiring.Component):
                 result = Mux(narrow, lane.element, lane.result)
                 results[index] = Mux(numbers.floating, result, results[index])
         emerged = Signal(range(max(2, beats)))
-        # Known a cycle ahead, for a register of its own for each beat: many bits wait for it.
+        # Known a cycle ahead and registered for each beat, because it drives many bits.
         m.d.sync += self.emerges.eq(Mux(emerging, 1 << emerged, 0))
         with m.If(emerging):
             m.d.sync += emerged.eq(Mux(emerged == beats - 1, 0, emerged + 1))

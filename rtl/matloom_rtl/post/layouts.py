@@ -10,14 +10,14 @@ __all__ = ["ParametersSignature", "position_layout", "table_row_signature", "vec
 
 
 def position_layout(config: Config) -> data.StructLayout:
-    """Return the layout of a vector's address in the scratchpad and its accumulator entry.
+    """Return the layout of a vector's scratchpad address and accumulator entry.
 
-    `bank_select`: banks that its first `columns` bytes touch; `block_end`: it is the last of its
-    block of channels; `last_block`: of the last block; `end`: both.
+    `bank_select`: banks that its first `columns` bytes touch. `block_end`: it is the last vector of
+    its block of channels. `last_block`: it is in the last block. `end`: both.
     """
     return data.StructLayout(
         {
-            # One more than addresses have: bytes beyond the end lie in no bank.
+            # One bit more than an address: bytes beyond the end are in no bank.
             "address": config.spad_size_bits,
             "bank_select": config.spad_banks,
             "entry": config.acc_addr_bits,
@@ -29,12 +29,12 @@ def position_layout(config: Config) -> data.StructLayout:
 
 
 def vector_layout(config: Config) -> data.StructLayout:
-    """Return the layout of a vector for the lanes: 32 bits a column, and `ends_block`."""
+    """Return the layout of a vector for the lanes: 32 bits per column, and `ends_block`."""
     return data.StructLayout({"values": 32 * config.columns, "ends_block": 1})
 
 
 def table_row_signature(config: Config) -> wiring.Signature:
-    """Return a stream of rows of bytes that fill the table."""
+    """Return the signature of a stream of byte rows that fill the table."""
     return stream.Signature(8 * config.table_row_bytes)
 
 
@@ -44,11 +44,11 @@ class ParametersSignature(wiring.Signature):
     Members
     -------
     ready: in
-        Those of a block can be read, from the next cycle on.
+        The parameters of a block can be read, from the next cycle on.
     release: out
-        The current block is done with; its last multipliers are still there when they are due.
+        The current block is done; its last multipliers remain readable until they are due.
     beats: out
-        The beat that enters each lane in this cycle; those of a block's first vector in order.
+        The beat that enters each lane in this cycle, in order for the first vector of a block.
     biases, shifts: in
         Biases and shifts of that beat.
     multipliers: in

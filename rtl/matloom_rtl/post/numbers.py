@@ -22,12 +22,12 @@ def numbers_layout(config: Config) -> data.StructLayout:
     Fields
     ------
     low, high:
-        The smallest and the largest result as integers: bytes, or words where there are any.
+        Smallest and largest result as integers: bytes, or words with word elements.
     size:
-        Logarithm of the bytes of an element; where elements of several bytes are built.
+        Binary logarithm of the element size in bytes. Only with multi-byte elements.
     floating, fp32, format, float_low, float_high:
-        Whether the rule is FLOAT, and results are fp32 entries; the index of the format in
-        `Config.float_modes`; the limits as fp32. Where floating-point modes are built.
+        The rule is FLOAT; results are fp32 entries; index of the format in `Config.float_modes`;
+        limits as fp32. Only with floating-point modes.
     """
     limit = signed(16 if config.has_words else 8)
     fields: dict = {"low": limit, "high": limit}
@@ -42,9 +42,9 @@ def numbers_layout(config: Config) -> data.StructLayout:
 class Numbers(wiring.Component):
     """Decode a command's formats and limits, once for reader, lanes and writer.
 
-    Latency: `low` and `high` in the same cycle, `float_low` and `float_high` after
-    `Widen.LATENCY` cycles, everything else after one. Throughput: a command a cycle. No stalls;
-    a reset clears nothing, for the next command overwrites it.
+    Latency: none for `low` and `high`, `Widen.LATENCY` cycles for `float_low` and `float_high`, one
+    cycle for everything else. Throughput: one command per cycle. Never stalls. Reset clears
+    nothing, because the next command overwrites everything.
 
     Members
     -------
@@ -111,10 +111,7 @@ class Numbers(wiring.Component):
 
 
 def count_parts(m: Module, size, taken, name: str):
-    """Count the 2**`size` reads or writes of a vector.
-
-    Returns the current one, and whether it is the last.
-    """
+    """Count a vector's 2**`size` reads or writes; return the current one, and whether it is last."""
     part = Signal(len(size), name=f"part_{name}")
     last = Signal(name=f"last_part_{name}")
     m.d.comb += last.eq(part == (1 << size) - 1)

@@ -17,10 +17,11 @@ from matloom_rtl.post.layouts import ParametersSignature
 
 __all__ = ["Parameters", "task_layout"]
 
-#: Reads of `columns` bytes: four bytes of bias a channel, four of multiplier, one of shift.
+#: Reads of `columns` bytes per block: a channel has four bytes of bias, four of multiplier, one of
+#: shift.
 _BIAS_READS, _SCALE_READS = 4, 5
 
-#: Blocks in the memories: the current one, the next, and those whose last multipliers are read.
+#: Blocks in the memories: the current, the next, and those whose last multipliers are still read.
 _BLOCKS = 4
 
 
@@ -36,31 +37,32 @@ def task_layout(config: Config) -> data.StructLayout:
 class Parameters(wiring.Component):
     """Fetch parameter blocks, or repeat the instruction's own values for every channel.
 
-    The next block waits in memory next to the current one, be it of the same instruction or of the
-    one that follows. Biases and multipliers lie in memories of 16 entries, one for each lane or
-    for each word of a read, whichever are more: channel c in that of its remainder, at its
-    quotient (its row). Shifts lie in registers.
+    The memories hold the next block in addition to the current one, from the same instruction or
+    the following one. Biases and multipliers are in memories of 16 entries, one for each lane or
+    for
+    each word of a read, whichever are more: with n memories, channel c is in memory c mod n, row
+    c div n. Shifts are in registers.
 
-    Latency: 4 cycles from `i` to `o.ready` without reads, else 4 cycles and those from the first
-    read's request to the last one's data. Throughput: the next block is in place at once after
-    `o.release` if it has been fetched meanwhile. Stalls: `read` holds until it is granted. A
-    reset forgets blocks and reads under way.
+    Latency: 4 cycles from `i` to `o.ready`, plus the time from the first read's request to the last
+    one's data, if there are reads. Throughput: the next block is available immediately after
+    `o.release` if it has been fetched by then. Stalls: `read` holds until granted. Reset discards
+    blocks and reads in progress.
 
     Members
     -------
     i: stream of `task_layout`, in
-        Taken when all blocks of the one before are fetched or being fetched.
+        Taken when all blocks of the task before are fetched or being fetched.
     o: ParametersSignature, in
-        What the lanes read and release.
+        Parameters for the lanes.
     read: SpadReadSignature, out
-        `data` follow `arriving` by a cycle.
+        `data` is valid one cycle after `arriving`.
     arriving: in
-        The data of the oldest read that was taken are there in the next cycle.
+        The data of the oldest read in progress is valid in the next cycle.
     """
 
     def __init__(self, config: Config):
         self._config, self._columns, self._lanes = config, config.columns, config.lanes
-        # Words of a read, memories, and channels in each.
+        # Words per read, number of memories, and channels in each.
         self._words = config.columns // 4
         self._slots = lcm(self._words, config.lanes)
         self._rows = config.columns // self._slots
@@ -100,7 +102,7 @@ class Parameters(wiring.Component):
                 m.next = "Wait"
                 with m.If(task.blocks == 0):
                     m.next = "End"
-            # The task stays until all its values are repeated.
+            # The task remains until all its values have been repeated.
             with m.State("End"), m.If(~repeating):
                 m.next = "Idle"
 
@@ -137,8 +139,8 @@ class Parameters(wiring.Component):
             ]
         with m.If(arrived):
             m.d.sync += [missing.eq(missing - 1), fetched.eq(missing == 1)]
-        # Blocks follow one another: only the first one's place is given. One adder: the choice
-        # before it goes into its carry cells.
+        # Blocks are contiguous: only the address of the first is given. A single adder: the
+        # selection of its operand goes into its carry cells.
         idle = self.i.ready
         with m.If(idle | (read.valid & read.ready)):
             before = Mux(idle, self.i.payload.address, address)
@@ -151,7 +153,7 @@ class Parameters(wiring.Component):
         return fetched
 
     def _keep_shifts(self, m: Module, task, swap, writes):
-        """Keep the shifts of two blocks in registers; show each lane the one of its beat."""
+        """Hold the shifts of two blocks in registers; show each lane the shift of its beat."""
         bits = len(self.o.shifts[0])
         following = Signal(data.ArrayLayout(bits, self._columns), reset_less=True)
         here = Signal.like(following)
@@ -168,7 +170,7 @@ class Parameters(wiring.Component):
             )
 
     def _write(self, m: Module, task, begin, repeating):
-        """Return what is written a cycle later: an arriving read, or a row of repeated values."""
+        """Return the data written a cycle later: an arriving read, or a row of repeated values."""
         writes = Signal(
             data.StructLayout(
                 {
@@ -215,7 +217,7 @@ class Parameters(wiring.Component):
         return writes
 
     def _keep_words(self, m: Module, task, swap, writes):
-        """Keep biases and multipliers in memories; show each lane those of its beat."""
+        """Hold biases and multipliers in memories; show each lane those of its beat."""
         repeated = Signal(32)
         words = []
         m.d.comb += repeated.eq(Mux(writes.biases, task.bias, task.multiplier))
@@ -239,7 +241,7 @@ class Parameters(wiring.Component):
         """Return the row, memory and block of a lane's beat."""
         beats = range(self._columns // self._lanes)
         memories = self._slots // self._lanes
-        # For placement: each lane knows for itself which block it is at.
+        # One register per lane, to keep wires short: otherwise they would be merged.
         block = Signal(range(_BLOCKS), name=f"block_{lane}", attrs={"keep": 1})
         with m.If(swap):
             m.d.sync += block.eq(block + 1)

@@ -1,4 +1,4 @@
-"""Walks over the vectors of a POST: byte addresses, accumulator entries, ends of blocks."""
+"""Address generator of a POST: scratchpad addresses, accumulator entries, ends of blocks."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import wiring
@@ -16,20 +16,22 @@ __all__ = ["Positions"]
 class Positions(wiring.Component):
     """Give one vector after another, output block outermost, then row, then column.
 
-    `start` takes the geometry and shows the first vector in the next cycle; `advance` moves on.
-    Latency: one cycle from either. Throughput: a vector a cycle. No stalls of its own. After a
-    reset it shows nothing of use until `start`.
+    `start` loads the geometry and shows the first position in the next cycle; `advance` moves to
+    the
+    next. Latency: one cycle from either. Throughput: one vector per cycle. Never stalls. Output
+    after a reset is undefined until `start`.
 
     Members
     -------
     pairs: in
-        Entries are numbers of pairs, of which blocks take the first and the second in turn; taken
-        at `start`, where narrow modes are built.
+        Entries are numbers of pairs, of which blocks alternately use the first and the second
+        entry.
+        Loaded at `start`; only with narrow modes.
     start, advance: in
     address, entry, pitch, x_step, width, height, blocks: in
-        Geometry, taken at `start`.
+        Geometry, loaded at `start`.
     size: in
-        Logarithm of the bytes of an element; where there are others than bytes.
+        Binary logarithm of the element size in bytes. Only with multi-byte elements.
     position: out
         The current vector (`position_layout`).
     """
@@ -134,9 +136,9 @@ class Positions(wiring.Component):
         return {"left": Signal(bits, name=f"{name}_left"), "last": Signal(name=f"{name}_last")}
 
     def _count(self, m: Module, counter: dict, total, when):
-        """Count down when `when` is set and it advances; reload at the start and after the last.
+        """Count down with `advance` and `when`; reload at the start and after the last.
 
-        A single subtraction for all: the choice before it goes into its carry cells.
+        A single subtractor for both: the selection of its operand goes into its carry cells.
         """
         before, left = Mux(self.start | counter["last"], total, counter["left"]), counter["left"]
         following = Signal.like(left, name=f"following_{left.name}")

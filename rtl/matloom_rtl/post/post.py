@@ -1,4 +1,4 @@
-"""The post-processing unit: executes POST on accumulators or bytes, using the lanes."""
+"""Post-processing unit: executes POST on accumulators or bytes, using the lanes."""
 
 from amaranth.hdl import Module, Signal
 from amaranth.lib import wiring
@@ -27,28 +27,33 @@ __all__ = ["Post"]
 class Post(wiring.Component):
     """Requantise one vector (`columns` values) after another.
 
-    A vector takes ``columns / lanes`` beats through the lanes. Reads run ahead of the lanes by
-    up to ten vectors. The lanes never hold, for that would be a signal to every one of
-    their registers: a vector enters when a place for its result is free among sixteen. Its
-    source and its destination are walked over by two `Positions`, at which `Reader` and `Writer`
-    move on as their requests are taken.
+    A vector passes through the lanes in ``columns / lanes`` beats. Reads run up to ten vectors
+    ahead
+    of the lanes. The lanes never stall, because a stall signal would have to reach every register
+    in
+    them: a vector enters when one of sixteen places is free for its result. Two `Positions`
+    generate the addresses of sources and destinations, and advance as the requests of `Reader` and
+    `Writer` are granted.
 
-    Under `Rounding.FLOAT` values go through floating-point lanes (`FloatLane`) next to the others.
-    A vector of elements of two or four bytes, of these or of int16 (`words`), is as many reads,
+    With `Rounding.FLOAT`, values use floating-point lanes (`FloatLane`) in parallel to the others.
+    A vector of two- or four-byte elements, floating-point or int16 (`words`), takes as many reads
     and as many writes.
 
-    Parameters of the next block are fetched while this one streams, those of the next instruction
-    as soon as `fetch` allows.
+    Parameters of the next block are fetched while the current one streams, those of the next
+    instruction as soon as `fetch` allows.
 
-    Latency: parameters 4 to 19 cycles where they were not fetched ahead, source 4 or 8, products
-    2, lanes 13, tables 1, parts of results 1; `done` follows the last write by the time it takes
-    to be visible. Throughput: one vector every ``columns / lanes`` cycles; one cycle between
-    blocks, or more where a block is shorter than the fetch of the next one's parameters.
-    Instructions do not overlap, but for the parameters.
+    Latency: the sum of parameters (4 to 19 cycles, if not prefetched), source (4 or 8), products
+    (2),
+    lanes (13), tables (1), and splitting results (1). `done` comes when the last write is visible.
+    Throughput: one vector per ``columns / lanes`` cycles, with one idle cycle between blocks, or
+    more
+    if a block is shorter than the fetch of the next one's parameters. Instructions do not overlap,
+    except for their parameters.
 
-    With `config.tables` bytes may become entries of a table, or fill it: then they are not
-    written. With `config.products` bytes may be multiplied by accumulators first; both are read
-    in the same cycle.
+    With `config.tables` bytes may be replaced by table entries, or written to the table instead of
+    to
+    memory. With `config.products` bytes may first be multiplied by accumulators; both are read in
+    the same cycle.
 
     Members
     -------

@@ -1,4 +1,4 @@
-"""Products or sums of scratchpad bytes and accumulators, one vector after another."""
+"""Products or sums of scratchpad bytes and accumulators, vector by vector."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal, signed
 from amaranth.lib import wiring
@@ -10,33 +10,33 @@ from matloom.arch.numerics import ADDEND_SHIFT
 
 __all__ = ["Products"]
 
-#: A byte without its zero point, or what POST puts into accumulators of it: -255 .. 255.
+#: Width of a byte minus its zero point, or of the accumulator that POST makes of it: -255 to 255.
 _FACTOR_BITS = 9
 
 
 class Products(wiring.Component):
     """Multiply each byte less `zero` by the low 9 bits, signed, of a sum that came before it.
 
-    Where the configuration has addends and `adds` is set, the byte less `zero` is added instead,
-    shifted left by `ADDEND_SHIFT`, to all 32 bits of the sum; the carry beyond them is lost.
-    Sums are read when bytes are asked for, and come back earlier: up to `depth` of them wait, of
-    9 bits, or whole where there are addends.
+    If `adds` is set (only with addends), the byte minus `zero` is shifted left by `ADDEND_SHIFT`
+    and
+    added to all 32 bits of the sum, modulo 2**32. Sums are requested together with the bytes and
+    arrive earlier: up to `depth` wait here, with 9 bits each, or 32 with addends.
 
-    Latency: two cycles from bytes to results. Throughput: a vector a cycle. No stalls. A reset
-    forgets what waits and what is under way.
+    Latency: two cycles from bytes to results. Throughput: one vector per cycle. Never stalls. Reset
+    discards everything inside.
 
     Members
     -------
     zero: in
-        Constant while bytes come, and until their results have.
+        Zero point of the bytes. Constant from the first byte until its results are out.
     adds: in
-        The same; where there are addends.
+        Add instead of multiplying; constant like `zero`. Only with addends.
     sums_arrived, sums: in
-        32 bits a column.
+        32 bits per column.
     bytes_arrived, bytes, ends: in
-        8 bits a column; `ends` goes with them.
+        8 bits per column; `ends` travels with them.
     valid, values, ended: out
-        32 bits a column, signed; `ended` came as `ends`.
+        32 bits per column, signed; `ended` is the delayed `ends`.
     """
 
     #: Cycles from bytes to products.
@@ -102,7 +102,7 @@ class Products(wiring.Component):
         return m
 
     def _add(self, m: Module, index: int, total, byte):
-        """Return the sum of a column and its byte, two cycles after both came."""
+        """Return the sum of a column and its byte, two cycles after both arrived."""
         waited = Signal(32, name=f"total_{index}", reset_less=True)
         added = Signal(32, name=f"added_{index}", reset_less=True)
         m.d.sync += [

@@ -13,28 +13,29 @@ __all__ = ["Quotient"]
 class Quotient(wiring.Component):
     """Divide a 63-bit product by ``2**(31 + right)``: the floor, and what rounds it up.
 
-    The product is never rounded before it is shifted. The lowest bit that the floor lacks
-    (`first`), and whether any or all of those below it are ones (`some`, `every`), tell what is
-    added to the floor:
+    The product is not rounded before it is shifted. The increment depends on the highest bit below
+    the floor (`first`), and on whether any (`some`) or all (`every`) bits below that are ones:
 
-    - SINGLE: `first`, halves up; so does DOUBLE where `right` is 0.
-    - DOUBLE: halves away from zero, of a product that was rounded at 2**30 before. That rounding
-      carries as far as the bits are ones: a half is reached if `first` is a one or all below it
-      are; it is exceeded if `first` is a one and any below it.
-    - AVERAGE: towards zero: one for negative products, if any bit is lost.
+    - SINGLE: `first`, rounding halves up; DOUBLE with `right` = 0 does the same.
+    - DOUBLE: rounds halves away from zero, after a first rounding at 2**30. That carries through
+      ones only: a half is reached if `first` or all bits below it are ones; it is exceeded if
+      `first`
+      and any bit below it are ones.
+    - AVERAGE: truncates towards zero: one for negative products, if any bit is lost.
 
-    Two registered stages, a product in every cycle; `floor` and `up` are logic after them.
-    Nothing holds, and a reset clears nothing.
+    Latency: two cycles; `floor` and `up` are combinational after the last register. Throughput: one
+    product per cycle. Never stalls; reset clears nothing.
 
     Members
     -------
     rounding: in
         DOUBLE, SINGLE or AVERAGE; constant while products are inside.
     product: in
-        Bits 16 and up of it.
+        The product without its lowest 16 bits.
     below: in
-        Whether any of its lowest 16 bits is a one.
+        Any of those 16 bits is set.
     right: in
+        Additional right shift.
     floor, up: out
         The quotient is their sum.
     """
@@ -60,7 +61,7 @@ class Quotient(wiring.Component):
             self.rounding == rule for rule in (Rounding.SINGLE, Rounding.DOUBLE, Rounding.AVERAGE)
         )
         right, divides = self.right, self.right.any()
-        # Bit 14 is that of 2**30: it becomes `first` where nothing is shifted.
+        # Bit 14 is 2**30: it becomes `first` if nothing is shifted.
         value, lowest = self.product[14:].as_signed(), self.product[:14]
         some = single | (double & ~divides) | (average & (self.below | lowest.any()))
         every = double & divides

@@ -1,4 +1,4 @@
-"""The reading side of post-processing: vectors of sums, bytes or both, ahead of the lanes."""
+"""Reader of post-processing: fetches vectors of sums, bytes or both ahead of the lanes."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
@@ -42,28 +42,28 @@ def _request_layout(config: Config) -> data.StructLayout:
 class Reader(wiring.Component):
     """Read the vectors of a command into a queue, ahead of who takes them; and parameters.
 
-    Parameters go before vectors at the byte port.
+    Parameters have priority over vectors at the byte port.
 
-    Latency: from `streaming` to the first request for sums one cycle, for bytes 2; from its grant
-    to the vector in `vectors` that of the memory and one; of products, and of bytes that are added
-    to sums, two more. Throughput: a vector a cycle, of elements of several bytes a read a cycle.
-    Stalls: a vector is asked for when the queue has a place for it; requests hold until they are
-    granted. A reset forgets vectors, requests and reads under way.
+    Latency: from `streaming` to the first request, one cycle for sums and two for bytes; from its
+    grant to the vector in `vectors`, that of the memory plus one, and two more for products and for
+    bytes added to sums. Throughput: one vector per cycle, or one read per cycle for multi-byte
+    elements. Stalls: a vector is requested when the queue has room for it; requests hold until
+    granted. Reset discards vectors, requests and reads in progress.
 
     Members
     -------
     command, numbers: in
-        Constant from the cycle of the first `streaming` until the last vector was taken.
+        Constant from the first cycle of `streaming` until the last vector is taken.
     streaming: in
-        Ask for `position` in the next cycle, if there is room.
+        Request `position` in the next cycle, if there is room.
     position: in
-        The vector to ask for (`position_layout`).
+        The vector to request (`position_layout`).
     advance: out
-        It was asked for; show the next one.
+        The position was requested; show the next one.
     parameters: SpadReadSignature, in
         Reads of parameters.
     parameters_arriving: out
-        The data of the oldest of these reads are there in the next cycle.
+        The data of the oldest of these reads is valid in the next cycle.
     vectors: stream of `vector_layout`, out
     acc, spad: AccReadSignature, SpadReadSignature, out
         Reads of an entry, and of `columns` bytes.
@@ -105,7 +105,7 @@ class Reader(wiring.Component):
         return m
 
     def _ask(self, m: Module, read_ahead: int, taken):
-        """Return whether to read the position: while there is room."""
+        """Return whether to read the position, which requires room in the queue."""
         room = Signal(range(read_ahead + 1), init=read_ahead)
         asking = Signal()
         room_next = Signal.like(room)
@@ -116,8 +116,9 @@ class Reader(wiring.Component):
     def _request(self, m: Module, asking):
         """Request sums, and parameters or else bytes; return the payload of the latter.
 
-        Bytes wait in a register for their grant, sums at their position. Of a product, and of a
-        byte that is added, both are asked for in the same cycle.
+        Requests for bytes wait for their grant in a register, requests for sums at their position.
+        For
+        products and added bytes, both are requested in the same cycle.
         """
         acc, spad, wanted, position = self.acc, self.spad, self.parameters, self.position
         m.submodules.byte_requests = requests = SkidBuffer(

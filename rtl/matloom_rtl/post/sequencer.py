@@ -14,28 +14,28 @@ __all__ = ["Sequencer"]
 class Sequencer(wiring.Component):
     """Take a command, let its vectors stream, and report it when its results are visible.
 
-    Latency: `command` and `start` a cycle after it is taken, `streaming` as `start`; `done`
-    `Config.acc_update_latency` cycles after the last grant. Throughput: one command at a time.
-    Stalls: none of its own. A reset forgets the command.
+    Latency: `command`, `start` and `streaming` follow one cycle after a command is taken; `done`
+    follows the last grant by `Config.acc_update_latency` cycles. Throughput: one command at a time.
+    Stalls: none of its own. Reset discards the command.
 
     Members
     -------
     unit: CommandSignature(POST), in
-        `progress` is left to others.
+        `progress` is driven elsewhere.
     fetched: in
-        Parameters of the command at the head are being fetched: it may be taken.
+        Parameters of the command at the head are being fetched, so it may be taken.
     command: out
-        The current one, from `start` until `done`.
+        The current command, from `start` until `done`.
     start: out
-        High for its first cycle.
+        First cycle of a command.
     streaming: out
-        Its vectors may be asked for.
+        Vectors of the command may be requested.
     asked_all: in
-        The last vector is asked for in this cycle.
+        The last vector is requested in this cycle.
     finished: in
         The last result has left the queue.
     waiting: in
-        A request of a result waits for its grant.
+        A request to write a result is not yet granted.
     """
 
     def __init__(self, config: Config):
@@ -62,7 +62,7 @@ class Sequencer(wiring.Component):
         all_written = Signal()
         with m.If(self.finished):
             m.d.sync += all_written.eq(1)
-        # Three states have registers of their own, since hundreds of others wait for them.
+        # One register per state, because each drives hundreds of others.
         idle = Signal(init=1)
         streams = Signal()
         m.d.sync += self.start.eq(0)

@@ -1,4 +1,4 @@
-"""Tables of 256 bytes, one per lane with equal contents: any function of a byte."""
+"""Look-up tables of 256 bytes, one per lane with equal contents: any function of a byte."""
 
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import data, wiring
@@ -13,24 +13,26 @@ __all__ = ["Tables"]
 class Tables(wiring.Component):
     """Look up a byte for each lane in every cycle; fill all tables with a row at a time.
 
-    A row is `config.table_row_bytes` entries, 16 where the array has as many columns: the depth
-    of the memory in lookup tables is then the 16 that theirs is. Entries keep their bytes through
-    a reset; rows wrap.
+    A row is `config.table_row_bytes` entries: 16 if the array has as many columns, so that the
+    memory
+    is 16 deep, like one made of lookup tables. Contents survive a reset; row numbers wrap.
 
-    With `config.tables` 1 they lie in lookup tables: a row takes a cycle. With 2 they lie in block
-    RAM, two lanes in each: a row takes as many cycles as it has bytes, in which nothing can be
-    looked up.
+    With `config.tables` = 1 the tables are in lookup tables, and a row takes one cycle to write.
+    With
+    2 they are in block RAM shared by two lanes each, and a row takes one cycle per byte, during
+    which
+    look-ups are undefined.
 
-    Latency: one cycle from `index` to `value`; a row is seen by what is shown in the cycle after
-    it, or after `ready` is there again. Stalls: none but `ready`. A reset forgets a row that is
-    being written.
+    Latency: one cycle from `index` to `value`. A row is visible to look-ups in the cycle after it
+    is
+    written, or after `ready` has returned. Stalls: only `ready`. Reset aborts a row in progress.
 
     Members
     -------
     start: in
         The next row is row 0.
     fill, row: in
-        Write a row, lowest entry lowest, and go on to the next; taken with `ready`.
+        Write a row, lowest entry first, and advance to the next; taken with `ready`.
     ready: out
         No row is being written.
     index, value: in, out
@@ -75,7 +77,8 @@ class Tables(wiring.Component):
         for lane in range(self._lanes):
             memory = Memory(shape=8 * self._row_bytes, depth=rows, init=[])
             m.submodules[f"table_{lane}"] = memory
-            # Read without a clock: what is picked from a row is what is worth registers.
+            # Combinational read: the entry selected from the row is registered instead, which is
+            # narrower.
             write, read = memory.write_port(), memory.read_port(domain="comb")
             place = self.index[lane][:place_bits]
             m.d.comb += [
@@ -99,12 +102,12 @@ class Tables(wiring.Component):
         with m.If(self.start):
             m.d.sync += at.eq(0)
         for first in range(0, self._lanes, 2):
-            # Nobody asks for what is being written.
+            # No look-ups happen during writes.
             memory = Memory(shape=8, depth=256, init=[], attrs={"no_rw_check": 1})
             m.submodules[f"table_{first}"] = memory
             write = memory.write_port()
             place = Signal(8, name=f"place_{first}")
-            # The first lane's port also writes: a block has two ports, each with one address.
+            # The first lane's port also writes: a block RAM has two ports with one address each.
             m.d.comb += [
                 place.eq(Mux(writing, at, self.index[first])),
                 write.en.eq(writing),

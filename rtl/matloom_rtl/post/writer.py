@@ -1,4 +1,4 @@
-"""Writing side of post-processing: sends results to the scratchpad or the accumulators."""
+"""Writer of post-processing: sends results to the scratchpad or the accumulators."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, wiring
@@ -22,38 +22,38 @@ from matloom_rtl.post.numbers import count_parts, numbers_layout
 __all__ = ["Writer"]
 
 
-#: Columns whose results are read by a pointer of their own.
+#: Columns that share a read pointer.
 _GROUP = 4
 
 
 class Writer(wiring.Component):
     """Keep results until the memories take them.
 
-    Results are never refused: who sends them knows that one of the `PLACES` is free. Nor are
-    they copied on their way: beats are written side by side into a memory with a write and a read
-    port, whose oldest vector is what the memories see, with the position of the walk as its place.
+    Results are never refused: the sender knows that one of the `PLACES` is free. Beats are written
+    next to each other into a memory, from which the oldest vector goes directly to the destination,
+    at the address of the current position.
 
-    The data of a request follow it by a cycle. Latency: from the last beat to the request one
-    cycle, two of bytes where elements have several.
-    Throughput: a result a cycle, of elements of several bytes a write a cycle. Stalls: requests
-    hold until they are granted. A reset forgets results and requests.
+    Latency: one cycle from the last beat to the request, two for bytes of multi-byte elements; the
+    data follows its request by one cycle. Throughput: one result per cycle, or one write per cycle
+    for multi-byte elements. Stalls: requests hold until granted. Reset discards results and
+    requests.
 
     Members
     -------
     command, numbers: in
-        Constant from the first result until `waiting` is low after the last one.
+        Constant from the first result until `waiting` falls after the last one.
     emerges, results: in
-        Which beat of a vector's results is there, a bit each; 32 bits a lane.
+        One-hot: the beat of a vector whose results arrive; 32 bits per lane.
     position: in
-        Where the oldest result goes (`position_layout`).
+        Destination of the oldest result (`position_layout`).
     advance: out
-        Show the next position; a result has left.
+        A result has left; show the next position.
     finished: out
-        It was the last of the command.
+        That result was the last of the command.
     waiting: out
-        There are results whose writes are not granted.
-    rows: stream of rows of bytes that fill the table, out
-        Instead of memory; where there are tables.
+        There are results whose writes are not yet granted.
+    rows: stream of byte rows for the table, out
+        Used instead of memory. Only with tables.
     acc, spad: AccUpdateSignature, SpadWriteSignature, out
     """
 
@@ -87,7 +87,7 @@ class Writer(wiring.Component):
             level.eq(level + arrives - taken),
             present.eq(arrives | (level > taken)),
         ]
-        # What needs results before they leave has them a cycle earlier.
+        # These options need results one cycle before they leave.
         early = bool(config.tables or config.element_size_bits)
         leaves = Signal()
         m.d.sync += leaves.eq(taken)
@@ -126,16 +126,16 @@ class Writer(wiring.Component):
         return m
 
     def _keep(self, m: Module, arrives, leaves):
-        """Write beats into memories, one a column; return the oldest vector.
+        """Write beats into memories, one per column; return the oldest vector.
 
-        When the oldest `leaves`, the next one is shown in the cycle after.
+        The cycle after the oldest `leaves`, the next one is shown.
         """
         write_at = Signal(range(PLACES))
         m.d.sync += write_at.eq(write_at + arrives)
         oldest = []
         for column in range(self._config.columns):
             if column % _GROUP == 0:
-                # For placement: one pointer is far from most of the memories.
+                # One pointer for all would be far from most of the memories.
                 read_at = Signal(range(PLACES), name=f"read_at_{column}", attrs={"keep": 1})
                 m.d.sync += read_at.eq(read_at + leaves)
             beat, lane = divmod(column, self._config.lanes)
@@ -154,7 +154,7 @@ class Writer(wiring.Component):
     def _write_bytes(self, m: Module, writes, values, mask):
         """Offer bytes to the scratchpad; return whether it takes them, and whether some wait.
 
-        `values` are those that are offered, and those that leave.
+        `values` are the offered bytes and the leaving bytes.
         """
         config, spad, (values, leaving) = self._config, self.spad, values
         address, columns = self.position.address, config.columns
@@ -167,7 +167,7 @@ class Writer(wiring.Component):
                 spad.mask.eq(mask),
             ]
             return spad.ready, 0
-        # In parts, of which each is known a cycle before the arbiter sees it.
+        # Computed in parts, each known a cycle before the arbiter sees it.
         request = {"address": len(address), "bank_select": config.spad_banks}
         layout = data.StructLayout({**request, "data": 8 * columns, "mask": columns})
         m.submodules.parts = parts = SkidBuffer(layout, registered=tuple(request))
