@@ -1,7 +1,7 @@
 """AXI4 channels as streams, from the initiator's view.
 
-Every burst is INCR with beats as wide as the bus, so size, burst type and the constant attributes
-are no part of the payloads; the top adds them.
+All bursts are INCR with beats as wide as the bus. Size, burst type and the other constant
+attributes are therefore not in the payloads; the top level adds them.
 """
 
 from amaranth.hdl import unsigned
@@ -12,7 +12,7 @@ __all__ = ["Address", "AxiReadSignature", "AxiWriteSignature", "ReadBeat", "Resp
 
 
 class Address(data.Struct):
-    """A burst of `len` + 1 beats from byte address `addr` on, a multiple of the bus width."""
+    """A burst of `len` + 1 beats from byte address `addr` on, aligned to the bus width."""
 
     id: unsigned(1)
     addr: unsigned(32)
@@ -20,7 +20,7 @@ class Address(data.Struct):
 
 
 class ReadBeat(data.StructLayout):
-    """One beat of read data; bit 1 of `resp` set means an error."""
+    """One beat of read data; bit 1 of `resp` signals an error."""
 
     def __init__(self, bus_bits: int):
         super().__init__({"id": 1, "data": bus_bits, "resp": 2, "last": 1})
@@ -34,7 +34,7 @@ class WriteBeat(data.StructLayout):
 
 
 class Response(data.Struct):
-    """The end of a write burst; bit 1 of `resp` set means an error."""
+    """Response to a write burst; bit 1 of `resp` signals an error."""
 
     id: unsigned(1)
     resp: unsigned(2)

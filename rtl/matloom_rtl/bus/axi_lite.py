@@ -1,4 +1,4 @@
-"""AXI4-Lite channels as streams, from the initiator's view: 32 bits of data."""
+"""AXI4-Lite channels as streams, from the initiator's view, with 32 bits of data."""
 
 from amaranth.hdl import unsigned
 from amaranth.lib import data, stream, wiring
@@ -6,7 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 __all__ = ["ADDRESS_BITS", "AxiLiteSignature", "ReadData", "WriteData"]
 
-#: Bits of the byte addresses: a window of 4 KiB.
+#: Width of byte addresses: a window of 4 KiB.
 ADDRESS_BITS = 12
 
 
@@ -25,9 +25,10 @@ class ReadData(data.Struct):
 
 
 class AxiLiteSignature(wiring.Signature):
-    """Single reads and writes of 32-bit words.
+    """AXI4-Lite: single reads and writes of 32-bit words.
 
-    Payloads of `aw` and `ar` are byte addresses, that of `b` the response: 0 okay, 2 slave error.
+    Payloads of `aw` and `ar` are byte addresses; that of `b` is the response: 0 okay, 2 slave
+    error.
     """
 
     def __init__(self):

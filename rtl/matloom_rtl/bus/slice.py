@@ -1,4 +1,4 @@
-"""Register slice on the bus, for an initiator and a memory far apart on the device."""
+"""AXI register slice, for an initiator and a memory that are far apart on the device."""
 
 from amaranth.hdl import Module
 from amaranth.lib import data, wiring
@@ -14,13 +14,13 @@ class BusSlice(wiring.Component):
     """Pass all five channels on, each through a `SkidBuffer`: no path leads across.
 
     Latency: one cycle for each channel, so two from an address to its first beat or from the last
-    beat to its response. Throughput: an item a cycle on each. Stalls: each channel holds two items
-    and waits for no other. A reset forgets what it holds, so both sides must be reset with it.
+    beat to its response. Throughput: one transfer per cycle and channel. Stalls: each channel holds
+    two items, independently of the others. Reset discards them, so both sides must be reset too.
 
     Members
     -------
     bus_read, bus_write: AxiReadSignature(bus_bits), AxiWriteSignature(bus_bits), in
-        The initiator's side.
+        Initiator.
     axi_read, axi_write: the same, out
         External memory.
     """

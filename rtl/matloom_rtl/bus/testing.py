@@ -1,4 +1,4 @@
-"""A behavioural AXI memory for pysim that checks the protocol of its initiator."""
+"""Behavioural AXI memory for simulations that checks the protocol of its initiator."""
 
 import random
 from collections import deque
@@ -9,7 +9,7 @@ __all__ = ["AxiMemory"]
 
 @dataclass
 class _Burst:
-    """A burst on its way; `due` is the first cycle in which a beat or response may come."""
+    """A burst in flight; `due` is the first cycle in which a beat or response may come."""
 
     id: int
     address: int
@@ -20,7 +20,7 @@ class _Burst:
 
 
 class _Steady:
-    """Checks that a valid payload stays until it is taken."""
+    """Checks that a valid payload is stable until it is taken."""
 
     def __init__(self, name):
         self._name = name
@@ -105,7 +105,7 @@ class AxiMemory:
         return 2 if self._base + offset in self._broken_beats else 0
 
     async def read(self, ctx):
-        """Serve the channels ar and r for ever."""
+        """Serve the channels ar and r forever."""
         bus, width = self._bus, self._width
         queues, current, steady = (deque(), deque()), None, _Steady("ar")
         while True:
@@ -139,7 +139,7 @@ class AxiMemory:
             self.cycle += 1
 
     async def write(self, ctx):
-        """Serve the channels aw, w and b for ever."""
+        """Serve the channels aw, w and b forever."""
         bus = self._bus
         bursts, beats, responses, current = deque(), deque(), deque(), None
         steady_address, steady_beat = _Steady("aw"), _Steady("w")

@@ -1,1 +1,1 @@
-"""The host link without a processor: registers and memory over a serial line (docs/link.md)."""
+"""Host link without a processor: registers and memory over a serial line (docs/link.md)."""

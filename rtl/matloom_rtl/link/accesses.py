@@ -15,24 +15,25 @@ _WORD_BYTES = 4
 class Accesses(wiring.Component):
     """Read or write a word of the registers or of memory.
 
-    A burst of one beat for each word: the line needs 400 cycles or so for a word that memory
-    gives in 50, and what shares the memory waits for no more than a beat. A bus wider than a word
-    has the word in every place, and strobes where it belongs.
+    Each memory word is a burst of one beat: the line takes about 400 cycles for a word that memory
+    delivers in 50, and other users of the memory wait for one beat at most. On a bus wider than a
+    word, the word is repeated in every lane and the strobes select the right one.
 
-    Latency: the bus is asked in the cycle after `start`; `done` follows its answer by one cycle. An
-    access that is never answered keeps `idle` low, and its address on the bus, as AXI asks.
+    Latency: the bus request follows `start` by one cycle, and `done` follows the response by one.
+    Stalls: an access without a response keeps `idle` low, and its address on the bus, as AXI
+    requires.
 
     Members
     -------
     start: in
-        Begin an access, where `idle`; the next five are taken with it.
+        Begin an access; only with `idle`. The next five are taken with it.
     write, memory, address, data, strobe: in
-        What: a write or a read, memory or registers, byte address (the two low bits are no matter),
-        and for a write the word and its bytes.
+        Write instead of read, memory instead of registers, byte address (the low two bits are
+        ignored), and for a write the word and its byte enables.
     idle: out
-        No access is under way.
+        No access is in progress.
     done, failed, value: out
-        For one cycle: the access ended, with an error, and the word that was read. A register
+        For one cycle: the access ended; it ended with an error; the word read. A register address
         outside the window is an error.
     axi_lite: AxiLiteSignature, out
     axi_read, axi_write: AxiReadSignature, AxiWriteSignature, out
@@ -66,7 +67,7 @@ class Accesses(wiring.Component):
         address = Signal(30)
         word = Signal(32)
         strobe = Signal(_WORD_BYTES)
-        # Channels on which something is offered.
+        # Channels with a pending request.
         asks = Signal()
         names = Signal()
         brings = Signal()
@@ -123,7 +124,7 @@ class Accesses(wiring.Component):
         ]
 
     def _end(self, m: Module, busy, address):
-        """End the access on any answer; only one can come, since only one was requested."""
+        """End the access on any response; only one was requested, so only one can come."""
         lite, read, write = self.axi_lite, self.axi_read, self.axi_write
         words = self._bus_bits // 32
         place = address[: words.bit_length() - 1]

@@ -8,28 +8,29 @@ from matloom.arch.link import CRC_INITIAL, CRC_POLYNOMIAL, CRC_RESIDUE
 
 __all__ = ["CYCLES_A_BYTE", "Checksum"]
 
-#: A byte may follow another by so many cycles.
+#: Minimum cycles from one byte to the next.
 CYCLES_A_BYTE = 9
 
 
 class Checksum(wiring.Component):
     """Divide bytes by the link's polynomial.
 
-    A bit a cycle is enough, for a byte on the line takes 20 cycles or more, and is a quarter of
-    the size of a byte a cycle. The value includes a byte nine cycles after it was taken.
+    One bit per cycle is enough, as a byte takes at least 20 cycles on the line, and needs a quarter
+    of the area of one byte per cycle. Latency: `value` includes a byte nine cycles after it was
+    taken.
 
     Members
     -------
     clear: in
-        Begin again; a byte of the same cycle is lost.
+        Start again; a byte in the same cycle is lost.
     data, valid: in
-        A byte, for one cycle, when `busy` is low.
+        A byte, for one cycle, while `busy` is low.
     busy: out
         The value does not yet include the last byte.
     value: out
-        The register; its complement is the checksum.
+        The CRC register; its complement is the checksum.
     good: out
-        The bytes ended with the checksum of those before.
+        The bytes so far ended with the checksum of those before.
     """
 
     def __init__(self):

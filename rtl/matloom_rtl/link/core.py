@@ -1,4 +1,4 @@
-"""The engine and its host link on one port of external memory."""
+"""Engine and host link on one port of external memory."""
 
 from amaranth.hdl import Module, ResetInserter
 from amaranth.lib import wiring
@@ -21,9 +21,9 @@ class LinkedCore(wiring.Component):
     Members
     -------
     reset: in
-        As in `Core`; the link and the memory arbiter follow a cycle later.
+        As in `Core`; the link and the memory arbiter follow one cycle later.
     rx, tx: in, out
-        The line, see docs/link.md.
+        Serial line (docs/link.md).
     axi_read, axi_write: AxiReadSignature, AxiWriteSignature, out
         External memory.
     """

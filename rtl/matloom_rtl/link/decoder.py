@@ -11,7 +11,7 @@ __all__ = ["Decoder", "FrameByte"]
 
 _SHORTEST = REQUEST_HEADER_BYTES + CRC_BYTES
 
-#: First byte of a group that no zero follows.
+#: Code of a group that is not followed by a zero.
 _FULL = 255
 
 
@@ -25,29 +25,32 @@ class FrameByte(data.Struct):
 class Decoder(wiring.Component):
     """Give whole requests with a right checksum, and a single byte for each that is not.
 
-    A request is written into the buffer as it comes, and given when its checksum was right; else
-    what was written is forgotten and one byte with `last` stands in its place, which no request
-    is. Checksums are given, too: they are the last four bytes of a request.
+    A request is written into the buffer as it arrives and delivered once its checksum, its last
+    four
+    bytes, proves right. Otherwise it is discarded and replaced by a single byte with `last`, which
+    is
+    no valid request. Delivered requests include their checksum.
 
-    Until the first delimiter after a reset bytes are dropped, for they may be the rest of a
-    request. A request that finds the buffer full is dropped like one that is damaged, and where
-    its stand-in has no room, nothing is left of it.
+    After a reset, bytes up to the first delimiter are dropped, as they may be the rest of a
+    request.
+    A request that overflows the buffer is treated as damaged; if even its replacement does not fit,
+    it vanishes.
 
-    Latency: a request's first byte is given three cycles after its delimiter. Throughput: a byte
-    each three cycles, where the line needs 20 or more. Stalls: none of the line; `o` waits for who
-    takes it.
+    Latency: three cycles from a request's delimiter to its first byte. Throughput: one byte in
+    three
+    cycles; the line needs at least 20. Stalls: never stalls the line; `o` is held until taken.
 
     Members
     -------
     data, valid: in
-        Bytes from the line, `CYCLES_A_BYTE` apart or more.
+        Bytes from the line, at least `CYCLES_A_BYTE` apart.
     o: stream of FrameByte, out
         Requests.
 
     Parameters
     ----------
     buffer_bytes:
-        Bytes that are kept, a power of two; one fewer is used.
+        Size of the buffer, a power of two; it holds one byte less.
     """
 
     def __init__(self, buffer_bytes: int = BUFFER_BYTES):
@@ -58,7 +61,8 @@ class Decoder(wiring.Component):
         m = Module()
         m.submodules.checksum = checksum = Checksum()
         m.submodules.buffer = buffer = memory.Memory(shape=9, depth=self._depth, init=[])
-        # Where the next byte is written, the next request begins, the next byte is read.
+        # Positions at which the next byte is written, the next request begins, the next byte is
+        # read.
         write, begin, read = (Signal(range(self._depth), name=n) for n in ("w", "b", "r"))
         self._take(m, buffer.write_port(), checksum, (write, begin, read))
         self._give(m, buffer.read_port(), begin, read)
@@ -83,8 +87,8 @@ class Decoder(wiring.Component):
         stored = Signal()
         after = Signal.like(write)
         rejected = Signal()
-        # Known before the byte comes that needs it: places to write move at bytes alone, which are
-        # far apart, and that to read only makes room.
+        # Computed before the byte that needs it: write positions change with bytes only, which are
+        # far apart, and the read position only frees room.
         after_write, after_begin = (Signal.like(write, name=f"after_{n}", init=1) for n in "wb")
         room_write, room_begin = (Signal(name=f"room_{n}", init=1) for n in "wb")
         m.d.sync += [
@@ -96,7 +100,7 @@ class Decoder(wiring.Component):
         m.d.comb += [
             delimiter.eq(self.valid & (self.data == DELIMITER)),
             code.eq(self.valid & ~delimiter & (left == 0)),
-            # A group but the first brings the zero that the one before stands for.
+            # A group other than the first is preceded by the zero that the group before implied.
             emits.eq(Mux(left == 0, code & started & ~full, self.valid & ~delimiter)),
             byte.eq(Mux(left == 0, 0, self.data)),
             checksum.data.eq(byte),
@@ -106,7 +110,7 @@ class Decoder(wiring.Component):
             rejected.eq(delimiter & ~good),
             after.eq(Mux(rejected, after_begin, after_write)),
             room.eq(Mux(rejected, room_begin, room_write)),
-            # A byte is stored when the next has come, and so is known not to be the last.
+            # A byte is stored when the next one arrives, which shows that it is not the last.
             stored.eq(emits & holds & ~bad),
             port.addr.eq(Mux(rejected, begin, write)),
             port.data.eq(Cat(held, delimiter)),
@@ -134,8 +138,8 @@ class Decoder(wiring.Component):
             port.addr.eq(read),
             port.en.eq((read != begin) & ~fetched & ~self.o.valid),
         ]
-        # A register after the memory, whose word comes late in the cycle and stays until the next
-        # is fetched: it can lie in the block itself.
+        # A register after the memory, whose output is late in the cycle and stays until the next
+        # fetch: it can be merged into the block RAM.
         m.d.sync += [fetched.eq(port.en), self.o.payload.eq(port.data)]
         with m.If(port.en):
             m.d.sync += read.eq(read + 1)

@@ -14,16 +14,16 @@ __all__ = ["Encoder"]
 class Encoder(wiring.Component):
     """Put the synchronising byte before each frame, and its CRC-32 after.
 
-    Latency: none for the bytes of a frame; its first waits for the synchronising byte. Throughput:
-    a byte each ten cycles or more, as the line has them; no gap between frames. Stalls: `i` waits
-    for `o`.
+    Latency: none for the bytes of a frame, except that the first waits for the synchronising byte.
+    Throughput: one byte in ten or more cycles, the rate of the line; no gap between frames. Stalls:
+    `i` waits for `o`.
 
     Members
     -------
     i: stream of FrameByte, in
-        Replies without either.
+        Replies without synchronising byte and checksum.
     o: stream, out
-        Bytes, taken ten cycles apart or more.
+        Bytes, taken at least ten cycles apart.
     """
 
     def __init__(self):

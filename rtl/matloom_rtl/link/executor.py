@@ -1,4 +1,4 @@
-"""Executes requests, each once, and answers them."""
+"""Executes each request once, and replies to it."""
 
 from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal, unsigned
 from amaranth.lib import data, memory, stream, wiring
@@ -9,14 +9,14 @@ from matloom_rtl.link.decoder import FrameByte
 
 __all__ = ["TIMEOUT_CYCLES", "Executor", "RequestHeader"]
 
-#: Cycles after which an access that has no answer is given up.
+#: Cycles after which an access without a response is abandoned.
 TIMEOUT_CYCLES = 1 << 16
 
 _HEADER_BYTES = 8
 
 _STATUS_BITS = 3
 
-#: Index of the word of a hello that says whether it is the first.
+#: Index of the word in a hello reply that says whether the hello is the first.
 _FRESH_WORD = 5
 
 
@@ -33,30 +33,32 @@ class RequestHeader(data.Struct):
 class Executor(wiring.Component):
     """Take requests, keep their order, access registers and memory, and give replies.
 
-    Sequence numbers and statuses are those of docs/link.md. Of a write the status is kept, by the
-    low bits of its number, and given again when the write is repeated.
+    Sequence numbers and status codes are those of docs/link.md. The status of a write is stored
+    under
+    the low bits of its number, and repeated if the write is repeated.
 
-    Throughput: a byte a cycle, and for each word 3 cycles on top of its access, 5 of a read. The
-    header of a reply is shown two cycles after the last byte of its request.
-    Stalls: `i` waits while a request is done, `o` for who takes it. An access that ends in an
-    error, or not within `TIMEOUT_CYCLES`, is the last of its request: what is left is read as
-    anything, or not written.
+    Latency: the header of a reply is shown two cycles after the last byte of its request.
+    Throughput: one byte per cycle, plus 3 cycles and the access time for each word written, 5 for
+    each word read. Stalls: `i` waits while a request is executed; `o` is held until taken. An
+    access
+    that ends with an error, or that gets no response within `TIMEOUT_CYCLES`, is the last of its
+    request: further words read are undefined, and further words are not written.
 
     Members
     -------
     i: stream of FrameByte, in
-        Requests with their checksums, whole; a single byte with `last` is one that was damaged.
+        Complete requests with their checksums; a single byte with `last` is a damaged request.
     o: stream of FrameByte, out
         Replies, without synchronising byte and checksum.
     irq: in
-        What a WAIT waits for.
+        Interrupt that a WAIT waits for.
     start, write, memory, address, data, strobe: out; idle, done, failed, value: in
         As in `Accesses`.
 
     Parameters
     ----------
     hello:
-        The words that answer a hello; the sixth is replaced.
+        Words of the reply to a hello; the sixth is replaced.
     """
 
     def __init__(self, hello: list[int]):
@@ -75,8 +77,8 @@ class Executor(wiring.Component):
             }
         )
         self._header = Signal(RequestHeader)
-        #: A word whose bytes come or go at its ends, which of them are to be written, and the
-        #: place of the next.
+        #: A word whose bytes are shifted in or out, the bytes of it that are to be written, and the
+        #: position of the next byte.
         self._word = Signal(32)
         self._strobe = Signal(4)
         self._lane = Signal(2)
@@ -84,7 +86,7 @@ class Executor(wiring.Component):
         self._count = Signal(range(_HEADER_BYTES))
         self._timer = Signal(range(TIMEOUT_CYCLES))
         self._index = Signal(range(16))
-        #: The request is done now, and for the first time.
+        #: The request is executed now, and for the first time.
         self._first = Signal()
         self._fresh = Signal()
 
@@ -111,7 +113,7 @@ class Executor(wiring.Component):
         return m
 
     def _keep(self, m: Module):
-        """Return the status kept under the low bits of the request's number."""
+        """Return the status stored under the low bits of the request's number."""
         m.submodules.kept = kept = memory.Memory(shape=_STATUS_BITS, depth=WINDOW_REQUESTS, init=[])
         read, write = kept.read_port(domain="comb"), kept.write_port()
         m.d.comb += [
@@ -140,7 +142,7 @@ class Executor(wiring.Component):
         m.d.sync += [self._status.eq(status), self._header.length.eq(0)]
 
     def _decide(self, m: Module, kept):
-        """Find out whether the request is due, was done before, or comes too early."""
+        """Decide whether the request is due, is a repetition, or is too early."""
         header, kind = self._header, self._header.kind
         session = Signal()
         due = Signal(8)
@@ -176,7 +178,7 @@ class Executor(wiring.Component):
                     m.d.sync += self._lane.eq(0)
 
     def _take_data(self, m: Module):
-        """Collect words; what is missing of the last one moves its bytes to their places."""
+        """Collect words; a partial last word is shifted until its bytes are in position."""
         word, strobe, lane = self._word, self._strobe, self._lane
         with m.State("Data"):
             with m.If(self._header.length == 0):
@@ -200,7 +202,7 @@ class Executor(wiring.Component):
                 m.next = "Ask"
 
     def _access(self, m: Module):
-        """Access a word, unless one before it failed."""
+        """Access a word, unless an earlier one failed."""
         okay, late = self._status == Status.OKAY, self._timer == TIMEOUT_CYCLES - 1
         with m.State("Ask"):
             m.d.sync += self._timer.eq(self._timer + 1)
@@ -222,7 +224,7 @@ class Executor(wiring.Component):
                 self._go_on(m)
 
     def _go_on(self, m: Module):
-        """Go on with the next word of a write, or with the bytes of the one read."""
+        """Continue with the next word of a write, or with the bytes of the word read."""
         words = self._header.address[2:]
         m.d.sync += [self._strobe.eq(0), words.eq(words + 1)]
         with m.If(self._header.kind[0]):
@@ -231,7 +233,7 @@ class Executor(wiring.Component):
             m.next = "Seek"
 
     def _drain(self, m: Module):
-        """Take what is left of the request, its checksum; then wait, where it asks for that."""
+        """Skip the checksum at the end of a request; then wait for an interrupt, if requested."""
         header = self._header
         with m.State("Drain"):
             m.d.comb += self.i.ready.eq(1)
@@ -254,7 +256,7 @@ class Executor(wiring.Component):
                 m.next = "Reply"
 
     def _reply(self, m: Module):
-        """Show the first four bytes of the header, which come back to their places, and the end."""
+        """Send the first four bytes of the header, which rotate back into place, and the end."""
         header, taken = self._header.as_value()[:32], self.o.ready
         with m.State("Reply"):
             m.d.comb += [self.o.valid.eq(1), self.o.payload.data.eq(header[:8])]
@@ -270,7 +272,7 @@ class Executor(wiring.Component):
                 m.next = "Header"
 
     def _fetch(self, m: Module):
-        """Fetch words and show their bytes."""
+        """Fetch words and send their bytes."""
         kind, word = self._header.kind, self._word
         with m.State("Fetch"):
             m.next = "Ask"

@@ -1,4 +1,4 @@
-"""The host link: from the pins of a serial line to registers and memory."""
+"""Host link: from the pins of a serial line to registers and memory."""
 
 from amaranth.hdl import Module
 from amaranth.lib import wiring
@@ -22,18 +22,20 @@ __all__ = ["Link"]
 class Link(wiring.Component):
     """Answer requests that come over a line (docs/link.md).
 
-    Latency: from the last stop bit of a request to the first start bit of its reply some 30 cycles,
-    and the time of its accesses. Throughput: the line's, either way, where memory gives a word of
-    four bytes within 40 bits. A reset forgets the session and whatever is under way.
+    Latency: about 30 cycles, plus the time of its accesses, from the last stop bit of a request to
+    the
+    first start bit of its reply. Throughput: that of the line in both directions, if memory
+    delivers a
+    32-bit word within 40 bits. Reset ends the session and discards whatever is in progress.
 
     Members
     -------
     rx, tx: in, out
-        The line.
+        Serial line.
     irq: in
-        The engine's interrupt.
+        Interrupt of the engine.
     axi_lite: AxiLiteSignature, out
-        The engine's registers.
+        Registers of the engine.
     axi_read, axi_write: AxiReadSignature, AxiWriteSignature, out
         External memory.
     """

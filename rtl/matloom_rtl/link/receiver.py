@@ -1,4 +1,4 @@
-"""Bytes from a serial line: 8 data bits, no parity, one stop bit."""
+"""Receiver of a serial line: 8 data bits, no parity, one stop bit."""
 
 from amaranth.hdl import Cat, Module, Signal, Value
 from amaranth.lib import wiring
@@ -13,27 +13,28 @@ _STOP = 9
 class Receiver(wiring.Component):
     """Sample each bit in its middle; drop a byte without its stop bit.
 
-    A start bit that is over in its middle was a glitch. After a missing stop bit the line must
-    rise before the next start bit counts, so that a break is one dropped byte.
+    A start bit that has ended by its middle is ignored as a glitch. After a missing stop bit the
+    line
+    must rise before the next start bit, so that a break is one dropped byte.
 
-    Latency: `valid` follows the middle of the stop bit by three cycles, of which two are the
-    synchroniser's. Nothing can stall it: who listens takes a byte in the cycle in which it comes.
+    Latency: `valid` follows the middle of the stop bit by three cycles, two of them in the
+    synchroniser. No backpressure: a byte must be taken in the cycle in which it is valid.
 
     Members
     -------
     rx: in
-        The line; may change at any time.
+        Serial line, asynchronous.
     data, valid: out
         A byte, for one cycle.
     broken: out
-        A byte without its stop bit, for one cycle.
+        A byte without a stop bit was dropped; for one cycle.
 
     Parameters
     ----------
     divisor:
-        Cycles of a bit, 2 or more: a number, or a value that changes between bytes alone.
+        Bit length in cycles, at least 2: a number, or a signal that changes only between bytes.
     bits:
-        Width of such a value.
+        Width of such a signal.
     """
 
     def __init__(self, divisor: int | Value, bits: int | None = None):

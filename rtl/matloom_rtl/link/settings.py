@@ -1,4 +1,4 @@
-"""Settings of a board's link: clock, rate of the line, memory, name."""
+"""Settings of a board's link: clock, bit rate, memory, name."""
 
 from dataclasses import dataclass
 
@@ -6,27 +6,27 @@ from matloom.arch.link import BAUD, BOARD_BYTES
 
 __all__ = ["LinkSettings"]
 
-#: Cycles of a bit, at least: a byte then takes as long as its bits in the checksum, and more.
+#: Minimum cycles of a bit: a byte must take longer on the line than in the checksum.
 _SHORTEST_BIT = 2
 
-#: By how much a bit may be too long or too short: a tenth of one is left after ten.
+#: Tolerance of a bit's length: leaves a sampling margin of a tenth of a bit after ten bits.
 _TOLERANCE = 0.02
 
 
 @dataclass(frozen=True, kw_only=True)
 class LinkSettings:
-    """The settings of a link.
+    """Settings of a host link.
 
     Members
     -------
     clock_hz:
         Clock of the link and the engine.
     board:
-        Name of the board, up to 16 characters of ASCII.
+        Name of the board, up to 16 ASCII characters.
     memory_base, memory_bytes:
         External memory on the bus.
     baud:
-        Bits a second.
+        Bit rate in bits per second.
 
     Errors
     ------
@@ -54,5 +54,5 @@ class LinkSettings:
 
     @property
     def divisor(self) -> int:
-        """Cycles of a bit."""
+        """Cycles per bit."""
         return max(1, round(self.clock_hz / self.baud))

@@ -1,4 +1,4 @@
-"""Joins the engine and the host link on one port of external memory."""
+"""Shares one port of external memory between the engine and the host link."""
 
 from amaranth.hdl import Module, Mux, Signal, signed
 from amaranth.lib import wiring
@@ -13,19 +13,21 @@ __all__ = ["Share"]
 class Share(wiring.Component):
     """Pass the engine's bursts on, and stop them for each access of the link.
 
-    The link asks seldom, a beat at a time, and mostly when the engine is idle. So it waits until
-    nothing of the engine's is under way, has the bus alone, and gives it back with its answer:
-    beats and responses need no further bits in their ids. Reads and writes are shared apart.
+    The link's accesses are rare, one beat long, and mostly come when the engine is idle. The link
+    waits until no burst of the engine is in flight, owns the bus alone, and releases it with the
+    response, so ids need no extra bits. Reads and writes are shared independently.
 
-    Latency: none for the engine; a cycle for the link where the engine is idle. Throughput:
-    the engine's, less what the link takes. Stalls: the engine begins no burst while the
-    link waits, but ends those that it began: what is shown stays until taken, and an
-    address and its data, whichever comes first, are passed on both.
+    Latency: none for the engine, one cycle for the link if the engine is idle. Throughput: one
+    transfer per cycle on each channel, except during accesses of the link. Stalls: the engine
+    begins
+    no burst while the link waits, but completes those it has begun: what is shown stays until
+    taken,
+    and if either the address or the data of a write has been passed on, so is the other.
 
     Members
     -------
     engine_read, engine_write, link_read, link_write: in
-        The initiators; those of the link ask for one burst of one beat at a time.
+        Initiators; the link requests one single-beat burst at a time.
     axi_read, axi_write: out
         External memory.
     """
@@ -51,7 +53,7 @@ class Share(wiring.Component):
         return m
 
     def _offer(self, m: Module, name: str, engine, link, out, may_begin, owned):
-        """Pass on one channel to memory; return whether the engine shows something now."""
+        """Pass on one request channel; return whether the engine shows something now."""
         waits = Signal(name=f"{name}_waits")
         shows = Signal(name=f"{name}_shows")
         m.d.comb += [
@@ -65,7 +67,7 @@ class Share(wiring.Component):
         return shows
 
     def _answer(self, m: Module, engine, link, out, owned):
-        """Pass on one channel from memory to whom it answers; return whether it passes."""
+        """Pass on one response channel to its owner; return whether there is a transfer."""
         m.d.comb += [
             engine.payload.eq(out.payload),
             link.payload.eq(out.payload),
@@ -93,7 +95,7 @@ class Share(wiring.Component):
         engine, link, out = self.engine_write, self.link_write, self.axi_write
         owned = Signal(name="writes_owned")
         wants = link.aw.valid | link.w.valid
-        # Bursts without a response, addresses that are ahead of their data, and data that go on.
+        # Bursts without a response, addresses ahead of their data, and bursts with data left.
         under_way = Signal(range(self._most + 1), name="writes_under_way")
         ahead = Signal(signed(8))
         inside = Signal()

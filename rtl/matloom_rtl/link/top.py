@@ -1,4 +1,4 @@
-"""A chip with a serial line instead of an AXI4-Lite slave. Foreign names; no logic."""
+"""Top level of a chip with a serial line instead of an AXI4-Lite subordinate: port names only."""
 
 from amaranth.hdl import ClockDomain, ClockSignal, Module
 from amaranth.lib import wiring
@@ -18,15 +18,15 @@ class LinkedTop(wiring.Component):
     config:
         The engine.
     linked:
-        What is inside: `LinkedCore`, or `matloom_rtl.soc.core.SocCore`.
+        Contents: `LinkedCore`, or `matloom_rtl.soc.core.SocCore`.
 
     Members
     -------
     clk, rst: in
         As in `Top`.
     uart_rx, uart_tx: in, out
-        The line: with a host link, docs/link.md.
-    m_axi_*: AXI4 master, as that of `Top`
+        Serial line; for a host link see docs/link.md.
+    m_axi_*: AXI4 manager, as in `Top`
     """
 
     def __init__(self, config: Config, linked: wiring.Component):

@@ -1,4 +1,4 @@
-"""Bytes to a serial line: 8 data bits, no parity, one stop bit."""
+"""Transmitter of a serial line: 8 data bits, no parity, one stop bit."""
 
 from amaranth.hdl import Cat, Const, Module, Signal, Value
 from amaranth.lib import stream, wiring
@@ -12,15 +12,17 @@ _BITS = 10
 class Transmitter(wiring.Component):
     """Send bytes one after the other.
 
-    Latency: the start bit begins in the cycle after a byte is taken. Throughput: a byte each ten
-    bits, without a gap while bytes are there. `ready` falls for all but the last cycle of a byte.
+    Latency: the start bit begins in the cycle after a byte is taken. Throughput: one byte per ten
+    bit
+    lengths, without gaps while bytes are available. `ready` is high in the last cycle of a byte and
+    when idle.
 
     Members
     -------
     i: stream, in
         Bytes.
     tx: out
-        The line, from a register.
+        Serial line, registered.
 
     Parameters
     ----------

@@ -111,7 +111,7 @@ class Numbers(wiring.Component):
 
 
 def count_parts(m: Module, size, taken, name: str):
-    """Count a vector's 2**`size` reads or writes; return the current one, and whether it is last."""
+    """Count a vector's 2**`size` reads or writes; return the current, and whether it is last."""
     part = Signal(len(size), name=f"part_{name}")
     last = Signal(name=f"last_part_{name}")
     m.d.comb += last.eq(part == (1 << size) - 1)

@@ -1,1 +1,1 @@
-"""A system on chip: a processor next to the engine, sharing its memory."""
+"""System on chip: a processor next to the engine, sharing its memory."""

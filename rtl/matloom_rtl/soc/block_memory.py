@@ -13,17 +13,17 @@ __all__ = ["BlockMemory"]
 class BlockMemory(wiring.Component):
     """Serve words; addresses above its size repeat.
 
-    Latency: a word in the cycle after its request. Throughput: a word each cycle of a burst, each
-    second cycle otherwise. A reset leaves what was written.
+    Latency: one cycle. Throughput: one word per cycle in a burst, otherwise one word in two cycles.
+    Never stalls. Reset keeps the contents.
 
     Parameters
     ----------
     bytes_:
-        Its size, a power of two.
+        Size, a power of two.
     contents:
-        What it begins with; zeros after that.
+        Initial contents, padded with zeros.
     writable:
-        Whether a write changes it; otherwise it is an error.
+        If not set, writes respond with an error.
 
     Members
     -------
@@ -53,7 +53,7 @@ class BlockMemory(wiring.Component):
         answers, refused = bus.cyc & bus.stb & found, bus.we & (not self._writable)
         m.d.comb += [
             place.eq(bus.adr),
-            # The next word of a burst, while this one is answered.
+            # In a burst, prefetch the next word while this one is acknowledged.
             read.addr.eq(Mux(found, place + 1, place)),
             bus.dat_r.eq(read.data),
             bus.ack.eq(answers & ~refused),

@@ -12,13 +12,16 @@ __all__ = ["BusArbiter"]
 class BusArbiter(wiring.Component):
     """Pass on what one of two initiators asks, until its word or its burst is answered.
 
-    Latency: none for who has the bus; a cycle to change. Throughput: a word or a burst in turn
-    where both ask. Stalls: those of the target. A reset gives the bus to the first.
+    Latency: none for the current owner of the bus, one cycle to switch. Throughput: words or bursts
+    alternate if both initiators are active. Stalls: those of the target. Reset grants the bus to
+    the first initiator.
 
     Members
     -------
     first, second: WishboneSignature, in
+        Initiators.
     bus: WishboneSignature, out
+        Target.
     """
 
     def __init__(self):

@@ -16,12 +16,12 @@ __all__ = ["BusDecoder"]
 class BusDecoder(wiring.Component):
     """Ask the target of an address; without one, answer with an error.
 
-    Latency: none; the error comes a cycle after its request. Stalls: those of the targets.
+    Latency: none; one cycle for the error response. Stalls: those of the targets.
 
     Parameters
     ----------
     targets:
-        Regions of each target; each begins at a multiple of the next power of two from its size on.
+        Regions of each target, each aligned to its size rounded up to a power of two.
 
     Members
     -------
@@ -68,6 +68,6 @@ def _within(adr, item: SocRegion):
     """Return whether a word address is in a region."""
     bits = (item.bytes - 1).bit_length()
     unit = (item.bytes & -item.bytes).bit_length() - 1
-    # Always true where the region is a power of two.
+    # Always true if the region is a power of two.
     inside = adr[unit - 2 : bits - 2] < item.bytes >> unit
     return (adr[bits - 2 :] == item.base >> bits) & inside

@@ -1,4 +1,4 @@
-"""The engine and a processor, sharing one port of external memory."""
+"""System on chip: the engine and a processor, sharing one port of external memory."""
 
 from amaranth.hdl import Cat, Module, ResetInserter
 from amaranth.lib import wiring
@@ -24,7 +24,7 @@ from matloom_rtl.soc.wishbone import RegisterBridge
 
 __all__ = ["SocCore"]
 
-#: Targets of the processor's words, and their regions.
+#: Targets on the processor's data bus, and their regions.
 _TARGETS = {
     "rom": ("ROM",),
     "ram": ("RAM",),
@@ -42,9 +42,9 @@ class SocCore(wiring.Component):
     reset: in
         As in `Core`.
     rx, tx: in, out
-        The processor's serial line.
+        Serial line of the processor.
     axi_read, axi_write: AxiReadSignature, AxiWriteSignature, out
-        External memory, which must answer in the order of addresses.
+        External memory, which must respond in address order.
     """
 
     def __init__(self, config: Config, settings: SocSettings):

@@ -1,4 +1,4 @@
-"""The processor: a VexRiscv, whose Verilog comes from a Python package."""
+"""Processor: a VexRiscv, whose Verilog comes from a Python package."""
 
 import importlib.util
 from dataclasses import dataclass
@@ -22,12 +22,12 @@ class CpuKind:
     Members
     -------
     file:
-        Its Verilog.
+        Its Verilog file.
     data_cache_bytes:
-        0 where it has none.
+        Size of its data cache; 0 if there is none.
     bit_cycles:
-        Cycles of a bit of the serial line that the firmware keeps up with, whatever comes. By
-        simulation the boot ROM takes 100 cycles for a byte with `default`, some 220 with `lite`.
+        Shortest bit of the serial line, in cycles, at which the firmware never loses a byte. In
+        simulation the boot ROM takes 100 cycles per byte with `default`, about 220 with `lite`.
     """
 
     file: str
@@ -45,7 +45,7 @@ _PACKAGE = "pythondata_cpu_vexriscv"
 
 
 def cpu_source(name: str) -> Path:
-    """Return the Verilog of a processor of `CPUS`.
+    """Return the path of the Verilog of one of `CPUS`.
 
     Errors
     ------
@@ -61,15 +61,15 @@ def cpu_source(name: str) -> Path:
 class Cpu(wiring.Component):
     """A VexRiscv, any of `CPUS`, that starts at the boot ROM.
 
-    It takes an answer with `err` as one with `ack`: it knows no errors of its buses. A cache
-    reads lines of 32 bytes in bursts of eight words (`cti`); words are written as they come.
+    It treats `err` like `ack`, because its buses have no error responses. Caches read lines of
+    32 bytes in bursts of eight words (`cti`); writes go through, word by word.
 
     Members
     -------
     reset: in
         Synchronous.
     interrupt, timer: in
-        Levels: its external interrupt 0, and its timer interrupt.
+        Level-sensitive: external interrupt 0, and the timer interrupt.
     instructions, data: WishboneSignature, out
     """
 

@@ -1,4 +1,4 @@
-"""The processor's interrupt controller."""
+"""Interrupt controller of the processor."""
 
 from amaranth.hdl import Module, Signal
 from amaranth.lib import wiring
@@ -13,14 +13,14 @@ __all__ = ["Interrupts"]
 class Interrupts(wiring.Component):
     """Ask the processor while an enabled source asks; sources are levels.
 
-    Latency: `irq` follows its sources, and ENABLE, by a cycle. A reset disables all.
+    Latency: `irq` follows its sources, and ENABLE, by one cycle. Reset disables all sources.
 
     Members
     -------
     port: PeripheralSignature, in
-        The registers of INTERRUPTS (docs/soc.md).
+        Registers of INTERRUPTS (docs/soc.md).
     sources: in
-        A bit for each of `matloom.arch.soc.INTERRUPTS`.
+        One bit for each of `matloom.arch.soc.INTERRUPTS`.
     irq: out
     """
 

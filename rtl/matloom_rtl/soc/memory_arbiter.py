@@ -13,25 +13,28 @@ __all__ = ["MemoryArbiter"]
 class MemoryArbiter(wiring.Component):
     """Pass bursts of two initiators on, in turn where both ask, and answers back to whose they are.
 
-    Unlike `matloom_rtl.link.share` neither waits until the other's bursts have ended. Who began
-    a burst is remembered, not told the memory, so this must answer in the order of its addresses,
-    whatever their ids; `SdramController` and the board's `BlockMemory` do.
+    Unlike in `matloom_rtl.link.share`, bursts of both may be in flight together. Their owners are
+    queued here instead of being encoded in ids, so the memory must respond in address order
+    whatever
+    the ids; `SdramController` and the board's `BlockMemory` do.
 
-    Latency: none, but a write's first beat goes a cycle after its address at least. Throughput: the
-    memory's. Stalls: those of the memory, which a beat that its initiator does not take are, too;
-    and while `bursts` of a direction are without their answer none begins. A reset forgets all.
+    Latency: none, except that a write's first beat follows its address by at least one cycle.
+    Throughput: that of the memory. Stalls: those of the memory, and those of an initiator that does
+    not accept its beat; no burst begins while `bursts` of its direction are in flight. Reset
+    forgets
+    all bursts.
 
     Parameters
     ----------
     bus_bits:
         Width of the bus.
     bursts:
-        Bursts of each direction under way, at most.
+        Maximum number of bursts in flight in each direction.
 
     Members
     -------
     engine_read, engine_write, cpu_read, cpu_write: in
-        The initiators.
+        Initiators.
     axi_read, axi_write: out
         External memory.
     """
@@ -70,7 +73,7 @@ class MemoryArbiter(wiring.Component):
         return owners
 
     def _addresses(self, m: Module, channels, queues):
-        """Pass on one address channel; a shown address stays until it is taken."""
+        """Pass on one address channel; an address once shown stays until it is taken."""
         engine, cpu, out = channels
         owner = Signal()
         shown = Signal()
@@ -104,7 +107,7 @@ class MemoryArbiter(wiring.Component):
         ]
 
     def _answers(self, m: Module, channels, owners: SyncFIFO, last):
-        """Pass on one response channel, each response to the owner of the oldest burst."""
+        """Route each response of a channel to the owner of the oldest burst."""
         engine, cpu, out = channels
         owner = owners.r_data[0]
         m.d.comb += [

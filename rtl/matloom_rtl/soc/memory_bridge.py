@@ -10,26 +10,28 @@ from matloom_rtl.soc.wishbone import CTI_INCREMENTING, WishboneSignature
 
 __all__ = ["MemoryBridge"]
 
-#: Bits of an address within external memory.
+#: Width of an address within external memory.
 _OFFSET_BITS = 30
 
 
 class MemoryBridge(wiring.Component):
     """Serve a processor's words from AXI; bits 30 and 31 of its addresses are no matter.
 
-    A read whose `cti` is incrementing is a burst of AXI for the whole line, from whose first word
-    on it must go. A write is a burst of one beat, with the bytes that `sel` has.
+    A read with incrementing `cti` becomes an AXI burst for the whole cache line, and must start at
+    its first word. A write becomes a burst of one beat, with `sel` as its strobes.
 
-    Latency: AXI is asked in the cycle after the request is seen. Words of a line come each cycle
-    where AXI has a beat each cycle, the first in the cycle after its beat; the answer of a write a
-    cycle after AXI's. Stalls: a request waits until AXI answers. One is under way at a time, so
-    that a read sees what was written before.
+    Latency: the AXI request follows one cycle after the Wishbone request; each word of a read is
+    acknowledged one cycle after its beat, and a write one cycle after its AXI response. Throughput:
+    one word of a line per cycle, if AXI has one beat per cycle. Stalls: waits for AXI. Only one
+    access
+    is in progress at a time, so a read sees all earlier writes.
 
     Members
     -------
     wishbone: WishboneSignature, in
-        `err` for one cycle instead of `ack`: AXI answered with an error.
+        `err` instead of `ack` for one cycle: AXI responded with an error.
     axi_read, axi_write: AxiReadSignature, AxiWriteSignature, out
+        External memory.
     """
 
     def __init__(self, bus_bits: int):
@@ -69,14 +71,14 @@ class MemoryBridge(wiring.Component):
         return Cat(Const(0, beat), low, adr[within:_OFFSET_BITS], base)
 
     def _read(self, m: Module, starts):
-        """Return whether a read is answered, and whether with an error."""
+        """Return whether a read is acknowledged, and whether with an error."""
         bus, ar, r = self.wishbone, self.axi_read.ar, self.axi_read.r
         line, beats = bus.cti == CTI_INCREMENTING, LINE_BYTES // 4 // self._words
         held = Signal()
         failed = Signal()
         beat = Signal(32 * self._words)
         place = bus.adr[: (self._words - 1).bit_length()]
-        # The last word of the beat that is held; of a single word it is the only one.
+        # Last word of the current beat; a single-word read has only one.
         last = (place == self._words - 1) | ~line
         m.d.comb += [
             r.ready.eq(~held | last),
@@ -98,7 +100,7 @@ class MemoryBridge(wiring.Component):
         return held, failed
 
     def _write(self, m: Module, starts):
-        """Return whether a write is answered, and whether with an error."""
+        """Return whether a write is acknowledged, and whether with an error."""
         bus, aw, w, b = self.wishbone, self.axi_write.aw, self.axi_write.w, self.axi_write.b
         done = Signal()
         refused = Signal()

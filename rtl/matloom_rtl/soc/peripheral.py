@@ -9,12 +9,12 @@ from matloom_rtl.soc.wishbone import WishboneSignature
 
 __all__ = ["PeripheralBridge", "PeripheralSignature", "place_of"]
 
-#: Bits of the number of a register, and of its bytes within the window of a peripheral.
+#: Width of a register's number, and of a byte address in the window of a peripheral.
 _PLACE_BITS, _WINDOW_BITS = 4, 12
 
 
 class PeripheralSignature(wiring.Signature):
-    """Whole words of one peripheral: `read` or `write` for one cycle, in which `value` answers."""
+    """Register port of a peripheral: `read` or `write` for one cycle, in which `value` is valid."""
 
     def __init__(self):
         super().__init__(
@@ -36,12 +36,12 @@ def place_of(peripheral: str, name: str) -> int:
 class PeripheralBridge(wiring.Component):
     """Serve words from registers; they repeat every 64 bytes of their window of 4 KiB.
 
-    Latency: `ack` comes in the cycle after the request. Nothing stalls it.
+    Latency: one cycle. Throughput: one access in two cycles. Never stalls.
 
     Parameters
     ----------
     windows:
-        Number of the window (bits 15 to 12 of an address) of each peripheral.
+        Number of the window of each peripheral (address bits 15 to 12).
 
     Members
     -------

@@ -9,7 +9,7 @@ from matloom_rtl.soc.cpu import CPUS
 
 __all__ = ["SocSettings", "line_for"]
 
-#: Bits a second that bridges between USB and serial lines know.
+#: Bit rates that USB-to-serial adapters support.
 _RATES = (3_000_000, 2_000_000, 1_500_000, 1_000_000, 500_000, 115_200)
 
 
@@ -19,7 +19,7 @@ def line_for(link: LinkSettings, cpu: str) -> LinkSettings:
     Errors
     ------
     ValueError
-        No such processor, or none of the usual rates is slow enough for it at this clock.
+        There is no such processor, or none of the usual rates is slow enough for it at this clock.
     """
     if cpu not in CPUS:
         raise unknown(UserError, "cpu", cpu, CPUS, hint="leave the processor out for default")
@@ -39,7 +39,7 @@ def line_for(link: LinkSettings, cpu: str) -> LinkSettings:
 
 @dataclass(frozen=True, kw_only=True)
 class SocSettings:
-    """The settings of a system on chip.
+    """Settings of a system on chip.
 
     Members
     -------
@@ -53,8 +53,9 @@ class SocSettings:
     Errors
     ------
     ValueError
-        No such processor, the ROM has no room for its contents, external memory is elsewhere than
-        the map says, or the line is faster than the processor's firmware.
+        There is no such processor, the contents do not fit the ROM, external memory is not where
+        the
+        memory map says, or the line is too fast for the processor's firmware.
     """
 
     link: LinkSettings

@@ -15,14 +15,14 @@ __all__ = ["System"]
 class System(wiring.Component):
     """Constants of a board and its processor, and the last access that failed.
 
-    Latency: ERRORS tells of an access a cycle after it. A reset clears it.
+    Latency: ERRORS shows an access one cycle later. Reset clears it.
 
     Members
     -------
     port: PeripheralSignature, in
-        The registers of SYSTEM (docs/soc.md).
+        Registers of SYSTEM (docs/soc.md).
     failed, address: in
-        An access of the processor fails in this cycle, and where: in words of four bytes.
+        An access of the processor fails in this cycle, and its word address.
     """
 
     def __init__(self, settings: SocSettings):

@@ -1,21 +1,21 @@
-"""A bus initiator for pysim: reads and writes words and lines, and measures cycles."""
+"""Bus initiator for simulations: reads and writes words and lines, and measures cycles."""
 
 from matloom.arch.soc import LINE_BYTES
 from matloom_rtl.soc.wishbone import CTI_CLASSIC, CTI_END, CTI_INCREMENTING
 
 __all__ = ["LINE", "BusInitiator", "word_at"]
 
-#: Words of a line of the caches.
+#: Words of a cache line.
 LINE = LINE_BYTES // 4
 
 
 class BusInitiator:
-    """Asks of a bus.
+    """Wishbone initiator.
 
     Members
     -------
     cycles:
-        Cycles of the last access, until its answer.
+        Cycles of the last access, up to its response.
     gaps:
         Cycles of each word of the last line.
 
@@ -28,7 +28,7 @@ class BusInitiator:
         self.bus, self.cycles, self.gaps = bus, 0, []
 
     async def access(self, ctx, address, word=None, sel=15, cti=CTI_CLASSIC):
-        """Return (word, failed) of one access; in a burst, the request stands for the next."""
+        """Return (word, failed) of one access; in a burst, keep the request for the next word."""
         bus = self.bus
         for name, value in (
             ("adr", address >> 2),

@@ -12,13 +12,14 @@ __all__ = ["Timer"]
 class Timer(wiring.Component):
     """Count cycles in 64 bits, and ask for an interrupt from a count on.
 
-    Latency: `irq` follows COUNT >= COMPARE, and what is written, by two cycles. A reset begins
-    again at 0, without an interrupt.
+    Latency: `irq` follows COUNT >= COMPARE, and writes, by two cycles. Reset restarts the count at
+    0
+    without an interrupt.
 
     Members
     -------
     port: PeripheralSignature, in
-        The registers of TIMER (docs/soc.md).
+        Registers of TIMER (docs/soc.md).
     irq: out
     """
 

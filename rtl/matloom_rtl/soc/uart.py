@@ -1,4 +1,4 @@
-"""UART: the processor's serial line."""
+"""UART: serial line of the processor."""
 
 from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import wiring
@@ -18,26 +18,26 @@ _DIVISOR_BITS = soc_register("UART", "DIVISOR").width
 class Uart(wiring.Component):
     """Registers, a queue of received bytes, and one byte that waits to be sent.
 
-    Latency: a byte is sent from the second cycle after its write on; a received one can be read
-    from the second cycle after its `valid` (`matloom_rtl.link.receiver`). Bytes that wait to be
-    sent go without a gap. Nothing stalls the line: a byte without room is lost, and `overrun`
-    says so. A reset empties both ways.
+    Latency: transmission starts in the second cycle after a write; a received byte can be read from
+    the second cycle after its `valid` (`matloom_rtl.link.receiver`). Throughput: buffered bytes are
+    sent without a gap. The line is never stalled: a byte that finds the queue full is lost and sets
+    `overrun`. Reset empties both directions.
 
     Parameters
     ----------
     divisor:
-        First cycles of a bit.
+        Initial bit length in cycles.
     room:
-        Received bytes that may wait: with 2,048 a window of the host link, and a block RAM.
+        Capacity of the receive queue; 2,048 bytes hold a window of the host link, in a block RAM.
 
     Members
     -------
     port: PeripheralSignature, in
-        The registers of UART (docs/soc.md).
+        Registers of UART (docs/soc.md).
     rx, tx: in, out
-        The line.
+        Serial line.
     irq: out
-        A received byte waits.
+        A received byte is waiting.
     """
 
     def __init__(self, divisor: int, room: int = 2048):

@@ -9,21 +9,21 @@ from matloom_rtl.link.accesses import Accesses
 
 __all__ = ["CTI_CLASSIC", "CTI_END", "CTI_INCREMENTING", "RegisterBridge", "WishboneSignature"]
 
-#: Values of `cti`: one word; the next word comes from the next address; the last word of those.
+#: Values of `cti`: single word; the next word is at the next address; last word of a burst.
 CTI_CLASSIC, CTI_INCREMENTING, CTI_END = 0, 2, 7
 
-#: The widest bus has no part in accesses of registers.
+#: Any width will do: accesses to registers do not use the wide bus.
 _BUS_BITS = 32
 
-#: Words of the window of registers, as bits of their address.
+#: Width of a word address in the register window.
 _WINDOW_BITS = 10
 
 
 class WishboneSignature(wiring.Signature):
     """Wishbone B4, 32 bits of data; `adr` counts words of four bytes.
 
-    An initiator keeps what it asks until `ack` or `err`, and `stb` through a burst, of which all
-    words but the last come with `cti` incrementing. A burst reads whole lines of the caches.
+    An initiator holds its request until `ack` or `err`, and `stb` throughout a burst, of which all
+    words but the last have an incrementing `cti`. A burst reads a whole cache line.
     """
 
     def __init__(self):
@@ -46,16 +46,17 @@ class WishboneSignature(wiring.Signature):
 class RegisterBridge(wiring.Component):
     """Serve a processor's words from the engine's registers.
 
-    Bursts are answered word by word, as classic cycles are.
+    Bursts are acknowledged word by word, like classic cycles.
 
-    Latency: AXI is asked in the cycle after the request is seen; `ack` or `err` follows the answer
-    by one cycle. One request is under way at a time. Stalls: a request waits until AXI answers.
+    Latency: the AXI request follows one cycle after the Wishbone request, and `ack` or `err` one
+    cycle after the AXI response. One access at a time. Stalls: waits for AXI.
 
     Members
     -------
     wishbone: WishboneSignature, in
-        The processor; its address within the window of 4 KiB. `err` for one cycle instead of
-        `ack`: AXI answered with an error.
+        The processor, with an address within the 4 KiB window. `err` instead of `ack` for one
+        cycle:
+        AXI responded with an error.
     axi_lite: AxiLiteSignature, out
     """
 
@@ -70,7 +71,7 @@ class RegisterBridge(wiring.Component):
         asked = Signal()
         m.d.comb += [
             asked.eq(bus.cyc & bus.stb),
-            # In the cycle of the answer the request still stands.
+            # In the cycle of the response the request is still asserted.
             accesses.start.eq(asked & accesses.idle & ~accesses.done),
             accesses.write.eq(bus.we),
             accesses.address.eq(Cat(Const(0, 2), bus.adr[:_WINDOW_BITS])),
