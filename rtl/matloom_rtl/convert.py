@@ -13,14 +13,14 @@ from matloom_rtl.reserved import rename_reserved
 
 __all__ = ["to_rtlil", "to_verilog", "units_of"]
 
-#: Declarations of signals that have no bits, as a choice of one: nothing refers to them.
+#: Declarations of zero-width signals, which Verilog does not have: nothing refers to them.
 _WITHOUT_BITS = re.compile(r"^ +(?:wire|reg) \[-1:0\] .*;\n", re.MULTILINE)
 
 
 def to_verilog(hardware: Component, name: str) -> tuple[str, dict[str, type]]:
     """Return a component's Verilog without source lines, and the class of each module in it.
 
-    `name` is the name of the top module; signals named like keywords are renamed.
+    `name` is the name of the top module; signals whose names are keywords are renamed.
     """
     with gc_paused():
         fragment = Fragment.get(hardware, None)
@@ -52,7 +52,7 @@ def units_of(fragment: Fragment, name: str):
 def to_rtlil(hardware: Any, name: str, ports: Any = None) -> str:
     """Return a component or fragment in Yosys' RTLIL, without source lines.
 
-    `ports` are a fragment's; a component has its own.
+    `ports` are the ports of a fragment; a component has its own.
     """
     with gc_paused():
         return rtlil.convert(hardware, name=name, ports=ports, emit_src=False)

@@ -1,4 +1,4 @@
-"""The core: control, DMA, scratchpad, array and post-processing, connected."""
+"""Core: control, DMA, scratchpad, array and post-processing, connected."""
 
 from amaranth.hdl import Cat, Module, ResetInserter, Signal
 from amaranth.lib import wiring
@@ -24,21 +24,21 @@ __all__ = ["Core"]
 class Core(wiring.Component):
     """Everything between the registers and the memory bus.
 
-    Control survives a reset by software; all else is reset by it, once the bus is quiet.
+    A software reset, performed once the bus is quiet, resets everything except control.
 
-    A reset from a single place would be the slowest wire of the chip: the domain has none, and
-    each unit has a register for its own, which follows `reset` by a cycle.
+    A reset driven from a single place would be the slowest path of the chip: instead of a reset of
+    the clock domain, each unit has its own register, which follows `reset` by one cycle.
 
     Members
     -------
     reset: in
-        Reset of everything, synchronous, for two cycles at least. No VALID is shown meanwhile.
+        Synchronous reset of everything, for at least two cycles. VALID outputs are low meanwhile.
     axi_lite: AxiLiteSignature, in
         Registers.
     axi_read, axi_write: AxiReadSignature, AxiWriteSignature, out
         External memory.
     irq: out
-        Interrupt, level.
+        Interrupt, level-sensitive.
     """
 
     def __init__(self, config: Config):
@@ -87,7 +87,7 @@ class Core(wiring.Component):
                 control.acc_wrong.eq(accumulators.wrong),
             ]
         m.d.comb += [post.fetch.eq(control.post_fetch), execute.constants.eq(load.constants)]
-        # The units follow a reset later, but AXI asks for silence at once.
+        # The units follow a reset later, but AXI requires VALID to be low at once.
         offered = (
             *(self.axi_lite.b, self.axi_lite.r),
             *(self.axi_read.ar, self.axi_write.aw, self.axi_write.w),
@@ -97,10 +97,11 @@ class Core(wiring.Component):
         return m
 
     def _scratchpad(self) -> Scratchpad:
-        """Create the scratchpad; ports are listed by priority: the array first, the bus last.
+        """Create the scratchpad. Ports are in order of priority: the array first, the bus last.
 
-        STORE shares with POST where POST leaves it half of the cycles or more, reading a vector of
-        bytes every other cycle at most.
+        STORE shares an alignment unit with POST if POST leaves it at least half of the cycles, that
+        is,
+        reads a vector of bytes at most every other cycle.
         """
         config = self._config
         widths = {
@@ -150,7 +151,7 @@ class Core(wiring.Component):
         connect(m, store.axi, flipped(self.axi_write))
         connect(m, fetch.o, control.instruction_words)
         for name, unit in (("fetch", fetch), ("load", load), ("store", store)):
-            # As with resets: a register close to each unit.
+            # As with resets: one register close to each unit.
             halt = Signal(name=f"{name}_halt", attrs={"keep": 1})
             m.d.sync += halt.eq(control.halt)
             m.d.comb += unit.halt.eq(halt)

@@ -36,7 +36,7 @@ LINKED_NAME = "matloom_linked"
 
 @dataclass(frozen=True, kw_only=True)
 class Chip:
-    """A generated chip: Verilog text, and what tools need to know of it."""
+    """A generated chip: Verilog text, and a description of it for tools."""
 
     config: Config
     verilog: str

@@ -1,4 +1,4 @@
-"""Interfaces of a top module: which ports belong together."""
+"""Interfaces of a top module: groups of ports."""
 
 import enum
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ class Kind(enum.StrEnum):
     INTERRUPT = "interrupt"
 
 
-#: Buses are named as their ports begin, single signals as their port.
+#: Buses are named by the prefix of their ports, single signals by their port.
 _INTERFACES = (
     ("clk", Kind.CLOCK, "clock of everything, rising edge"),
     ("rst", Kind.RESET, "reset, synchronous, active high, for two cycles at least"),
@@ -29,15 +29,15 @@ _INTERFACES = (
 
 @dataclass(frozen=True, kw_only=True)
 class Interface:
-    """Ports of a top that belong together.
+    """Group of related ports of a top module.
 
     Members
     -------
     name, kind, doc:
-        ``s_axil``, what that is, and a phrase for readers.
+        Its name, such as ``s_axil``, its kind, and a phrase for readers.
     signals:
-        Ports (name, direction, width) by the name that its standard has for them, in lower case:
-        ``awaddr``. The port of a clock, reset or interrupt is called as the interface.
+        Ports (name, direction, width) by their lower-case name in the standard, such as ``awaddr``.
+        The port of a clock, reset or interrupt has the name of the interface.
     """
 
     name: str

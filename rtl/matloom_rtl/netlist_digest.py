@@ -5,7 +5,7 @@ import re
 
 __all__ = ["netlist_digest"]
 
-#: What Verilog says to readers and tools, which makes no logic: comments and attributes.
+#: Parts of Verilog that do not affect logic: comments and attributes.
 _UNBUILT = re.compile(r"//[^\n]*|/\*.*?\*/|\(\* .*? \*\)", re.DOTALL)
 
 

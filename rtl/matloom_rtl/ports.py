@@ -1,8 +1,8 @@
 """Signatures between units, all from the initiator's view.
 
-Memories answer after a fixed number of cycles: a request granted in cycle t (`valid & ready`) has
-its data in cycle t + latency, once, with no back-pressure. Latencies are constants here because
-initiators align their own pipelines to them.
+Memories have a fixed latency: a request granted in cycle t (`valid & ready`) has its data in cycle
+t + latency, once, without backpressure. The latencies are constants here because initiators align
+their pipelines to them.
 """
 
 from amaranth.hdl import signed
@@ -32,10 +32,10 @@ __all__ = [
 #: Cycles from the grant of a scratchpad read to its data.
 SPAD_READ_LATENCY = 6
 
-#: Reads granted this many cycles after the grant of a write, or later, see it.
+#: Reads granted at least this many cycles after the grant of a write see it.
 SPAD_WRITE_LATENCY = 3
 
-#: LOADs that may have all their beats and not be done: pieces, two writes, and the latency of one.
+#: LOADs that may have received all beats and not be done: pieces, two writes, latency of a write.
 LOADS_AHEAD = 3 + SPAD_WRITE_LATENCY
 
 #: Cycles from the grant of an accumulator read to its data.
@@ -44,21 +44,24 @@ ACC_READ_LATENCY = 2
 #: `Config.acc_update_latency` of an engine without floating-point modes.
 ACC_UPDATE_LATENCY = Config().acc_update_latency
 
-#: Byte addresses in the scratchpad.
+#: Width of scratchpad byte addresses.
 SPAD_ADDRESS_BITS = 24
 
-#: Accumulator entries.
+#: Width of accumulator entry addresses.
 ACC_ADDRESS_BITS = 16
 
 
 class SpadReadSignature(wiring.Signature):
-    """Read `width` bytes at an address; `data` follows `SPAD_READ_LATENCY` later.
+    """Read `width` bytes at an address; `data` is valid `SPAD_READ_LATENCY` cycles later.
 
-    The address is that of any byte, of weights and blocks a multiple of `Config.weight_boundary`.
+    The address may be that of any byte; for weights and blocks it is a multiple of
+    `Config.weight_boundary`.
 
-    `bank_select` has a bit for each of the scratchpad's banks that the bytes touch
-    (`bank_select_of`), so that its arbiter need not look at the address. Bytes at or
-    beyond the end of the scratchpad read as anything, and never block.
+    `bank_select` has a bit for each scratchpad bank that the bytes touch (`bank_select_of`), so
+    that
+    the arbiter need not decode the address. Bytes beyond the end of the scratchpad read as
+    undefined
+    values, and never stall.
     """
 
     def __init__(self, width: int, banks: int):
@@ -75,12 +78,13 @@ class SpadReadSignature(wiring.Signature):
 
 
 class SpadWriteSignature(wiring.Signature):
-    """Write those of `width` bytes at any byte address whose `mask` bit is set.
+    """Write `width` bytes at any byte address under a `mask`.
 
-    `data` follow the grant by a cycle.
+    `data` follows the grant by one cycle.
 
-    `address` may be negative modulo 2**24, or beyond the end, where only masked-out bytes are.
-    `bank_select` as those of a read.
+    `address` may be negative modulo 2**24, or beyond the end, if the bytes outside the scratchpad
+    are
+    masked out. `bank_select` is as for a read.
     """
 
     def __init__(self, width: int, banks: int):
@@ -112,13 +116,14 @@ class AccReadSignature(wiring.Signature):
 
 
 class AccUpdateSignature(wiring.Signature):
-    """Update those columns of an entry whose `mask` bit is set: replace or add.
+    """Update the columns of an entry whose `mask` bit is set: replace or add.
 
-    `data` follow the grant by a cycle.
+    `data` follows the grant by one cycle.
 
-    `add` = 0 replaces. Sums wrap at 32 bits. `floating`, where such modes are built: they are fp32
-    numbers. Reads and updates granted `Config.acc_update_latency` cycles after the grant of an
-    update, or later, see it.
+    With `add` = 0 the entry is replaced. Sums wrap at 32 bits. `floating`, only with floating-point
+    modes: they are fp32 numbers. Reads and updates granted at least `Config.acc_update_latency`
+    cycles
+    after the grant of an update see it.
     """
 
     def __init__(self, config: Config):
@@ -136,19 +141,19 @@ class AccUpdateSignature(wiring.Signature):
 
 
 def access_bits(config: Config) -> int:
-    """Return the bits of a signed access address, which may start below the first byte."""
+    """Return the width of a signed access address, which may start below the first byte."""
     return 1 + config.spad_addr_bits
 
 
 def mark_bits(config: Config) -> int:
-    """Return the bits of an instruction's timestamp."""
+    """Return the width of an instruction's timestamp."""
     return next(item.width(config) for item in HEAD if item.name == "timestamp")
 
 
 def body_layout(opcode: Opcode, config: Config) -> data.StructLayout:
     """Return the layout of the fields that a unit needs: timestamp, then the body in ISA order.
 
-    Each has the bits that its legal values have (`Field.width`).
+    Each field is as wide as its legal values require (`Field.width`).
     """
     fields = {"timestamp": mark_bits(config)}
     for item in fields_of(opcode, config):
@@ -158,7 +163,7 @@ def body_layout(opcode: Opcode, config: Config) -> data.StructLayout:
 
 
 class CommandSignature(wiring.Signature):
-    """Status of a unit, as the dispatcher sees it.
+    """Command port of a unit, as the dispatcher sees it.
 
     Members
     -------
@@ -167,11 +172,11 @@ class CommandSignature(wiring.Signature):
     busy:
         The unit is executing.
     done:
-        One cycle for each instruction completed, in order, when its effects are visible.
+        High for one cycle per completed instruction, in order, when its effects are visible.
     done_mark:
-        The mark of the instruction that completes.
+        The timestamp of the instruction that completes.
     progress:
-        Something moved; feeds the watchdog.
+        The unit made progress; feeds the watchdog.
     """
 
     def __init__(self, opcode: Opcode, config: Config):
@@ -187,7 +192,7 @@ class CommandSignature(wiring.Signature):
 
 
 class FaultSignature(wiring.Signature):
-    """A bus fault: `valid` for one cycle, with `matloom.arch.csr.Fault` cause and bus address."""
+    """Bus fault: `valid` for one cycle, with a `matloom.arch.csr.Fault` cause and an address."""
 
     def __init__(self):
         super().__init__({"valid": Out(1), "cause": Out(4), "address": Out(32)})

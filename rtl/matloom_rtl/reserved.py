@@ -32,13 +32,13 @@ variable vectored virtual vmode void vprop vunit wait wait_order wand weak weak0
 wildcard wire with within wor xnor xor
 """
 
-#: Keywords of IEEE 1800-2017 and, case aside, of IEEE 1076-2008.
+#: Keywords of IEEE 1800-2017 and of IEEE 1076-2008 (which ignores case).
 RESERVED = frozenset(_WORDS.split())
 
 
 def rename_reserved(fragment: Fragment) -> None:
     """Append `_` to the names of signals and modules that are reserved words."""
-    # Amaranth has no public way to look into an elaborated unit.
+    # Amaranth has no public interface for the contents of an elaborated unit.
     for statements in fragment.statements.values():
         for statement in statements:
             # A clock's is the domain's, and no signal yet.
@@ -48,6 +48,6 @@ def rename_reserved(fragment: Fragment) -> None:
     parts = fragment.subfragments
     for index, (child, name, place) in enumerate(parts):
         rename_reserved(child)
-        # A memory is called as its part of the unit.
+        # A memory is named like its submodule.
         if name in RESERVED:
             parts[index] = (child, f"{name}_", place)

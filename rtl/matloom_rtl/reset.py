@@ -8,8 +8,9 @@ __all__ = ["near_reset"]
 def near_reset(m: Module, reset, name: str) -> Signal:
     """Return a unit's own reset register: one cycle after `reset`, high from power-up.
 
-    A reset from a single place would be the slowest wire of the chip. `keep`: equal registers would
-    be merged.
+    A reset driven from a single place would be the slowest path of the chip. `keep`: equal
+    registers
+    would be merged.
     """
     near = Signal(name=f"{name}_reset", init=1, attrs={"keep": 1})
     m.d.sync += near.eq(reset)

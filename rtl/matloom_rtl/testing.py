@@ -11,14 +11,14 @@ from amaranth.sim import Simulator
 
 __all__ = ["kept", "simulate", "with_reset"]
 
-#: Of `sync`, in seconds.
+#: Clock period of `sync`, in seconds.
 _PERIOD = 1e-6
 
 
-#: Name of the attribute under which a unit has its simulators.
+#: Name of the attribute that caches a unit's simulators.
 _KEPT = "_matloom_runs"
 
-#: That under which it has itself with a reset.
+#: Name of the attribute that caches a unit with a reset.
 _RESET = "_matloom_reset"
 
 
@@ -26,7 +26,7 @@ _RESET = "_matloom_reset"
 def kept(unit, *arguments, **options):
     """Return `unit(*arguments, **options)`, cached by its arguments.
 
-    For tests that run one unit many times. The last few are kept, for the sake of memory.
+    For tests that run one unit many times. Only the last few are kept, to save memory.
     """
     return unit(*arguments, **options)
 
@@ -40,10 +40,10 @@ def with_reset(dut):
 
 
 class _Runs:
-    """A simulator of a unit for any number of runs, each from the state after power-up.
+    """Simulator of a unit for any number of runs, each starting from power-up.
 
-    To describe a unit to the simulator takes far longer than most runs. A testbench cannot be
-    added once a simulation has begun, so those that are added call the benches of the run.
+    Setting up a simulator takes far longer than most runs. Testbenches cannot be added after the
+    start of a simulation, so those added here call the benches of the current run.
     """
 
     def __init__(self, dut, benches: int, background: int, clocks: dict):
@@ -77,7 +77,7 @@ class _Runs:
 def _runs(dut, *shape) -> _Runs:
     """Return the unit's cached simulator for these numbers of benches and clocks."""
     kept = vars(dut).setdefault(_KEPT, {})
-    # A file of waveforms begins with its simulator.
+    # A waveform file needs a simulator of its own.
     if repr(shape) not in kept or os.environ.get("WAVES") == "1":
         kept[repr(shape)] = _Runs(dut, *shape)
     return kept[repr(shape)]
@@ -86,8 +86,8 @@ def _runs(dut, *shape) -> _Runs:
 def simulate(dut, *benches, cycles: int, background=(), clocks=None) -> int:
     """Run async testbenches against `dut` until all have returned; return the cycles.
 
-    Each call begins with the state after power-up. The next one with the same `dut`, as many
-    benches and the same clocks is much the quicker: see `kept`.
+    Each call starts from power-up. Further calls with the same `dut`, number of benches and clocks
+    are much faster: see `kept`.
 
     `WAVES=1` in the environment writes a VCD into a new temporary folder and prints its name. For a
     reset midway, pass the first of `with_reset(dut)` and set the second one from a bench.
@@ -103,8 +103,8 @@ def simulate(dut, *benches, cycles: int, background=(), clocks=None) -> int:
     background:
         Benches that nobody waits for, such as monitors in an endless loop.
     clocks:
-        Other domains by name, each with its period in cycles of `sync`; its first edge is half of
-        that after the beginning, as that of `sync` is.
+        Other domains by name, each with its period in cycles of `sync`; the first edge comes after
+        half a period, as for `sync`.
     """
     running = {}
     elapsed = 0
@@ -126,12 +126,12 @@ def simulate(dut, *benches, cycles: int, background=(), clocks=None) -> int:
             waiting = "; ".join(_whereabouts(bench, running[bench]) for bench in running)
             raise AssertionError(f"benches must return within {cycles} cycles; waiting: {waiting}")
 
-    # The clock is the last, so that it sees who returned in the same cycle.
+    # The clock is last, so that it sees which benches returned in the same cycle.
     called = [*map(watched, benches), *background, clock]
     try:
         _runs(dut, len(benches), len(background) + 1, clocks or {}).run(called)
     except BaseException:
-        # Whatever an interrupted run has left is not met by the next one.
+        # Discard the simulator of an interrupted run: its state must not reach the next one.
         del vars(dut)[_KEPT]
         raise
     return elapsed

@@ -1,4 +1,4 @@
-"""The chip: the core under flat AXI names, without logic."""
+"""Top level of the chip: the core with flat AXI names, without logic."""
 
 from amaranth.hdl import ClockDomain, ClockSignal, Module
 from amaranth.lib import wiring
@@ -41,12 +41,13 @@ class Top(wiring.Component):
     Members
     -------
     clk, rst: in
-        Clock of everything, and its synchronous, active-high reset. It must last two cycles at
-        least, because the units follow a cycle later; VALID outputs are low from the first on.
-    s_axil_*: AXI4-Lite slave, 32 bits, `csr.WINDOW_BYTES` of registers
-    m_axi_*: AXI4 master, `bus_bits` of data, 32 bits of address
+        Clock, and its synchronous, active-high reset. The reset must last at least two cycles,
+        because
+        the units follow one cycle later; VALID outputs are low from the first.
+    s_axil_*: AXI4-Lite subordinate, 32 bits, `csr.WINDOW_BYTES` of registers
+    m_axi_*: AXI4 manager, `bus_bits` of data, 32 bits of address
     irq: out
-        Level interrupt, see registers IRQ_ENABLE and IRQ_STATUS.
+        Level-sensitive interrupt, see registers IRQ_ENABLE and IRQ_STATUS.
     """
 
     def __init__(self, config: Config):

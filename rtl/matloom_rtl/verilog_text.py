@@ -72,7 +72,7 @@ def _group_ports(text: str, top: str, ports: list[dict]) -> str:
 
 
 def _groups(ports: list[dict]):
-    """Yield what each group of ports is, its ports, and the attributes of each by name."""
+    """Yield each group of ports: its title, its ports, and their attributes by name."""
     found = interfaces_of(ports)
     for item in found:
         vivado = vivado_interface(item, found)

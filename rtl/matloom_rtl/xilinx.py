@@ -7,7 +7,7 @@ from matloom_rtl.interfaces import Interface, Kind
 
 __all__ = ["VivadoInterface", "vivado_interface"]
 
-#: Library and name of the bus, and the end of it that the engine is.
+#: Library and name of the bus, and the engine's side of it.
 _BUSES = {
     Kind.CLOCK: ("signal", "clock", "slave"),
     Kind.RESET: ("signal", "reset", "slave"),
@@ -16,7 +16,7 @@ _BUSES = {
     Kind.INTERRUPT: ("signal", "interrupt", "master"),
 }
 
-#: Names of signals that are no bus.
+#: Names of signals that are not part of a bus.
 _SIGNALS = {Kind.CLOCK: "CLK", Kind.RESET: "RST", Kind.INTERRUPT: "INTERRUPT"}
 
 _PARAMETERS = {
@@ -37,7 +37,7 @@ class VivadoInterface:
 
 
 def vivado_interface(item: Interface, others: Sequence[Interface]) -> VivadoInterface:
-    """Return what Vivado knows of an interface; `logical` are names by our ports' names."""
+    """Return Vivado's description of an interface; `logical` maps our port names to Vivado's."""
     library, bus, role = _BUSES[item.kind]
     parameters = _PARAMETERS.get(item.kind, {})
     if item.kind is Kind.CLOCK:

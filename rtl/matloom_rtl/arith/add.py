@@ -1,4 +1,4 @@
-"""The sum of two fp32 numbers."""
+"""Adder of fp32 numbers."""
 
 from amaranth.hdl import Cat, Module, Mux, Signal
 from amaranth.lib import data, wiring
@@ -16,7 +16,7 @@ from matloom_rtl.arith.stages import (
 
 __all__ = ["FloatAdd"]
 
-#: Guard, round and sticky bit below a significand of 24.
+#: Guard, round and sticky bit below a significand of 24 bits.
 _BELOW = 3
 _WIDTH = 24 + _BELOW
 
@@ -24,10 +24,10 @@ _WIDTH = 24 + _BELOW
 class FloatAdd(wiring.Component):
     """Compute `floats.add`: rounded to nearest even, with subnormals, infinities and NaN.
 
-    Seven registered stages; two numbers enter in every cycle, their sum leaves `LATENCY` cycles
-    later. The larger magnitude goes one way and the smaller one is aligned to it. Where the sum
-    would be normalised beyond the smallest exponent a one is set for the count of leading zeros,
-    so that a subnormal result needs no path of its own.
+    Latency: seven cycles (`LATENCY`). Throughput: one sum per cycle. Never stalls. The smaller
+    magnitude is aligned to the larger one. If normalisation would pass the smallest exponent, a
+    marker
+    bit limits the count of leading zeros, so that subnormal results need no path of their own.
 
     About 640 LUT4 (carry chains counted) and 400 flip-flops on ECP5; 150 MHz alone, grade 6.
 
@@ -95,10 +95,10 @@ class FloatAdd(wiring.Component):
 
         aligned = shift_right(near, far, 16) ^ subtract.replicate(_WIDTH)
         total = Signal(_WIDTH + 1, reset_less=True)
-        # One bit below both makes the carry of a complement, all in a single chain.
+        # One bit below both is the carry of a complement, in a single chain.
         complement = Cat(subtract, aligned, subtract)
         m.d.sync += total.eq((Cat(subtract, significand) + complement)[1 : _WIDTH + 2])
-        # Bit 27 of the total belongs to the exponent above: as many places to the left, no more.
+        # Bit 27 of the total belongs to the exponent above: the shift is limited to as many places.
         marker = Signal(_WIDTH + 1, reset_less=True)
         few = exponent[5:] == 0
         m.d.sync += marker.eq(

@@ -1,4 +1,4 @@
-"""The product of two unpacked numbers as fp32."""
+"""Multiplier of unpacked numbers, with an fp32 product."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal, signed
 from amaranth.lib import wiring
@@ -20,10 +20,11 @@ def _leaves_range(name: str) -> bool:
 class FloatMultiply(wiring.Component):
     """Compute `floats.multiply` of two operands that `Unpack` made of the same format.
 
-    One product a cycle, `latency_of` cycles after its operands: two registered stages where every
-    product of the formats is a normal fp32 number, which is then exact. Five for bf16, whose
-    products may be too large or subnormal and are rounded then. The first stage is one multiplier
-    of 11 x 11 bits with a register after it.
+    Latency: `latency_of` cycles: two if every product of the formats is a normal fp32 number, and
+    so
+    exact; five with bf16, whose products may overflow or be subnormal and are then rounded.
+    Throughput: one product per cycle. Never stalls. The first stage is an 11 x 11 bit multiplier
+    followed by a register.
 
     On ECP5 with bf16 about 360 LUT4 and 180 flip-flops, without it 55 and 65, and one
     MULT18X18D; 130 MHz alone, grade 6.
@@ -31,7 +32,7 @@ class FloatMultiply(wiring.Component):
     Parameters
     ----------
     formats: tuple of str
-        Names of the formats that may come.
+        Names of the formats to support.
 
     Members
     -------
@@ -59,11 +60,11 @@ class FloatMultiply(wiring.Component):
         zero = register(m, a.zero | b.zero, "zero_1")
         infinite = register(m, a.infinite | b.infinite, "infinite_1")
 
-        # Both factors are 1 to 2, so the product has one or two bits before the point.
+        # Both factors are in [1, 2), so the product has one or two bits before the point.
         two = product[-1]
         fraction = Mux(two, product[:21], product[:20] << 1)
         exponent = Signal(signed(11))
-        # One bit below both is the carry into a single chain.
+        # One bit below both is the carry, in a single chain.
         raised_two, bias = Cat(two, raised).as_signed(), Cat(two, Const(-FP32.bias, 11))
         m.d.comb += exponent.eq((raised_two + bias.as_signed())[1:])
         if self._ranges:
@@ -95,7 +96,7 @@ class FloatMultiply(wiring.Component):
         missing = Signal(signed(11))
         m.d.comb += missing.eq(1 - exponent)
         tiny = ~missing[-1] & missing.any()
-        # From 25 places on nothing is left that could round up.
+        # Beyond 25 places nothing is left that could round up.
         count = missing[:5] | missing[5:].any().replicate(5)
         count = register(m, count & tiny.replicate(5), "count")
         normal = register(m, ~tiny, "normal_3")

@@ -9,21 +9,21 @@ from matloom_rtl.arith.stages import FP32_LAYOUT, delay, register, shift_right
 
 __all__ = ["Narrow"]
 
-#: Bits below the longest fraction: what rounds, and the memory of what fell out.
+#: Bits below the longest fraction: the round bit and the sticky bit.
 _BELOW = 2
 
 
 class Narrow(wiring.Component):
     """Compute `floats.narrow`: to nearest even; too large becomes infinite, in e4m3 NaN.
 
-    Four registered stages, one number a cycle.
+    Latency: four cycles. Throughput: one number per cycle. Never stalls.
 
     About 420 LUT4 and 110 flip-flops on ECP5 with all formats, 127 MHz alone, grade 6.
 
     Parameters
     ----------
     formats: tuple of str
-        Names from `floats.FLOAT_FORMATS`; `format` chooses.
+        Names from `floats.FLOAT_FORMATS`, selected by `format`.
 
     Members
     -------
@@ -69,7 +69,7 @@ class Narrow(wiring.Component):
     def _shift(self, m: Module, chosen):
         """Stages 1 and 2: align the format's last bit; bits shifted out set a sticky bit.
 
-        Returns what is left, one less than the exponent field, and whether that is too large.
+        Returns the shifted significand, the exponent field minus one, and whether that overflows.
         """
         exponent = Signal(8)
         offset = Signal(8)

@@ -26,7 +26,7 @@ def delay(m: Module, value, cycles: int, name: str):
 def leading_zeros(value):
     """Return the number of leading zeros of a nonzero value.
 
-    A tree of pairs, so its depth is the logarithm of the width.
+    Built as a tree of pairs, so its depth is logarithmic in the width.
     """
     below = (1 << (len(value) - 1).bit_length()) - len(value)
     _any, count = _count(Cat(Const((1 << below) - 1, below), value))
@@ -34,7 +34,7 @@ def leading_zeros(value):
 
 
 def _count(bits):
-    """Return whether 2**n bits contain a one, and the number of zeros above it."""
+    """Return whether 2**n bits contain a one, and the number of zeros above the highest."""
     if len(bits) == 2:
         return bits.any(), ~bits[1]
     half = len(bits) // 2

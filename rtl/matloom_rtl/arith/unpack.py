@@ -9,8 +9,8 @@ from matloom_rtl.arith.stages import leading_zeros, shift_left
 
 __all__ = ["OPERAND", "Unpack"]
 
-#: A normalised number: 1.`fraction` times two to `exponent` less fp32's bias. `zero` and
-#: `infinite` say what it is instead, both of them NaN.
+#: A normalised number: 1.`fraction` times two to the power of `exponent` minus fp32's bias. `zero`
+#: or `infinite` overrides it; both together mean NaN.
 OPERAND = data.StructLayout(
     {"fraction": 10, "exponent": signed(9), "sign": 1, "zero": 1, "infinite": 1}
 )
@@ -19,15 +19,16 @@ OPERAND = data.StructLayout(
 class Unpack(wiring.Component):
     """Take a number apart and normalise it, subnormal or not.
 
-    Two registered stages, one number a cycle. Done once where numbers enter the array, so that
-    no cell has to.
+    Latency: two cycles. Throughput: one number per cycle. Never stalls. Placed where numbers enter
+    the
+    array, so that the cells need not do it.
 
     About 160 LUT4 and 45 flip-flops on ECP5 with all formats, 155 MHz alone, grade 6.
 
     Parameters
     ----------
     formats: tuple of str
-        Names from `floats.FLOAT_FORMATS`; the number's own is chosen by `format`.
+        Names from `floats.FLOAT_FORMATS`, selected by `format`.
 
     Members
     -------
@@ -60,7 +61,7 @@ class Unpack(wiring.Component):
         infinite = Signal(reset_less=True)
         fraction = Signal(10, reset_less=True)
         exponent = Signal(signed(9), reset_less=True)
-        # Exponent fields at fp32's bias: the format's number is added.
+        # Exponent field with fp32's bias: a constant of the format is added.
         field = Signal(8)
         offset = Signal(8)
         m.d.sync += exponent.eq(field + offset)

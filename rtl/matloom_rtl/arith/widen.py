@@ -14,14 +14,14 @@ __all__ = ["Widen"]
 class Widen(wiring.Component):
     """Compute `floats.widen`.
 
-    Three registered stages, one number a cycle.
+    Latency: three cycles. Throughput: one number per cycle. Never stalls.
 
     About 185 LUT4 and 80 flip-flops on ECP5 with all formats.
 
     Parameters
     ----------
     formats: tuple of str
-        Names from `floats.FLOAT_FORMATS`; the number's own is chosen by `format`.
+        Names from `floats.FLOAT_FORMATS`, selected by `format`.
 
     Members
     -------
@@ -47,7 +47,7 @@ class Widen(wiring.Component):
         o = unpack.o
         finite = Cat(Const(0, 13), o.fraction, o.exponent[:8])
         if "bf16" in self._formats:
-            # Its subnormals are fp32's.
+            # Its subnormals are those of fp32.
             given = delay(m, self.bits, Unpack.LATENCY, "given")
             subnormal = Cat(Const(0, 16), given[:7], Const(0, 8))
             finite = Mux(o.exponent < 1, subnormal, finite)

@@ -1,1 +1,1 @@
-"""Whole boards: clock, reset, pins, memory, link and engine, and how to build them."""
+"""Complete boards: clock, reset, pins, memory, link and engine, and how to build them."""

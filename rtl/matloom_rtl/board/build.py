@@ -18,12 +18,12 @@ from matloom_rtl.fpga.tools import find, run
 __all__ = ["Bitstream", "TimingError", "build_board"]
 
 
-#: The seal of the netlist, once there is one: a later call goes on from it.
+#: Seal of the netlist: if present, a later call continues from it.
 _SYNTHESISED = "synthesised.digests"
 
 
 class TimingError(FlowError):
-    """No seed reached the clock, so there is no bitstream; `report` says what was reached."""
+    """No seed reached the clock, so there is no bitstream; `report` has what was reached."""
 
     def __init__(self, message: str, report: dict[str, Any], hint: str):
         super().__init__(message, hint=hint)
@@ -40,7 +40,7 @@ class Bitstream:
 
 @dataclass(frozen=True, kw_only=True)
 class BoardNetlist(Netlist):
-    """A netlist with all pins of a board, whose routing is kept for the packer."""
+    """Netlist with all pins of a board; its routing is kept for the packer."""
 
     constraints: str
 

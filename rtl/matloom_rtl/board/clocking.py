@@ -19,8 +19,8 @@ _RULES = {"ecp5": ECP5_RULES, "gowin": GW2A_RULES, "xilinx": XC7_RULES}
 def pll_for(family: str, input_hz: int, wanted_hz: int, gear: int = 1) -> Pll:
     """Return the settings of a family's PLL; raise ValueError if it cannot make the clock.
 
-    With a `gear` of two there is an output twice as fast, whose half cycle is whole cycles of the
-    oscillator.
+    With a `gear` of two there is another output at twice the frequency, whose half cycle is a whole
+    number of VCO cycles.
     """
     rules = _RULES[family]
     if gear == 2:
@@ -31,16 +31,16 @@ def pll_for(family: str, input_hz: int, wanted_hz: int, gear: int = 1) -> Pll:
     return choose(input_hz, wanted_hz, rules)
 
 
-#: Outputs of an EHXPLLL beside CLKOP, and their multiplexers.
+#: Other outputs of an EHXPLLL than CLKOP, and their multiplexers.
 _ECP5_OTHERS = (("CLKOS", "B"), ("CLKOS2", "C"), ("CLKOS3", "D"))
 
 
 def _ecp5_output(pin: str, place: str, divider: int, lead: int, hz, signal) -> dict[str, Any]:
-    """Return the settings of another output, `lead` oscillator cycles early."""
+    """Return the settings of another output, `lead` VCO cycles early."""
     return {
         f"p_{pin}_ENABLE": "ENABLED",
         f"p_{pin}_DIV": divider,
-        # Late by all of a cycle but the lead.
+        # Delayed by a whole cycle minus the lead.
         f"p_{pin}_CPHASE": (2 * divider - 1 - lead) if lead else divider - 1,
         f"p_{pin}_FPHASE": 0,
         f"p_OUTDIVIDER_MUX{place}": f"DIV{place}",
@@ -50,12 +50,13 @@ def _ecp5_output(pin: str, place: str, divider: int, lead: int, hz, signal) -> d
 
 
 def _ecp5(pll: Pll, source, clock, locked, early=None, gear: int = 1) -> Instance:
-    """Return an EHXPLLL whose output CLKOP is fed back; its edges fall together with the input's.
+    """Return an EHXPLLL with feedback from CLKOP, whose edges are aligned with the input's.
 
-    The clock is CLKOP itself, or CLKOS by settings of `OtherOutputPll`. Edges of `early`, where it
-    is wanted, come before those of the clock by an eighth of a cycle, rounded down to cycles
-    of the oscillator, and by one at least. With a `gear` of two it is twice as fast, and half of
-    its own cycle away.
+    The clock is CLKOP itself, or CLKOS with the settings of `OtherOutputPll`. The edges of `early`,
+    if
+    given, precede those of the clock by an eighth of a cycle, rounded down to VCO cycles but at
+    least
+    one. With a `gear` of two `early` is twice as fast and offset by half of its own cycle.
     """
     divider = pll.output_divider // gear
     lead = divider // 2 if gear == 2 else max(1, divider // 8)
@@ -100,15 +101,14 @@ def _ecp5(pll: Pll, source, clock, locked, early=None, gear: int = 1) -> Instanc
     )
 
 
-#: Steps of a phase in a cycle of an rPLL's second output, and how many of them it is early by.
+#: Phase steps per cycle of an rPLL's second output, and the steps by which it is early.
 _STEPS, _LEAD = 16, 2
 
 
 def _gowin(pll: Pll, source, clock, locked, early=None) -> Instance:
-    """Return an rPLL; the edges of `early`, where it is wanted, come an eighth of a cycle before.
+    """Return an rPLL; the edges of `early`, if given, precede the clock's by an eighth of a cycle.
 
-    Its falling edges come half a cycle after its rising ones (UG286, tables of PSDA_SEL and
-    DUTYDA_SEL).
+    Falling edges follow rising ones by half a cycle (UG286, tables of PSDA_SEL and DUTYDA_SEL).
     """
     phase = _STEPS - _LEAD
     second = {
@@ -176,14 +176,15 @@ class Clocking(wiring.Component):
     Members
     -------
     source: in
-        The oscillator.
+        The board's oscillator.
     clock: out
-        What the PLL makes of it; it may do anything until `locked`.
+        Output of the PLL; undefined until `locked`.
     early: out
-        For an SDRAM, where the board has one: its clock, up to an eighth of a cycle earlier, or
-        one cycle of the PLL's oscillator. With a gear of two, twice as fast: half a cycle earlier.
+        Clock of an SDRAM, if the board has one: up to an eighth of a cycle early, at least one
+        cycle of
+        the VCO. With a gear of two, twice as fast and half a cycle early.
     locked: out
-        The PLL follows the oscillator; belongs to no clock.
+        The PLL has locked; asynchronous.
     """
 
     def __init__(self, family: str, pll: Pll, early: bool = False, gear: int = 1):
@@ -203,17 +204,17 @@ class Clocking(wiring.Component):
 class Reset(wiring.Component):
     """Hold a reset until a PLL has locked, and `LENGTH` cycles more.
 
-    Where the lock is lost the reset begins within four cycles of the clock, if it still runs.
+    If the lock is lost, the reset is asserted within four cycles of the clock, if it still runs.
 
     Members
     -------
     locked: in
-        Belongs to no clock.
+        Asynchronous.
     reset: out
-        Begins and ends with the clock, high from power-up on.
+        Synchronous to the clock, high from power-up.
     """
 
-    #: Cycles: the engine wants two.
+    #: Length in cycles; the engine requires two.
     LENGTH = 8
 
     def __init__(self):

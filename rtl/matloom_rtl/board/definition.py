@@ -13,7 +13,7 @@ from matloom_rtl.fpga.vivado import BOARD_DEVICES
 
 __all__ = ["BOARD_FOLDER", "Board", "BoardError", "board_names", "load_board"]
 
-#: The board files that come with the package.
+#: Board files that come with the package.
 BOARD_FOLDER = Path(__file__).with_name("boards")
 
 #: Ports of the top that every board has.
@@ -22,7 +22,7 @@ PORTS = ("clk", "uart_rx", "uart_tx")
 #: Kinds of external memory, and the fields of each.
 MEMORIES = {"block": {"kind", "bytes"}, "sdram": {"kind", "part", "pins"}}
 
-#: Signals of an SDRAM that a board may have wired: clk_en high, cs and dqm low.
+#: Signals of an SDRAM that a board may tie off: clk_en high, cs and dqm low.
 WIRED = ("clk_en", "cs", "dqm")
 
 
@@ -34,11 +34,14 @@ class BoardError(UserError):
 class Memory:
     """External memory: its `kind`, one of `MEMORIES`, and its size.
 
-    An SDRAM has its `part`, by `matloom.arch.sdram`, and `pins`: its resource of the definition, or
-    a table with the sites of each signal and the attributes of their buffers. Those of `wired`,
-    some of `WIRED`, have no pins. With a `gear` of 2 its clock is twice the engine's, and its pins
-    have two words in a cycle of that. With `sliced` a `BusSlice` stands before it, for a
-    device on which engine and memory lie far apart.
+    An SDRAM has a `part`, as in `matloom.arch.sdram`, and `pins`: its resource in the definition,
+    or a
+    table with the sites of each signal and the attributes of their buffers. Signals in `wired`, a
+    subset of `WIRED`, have no pins. With a `gear` of 2 the SDRAM's clock is twice the engine's, and
+    its
+    pins carry two words per cycle of the latter. With `sliced` a `BusSlice` precedes it, for
+    devices on
+    which engine and memory are far apart.
     """
 
     kind: str
@@ -52,34 +55,35 @@ class Memory:
 
 @dataclass(frozen=True, kw_only=True)
 class Board:
-    """A board, as its file tells it.
+    """A board, as defined by its file.
 
     Members
     -------
     name, title:
-        What commands, and what people call it.
+        Name used in commands, and title for people.
     device, package, speed:
-        One of `matloom_rtl.fpga.vivado`; package and grade as nextpnr has them, nothing where the
+        One of `matloom_rtl.fpga.vivado`; package and speed grade as nextpnr names them, empty if
+        the
         device implies them.
     config:
-        The engine that is built where nobody asks for another.
+        The engine to build by default.
     input_hz, clock_hz:
-        The oscillator, and the clock that is asked of the PLL.
+        Frequency of the oscillator, and the clock requested from the PLL.
     seed:
         First placement seed to try, one that has reached the clock.
     baud:
-        Bits a second of the line.
+        Bit rate of the line.
     memory:
         External memory.
     definition:
-        Class of amaranth-boards, ``module.Class``, whose resources `pins` name; "" for none.
+        Class of amaranth-boards, ``module.Class``, whose resources `pins` refers to; "" for none.
     pins:
         For each port of the top a resource of the definition, ``"name"`` or ``"name.signal"``, or a
         table with its `site` and the attributes of its buffer.
     programmer:
         Arguments for openFPGALoader, before the file.
     soc:
-        `config`, `clock_hz` and `seed` of the system on chip, where they are others.
+        `config`, `clock_hz` and `seed` of the system on chip, if they differ.
     """
 
     name: str

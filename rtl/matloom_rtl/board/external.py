@@ -1,8 +1,8 @@
-"""The external memory of a board as the compiler takes it.
+"""External memory of a board, as the compiler models it.
 
     python -m matloom_rtl.board.external BOARD > memory.json
 
-prints that of a board or board file, for `--memory memory.json`.
+prints the memory of a board or board file, for `--memory memory.json`.
 """
 
 import sys
@@ -19,7 +19,7 @@ from matloom_rtl.fpga.vivado import BOARD_DEVICES
 
 __all__ = ["board_memory"]
 
-#: Cycles of a read and of a write that `BusSlice` adds, and those of `Merge`.
+#: Cycles that `BusSlice` adds to a read and to a write, and those of `Merge`.
 _SLICE, _MERGE = (2, 2), (4, 5)
 
 

@@ -1,4 +1,4 @@
-"""A lane of a large memory: some bits of each word, with registers near its block RAMs."""
+"""Lane of a large memory: some bits of each word, with registers near its block RAMs."""
 
 from amaranth.hdl import Module, Signal
 from amaranth.lib import wiring
@@ -11,11 +11,13 @@ __all__ = ["MemoryLane"]
 class MemoryLane(wiring.Component):
     """Read and write a memory of `words` of `bits`.
 
-    Block RAMs of a large memory lie all over the device. So each lane registers all that goes in
-    and out, and the tools must not share these registers among lanes.
+    The block RAMs of a large memory are spread over the device. So each lane registers its inputs
+    and
+    outputs, and tools must not merge these registers across lanes.
 
-    A read in cycle t has its word in t + 3. A write in cycle t is seen by reads from cycle t + 1
-    on; one in cycle t itself finds anything. One read and one write a cycle, no back-pressure.
+    Read latency: three cycles. A write in cycle t is visible to reads from cycle t + 1 on; a read
+    in
+    cycle t itself is undefined. Throughput: one read and one write per cycle, without backpressure.
 
     Members
     -------
@@ -47,7 +49,7 @@ class MemoryLane(wiring.Component):
             m.d.sync += copy.eq(signal)
             return copy
 
-        # `no_rw_check`: no logic that keeps the old word where a read meets a write.
+        # `no_rw_check`: omits the logic that returns the old word when a read meets a write.
         m.submodules.memory = memory = Memory(
             shape=self._bits, depth=self._words, init=[], attrs={"no_rw_check": 1}
         )

@@ -12,13 +12,13 @@ from matloom_rtl.memory.credits import CreditQueue
 
 __all__ = ["BLOCK_WORDS", "BurstMemory", "words_of_bank"]
 
-#: Words of a bank: a block RAM of an ECP5 or a Gowin device holds one bit of each.
+#: Words per bank: a block RAM of an ECP5 or a Gowin device holds one bit of each.
 BLOCK_WORDS = 16384
 
-#: Words of the smallest bank: fewer would be many banks of little in each block.
+#: Words of the smallest bank: below this, there would be many banks with almost empty blocks.
 _LEAST_WORDS = 512
 
-#: Responses.
+#: AXI response codes.
 _OKAY, _DECODE_ERROR = 0, 3
 
 
@@ -39,26 +39,27 @@ def words_of_bank(size: int, bus_bits: int) -> int:
 class BurstMemory(wiring.Component):
     """Serve bursts of reads and of writes, which do not wait for each other.
 
-    What a response says is written is seen by every read that begins after it. Addresses outside
-    give a decode error, and nothing is written. Ids come back as they went in.
+    A write is visible to every read that begins after its response. Addresses outside the memory
+    respond with a decode error, and nothing is written. Ids are returned unchanged.
 
-    Latency: from an address taken to its first beat seven cycles; from the last beat of a write to
-    its response one. Throughput: a beat a cycle of reads, the next burst at the heels of the last;
-    of writes a beat a cycle within a burst, and two cycles between bursts. Stalls: any, on either
-    side; no output depends on an input of the same cycle. A reset forgets the bursts under way,
-    and leaves what was written.
+    Latency: seven cycles from an address to its first beat, one from the last beat of a write to
+    its
+    response. Throughput: one beat per cycle, for reads also across bursts; for writes with two idle
+    cycles between bursts. Stalls: either side may stall; no output depends combinationally on an
+    input.
+    Reset aborts bursts in flight and keeps the contents.
 
     Parameters
     ----------
     bus_bits:
         Width of the bus.
     base:
-        Bus address of the first byte: a multiple of the next power of two from `size` on.
+        Bus address of the first byte, aligned to `size` rounded up to a power of two.
     size:
-        Bytes: a multiple of a bank.
+        Size in bytes, a multiple of a bank.
     bank_words:
-        Words of a bank, a power of two; the largest up to `BLOCK_WORDS` that divides memory where
-        None.
+        Words per bank, a power of two; by default the largest up to `BLOCK_WORDS` that divides the
+        memory.
 
     Members
     -------
@@ -71,9 +72,9 @@ class BurstMemory(wiring.Component):
         if size < bank or size % bank:
             raise ValueError(f"size must be a multiple of {bank} bytes, not {size}")
         self._bus_bits, self._words = bus_bits, bank_words
-        #: Banks that there are.
+        #: Number of banks.
         self.banks = size // bank
-        #: Bits of a byte in a word, of a word in a bank, of a bank in memory.
+        #: Width of the address of a byte in a word, of a word in a bank, of a bank in memory.
         self._byte_bits = (bus_bits // 8 - 1).bit_length()
         self._word_bits = (bank_words - 1).bit_length()
         self._bank_bits = (self.banks - 1).bit_length()
@@ -106,10 +107,11 @@ class BurstMemory(wiring.Component):
         return m
 
     def _burst(self, m: Module, name: str, address, go):
-        """Follow one burst of an address channel; return its address, id and error.
+        """Track one burst of an address channel; return its address, id and error.
 
-        `go` moves on by a word. The channel must be taken when no burst is under way, or with the
-        last word of one.
+        `go` advances by a word. The channel must be taken when no burst is in progress, or with the
+        last
+        word of one.
         """
         place = Signal(self._word_bits + self._bank_bits, name=f"{name}_place", reset_less=True)
         id_ = Signal(name=f"{name}_id", reset_less=True)
@@ -145,7 +147,7 @@ class BurstMemory(wiring.Component):
         with m.If(ar.valid & ar.ready):
             m.d.sync += [active.eq(1), left.eq(ar.payload.len)]
 
-        # What goes with a word and is not data, by the stage that its data have reached.
+        # Attributes of a word, by the pipeline stage that its data has reached.
         word = Signal(self._word_bits, reset_less=True)
         stages = [
             {

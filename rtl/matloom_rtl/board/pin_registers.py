@@ -7,20 +7,20 @@ from amaranth.hdl import Cat, ClockSignal, Const, Instance, Module, Signal
 
 __all__ = ["LEAST_GEARED_HZ", "PIN_REGISTERS", "PinRegisters"]
 
-#: The least clock with two words a cycle: a word is to come between half a cycle of the SDRAM and
-#: one and a half after the edge that sends it, with what the ways out of the device and into it
-#: take (docs/sdram.md). Where half a cycle is longer than 4.2 ns it could be gone too early.
+#: Minimum clock with two words per cycle: a word must arrive between half an SDRAM cycle and one
+#: and a half after the edge that sends it, including the delays out of the device and into it
+#: (docs/sdram.md). If half a cycle is longer than 4.2 ns, the word could be gone too early.
 LEAST_GEARED_HZ = 60_000_000
 
 
 @dataclass(frozen=True, kw_only=True)
 class PinRegisters:
-    """Pin drivers and receivers of a family, with several words a cycle.
+    """Pin drivers and receivers of a family, with one or several words per cycle.
 
     Members
     -------
     cycles:
-        Cycles of registers, outward and inward together.
+        Cycles of registers, outward plus inward.
     clock(m, clock, port):
         Drives an output with a clock, delayed like the pins' registers.
     output(m, name, words, port, begins):
@@ -28,7 +28,7 @@ class PinRegisters:
         the initial value if there is one word.
     bidirectional(m, name, signals, port):
         Drives a pin with the registered words `signals.o` while the registered `signals.oe` is 1,
-        and captures the pin in registers `signals.i`, the first word lowest.
+        and captures the pin in registers `signals.i`, the first word in the low bits.
     """
 
     cycles: int
@@ -60,18 +60,19 @@ def _ecp5_bidirectional(m: Module, name: str, signals, port):
 
 
 def _ecp5_double_output(m: Module, name: str, words, port, *, begins: int):
-    del begins  # Such a register begins with zeros.
+    del begins  # These registers start at zero.
     q = Signal(name=name)
     m.submodules[f"{name}_ddr"] = _ecp5_double_register_out(words, q)
     m.submodules[f"{name}_pin"] = Instance("OB", i_I=q, o_O=port)
 
 
 def _ecp5_double_bidirectional(m: Module, name: str, signals, port):
-    """Connect a pin with two words a cycle; the first of an incoming pair is the older.
+    """Connect a pin with two words per cycle; the first of an incoming pair is the older.
 
-    An ODDRX1F shows its words in the third cycle after they are given, so whether it drives is two
-    registers later, too. An IDDRX1F gives what came at a falling edge with what came at the rising
-    one after it: the first word waits for the second.
+    An ODDRX1F outputs its words in the third cycle after they are given, so the output enable is
+    delayed by two registers too. An IDDRX1F pairs the sample of a falling edge with that of the
+    next
+    rising edge: the first word waits for the second.
     """
     o, t, i = (Signal(name=f"{name}_{what}") for what in "oti")
     off = [Signal(name=f"{name}_off_{stage}", init=1, reset_less=True) for stage in range(2)]
@@ -128,8 +129,8 @@ def _gowin_bidirectional(m: Module, name: str, signals, port):
     m.submodules[f"{name}_pin"] = Instance("IOBUF", i_I=o, i_OEN=off, o_O=pin, io_IO=port)
 
 
-#: By family and words a cycle. Gowin's registers are those of the logic, which the tool may move
-#: into the pins. Of two words it is three cycles outward and two inward.
+#: By family and words per cycle. Gowin uses logic registers, which the tool may move into the pins.
+#: With two words it takes three cycles outward and two inward.
 PIN_REGISTERS = {
     ("ecp5", 1): PinRegisters(
         cycles=2, clock=_ecp5_clock, output=_ecp5_output, bidirectional=_ecp5_bidirectional

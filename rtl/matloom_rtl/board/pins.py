@@ -141,8 +141,8 @@ def _xilinx(port: str, site: str, told: str) -> list[str]:
 
 _LINES = {"ecp5": _ecp5, "gowin": _gowin, "xilinx": _xilinx}
 
-#: What else is told, by the oscillator's MHz. Gowin's nextpnr takes no constraint of a clock. A
-#: device of Xilinx wants to know of the voltage of its configuration pins, 3.3 V on these boards.
+#: Further constraints, given the oscillator's frequency in MHz. nextpnr takes no clock constraint
+#: for Gowin. Xilinx devices need the voltage of the configuration pins, 3.3 V on these boards.
 _CLOCKS: dict[str, Callable[[float], list[str]]] = {
     "ecp5": lambda mhz: [f'FREQUENCY PORT "clk" {mhz:g} MHZ;'],
     "gowin": lambda mhz: [],

@@ -22,7 +22,7 @@ from matloom_rtl.soc.settings import SocSettings, line_for
 
 __all__ = ["BOARD_TOP", "Plan", "board_verilog", "make_plan"]
 
-#: A memory that begins with zeros, a line for each word.
+#: A memory initialised with zeros, one line per word.
 _ZEROS = re.compile(r"^  initial begin\n(?:    \S+ ?\[\d+\] = \d+'[hd]0+;\n)+  end\n", re.MULTILINE)
 
 #: Name of the Verilog top module.
@@ -31,22 +31,22 @@ BOARD_TOP = "matloom_board"
 
 @dataclass(frozen=True, kw_only=True)
 class Plan:
-    """All that a bitstream depends on, but the seed of its placement.
+    """All inputs of a bitstream, except the placement seed.
 
     Members
     -------
     board, config, pll, link:
-        What is built.
+        The board, the engine, and the settings of PLL and link.
     verilog:
-        The top, `BOARD_TOP`, and all below it.
+        Verilog of the top, `BOARD_TOP`, and all modules below it.
     constraints:
-        Pins, and the oscillator.
+        Constraints of the pins and the oscillator.
     device:
-        With the options of this board.
+        The device, with the options of this board.
     soft_columns:
-        Columns of the array that multiply in tables.
+        Columns of the array whose multipliers are built from lookup tables.
     soc:
-        The processor that is there instead of the host link.
+        Settings of the processor that replaces the host link, if any.
     """
 
     board: Board
@@ -66,11 +66,11 @@ class Plan:
 
     @property
     def clock_mhz(self) -> float:
-        """The clock that the design must reach."""
+        """Clock that the design must reach."""
         return float(self.pll.output_hz) / 1e6
 
     def digest(self) -> str:
-        """Return 16 hexadecimal digits that identify this plan and the tools of this machine."""
+        """Return 16 hexadecimal digits that identify this plan and the installed tools."""
         tools = [find(tool).__dict__ for tool in self.device.tools]
         parts = (self.verilog, self.constraints, self.device.options, self.soft_columns, tools)
         parts += (*self.device.blocks.items(), *self.device.settings.items())
@@ -104,15 +104,16 @@ def board_verilog(
 ) -> str:
     """Return the Verilog of a board's top; its PLL is an instance of the family's cell.
 
-    With `soc` a processor is there instead of the host link, whose Verilog is not part of it.
+    With `soc` a processor replaces the host link; its own Verilog is not included.
 
-    Memories begin with anything: nothing depends on it, and Yosys takes minutes to read as many
-    zeros as external memory has words.
+    Initial values of memories are left out: nothing depends on them, and Yosys takes minutes to
+    read as
+    many zeros as external memory has words.
 
     Errors
     ------
     ValueError
-        Block RAM that is no multiple of a bank.
+        The size of block RAM is not a multiple of a bank.
     """
     if board.memory.kind == "block":
         words_of_bank(board.memory.bytes, config.bus_bits)
@@ -129,7 +130,7 @@ def make_plan(
 ) -> Plan:
     """Return the plan of a board, optionally with another engine or clock.
 
-    With `rom` it is a system on chip, whose boot ROM has these contents, with one of
+    With `rom` it is a system on chip with these contents of the boot ROM and one of
     `matloom_rtl.soc.cpu.CPUS`.
 
     Errors

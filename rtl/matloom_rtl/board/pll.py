@@ -1,4 +1,4 @@
-"""Dividers of PLLs of three families: finds the closest clock that their rules allow."""
+"""Dividers of the PLLs of three families: finds the closest clock that their rules allow."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -20,18 +20,18 @@ __all__ = [
 
 @dataclass(frozen=True, kw_only=True)
 class PllRules:
-    """Limits of a PLL's settings. Frequencies in Hz, both ends included.
+    """Limits of a PLL's settings. Frequencies in Hz, limits included.
 
     Members
     -------
     name:
-        For messages.
+        Name for messages.
     input_dividers, feedback_dividers, output_dividers:
-        Numbers that there are.
+        Dividers that exist.
     input_hz, detector_hz, oscillator_hz, output_hz:
-        Least and most of the input, the phase detector, the oscillator (VCO) and the output.
+        Minimum and maximum of the input, the phase detector, the oscillator (VCO) and the output.
     plls:
-        What the feedback may divide, the best first: the output (`Pll`), the oscillator
+        Possible sources of the feedback, the best first: the output (`Pll`), the oscillator
         (`OscillatorPll`), or another output (`OtherOutputPll`).
     """
 
@@ -48,10 +48,9 @@ class PllRules:
 
 @dataclass(frozen=True, kw_only=True)
 class Pll:
-    """Settings of a PLL.
+    """Settings of a PLL with feedback from its output.
 
-    The output is the input / `input_divider` * `feedback_divider`, the oscillator `output_divider`
-    times as fast as the output.
+    output = input / `input_divider` * `feedback_divider`; VCO = output * `output_divider`.
     """
 
     input_hz: int
@@ -61,7 +60,7 @@ class Pll:
 
     @classmethod
     def of(cls, multiple: int, settings: dict[str, int], rules: PllRules) -> "Pll | None":
-        """Return settings whose feedback is a multiple of the detector; None where none are."""
+        """Return settings whose feedback is a multiple of the detector, or None."""
         pll = cls(feedback_divider=multiple, **settings)
         return pll if allowed(pll, rules) else None
 
@@ -72,64 +71,64 @@ class Pll:
 
     @staticmethod
     def multiple(wanted: Fraction, detector: Fraction, output_divider: int) -> Fraction:
-        """Return the feedback that would make a clock exactly, were it a number that there is."""
+        """Return the feedback divider, possibly fractional, for exactly the wanted clock."""
         return wanted / detector
 
     @property
     def output_hz(self) -> Fraction:
-        """The clock that it makes."""
+        """Output frequency."""
         return self.detector_hz * self.feedback_divider
 
     @property
     def oscillator_hz(self) -> Fraction:
-        """The oscillator inside (VCO)."""
+        """Frequency of the oscillator (VCO)."""
         return self.output_hz * self.output_divider
 
 
 @dataclass(frozen=True, kw_only=True)
 class OscillatorPll(Pll):
-    """Settings of a PLL whose feedback comes from the oscillator.
+    """Settings of a PLL with feedback from its oscillator.
 
-    The oscillator is the input / `input_divider` * `feedback_divider`, the output an
-    `output_divider`-th of it.
+    VCO = input / `input_divider` * `feedback_divider`; output = VCO / `output_divider`.
     """
 
     @staticmethod
     def multiple(wanted: Fraction, detector: Fraction, output_divider: int) -> Fraction:
-        """Return the feedback that would make a clock exactly, were it a number that there is."""
+        """Return the feedback divider, possibly fractional, for exactly the wanted clock."""
         return wanted * output_divider / detector
 
     @property
     def oscillator_hz(self) -> Fraction:
-        """The oscillator inside (VCO)."""
+        """Frequency of the oscillator (VCO)."""
         return self.detector_hz * self.feedback_divider
 
     @property
     def output_hz(self) -> Fraction:
-        """The clock that it makes."""
+        """Output frequency."""
         return self.oscillator_hz / self.output_divider
 
 
 @dataclass(frozen=True, kw_only=True)
 class OtherOutputPll(OscillatorPll):
-    """Settings of a PLL whose feedback comes from an output that nothing else uses.
+    """Settings of a PLL with feedback from an otherwise unused output.
 
-    That output is the input / `input_divider` * `feedback_divider`, the oscillator
-    `feedback_output` times as fast, and the clock an `output_divider`-th of that.
+    That output = input / `input_divider` * `feedback_divider`; VCO = that output *
+    `feedback_output`;
+    clock = VCO / `output_divider`.
     """
 
     feedback_output: int
 
     @classmethod
     def of(cls, multiple: int, settings: dict[str, int], rules: PllRules) -> Pll | None:
-        """Return settings whose oscillator is a multiple of the detector; None where none are."""
+        """Return settings whose oscillator is a multiple of the detector, or None."""
         oscillator = Fraction(settings["input_hz"], settings["input_divider"]) * multiple
         if not _inside(oscillator, rules.oscillator_hz):
             return None
         for divider in rules.output_dividers:
             feedback, rest = divmod(multiple, divider)
             pll = cls(feedback_divider=feedback, feedback_output=divider, **settings)
-            # What is fed back is an output, too.
+            # The feedback is an output, so its limits apply too.
             fed = _inside(oscillator / divider, rules.output_hz)
             if not rest and fed and allowed(pll, rules):
                 return pll
@@ -137,13 +136,13 @@ class OtherOutputPll(OscillatorPll):
 
     @property
     def oscillator_hz(self) -> Fraction:
-        """The oscillator inside (VCO)."""
+        """Frequency of the oscillator (VCO)."""
         return self.detector_hz * self.feedback_divider * self.feedback_output
 
 
-#: EHXPLLL with its feedback from CLKOP, which is the clock where that will do (data sheet
-#: FPGA-DS-02012, sysCLOCK PLL timing). The phase detector is held to the range of the inputs;
-#: `ecppll` goes down to 3.125 MHz.
+#: EHXPLLL, with CLKOP both as feedback and as clock if possible (data sheet FPGA-DS-02012, sysCLOCK
+#: PLL timing). The phase detector is limited to the range of the inputs; `ecppll` goes down to
+#: 3.125 MHz.
 ECP5_RULES = PllRules(
     name="ECP5",
     input_dividers=range(1, 129),

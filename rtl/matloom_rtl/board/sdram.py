@@ -1,13 +1,13 @@
-"""The SDRAM of a board on an AXI4 port: the controller, and a register at every pin.
+"""SDRAM of a board on an AXI4 port: the controller, and a register at every pin.
 
-The SDRAM's clock leaves by a DDR register, from an output of the PLL that is early by up to an
-eighth of a cycle. Command and data pins have the same way from their registers as the clock, so
-they change after the SDRAM's edge by the time that the clock is early (hold), and a word comes
-back tAC after that edge, in the cycle in which its register takes it. Registers in the pins rather
-than next to the controller, because nextpnr knows no time to a pin: their wires do not matter.
+The SDRAM's clock is driven through a DDR register, from a PLL output that is up to an eighth of a
+cycle early. Command and data have the same delay from their registers as the clock, so they change
+after the SDRAM's edge by the lead of the clock (hold), and a word returns tAC after that edge, in
+the cycle in which its register captures it. The registers are in the pins instead of next to the
+controller, because nextpnr has no delays to pins: this way the delays of wires do not matter.
 
-With a gear of two the pins have DDR registers, the SDRAM's clock is twice that of all else and
-comes half of its own cycle late, so in the middle of each word; nothing in the fabric is as fast.
+With a gear of two the pins have DDR registers, and the SDRAM's clock is twice as fast as everything
+else and half of its own cycle late, in the middle of each word; no logic runs that fast.
 """
 
 from collections.abc import Collection
@@ -27,14 +27,14 @@ from matloom_rtl.sdram.pins import SdramPinsSignature
 
 __all__ = ["BoardSdram", "port_widths"]
 
-#: Pins that are low where asserted.
+#: Pins that are active low.
 _ACTIVE_LOW = ("cs", "ras", "cas", "we")
 
 
 def port_widths(part: str, wired: Collection[str] = ()) -> dict[str, int]:
-    """Return the SDRAM's signals, named as in `SDRAMResource`, with their numbers of pins.
+    """Return the number of pins of each SDRAM signal, named as in `SDRAMResource`.
 
-    Those of `wired` have none.
+    Signals in `wired` have none.
     """
     members = SdramPinsSignature(load_sdram(part)).members
     names = ("clk_en", "cs", "ras", "cas", "we", "ba", "a", "dqm")
@@ -55,26 +55,31 @@ class _DataPin:
 class BoardSdram(wiring.Component):
     """Serve bursts from the SDRAM of a board, at the clock of `sync`, that of the bus.
 
-    The ports ``sdram_`` and a name of `port_widths` belong to the top. A reset initialises the
-    SDRAM again, so that its contents are lost.
+    The ports named ``sdram_`` and a name of `port_widths` are ports of the top. A reset initialises
+    the
+    SDRAM again, so its contents are lost.
+
+    Latency, throughput and stalls: those of `SdramController`, and of `Merge` if the masks are tied
+    off.
 
     Parameters
     ----------
     part:
-        As `load_sdram` takes it.
+        As in `load_sdram`.
     family:
-        That of the device, by `PIN_REGISTERS`.
+        Family of the device, a key of `PIN_REGISTERS`.
     clock_hz, bus_bits, burst_beats, gear:
         As in `SdramController`.
     wired:
-        Signals without pins, because the board has them wired. Where these are the masks, beats
-        that lack strobes are read before they are written (`Merge`).
+        Signals without pins, because the board ties them off. If these include the masks, beats
+        with
+        missing strobes are read before they are written (`Merge`).
 
     Members
     -------
     clock: in
-        As fast as `sync`, and a little early; with a gear of two twice as fast, and half of its
-        own cycle late.
+        As fast as `sync`, and slightly early; with a gear of two twice as fast, and half of its own
+        cycle late.
     axi_read, axi_write: AxiReadSignature(bus_bits), AxiWriteSignature(bus_bits), in
         The bus.
     """
@@ -127,7 +132,7 @@ class BoardSdram(wiring.Component):
         return m
 
     def _bus(self, m: Module, controller: SdramController):
-        """Return what the bus goes to: the controller, or what is before it without masks."""
+        """Return the unit on the bus: the controller, or `Merge` if there are no masks."""
         if self._merge is None:
             return controller
         merge = self._merge
@@ -152,5 +157,5 @@ class BoardSdram(wiring.Component):
             self._registers.bidirectional(m, f"dq_{bit}", signals, port[bit])
 
     def _words(self, value, bit: int):
-        """Return the bits of a pin, of each word of a cycle."""
+        """Return the bits of a pin in each word of a cycle."""
         return value[bit :: len(value) // self._gear]

@@ -1,4 +1,4 @@
-"""The top of a board: PLL, reset, engine, link or processor, memory. No logic of its own."""
+"""Top level of a board: PLL, reset, engine, link or processor, memory; no logic of its own."""
 
 from amaranth.hdl import ClockDomain, ClockSignal, Module, ResetInserter
 from amaranth.lib import wiring
@@ -23,13 +23,13 @@ __all__ = ["BoardTop", "settings_for"]
 
 
 def settings_for(board: Board, clock_hz: int | None = None, baud: int | None = None):
-    """Return PLL and link of a board, at another clock or rate where one is given.
+    """Return PLL and link settings of a board, optionally at another clock or bit rate.
 
     Errors
     ------
     ValueError
-        The PLL cannot make the clocks, or the clock not the rate; an SDRAM of two cycles in one
-        that is too slow for its pins.
+        The PLL cannot make the clocks, or the link cannot divide its clock to the rate; or an SDRAM
+        with a gear of two is too slow for its pins.
     """
     family = BOARD_DEVICES[board.device].family
     clock_hz = clock_hz or board.clock_hz
@@ -52,19 +52,19 @@ def settings_for(board: Board, clock_hz: int | None = None, baud: int | None = N
 class BoardTop(wiring.Component):
     """Everything between the pins of a board.
 
+    If the board has an SDRAM, its pins are ports too (`matloom_rtl.board.sdram`).
+
     Members
     -------
     clk: in
         The oscillator.
     uart_rx, uart_tx: in, out
-        The line to the host, or the processor's.
+        Serial line of the host link, or of the processor.
 
     Parameters
     ----------
     soc:
-        With it a processor is there instead of the host link.
-
-    Where the board has an SDRAM, its pins are ports, too (`matloom_rtl.board.sdram`).
+        Settings of the processor that replaces the host link, if any.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""A board's folder for Vivado: Verilog, constraints, a Tcl; and its synthesis by Yosys."""
+"""Vivado project of a board: Verilog, constraints, a Tcl script; and its synthesis with Yosys."""
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
@@ -20,8 +20,8 @@ from matloom_rtl.netlist_digest import netlist_digest
 
 __all__ = ["COUNTED", "Project", "check", "make_project"]
 
-#: What cells of Yosys' netlist count as. Tables have six inputs here, and two block RAMs of 18 Kbit
-#: lie in one of 36.
+#: What the cells of Yosys' netlist count as. Lookup tables have six inputs here, and a block RAM of
+#: 36 Kbit holds two of 18 Kbit.
 COUNTED = {
     "LUT4": {
         **{f"LUT{inputs}": 1.0 for inputs in range(1, 7)},
@@ -66,19 +66,19 @@ class Project:
 
     @property
     def clock_mhz(self) -> float:
-        """The clock that the design must reach."""
+        """Clock that the design must reach."""
         return float(self.pll.output_hz) / 1e6
 
 
 def make_project(board: Board, config: str | None = None, clock_hz: int | None = None) -> Project:
-    """Return the folder of a board whose device Vivado places, its files by name.
+    """Return the project of a board whose device Vivado places, as files by name.
 
     Errors
     ------
     KeyError
-        Its device is not one of Vivado's.
+        Its device is not supported by Vivado.
     ValueError
-        As of `matloom_rtl.board.plan.make_plan`.
+        As in `matloom_rtl.board.plan.make_plan`.
     """
     device = VIVADO_DEVICES[board.device]
     engine = load_config(config or board.config)
@@ -99,12 +99,12 @@ def make_project(board: Board, config: str | None = None, clock_hz: int | None =
 
 
 def check(project: Project, folder: Path, say: Callable[[str], None] = print) -> dict[str, Any]:
-    """Synthesise a project by Yosys in a folder; return a report of its area.
+    """Synthesise a project with Yosys in a folder; return a report of its area.
 
     Errors
     ------
     FlowError
-        Latches, loops, wires driven twice, or more of something than the device has.
+        The netlist has latches, loops or wires with several drivers, or exceeds the device.
     """
     folder.mkdir(parents=True, exist_ok=True)
     text = project.files[f"{BOARD_TOP}.v"]

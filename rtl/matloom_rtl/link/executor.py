@@ -33,9 +33,8 @@ class RequestHeader(data.Struct):
 class Executor(wiring.Component):
     """Take requests, keep their order, access registers and memory, and give replies.
 
-    Sequence numbers and status codes are those of docs/link.md. The status of a write is stored
-    under
-    the low bits of its number, and repeated if the write is repeated.
+    Sequence numbers and status codes: docs/link.md. The status of a write is stored by the low bits
+    of its number, and repeated with the write.
 
     Latency: the header of a reply is shown two cycles after the last byte of its request.
     Throughput: one byte per cycle, plus 3 cycles and the access time for each word written, 5 for
@@ -77,8 +76,8 @@ class Executor(wiring.Component):
             }
         )
         self._header = Signal(RequestHeader)
-        #: A word whose bytes are shifted in or out, the bytes of it that are to be written, and the
-        #: position of the next byte.
+        #: A word whose bytes are shifted in or out, its bytes to be written, and the next byte's
+        #: position.
         self._word = Signal(32)
         self._strobe = Signal(4)
         self._lane = Signal(2)

@@ -1,1 +1,1 @@
-"""SDRAM controller on an AXI port: bursts become chunks, chunks become commands at the pins."""
+"""SDRAM controller with an AXI port: bursts become chunks, chunks become commands at the pins."""

@@ -1,4 +1,4 @@
-"""State of each bank: the open row, and how long it must wait for which command."""
+"""State of each bank: the open row, and the waits before its next commands."""
 
 from amaranth.hdl import Array, Module, Mux, Signal
 from amaranth.lib import wiring
@@ -13,26 +13,26 @@ __all__ = ["Banks"]
 class Banks(wiring.Component):
     """Keep the rows and the waits of all banks.
 
-    A bank waits twice: `settling` after ACTIVATE (tRCD) or PRECHARGE (tRP) until it is open or
-    closed, and `held` open until it may be closed (tRAS, tRC, tWR, and the end of a READ). A
-    row is held at least tRC - tRP, so that nothing else has to keep tRC.
+    A bank has two waits: `settling` after ACTIVATE (tRCD) or PRECHARGE (tRP) until it is open or
+    closed, and `held` open until it may be closed (tRAS, tRC, tWR, and the end of a READ). A row is
+    held for at least tRC - tRP, so that tRC needs no wait of its own.
 
-    Latency: commands given in cycle t count from t on, and show in t + 1.
+    Latency: a command in cycle t is visible in t + 1.
 
     Members
     -------
     activate, precharge, precharge_all, read, write: in
-        The command given, one at most.
+        The command issued in this cycle, at most one.
     row_bank, row: in
         Bank of ACTIVATE and PRECHARGE, row of ACTIVATE.
     column_bank: in
         Bank of READ and WRITE.
     open, same: out
-        `row_bank` is open, with `row`.
+        `row_bank` is open; its open row is `row`.
     row_settled, column_settled: out
-        `row_bank` may be activated (once closed), `column_bank` may be read or written (once open).
+        `row_bank` may be activated (once closed); `column_bank` may be read or written (once open).
     row_free, all_free: out
-        `row_bank` may be closed, all may.
+        `row_bank` may be closed; all banks may be closed.
     """
 
     def __init__(self, plan: ControllerPlan):

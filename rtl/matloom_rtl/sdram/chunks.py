@@ -13,15 +13,15 @@ __all__ = ["Chunks"]
 class Chunks(wiring.Component):
     """Cut bursts at multiples of `chunk_beats` beats.
 
-    Latency: 2 cycles. Throughput: a chunk in 2 cycles within a burst, in 3 between bursts.
+    Latency: 2 cycles. Throughput: one chunk in 2 cycles within a burst, in 3 between bursts.
     Stalls: holds one burst; no path from `o.ready` to `i.ready`.
 
     Members
     -------
     i: stream of Address, in
-        Bursts; bits of the address above the SDRAM's size do not count.
+        Bursts; address bits above the SDRAM's size are ignored.
     o: stream of `plan.chunk_layout`, out
-        Chunks, in the order of addresses, burst after burst.
+        Chunks in address order, burst by burst.
     """
 
     def __init__(self, plan: ControllerPlan, *, write: bool):
@@ -63,7 +63,7 @@ class Chunks(wiring.Component):
         with m.Elif(~shown):
             m.d.sync += [shown.eq(1), last.eq(left <= room), count.eq(_least(left, room))]
         with m.Elif(self.o.ready):
-            # The next begins at a cut.
+            # The next chunk starts at a cut.
             m.d.sync += [
                 shown.eq(0),
                 under_way.eq(~last),

@@ -1,4 +1,4 @@
-"""Reads and writes the columns of one chunk, a bus beat with each command."""
+"""Reads and writes the columns of a chunk, one bus beat per command."""
 
 from amaranth.hdl import Module, Mux, Signal
 from amaranth.lib import stream, wiring
@@ -12,25 +12,25 @@ __all__ = ["Columns"]
 class Columns(wiring.Component):
     """Issue READ or WRITE for each beat of a chunk, back to back, also from chunk to chunk.
 
-    A command's burst is the columns of one beat, so commands come every `plan.burst` cycles. A
-    WRITE waits until what was read before has left the data pins, and one cycle more.
+    Each command bursts over the columns of one beat, so commands are `plan.burst` cycles apart. A
+    WRITE waits until earlier read data has left the data pins, and one cycle more.
 
     Members
     -------
     i: stream of chunks, in
-        Their rows open soon.
+        Chunks whose rows are being opened.
     settled: in
         The bank is open: from Banks.
     hold: in
         Another command uses the pins in this cycle.
     want: out
-        A command is wanted and allowed.
+        A command is requested and allowed.
     read, write: out
-        The READ or WRITE command is issued.
+        A READ or WRITE command is issued.
     active, bank, beat: out
-        Whether a chunk is in progress; its bank, and the index of the beat in the row.
+        A chunk is in progress; its bank, and the index of its current beat in the row.
     final, id: out
-        The command is of a burst's last beat, and the burst's id.
+        The command is for a burst's last beat, and the burst's id.
     """
 
     def __init__(self, plan: ControllerPlan):
@@ -53,7 +53,7 @@ class Columns(wiring.Component):
         ends = Signal()
         go = Signal()
         free = self._spacing(m, "column", go, plan.burst)
-        # READ at t has its last data at t + CL + burst - 1; the pins rest for a cycle.
+        # READ at t has its last data at t + CL + burst - 1; the pins stay idle for one cycle.
         turned = self._spacing(m, "read", self.read, plan.waits.cas_latency + plan.burst + 1)
         m.d.comb += [
             self.i.ready.eq(~self.active | ends),

@@ -1,4 +1,4 @@
-"""The SDRAM controller: AXI4 on one side, the pins of an SDRAM on the other."""
+"""SDRAM controller: AXI4 on one side, the pins of an SDRAM on the other."""
 
 from amaranth.hdl import Cat, Const, Module, Signal
 from amaranth.lib import wiring
@@ -17,58 +17,60 @@ from matloom_rtl.sdram.sequence import Sequence
 
 __all__ = ["SdramController"]
 
-#: Commands as cs, ras, cas, we, each 1 where asserted.
+#: Commands as cs, ras, cas, we, active high.
 _NOP, _ACTIVATE, _READ, _WRITE = 0b0000, 0b0011, 0b0101, 0b1101
 _PRECHARGE, _REFRESH, _MODE = 0b1011, 0b0111, 0b1111
 
-#: The address bit that makes PRECHARGE one of all banks.
+#: Address bit that makes PRECHARGE apply to all banks.
 _ALL = 10
 
 
 class SdramController(wiring.Component):
     """Serve AXI bursts from an SDRAM: initialised, refreshed in time, rows left open.
 
-    Bursts of any length and aligned start, as `bus.axi` has them. A bus address is row, bank,
-    column, byte from its highest bit on; bits above the SDRAM's size do not count. Every burst is
-    answered with OKAY. Reads return in the order of their addresses, and so do responses; a read
-    sees each write whose response came before its address, and its order with others is not said.
+    Accepts bursts of any length with aligned addresses, as defined in `bus.axi`. A bus address
+    consists of row, bank, column and byte, from the highest bit down; bits above the SDRAM's size
+    are
+    ignored. All responses are OKAY. Reads return in address order, as do write responses. A read
+    sees
+    every write whose response came before its address; its order with other writes is undefined.
 
-    Latency: a read of an open row has its first beat 10 + CAS latency + columns of a beat +
-    `pin_cycles` cycles after its address. Throughput: `part.data_bits` a cycle, less some 20 cycles
-    for each refresh, and `docs/sdram.md` says what for changes of direction and row.
-    Stalls: before `ready`, bursts wait. A reset forgets bursts under way and initialises again;
-    what the SDRAM holds is then unknown, because it was not refreshed meanwhile.
+    Latency: in an open row, the first beat of a read follows its address by 10 + CAS latency +
+    columns per beat + `pin_cycles` cycles. Throughput: `part.data_bits` per cycle, less about 20
+    cycles for each refresh; `docs/sdram.md` gives the cost of changes of direction and row.
+    Stalls: bursts wait until `ready`. Reset aborts bursts in flight and repeats the initialisation;
+    the contents are then undefined, because refresh was interrupted.
 
     Parameters
     ----------
     part:
         The SDRAM.
     clock_hz:
-        Clock of the domain `sync`, which the SDRAM has too: from it the cycles of each wait, and
-        the least CAS latency.
+        Clock of the domain `sync` and of the SDRAM. Determines the waits in cycles, and the minimum
+        CAS latency.
     bus_bits:
-        Width of the bus: 32, 64 or 128, and not below the SDRAM's.
+        Width of the bus: 32, 64 or 128, and at least that of the SDRAM.
     burst_beats:
-        The longest run of beats at the pins; the engine's `burst_beats`, best.
+        Longest run of beats at the pins, preferably the engine's `burst_beats`.
     pin_cycles:
-        Registers at the pins that the board adds, outward and inward together, and whole cycles of
-        skew of the SDRAM's clock: 0 where the first edge after a command's is the SDRAM's.
+        Registers that the board adds at the pins, outward plus inward, and whole cycles of skew of
+        the SDRAM's clock: 0 if the SDRAM uses the first edge after a command's.
     timing:
-        Instead of what `part` demands at `clock_hz`, in cycles of the SDRAM.
+        Timing in SDRAM cycles, instead of that of `part` at `clock_hz`.
     gear:
-        Cycles of the SDRAM in each of `sync`: with 2, `dq` and `dqm` have two words, the SDRAM's
-        clock is twice `clock_hz`, its CAS latency 3, and all of its commands are given in the first
-        of both cycles. Who is at the pins shows the words of both
-        (`matloom_rtl.board.double_pins`).
+        SDRAM cycles per cycle of `sync`. With 2, `dq` and `dqm` have two words, the SDRAM's clock
+        is
+        twice `clock_hz`, its CAS latency is 3, and commands are issued in the first of both cycles.
+        The logic at the pins serialises the words (`matloom_rtl.board.pin_registers`).
 
     Members
     -------
     axi_read, axi_write: AxiReadSignature(bus_bits), AxiWriteSignature(bus_bits), in
         The bus, from the initiator's view.
     pins: SdramPinsSignature(part, gear), out
-        To the SDRAM: all outputs are registers, inputs go to registers.
+        To the SDRAM; all outputs and inputs are registered.
     ready: out
-        The initialisation is over.
+        Initialisation is complete.
     """
 
     def __init__(
@@ -118,10 +120,10 @@ class SdramController(wiring.Component):
         return m
 
     def _rows(self, m: Module, opener, columns, banks, sequence):
-        """Grant this cycle's command to a row or to columns, and tell the banks."""
+        """Grant this cycle's command to a row or to columns, and inform the banks."""
         wants_row = opener.want_activate | opener.want_precharge
         if self.plan.burst == 1:
-            # Columns want every cycle: a row has to go between them.
+            # Column commands may come in every cycle, so row commands must interrupt them.
             m.d.comb += [opener.grant.eq(wants_row), columns.hold.eq(wants_row)]
         else:
             m.d.comb += opener.grant.eq(wants_row & ~columns.want)

@@ -12,17 +12,18 @@ __all__ = ["DataPath"]
 class DataPath(wiring.Component):
     """Send a beat with each WRITE, word after word; gather a beat for each READ.
 
-    `dq_o`, `oe` and `dqm` are registers: the first word stands at the pins with its command, which
-    is given in cycle t and stands there in t + 1. `dq_i` is caught by a register.
+    `dq_o`, `oe` and `dqm` are registers: for a command issued in cycle t, command and first word
+    are
+    at the pins in t + 1. `dq_i` is captured in a register.
 
     Members
     -------
     write, write_data: in
-        WRITE is given, with these bytes and strobes.
+        WRITE is issued, with these bytes and strobes.
     read, final, id: in
-        READ is given; of a burst's last beat; the burst's id.
+        READ is issued; it is for a burst's last beat; the burst's id.
     ready: in
-        Before it is 1 all bytes are masked.
+        While 0, all bytes are masked.
     dq_i: in
     dq_o, oe, dqm: out
         To the pins.
@@ -48,7 +49,7 @@ class DataPath(wiring.Component):
 
     @property
     def latency(self) -> int:
-        """Return the cycles from a READ command to its beat."""
+        """Cycles from a READ command to its beat."""
         plan = self._plan
         return plan.waits.cas_latency + 2 + plan.pin_cycles + plan.burst - 1
 
@@ -61,7 +62,7 @@ class DataPath(wiring.Component):
     def _send(self, m: Module):
         width, burst = self._plan.word_bits, self._plan.burst
         beat = self.write_data
-        # What is left of a beat once its first word has gone.
+        # The rest of a beat after its first word.
         words = Signal((burst - 1) * width, reset_less=True)
         masks = Signal((burst - 1) * width // 8)
         left = Signal(burst - 1)

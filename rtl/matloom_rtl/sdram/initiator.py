@@ -1,4 +1,4 @@
-"""An AXI initiator for pysim that reads and writes concurrently, and checks every beat."""
+"""AXI initiator for simulations that reads and writes concurrently, and checks every beat."""
 
 import random
 from collections import deque
@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 
 __all__ = ["Initiator", "random_bursts"]
 
-#: Cycles from a response to its last word in the SDRAM, or more.
+#: Upper bound on the cycles from a response to its last word in the SDRAM.
 _AFTER = 16
 
 
 @dataclass
 class _Burst:
-    """A burst that was asked for: its place, and the bytes that a read has to return."""
+    """A burst in flight: its range, and the data that a read must return."""
 
     id: int
     address: int
@@ -22,24 +22,24 @@ class _Burst:
 
 
 class Initiator:
-    """Reads and writes through both AXI ports at once, and checks every beat.
+    """Read and write through both AXI ports at once, checking every beat.
 
-    Bursts of one direction keep away from those under way in the other, whose order is not said.
+    Bursts avoid the addresses of bursts in flight in the other direction, whose order is undefined.
 
     Parameters
     ----------
     dut:
-        Has `axi_read` and `axi_write`.
+        Component with `axi_read` and `axi_write`.
     contents:
-        What memory holds from address 0 on; writes change it.
+        Expected memory contents from address 0 on; writes change them.
     reads, writes:
-        Iterables of (address, beats), taken one after another.
+        Iterables of (address, beats), issued in order.
     stall:
         Probability that each channel idles in a cycle.
     outstanding:
-        Most bursts under way in each direction.
+        Maximum number of bursts in flight in each direction.
     withheld:
-        Cycles at first in which a channel is never ready, by its name, `r` or `b`.
+        Initial cycles in which a channel, `r` or `b`, is not ready.
     after:
         Cycles from the last response to the end.
     """
@@ -77,11 +77,11 @@ class Initiator:
         )
 
     async def _next(self, ctx, direction):
-        """Return the next burst, once it may go; None after the last."""
+        """Return the next burst once it may be issued; None after the last."""
         bursts, under_way = self._lists[direction], self._under_way[direction]
         if not bursts:
             return None
-        # It stays in the list while it waits, so that who takes the answers waits, too.
+        # It stays in the list while it waits, so that the receiver of responses waits too.
         address, beats = bursts[0]
         while (
             len(under_way) >= self._outstanding
@@ -102,14 +102,14 @@ class Initiator:
         ctx.set(channel.valid, 0)
 
     async def ask_reads(self, ctx):
-        """Show all read addresses."""
+        """Issue all read addresses."""
         while burst := await self._next(ctx, "read"):
             end = burst.address + burst.beats * self._width
             burst.expected = bytes(self.contents[burst.address : end])
             await self._ask(ctx, self._dut.axi_read.ar, burst)
 
     async def ask_writes(self, ctx):
-        """Show all write addresses; their beats go to `send`, earlier or later."""
+        """Issue all write addresses; `send` may issue their beats before or after."""
         while burst := await self._next(ctx, "write"):
             for index in range(burst.beats):
                 self._beats.append(self._beat(burst, index))
@@ -130,7 +130,7 @@ class Initiator:
         return {"data": value, "strb": strobes, "last": index == burst.beats - 1}
 
     async def send(self, ctx):
-        """Show all beats to write."""
+        """Issue all write beats."""
         w = self._dut.axi_write.w
         while True:
             while not self._beats or self._idle():
@@ -148,7 +148,7 @@ class Initiator:
         self.last = self.cycle
 
     async def receive(self, ctx):
-        """Take and check all beats read."""
+        """Accept and check all beats read."""
         r, under_way = self._dut.axi_read.r, self._under_way["read"]
         shown = None
         while self._lists["read"] or under_way:
@@ -173,7 +173,7 @@ class Initiator:
         ctx.set(r.ready, 0)
 
     async def respond(self, ctx):
-        """Take and check all responses."""
+        """Accept and check all responses."""
         b, under_way = self._dut.axi_write.b, self._under_way["write"]
         while self._lists["write"] or under_way:
             ready = self._takes("b")
@@ -187,16 +187,16 @@ class Initiator:
         await ctx.tick().repeat(self._after)
 
     async def count(self, ctx):
-        """Count cycles; for the background."""
+        """Count cycles; runs in the background."""
         while True:
             await ctx.tick()
             self.cycle += 1
 
 
 def random_bursts(chance: random.Random, count: int, width: int, span: int):
-    """Return bursts anywhere in `span` bytes, many of them short, none across 4 KiB.
+    """Return random bursts within `span` bytes, many of them short, none across 4 KiB.
 
-    Each is its first byte and its beats of `width` bytes, as `Initiator` takes them.
+    Each is a start address and a number of beats of `width` bytes, as `Initiator` takes them.
     """
     bursts = []
     for _ in range(count):

@@ -1,4 +1,4 @@
-"""Writes of single bytes to an SDRAM without byte masks: read, merged, and written whole."""
+"""Partial writes to an SDRAM without byte masks: read, merged, and written whole."""
 
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, wiring
@@ -12,19 +12,19 @@ from matloom_rtl.sdram.unanswered import PLACE_BITS, Unanswered
 
 __all__ = ["BURSTS", "Merge"]
 
-#: Bursts of writes from their address to their response.
+#: Write bursts in flight.
 BURSTS = 8
 
-#: Beats of writes on their way; more than a read takes, so that it holds up none of them.
+#: Write beats in the queue: enough to cover the latency of a read without stalling.
 _BEATS = 64
 
-#: Reads of this unit on their way.
+#: Reads of this unit in flight.
 _READS = 8
 
-#: Bursts of reads between this unit and memory, its own among them.
+#: Read bursts in flight to memory, including those of this unit.
 _ASKED = 16
 
-#: The longest burst, and room for two of them.
+#: Beats of the longest burst, and room for two of them.
 _LONGEST = 256
 _ROOM = 2 * _LONGEST
 
@@ -32,32 +32,43 @@ _ROOM = 2 * _LONGEST
 class Merge(wiring.Component):
     """Pass bursts on to memory; give each beat that lacks strobes its other bytes.
 
-    For a controller whose board has no pins for the masks. Of a beat that has all strobes nothing
-    is asked. For another one its beat is read from memory as soon as it comes (`_enter`), while it
-    waits in a queue with those that came before and after; at the head of the queue the bytes
-    without strobes become those that were read (`_leave`). So several reads are under way, and only
-    the first of a run of rows costs the time of a read. Whatever leaves has all strobes.
+    For controllers whose board does not connect the SDRAM's byte masks. A beat with all strobes set
+    passes unchanged. For any other, the beat is read from memory as soon as it arrives (`_enter`),
+    while it waits in a queue; at the head of the queue the bytes without strobes are replaced by
+    those
+    read (`_leave`). So several reads can be in flight, and only the first of a sequence of rows
+    costs
+    the latency of a read. All strobes are set in beats sent to memory.
 
-    **Order.** A read of a beat must see the writes to it that came before, and not yet those that
-    come after. The latter are behind it in the queue. Of the former it is held until the burst has
-    its response, if that burst has the beat (`Unanswered`): two rows that share a beat take turns,
-    others do not wait for each other. Bytes that a beat has no strobes for are written as they
-    are; a read of theirs meanwhile finds the same. A response is passed on as it comes, so a read
-    that is asked for after a response sees the write, if memory has it so. Memory must return
-    reads in the order of their addresses, and answer writes in their order: our controller does.
+    **Ordering.** The read of a beat must see earlier writes to it and must not see later ones.
+    Later
+    ones are behind it in the queue. For an earlier one, the read is held until the burst has its
+    response if it contains the beat (`Unanswered`): two rows that share a beat take turns, others
+    do
+    not wait for each other. Bytes without strobes are written back unchanged, so concurrent reads
+    of
+    them are not affected. Responses are passed on as they come, so a read that is issued after a
+    response sees the write, if this holds for memory. Memory must return reads in address order,
+    and
+    respond to writes in order, as our controller does.
 
-    **No deadlock.** This unit takes every beat and response of memory at once: reads of the
-    initiator's go to memory when all of their beats have a place here, and so do its own, and a
-    burst of writes begins when its response has one. So a beat's read comes back whatever the
-    initiator does with its own reads and responses, and older writes are answered. Reads of both
-    take turns where both are asked for, so none waits for ever.
+    **Freedom from deadlock.** This unit accepts every beat and response of memory immediately:
+    reads,
+    its own or the initiator's, are sent to memory only when all their beats have a place here, and
+    a
+    write burst only when its response has one. So the read of a beat returns whatever the initiator
+    does with its own reads and responses, and older writes are answered. Reads of both alternate if
+    both are pending, so neither is starved.
 
-    Latency: to memory 1 cycle for a read's address, 2 for a write's, 4 for a beat; from memory 3
-    for a beat, 1 for a response. Throughput: a beat a cycle both ways, a burst of writes in two
-    cycles at least; a beat without all strobes keeps its successor waiting for 2 cycles, and longer
-    where memory takes no address. Stalls: any, at each channel; a beat is taken after its burst's
-    address; no output depends on an input of the same cycle, but for the `ready` of an address and
-    `ready` of memory's. A reset forgets all that is under way.
+    Latency: to memory 1 cycle for a read address, 2 for a write address, 4 for a beat; from memory
+    3
+    for a beat, 1 for a response. Throughput: one beat per cycle in both directions, and at most one
+    write burst in two cycles; a partial beat delays the next by 2 cycles, or longer while memory
+    does
+    not accept the read's address. Stalls: each channel may stall. A beat is accepted after its
+    burst's
+    address. No output depends combinationally on an input, except the `ready` of an address and
+    memory's `ready`. Reset discards everything in flight.
 
     Parameters
     ----------
@@ -67,9 +78,9 @@ class Merge(wiring.Component):
     Members
     -------
     axi_read, axi_write: AxiReadSignature(bus_bits), AxiWriteSignature(bus_bits), in
-        The initiator's.
+        Initiator.
     memory_read, memory_write: AxiReadSignature(bus_bits), AxiWriteSignature(bus_bits), out
-        To memory; all strobes are 1. The unit's own reads have id 0.
+        Memory; all strobes are 1. The unit's own reads have id 0.
     """
 
     def __init__(self, bus_bits: int):
@@ -93,7 +104,7 @@ class Merge(wiring.Component):
         )
         m.submodules.found = found = UncheckedFIFO(width=self._bits, depth=_READS)
         may_begin = self._respond(m, unanswered)
-        # A beat has to be read: its address, while its burst is the newest.
+        # A beat must be read: its address, while its burst is the newest.
         wanted = Signal()
         place = Signal(32 - self._index_bits)
         granted = Signal()
@@ -145,7 +156,7 @@ class Merge(wiring.Component):
             go.eq(w.valid & w.ready),
             lacks.eq(go & ~w.payload.strb.all()),
             ends.eq(go & (left == 0)),
-            # The burst of a beat that is wanted stays the newest.
+            # The burst of a beat to be read remains the newest.
             begins.eq(
                 waits & may_begin & ~wanted & ~lacks & (~active | ends) & (~out.valid | out.ready)
             ),
@@ -170,13 +181,13 @@ class Merge(wiring.Component):
     def _ask(self, m: Module, unanswered, wanted, place, merged):
         """Send the initiator's bursts and requests for missing bytes to memory; return the latter.
 
-        What is asked for is noted, by whom and in its order, for `_receive`.
+        The owners of all reads are queued in order, for `_receive`.
         """
         ar, r = self.axi_read.ar, self.axi_read.r
         m.submodules.asked = asked = SyncFIFO(width=1, depth=_ASKED)
         m.submodules.addresses = addresses = StreamRegister(Address)
         connect(m, addresses.o, flipped(self.memory_read.ar))
-        # A beat that no older burst holds stays so: none begins meanwhile.
+        # Once no older burst holds the beat this stays true, as none begins meanwhile.
         settled = Signal()
         own = Signal()
         recent = Signal()
@@ -205,7 +216,7 @@ class Merge(wiring.Component):
         m.d.sync += [
             settled.eq(wanted & ~unanswered.held),
             owed.eq(owed + taken - merged),
-            # Places count as free a cycle late, for a shorter path.
+            # Freed places are counted one cycle late, for a shorter path.
             freed.eq(r.valid & r.ready),
             promised.eq(promised + Mux(passed, ar.payload.len + 1, 0) - freed),
         ]
@@ -215,7 +226,7 @@ class Merge(wiring.Component):
         """Distribute data from memory to the initiator, or to the queue `found`."""
         come, asked = self.memory_read.r, m.submodules.asked
         m.submodules.beats = beats = SyncFIFOBuffered(width=ReadBeat(self._bits).size, depth=_ROOM)
-        # Block RAM is slow to show what it holds: a register stands between it and the rest.
+        # Block RAM output is slow: a register separates it from the rest.
         m.submodules.shown = shown = StreamRegister(ReadBeat(self._bits))
         connect(m, shown.o, flipped(self.axi_read.r))
         m.d.comb += [

@@ -12,27 +12,31 @@ __all__ = ["Opener"]
 class Opener(wiring.Component):
     """Close and open the bank of a chunk where it has another row, then pass the chunk on.
 
-    A bank at whose columns the chunk before is (`busy`) is left alone. While `run` is 0 nothing is
-    asked or passed on, and afterwards banks are looked at again: a refresh closes them.
+    The bank that the chunk before is using (`busy`) is left alone. While `run` is 0 no command is
+    requested and no chunk is passed on; afterwards banks are examined again, because a refresh
+    closes
+    them.
 
-    Latency: 3 cycles for a row that is open. Throughput: a chunk in 3 cycles. From one ACTIVATE to
-    the next it takes `plan.activate_distance` cycles itself, which is tRRD or more.
+    Latency: 3 cycles if the row is open. Throughput: one chunk in 3 cycles. Successive ACTIVATEs
+    are
+    at least `plan.activate_distance` cycles apart, which satisfies tRRD.
 
     Members
     -------
     i, o: streams of chunks, in and out
-        `o` comes at the row it needs, which has been asked for but need not be open yet.
+        A chunk appears at `o` when its row has been activated, possibly before it is open.
     run: in
+        Chunks may be processed.
     bank, row: out
-        Those of the chunk: to Banks.
+        Bank and row of the chunk: to Banks.
     open, same, settled, free: in
         From Banks.
     busy: in
-        The chunk before is in this bank.
+        The chunk before is using this bank.
     want_activate, want_precharge: out
-        The command that is wanted and allowed.
+        The command that is requested and allowed.
     grant: in
-        It is given in this cycle.
+        The command is issued in this cycle.
     """
 
     def __init__(self, plan: ControllerPlan):

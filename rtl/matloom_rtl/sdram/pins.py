@@ -13,11 +13,11 @@ __all__ = ["ControllerPlan", "SdramPinsSignature"]
 
 
 class SdramPinsSignature(wiring.Signature):
-    """Pins of an SDRAM from the controller's view, registered both ways; the clock is the board's.
+    """Registered pins of an SDRAM, from the controller's view; the board drives the clock.
 
-    `cs`, `ras`, `cas` and `we` are 1 where asserted: the pins themselves are active low. With a
-    `gear` of two the SDRAM has two cycles in each of the controller's: a command is for the first,
-    and data have the words of both, the first one low.
+    `cs`, `ras`, `cas` and `we` are active high here; the pins themselves are active low. With a
+    `gear` of two the SDRAM has two cycles in each controller cycle: commands are for the first, and
+    data contains the words of both, the first in the low bits.
 
     Members
     -------
@@ -26,7 +26,7 @@ class SdramPinsSignature(wiring.Signature):
     ba, a: out
         Bank, and row or column.
     dqm: out
-        Bit k masks byte k of what `dq` has.
+        Bit k masks byte k of `dq`.
     dq: in, out and out-enable
         Data: `i`, `o`, and `oe` while the controller drives.
     """
@@ -48,12 +48,13 @@ class SdramPinsSignature(wiring.Signature):
 
 @dataclass(frozen=True, kw_only=True)
 class ControllerPlan:
-    """A controller's parameters and what follows from them; raises InvalidSdramError.
+    """Parameters of a controller and values derived from them; raises InvalidSdramError.
 
-    `chunk_beats` is the longest run of bus beats that is served without asking again: AXI bursts
-    are cut at its multiples. `pin_cycles` are the registers between the controller and the pins
-    that it does not know of, outward and inward together. `timing` counts cycles of the SDRAM, of
-    which each of the controller's has `gear`; all else counts the controller's.
+    `chunk_beats` is the longest run of bus beats without arbitration: AXI bursts are cut at its
+    multiples. `pin_cycles` are the board's registers between controller and pins, outward plus
+    inward. `timing` counts SDRAM cycles, `gear` of them per controller cycle; everything else
+    counts
+    controller cycles.
     """
 
     part: SdramPart
@@ -90,81 +91,81 @@ class ControllerPlan:
 
     @property
     def activate_distance(self) -> int:
-        """Return the opener's minimum cycles between two ACTIVATEs: pass, take, look."""
+        """Minimum cycles between two ACTIVATEs of the opener: pass, take, look."""
         return 4
 
     @property
     def longest_wait(self) -> int:
-        """Return the longest wait of a refresh: for a chunk, and rows to open and close."""
+        """Longest wait of a refresh: for a chunk, and rows to open and close."""
         waits = self.waits
         rows = waits.rcd + waits.ras + waits.rp + waits.wr + waits.cas_latency
         return self.chunk_beats * self.burst + rows + 2 * waits.rfc + 8
 
     @cached_property
     def waits(self) -> SdramTiming:
-        """Return the SDRAM's timing in controller cycles."""
+        """SDRAM timing in controller cycles."""
         return self.timing.geared(self.gear)
 
     @property
     def word_bits(self) -> int:
-        """Return the bits that pass the data pins in a cycle."""
+        """Bits that pass the data pins per cycle."""
         return self.gear * self.part.data_bits
 
     @property
     def columns(self) -> int:
-        """Return the columns of a bus beat, the SDRAM's burst length: 1, 2, 4 or 8."""
+        """Columns of a bus beat, the SDRAM's burst length: 1, 2, 4 or 8."""
         return self.bus_bits // self.part.data_bits
 
     @property
     def burst(self) -> int:
-        """Return the cycles of a bus beat."""
+        """Cycles of a bus beat."""
         return self.bus_bits // self.word_bits
 
     @property
     def read_held(self) -> int:
-        """Return the cycles from READ to PRECHARGE of its bank."""
+        """Cycles from READ to PRECHARGE of its bank."""
         return -(-(self.columns - 1 + self.timing.read_precharge) // self.gear)
 
     @property
     def write_held(self) -> int:
-        """Return the cycles from WRITE to PRECHARGE of its bank."""
+        """Cycles from WRITE to PRECHARGE of its bank."""
         return -(-(self.columns - 1 + self.timing.write_precharge) // self.gear)
 
     @property
     def bank_bits(self) -> int:
-        """Return the bits of a bank number."""
+        """Width of a bank number."""
         return (self.part.banks - 1).bit_length()
 
     @property
     def row_bits(self) -> int:
-        """Return the bits of a row number."""
+        """Width of a row number."""
         return (self.part.rows - 1).bit_length()
 
     @property
     def beat_bits(self) -> int:
-        """Return the bits of a beat's index in its row."""
+        """Width of a beat's index in its row."""
         return (8 * self.part.row_bytes // self.bus_bits - 1).bit_length()
 
     @property
     def index_bits(self) -> int:
-        """Return the bits of a byte's index in its beat."""
+        """Width of a byte's index in its beat."""
         return (self.bus_bits // 8 - 1).bit_length()
 
     @property
     def count_bits(self) -> int:
-        """Return the bits of a chunk's number of beats less one."""
+        """Width of a chunk's number of beats minus one."""
         return (self.chunk_beats - 1).bit_length()
 
     @property
     def row_layout(self) -> data.StructLayout:
-        """Return the layout of a chunk's location, in the order of the bus address."""
+        """Layout of a chunk's location, in the order of the bus address."""
         return data.StructLayout(
             {"beat": self.beat_bits, "bank": self.bank_bits, "row": self.row_bits}
         )
 
     @property
     def chunk_layout(self) -> data.StructLayout:
-        """Return the layout of a chunk: `count` + 1 beats in one row; `last` ends a burst."""
+        """Layout of a chunk: `count` + 1 beats in one row; `last` ends a burst."""
         return data.StructLayout(
             {"place": self.row_layout, "count": self.count_bits, "write": 1, "id": 1, "last": 1}
         )

@@ -12,10 +12,10 @@ from matloom_rtl.sdram.pins import ControllerPlan
 
 __all__ = ["Port"]
 
-#: Chunks of data that each direction holds: one at the pins, one after it, and one on the bus.
+#: Chunks of data buffered in each direction: one at the pins, one after it, one on the bus.
 _CHUNKS = 4
 
-#: Columns for which one direction may keep the pins from the other, if a chunk is not longer.
+#: Columns for which one direction may keep the pins, unless a chunk is longer.
 _RUN = 128
 
 #: Responses that may wait for the bus.
@@ -25,24 +25,26 @@ _RESPONSES = 8
 class Port(wiring.Component):
     """Order reads and writes, and promise their data.
 
-    A read chunk goes on when all of its beats have a place in the queue to the bus, a write chunk
-    when all of its beats have come and its response has a place. So what is below never waits for
-    the bus, reads never wait for a slow writer, nor writes for a slow reader. Reads and writes
-    take turns of `_RUN` columns, or one chunk, where both may go. A read whose address came after
-    the response of a write sees it: all chunks are served in the order in which they go.
+    A read chunk is issued when the queue to the bus has room for all its beats, a write chunk when
+    all its beats have arrived and its response has a place. So the pins never wait for the bus,
+    reads
+    never wait for a slow writer, nor writes for a slow reader. If both are possible, reads and
+    writes
+    take turns of `_RUN` columns, or one chunk if that is longer. Chunks are served in the order in
+    which they are issued, so a read whose address follows the response of a write sees that write.
 
-    Latency: 3 cycles to `chunks`, 3 from `read_data`. Throughput: a beat a cycle each way, a chunk
-    in three cycles.
+    Latency: 3 cycles to `chunks`, 3 from `read_data`. Throughput: one beat per cycle in each
+    direction, one chunk in three cycles.
 
     Members
     -------
     axi_read, axi_write: in
-        The bus; `w.last` is not looked at.
+        The bus; `w.last` is ignored.
     chunks: stream of chunks, out
     write_data, take: beat of data and strobes out, in
-        The next beat of the chunks under way, in order; `take` takes it.
+        The next beat of the chunks in progress, in order; removed by `take`.
     read_data, give: beat of data, id and last, in
-        `give` brings one.
+        A beat, valid with `give`.
     written, written_id: in
         The last beat of a burst has been taken.
     """
@@ -81,7 +83,7 @@ class Port(wiring.Component):
         (read, may_read), (write, may_write) = reads, writes
         plan = self._plan
         chunk = Signal.like(self.chunks.payload, reset_less=True)
-        # A direction keeps the pins for some columns, so that turning them costs little.
+        # A direction keeps the pins for some columns, to amortise the turnaround.
         longest = max(1, _RUN // (plan.chunk_beats * plan.burst))
         run = Signal(range(longest + 1))
         turn = Signal()
@@ -95,7 +97,7 @@ class Port(wiring.Component):
             read.ready.eq(taken & ~choice),
             write.ready.eq(taken & choice),
         ]
-        # What was counted for a chunk shows in the second cycle after.
+        # The counts include a chunk from the second cycle after it.
         m.d.sync += recent.eq(self.chunks.valid)
         with m.If(self.chunks.ready):
             m.d.sync += self.chunks.valid.eq(0)
@@ -124,7 +126,7 @@ class Port(wiring.Component):
         m.submodules.read_queue = queue = SyncFIFOBuffered(
             width=self._plan.bus_bits + 2, depth=depth
         )
-        # Block RAM is slow to show what it holds and far away, and so is who takes it.
+        # Block RAM is slow and far away, and so is the receiver.
         m.submodules.read_register = register = _between(self.axi_read.r.payload.shape())
         connect(m, register.o, flipped(self.axi_read.r))
         beat, came = register.i.payload, self.read_data
@@ -140,7 +142,7 @@ class Port(wiring.Component):
         ]
         _new, beats = self._counted(m, write=0)
         m.d.sync += [
-            # Places count as free a cycle late, for a shorter path.
+            # Freed places are counted one cycle late, for a shorter path.
             freed.eq(queue.r_rdy & queue.r_en),
             promised.eq(promised + beats - freed),
             room.eq(promised <= depth - self._plan.chunk_beats),
@@ -178,7 +180,7 @@ class Port(wiring.Component):
         freed = Signal()
         new, beats = self._counted(m, write=1)
         m.d.sync += [
-            # Both count a cycle late, for a shorter path.
+            # Both are counted one cycle late, for a shorter path.
             more.eq(w.valid & w.ready),
             freed.eq(b.valid & b.ready),
             came.eq(came + more - beats),

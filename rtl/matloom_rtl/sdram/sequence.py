@@ -15,21 +15,22 @@ _RESTART = 2
 class Sequence(wiring.Component):
     """Initialise: wait, close all banks, refresh some times, set the mode. Then refresh for ever.
 
-    A refresh is due every `timing.refresh_due` cycles and is done before the next is due: `run`
-    falls, the chunk at its columns ends, banks close as soon as they may.
+    A refresh is due every `timing.refresh_due` cycles and is completed before the next is due:
+    `run`
+    falls, the current chunk ends, and the banks are closed as soon as allowed.
 
     Members
     -------
     run: out
-        Chunks may begin, rows may be opened and closed.
+        Chunks may begin; rows may be opened and closed.
     ready: out
-        The initialisation is over.
+        Initialisation is complete.
     idle: in
-        No chunk is under way.
+        No chunk is in progress.
     free: in
         All banks may be closed: from Banks.
     precharge_all, refresh, mode: out
-        The command to give in this cycle.
+        Command to issue in this cycle.
     """
 
     run: Out(1)
@@ -51,7 +52,7 @@ class Sequence(wiring.Component):
         pause = Signal(range(max(timing.rfc, timing.rp, timing.mrd) + 1))
         over = Signal()
         left = Signal(range(max(timing.initial_refreshes, 2)), init=timing.initial_refreshes - 1)
-        # The time after power-up, in distances of refreshes: none is due before.
+        # Wait after power-up, in refresh intervals: no refresh is due before it ends.
         wait = Signal(range(timing.power_up // timing.refresh_due + 2))
         m.d.comb += over.eq(pause == 0)
         m.d.sync += pause.eq(Mux(over, 0, pause - 1))

@@ -1,4 +1,4 @@
-"""A C++ model of an SDRAM at the controller's pins, for tests."""
+"""C++ model of an SDRAM at the controller's pins, for tests."""
 
 import ctypes
 import functools
@@ -73,16 +73,16 @@ def _library():
 
 
 class Sdram:
-    """The model of `host/matloom/device/harness/sdram.h`, at pins or edge by edge.
+    """Model of an SDRAM (`host/matloom/device/harness/sdram.h`), at pins or edge by edge.
 
     Parameters
     ----------
     part, timing:
-        What it is and what it demands.
+        The SDRAM, and the timing it demands.
     refuse_unwritten:
-        Reading a byte that nobody wrote breaks a rule; else it returns noise.
+        Reading a byte that was never written breaks a rule; otherwise it returns noise.
     maskless:
-        The board has wired the masks low: all bytes are written, and to mask one breaks a rule.
+        The board ties the masks low: all bytes are written, and masking one breaks a rule.
     """
 
     def __init__(self, part: SdramPart, timing: SdramTiming, **options: bool):
@@ -135,7 +135,7 @@ class Sdram:
         return {name: getattr(self._library, f"sdram_{name}")(self._model) for name in names}
 
     def _cycle(self, values: list[int], gear: int, bits: int) -> int:
-        """Simulate the edges of a controller cycle; return the words, the first one lowest."""
+        """Simulate the edges of a controller cycle; return the words, the first in the low bits."""
         clk_en, *command, dqm, drive, dq = values
         found = 0
         for index in range(gear):
@@ -148,7 +148,7 @@ class Sdram:
     def attach(self, pins, *, outward: int = 0, inward: int = 0):
         """Return a background bench that connects the SDRAM to pins through some registers.
 
-        With pins of a gear of two it has two edges in a cycle: the command is there at the first.
+        With a gear of two it simulates two edges per cycle, with the command at the first.
         """
         names = ("clk_en", "cs", "ras", "cas", "we", "ba", "a", "dqm")
         signals = [*(getattr(pins, name) for name in names), pins.dq.oe, pins.dq.o]

@@ -1,4 +1,4 @@
-"""Tracks write bursts that memory has not answered yet, and whether one contains a beat."""
+"""Tracks write bursts that await their response, and whether one contains a beat."""
 
 from amaranth.hdl import Cat, Module, Signal
 from amaranth.lib import wiring
@@ -6,30 +6,32 @@ from amaranth.lib.wiring import In, Out
 
 __all__ = ["PLACE_BITS", "Unanswered"]
 
-#: Bits of a beat's number that are compared; what lies this far apart is taken for the same.
+#: Bits of a beat's number that are compared; beats further apart are taken for the same.
 PLACE_BITS = 12
 
 
 class Unanswered(wiring.Component):
     """Remember up to `places` bursts, answered in their order.
 
-    A beat of the newest burst is looked for in the older ones: within a burst no beat comes twice.
-    Of beats' numbers the lowest `PLACE_BITS` alone count, so a beat may seem to be in a burst that
-    does not have it, which costs time, but never the reverse.
+    Beats of the newest burst are looked up in the older ones; within a burst no beat occurs twice.
+    Only the lowest `PLACE_BITS` of a beat's number are compared, so a beat may be found in a burst
+    that
+    does not contain it, which costs time; a beat that it contains is always found.
 
-    Latency: `held` belongs to `place` of the same cycle, and to bursts up to the cycle before.
+    Latency: none from `place` to `held`; one cycle for new bursts and responses.
 
     Members
     -------
     begin, start, len: in
-        A burst begins, of `len` + 1 beats from beat number `start` on: the newest. There must be a
+        A burst of `len` + 1 beats begins at beat number `start`, and is the newest. Only with a
+        free
         place.
     answered: in
-        The oldest burst has its answer.
+        The oldest burst receives its response.
     place: in
         Number of a beat of the newest burst.
     held: out
-        An older burst without an answer has that beat.
+        An older burst without a response contains that beat.
     """
 
     def __init__(self, places: int):
@@ -47,7 +49,7 @@ class Unanswered(wiring.Component):
 
     def elaborate(self, platform):
         m = Module()
-        # One hot: the place of the newest, that of the next and that of the oldest burst.
+        # One-hot: places of the newest, of the next, and of the oldest burst.
         newest = Signal(self._places)
         following = Signal(self._places, init=1)
         oldest = Signal(self._places, init=1)
