@@ -1,1 +1,1 @@
-"""From Verilog to area and clock, with open tools."""
+"""Area and clock of Verilog on FPGAs, with open tools."""

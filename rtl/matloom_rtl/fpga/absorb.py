@@ -13,8 +13,8 @@ __all__ = ["absorb"]
 
 _INPUTS = "ABCD"
 
-#: A port of a block with registers at its outputs: what its outputs are called, its clock, and the
-#: parameter that puts a register there, in the order in which they are taken.
+#: Output registers of a block: for each port, the name of its outputs, its clock, and the parameter
+#: that enables the register, in the order in which they are used.
 _OUTPUTS = {
     "DP16KD": (
         ("DOA", "CLKA", (("REGMODE_A", "NOREG", "OUTREG"),)),
@@ -29,7 +29,7 @@ _OUTPUTS = {
     ),
 }
 
-#: Words of a memory of 36 bits are at the outputs of both ports.
+#: Words of a 36-bit memory use the outputs of both ports.
 _WIDE = 36
 
 
@@ -63,8 +63,8 @@ def _absorb_tables(cells: dict, ports: dict) -> None:
 def _absorb_table(cell: dict, half: str, cells: dict, tables: dict) -> str | None:
     """Merge a table into half of a carry cell; return its name, or None if none fits.
 
-    The half adds the carry to what its table makes of four inputs. Where that is zero, its own
-    carry is the lowest four bits of its table: of inputs A and B alone, with C and D zero.
+    The half adds the carry to its table's output. If that is zero, the carry out is given by the
+    lowest four bits of the table: a function of inputs A and B, with C and D zero.
     """
     if cell["parameters"][f"INJECT1_{half}"] != "NO":
         return None

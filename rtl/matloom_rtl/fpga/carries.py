@@ -1,8 +1,8 @@
 """Simplifies the ends of ECP5 carry chains that would need extra cells.
 
 nextpnr adds a carry cell (two tables) before each chain with a constant carry-in, and another after
-each chain whose carry-out has a name, even if it is unused. A chain of 8 bits has four cells, so
-that is half as much again.
+each chain whose carry-out has a name, even if it is unused. An 8-bit chain has four cells, so this
+makes it half as large again.
 """
 
 from typing import Any
@@ -11,7 +11,7 @@ from matloom_rtl.fpga.functions import choice, lookup_table, read, tabulate, use
 
 __all__ = ["free_ends"]
 
-#: What a netlist has where nothing is connected.
+#: Marks an unconnected port in a netlist.
 _NOTHING = ["x"]
 
 
@@ -36,9 +36,10 @@ def free_ends(cells: dict, ports: dict) -> None:
 def _begin(cell: dict, needs_sum: bool) -> dict[str, dict[str, Any]]:
     """Make a chain start without a carry-in; return the cells that this needs.
 
-    A half whose table is zero sends the lowest four bits of the table on as its carry, of inputs A
-    and B, whatever carry comes in. So with C and D one, and zeros in the rest of the table, it
-    makes any carry of two wires. Its sum then comes from a table next to the chain.
+    If the table of a half outputs zero, the carry out is given by the lowest four bits of the
+    table, as a function of inputs A and B, whatever the carry in. So with C and D tied to one, and
+    zeros in the rest of the table, the half produces any carry of two wires. Its sum then needs a
+    table next to the chain.
     """
     connections = cell["connections"]
     wires = [connections[f"{each}0"][0] for each in "ABCD"]

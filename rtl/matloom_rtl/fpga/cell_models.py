@@ -1,10 +1,10 @@
-"""Simulation models of ECP5 blocks that Yosys' library leaves black, and of its tables."""
+"""Simulation models of ECP5 blocks that are black boxes in Yosys' library, and of its tables."""
 
 from matloom_rtl.fpga.pll_model import PLL
 
 __all__ = ["ECP5_BLOCKS"]
 
-#: Bits of an ECP5's block memory: words of 18, as its parameters INITVAL have them, in rows of 16.
+#: Size of an ECP5's block memory: parameters INITVAL have rows of 16 words of 18 bits.
 _ROWS, _WORDS, _WORD = 64, 16, 18
 
 
@@ -13,9 +13,9 @@ def _bits(name: str, count: int) -> str:
     return ", ".join(f"{name}{bit}" for bit in reversed(range(count)))
 
 
-#: By the family's data sheet (FPGA-DS-02012) and sysDSP usage guide (FPGA-TN-02205): a signed or
-#: unsigned product of 18 x 18 bits, with registers before, within and after it where their clock
-#: is named. The shift chains, whose data come by SRIA and SRIB, do not exist here.
+#: From the family's data sheet (FPGA-DS-02012) and sysDSP usage guide (FPGA-TN-02205): a signed or
+#: unsigned 18 x 18 bit product, with registers before, within and after it if their clock is named.
+#: The shift chains (SRIA, SRIB) are not modelled.
 _MULTIPLIER = f"""\
 module MULT18X18D #(
   parameter REG_INPUTA_CLK = "NONE", REG_INPUTA_CE = "CE0", REG_INPUTA_RST = "RST0",
@@ -69,12 +69,13 @@ endmodule
 
 _INITIAL_NAMES = [f"INITVAL_{row:02X}" for row in range(_ROWS)]
 
-#: By the memory usage guide (FPGA-TN-02204): 18,432 bits with two ports, each 1 to 18 bits wide;
-#: or 36, where port A writes and port B reads, the words' lower halves at the outputs of A. Words
-#: of 1 to 4 bits pass over each ninth bit. A port's outputs change with its own clock where it is
-#: enabled; while it writes they stay (NORMAL), show the old word (READBEFOREWRITE) or the new one
-#: (WRITETHROUGH). What a port reads while the other one writes it is not promised: here it is the
-#: complement of what was there, so that nobody can rely on it.
+#: From the memory usage guide (FPGA-TN-02204): 18,432 bits with two ports, each 1 to 18 bits wide;
+#: or 36 bits wide, with port A writing and port B reading, and the lower halves of words at the
+#: outputs of A. Words of 1 to 4 bits skip every ninth bit. A port's outputs change with its own
+#: clock if it is enabled; during a write they keep their value (NORMAL), show the old word
+#: (READBEFOREWRITE) or the new one (WRITETHROUGH). Reading a word while the other port writes it is
+#: undefined: the model returns the complement of the old contents, so that no design can rely on
+#: it.
 _MEMORY = f"""\
 module DP16KD #(
   parameter DATA_WIDTH_A = 18, DATA_WIDTH_B = 18, REGMODE_A = "NOREG", REGMODE_B = "NOREG",
@@ -192,8 +193,8 @@ module DP16KD #(
 endmodule
 """
 
-#: The library's own has four steps, each a choice of halves: a chip of it is simulated nine times
-#: slower and takes half as long again to compile. They are proven equal.
+#: The library's own model has four steps of multiplexers: a chip built from it simulates nine times
+#: slower and takes half as long again to compile. The two are proven equal.
 _TABLE = """\
 module LUT4 #(parameter [15:0] INIT = 0) (input A, B, C, D, output Z);
   wire [15:0] from_here = INIT >> {D, C, B, A};
@@ -201,5 +202,5 @@ module LUT4 #(parameter [15:0] INIT = 0) (input A, B, C, D, output Z);
 endmodule
 """
 
-#: Verilog of each black box by its name, with what it needs; and of the table.
+#: Verilog of each black box by name, with the modules it needs; and of the table.
 ECP5_BLOCKS = {"MULT18X18D": _MULTIPLIER, "DP16KD": _MEMORY, "EHXPLLL": PLL, "LUT4": _TABLE}

@@ -1,9 +1,8 @@
-"""Moves choices between two tables into the multiplexers behind an ECP5's tables.
+"""Merges lookup tables into the multiplexers behind them, on an ECP5.
 
-A slice has a multiplexer behind its two tables (PFUMX), and another behind that of two slices
-(L6MUX21), for which a device has no tables to spare. ABC9 takes them for functions of five to seven
-inputs, of whatever tables: a choice between four wires, of six inputs, comes out as three tables
-where two and a multiplexer do.
+A slice has a multiplexer behind its two tables (PFUMX), and another behind those of two slices
+(L6MUX21); using them is free. ABC9 uses them only for functions of five to seven inputs: a 4:1
+multiplexer, which has six inputs, comes out as three tables although two and a PFUMX suffice.
 """
 
 from matloom_rtl.fpga.functions import Table, choice, lookup_table, read, tabulate, users_of
@@ -13,28 +12,28 @@ __all__ = ["join_choices"]
 #: Inputs of a table.
 _INPUTS = "ABCD"
 
-#: The most wires between tables that are looked at together.
+#: Maximum number of wires between tables that are considered together.
 _CONE = 8
 
-#: Inputs of a PFUMX, of which it shows the first where what chooses is 0.
+#: Inputs of a PFUMX; the first is selected by 0.
 _SIDES = ("BLUT", "ALUT")
 
 
 def join_choices(cells: dict, ports: dict) -> None:
     """Replace tables by fewer tables with multiplexers, if nothing else reads them.
 
-    Three tables or more that make one function of wires become two and a PFUMX, where a wire is
-    found that chooses between two functions of four others at most; a table that chooses between
-    two PFUMX becomes an L6MUX21.
+    Three or more tables that compute one function become two and a PFUMX, if some wire selects
+    between two functions of at most four others. A table that selects between two PFUMX becomes an
+    L6MUX21.
 
     Parameters
     ----------
     cells, ports
-        As `absorb.absorb` has them; without loops of logic.
+        As in `absorb.absorb`; without combinational loops.
     """
     design = _Design(cells, ports)
     for name in design.upwards():
-        # What is left: neither taken in, nor one of the two tables of a multiplexer.
+        # Skip cells that have been merged, and the two tables of a multiplexer.
         if design.stands_alone(name) and not design.join_tables(name):
             design.join_pair(name)
 
@@ -50,7 +49,7 @@ class _Design:
             for name, cell in cells.items()
             if cell["type"] == "LUT4"
         }
-        # Those of two tables that nothing else reads.
+        # Multiplexers whose two tables nothing else reads.
         self._drivers |= {
             cell["connections"]["Z"][0]: name
             for name, cell in cells.items()
@@ -93,7 +92,7 @@ class _Design:
         shared = self._shared(table, inner)
         every = (wire for each in (table, *inner.values(), *shared.values()) for wire in each.wires)
         for select in dict.fromkeys(wire for wire in every if wire not in inner):
-            # What others read, too, stays as it is, but may follow from what chooses.
+            # Wires with other readers remain, but may be functions of the select wire.
             follows = {wire: each for wire, each in shared.items() if select in each.wires}
             sides = [_side(table, {select: value}, inner | follows) for value in range(len(_SIDES))]
             if any(len(function.wires) > len(_INPUTS) for function, _wires in sides):
@@ -125,7 +124,7 @@ class _Design:
 
     def _gone(self, name: str, sides: list[tuple[Table, list[int]]]) -> list[str]:
         """Return the cells that a choice replaces, which no remaining cell reads."""
-        # What did not fit into both sides is still read.
+        # Functions that did not fit into both sides are still read.
         left = {wire for function, _wires in sides for wire in function.wires}
         taken = {wire for _function, wires in sides for wire in wires} - left
         gone = [name]
@@ -264,7 +263,7 @@ def _taken_in(side: Table, wire: int, inner: Table) -> Table | None:
     """Return a function with a wire replaced by a function, or None if it has too many inputs."""
     others = [each for each in side.wires if each != wire]
     wires = tuple(dict.fromkeys((*others, *inner.wires)))
-    # Each depends on all of its wires: where none is common, so does the one in the other.
+    # Each function depends on all of its wires; without a common wire, so does their composition.
     if len(wires) == len(others) + len(inner.wires) > len(_INPUTS):
         return None
     joined = tabulate(wires, lambda cases: side.over({**cases, wire: inner.over(cases)}))

@@ -100,21 +100,21 @@ class Device:
         return "".join(self.pin_line.format(pin=pin, site=site) + "\n" for pin, site in places)
 
 
-#: router2: the default router does not finish on large arrays. `static`: it spreads what the
-#: default placer packs until wires are short of room (decision 0003). tmg-ripup: a connection that
-#: was led around others, and is too late for the clock that is asked for, is routed again; without
-#: it, it stays as it is once it shares no wire.
+#: router2: the default router does not finish on large arrays. `static`: spreads cells that the
+#: default placer packs too tightly for the router (decision 0003). tmg-ripup: reroutes connections
+#: that took a detour and miss the requested clock; without it, they stay once they share no wire.
 _ECP5_OPTIONS = (
     *("--package", "CABGA381", "--speed", "6", "--router", "router2", "--tmg-ripup"),
     *("--placer", "static", "--freq", "85"),
 )
 
 
-#: By how much a shared wire costs more in each round of the routing; nextpnr has 2. Nets then make
-#: shorter detours and take more rounds; with 2, a chip that is more than half full never ends.
+#: Factor for the cost of a shared wire in each routing iteration; nextpnr's default is 2. With a
+#: lower factor nets make shorter detours but need more iterations; with 2, a chip that is more than
+#: half full never finishes.
 _ECP5_SETTINGS = {"router2/currCongWeightMult": "0.5"}
 
-#: What stands in each group of hard blocks of an ECP5, by how far right of its first column.
+#: Layout of each group of hard blocks of an ECP5, by offset from its first column.
 _ECP5_GROUPS = {
     "MULT18X18D": {0: "MULT18_0", 1: "MULT18_1", 4: "MULT18_4", 5: "MULT18_5"},
     "DP16KD": {0: "EBR0", 2: "EBR1", 4: "EBR2", 6: "EBR3"},
@@ -147,7 +147,7 @@ def _ecp5(name: str, option: str, capacity: dict[str, int], blocks: Blocks) -> D
             "DSP": {"MULT18X18D": 1},
             "BRAM": {"DP16KD": 1},
         },
-        # The clock pin of most boards with this package, which leads to the clock tree.
+        # Clock pin of most boards with this package, which connects to the clock tree.
         pins={"clk": "G2"},
         pin_line='LOCATE COMP "{pin}" SITE "{site}";',
         pin_file="pins.lpf",
@@ -155,7 +155,7 @@ def _ecp5(name: str, option: str, capacity: dict[str, int], blocks: Blocks) -> D
         continues=True,
         soft_multiplier=True,
         blocks=blocks,
-        # Of 90 MHz 88.7 were left.
+        # When 90 MHz was requested, the result was 88.7.
         margin=1.02,
         settings=_ECP5_SETTINGS,
         routed_option="--textcfg",
@@ -170,14 +170,14 @@ _GW2AR_18 = Device(
     name="gw2ar-18",
     family="gowin",
     nextpnr=NEXTPNR_GOWIN,
-    # The device of the Tang Nano 20K; its database lies under the name of the plain GW2A.
+    # Device of the Tang Nano 20K; its database has the name of the plain GW2A.
     options=(
         *("--device", "GW2AR-LV18QN88C8/I7", "--vopt", "family=GW2A-18C"),
         *("--freq", "54"),
     ),
     capacity={"LUT4": 20736, "FF": 15552, "DSP": 48, "BRAM": 46, "LUTRAM": 648},
     cells={
-        # A carry cell stands where a table could.
+        # A carry cell occupies the site of a table.
         "LUT4": {"LUT4": 1, "ALU": 1},
         "FF": {"DFF": 1},
         "DSP": {"MULT18X18": 1, "MULT9X9": 0.5},
@@ -189,7 +189,7 @@ _GW2AR_18 = Device(
     pin_line='IO_LOC "{pin}" {site};',
     pin_file="pins.cst",
     pin_options=("--vopt", "cst=pins.cst"),
-    # nextpnr 0.11 ends with an exception where it reads such a design.
+    # nextpnr 0.11 raises an exception when it reads such a design.
     continues=False,
     soft_multiplier=False,
     routed_option="--write",

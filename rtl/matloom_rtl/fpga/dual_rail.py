@@ -13,21 +13,21 @@ from matloom_rtl.fpga.tools import YOSYS, find, run
 
 __all__ = ["MUTANT_CHOICE", "DualRail", "dual_rail"]
 
-#: Name of the wires, and of the input, that choose a mutant.
+#: Name of the wires, and of the input, that select a mutant.
 MUTANT_CHOICE = "mutsel"
 
-#: The design flat, with memories as cells that read at once, and registers without enable or reset.
+#: Flattens the design, with asynchronously read memories, and registers without enable or reset.
 _FLATTEN = (
     "read_verilog chip.v; hierarchy -top {top}; proc -norom; flatten; opt_clean; "
     "memory_collect; opt_clean; delete t:$scopeinfo; write_json flat.json"
 )
-#: What is left is logic alone, which `xprop` gives a second rail: of what nothing drives, too.
+#: The rest is combinational, and `xprop` adds a second rail to it, also to undriven wires.
 _SPLIT = (
     "read_json logic.json; setundef -undriven -undef; xprop -split-ports -required; bwmuxmap; "
     "opt_expr; opt_merge; opt_clean; write_verilog -noattr logic.v"
 )
 
-#: Parameters of memories that this knows one value of.
+#: Memory parameters of which only one value is supported.
 _MEMORY_RULES = {
     "OFFSET": 0,
     "RD_CLK_ENABLE": 0,
@@ -38,17 +38,17 @@ _MEMORY_RULES = {
 
 @dataclass(frozen=True, kw_only=True)
 class DualRail:
-    """A design of two rails.
+    """A design in dual-rail form.
 
     Members
     -------
     verilog:
-        Text of the same ports that calls `matloom_probe(cycle, number, 0)` when an output that has
-        a meaning is undefined for the first time.
+        Verilog with the same ports, which calls `matloom_probe(cycle, number, 0)` when a meaningful
+        output is undefined for the first time.
     checks:
-        The outputs by their numbers.
+        The checked outputs, by number.
     registers:
-        Names of registers, which all begin undefined.
+        Names of the registers, all of which start undefined.
     """
 
     verilog: str
@@ -59,19 +59,23 @@ class DualRail:
 def dual_rail(verilog: str, top: str, say: Callable[[str], None] = print) -> DualRail:
     """Return a design whose state is undefined until written, with checks of its outputs.
 
-    Registers have no initial value, memories no contents but tables, which nothing writes. A bit is
-    defined or not as in Verilog of four states, the rules of Yosys' pass `xprop` for operators: an
-    undefined bit makes a sum, a product or a comparison undefined as a whole, and a choice where
-    the bits to be chosen from differ. Inputs are defined, but for payloads of AXI channels that are
-    not valid. Checks begin with the first clock edge at which `rst` is high; while it is, VALID is
-    checked alone.
+    Registers have no initial value, and memories no contents, except for read-only tables. Whether
+    a
+    bit is defined follows four-valued Verilog, with the rules of Yosys' pass `xprop` for operators:
+    an
+    undefined bit makes a whole sum, product or comparison undefined; an undefined select makes
+    those
+    bits undefined in which the inputs differ. Inputs are defined, except for the payloads of AXI
+    channels that are not valid. Checks begin with the first clock edge at which `rst` is high;
+    while it
+    is high, only VALID is checked.
 
-    Wires `mutsel` that nothing drives, in any modules, are one more input: it may choose a mutant.
+    Undriven wires named `mutsel`, in any modules, become one more input, which may select a mutant.
 
     Errors
     ------
     FlowError
-        Yosys is absent or fails; a memory or a register has what this does not know.
+        Yosys is not installed or fails, or a memory or register is of an unsupported kind.
     """
     yosys = find(YOSYS).path
     with tempfile.TemporaryDirectory(prefix="matloom-rails-") as name:

@@ -1,14 +1,16 @@
 """Assigns sites to the hard blocks of a netlist, before nextpnr places the rest around them.
 
-nextpnr's placers move blocks by the wires of the moment, like tables, and then to the next free
-site; but a device has few sites, in rows far from each other, and a block in the wrong row costs
-hundreds of long wires. Here all blocks are placed together, by what the logic between them pulls.
+nextpnr's placers move blocks like tables, by their current wires, and then to the nearest free
+site.
+But a device has few sites, in rows far from each other, and a block in the wrong row costs hundreds
+of long wires. Here all blocks are placed together, by the pull of the logic between them.
 
-Model: each end of a wire is tied to the wire's middle by a spring, as in quadratic placement (G.
+Model: each end of a wire is tied to the wire's centre by a spring, as in quadratic placement (G.
 Sigl, K. Doll, F. Johannes, "Analytical Placement: A Linear or a Quadratic Objective Function?", DAC
-1991). Where the blocks stand, the logic comes to rest by itself, so it can be eliminated: what is
-left is a spring between each two blocks (the Schur complement of the matrix). The sites are then
-chosen by simulated annealing, in which a step costs two rows of that small matrix.
+1991). For given positions of the blocks the logic settles at an optimum that can be eliminated,
+which leaves a spring between each pair of blocks (the Schur complement of the matrix). The sites
+are
+then chosen by simulated annealing, in which an accepted step costs two rows of that small matrix.
 """
 
 import random
@@ -23,22 +25,22 @@ from matloom_rtl.fpga.progress import FlowError
 
 __all__ = ["Blocks", "give_sites"]
 
-#: The sites of each type of cell, by nextpnr's names: `X4/Y10/MULT18_0`.
+#: Sites of each cell type, by nextpnr's names: `X4/Y10/MULT18_0`.
 Blocks = Mapping[str, Sequence[str]]
 
-#: Wires of more ends go everywhere: clocks, resets, states. They say nothing of places.
+#: Wires with more ends (clocks, resets, states) go everywhere and say nothing about positions.
 _MOST_ENDS = 60
 
-#: Steps of the annealing for each block.
+#: Annealing steps per block.
 _STEPS = 6000
 
-#: Annealings from different beginnings, of which the best is taken: they end a fifth apart.
+#: Number of annealing runs, of which the best is used: results differ by a fifth.
 _TRIES = 6
 
-#: What the temperature falls to, of what it begins with.
+#: Final temperature, as a fraction of the initial one.
 _COLDEST = 1e-4
 
-#: What holds a cell that no wire leads from to any block; next to a spring of 1, nothing.
+#: Holds cells that are not connected to any block; negligible next to a spring of 1.
 _HOLD = 1e-6
 
 
@@ -91,9 +93,9 @@ def _blocks_of(cells: dict, blocks: Blocks) -> tuple[list[str], dict[str, str]]:
 def _pulls(cells: dict, names: list[str]) -> np.ndarray:
     """Return the matrix of springs between blocks, with the logic eliminated.
 
-    With places x of the blocks, in their order, x'Ax is the energy of all springs at rest.
+    With positions x of the blocks, x'Ax is the energy of all springs at rest.
     """
-    # Few need it and it takes a second: only who places imports it.
+    # Imported here because it takes a second and only placement needs it.
     from scipy.sparse import coo_array, diags_array
     from scipy.sparse.linalg import cg
 
@@ -121,7 +123,7 @@ def _springs(cells: dict, order: dict[str, int]) -> tuple[np.ndarray, np.ndarray
     numbers = dict(order)
     for name, cell in cells.items():
         number = numbers.setdefault(name, len(numbers))
-        # A cell is one end of a wire however many of its ports are tied to it.
+        # A cell counts as one end of a wire, however many of its ports the wire connects to.
         for bit in {bit for port in cell["connections"].values() for bit in port}:
             if isinstance(bit, int):
                 ends[bit].append(number)
@@ -137,7 +139,7 @@ class _Sites:
     Members
     -------
     places:
-        Columns x and y, a row for each site, from the middle of all sites.
+        Coordinates x and y of each site, relative to the centre of all sites.
     of_block, block_at:
         The site of a block, and the block at a site or -1.
     near:
@@ -186,15 +188,15 @@ def _nearest(places: np.ndarray, site: int, others: list[int]) -> list[int]:
 def _anneal(pulls: np.ndarray, sites: _Sites, movable: int, dice: random.Random) -> float:
     """Move and swap the first `movable` blocks; return the remaining energy of the springs.
 
-    The force on each block is kept, so that what a step costs is known from four numbers, and only
-    a step that is taken costs two rows of the matrix. Most are not: single numbers are read from
-    lists, which takes a fraction of the time that arrays do.
+    The force on each block is kept, so that the cost of a step follows from four numbers, and only
+    an accepted step updates two rows of the matrix. Most are rejected, so single numbers are read
+    from lists, which are several times faster than arrays for that.
     """
     force = pulls @ sites.places[sites.of_block]
     at, rows, forces = sites.places.tolist(), pulls.tolist(), force.tolist()
     near, of_block, block_at = sites.near, sites.of_block, sites.block_at
     steps = _STEPS * movable
-    # A third of the energy of one block, at random places: where nearly all is allowed.
+    # A third of the energy of one block at random positions: nearly every step is accepted.
     hottest = _energy(pulls, sites) / len(pulls) / 3
     for step in range(steps):
         left = 1 - step / steps

@@ -44,15 +44,15 @@ __all__ = [
     "unit_report",
 ]
 
-#: How tables are made for an ECP5: as `synth_ecp5` has it, with what a wire takes once routed (850
-#: ps where Yosys has 300), and no faster than the clock needs (9 ns between registers): else all
-#: are as fast as the slowest path allows, for more tables.
+#: Table mapping for an ECP5: as in `synth_ecp5`, but with the delay of a routed wire (850 ps
+#: instead of Yosys' 300), and optimising for area once the target is met (9 ns between registers).
+#: Otherwise all paths would be as fast as the slowest, at the cost of more tables.
 _FAST_TABLES = "techmap -map +/lattice/latches_map.v; abc9 -W 850 -D 9000"
 
-#: The seal of a netlist that is kept.
+#: Seal of a cached netlist.
 _SEAL = "synthesised.digests"
 
-#: How often a report asks for less than a clock that connections are too late for.
+#: Attempts with a lower clock if connections are too late for the requested one.
 _SLOWER_TRIES = 4
 
 
@@ -67,16 +67,16 @@ def synthesise(
 ) -> dict:
     """Synthesise Verilog for a family; return the cells of the flattened netlist by type.
 
-    Also returns what must not be there: signals with latches, wires with more than one driver,
-    loops of logic; where the netlist lies; and which `mapper` made the tables.
+    Also returns defects (signals with latches, wires with several drivers, combinational loops),
+    the path of the netlist, and the `mapper` that made the tables.
 
     Parameters
     ----------
     soft_columns
-        Columns of the array whose products are made of lookup tables; for `ecp5`.
+        Columns of the array that multiply in lookup tables; only for `ecp5`.
     abc9
-        Tables are made by ABC9, which knows delays. Where it fails, as it does for some large
-        designs, or is not wanted, those for `ecp5` are made by ABC, which takes more of them.
+        Map tables with ABC9, which considers delays. If it fails, as it does for some large
+        designs, or is disabled, tables for `ecp5` are mapped by ABC, which needs more of them.
     """
     (folder / "chip.v").write_text(verilog)
     steps = ["read_verilog chip.v"]
@@ -88,7 +88,7 @@ def synthesise(
         tables = _FAST_TABLES if abc9 else "abc -lut 4:7 -dress"
         steps += [f"{make} -run begin:map_luts", tables, "clean"]
         rest += " -run map_cells:"
-    # What the WebAssembly build says after ABC9 does not come, so files take it.
+    # The WebAssembly build prints nothing after ABC9, so output goes to files.
     files = ["tee -q -o stat.json stat -json", "tee -q -o check.txt check"]
     command = [find(YOSYS).path, "-p", "; ".join([*steps, f"{make} {rest}", *files])]
     try:
@@ -104,7 +104,7 @@ def synthesise(
         "conflicts": re.findall(r"multiple conflicting drivers for (.*):$", log, re.MULTILINE),
         "loops": re.findall(r"found logic loop in (.*):$", log, re.MULTILINE),
     }
-    # What is no design is left as it is: a loop has no first table.
+    # Leave a defective design as it is: a loop has no first table.
     if family == "ecp5" and not any(found.values()):
         cells = _absorb(folder / netlist)
     mapper = "abc9" if abc9 else "abc"
@@ -129,8 +129,8 @@ def _absorb(path: Path) -> dict[str, int]:
 def _place_products(top: str, family: str, folder: Path, soft_columns: int) -> list[str]:
     """Return Yosys' steps that read a chip and map its products.
 
-    Pattern and chip must have the widths of the operands, not of the result. What the registers
-    hold at first does not matter, but would hide them from the pattern.
+    Products in pattern and chip must have the widths of their operands, not of the result. Initial
+    values of the registers do not matter, but would hide them from the pattern.
     """
     for name, text in (
         ("soft_multiplier.v", SOFT_MULTIPLIER),
@@ -139,7 +139,7 @@ def _place_products(top: str, family: str, folder: Path, soft_columns: int) -> l
     ):
         (folder / name).write_text(text)
     simplify = ["proc -latches error", "wreduce", "opt_clean"]
-    # Registers that are to stay apart although they are equal: `keep` of a signal is not enough.
+    # Registers that must not be merged although they are equal: `keep` on the signal is not enough.
     keep = ["setattr -set keep 1 a:keep=1 %ci1 t:$*dff* %i"]
     steps = ["read_verilog registered_product.v", *simplify, "design -stash pattern"]
     steps += ["read_verilog chip.v", f"hierarchy -top {top}", *simplify, *keep]
@@ -149,7 +149,7 @@ def _place_products(top: str, family: str, folder: Path, soft_columns: int) -> l
     return [
         *steps,
         "setattr -unset init w:*product_*",
-        # The module that holds the products alone: a whole chip is more than `extract` can take.
+        # Only the module with the products: `extract` cannot handle a whole chip.
         "extract -map %pattern w:*product_* %m",
         "techmap -map registered_product_block.v t:registered_product_*",
     ]
@@ -166,12 +166,11 @@ class Effort:
     jobs:
         Processes at a time.
     folder:
-        Where netlist, placements and routings are kept, from which a later call goes on; None:
-        nowhere.
+        Folder that caches netlist, placements and routings, from which a later call continues; None
+        for no cache.
     checkpoints:
-        Whether the placement is kept, too, and read back to be routed. For routings of hours:
-        nextpnr 0.11 routes an ECP5 from there to a lower clock than in one go, a small design by
-        a tenth.
+        Cache the placement too, and route from it. For routings that take hours: with nextpnr 0.11
+        an ECP5 routed this way reaches a lower clock, by a tenth for a small design.
     """
 
     seeds: tuple[int, ...] = (SEED,)
@@ -191,10 +190,10 @@ def build_report(
     The first has area, clock and path after routing, the second (`unit_report`) the area of the
     netlist by unit.
 
-    Clock: Fmax in MHz as nextpnr reports it after routing, for the grade of the device, of the
-    fastest seed; the median; and each seed's. All are None where no routing came to an end. What is
-    routed for the clock that `device` asks for may be faster, and is no slower by much. Takes
-    minutes for a small chip and seed, and most of an hour for one that fills the device.
+    Clock: Fmax in MHz after routing, as reported by nextpnr for the device's speed grade: of the
+    fastest seed, the median, and of each seed; None if no routing finished. The result may be
+    faster than the clock that `device` requests, and is never much slower. Takes minutes per seed
+    for a small chip, and most of an hour for one that fills the device.
     """
     started = time.monotonic()
     columns = soft_columns(chip, device)
@@ -239,10 +238,10 @@ def build(
     effort: Effort | None = None,
     soft_columns: int = 0,
 ) -> dict[str, Any]:
-    """Synthesise, place and route what `wrap` returned; the rest as `synthesise` takes it.
+    """Synthesise, place and route a wrapped chip (`wrap`).
 
-    Returns the `cells` of the netlist by type, its `mapper`, its area by `units`, and of the
-    `routed` design what `build_report` says of it: area, clock and path.
+    Returns the `cells` of the netlist by type, its `mapper`, its area by `units`, and area, clock
+    and path of the `routed` design, as in `build_report`.
     """
     effort = effort or Effort()
     with tempfile.TemporaryDirectory(prefix="matloom-fpga-") as name:
@@ -270,7 +269,7 @@ def _netlist(
 ) -> dict[str, Any]:
     """Return the netlist of `synthesise`, reusing an earlier one if possible.
 
-    The folder of the netlist is named by all that its results depend on.
+    The folder's name is a digest of everything that the netlist depends on.
     """
     tools = [find(tool).__dict__ for tool in (YOSYS, device.nextpnr)]
     parts = (wrapped, FAMILIES[device.family], soft_columns, device.options, device.pins, tools)

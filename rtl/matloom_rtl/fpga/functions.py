@@ -10,7 +10,7 @@ __all__ = ["Table", "choice", "lookup_table", "read", "tabulate", "users_of"]
 
 @dataclass(frozen=True, kw_only=True)
 class Table:
-    """A function of wires: numbers, which come in order in the bits of a place in `bits`."""
+    """A Boolean function of wires: bit n of an index into `bits` is the value of wire n."""
 
     wires: tuple[int, ...]
     bits: tuple[int, ...]
@@ -21,7 +21,7 @@ class Table:
     def over(self, cases: dict[int, int]) -> int:
         """Return its values in many cases at once; bit n of every wire belongs to case n.
 
-        Constants are 0 and -1, and the bits beyond the cases mean nothing.
+        Constants are 0 and -1; bits beyond the cases are undefined.
         """
         values = [-bit for bit in self.bits]
         for wire in self.wires:
@@ -43,7 +43,7 @@ def choice(select: int, low: int, high: int) -> int:
 def tabulate(wires: tuple[int, ...], function: Callable[[dict[int, int]], int]) -> Table:
     """Return a function of wires, without those that it does not depend on.
 
-    `function` takes and returns all cases at once, as `Table.over` has it.
+    `function` takes and returns all cases at once, as in `Table.over`.
     """
     size = 1 << len(wires)
     values = function({wire: _low(at, size) << (1 << at) for at, wire in enumerate(wires)})
@@ -72,7 +72,7 @@ def _needed(wires: tuple[int, ...], bits: tuple[int, ...]) -> Table:
     """Return a function without the wires that it does not depend on."""
     kept = []
     for wire in wires:
-        # The wires before it are in the lowest places.
+        # Earlier wires are the lower bits of the index.
         step = 1 << len(kept)
         halves = [
             tuple(bit for case, bit in enumerate(bits) if bool(case & step) == high)

@@ -30,7 +30,7 @@ class _Product:
         """Return the module that Yosys' `extract` looks for."""
         (a, b), (a_sign, b_sign) = self.bits, self.signs
         left, right, result = ("signed" if sign else "" for sign in (a_sign, b_sign, a_sign))
-        # A factor without a sign has a zero before it where the other one has a sign.
+        # An unsigned factor gets a leading zero if the other one is signed.
         factor = "y" if a_sign == b_sign else "$signed({1'b0, y})"
         return f"""\
 module {self.name} (
@@ -98,7 +98,7 @@ def _factor(port: str, name: str, bits: int, sign: bool) -> str:
     return ", ".join(f".{port}{i}({f'{name}[{i}]' if i < bits else above})" for i in range(18))
 
 
-#: Those of cells, of a byte with or without a sign, by one weight and by two; those of lanes.
+#: Products of the array cells: a signed or unsigned byte by one or two weights. And those of lanes.
 _PRODUCTS = (
     *(
         _Product(bits=(operand, weight), result=result)
@@ -115,15 +115,15 @@ _PRODUCTS = (
 #: A product and its registers, for Yosys' `extract`.
 REGISTERED_PRODUCT = "".join(product.pattern for product in _PRODUCTS)
 
-#: The block that it becomes, for `techmap`, by family. Generic synthesis leaves the registers
-#: outside, a long way from the block, and takes as many flip-flops for them as they have bits.
+#: The block that replaces it, for `techmap`, by family. Generic synthesis leaves the registers
+#: outside, far from the block, and uses one flip-flop for each of their bits.
 REGISTERED_PRODUCT_BLOCKS = {
     "ecp5": "".join(product.ecp5_block for product in _PRODUCTS),
     "gowin": "".join(product.gowin_block for product in _PRODUCTS),
 }
 
-#: What the ECP5's product of two signed bytes becomes, for Yosys' `techmap`. The LUT4 of a carry
-#: cell gates two rows before it adds them, which generic synthesis does not find.
+#: Replacement for a product of two signed bytes on the ECP5, for Yosys' `techmap`. The LUT4 of a
+#: carry cell gates two rows before it adds them, which generic synthesis does not find.
 SOFT_MULTIPLIER = """\
 // Four carry chains add two gated rows of the product each, three adders their sums.
 (* techmap_celltype = "$mul" *)

@@ -9,16 +9,16 @@ __all__ = ["BOARD_DEVICES", "VIVADO_DEVICES", "VivadoDevice"]
 
 @dataclass(frozen=True, kw_only=True)
 class VivadoDevice:
-    """A device of Xilinx' 7 series.
+    """A device of the Xilinx 7 series.
 
     Members
     -------
     part:
-        What Vivado calls it, with package and grade.
+        Vivado's part name, with package and speed grade.
     capacity:
-        As of a `Device`; block RAMs are those of 36 Kbit.
+        As in `Device`; block RAMs are those of 36 Kbit.
     soft_multiplier, bitstream_suffix:
-        As of a `Device`.
+        As in `Device`.
     """
 
     name: str

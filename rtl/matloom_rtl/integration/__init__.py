@@ -7,7 +7,7 @@ from matloom_rtl.integration import fusesoc, platform_designer, smoke
 
 __all__ = ["write"]
 
-#: Copied as it is: it reads the chip's sidecar.
+#: Copied unchanged: it reads the chip's sidecar.
 _LITEX = Path(__file__).with_name("matloom_litex.py")
 
 

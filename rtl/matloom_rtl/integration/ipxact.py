@@ -211,7 +211,7 @@ save_bd_design
 def package(chip: Chip, folder: Path, mhz: float = 100.0) -> list[Path]:
     """Write a folder for Vivado's list of IP repositories; return its files.
 
-    `mhz` is the clock: that of the constraint for synthesis alone, and of the designs.
+    `mhz` is the clock of the example designs, and of the constraint for out-of-context synthesis.
     """
     top = chip.sidecar["top"]
     texts = {

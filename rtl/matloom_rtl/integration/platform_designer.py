@@ -30,7 +30,7 @@ set_fileset_property simulation TOP_LEVEL {top}
 add_fileset_file {top}.v VERILOG PATH {top}.v
 """
 
-#: What Platform Designer calls an interface, and which end of it the engine is.
+#: Platform Designer's name of an interface, and the engine's end of it.
 _TYPES = {
     Kind.CLOCK: "clock end",
     Kind.RESET: "reset end",
@@ -39,7 +39,7 @@ _TYPES = {
     Kind.INTERRUPT: "interrupt end",
 }
 
-#: What it calls the signal of an interface that has one; those of buses have the standard's names.
+#: Its role names for single signals; those of buses have the standard's names.
 _ROLES = {Kind.CLOCK: "clk", Kind.RESET: "reset", Kind.INTERRUPT: "irq"}
 
 

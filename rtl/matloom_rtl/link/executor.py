@@ -39,9 +39,8 @@ class Executor(wiring.Component):
     Latency: the header of a reply is shown two cycles after the last byte of its request.
     Throughput: one byte per cycle, plus 3 cycles and the access time for each word written, 5 for
     each word read. Stalls: `i` waits while a request is executed; `o` is held until taken. An
-    access
-    that ends with an error, or that gets no response within `TIMEOUT_CYCLES`, is the last of its
-    request: further words read are undefined, and further words are not written.
+    access that ends with an error, or that gets no response within `TIMEOUT_CYCLES`, is the last of
+    its request: further words read are undefined, and further words are not written.
 
     Members
     -------

@@ -32,15 +32,13 @@ class ReadPort(IntEnum):
 class Scratchpad(wiring.Component):
     """Serve in each bank and each cycle one read and one write.
 
-    Accesses may start at any byte. Read ports with a boundary ignore the lower address bits, and
-    may therefore be as wide as a line.
+    Accesses may start at any byte. Aligned read ports ignore the lower address bits.
 
-    A port's index is its priority, 0 the highest. A request selects the bank of its first byte
-    and, if it continues there, the next bank. It is granted in a cycle in which no valid request
-    of higher priority selects either bank. Read ports that share an alignment unit also exclude
-    each other, whatever they select. A request that selects no bank is always granted as far as
-    banks are concerned. `ready` depends on the request's banks and on the other requests, never
-    on its own `valid`.
+    A port's index is its priority, 0 the highest. A request selects the bank of its first byte and,
+    if it continues there, the next bank. It is granted in a cycle in which no valid request of
+    higher priority selects either bank. Read ports that share an alignment unit also exclude each
+    other. Apart from that, a request that selects no bank is always granted. `ready` depends on the
+    request's banks and on the other requests, never on its own `valid`.
 
     Read data is valid `SPAD_READ_LATENCY` cycles after the grant and stays until the next data of
     the port, or of the ports that share its unit. A write is visible to reads granted
@@ -66,8 +64,7 @@ class Scratchpad(wiring.Component):
     read_0, ...: SpadReadSignature, in
     write_0, ...: SpadWriteSignature, in
     wrong: out
-        One bit for each read port: parity error in a line that it read. Only with
-        `Config.parity`.
+        A bit for each read port: parity error in a line it read. Only with `Config.parity`.
     """
 
     def __init__(
