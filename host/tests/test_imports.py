@@ -33,6 +33,7 @@ ROOMS = (
         "schedule",
         "terminal",
         "pages",
+        "workers",
         "toolchain",
     ),
     "coverage",

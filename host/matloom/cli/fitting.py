@@ -11,6 +11,8 @@ from matloom.cli.network_argument import NetworkFile
 from matloom.cli.say import say
 from matloom.errors import UserError
 
+__all__ = ["part_of"]
+
 #: Names of resources, by what reports call them.
 _NAMES = {"LUT4": "tables", "FF": "flip-flops", "DSP": "multipliers", "BRAM": "block RAMs"}
 
@@ -53,7 +55,7 @@ def fit(board: str, network: Path | None, runs: int, freq: float | None) -> None
     from matloom.terminal.progress import progress
     from matloom.tools.fit import Fit
 
-    wanted = Fit(part=_part(board, freq))
+    wanted = Fit(part=part_of(board, freq))
     graph = _graph(network)
     with progress(f"fitting engines to {wanted.part.device}"):
         wanted.search()
@@ -69,7 +71,8 @@ def fit(board: str, network: Path | None, runs: int, freq: float | None) -> None
     _build(shown[:runs], board, freq)
 
 
-def _part(name: str, freq: float | None) -> Any:
+def part_of(name: str, freq: float | None) -> Any:
+    """Return the device of a board, and what else has to fit next to the engine."""
     from matloom.tools.fit import Part
     from matloom_rtl.board.definition import load_board
     from matloom_rtl.board.top import settings_for

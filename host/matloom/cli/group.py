@@ -28,6 +28,7 @@ SECTIONS = {
     "Chips": ("generate", "package-ip", "simulate-link"),
     "Boards": (
         "fit",
+        "explore",
         "build",
         "program",
         "check-board",

@@ -30,6 +30,7 @@ RIGHT = {
     "package-ip": ("-o", "chip", "--config", "nano"),
     "simulate-link": (),
     "fit": ("ulx3s-25f",),
+    "explore": ("--board", "ulx3s-25f", "--network", "digits", "-o", "engines", "--points", "1"),
     "build": ("ulx3s-25f",),
     "program": ("ulx3s-25f", "top.bit"),
     "check-board": ("uart:/dev/none",),

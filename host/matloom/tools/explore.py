@@ -1,0 +1,265 @@
+"""Explores engines for a board and some networks: latency against tables, by prediction alone."""
+
+import hashlib
+import itertools
+import json
+import math
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import matloom
+from matloom.tools.fit import Fit, FittedEngine, Part
+from matloom.workers import completed
+
+__all__ = ["Exploration", "ExploredPoint", "front_of", "space"]
+
+#: Sides of arrays, lanes as parts of the columns, bits of the bus, bytes of the scratchpad by KiB
+#: and banks, entries of the accumulators, and parts that may be left out.
+_SIDES = (4, 8, 12, 16, 24, 32)
+_PARTS = (1, 2, 4)
+_BUSES = (32, 64, 128)
+_SPADS = ((32, 4), (64, 4), (128, 4), (256, 4), (320, 5), (512, 4))
+_ENTRIES = (128, 256, 512)
+_EXTRAS = ("", "+products=1+tables=1")
+
+#: How much longer one side of an array may be.
+_LONGEST = 2
+
+#: Share of the points that are drawn at random, before those near the front.
+_DRAWN = 0.4
+
+#: Points that are compiled before the front is looked at again.
+_ROUND = 32
+
+#: Places of the dimensions that a neighbour differs by.
+_STEP = 1
+
+
+def space() -> list[tuple[int, ...]]:
+    """Return all engines as indices into the lists of choices; neither side twice the other."""
+    choices = (_SIDES, _SIDES, _PARTS, _BUSES, _SPADS, _ENTRIES, _EXTRAS)
+    whole = itertools.product(*(range(len(each)) for each in choices))
+    return [at for at in whole if _ratio(at) <= _LONGEST]
+
+
+def _ratio(at: tuple[int, ...]) -> float:
+    rows, columns = _SIDES[at[0]], _SIDES[at[1]]
+    return max(rows, columns) / min(rows, columns)
+
+
+def text_of(at: tuple[int, ...]) -> str:
+    """Return an engine as `--config` takes it."""
+    rows, columns = _SIDES[at[0]], _SIDES[at[1]]
+    kib, banks = _SPADS[at[4]]
+    return (
+        f"small+rows={rows}+columns={columns}+lanes={max(1, columns // _PARTS[at[2]])}"
+        f"+bus_bits={_BUSES[at[3]]}+spad_bytes={kib << 10}+spad_banks={banks}"
+        f"+acc_bytes={_ENTRIES[at[5]] * 4 * columns}{_EXTRAS[at[6]]}"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExploredPoint:
+    """An engine and its predictions.
+
+    Members
+    -------
+    uses:
+        Tables, flip-flops, multipliers and block RAMs of the whole board.
+    mhz:
+        The clock: the board's, or what is expected where that is less.
+    cycles:
+        Predicted cycles by network; empty where one cannot run.
+    why:
+        The reason if one cannot.
+    """
+
+    text: str
+    uses: dict[str, int]
+    mhz: float
+    cycles: dict[str, int]
+    why: str = ""
+
+    @property
+    def milliseconds(self) -> float:
+        """Time of one call of each network; infinite where one cannot run."""
+        return sum(self.cycles.values()) / self.mhz / 1000 if self.cycles else math.inf
+
+    @property
+    def tables(self) -> int:
+        """Predicted tables of the whole board."""
+        return self.uses["tables"]
+
+
+def front_of(points: Sequence[ExploredPoint]) -> list[ExploredPoint]:
+    """Return the points that none beats in both latency and tables, the fastest first."""
+    found: list[ExploredPoint] = []
+    order = sorted(points, key=lambda each: (each.milliseconds, each.tables, each.text))
+    for point in order:
+        if math.isfinite(point.milliseconds) and (not found or point.tables < found[-1].tables):
+            found.append(point)
+    return found
+
+
+def cycles_of(text: str, networks: Sequence[str], memory: str | None) -> tuple[dict[str, int], str]:
+    """Return the predicted cycles of networks on an engine, or why one cannot run."""
+    from matloom.compiler import CompileOptions
+    from matloom.runtime import compile
+
+    found = {}
+    for network in networks:
+        try:
+            program = compile(network, text, CompileOptions(effort=0), None, "none", memory)
+        except ValueError as error:
+            return {}, str(error)
+        found[network] = program.predicted_cycles
+    return found, ""
+
+
+@dataclass(kw_only=True)
+class Exploration:
+    """A search for the front, which goes on where it stopped.
+
+    Members
+    -------
+    part:
+        The device and what must fit beside the engine.
+    networks:
+        Paths or names of networks.
+    memory:
+        Memory of the board, by name.
+    journal:
+        File with a line for each point that was compiled; it is read first.
+    """
+
+    part: Part
+    networks: tuple[str, ...]
+    memory: str | None
+    journal: Path
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        self._fit = Fit(part=self.part)
+        self._known = dict(self._read())
+        self._all = space()
+        random.Random(self.seed).shuffle(self._all)
+        self._fitted: dict[tuple[int, ...], FittedEngine | None] = {}
+
+    @property
+    def digest(self) -> str:
+        """Digest of everything that the cycles of a point depend on besides its engine."""
+        parts = [matloom.__version__, str(self.memory)]
+        for network in self.networks:
+            path = Path(network)
+            content = path.read_bytes() if path.is_file() else network.encode()
+            parts.append(hashlib.sha256(content).hexdigest())
+        return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
+
+    def run(
+        self,
+        count: int,
+        make: Callable[[], Executor],
+        note: Callable[[int], None] = lambda done: None,
+    ) -> list[ExploredPoint]:
+        """Return `count` points that fit, or as many as there are.
+
+        First some are drawn, then neighbours of the front are tried, as long as there are any.
+        The points depend on the seed alone, not on workers.
+        """
+        points: dict[tuple[int, ...], ExploredPoint] = {}
+        drawn = iter(self._all)
+        while len(points) < count:
+            size = min(_ROUND, count - len(points))
+            batch: list[tuple[int, ...]] = []
+            if len(points) >= _DRAWN * count:
+                near = self._near(points)
+                batch = list(itertools.islice(near, size))
+            more = (at for at in drawn if at not in points and at not in batch and self._fits(at))
+            batch += itertools.islice(more, size - len(batch))
+            if not batch:
+                break
+            points |= self._compiled(batch, make)
+            note(len(points))
+        return list(points.values())
+
+    def _near(self, points: Mapping[tuple[int, ...], ExploredPoint]) -> Iterator[tuple[int, ...]]:
+        """Yield neighbours of the front that are not known yet."""
+        best = {id(point) for point in front_of(list(points.values()))}
+        seen = set(points)
+        every = set(self._all)
+        for at, point in list(points.items()):
+            if id(point) not in best:
+                continue
+            for axis, step in itertools.product(range(len(at)), (-_STEP, _STEP)):
+                other = (*at[:axis], at[axis] + step, *at[axis + 1 :])
+                if other in every and other not in seen and self._fits(other):
+                    seen.add(other)
+                    yield other
+
+    def _fits(self, at: tuple[int, ...]) -> bool:
+        if at not in self._fitted:
+            self._fitted[at] = self._fit.candidate(text_of(at))
+        engine = self._fitted[at]
+        # The clock may be lower than the board's; nothing else may be exceeded.
+        return engine is not None and all(use.beyond <= 0 for use in engine.uses.values())
+
+    def _compiled(
+        self, batch: list[tuple[int, ...]], make: Callable[[], Executor]
+    ) -> dict[tuple[int, ...], ExploredPoint]:
+        texts = [text_of(at) for at in batch]
+        missing = [text for text in texts if text not in self._known]
+        task = partial(cycles_of, networks=self.networks, memory=self.memory)
+        with self.journal.open("a", encoding="utf-8") as journal:
+            for number, (cycles, why) in completed(task, missing, make):
+                text = missing[number]
+                self._known[text] = cycles, why
+                line = {"digest": self.digest, "text": text, "cycles": cycles, "why": why}
+                journal.write(json.dumps(line) + "\n")
+                journal.flush()
+        return {at: self._point(at, text) for at, text in zip(batch, texts, strict=True)}
+
+    def _point(self, at: tuple[int, ...], text: str) -> ExploredPoint:
+        engine = self._fitted[at]
+        assert engine is not None
+        cycles, why = self._known[text]
+        return ExploredPoint(
+            text=text,
+            uses={name: round(use.used) for name, use in engine.uses.items()},
+            mhz=round(min(self.part.clock_mhz, engine.mhz or self.part.clock_mhz), 2),
+            cycles=cycles,
+            why=why,
+        )
+
+    def _read(self) -> Iterator[tuple[str, tuple[dict[str, int], str]]]:
+        """Yield the points of the journal; lines that were cut short are left out."""
+        if not self.journal.exists():
+            return
+        digest = self.digest
+        for line in self.journal.read_text(encoding="utf-8").splitlines():
+            try:
+                found = json.loads(line)
+            except ValueError:
+                continue
+            if found["digest"] == digest:
+                yield found["text"], (found["cycles"], found["why"])
+
+    def as_dict(self, points: Sequence[ExploredPoint]) -> dict[str, Any]:
+        """Return the points and the front as a dictionary of JSON types."""
+        return {
+            "board": self.part.board,
+            "device": self.part.device,
+            "networks": list(self.networks),
+            "seed": self.seed,
+            "front": [_shown(each) for each in front_of(points)],
+            "points": [_shown(each) for each in points],
+        }
+
+
+def _shown(point: ExploredPoint) -> dict[str, Any]:
+    time = point.milliseconds
+    return {**asdict(point), "milliseconds": round(time, 4) if math.isfinite(time) else None}

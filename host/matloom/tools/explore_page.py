@@ -1,0 +1,106 @@
+"""The page of an exploration: the front, and all points as a drawing."""
+
+import math
+from collections.abc import Iterator, Sequence
+
+from matloom.pages import Column, Markup, Page, PageSection, figures, joined, legend, table, tag
+from matloom.tools.explore import Exploration, ExploredPoint, front_of
+
+__all__ = ["to_html"]
+
+#: Size of the drawing, and room for labels.
+_WIDTH, _HEIGHT, _LEFT, _FOOT, _RIGHT = 960, 380, 70, 44, 24
+
+
+def to_html(exploration: Exploration, points: Sequence[ExploredPoint]) -> str:
+    """Return the page as HTML."""
+    part, best = exploration.part, front_of(points)
+    summary = figures(
+        (
+            ("Engines", f"{len(points):,}", "predicted, all fit the device"),
+            ("On the front", str(len(best)), "none is both faster and smaller"),
+            ("Clock of the board", f"{part.clock_mhz:.4g} MHz", "less where less is expected"),
+        )
+    )
+    return Page(
+        title=f"Engines for {part.board}",
+        subtitle=f"{part.device}; one call each of {', '.join(exploration.networks)}.",
+        sections=(
+            PageSection(name="front", title="Front", content=joined(summary, _table(best))),
+            PageSection(
+                name="points",
+                title="All engines",
+                lead="Time of one call of each network against tables; towards the lower left is "
+                "better.",
+                content=joined(legend((("front", 2), ("others", 8))), _drawing(points, best)),
+            ),
+        ),
+        foot=tag("p", "Times and sizes are predictions: matloom build --config routes an engine."),
+    ).to_html()
+
+
+def _table(best: Sequence[ExploredPoint]) -> Markup:
+    columns = (
+        Column(title="ms", numeric=True),
+        Column(title="engine"),
+        Column(title="MHz", numeric=True),
+        *(Column(title=name, numeric=True, wide=True) for name in (best[0].uses if best else ())),
+    )
+    rows = [
+        (
+            f"{each.milliseconds:.3f}",
+            tag("code", f"--config {each.text}"),
+            f"{each.mhz:.1f}",
+            *(f"{used:,}" for used in each.uses.values()),
+        )
+        for each in best
+    ]
+    return table(columns, rows, sortable=True, caption="The fastest first")
+
+
+def _drawing(points: Sequence[ExploredPoint], best: Sequence[ExploredPoint]) -> Markup:
+    able = [each for each in points if math.isfinite(each.milliseconds)]
+    if not able:
+        return tag("p", "No engine can run the networks.")
+    times = [math.log10(each.milliseconds) for each in able]
+    low, high = min(times) - 0.05, max(times) + 0.05
+    most = max(each.tables for each in able) * 1.05
+
+    def place(each: ExploredPoint) -> tuple[float, float]:
+        share = (math.log10(each.milliseconds) - low) / (high - low)
+        x = _LEFT + share * (_WIDTH - _LEFT - _RIGHT)
+        return x, 6 + (_HEIGHT - _FOOT) * (1 - each.tables / most)
+
+    chosen = {each.text for each in best}
+    circles = []
+    for each in sorted(able, key=lambda one: one.text in chosen):
+        x, y = place(each)
+        on = each.text in chosen
+        circles.append(
+            tag(
+                "circle",
+                cx=f"{x:.1f}",
+                cy=f"{y:.1f}",
+                r=5 if on else 3,
+                class_="c2 point" if on else "c8 point",
+                tabindex=0 if on else None,
+                data_tip=f"{each.text}\n{each.milliseconds:.3f} ms, {each.tables:,} tables",
+            )
+        )
+    box = f"0 0 {_WIDTH} {_HEIGHT}"
+    drawing = tag("svg", *_axes(low, high, most), *circles, viewBox=box, role="img")
+    return tag("div", drawing, class_="chart", tabindex=0, role="region", aria_label="Engines")
+
+
+def _axes(low: float, high: float, most: float) -> Iterator[Markup]:
+    bottom = 6 + _HEIGHT - _FOOT
+    for part in range(5):
+        time = 10 ** (low + (high - low) * part / 4)
+        x = _LEFT + (_WIDTH - _LEFT - _RIGHT) * part / 4
+        yield tag("line", x1=x, x2=x, y1=6, y2=bottom, class_="axis")
+        yield tag("text", f"{time:.3g} ms", x=x, y=bottom + 16, text_anchor="middle")
+        y = bottom - (bottom - 6) * part / 4
+        yield tag("line", x1=_LEFT, x2=_WIDTH - _RIGHT, y1=y, y2=y, class_="axis")
+        label = f"{most * part / 4:,.0f}"
+        yield tag("text", label, x=_LEFT - 6, y=y + 4, text_anchor="end")
+    yield tag("text", "tables", x=_LEFT - 6, y=bottom + 16, text_anchor="end", class_="ink")

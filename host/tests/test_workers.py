@@ -1,0 +1,58 @@
+"""Tasks on workers: the same results as without, also when a worker dies."""
+
+import os
+import signal
+from functools import partial
+
+import pytest
+
+from matloom.workers import LostWorkersError, completed, ordered, processes
+
+
+def square(number):
+    return number * number
+
+
+def dies_once(folder, number):
+    """Return the square, but kill the worker the first time that task 3 runs."""
+    mark = folder / "died"
+    if number == 3 and not mark.exists():
+        mark.touch()
+        os.kill(os.getpid(), signal.SIGKILL)
+    return number * number
+
+
+def dies(_number):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def refuses(number):
+    raise ValueError(f"no {number}")
+
+
+def test_one_worker_needs_no_process():
+    assert ordered(square, range(5), partial(processes, 1)) == [0, 1, 4, 9, 16]
+    assert ordered(square, [], partial(processes, 1)) == []
+
+
+def test_results_come_with_their_place():
+    found = dict(completed(square, [3, 1, 2], partial(processes, 1), ahead=2))
+    assert found == {0: 9, 1: 1, 2: 4}
+
+
+def test_errors_of_tasks_are_raised():
+    with pytest.raises(ValueError, match="no 7"):
+        ordered(refuses, [7], partial(processes, 1))
+
+
+@pytest.mark.slow
+def test_a_worker_that_dies_changes_nothing_but_time(tmp_path):
+    task = partial(dies_once, tmp_path)
+    assert ordered(task, range(8), partial(processes, 2)) == [n * n for n in range(8)]
+    assert (tmp_path / "died").exists()
+
+
+@pytest.mark.slow
+def test_workers_that_always_die_end_the_work():
+    with pytest.raises(LostWorkersError, match="3 times with 2 tasks left"):
+        ordered(dies, [1, 2], partial(processes, 2))

@@ -1,0 +1,115 @@
+"""Explorations: a front that nothing beats, the same by any number of workers, and resumable."""
+
+import json
+from dataclasses import replace
+from functools import partial
+
+import pytest
+
+from matloom.cli.fitting import part_of
+from matloom.tools import explore
+from matloom.tools.explore import Exploration, ExploredPoint, front_of, space, text_of
+from matloom.tools.explore_page import to_html
+from matloom.workers import processes
+
+SERIAL = partial(processes, 1)
+
+
+def point(tables, cycles, text="a"):
+    uses = {"tables": tables}
+    return ExploredPoint(text=text, uses=uses, mhz=100.0, cycles={"n": cycles} if cycles else {})
+
+
+def test_nothing_beats_a_point_of_the_front():
+    points = [point(9, 10), point(5, 20), point(6, 30), point(5, 25), point(2, 90), point(1, 0)]
+    assert front_of(points) == [points[0], points[1], points[4]]
+
+
+def guess(text, networks, memory):
+    """Return cycles from the text alone: fewer with more cells."""
+    fields = dict(each.split("=") for each in text.split("+")[1:])
+    cells = int(fields["rows"]) * int(fields["columns"])
+    return {network: 1_000_000 // cells + int(fields["lanes"]) for network in networks}, ""
+
+
+@pytest.fixture
+def exploration(tmp_path, monkeypatch):
+    monkeypatch.setattr(explore, "cycles_of", guess)
+
+    def make(name="points.jsonl", seed=0):
+        part = part_of("ulx3s-85f", None)
+        journal = tmp_path / name
+        return Exploration(
+            part=part, networks=("digits",), memory="ulx3s-85f", journal=journal, seed=seed
+        )
+
+    return make
+
+
+def test_an_exploration_goes_on_where_it_stopped(exploration, monkeypatch):
+    whole = exploration("whole").run(40, SERIAL)
+    first = exploration("parts")
+    first.run(16, SERIAL)
+    with first.journal.open("a") as journal:
+        journal.write('{"digest": "cut')
+    seen = []
+    monkeypatch.setattr(explore, "cycles_of", lambda *a, **k: seen.append(a) or guess(*a, **k))
+    assert exploration("parts").run(40, SERIAL)[:10] == whole[:10]
+    again = exploration("whole")
+    seen.clear()
+    assert again.run(40, SERIAL) == whole
+    assert seen == []
+
+
+def test_every_point_fits_and_is_another(exploration):
+    found = exploration().run(80, SERIAL)
+    assert len({each.text for each in found}) == len(found) == 80
+    part = part_of("ulx3s-85f", None)
+    assert all(each.uses["tables"] <= part.capacity["tables"] for each in found)
+    assert all(each.mhz <= part.clock_mhz for each in found)
+
+
+def test_neighbours_of_the_front_make_it_better(exploration, monkeypatch):
+    """Of as many points, those near the front reach further than those drawn alone."""
+    guided = front_of(exploration("guided").run(160, SERIAL))
+    monkeypatch.setattr(explore, "_DRAWN", 2.0)
+    drawn = front_of(exploration("drawn").run(160, SERIAL))
+
+    def area(front):
+        """Return the area that a front leaves below a corner that both beat."""
+        corner, total = 1e5, 0.0
+        for each, after in zip(front, [*front[1:], None], strict=True):
+            until = 100.0 if after is None else after.milliseconds
+            total += (until - each.milliseconds) * (corner - each.tables)
+        return total
+
+    assert area(guided) > area(drawn)
+
+
+def test_the_page_and_the_file_have_the_front(exploration):
+    one = exploration()
+    found = one.run(40, SERIAL)
+    best = front_of(found)
+    page = to_html(one, found)
+    assert all(each.text in page for each in best)
+    shown = json.loads(json.dumps(one.as_dict(found)))
+    assert [each["text"] for each in shown["front"]] == [each.text for each in best]
+    unable = [replace(each, cycles={}, why="no") for each in found]
+    assert "No engine can run" in to_html(one, unable)
+
+
+def test_texts_are_configurations_or_refused():
+    assert len(space()) > 2000
+    assert text_of(space()[0]).startswith("small+rows=4+columns=4+lanes=4+bus_bits=32")
+
+
+@pytest.mark.slow
+def test_workers_find_the_same(tmp_path):
+    part = part_of("ulx3s-85f", None)
+
+    def run(name, workers):
+        journal = tmp_path / name
+        one = Exploration(part=part, networks=("digits",), memory=None, journal=journal)
+        return one.run(12, partial(processes, workers))
+
+    assert run("one", 1) == run("two", 2)
