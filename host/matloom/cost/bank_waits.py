@@ -107,12 +107,19 @@ class BankWaits:
 
     Instructions are added in the order in which they start. So an instruction can delay only those
     still running, and nothing that depends on their end has started.
+
+    Members
+    -------
+    last:
+        The last instruction of each unit but LOAD that has begun.
+    moved:
+        Whether the end of one of these changed since the reader of `last` set this to False.
     """
 
     def __init__(self, machine: Machine, loads: Loads) -> None:
         self._machine, self._loads = machine, loads
-        #: The last instruction of each unit but LOAD that has begun.
         self.last: dict[Opcode, _UnderWay] = {}
+        self.moved = False
         self._reads = {Opcode.EXEC: _Accesses(), Opcode.POST: _Accesses()}
         #: What POST reads as STORE meets it: where they share a gather, as if of each bank.
         self._gathered = _Accesses() if machine.config.shares_gather else self._reads[Opcode.POST]
@@ -135,7 +142,7 @@ class BankWaits:
 
     def begin(self, start: int, work: int, timing: Timing) -> bool:
         """Start an instruction of another unit; return whether it delays running LOADs."""
-        unit = timing.opcode
+        unit, self.moved = timing.opcode, True
         now = self.last[unit] = _UnderWay(timing, start, work, start + work, self._fetched)
         if unit is Opcode.STORE:
             self._delay_store(start)
@@ -187,6 +194,7 @@ class BankWaits:
             more = self._post_end(post) - post.end
             if more > 0:
                 post.end += more
+                self.moved = True
                 self._reads[Opcode.POST].ends[-1] += more
                 if self._machine.config.shares_gather:
                     self._gathered.ends[-1] += more
@@ -234,5 +242,6 @@ class BankWaits:
             return
         timing, above = store.timing, (self._reads[Opcode.EXEC], self._gathered, self._held)
         if any(other.meet(store.start, timing.banks) for other in above):
-            end = _through(store.start, store.work, timing.moved, above)
-            store.end = max(store.end, round(end))
+            end = round(_through(store.start, store.work, timing.moved, above))
+            if end > store.end:
+                store.end, self.moved = end, True

@@ -116,17 +116,20 @@ class EngineSimulation:
     def run(self) -> None:
         """Dispatch and begin one instruction after another until there is none."""
         dispatch = _NEVER
+        unit, start = self._next()
         while True:
-            unit, start = self._next()
             if dispatch == _NEVER:
                 dispatch = self._next_dispatch()
             if dispatch < _NEVER and dispatch <= start:
-                self._dispatch(dispatch)
+                heads = self._dispatch(dispatch)
                 dispatch = _NEVER
+                if not heads:
+                    continue
             elif unit < 0:
                 return
             else:
                 self._begin(unit, start)
+            unit, start = self._next()
 
     def _next(self) -> tuple[int, int]:
         """Return the unit whose head can start first, and when; -1 if there is none."""
@@ -177,18 +180,19 @@ class EngineSimulation:
             return _NEVER
         return max(self._dispatched, self._commands.arrival(size)) + timing.dispatch
 
-    def _dispatch(self, time: int) -> None:
-        """Put the next instruction into its queue."""
+    def _dispatch(self, time: int) -> bool:
+        """Put the next instruction into its queue; return whether it is the first there."""
         timing, unit, size, waits, timestamp = self._left.popleft()
         issued, queue = self._issued, self._queues[unit]
         number = issued[unit]
         issued[unit] = number + 1
-        if not queue:
+        heads = not queue
+        if heads:
             self._ready[unit] = None
         if timing is None:
             self.queued[unit].append(0)
             queue.append((None, 0, ()))
-            return
+            return heads
         self._commands.take(size, time, self.loads)
         if number >= self._places:
             time = max(time, self.started[unit][number - self._places])
@@ -198,6 +202,7 @@ class EngineSimulation:
         queue.append((timing, time, awaited))
         if timestamp:
             self.marks[timestamp] = unit, number
+        return heads
 
     def _begin(self, unit: int, start: int) -> None:
         """Start the head of a queue."""
@@ -222,6 +227,9 @@ class EngineSimulation:
 
     def _note_ends(self) -> None:
         """Update the ends of running instructions, which others may have delayed."""
+        if not self._banks.moved:
+            return
+        self._banks.moved = False
         for opcode, last in self._banks.last.items():
             other, end = _UNITS[opcode], last.end
             if self._free[other] != end:

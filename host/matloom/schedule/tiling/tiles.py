@@ -53,7 +53,7 @@ class ArrayTile(NamedTuple):
     @property
     def height(self) -> int:
         """Output rows."""
-        return len(range(self.first_row, self.end_row, self.row_step))
+        return -((self.first_row - self.end_row) // self.row_step)
 
     @property
     def positions(self) -> int:
