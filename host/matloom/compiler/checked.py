@@ -8,6 +8,7 @@ from dataclasses import replace
 from threadpoolctl import threadpool_limits
 
 from matloom.arch.config import Config, load_config
+from matloom.arch.garbage import gc_paused
 from matloom.compiler.pipeline import compiled
 from matloom.compiler.values import Compiled
 from matloom.ir.graph import RESHAPES, Graph
@@ -50,7 +51,7 @@ def compile_network(
     options = options or CompileOptions()
     # Products of the checks are small: the threads of a linear algebra library would spin for most
     # of their time, and take it from other processes.
-    with _one_thread():
+    with _one_thread(), gc_paused():
         candidate, program = _checked(graph, config, options, precision, mode)
 
     def with_outputs(numbers: Sequence[int]) -> Program:

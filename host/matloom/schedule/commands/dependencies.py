@@ -167,8 +167,7 @@ class DependencyTracker:
         if "region" in values:
             touched += self._touched_outside(instruction)
         for seen, axes, units, _mark in touched:
-            # By position: names of arguments would take longer than most maxima.
-            found = np.maximum.reduce(seen, axes, None, None, False, _NEVER).tolist()
+            found = np.maximum.reduce(seen, axis=axes, initial=_NEVER).tolist()
             for other, last in zip(units, found, strict=True):
                 if last > latest[other]:
                     latest[other] = last

@@ -116,6 +116,8 @@ class Builder:
 
     def __init__(self, segment: Segment, plan: Plan, config: Config):
         self.segment, self.plan, self.config = segment, plan, config
+        # Looked up for every slot of every plan that is tried.
+        self._tilings, self._homes = plan.tilings, plan.tensor_buffers
         self.transient: list[tuple[str, Buffer]] = []
         self._chunk: dict[tuple[int, int], Buffer] = {}
         self._latest: dict[int, int] = {}
@@ -127,25 +129,24 @@ class Builder:
 
     def add(self, number: int, slot: Slot) -> None:
         """Record the buffers that a slot needs."""
-        stage, cut = self.segment.stages[slot.stage], self.plan.tilings[slot.stage]
+        index, tile = slot.stage, slot.number
+        stage, cut = self.segment.stages[index], self._tilings[index]
         self._add_weights(number, slot)
-        complete = cut.completes[slot.number]
+        complete = cut.completes[tile]
         if stage.table is not None and complete:
             size_bytes = stage.table.nbytes
-            self.plan.tables[slot.stage] = self._constants(number, slot.stage, TABLE, size_bytes)
-        for name, input_range in cut.reads(slot.number):
-            panel = cut.panels[slot.number] if name != stage.addend else None
-            if panel is not None and name in self.plan.tensor_buffers:
+            self.plan.tables[index] = self._constants(number, index, TABLE, size_bytes)
+        panel = cut.panels[tile]
+        for name, input_range in cut.reads(tile):
+            if panel is not None and name != stage.addend and name in self._homes:
                 self._add_prologue(number, name, slot, panel)
             else:
                 self._add_input(number, slot, name, input_range)
-        if complete:
+        if complete and stage.output in self.plan.policy.spilled:
             self._add_output(number, slot, stage.addend)
 
     def _add_output(self, number: int, slot: Slot, addend: str | None) -> None:
         """Record the buffer of results that leave for external memory tile by tile."""
-        if self.segment.stages[slot.stage].output not in self.plan.policy.spilled:
-            return
         if addend is not None and (number, addend) in self.plan.input_ranges:
             # Where what was added to their sums lay, in the same layout.
             self.plan.stagings[number], _range = self.plan.input_ranges[number, addend]
@@ -158,7 +159,7 @@ class Builder:
 
     def _add_weights(self, number: int, slot: Slot) -> None:
         """Record the weights that a tile uses, and its parameters if they are separate."""
-        index, cut = slot.stage, self.plan.tilings[slot.stage]
+        index, cut = slot.stage, self._tilings[slot.stage]
         chunk = cut.used_chunks[slot.number]
         if chunk is None:
             return
@@ -186,9 +187,9 @@ class Builder:
         If only a `part` of the bytes is needed now, the others are loaded later.
         """
         key = (index, chunk)
-        policy = self.plan.policy
-        if again or key not in self._chunk:
-            buffer = Buffer(size, number, number, index, high=chunk >= 0, first_read=number)
+        policy, held = self.plan.policy, self._chunk.get(key)
+        if again or held is None:
+            held = buffer = Buffer(size, number, number, index, high=chunk >= 0, first_read=number)
             buffer.boundary = self.config.weight_boundary if chunk >= 0 else 1
             buffer.pinned = policy.resident or policy.pinned_at is not None
             self._chunk[key] = buffer
@@ -198,11 +199,11 @@ class Builder:
                 buffer.address = policy.pinned_at[key]
         done, wanted = self._arrived[key], size if part is None else part
         if policy.pinned_at is None and done < wanted:
-            load = Load(self._chunk[key], ("chunk", index, chunk), done, wanted - done, number)
+            load = Load(held, ("chunk", index, chunk), done, wanted - done, number)
             self.plan.loads.append(load)
             self._arrived[key] = wanted
-        self._chunk[key].last = number
-        return self._chunk[key]
+        held.last = number
+        return held
 
     def close(self) -> None:
         """Separate the buffers of a prologue, so that none of its LOADs waits for an EXEC."""
@@ -235,18 +236,16 @@ class Builder:
 
     def _add_input(self, number: int, slot: Slot, name: str, input_range: InputRange) -> None:
         index = slot.stage
-        if name in self.plan.tensor_buffers:
+        home = self._homes.get(name)
+        if home is not None:
             done = self._loaded.get(name)
             if done is not None and done < input_range.end:
                 what = ("tensor", name, done)
-                tensor_buffer = self.plan.tensor_buffers[name]
-                self.plan.loads.append(
-                    Load(tensor_buffer, what, done, input_range.end - done, number)
-                )
+                self.plan.loads.append(Load(home, what, done, input_range.end - done, number))
                 self._loaded[name] = input_range.end
             return
         known = self._input_range.get(name)
-        if known is None or known[:2] != (index, input_range):
+        if known is None or known[0] != index or known[1] != input_range:
             buffer = Buffer(input_range.size, number, number, index)
             self._input_range[name] = known = (index, input_range, buffer)
             self.transient.append(("input tile", buffer))

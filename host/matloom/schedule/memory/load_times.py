@@ -1,7 +1,6 @@
 """Chooses the tile before which each LOAD is issued."""
 
 import itertools
-import math
 from bisect import bisect_left, bisect_right
 
 from matloom.arch.config import Config
@@ -31,42 +30,49 @@ def time_loads(segment: Segment, plan: Plan, config: Config) -> None:
     _follow_stores(segment, plan)
     ready = [0.0] * len(plan.slots)
     load_starts: list[float] = []
-    free, now, loads = 0.0, 0.0, plan.loads
-    for number in range(len(plan.slots)):
+    free, now, depth = 0.0, 0.0, config.queue_depth
+    place, loads, end = 0, plan.loads, len(plan.loads)
+    for number, work in enumerate(cycles):
         now = max(now, ready[number])
-        while len(load_starts) < len(loads):
-            load = loads[len(load_starts)]
-            ahead = (
-                load_starts[-config.queue_depth] if len(load_starts) >= config.queue_depth else 0.0
-            )
+        while place < end:
+            load = loads[place]
+            ahead = load_starts[-depth] if place >= depth else 0.0
             if load.use > number and (load.slot > number or ahead > now):
                 break
-            load_starts.append(max(now, free))
-            free = load_starts[-1] + moved[len(load_starts) - 1]
+            start = now if now > free else free
+            load_starts.append(start)
+            free = start + moved[place]
+            place += 1
             load.slot = number
             ready[load.use] = free + latency
             now = max(now, ready[number])
-        now += cycles[number]
+        now += work
 
 
 def _follow_stores(segment: Segment, plan: Plan) -> None:
     """Move LOADs after the slots that make their bytes, and keep them in order."""
     written: dict[str, list[int]] = {}
     complete: dict[str, list[int]] = {}
+    names = [stage.output for stage in segment.stages]
+    finished = [tiling.finished for tiling in plan.tilings]
     for number, slot in enumerate(plan.slots):
-        name = segment.stages[slot.stage].output
-        written.setdefault(name, []).append(number)
-        ends = complete.setdefault(name, [])
-        ends.append(max(plan.tilings[slot.stage].finished[slot.number], ends[-1] if ends else 0))
+        name, end = names[slot.stage], finished[slot.stage][slot.number]
+        if name not in written:
+            written[name], complete[name] = [number], [end]
+            continue
+        written[name].append(number)
+        ends = complete[name]
+        before = ends[-1]
+        ends.append(end if end > before else before)
     earliest = 0
     for load in plan.loads:
         if load.what[0] == "tensor" and load.what[1] in written:
             name = str(load.what[1])
             producers = written[name]
             # Leading bytes are complete before the others: those of some tiles may be enough.
-            end = load.source_end if plan.policy.strips else math.inf
-            # Further tiles run while their STORE does: a LOAD that waits keeps others waiting.
-            enough = bisect_left(complete[name], end) + tuning.STORED_TILES
-            last = min(bisect_left(producers, load.use) - 1, enough)
+            last = bisect_left(producers, load.use) - 1
+            if plan.policy.strips:
+                # Further tiles run while their STORE does: a LOAD that waits keeps others waiting.
+                last = min(last, bisect_left(complete[name], load.source_end) + tuning.STORED_TILES)
             earliest = max(earliest, producers[last] + 1) if last >= 0 else earliest
         load.slot = earliest = min(max(load.slot, earliest), load.use)
