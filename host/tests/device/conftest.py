@@ -24,12 +24,13 @@ CONFIGS = {
         mac_modes=("i8xi8", "i16xi8", "bf16", "fp16", "fp8_e4m3", "fp8_e5m2"),
         float_rows=2,
     ),
+    "wide": load_config("nano+rows=16+weight_rows=4+windows=2"),
     "narrow": load_config("small+weight_rows=2+tables=1+products=1+i8xi4+i4xi4+i16xi8"),
 }
 
 #: Configurations that slow tests alone run: building the simulator of each takes half a minute or
 #: more. The units of a limit, of narrow weights and of floating point have fast tests of their own.
-SLOW = {"8x16", "reference", "limit", "float", "narrow"}
+SLOW = {"8x16", "reference", "limit", "float", "narrow", "wide"}
 
 
 def _configuration(item):

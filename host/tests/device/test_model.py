@@ -358,8 +358,10 @@ def test_instructions_are_nested_loops(seed):
         Config(rows=12, columns=8, broadcast_group=8, lanes=4, weight_rows=4, acc_bytes=16384),
         dataclasses.replace(WIDE, weight_rows=4),
         WIDE,
+        # A block has as many bytes as a vector.
+        dataclasses.replace(WIDE, columns=4, broadcast_group=4, weight_rows=4),
     ],
-    ids=["two lines", "three lines", "blocks", "wide, blocks", "wide"],
+    ids=["two lines", "three lines", "blocks", "wide, blocks", "wide", "small blocks"],
 )
 def test_windows_are_nested_loops(config, seed):
     made, seen, outputs, paired = engine(seed, config), 0, 0, 0

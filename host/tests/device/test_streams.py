@@ -8,7 +8,7 @@ from matloom.verification.random_programs import clear_state, random_stream, rea
 
 every_config = pytest.mark.parametrize(
     "pair",
-    ["nano", "8x16", "reference", "narrow", "float"],
+    ["nano", "8x16", "reference", "narrow", "float", "wide"],
     indirect=True,
 )
 a_tenth_of = pytest.mark.parametrize(
