@@ -22,7 +22,7 @@ __all__ = ["Core"]
 
 
 class Core(wiring.Component):
-    """Everything between the registers and the memory bus.
+    """Core of the engine: everything between the registers and the memory bus.
 
     A software reset, performed once the bus is quiet, resets everything except control.
 

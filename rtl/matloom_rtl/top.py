@@ -36,7 +36,7 @@ def _axil_ports() -> dict:
 
 
 class Top(wiring.Component):
-    """The generated chip: clock, synchronous reset, AXI4-Lite slave, AXI4 master, interrupt.
+    """Top level of the chip: clock, synchronous reset, AXI4-Lite, AXI4 manager, interrupt.
 
     Members
     -------

@@ -51,7 +51,7 @@ def test_a_reader_finds_what_the_chip_is(nano):
     for port in nano.sidecar["ports"]:
         assert f".{port['name']}({port['name']})" in head
     assert 'aximm:1.0 m_axi ARADDR" *)\n  output [31:0] m_axi_araddr;' in nano.verilog
-    assert "// Walk the six loops of an EXEC, one vector a cycle.\nmodule " in nano.verilog
+    assert "// Walk the six loops of an EXEC, one vector per cycle.\nmodule " in nano.verilog
 
 
 def test_every_signal_of_nano_has_a_name(nano):

@@ -18,7 +18,7 @@ def _leaves_range(name: str) -> bool:
 
 
 class FloatMultiply(wiring.Component):
-    """Compute `floats.multiply` of two operands that `Unpack` made of the same format.
+    """Compute `floats.multiply` of two operands that `Unpack` produced from the same format.
 
     Latency: `latency_of` cycles: two if every product of the formats is a normal fp32 number, and
     so

@@ -14,7 +14,7 @@ _BELOW = 2
 
 
 class Narrow(wiring.Component):
-    """Compute `floats.narrow`: to nearest even; too large becomes infinite, in e4m3 NaN.
+    """Compute `floats.narrow`: round to nearest even; overflow gives infinity, in e4m3 NaN.
 
     Latency: four cycles. Throughput: one number per cycle. Never stalls.
 

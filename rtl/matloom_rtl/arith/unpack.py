@@ -17,7 +17,7 @@ OPERAND = data.StructLayout(
 
 
 class Unpack(wiring.Component):
-    """Take a number apart and normalise it, subnormal or not.
+    """Split a number into fields and normalise it, also if it is subnormal.
 
     Latency: two cycles. Throughput: one number per cycle. Never stalls. Placed where numbers enter
     the

@@ -12,7 +12,7 @@ __all__ = ["Widen"]
 
 
 class Widen(wiring.Component):
-    """Compute `floats.widen`.
+    """Compute `floats.widen`: a number of a narrow format as fp32, exactly.
 
     Latency: three cycles. Throughput: one number per cycle. Never stalls.
 

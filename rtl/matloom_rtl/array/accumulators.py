@@ -38,7 +38,7 @@ class _Sums:
 
 
 class Accumulators(wiring.Component):
-    """Serve, in each of two banks and each cycle, one update or one read.
+    """Two banks of accumulators, each serving one update or one read per cycle.
 
     The top bit of the entry address selects the bank. Within a bank, updates from the array have
     priority and never stall, then updates from post-processing, then reads. `ready` depends on

@@ -13,7 +13,7 @@ __all__ = ["Array"]
 
 
 class Array(wiring.Component):
-    """Multiply each vector by the active weights and add down the columns.
+    """Weight-stationary systolic array: multiplies each vector by the active weights, adds columns.
 
     Accepts a vector of `rows` bytes in any cycle. Its `columns` sums leave exactly `latency`
     cycles later, with its tag. There is no backpressure and nothing ever stalls.

@@ -67,7 +67,7 @@ def _request_layout(config: Config) -> data.StructLayout:
 
 
 class Execute(wiring.Component):
-    """Stream inputs through the array, tile after tile and instruction after instruction.
+    """Execute unit: streams inputs through the array, tile by tile and command by command.
 
     The command at the head of the EXEC queue is taken once everything it depends on has
     completed and the command before it has begun. Its weights are fetched earlier, as soon as

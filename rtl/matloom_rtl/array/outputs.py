@@ -36,7 +36,7 @@ def penultimate(line):
 
 
 class Outputs(wiring.Component):
-    """Follow the vectors through three stages of a pipeline, each with a small state of its own.
+    """Find which vectors are outputs, and their accumulator entries, in three pipeline stages.
 
     Stage 1 counts the vectors of a line and those before the first output. Stage 2 walks the grid
     of outputs, in lines of the same length that start there. Stage 3 counts entries. Each stage

@@ -154,7 +154,7 @@ class _Loops:
 
 
 class Walk(wiring.Component):
-    """Walk the six loops of an EXEC, one vector a cycle.
+    """Walk the six loops of an EXEC, one vector per cycle.
 
     Loops, outermost first: output block, kernel row, kernel column, block, output row, output
     column. The next command must stay valid at `i` until it is taken. It begins with the move

@@ -36,7 +36,7 @@ def slide_layout(config: Config) -> data.StructLayout:
 
 
 class Windows(wiring.Component):
-    """Hold an operand for each cell of `Config.window_rows` rows and a broadcast group.
+    """Operand registers of the window rows, for one broadcast group of columns.
 
     A dense vector loads its byte of each row into every column. A sliding vector loads the byte
     of the *column* into the last row, the output of the line memories into the last row of each

@@ -171,7 +171,7 @@ def _megahertz(hz) -> str:
 
 
 class Clocking(wiring.Component):
-    """Make the clock of a board.
+    """PLL of a board.
 
     Members
     -------
@@ -202,7 +202,7 @@ class Clocking(wiring.Component):
 
 
 class Reset(wiring.Component):
-    """Hold a reset until a PLL has locked, and `LENGTH` cycles more.
+    """Hold the reset until the PLL has locked and for `LENGTH` cycles more.
 
     If the lock is lost, the reset is asserted within four cycles of the clock, if it still runs.
 

@@ -9,7 +9,7 @@ __all__ = ["MemoryLane"]
 
 
 class MemoryLane(wiring.Component):
-    """Read and write a memory of `words` of `bits`.
+    """Memory of `words` of `bits` each, with registered inputs and outputs.
 
     The block RAMs of a large memory are spread over the device. So each lane registers its inputs
     and

@@ -37,7 +37,7 @@ def words_of_bank(size: int, bus_bits: int) -> int:
 
 
 class BurstMemory(wiring.Component):
-    """Serve bursts of reads and of writes, which do not wait for each other.
+    """Block RAM with an AXI4 port; reads and writes are independent.
 
     A write is visible to every read that begins after its response. Addresses outside the memory
     respond with a decode error, and nothing is written. Ids are returned unchanged.

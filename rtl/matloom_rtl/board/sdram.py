@@ -53,7 +53,7 @@ class _DataPin:
 
 
 class BoardSdram(wiring.Component):
-    """Serve bursts from the SDRAM of a board, at the clock of `sync`, that of the bus.
+    """SDRAM of a board on an AXI4 port, in the clock domain `sync`.
 
     The ports named ``sdram_`` and a name of `port_widths` are ports of the top. A reset initialises
     the

@@ -50,7 +50,7 @@ def settings_for(board: Board, clock_hz: int | None = None, baud: int | None = N
 
 
 class BoardTop(wiring.Component):
-    """Everything between the pins of a board.
+    """Top level of a board.
 
     If the board has an SDRAM, its pins are ports too (`matloom_rtl.board.sdram`).
 

@@ -11,7 +11,7 @@ __all__ = ["BusSlice"]
 
 
 class BusSlice(wiring.Component):
-    """Pass all five channels on, each through a `SkidBuffer`: no path leads across.
+    """AXI register slice: a `SkidBuffer` in each channel, so that no combinational path crosses it.
 
     Latency: one cycle for each channel, so two from an address to its first beat or from the last
     beat to its response. Throughput: one transfer per cycle and channel. Stalls: each channel holds

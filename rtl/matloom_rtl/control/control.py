@@ -23,7 +23,7 @@ __all__ = ["Control"]
 
 
 class Control(wiring.Component):
-    """Everything that decides; it survives the reset that it gives to the units.
+    """Control unit of the core; not affected by the reset that it applies to the other units.
 
     Members
     -------

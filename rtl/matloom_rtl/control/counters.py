@@ -22,7 +22,7 @@ _PLACE_BITS = 4
 
 
 class Counters(wiring.Component):
-    """Keep the counters of `arch/csr.py`: cleared by `start`, counting while `running`.
+    """Performance counters of `arch/csr.py`: cleared by `start`, counting while `running`.
 
     Events are counted one cycle later, so that the last cycle of a run is included.
 

@@ -62,7 +62,7 @@ def _members(config: Config) -> dict:
 
 
 class Registers(wiring.Component):
-    """Serve one read and one write at a time, with byte strobes.
+    """AXI4-Lite registers with byte strobes; one read and one write at a time.
 
     Latency: a write responds two cycles after the later of address and data. A read responds three
     cycles after its address, and up to two cycles later if a write takes effect in the first of

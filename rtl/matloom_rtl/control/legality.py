@@ -26,7 +26,7 @@ _FAULTS, _BITS = 2, 16
 
 
 class Legality(wiring.Component):
-    """Judge an instruction by its bits alone, two cycles after they are shown.
+    """Check the fields of an instruction. Latency: two cycles.
 
     Members
     -------

@@ -12,7 +12,7 @@ __all__ = ["Limit", "late_fault"]
 
 
 class Limit(wiring.Component):
-    """Tell which unit has had the same oldest instruction for more than `limit` cycles of a run.
+    """Report a unit whose oldest instruction takes more than `limit` cycles of a run.
 
     An instruction's time starts when its waits are met or when the one before it in its unit
     completes, whichever is later. It includes stalls of bus and memories, but no waits on other

@@ -22,7 +22,7 @@ __all__ = ["UnitQueue"]
 
 
 class UnitQueue(wiring.Component):
-    """Keep the places of up to `queue_depth` instructions of a unit in order (three at least).
+    """Queue up to `queue_depth` instructions of a unit, in order (at least three).
 
     Instructions arrive before the dispatcher has checked them. The latest one is shown only once
     it is `issued`. The head is read from `InstructionMemory` into a register, from which its unit

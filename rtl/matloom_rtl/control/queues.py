@@ -15,7 +15,7 @@ __all__ = ["Queues"]
 
 
 class Queues(wiring.Component):
-    """Keep instructions from their first word until their units take them.
+    """Hold instructions from their first word until their units take them.
 
     Latency and stalls as in `InstructionMemory` and `UnitQueue`. Reset empties all queues.
 

@@ -70,7 +70,7 @@ def burst_layout(config: Config) -> data.StructLayout:
 
 
 class Bursts(wiring.Component):
-    """Cut rows at multiples of `burst_beats` beats, a power of two, of at most 4 KiB together.
+    """Cut rows into bursts at multiples of `burst_beats` beats.
 
     `burst_beats` is a power of two, and such a burst is at most 4 KiB. So no burst is longer than
     `burst_beats` or crosses a 4 KiB boundary. A row that starts within a beat starts with the whole

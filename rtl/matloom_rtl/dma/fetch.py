@@ -19,7 +19,7 @@ _BURST_BYTES = _AHEAD_BYTES // 2
 
 
 class Fetch(wiring.Component):
-    """Read a run of instruction words and deliver them in order, up to 32 ahead.
+    """Read a sequence of instruction words in order, up to 32 ahead.
 
     A start discards whatever an earlier one left: its output is withdrawn at once, and beats still
     in flight are awaited and dropped first.

@@ -31,7 +31,7 @@ _STAGES = 5 + SPAD_WRITE_LATENCY
 
 
 class Load(wiring.Component):
-    """Read bursts on one side, unaligned masked writes of the beats on the other.
+    """DMA reader: issues read bursts, and writes their beats unaligned under a mask.
 
     Addresses run ahead of data, across rows, planes and instructions; a queue of `outstanding`
     bursts records the destination of their beats. Beat k of a row whose first byte is byte m of a

@@ -13,7 +13,7 @@ _FETCH, _LOAD = 0, 1
 
 
 class SharedReadPort(wiring.Component):
-    """Send the addresses of Fetch with id 0 and of Load with id 1, and part the beats by id.
+    """Merge the addresses of Fetch (id 0) and Load (id 1); distribute the beats by id.
 
     Fetch has priority: it asks rarely, for commands that everything else waits for. Both together
     have at most `outstanding` bursts in flight.

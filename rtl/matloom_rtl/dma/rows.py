@@ -19,7 +19,7 @@ def reads_constants(command):
 
 
 class Rows(wiring.Component):
-    """Turn instructions into rows, planes outermost, with both addresses of each.
+    """Split instructions into rows, planes outermost, with both addresses of each.
 
     A row takes many cycles to transfer, so a single adder computes its addresses: first the one in
     the scratchpad, while the region's base is looked up, then the one in external memory. A small

@@ -42,7 +42,7 @@ def beat_layout(config: Config) -> data.StructLayout:
 
 
 class Spread(wiring.Component):
-    """Write the bytes of a beat in pieces, as many a cycle as fit between a beat's `width` bytes.
+    """Spread the bytes of each beat over several writes of a beat's `width`.
 
     A write takes ``width >> spread`` bytes of the beat, at least one. The writes of a row are
     contiguous, and the last beat of a row has none beyond the row's last byte.

@@ -36,7 +36,7 @@ def _response_layout(config: Config) -> data.StructLayout:
 
 
 class Store(wiring.Component):
-    """Read unaligned beats from the scratchpad, send them as write bursts, await the responses.
+    """DMA writer: reads the scratchpad, sends write bursts, waits for the responses.
 
     Beat k of a row whose first byte is byte m of a beat is read from row address - m + k *
     bus_bytes and sent with strobes for the row's bytes, so nothing is shifted. Strobes wait in a

@@ -13,7 +13,7 @@ _WORD_BYTES = 4
 
 
 class Accesses(wiring.Component):
-    """Read or write a word of the registers or of memory.
+    """Read or write single words of the registers or of external memory.
 
     Each memory word is a burst of one beat: the line takes about 400 cycles for a word that memory
     delivers in 50, and other users of the memory wait for one beat at most. On a bus wider than a

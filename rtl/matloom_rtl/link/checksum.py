@@ -13,7 +13,7 @@ CYCLES_A_BYTE = 9
 
 
 class Checksum(wiring.Component):
-    """Divide bytes by the link's polynomial.
+    """CRC-32 with the link's polynomial, one bit per cycle.
 
     One bit per cycle is enough, as a byte takes at least 20 cycles on the line, and needs a quarter
     of the area of one byte per cycle. Latency: `value` includes a byte nine cycles after it was

@@ -16,7 +16,7 @@ __all__ = ["LinkedCore"]
 
 
 class LinkedCore(wiring.Component):
-    """Core and link, which answers requests from a line; both use one external memory.
+    """Engine and host link, which serves requests from a serial line; both share external memory.
 
     Members
     -------

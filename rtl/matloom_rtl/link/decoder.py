@@ -23,7 +23,7 @@ class FrameByte(data.Struct):
 
 
 class Decoder(wiring.Component):
-    """Give whole requests with a right checksum, and a single byte for each that is not.
+    """Decode requests: undo byte stuffing, check, and buffer; a damaged request becomes one byte.
 
     A request is written into the buffer as it arrives and delivered once its checksum, its last
     four

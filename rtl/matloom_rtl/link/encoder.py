@@ -12,7 +12,7 @@ __all__ = ["Encoder"]
 
 
 class Encoder(wiring.Component):
-    """Put the synchronising byte before each frame, and its CRC-32 after.
+    """Add the synchronising byte before each frame, and its CRC-32 after it.
 
     Latency: none for the bytes of a frame, except that the first waits for the synchronising byte.
     Throughput: one byte in ten or more cycles, the rate of the line; no gap between frames. Stalls:

@@ -31,7 +31,7 @@ class RequestHeader(data.Struct):
 
 
 class Executor(wiring.Component):
-    """Take requests, keep their order, access registers and memory, and give replies.
+    """Execute requests in sequence: access registers and memory, and generate replies.
 
     Sequence numbers and status codes: docs/link.md. The status of a write is stored by the low bits
     of its number, and repeated with the write.

@@ -20,7 +20,7 @@ __all__ = ["Link"]
 
 
 class Link(wiring.Component):
-    """Answer requests that come over a line (docs/link.md).
+    """Serve requests from a serial line (docs/link.md).
 
     Latency: about 30 cycles, plus the time of its accesses, from the last stop bit of a request to
     the

@@ -11,7 +11,7 @@ _STOP = 9
 
 
 class Receiver(wiring.Component):
-    """Sample each bit in its middle; drop a byte without its stop bit.
+    """Serial receiver: samples each bit in its middle; drops bytes without a stop bit.
 
     A start bit that has ended by its middle is ignored as a glitch. After a missing stop bit the
     line

@@ -11,7 +11,7 @@ __all__ = ["Share"]
 
 
 class Share(wiring.Component):
-    """Pass the engine's bursts on, and stop them for each access of the link.
+    """Pass the engine's bursts on, and pause them for each access of the host link.
 
     The link's accesses are rare, one beat long, and mostly come when the engine is idle. The link
     waits until no burst of the engine is in flight, owns the bus alone, and releases it with the

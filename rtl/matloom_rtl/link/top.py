@@ -11,7 +11,7 @@ __all__ = ["LinkedTop"]
 
 
 class LinkedTop(wiring.Component):
-    """The engine on a serial line: clock, reset, two pins, AXI4 master.
+    """Top level of an engine with a serial line: clock, reset, two pins, AXI4 manager.
 
     Parameters
     ----------

@@ -10,7 +10,7 @@ _BITS = 10
 
 
 class Transmitter(wiring.Component):
-    """Send bytes one after the other.
+    """Serial transmitter.
 
     Latency: the start bit begins in the cycle after a byte is taken. Throughput: one byte per ten
     bit

@@ -12,7 +12,7 @@ PARITY_LATENCY = 5
 
 
 class Bank(wiring.Component):
-    """Read and write an even and an odd word, side by side or one line apart.
+    """Scratchpad bank: accesses an even and an odd word, of one line or of adjacent lines.
 
     Words alternate: even, odd, even. An access that starts in the even word finds both words in
     its line; one that starts in the odd word (`carry`) continues in the even word of the next

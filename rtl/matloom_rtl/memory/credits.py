@@ -12,7 +12,7 @@ CREDITS = 16
 
 
 class CreditQueue(wiring.Component):
-    """Hold the items of a pipeline in order, each in a place that it was given when it began.
+    """Queue the items of a pipeline in order, each in a place reserved when the item starts.
 
     A refused item therefore stalls no pipeline register; only the logic that starts items looks
     at `room`, a register. An item counts from `start` until it is taken.

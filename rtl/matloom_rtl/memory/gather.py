@@ -16,7 +16,7 @@ LATENCY = 6
 
 
 class Gather(wiring.Component):
-    """Turn the bytes that the banks found into those of a read, first byte lowest.
+    """Assemble the data of a read from the bytes that the banks return, first byte lowest.
 
     The bytes of a read granted in cycle t arrive in t + `found`, each at the position of its
     address modulo `span`, and are selected from their banks in that cycle. They are rotated into

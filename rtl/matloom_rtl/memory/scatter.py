@@ -10,7 +10,7 @@ __all__ = ["Scatter"]
 
 
 class Scatter(wiring.Component):
-    """Rotate data and mask of a write so that they fit the line.
+    """Rotate data and mask of a write into the byte lanes of a line.
 
     Within a window of `span` bytes (`width`, rounded up to a power of two) each address modulo
     `span` occurs once. So the data is rotated within `span` bytes and repeated along the line;

@@ -30,7 +30,7 @@ class ReadPort(IntEnum):
 
 
 class Scratchpad(wiring.Component):
-    """Serve in each bank and each cycle one read and one write.
+    """Scratchpad memory with several ports; each bank serves one read and one write per cycle.
 
     Accesses may start at any byte. Aligned read ports ignore the lower address bits.
 

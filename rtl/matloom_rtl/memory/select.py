@@ -13,7 +13,7 @@ def span_of(width: int) -> int:
 
 
 class Select(wiring.Component):
-    """Turn a line, an even and an odd word, into the bytes of a read, by remainder.
+    """Select the bytes of a read from an even and an odd word, ordered by address modulo `span`.
 
     A window of `span` bytes, a power of two, contains each address modulo `span` once: byte j of
     `o` is the byte of the window with remainder j. A window that starts in the odd word may

@@ -12,7 +12,7 @@ _PLACES = 2
 
 
 class SkidBuffer(wiring.Component):
-    """Pass a stream on, with no path from one side to the other.
+    """Two-entry stream buffer without combinational paths between its sides.
 
     Latency: one cycle. Throughput: one item per cycle. Stalls: holds two items, so that `i.ready`
     is a register that does not depend on `o.ready`. Wide payloads are stored in a two-entry

@@ -8,7 +8,7 @@ __all__ = ["StreamRegister"]
 
 
 class StreamRegister(wiring.Component):
-    """Pass a stream on through one place.
+    """One-entry stream register.
 
     Latency: one cycle. Throughput: one item per cycle. Stalls: holds one item. `i.ready` depends
     combinationally on `o.ready`, so the consumer must be close by (otherwise use `SkidBuffer`).

@@ -9,7 +9,7 @@ __all__ = ["UncheckedFIFO"]
 
 
 class UncheckedFIFO(wiring.Component):
-    """Hand items on in order.
+    """FIFO without overflow protection.
 
     The writer must know that there is room, and the reader that there is an item: no gate
     precedes the memory, and there is no fill level. Latency: an item can be taken in the cycle

@@ -14,7 +14,7 @@ __all__ = ["FloatLane"]
 
 
 class FloatLane(wiring.Component):
-    """Compute ``floats.limit(floats.add(value, bias), low, high)``, and the same in a format.
+    """Compute ``floats.limit(floats.add(value, bias), low, high)`` as fp32 and in a format.
 
     Latency: fifteen cycles (`LATENCY`). Throughput: one value per cycle. Never stalls. Everything
     except value and bias must be constant while values are in the pipeline.

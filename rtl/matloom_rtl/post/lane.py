@@ -15,7 +15,7 @@ _SETTINGS = ("rounding", "pre_shift", "limits", "zero", "low", "high")
 
 
 class Lane(wiring.Component):
-    """Compute `numerics.requantize` of a biased value; if it `limits`, the byte made of that.
+    """Compute `numerics.requantize` of a biased value and, with `limits`, clamp the result.
 
     Latency: thirteen cycles (`LATENCY`). Throughput: one value per cycle. Never stalls; reset
     clears nothing. The settings (`rounding`, `pre_shift`, `limits`, `zero`, `low`, `high`) must be

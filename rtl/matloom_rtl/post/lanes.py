@@ -21,7 +21,7 @@ PLACES = 16
 
 
 class Lanes(wiring.Component):
-    """Pass vectors through the lanes, ``columns / lanes`` beats each.
+    """Pass vectors through the lanes in ``columns / lanes`` beats each.
 
     A vector that has entered is never stalled. It enters when one of `PLACES` is free for its
     result and the parameters of its block are available.

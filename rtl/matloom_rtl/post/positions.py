@@ -14,7 +14,7 @@ __all__ = ["Positions"]
 
 
 class Positions(wiring.Component):
-    """Give one vector after another, output block outermost, then row, then column.
+    """Generate the positions of a POST's vectors: by output block, then row, then column.
 
     `start` loads the geometry and shows the first position in the next cycle; `advance` moves to
     the

@@ -25,7 +25,7 @@ __all__ = ["Post"]
 
 
 class Post(wiring.Component):
-    """Requantise one vector (`columns` values) after another.
+    """Post-processing unit: executes POST, one vector of `columns` values after another.
 
     A vector passes through the lanes in ``columns / lanes`` beats. Reads run up to ten vectors
     ahead

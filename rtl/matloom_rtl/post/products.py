@@ -15,7 +15,7 @@ _FACTOR_BITS = 9
 
 
 class Products(wiring.Component):
-    """Multiply each byte less `zero` by the low 9 bits, signed, of a sum that came before it.
+    """Multiply each byte, minus `zero`, by the low 9 bits (signed) of an earlier sum.
 
     If `adds` is set (only with addends), the byte minus `zero` is shifted left by `ADDEND_SHIFT`
     and

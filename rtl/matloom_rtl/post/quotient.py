@@ -11,7 +11,7 @@ __all__ = ["Quotient"]
 
 
 class Quotient(wiring.Component):
-    """Divide a 63-bit product by ``2**(31 + right)``: the floor, and what rounds it up.
+    """Divide a 63-bit product by ``2**(31 + right)``: returns the floor and a rounding increment.
 
     The product is not rounded before it is shifted. The increment depends on the highest bit below
     the floor (`first`), and on whether any (`some`) or all (`every`) bits below that are ones:

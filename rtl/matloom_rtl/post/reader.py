@@ -40,7 +40,7 @@ def _request_layout(config: Config) -> data.StructLayout:
 
 
 class Reader(wiring.Component):
-    """Read the vectors of a command into a queue, ahead of who takes them; and parameters.
+    """Read the vectors of a command into a queue, ahead of the lanes, and their parameters.
 
     Parameters have priority over vectors at the byte port.
 

@@ -12,7 +12,7 @@ __all__ = ["Sequencer"]
 
 
 class Sequencer(wiring.Component):
-    """Take a command, let its vectors stream, and report it when its results are visible.
+    """Take a command, stream its vectors, and report it when its results are visible.
 
     Latency: `command`, `start` and `streaming` follow one cycle after a command is taken; `done`
     follows the last grant by `Config.acc_update_latency` cycles. Throughput: one command at a time.

@@ -11,7 +11,7 @@ __all__ = ["Tables"]
 
 
 class Tables(wiring.Component):
-    """Look up a byte for each lane in every cycle; fill all tables with a row at a time.
+    """Byte look-up tables: one look-up per lane and cycle; rows are written to all tables at once.
 
     A row is `config.table_row_bytes` entries: 16 if the array has as many columns, so that the
     memory

@@ -27,7 +27,7 @@ _GROUP = 4
 
 
 class Writer(wiring.Component):
-    """Keep results until the memories take them.
+    """Queue results until the memories accept them.
 
     Results are never refused: the sender knows that one of the `PLACES` is free. Beats are written
     next to each other into a memory, from which the oldest vector goes directly to the destination,

@@ -11,7 +11,7 @@ __all__ = ["Banks"]
 
 
 class Banks(wiring.Component):
-    """Keep the rows and the waits of all banks.
+    """Track the open row and the timing waits of every bank.
 
     A bank has two waits: `settling` after ACTIVATE (tRCD) or PRECHARGE (tRP) until it is open or
     closed, and `held` open until it may be closed (tRAS, tRC, tWR, and the end of a READ). A row is

@@ -11,7 +11,7 @@ __all__ = ["Chunks"]
 
 
 class Chunks(wiring.Component):
-    """Cut bursts at multiples of `chunk_beats` beats.
+    """Cut bursts into chunks at multiples of `chunk_beats` beats.
 
     Latency: 2 cycles. Throughput: one chunk in 2 cycles within a burst, in 3 between bursts.
     Stalls: holds one burst; no path from `o.ready` to `i.ready`.

@@ -10,7 +10,7 @@ __all__ = ["Columns"]
 
 
 class Columns(wiring.Component):
-    """Issue READ or WRITE for each beat of a chunk, back to back, also from chunk to chunk.
+    """Issue READ or WRITE for each beat of a chunk, back to back, also across chunks.
 
     Each command bursts over the columns of one beat, so commands are `plan.burst` cycles apart. A
     WRITE waits until earlier read data has left the data pins, and one cycle more.

@@ -26,7 +26,7 @@ _ALL = 10
 
 
 class SdramController(wiring.Component):
-    """Serve AXI bursts from an SDRAM: initialised, refreshed in time, rows left open.
+    """SDRAM controller with an AXI4 port: initialises and refreshes the SDRAM, keeps rows open.
 
     Accepts bursts of any length with aligned addresses, as defined in `bus.axi`. A bus address
     consists of row, bank, column and byte, from the highest bit down; bits above the SDRAM's size

@@ -10,7 +10,7 @@ __all__ = ["DataPath"]
 
 
 class DataPath(wiring.Component):
-    """Send a beat with each WRITE, word after word; gather a beat for each READ.
+    """Send a beat with each WRITE, word by word; assemble a beat for each READ.
 
     `dq_o`, `oe` and `dqm` are registers: for a command issued in cycle t, command and first word
     are

@@ -30,7 +30,7 @@ _ROOM = 2 * _LONGEST
 
 
 class Merge(wiring.Component):
-    """Pass bursts on to memory; give each beat that lacks strobes its other bytes.
+    """Complete partial writes with data from memory; pass all other bursts on.
 
     For controllers whose board does not connect the SDRAM's byte masks. A beat with all strobes set
     passes unchanged. For any other, the beat is read from memory as soon as it arrives (`_enter`),

@@ -10,7 +10,7 @@ __all__ = ["Opener"]
 
 
 class Opener(wiring.Component):
-    """Close and open the bank of a chunk where it has another row, then pass the chunk on.
+    """Close and open the bank of a chunk if it has another row, then pass the chunk on.
 
     The bank that the chunk before is using (`busy`) is left alone. While `run` is 0 no command is
     requested and no chunk is passed on; afterwards banks are examined again, because a refresh

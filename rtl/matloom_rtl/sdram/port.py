@@ -23,7 +23,7 @@ _RESPONSES = 8
 
 
 class Port(wiring.Component):
-    """Order reads and writes, and promise their data.
+    """Arbitrate between reads and writes, and buffer their data.
 
     A read chunk is issued when the queue to the bus has room for all its beats, a write chunk when
     all its beats have arrived and its response has a place. So the pins never wait for the bus,

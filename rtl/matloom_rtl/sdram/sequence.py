@@ -13,7 +13,7 @@ _RESTART = 2
 
 
 class Sequence(wiring.Component):
-    """Initialise: wait, close all banks, refresh some times, set the mode. Then refresh for ever.
+    """Initialise the SDRAM (wait, close all banks, refresh, set the mode), then refresh it in time.
 
     A refresh is due every `timing.refresh_due` cycles and is completed before the next is due:
     `run`

@@ -11,7 +11,7 @@ PLACE_BITS = 12
 
 
 class Unanswered(wiring.Component):
-    """Remember up to `places` bursts, answered in their order.
+    """Track up to `places` write bursts until their responses, which come in order.
 
     Beats of the newest burst are looked up in the older ones; within a burst no beat occurs twice.
     Only the lowest `PLACE_BITS` of a beat's number are compared, so a beat may be found in a burst

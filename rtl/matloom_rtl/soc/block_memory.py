@@ -11,7 +11,7 @@ __all__ = ["BlockMemory"]
 
 
 class BlockMemory(wiring.Component):
-    """Serve words; addresses above its size repeat.
+    """Block RAM as a Wishbone target; addresses wrap at its size.
 
     Latency: one cycle. Throughput: one word per cycle in a burst, otherwise one word in two cycles.
     Never stalls. Reset keeps the contents.

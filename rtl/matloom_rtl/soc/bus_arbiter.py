@@ -10,7 +10,7 @@ __all__ = ["BusArbiter"]
 
 
 class BusArbiter(wiring.Component):
-    """Pass on what one of two initiators asks, until its word or its burst is answered.
+    """Round-robin arbiter for two initiators; a grant lasts for one word or one burst.
 
     Latency: none for the current owner of the bus, one cycle to switch. Throughput: words or bursts
     alternate if both initiators are active. Stalls: those of the target. Reset grants the bus to

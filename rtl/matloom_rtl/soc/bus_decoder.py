@@ -14,7 +14,7 @@ __all__ = ["BusDecoder"]
 
 
 class BusDecoder(wiring.Component):
-    """Ask the target of an address; without one, answer with an error.
+    """Route accesses to targets by address; unmapped addresses respond with an error.
 
     Latency: none; one cycle for the error response. Stalls: those of the targets.
 

@@ -35,7 +35,7 @@ _TARGETS = {
 
 
 class SocCore(wiring.Component):
-    """A system on chip (docs/soc.md); its ports are those of `matloom_rtl.link.core.LinkedCore`.
+    """System on chip (docs/soc.md), with the ports of `matloom_rtl.link.core.LinkedCore`.
 
     Members
     -------

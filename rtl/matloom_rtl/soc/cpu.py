@@ -59,7 +59,7 @@ def cpu_source(name: str) -> Path:
 
 
 class Cpu(wiring.Component):
-    """A VexRiscv, any of `CPUS`, that starts at the boot ROM.
+    """VexRiscv processor, any of `CPUS`, which starts at the boot ROM.
 
     It treats `err` like `ack`, because its buses have no error responses. Caches read lines of
     32 bytes in bursts of eight words (`cti`); writes go through, word by word.

@@ -11,7 +11,7 @@ __all__ = ["Interrupts"]
 
 
 class Interrupts(wiring.Component):
-    """Ask the processor while an enabled source asks; sources are levels.
+    """Interrupt controller: raises `irq` while an enabled, level-sensitive source is active.
 
     Latency: `irq` follows its sources, and ENABLE, by one cycle. Reset disables all sources.
 

@@ -11,7 +11,7 @@ __all__ = ["MemoryArbiter"]
 
 
 class MemoryArbiter(wiring.Component):
-    """Pass bursts of two initiators on, in turn where both ask, and answers back to whose they are.
+    """Round-robin arbiter of AXI bursts from the engine and a processor.
 
     Unlike in `matloom_rtl.link.share`, bursts of both may be in flight together. Their owners are
     queued here instead of being encoded in ids, so the memory must respond in address order

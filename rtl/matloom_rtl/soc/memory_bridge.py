@@ -15,7 +15,7 @@ _OFFSET_BITS = 30
 
 
 class MemoryBridge(wiring.Component):
-    """Serve a processor's words from AXI; bits 30 and 31 of its addresses are no matter.
+    """Wishbone to AXI bridge; address bits 30 and 31 are ignored.
 
     A read with incrementing `cti` becomes an AXI burst for the whole cache line, and must start at
     its first word. A write becomes a burst of one beat, with `sel` as its strobes.

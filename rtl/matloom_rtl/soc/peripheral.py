@@ -34,7 +34,7 @@ def place_of(peripheral: str, name: str) -> int:
 
 
 class PeripheralBridge(wiring.Component):
-    """Serve words from registers; they repeat every 64 bytes of their window of 4 KiB.
+    """Bridge from Wishbone to peripherals, whose registers repeat every 64 bytes of a 4 KiB window.
 
     Latency: one cycle. Throughput: one access in two cycles. Never stalls.
 

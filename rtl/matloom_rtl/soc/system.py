@@ -13,7 +13,7 @@ __all__ = ["System"]
 
 
 class System(wiring.Component):
-    """Constants of a board and its processor, and the last access that failed.
+    """Registers with constants of the board and processor, and the last failed access.
 
     Latency: ERRORS shows an access one cycle later. Reset clears it.
 

@@ -10,7 +10,7 @@ __all__ = ["Timer"]
 
 
 class Timer(wiring.Component):
-    """Count cycles in 64 bits, and ask for an interrupt from a count on.
+    """64-bit cycle counter that raises an interrupt from a compare value on.
 
     Latency: `irq` follows COUNT >= COMPARE, and writes, by two cycles. Reset restarts the count at
     0

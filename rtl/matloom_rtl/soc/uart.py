@@ -16,7 +16,7 @@ _DIVISOR_BITS = soc_register("UART", "DIVISOR").width
 
 
 class Uart(wiring.Component):
-    """Registers, a queue of received bytes, and one byte that waits to be sent.
+    """UART with a receive queue and a one-byte transmit buffer.
 
     Latency: transmission starts in the second cycle after a write; a received byte can be read from
     the second cycle after its `valid` (`matloom_rtl.link.receiver`). Throughput: buffered bytes are

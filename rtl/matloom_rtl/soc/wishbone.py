@@ -44,7 +44,7 @@ class WishboneSignature(wiring.Signature):
 
 
 class RegisterBridge(wiring.Component):
-    """Serve a processor's words from the engine's registers.
+    """Bridge from Wishbone to the engine's AXI4-Lite registers.
 
     Bursts are acknowledged word by word, like classic cycles.
 
