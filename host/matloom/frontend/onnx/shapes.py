@@ -23,6 +23,8 @@ _LIKE: dict[str, tuple[str, Sequence[int] | slice]] = {
 }
 #: The domain whose inference in the package onnx reads what a damaged file lacks, and crashes.
 _UNCHECKED = "ai.onnx.ml"
+#: Elements of the longest vector whose elements the inference may list, at some 50 bytes each.
+_LONGEST = 1 << 20
 #: Attributes with which an operator gives another shape.
 _OTHERS = ("channels_last",)
 
@@ -45,7 +47,7 @@ def _inferred(model: Any) -> Any:
         if node.domain == "com.microsoft" and node.op_type in _LIKE:
             _disguise(node)
     try:
-        found = onnx.shape_inference.infer_shapes(shadow, data_prop=True)
+        found = onnx.shape_inference.infer_shapes(shadow, data_prop=not _is_long(shadow.graph))
     except Exception:
         # Where operators contradict each other, ONNX Runtime says what is wrong.
         return model
@@ -55,6 +57,14 @@ def _inferred(model: Any) -> Any:
         completed.graph.ClearField(field)
         getattr(completed.graph, field).extend(getattr(found.graph, field))
     return completed
+
+
+def _is_long(graph: Any) -> bool:
+    """Return whether a vector is too long for a list of its elements, which the inference makes."""
+    declared = (*graph.input, *graph.value_info, *graph.output)
+    shapes = [[dim.dim_value for dim in each.type.tensor_type.shape.dim] for each in declared]
+    shapes += [list(each.dims) for each in graph.initializer]
+    return any(len(shape) == 1 and shape[0] > _LONGEST for shape in shapes)
 
 
 def _hide_unchecked(graph: Any) -> None:

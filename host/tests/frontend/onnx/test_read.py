@@ -4,6 +4,7 @@ Expected numbers are ONNX Runtime's.
 """
 
 import random
+import time
 
 import ml_dtypes
 import numpy as np
@@ -350,3 +351,13 @@ def test_constants_that_operators_make_may_be_large():
     ends = [value("x", [1, sizes[0]])], [value("y", [1, sizes[1]])]
     program = matloom.compile(model(nodes, *ends, constants).SerializeToString(), "nano")
     assert program.macs == sizes[0] * sizes[1]
+
+
+def test_a_vector_of_any_length_is_refused_at_once():
+    """The inference of the package onnx would list its elements."""
+    nodes = [helper.make_node("Cast", ["x"], ["y"], to=INT64)]
+    content = model(nodes, [value("x", [2**31 - 1])], [value("y", [2**31 - 1], INT64)])
+    begin = time.process_time()
+    with pytest.raises(UserError, match="at most 2147483647 bytes"):
+        matloom.compile(content.SerializeToString(), "nano")
+    assert time.process_time() - begin < 2
