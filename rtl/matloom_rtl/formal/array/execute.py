@@ -12,7 +12,7 @@ from matloom_rtl.ports import SPAD_READ_LATENCY
 
 __all__ = ["execute", "execute_proofs"]
 
-#: Taken out: what is proven of them holds; of the loader and the array nothing is needed.
+#: Submodules replaced by their proven properties; nothing is needed of loader and array.
 _FREE = ("walk", "loader", "array", "vectors", "known")
 
 
@@ -35,7 +35,7 @@ def execute(unit: Execute) -> Claim:
             later = Signal(name=f"{'begun' if each is begun else 'fired'}_{number}")
             m.d.sync += later.eq(each[-1])
             each.append(later)
-    # Of the queue of requests: vectors and pauses that wait, vectors alone, and its credits.
+    # Request queue: vectors and pauses waiting, vectors alone, and its credits.
     waits, some, level = (Signal(range(CREDITS + 2), name=n) for n in ("waits", "some", "level"))
     freed = Signal()
     m.d.sync += [
@@ -52,7 +52,7 @@ def execute(unit: Execute) -> Claim:
         Assume((walk.valid | walk.paused) == begun[-1]),
         Assume(~(walk.valid & walk.paused)),
         Assume(~shown.valid | (waits != 0)),
-        # Where there is no item its fields are those of one that did not come.
+        # Without an item, the fields hold a write that was not valid.
         Assume(shown.valid | ~shown.payload.valid),
         Assume(~(shown.valid & shown.payload.valid) | (some != 0)),
         Assume(~(shown.valid & ~shown.payload.valid) | (others != 0)),
@@ -80,8 +80,8 @@ def execute_proofs(units: list) -> list[Proof]:
         Proof(
             kind="places",
             unit="Execute",
-            statement="what is known of a vector of EXEC has its place when it comes, and is there "
-            "when its bytes arrive",
+            statement="the attributes of a vector of EXEC are stored when it is issued, and still "
+            "there when its bytes arrive",
             build=lambda unit=unit: execute(unit),
             depth=SPAD_READ_LATENCY + STAGES,
             cover_depth=20,

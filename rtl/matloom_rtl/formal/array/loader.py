@@ -20,9 +20,9 @@ class _Rows:
     Members
     -------
     working, address, row:
-        Whether there is a command; the address of its next row, and the row's index in its tile.
+        There is a command; address of its next row; index of that row in its tile.
     waiting, following:
-        Whether another command waits; its first row.
+        Another command waits; address of its first row.
     whole:
         All rows of a tile have been read, and it has not been released.
     mode, following_mode:
@@ -59,7 +59,7 @@ class _Rows:
             m.d.sync += self.whole.eq(0)
         with m.If(self.reads & last):
             m.d.sync += self.whole.eq(1)
-        # Tiles are released when they are there, and the last of a command is known.
+        # Only complete tiles are released, and the last of a command is marked.
         m.d.comb += Assume(~unit.release | self.whole)
         if _flags(unit):
             self._follow_mode(m, unit, begins)
@@ -106,7 +106,7 @@ def loader(unit: Loader) -> Claim:
         implies(read.valid, read.bank_select == banks),
         Assert(unit.full == rows.whole),
         Assert(unit.i.ready == ~rows.waiting),
-        # Rows of a command that has ended are forgotten, and none is read after its last tile.
+        # Rows of a finished command are dropped, and none is read after its last tile.
         implies(rows.end, ~read.valid),
         Cover(rows.end & rows.waiting),
         Cover(rows.reads & rows.whole),
@@ -215,9 +215,9 @@ def loader_proofs(units: list) -> list[Proof]:
         Proof(
             kind="addresses",
             unit="Loader",
-            statement="the rows of an instruction's weights are read in order from its first on, "
-            "each once, none while a tile is not released nor after its last tile, and reach the "
-            "array at their place in the tile, with the number format of their instruction",
+            statement="the rows of an instruction's weights are read in order, each once, none "
+            "before the previous tile is released nor after the last tile, and reach the array at "
+            "their index in the tile, with the number format of their instruction",
             build=lambda unit=unit: loader(unit),
             depth=SPAD_READ_LATENCY + 3,
             cover_depth=30,

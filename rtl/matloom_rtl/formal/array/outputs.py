@@ -148,7 +148,7 @@ def _lines(m: Module, whitebox: Whitebox, grids: _Grids):
 def _grid(m: Module, whitebox: Whitebox, grids: _Grids, counted):
     """Count outputs per line and lines with outputs; return whether stage 2 has an output."""
     unit, there, grid, before = whitebox.unit, grids.valid[2], grids.at[2], grids.before[2]
-    # Of the last vector in stage 2: it was no longer too early.
+    # The last vector in stage 2 was not before the first output.
     begun = Signal()
     with m.If(there):
         m.d.sync += begun.eq(counted)
@@ -169,7 +169,7 @@ def _grid(m: Module, whitebox: Whitebox, grids: _Grids, counted):
     some = grids.some[2]
     m.d.comb += [
         implies(some, whitebox.register(name="after_end") == (~begun | (place.next == 0))),
-        # What was not too early does not become so within a step.
+        # Once vectors have reached the first output, they stay past it within a step.
         implies(there & ~grid.first & begun, counted),
         implies(some & ~there, begun == counted),
         implies(some, place.next < before.penultimate + 2),
@@ -237,9 +237,9 @@ def output_proofs(units: list) -> list[Proof]:
         Proof(
             kind="addresses",
             unit="Outputs",
-            statement="outputs are the vectors from the first one on that no skip leaves out and "
-            "no size ends, line by line; their entries follow each other in every block, the same "
-            "in each of its steps",
+            statement="outputs are the vectors from the first output on that are not skipped and "
+            "are within the sizes, line by line; their entries are consecutive in every block, "
+            "and the same in each of its steps",
             build=lambda unit=unit: outputs(unit),
             depth=2,
             cover_depth=30,

@@ -190,8 +190,8 @@ def walk_proofs(units: list) -> list[Proof]:
             kind="addresses",
             unit="Walk",
             statement="the vectors of EXEC are those of the six loops of the instruction set, in "
-            "order, each once, with address, padding and flags; a step, and what is before an "
-            "instruction that accumulates, takes as long as an update of the accumulators",
+            "order, each once, with address, padding and flags; a step takes at least the latency "
+            "of an accumulator update, as does the gap before an accumulating instruction",
             build=lambda unit=unit: walk(unit),
             depth=2,
             cover_depth=30,

@@ -12,10 +12,10 @@ from matloom_rtl.formal.parts.whitebox import Whitebox
 
 __all__ = ["ROW_BITS", "is_at", "lemmas"]
 
-#: Positions of rows are exact below two to the power of so many.
+#: Row positions are exact below two to this power.
 ROW_BITS = 13
 
-#: Cycles after which all that is worked out of a step's beginning is there.
+#: Cycles after which the start of the next step has been computed.
 _SETTLED = 2
 
 
@@ -43,7 +43,7 @@ def _commands(m: Module, whitebox: Whitebox, walk: WalkNest) -> None:
         implies(begun, unit.i.payload.as_value() == fields.as_value()),
         *(implies(running, loops[name] == fields[name]) for name in loops.shape().members),
     ]
-    # A cycle after a vector began its fields are there, though another may have begun since.
+    # The fields of a vector are valid one cycle after it began, though another may have begun.
     for there, held in ((running & ~begun, fields), (walk.there[1], walk.vector[1].fields)):
         line = Mux(held.line < 3, 3, held.line)
         m.d.comb += implies(there, stages.penultimate + 2 == line)

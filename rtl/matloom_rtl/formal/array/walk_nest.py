@@ -11,7 +11,7 @@ from matloom_rtl.ports import body_layout
 
 __all__ = ["LOOPS", "PLACE_BITS", "STAGES", "STEP", "WalkNest", "fits"]
 
-#: Loops by the fields that count them, outermost first; of each the steps of byte and row.
+#: Loops by the fields that count them, outermost first, with the steps in bytes and rows of each.
 LOOPS: dict[str, dict[str, str]] = {
     "oc_blocks": {"byte": "oc_step"},
     "kernel_rows": {"row": "kernel_row_step"},
@@ -27,7 +27,7 @@ STEP = ("height", "width")
 #: Cycles from a vector's start until it arrives.
 STAGES = 4
 
-#: Bits that no place exceeds: a first one, and of each loop as many steps as iterations.
+#: Width of a place: the first one plus, for each loop, as many steps as iterations.
 PLACE_BITS = {"byte": 34, "row": 24}
 
 
@@ -48,7 +48,7 @@ class WalkNest:
     nest, running:
         Its loops, with the places `byte` and `row` of the input; whether they are running.
     begins, moves:
-        Whether an instruction begins; whether a vector does.
+        An instruction begins; a vector begins.
     vector, there, paused:
         For each number of cycles up to `STAGES`: the vector that began that long ago, whether one
         did, and whether a pause did.

@@ -69,8 +69,8 @@ def reach_proofs(units: list) -> list[Proof]:
         Proof(
             kind="addresses",
             unit="Walk, reach of its loops",
-            statement="no place of the loops of EXEC is so far on that the numbers of the proof "
-            "of Walk would wrap",
+            statement="no place of the loops of EXEC exceeds the width that the proof of Walk "
+            "gives to its numbers",
             build=lambda unit=unit: reach(unit._config),
             depth=2,
             cover_depth=10,

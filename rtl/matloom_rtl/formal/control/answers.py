@@ -14,12 +14,12 @@ from matloom_rtl.formal.proof import Claim, Proof
 
 __all__ = ["answer_proofs", "answered", "answers"]
 
-#: Cycles of a check of extents: the longest, and those in which it says nothing.
+#: Duration of a check of extents: maximum cycles, and cycles without a verdict.
 _LONGEST, _SILENT = max(CYCLES.values()), 3
 
 _RANGES = (Fault.SPAD_RANGE, Fault.ACC_RANGE, Fault.DRAM_RANGE)
 
-#: States by what the check of extents does in them: nothing, and found nothing before.
+#: States in which no check of extents is in progress, nor has found a fault.
 _QUIET = ("Assemble", "Unknown", "Cut-Short", "Cut-Within", "Look", "Issue", "Settle")
 
 
@@ -29,10 +29,10 @@ class _Answers:
     Members
     -------
     illegal, read_only, held:
-        The verdict on its fields, and for how many cycles it was shown, up to 2: from then on the
-        verdict is there.
+        Verdict on its fields, and the cycles for which it has been shown, up to 2, when the verdict
+        is valid.
     busy, since:
-        A check of extents is under way, and for how long.
+        A check of extents is in progress; its cycles so far.
     """
 
     def __init__(self, m: Module, whitebox: Whitebox):
@@ -72,13 +72,13 @@ class _Answers:
         ]
         silent, known = self.since <= _SILENT, Cat(bounds.fault == each for each in _RANGES).any()
         m.d.comb += [
-            # `bounds` and `answered` prove so of the unit.
+            # Proven for the unit by `bounds` and `answered`.
             Assume(~bounds.done | (self.busy & (self.since >= _SILENT))),
             Assume(~(self.busy & (self.since == _LONGEST)) | bounds.done),
             Assume(~(self.busy & silent) | (found == 0)),
             Assume(~bounds.done | known | (found == 0)),
             Assume(self.busy | (found == before)),
-            # What it asks for: one check at a time, of a word that stays.
+            # Requirements of the check: one at a time, of a stable word.
             implies(bounds.start, ~self.busy),
             implies(self.busy, self.same),
         ]
@@ -90,9 +90,10 @@ class _Instruction:
     Members
     -------
     whole, known, early:
-        All its words were taken; its opcode is one; it waits for what was never issued.
+        All its words were taken; its opcode exists; it waits for an instruction never issued.
     short, taken, age, number:
-        Some words are missing; its words; cycles since it was whole; instructions issued before it.
+        Some words are missing; its words so far; cycles since it was whole; instructions issued
+        before.
     """
 
     def __init__(self, m: Module, unit: Dispatch, followed: Followed):
@@ -247,7 +248,7 @@ def answered(unit: Bounds) -> Claim:
         implies(unit.done, busy & (since >= _SILENT)),
         implies(busy & (since <= _SILENT), found == 0),
         implies(~busy, found == before),
-        # Lemmas: the last step is the last; how far the first can be.
+        # Lemmas: no step follows the last; bound on the first.
         implies(running | steps.any() | told.any(), busy & ~unit.done),
         implies(running | told.any(), ~final.any() & (since != 0)),
         implies(told.any(), ~running & ~steps.any() & (since == told) & ~told.all()),
@@ -260,11 +261,11 @@ def answered(unit: Bounds) -> Claim:
 
 _STATEMENTS = {
     Dispatch: (
-        "what a check refuses is never issued, and the fault has its cause, opcode, index and "
-        "address; an instruction that its queue has is issued or refused as soon as it is checked"
+        "an instruction that fails a check is never issued, and the fault has its cause, opcode, "
+        "index and address; once in its queue, it is issued or refused as soon as it is checked"
     ),
     Bounds: (
-        "a check answers once, not before its third cycle, and its answer stays until the next"
+        "a check answers once, not before its third cycle, and its answer is stable until the next"
     ),
 }
 

@@ -13,7 +13,7 @@ from matloom_rtl.formal.proof import Claim, Proof
 
 __all__ = ["contents", "contents_proofs"]
 
-#: Cycles without a change after which the base of a region is shown.
+#: Cycles without a change until the base of a region is shown.
 _SETTLED = 3
 
 
@@ -40,8 +40,8 @@ class _Chosen(Arbitrary):
 def contents(unit: Registers) -> Claim:
     """Claim that an arbitrary register shows the bytes written to it, at its port and in reads.
 
-    What is written is followed on the bus: a word takes effect with its strobes when address and
-    word have both come, in either order, unless the register is locked by a run.
+    Writes are observed on the bus: a word takes effect, under its strobes, when address and word
+    have both come, in either order, unless the register is locked by a run.
     """
     m = Module()
     whitebox = Whitebox(unit)
@@ -53,7 +53,7 @@ def contents(unit: Registers) -> Claim:
     m.d.comb += value.eq(Mux(written, shadow, chosen.reset))
     takes, merged = _changes(m, whitebox, chosen, value)
     m.d.comb += _ports(unit, chosen, value)
-    # It takes another cycle to the memory that reads look into.
+    # It reaches the memory for reads one cycle later.
     pending = Signal()
     old = Signal(32)
     was = Signal()
@@ -144,7 +144,7 @@ def _reads(m: Module, whitebox: Whitebox, chosen: _Chosen, value, takes) -> None
     m.d.comb += [
         implies(bus.r.valid & mine, bus.r.payload.resp == 0),
         implies(bus.r.valid & mine & quiet, bus.r.payload.data == value),
-        # Lemmas: where it is looked for, and found.
+        # Lemmas: where it is looked up.
         implies((looking | looked) & mine, looked_at == chosen.offset),
         implies(looked & mine, (source == 0) & there),
         implies(looked & mine & quiet, whitebox.register(name="before") == value),
@@ -173,9 +173,8 @@ def contents_proofs(units: list) -> list[Proof]:
         Proof(
             kind="registers",
             unit="Registers, contents",
-            statement="each register that is written and read holds the bytes written last, "
-            "address and word in either order, at its port, when read, and where regions are "
-            "looked up",
+            statement="each writable register shows the bytes written last, with address and word "
+            "in either order, at its port, in reads, and in look-ups of regions",
             build=lambda unit=unit: contents(unit),
             depth=5,
             cover_depth=15,

@@ -14,30 +14,30 @@ __all__ = ["Followed", "dispatch_lemmas", "dispatches"]
 #: Instruction words of each unit's instruction.
 _WORDS = [FORMATS[unit].instruction_words for unit in UNITS]
 
-#: Where `wait_load` begins in every instruction, and the bits of each wait.
+#: First bit of `wait_load` in every instruction, and the width of each wait.
 _FIRST_WAIT, _WAIT_BITS = 12, 6
 
-#: States of the dispatcher in which all words of an instruction are there.
+#: States of the dispatcher in which an instruction is complete.
 _WHOLE = ("Look", "Look-Again", "Judge", "Measure", "Issue", "Settle", "Halted")
 
-#: Cycles from an instruction that is issued to the next one, at least.
+#: Minimum cycles from the issue of an instruction to the next.
 _APART = 6
 
 
 class Followed:
-    """Instructions as they come, go to their queues, and are issued.
+    """Instructions as they arrive, enter their queues, and are issued.
 
     Members
     -------
     first, head:
         The next word is the first of an instruction; the first 36 bits of the current one.
     waits, opcodes:
-        Its waits, and whether it is of each unit.
+        Its waits; for each unit, whether the instruction is for it.
     takes, gives:
         A word is taken; the instruction goes to the queue of each unit.
     unissued, ended, apart:
-        Units whose last instruction is not issued; there was a fault, or the end; cycles since the
-        one before was issued.
+        Units whose last instruction is not yet issued; there was a fault, or END; cycles since the
+        previous issue.
     count, many:
         Instructions issued to each unit, as the dispatcher counts them, and up to 127.
     taken:
@@ -81,13 +81,13 @@ class Followed:
 def dispatches(unit: Dispatch) -> Claim:
     """Claim that an instruction is recorded with its own waits, and issued once, after its checks.
 
-    A wait of k on a unit means its instructions up to the k-th before; k of 0 none. What never was
-    issued is not waited for. From the cycle after `halt` on none is issued. When one is, all of its
-    words and no others have been taken since the one before was.
+    A wait of k on a unit covers its instructions up to the k-th last; 0 means no wait. Only issued
+    instructions are waited for. None is issued from the cycle after `halt` on. At an issue, exactly
+    the words of that instruction have been taken since the previous issue.
     """
     m = Module()
     whitebox = Whitebox(unit)
-    # Whatever the two checks say.
+    # For any verdicts of the two checks.
     free = (*whitebox.free("bounds"), *whitebox.free("legality"))
     m.submodules.unit = whitebox.fragment
     followed = Followed(m, unit)
@@ -115,7 +115,7 @@ def dispatches(unit: Dispatch) -> Claim:
 
 
 def _waits(m: Module, unit: Dispatch, followed: Followed) -> None:
-    """Claim what is noted of an instruction: of each unit whether and for what it waits."""
+    """Claim the notes of an instruction: for each unit, whether it waits, and its target."""
     queues = [getattr(unit, each.name.lower()) for each in UNITS]
     is_end = followed.head[:4] == Opcode.END.value
     for number, opcode in enumerate(UNITS):
@@ -144,7 +144,7 @@ def dispatch_lemmas(m: Module, whitebox: Whitebox, followed: Followed) -> None:
     place = whitebox.register(name="place")
     mine = whitebox.register(name="mine")
     good = whitebox.in_states("Measure", "Issue")
-    # Two cycles after the first word, what follows from it is in registers.
+    # Two cycles after the first word, its decoded values are registered.
     known = Signal(2)
     m.d.sync += known.eq(Mux(first, 0, Cat(1, known)))
     unissued = followed.unissued

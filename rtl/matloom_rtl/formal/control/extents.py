@@ -1,7 +1,7 @@
 """The bounds check against the extents of the instruction set, written a second time.
 
-Only the positions of fields come from the table that the hardware is made from: two things that
-share a table cannot check each other.
+Only the positions of fields come from the table behind the hardware: two things generated from one
+table cannot check each other.
 """
 
 from amaranth.hdl import Assert, Assume, Cat, Const, Cover, Module, Mux, ResetSignal, Signal
@@ -17,10 +17,11 @@ from matloom_rtl.formal.proof import Claim, Proof
 
 __all__ = ["CYCLES", "bounds", "bounds_proofs"]
 
-#: A check takes no more cycles than these.
+#: Maximum cycles of a check.
 CYCLES = {Opcode.LOAD: 30, Opcode.STORE: 30, Opcode.EXEC: 42, Opcode.POST: 52}
 
-#: Factors are below this, so that multiplications can be compared; what is only added has all bits.
+#: Factors are below this, to keep products tractable for the solver; terms only added are
+#: unlimited.
 _SMALL = 4
 
 _TOTAL_BITS = 40
@@ -196,8 +197,8 @@ def bounds_proofs(units: list) -> list[Proof]:
         Proof(
             kind="bounds",
             unit=f"Bounds, {opcode.name}",
-            statement="the first extent of the instruction set that is beyond its memory is found, "
-            "with its end, in time; factors below 4, what is only added of all its bits",
+            statement="the first extent of the instruction set that exceeds its memory is found, "
+            "with its end, in time; for factors below 4, and any values that are only added",
             build=lambda unit=unit, opcode=opcode: bounds(opcode, Bounds(unit._config)),
             depth=CYCLES[opcode] + 2,
             cover_depth=CYCLES[opcode] + 2,

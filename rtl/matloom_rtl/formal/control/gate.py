@@ -11,17 +11,16 @@ from matloom_rtl.formal.proof import Claim, Proof
 
 __all__ = ["gate", "gate_proofs"]
 
-#: More instructions than a unit has without completing one: those of its queue, and those within
-#: the unit.
+#: Bound on a unit's incomplete instructions: those in its queue plus those within the unit.
 _OUTSTANDING = 63
 
 
 class _Marked:
-    """One arbitrary instruction of the queue's unit, and for each unit what it waits for.
+    """One arbitrary instruction of the queue's unit, and its wait on each unit.
 
-    `need[u]`: so many completions of unit u are yet to come until it may start; 0 or less: none.
-    Numbers here never wrap: they begin with what is outstanding when the instruction comes, and
-    every completion takes one off, until none is needed of the head once it is issued (`reached`).
+    `need[u]`: completions of unit u that are missing until it may start; 0 or less: none. Numbers
+    here never wrap: they start with the outstanding completions when the instruction arrives and
+    count down, until the issued head needs none (`reached`).
     """
 
     def __init__(self, m: Module, unit: UnitQueue, issue, done):
@@ -32,12 +31,12 @@ class _Marked:
         self.targets = Array(Signal(bits - 2, name=f"target_{number}") for number in range(count))
         self.outstanding = Array(Signal(7, name=f"under_way_{number}") for number in range(count))
         self.mark = Signal()
-        #: Its place among those before the head, from 1 on; 0: it is not there. It is the head.
+        #: Its position in the queue, from 1 on, or 0 if it is not in it. Whether it is the head.
         self.place = Signal(8)
         self.is_head = Signal()
         self.issued = Signal()
         self.reached = Array(Signal(name=f"reached_{number}") for number in range(count))
-        #: Instructions that were issued from its own on, until it is read.
+        #: Instructions issued until it is read, including itself.
         self.since = Signal(8)
         for number in range(count):
             m.d.sync += self.outstanding[number].eq(
@@ -48,10 +47,10 @@ class _Marked:
 def gate(unit: UnitQueue) -> Claim:
     """Claim that the marked instruction is shown exactly when it is issued and its waits are met.
 
-    Assumes of the dispatcher: an instruction comes when the one before is issued.
-    Assumes of the memory of instructions: it returns the requested words with their notes; after a
-    word that it has not returned it has room for the rest of its words alone. Of these the
-    dispatcher takes two at least for each instruction that it issues.
+    Assumes of the dispatcher that an instruction arrives only after the one before is issued.
+    Assumes of the instruction memory that it returns the requested words with their notes, and
+    stores at most as many words after an unread one as it has other places. The dispatcher takes at
+    least two of these for each instruction it issues.
     """
     m = Module()
     whitebox = Whitebox(unit)
@@ -77,7 +76,7 @@ def gate(unit: UnitQueue) -> Claim:
         implies(unit.o.valid, present),
         implies(head & unit._gated & shown, ~needs.any()),
         *(implies(head & unit.met[each], ~needs[each]) for each in range(len(UNITS))),
-        # Nothing that may start is kept back.
+        # An instruction that may start is not held back.
         Assert(_cycles(m, head & item.issued & ~needs.any() & ~unit.o.valid) <= 2),
         Cover(head & shown & item.issued & (item.since > 1) & (item.waits[0] == 2)),
     ]
@@ -184,7 +183,7 @@ def _follow(m: Module, unit: UnitQueue, item: _Marked, moves, events) -> None:
 
 
 def _noted(m: Module, whitebox: Whitebox, item: _Marked, present) -> None:
-    """Assume that what was noted of the marked instruction comes with its last word; it is kept."""
+    """Assume that the marked item's notes come with its last word; claim that they are kept."""
     unit = whitebox.unit
     first = FORMATS[unit._opcode].instruction_words - 1
     kept = unit.notes.shape()(whitebox.register(name="notes"))
@@ -207,8 +206,8 @@ def _noted(m: Module, whitebox: Whitebox, item: _Marked, present) -> None:
 def _bounded(m: Module, unit: UnitQueue, item: _Marked, issue) -> None:
     """Claim that numbers stay close enough together for their order to be known.
 
-    All words of what is issued after an unread instruction lie in the memory of instructions. The
-    head is looked at in every cycle, and what it has reached stays met.
+    All words of instructions issued after an unread one are in the instruction memory. The waits of
+    the head are evaluated in every cycle, and stay met.
     """
     words = FORMATS[unit._opcode].instruction_words
     most = issued_unread(unit._config, words)
@@ -251,8 +250,8 @@ def gate_proofs(units: list) -> list[Proof]:
         Proof(
             kind="dependencies",
             unit=f"UnitQueue, {unit._opcode.name}",
-            statement="no instruction is shown before it was found good and before all that it "
-            "waits for have completed; one that may start is shown in three cycles",
+            statement="no instruction is shown before it passed all checks and everything it waits "
+            "for has completed; one that may start is shown within three cycles",
             build=lambda unit=unit: gate(unit),
             depth=3,
             cover_depth=25,

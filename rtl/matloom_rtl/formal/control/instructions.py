@@ -17,12 +17,12 @@ _WORDS = [FORMATS[unit].instruction_words for unit in UNITS]
 
 
 def instruction_memory(unit: InstructionMemory) -> Claim:
-    """Claim that a word lies where it was stored until it is read, and is read unchanged.
+    """Claim that a word is kept until it is read, and is read unchanged.
 
-    While it is not read, as many words come after it as there are other places, at most: of that
-    the proof of `UnitQueue` makes use.
+    Until it is read, at most as many words are stored after it as there are other places. The proof
+    of `UnitQueue` relies on this.
 
-    Assumes of the queues: they ask for the last words of instructions that are complete.
+    Assumes that the queues request complete instructions, by their last words.
     """
     m = Module()
     whitebox = Whitebox(unit)
@@ -40,7 +40,7 @@ def instruction_memory(unit: InstructionMemory) -> Claim:
         m.d.sync += [held.eq(1), place.eq(followed), value.eq(unit.i.payload)]
     with m.Elif(held & reads & (at == place)):
         m.d.sync += held.eq(0)
-    # Words after it, in a number that does not wrap as places do.
+    # Number of words stored after it; unlike places, it does not wrap.
     after = Signal(unit._bits + 1)
     m.d.sync += after.eq(Mux(held, after + comes, 0))
     noted = Signal()
@@ -57,7 +57,7 @@ def instruction_memory(unit: InstructionMemory) -> Claim:
         implies(held & noted & reads & (at == place), unit.word_notes.as_value() == notes),
         implies(held, whitebox.peek("words", place) == value),
         implies(held & noted, whitebox.peek("noted", place) == notes),
-        # Lemma: what is said to be free is.
+        # Lemma: places marked as free are free.
         implies(whitebox.register(name="free"), ~occupied.bit_select(followed, 1)),
         Cover(held & noted & reads & (at == place) & (at == 0) & (unit.index == 1)),
     ]
@@ -88,7 +88,7 @@ def _in_order(m: Module, unit: InstructionMemory, at) -> None:
         mine, wants = unit.brings[number], asks[number] & ~before.any()
         first = mine & ~before.any()
         m.d.comb += [
-            # The unit first in the list goes first.
+            # The first unit in the list has priority.
             implies(first, asks[number] & ~asks[:number].any() if number else asks[number]),
             implies(first, (unit.index == words - 1) & (at == asked.word_select(number, len(at)))),
             implies(mine, unit.index < words),
@@ -96,18 +96,18 @@ def _in_order(m: Module, unit: InstructionMemory, at) -> None:
         ]
 
 
-#: Of each unit its claim, what is proven, and the depths of induction and covers.
+#: For each unit its claim, its statement, and the depths of induction and covers.
 _TABLE = {
     InstructionMemory: (instruction_memory, 2, 20),
     Dispatch: (dispatches, 3, 45),
 }
 _STATEMENTS = {
-    InstructionMemory: "a word and what is noted of it lie where they were stored until they are "
-    "read, and are read unchanged, those of an instruction from the last on; none waits without a "
-    "read under way; after a word that is not read come as many as there are other places, at most",
-    Dispatch: "an instruction goes into the queue of its opcode with its own waits, and is issued "
-    "once, when all of its words have been taken, and only if what it waits for was issued; none "
-    "after a fault, a halt or END",
+    InstructionMemory: "a word and its notes are kept until they are read, and are read "
+    "unchanged, an instruction's last word first; requests never wait while no read is in "
+    "progress; at most as many words are stored after an unread word as there are other places",
+    Dispatch: "an instruction enters the queue of its opcode with its own waits, and is issued "
+    "once, when all its words have been taken, and only if the instructions it waits for were "
+    "issued; none is issued after a fault, a halt or END",
 }
 
 

@@ -12,16 +12,16 @@ from matloom_rtl.formal.proof import Claim, Proof
 
 __all__ = ["register_proofs", "registers"]
 
-#: Cycles to an answer from the later of address and word, and from the address of a read; a read
-#: waits for a write, and for a counter until that is shown.
+#: Cycles to the response, from the later of address and word, and from the address of a read. A
+#: read also waits for a write, and for a counter to be shown.
 _WRITE_CYCLES, _READ_CYCLES = 1, 2
 
 
 def registers(unit: Registers) -> Claim:
     """Claim `valid_stays`, `payload_stays`, `answer_owed` and `response_code` of both answers.
 
-    One request of each sort is inside at most. The time of an answer is bounded where no counter is
-    waited for.
+    At most one request of each kind is in progress. The response time is bounded unless a counter
+    is read.
     """
     m = Module()
     whitebox = Whitebox(unit)
@@ -45,7 +45,7 @@ def registers(unit: Registers) -> Claim:
         # Lemmas: a read is in one stage; with the answer, both parts of a write are gone.
         Assert(stages[0] + stages[1] + bus.r.valid == read),
         implies(bus.b.valid, ~(parts[0] | parts[1])),
-        # Nothing is refused for ever: a request is taken when none of its sort is inside.
+        # Nothing is refused forever: a request is taken when none of its kind is in progress.
         implies(~address & ~bus.b.valid, bus.aw.ready),
         implies(~word & ~bus.b.valid, bus.w.ready),
         implies(~read, bus.ar.ready),
@@ -85,7 +85,7 @@ def _bases_stay(m: Module, unit: Registers, whitebox: Whitebox) -> None:
         m.d.sync += [asked.eq(region), was.eq(found), shown.eq(base)]
         m.d.sync += steady.eq(Mux(same, steady + ~steady.all(), 0))
         m.d.comb += [
-            # Lemmas: what is stored of it stays, and after a turn of each is what is shown.
+            # Lemmas: the stored value is stable, and is shown after a turn of each unit.
             implies(same & (steady != 0), found == was),
             implies(same & (steady == 3), base == found),
             implies(same & (steady == 3) & (shown == was), base == shown),
@@ -117,9 +117,9 @@ def register_proofs(units: list) -> list[Proof]:
         Proof(
             kind="bus",
             unit="Registers",
-            statement="B and R wait unchanged; every request is answered once, in two and three "
-            "cycles where no other access or counter is waited for, with OKAY or SLVERR; the base "
-            "of a region stays while the engine runs",
+            statement="B and R are stable until taken; every request is answered once, with OKAY "
+            "or SLVERR, within two and three cycles unless it waits for another access or a "
+            "counter; the base of a region is stable while the engine runs",
             build=lambda unit=unit: registers(unit),
             depth=5,
             cover_depth=15,

@@ -10,14 +10,14 @@ from matloom_rtl.formal.proof import Claim, Proof
 
 __all__ = ["scoreboard", "scoreboard_proofs", "stores"]
 
-#: More bits than are counted in.
+#: Width of the reference count, above that of the hardware.
 _BITS = RECORD_BITS + 8
 
 
 def scoreboard(unit: Control) -> Claim:
     """Claim that a unit's number is that of its completions since a program began.
 
-    The unit is an arbitrary one, which the free input `which` chooses; the count here wraps later.
+    For an arbitrary unit, selected by the free input `which`; the reference count wraps later.
     """
     m = Module()
     whitebox = Whitebox(unit).child("scoreboard")
@@ -40,15 +40,14 @@ def scoreboard(unit: Control) -> Claim:
 
 
 def stores(unit: Control) -> Claim:
-    """Claim that the memory of instructions stores the words that the dispatcher takes, no others.
+    """Claim that the instruction memory stores exactly the words that the dispatcher takes.
 
-    So what is proven of the words of each also holds of those of the other, which the proof of
-    `UnitQueue` assumes.
+    So the words of both are the same, which the proof of `UnitQueue` assumes.
     """
     m = Module()
     whitebox = Whitebox(unit)
     dispatch, queues = (whitebox.child(name).unit.i for name in ("dispatch", "queues"))
-    # Whatever all of them do.
+    # For any behaviour of these units.
     for name in ("dispatch", "queues", "registers", "counters", "scoreboard"):
         whitebox.fragment.subfragments[:] = [
             part for part in whitebox.fragment.subfragments if part[1] != name
@@ -74,7 +73,7 @@ def scoreboard_proofs(units: list) -> list[Proof]:
         Proof(
             kind="dependencies",
             unit="Control, scoreboard",
-            statement="the number of a unit is that of its completions since the program began, "
+            statement="the number of a unit equals its completions since the program began, "
             "each counted once, for runs of any length",
             build=lambda unit=unit: scoreboard(unit),
             depth=1,
@@ -85,8 +84,7 @@ def scoreboard_proofs(units: list) -> list[Proof]:
         Proof(
             kind="dependencies",
             unit="Control, words",
-            statement="the memory of instructions stores the words that the dispatcher takes, and "
-            "no others",
+            statement="the instruction memory stores exactly the words that the dispatcher takes",
             build=lambda unit=unit: stores(unit),
             cover_depth=2,
         )

@@ -14,8 +14,8 @@ __all__ = ["supervisor", "supervisor_proofs"]
 def supervisor(unit: Supervisor) -> Claim:
     """Claim when the watchdog fires, what is recorded, and for how long.
 
-    The still cycles of a run are counted up here, to the limit that held when they began; without
-    one the count does not begin.
+    Idle cycles of a run are counted up here, to the limit that applied when they began; without a
+    limit they are not counted.
     """
     m = Module()
     whitebox = Whitebox(unit)
@@ -71,9 +71,9 @@ def supervisor_proofs(units: list) -> list[Proof]:
         Proof(
             kind="faults",
             unit="Supervisor",
-            statement="the watchdog bites in the cycle in which its limit is reached and in no "
-            "other; the first fault of a run is recorded with unit, opcode, index and address, and "
-            "stays until a reset",
+            statement="the watchdog fires exactly in the cycle in which its limit is reached; the "
+            "first fault of a run is recorded with unit, opcode, index and address, and is kept "
+            "until a reset",
             build=lambda unit=unit: supervisor(unit),
             depth=2,
             cover_depth=20,

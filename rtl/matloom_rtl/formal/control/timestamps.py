@@ -10,10 +10,10 @@ from matloom_rtl.formal.proof import Claim, Proof
 
 __all__ = ["timestamps", "timestamps_proofs"]
 
-#: Cycles between two reads, and between two marked completions of a unit, at least.
+#: Minimum cycles between two reads, and between two marked completions of a unit.
 _READS, _MARKS = 4, 16
 
-#: Cycles for which a unit's completion waits at most where nothing is cleared, by unit.
+#: Maximum cycles for which a completion waits while the table is not being cleared, by unit.
 _LONGEST = (2, 4, 7, 10)
 
 
@@ -82,11 +82,11 @@ class _Completion:
     Members
     -------
     came, written:
-        It came, and is in the table.
+        It has occurred; it is in the table.
     value, owner, while_clearing:
-        In which cycle, of which unit, and whether the table was being cleared.
+        Its cycle, its unit, and whether the table was being cleared.
     pending:
-        Of each unit, whether a completion waits.
+        For each unit, whether a completion waits.
     """
 
     def __init__(self, m: Module, whitebox: Whitebox, times: _Times):
@@ -106,7 +106,7 @@ class _Completion:
         m.d.sync += [was.eq(self.slot), known.eq(1)]
         m.d.comb += [
             Assume(~known | (self.slot == was)),
-            # One has this mark, and none of a unit comes while the one before waits.
+            # The mark is unique, and a unit completes nothing while its last completion waits.
             Assume(~mine.any() | (~self.came & ((mine & (mine - 1))[: len(mine)] == 0))),
             *(Assume(~marked | ~pending[n]) for n, marked in enumerate(times.marked)),
         ]
@@ -130,9 +130,9 @@ def _first(flags):
 def timestamps(unit: Timestamps) -> Claim:
     """Claim that an arbitrary slot holds the cycle of its completion, and 0 without one.
 
-    Assumes of other units: cycles count as said, reads come in every fourth cycle at most, marked
-    completions of a unit in every sixteenth, none while the one before waits, and no two have one
-    mark.
+    Assumes that cycles count as documented, reads come at most in every fourth cycle, marked
+    completions of a unit at most in every sixteenth and none while the last one waits, and that
+    marks are unique.
     """
     m = Module()
     whitebox = Whitebox(unit)
@@ -210,9 +210,9 @@ def timestamps_proofs(units: list) -> list[Proof]:
         Proof(
             kind="registers",
             unit="Timestamps",
-            statement="each slot reads as the cycle in which its instruction completed, of all 32 "
-            "bits, or as 0 without one, from the end of clearing on; completions are written "
-            "within ten cycles of that, or of the end of clearing",
+            statement="from the end of clearing on, each slot reads as the 32-bit cycle in which "
+            "its instruction completed, or as 0 without one; completions are written within ten "
+            "cycles, or within ten of the end of clearing",
             build=lambda unit=unit: timestamps(unit),
             depth=12,
             cover_depth=90,

@@ -30,7 +30,7 @@ def cut_row(unit: Bursts) -> Claim:
         Assume(~unit.i.valid | ((row.bytes != 0) & ~final[32])),
     ]
 
-    # The current row: its last byte, and the beats that went, in bytes from its first beat on.
+    # The current row: its last byte, and the beats already sent, in bytes from its first beat.
     last_byte = Signal(33)
     spad = Signal.like(burst.spad)
     first = Signal.like(burst.first)
@@ -57,7 +57,7 @@ def cut_row(unit: Bursts) -> Claim:
     others = [name for name in unit._companion if name != "last"]
     shown, ends = unit.o.valid, after > last_byte
     m.d.comb += [
-        # It is where the one before ended, and goes no further than the row's last beat.
+        # It starts where the one before ended, and ends no later than the row's last beat.
         implies(shown, (burst.address == position) & (position <= last_byte)),
         implies(shown, after <= ((last_byte >> index_bits) + 1) << index_bits),
         implies(shown & ~ends, after[:window_bits] == 0),
@@ -109,8 +109,9 @@ def burst_proofs(units: list) -> list[Proof]:
         Proof(
             kind="bursts",
             unit=name,
-            statement="the bursts of a row are its beats in order, each once, with the row's first "
-            "and last byte; aligned, of the allowed length, within 4 KiB",
+            statement="the bursts of a row are its beats in order, each once, with the row's "
+            "first and last byte; they are aligned, no longer than allowed, and do not cross 4 "
+            "KiB",
             build=lambda unit=unit: cut_row(unit),
             depth=2,
             cover_depth=12,

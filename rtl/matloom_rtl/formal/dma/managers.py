@@ -47,7 +47,7 @@ def store(unit: Store) -> Claim:
     stays(m, unit.axi.w)
     strobes, beats = (whitebox.child(name) for name in ("strobes", "beats"))
     levels = [fifo.register(name="level") for fifo in (strobes, beats)]
-    # Granted reads whose data have not come: those of so many cycles before.
+    # Granted reads whose data is outstanding, by the cycles since their grant.
     on_way = Signal(SPAD_READ_LATENCY - 1)
     write = strobes.unit.w_en
     m.d.sync += on_way.eq((on_way << 1) | write)
@@ -109,7 +109,7 @@ def load(unit: Load) -> Claim:
         implies(queue.w_en, queue.w_rdy),
         Assert(queued == queue.level + head.o.valid),
         Assert(queued <= outstanding),
-        # Nothing is taken from the bus unless it was asked for.
+        # Only requested beats are accepted from the bus.
         implies(unit.axi.r.valid & unit.axi.r.ready, queued != 0),
         implies(unit.quiet, ~unit.axi.ar.valid & (queued == 0)),
         Cover(unit.axi.ar.valid & (queued == outstanding)),
@@ -134,11 +134,11 @@ def read_port(unit: SharedReadPort) -> Claim:
         m.d.sync += owed[number].eq(owed[number] + sent - ended)
     on_way = owed[0] + owed[1]
     m.d.comb += [
-        # A choice is of one that asks.
+        # Only a reader with a request is selected.
         implies(ar.valid, Mux(ar.payload.id, unit.load.ar.valid, unit.fetch.ar.valid)),
-        # Rule read_owed, of the memory.
+        # The memory obeys rule read_owed.
         Assume(~r.valid | (owed[r.payload.id] != 0)),
-        # Claimed of Fetch.
+        # Proven for Fetch.
         Assume(unit.fetch.r.ready | ~unit.fetch.r.valid),
         Assert(on_way <= unit._outstanding),
         Assert(whitebox.register(name="on_way") == on_way),
@@ -154,7 +154,7 @@ def read_port(unit: SharedReadPort) -> Claim:
                 (ar.payload.addr == reader.ar.payload.addr)
                 & (ar.payload.len == reader.ar.payload.len),
             ),
-            # Taken from the bus by the one whose it is, by no one else, at once.
+            # Accepted by its owner alone, in the same cycle.
             Assert(
                 (reader.r.valid & reader.r.ready) == (r.valid & r.ready & (r.payload.id == number))
             ),
@@ -198,8 +198,8 @@ def fetch(unit: Fetch) -> Claim:
         implies(ar.valid, ar.payload.addr[:index_bits] == 0),
         implies(r.valid, r.ready),
         Assert(unit.quiet == (~ar.valid & (owed == 0))),
-        # Lemmas: what is reserved is enough for what is there, what is on its way, and what was
-        # taken a cycle ago; an address is shown when there is room for the longest burst.
+        # Lemmas: the reservation covers stored beats, beats in flight and beats taken a cycle ago;
+        # an address is shown when there is room for the longest burst.
         Assert(whitebox.register(name="owed") == owed),
         Assert(owed <= depth),
         Assert(reserved <= depth),
@@ -208,7 +208,7 @@ def fetch(unit: Fetch) -> Claim:
         implies(waiting, ~some),
         implies(ar.valid | room, waiting | (reserved <= depth - longest)),
         implies(ar.valid | some, unasked != 0),
-        # What is shown was worked out of what is still to be asked for.
+        # An address is shown only for beats still to be requested.
         implies(ar.valid, some | waiting),
         implies(ar.valid, ends == fits),
         implies(ar.valid, whitebox.register(name="length") == Mux(fits, unasked, to_cut)),
@@ -221,7 +221,7 @@ def fetch(unit: Fetch) -> Claim:
     return Claim(module=m, ports=inputs_of(unit))
 
 
-#: Of each unit its claim and the cycles of its induction.
+#: For each unit its claim and the depth of its induction.
 _TABLE = {
     Store: (store, SPAD_READ_LATENCY + 2),
     Load: (load, 2),
@@ -229,13 +229,13 @@ _TABLE = {
     Fetch: (fetch, 3),
 }
 
-_ALLOWED = "waits unchanged, aligned, of the allowed length, within 4 KiB"
+_ALLOWED = "is stable until taken, aligned, no longer than allowed, within 4 KiB"
 _STATEMENTS = {
     Store: f"AW {_ALLOWED}; W waits unchanged; WLAST comes with the last beat of each burst and no "
     "other; every beat that is read has its place",
     Load: f"AR {_ALLOWED}; every burst has its place; no beat is taken that was not asked for",
-    SharedReadPort: "AR waits unchanged; each reader's bursts go out once, and their beats come "
-    "back to it alone; no more are on their way than allowed",
+    SharedReadPort: "AR is stable until taken; each reader's bursts are issued once, and their "
+    "beats return to it alone; no more are in flight than allowed",
     Fetch: f"AR {_ALLOWED}; a beat that was asked for is taken when it comes",
 }
 

@@ -54,7 +54,7 @@ def rows(unit: Rows) -> Claim:
         implies(unit.o.valid, row.bytes == command.row_bytes),
         implies(unit.o.valid, row.last == nest.end),
         Assert(unit.i.ready == (taken & nest.end)),
-        # Nothing waits for ever: two cycles to a row.
+        # A row takes at most two cycles, so nothing waits forever.
         implies(nest.running, unit.o.valid | ~_again(m, nest.running & ~unit.o.valid)),
     ]
     stays(m, unit.o)
@@ -64,7 +64,7 @@ def rows(unit: Rows) -> Claim:
 
 
 def _again(m: Module, condition) -> Signal:
-    """Return whether it held in the cycle before."""
+    """Return whether a condition held in the previous cycle."""
     before = Signal()
     m.d.sync += before.eq(condition)
     return before
@@ -84,7 +84,7 @@ def _lemmas(m: Module, whitebox: Whitebox, nest: Nest, fill) -> None:
     m.d.comb += [
         *nest.lemmas(),
         Assert(external == comes),
-        # While a row is shown, what is known is of the next one; before, of itself.
+        # While a row is shown, the state describes the next one; before, the row itself.
         Assert(begins == Mux(shown, end, ~nest.running | ((row == 0) & (plane == 0)))),
         Assert(turns == Mux(shown, row_end & ~end, nest.running & (row == 0) & (plane != 0))),
         Assert(goes_on == Mux(shown, ~row_end, nest.running & (row != 0))),
@@ -110,7 +110,7 @@ def _lemmas(m: Module, whitebox: Whitebox, nest: Nest, fill) -> None:
     )
     bits = unit._spad_bits
     m.d.comb += [
-        # One address is stored in the cycle after it was worked out.
+        # An address is stored in the cycle after it was computed.
         implies(comes, store & ~kept & (place == Cat(0, goes_on))),
         implies(store & shown, kept & (place == Cat(1, row != 0))),
         implies(comes, unit.o.payload.spad[:bits] == nest.place("spad")[:bits]),
@@ -152,7 +152,7 @@ def row_proofs(units: list) -> list[Proof]:
             kind="addresses",
             unit=f"Rows, {unit._opcode.name}",
             statement="the rows are those of the loops of the instruction set, planes outermost, "
-            "in order, each once, with its two addresses",
+            "in order, each once, with both addresses",
             build=lambda unit=unit: rows(unit),
             depth=2,
             cover_depth=30,

@@ -9,7 +9,7 @@ from matloom_rtl.link.share import Share
 
 __all__ = ["share_proofs", "share_reads", "share_writes"]
 
-#: Bursts of data that are ahead of their addresses, at most: the unit counts more.
+#: Maximum bursts of data ahead of their addresses; the unit can count more.
 _AHEAD = 64
 
 
@@ -44,7 +44,7 @@ class _Answered:
         item = out.payload.as_value()
         m.d.comb += [
             Assert((engine.valid | link.valid) == out.valid),
-            # To whom it belongs, and when that takes it.
+            # Its owner, and when the owner takes it.
             implies(out.valid, (link.valid == of_link) & (engine.valid == ~of_link)),
             implies(out.valid, out.ready == Mux(of_link, link.ready, engine.ready)),
             implies(engine.valid, engine.payload.as_value() == item),
@@ -77,11 +77,11 @@ def share_reads(unit: Share) -> Claim:
         Assume(~out.r.valid | asked | (bursts != 0)),
         Assume(~(out.r.valid & asked) | last),
         Assume(~(link.ar.valid & asked)),
-        # Never of both at once.
+        # Bursts of engine and link are never in flight together.
         Assert(~asked | (bursts == 0)),
         implies(ar.link, bursts == 0),
         implies(ar.engine, ~asked),
-        # Lemmas: what the unit knows.
+        # Lemmas: the unit's registers.
         Assert((whitebox.register(name="reads_under_way") == bursts) & (bursts <= unit._most)),
         implies(asked, owned),
         implies(owned, (bursts == 0) & (asked | link.ar.valid)),
@@ -98,7 +98,7 @@ def share_writes(unit: Share) -> Claim:
     whitebox = Whitebox(unit)
     m.submodules.unit = whitebox.fragment
     engine, link, out = unit.engine_write, unit.link_write, unit.axi_write
-    # Of bursts without a response: those with address, those with all data; data that go on.
+    # Bursts without a response whose address was sent, or all data; a burst's data is in progress.
     addresses = Signal(range(unit._most + 1))
     bursts = Signal(8)
     goes_on = Signal()
@@ -153,8 +153,8 @@ def share_proofs(units: list) -> list[Proof]:
         Proof(
             kind="memory",
             unit=f"Share, {name}",
-            statement="bursts of engine and link go out once, unchanged, and never together; beats "
-            "and responses come back once, to whom they belong",
+            statement="bursts of engine and link are issued once, unchanged, and are never in "
+            "flight together; beats and responses return once, to their owner",
             build=lambda claim=claim, unit=unit: claim(unit),
             depth=2,
             cover_depth=20,

@@ -9,12 +9,12 @@ from matloom_rtl.memory.gather import LATENCY, Gather
 
 __all__ = ["gather", "gather_proofs"]
 
-#: Bytes of a read up to which its proof belongs to the quick set.
+#: Widest read whose proof belongs to the quick set, in bytes.
 _QUICK_BYTES = 16
 
 
 def gather(unit: Gather) -> Claim:
-    """Claim the data of a read six cycles after its grant, and that they stay until the next."""
+    """Claim that read data is valid six cycles after the grant, and stays until the next read."""
     m = Module()
     m.submodules.unit = Whitebox(unit).fragment
     valid, request = unit.valid, unit.request.as_value()
@@ -70,8 +70,8 @@ def gather_proofs(units: list) -> list[Proof]:
                 kind="scratchpad",
                 unit=f"Gather, {width} of {span} bytes, {banks} banks, boundary {boundary}, "
                 f"found {found}",
-                statement="each byte of a read is that of its bank and place, six cycles after the "
-                "grant, and stays until the next read's",
+                statement="each byte of a read comes from its bank and address, six cycles after "
+                "the grant, and stays until the next read",
                 build=lambda unit=unit: gather(unit),
                 depth=LATENCY + 2,
                 quick=width <= _QUICK_BYTES,

@@ -14,8 +14,8 @@ from matloom_rtl.memory.unchecked_fifo import UncheckedFIFO
 
 __all__ = ["queue_proofs"]
 
-#: Data independence: no queue looks at an item, so what holds for items of these few bits holds
-#: for all. One field is registered, one is stored.
+#: Data independence: queues do not inspect items, so claims for items of this width hold for all.
+#: One field is registered, one is stored.
 _BITS = 2
 _HAND = {"hand": 1}
 _STORED = {"stored": 1}
@@ -103,7 +103,7 @@ def skid_buffer(hand: bool, stored: bool, unit=None) -> Claim:
     m.d.comb += [
         Assert(o.valid + full == order.count),
         _implies(full, o.valid),
-        # It takes one whenever it has a place.
+        # It accepts an item whenever it has a place.
         Assert(i.ready == (order.count < 2)),
     ]
     if hand:
@@ -158,7 +158,7 @@ def credit_queue(hand: bool, stored: bool, unit=None) -> Claim:
     if hand:
         word = whitebox.peek("hand", newest)
         m.d.comb += _implies(order.ahead > 1, word == value.hand)
-        # Without an item the registered fields are those of one that did not come.
+        # Without an item the registered fields hold a write that was not valid.
         before = Signal.like(queue.w_data.hand)
         came = Signal()
         m.d.sync += [before.eq(queue.w_data.hand), came.eq(queue.w_en)]
@@ -275,7 +275,8 @@ def queue_proofs(units: list) -> list[Proof]:
         Proof(
             kind="queues",
             unit=name,
-            statement="items leave once, in order, unchanged; valid is held; no place is lost",
+            statement="items leave once, in order, unchanged; valid is held until taken; no place "
+            "is lost",
             build=build,
             depth=2,
         )

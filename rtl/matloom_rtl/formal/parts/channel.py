@@ -26,6 +26,6 @@ def stays(m: Module, stream) -> None:
 
 
 def assume_stays(m: Module, stream) -> None:
-    """Assume the same for a stream that other units drive."""
+    """Assume that an item waiting in an input stream stays."""
     waits, same = _waited(m, stream)
     m.d.comb += Assume(~waits | same)

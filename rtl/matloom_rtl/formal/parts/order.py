@@ -4,7 +4,7 @@ from amaranth.hdl import Assert, Cover, Module, Signal
 
 __all__ = ["Order"]
 
-#: So many items at once show that a queue is used; to fill the longest takes long to find.
+#: This many items at once show that a queue is in use; filling the longest takes too long to find.
 _MANY = 18
 
 
@@ -40,7 +40,7 @@ class Order:
             Assert(~pop | shown),
             Assert(~(shown & (self.ahead == 1)) | (shown_item == self.value)),
         ]
-        # Not vacuous: many items are inside, and a marked item that came after another leaves.
+        # Not vacuous: many items are inside, and a marked item leaves that entered behind another.
         many = Signal()
         waited = Signal()
         with m.If(self.ahead > 1):

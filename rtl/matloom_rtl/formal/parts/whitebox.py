@@ -23,7 +23,7 @@ class Whitebox:
     @property
     def unit(self):
         """The component itself, with its ports."""
-        # What became a module, be it within others that insert a reset.
+        # The component, possibly wrapped in others that insert a reset.
         return self.fragment.origins[-2]
 
     def child(self, name: str) -> "Whitebox":
@@ -67,7 +67,7 @@ class Whitebox:
     def in_states(self, *names: str):
         """Return whether the unit's only state machine is in one of these states."""
         state = self.register(name="fsm_state")
-        # The decoder names states "Name/3"; of numbers without a state it knows nothing.
+        # The decoder names states "Name/3", and fails for numbers without a state.
         found = []
         for number in range(1 << len(state)):
             with suppress(KeyError):

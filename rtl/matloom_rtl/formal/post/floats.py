@@ -69,7 +69,7 @@ def _narrowed(m: Module, number, form: FloatFormat):
     """Return the nearest number of a format, comparing the dropped bits with half a unit."""
     fraction, exponent, sign = number[:23], number[23:31], number[31]
     dropped, below = FP32.fraction_bits - form.fraction_bits, FP32.bias - form.bias
-    # Places that are dropped; from a certain count on nothing is left but what is below a half.
+    # Number of dropped bits; beyond a certain number the value is below a half.
     power = Mux(exponent == 0, 1, exponent)
     tiny = power < below + 1
     places = Signal(9)
@@ -103,14 +103,14 @@ def float_proofs(units: list) -> list[Proof]:
         if isinstance(unit, Widen):
             names = unit._formats
             table[f"Widen, {' '.join(names)}"] = (
-                "the fp32 number has the value of the narrow one, each of 16 bits or fewer",
+                "the fp32 number equals the narrow one, for every number of up to 16 bits",
                 lambda names=names: widens(names),
                 Widen.LATENCY,
             )
         if isinstance(unit, Narrow):
             names = tuple(form.name for form in unit._formats)
             table[f"Narrow, {' '.join(names)}"] = (
-                "the narrow number is the nearest to the fp32 one, ties to even, each of 2**32",
+                "the narrow number is the nearest to the fp32 one, ties to even, for all 2**32",
                 lambda names=names: narrows(names),
                 Narrow.LATENCY,
             )

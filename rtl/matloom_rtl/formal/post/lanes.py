@@ -40,7 +40,8 @@ class _Beats:
         place = Signal()
         first, self.last = self.beat == 0, self.beat == beats - 1
         m.d.comb += [
-            # A vector enters with a place for its result and with parameters, then all its beats.
+            # A vector enters only with a place for its result and with parameters; then all its
+            # beats do.
             begins.eq(vectors.valid & place & first),
             self.fed.eq(~first | begins),
             after.eq(self.count + begins - unit.written),
@@ -81,7 +82,7 @@ def lanes(unit: Lanes) -> Claim:
     looks_up = Const(0)
     if config.tables:
         looks_up = ~floating & to_spad & (command.table == Table.LOOK_UP)
-    #: Of each kind of result the cycles that it takes, and whether it is asked for.
+    #: For each kind of result, its latency, and whether it is requested.
     kinds = [(Lane.LATENCY, ~floating & ~looks_up)]
     kinds += [(Lane.LATENCY + Tables.LATENCY, looks_up)] if config.tables else []
     kinds += [(FloatLane.LATENCY, floating)] if config.has_float else []
@@ -153,7 +154,7 @@ def _leaves(m: Module, unit: Lanes, beats: _Beats, asked, parts: dict) -> None:
     for cycles, kind in kinds:
         shown = Mux(beats.there[cycles], 1 << beats.number[cycles], 0)
         m.d.comb += implies(kind, unit.emerges == shown[: beats.beats])
-    # So many are shown that each has a place after the lanes.
+    # Every result that is shown has a place behind the lanes.
     m.d.comb += implies(unit.emerges[0], beats.level < PLACES)
     plain = kinds[0][1]
     for number, lane in enumerate(parts["lane"]):
@@ -191,7 +192,7 @@ def _lemmas(m: Module, whitebox: Whitebox, beats: _Beats, kinds) -> None:
         Assert(whitebox.register(name="place") == beats.place),
         Assert(whitebox.register(name="beat") == beats.beat),
         Assert(beats.count <= PLACES),
-        # A place is offered only where there is one.
+        # A place is offered only if one is free.
         implies(beats.place, beats.count < PLACES),
     ]
     if several:
@@ -222,9 +223,9 @@ def lanes_proofs(units: list) -> list[Proof]:
         Proof(
             kind="places",
             unit="Lanes",
-            statement="each column of a vector enters its lane at its beat, with the parameters of "
-            "that beat, and is shown as the same beat when its lane has the result; vectors enter "
-            "whole, once, with parameters, and no more than have places for their results",
+            statement="each column of a vector enters its lane at its beat, with the parameters "
+            "of that beat, and its result is shown as the same beat; vectors enter completely, "
+            "once, with parameters, and only with room for their results",
             build=lambda unit=unit: lanes(unit),
             depth=2,
             cover_depth=30,

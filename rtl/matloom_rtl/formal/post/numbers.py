@@ -75,8 +75,8 @@ def numbers_proofs(units: list) -> list[Proof]:
         Proof(
             kind="requantising",
             unit="Numbers",
-            statement="limits, element size, format and rule are those that the command says: the "
-            "limits as integers in the same cycle, as fp32 with the conversion, the rest a cycle "
+            statement="limits, element size, format and rule are those of the command: integer "
+            "limits in the same cycle, fp32 limits after their conversion, the rest one cycle "
             "later",
             build=lambda unit=unit: numbers(unit),
             depth=Widen.LATENCY + 2,

@@ -205,9 +205,9 @@ def parameter_cache_proofs(units: list) -> list[Proof]:
         Proof(
             kind="places",
             unit="Parameters, contents",
-            statement="blocks are shown in the order of instructions; with the beat of a column "
-            "its lane sees the bias and the shift that were read for it, or the instruction's own, "
-            "and its multiplier when it is due",
+            statement="blocks are shown in the order of instructions; at the beat of a column its "
+            "lane sees the bias and the shift read for it, or the instruction's own, and later "
+            "its multiplier when due",
             build=lambda unit=unit: parameter_cache(unit),
             depth=2,
             cover_depth=40,

@@ -60,7 +60,7 @@ class _State:
         )
         self.in_, self.block = whitebox.in_states, whitebox.register(name="block_0")
         self.fetching, self.idle = self.in_("Load", "Fetch"), self.in_("Idle")
-        #: A block is being fetched, or has been and was not shown.
+        #: A block is being fetched, or has been fetched and not yet shown.
         self.unshown = self.fetching | self.full
         self.writes = _Writes(m, whitebox, column)
         self.repeats = self.repeating | Cat(self.writes.repeated).any()
@@ -111,7 +111,7 @@ def _repeats(m: Module, unit: Parameters, state: _State, blocks) -> None:
     bias, scale = blocks.task.channel_bias, blocks.task.channel_scale
     first, last = Mux(bias, rows, 0), Mux(scale, rows, 2 * rows) - 1
     load = state.in_("Load")
-    # A block that lanes see already may lack its last rows: those of the last beats.
+    # A block that lanes already see may still lack its last rows, which are used last.
     least = Mux(state.fetching, _FETCH, Mux(state.swap, _TURN, _FULL))
     m.d.comb += [
         implies(state.repeating, ~state.idle & (step >= first) & (step <= last)),
@@ -149,7 +149,7 @@ def _arrives(m: Module, unit: Parameters, state: _State, followed, grants) -> No
             for cycle, grant in enumerate(grants, start=1)
         ),
     ]
-    # What is written is what came a cycle before.
+    # Data is written one cycle after it arrived.
     shifts = writes.held.shifts & ~writes.held.repeats
     own = (task.channel_bias, task.channel_scale, task.channel_scale)
     for written, hit, of_channel in zip(

@@ -59,7 +59,7 @@ class Reads:
             ]
         m.d.comb += [
             Assume(~i.valid | (i.payload.blocks != 0)),
-            # Data come of reads that were granted.
+            # Data arrives only for granted reads.
             Assume(~unit.arriving | (self.asked != 0)),
         ]
 
@@ -81,7 +81,7 @@ def parameters(unit: Parameters) -> Claim:
         implies(read.valid, walk.begun & (walk.block < task.blocks) & (walk.index < wanted)),
         implies(read.valid, read.address == walk.address),
         implies(read.valid, read.bank_select == touched(walk.address, unit._columns, unit._config)),
-        # The next instruction is taken when all has come, of all blocks.
+        # The next instruction is taken when all data of all blocks has arrived.
         implies(unit.i.ready, (walk.asked == 0) & ~read.valid),
         implies(unit.i.ready & walk.begun & (wanted != 0), walk.block == task.blocks),
         Cover(unit.i.ready & (walk.block == 2) & (wanted == _BIAS_BYTES + _SCALE_BYTES)),
@@ -113,7 +113,7 @@ def reads_lemmas(m: Module, whitebox: Whitebox, walk: Reads) -> None:
         implies(fetches, fetched == (missing == 0)),
         implies(fetches & (left != 0), walk.index + left == wanted),
         implies(fetches & (left == 0), walk.index == 0),
-        # Blocks that are left, without the current one while it is fetched.
+        # Remaining blocks, excluding the one being fetched.
         implies(busy & some & ~states("End"), walk.block + kept.blocks + passed == task.blocks),
         implies(busy & some & ~fetches & ~states("End"), walk.block < task.blocks),
         implies(passed, walk.block < task.blocks),
@@ -127,9 +127,9 @@ def parameters_proofs(units: list) -> list[Proof]:
         Proof(
             kind="addresses",
             unit="Parameters",
-            statement="the parameters of an instruction are read block by block, each read once, "
-            "in order from the first byte on, as many as its extent has, and all have come before "
-            "the next instruction's",
+            statement="the parameters of an instruction are read block by block, each once, in "
+            "order, exactly those of its extent, and all have arrived before those of the next "
+            "instruction",
             build=lambda unit=unit: parameters(unit),
             depth=2,
             cover_depth=60,

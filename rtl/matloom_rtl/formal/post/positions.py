@@ -10,7 +10,7 @@ from matloom_rtl.post.positions import Positions
 
 __all__ = ["position_proofs", "positions", "touched"]
 
-#: Of each loop the input that counts it, outermost first.
+#: Loops, outermost first, each with the input that holds its count.
 _LOOPS = {"block": "blocks", "row": "height", "column": "width"}
 
 
@@ -123,8 +123,8 @@ def position_proofs(units: list) -> list[Proof]:
         Proof(
             kind="addresses",
             unit="Positions",
-            statement="addresses and entries are those of the loops of the instruction set: output "
-            "block, row, column, each place once; banks are those that the bytes touch",
+            statement="addresses and entries are those of the loops of the instruction set "
+            "(output block, row, column), each once; banks are those that the bytes touch",
             build=lambda unit=unit: positions(unit),
             depth=2,
             cover_depth=30,

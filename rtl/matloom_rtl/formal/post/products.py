@@ -9,10 +9,10 @@ from matloom_rtl.post.products import Products
 
 __all__ = ["products", "products_proofs"]
 
-#: Bits of a sum that count, its sign among them; bits of a column.
+#: Bits of a sum that are used, including its sign; bits of a column.
 _SUM_BITS, _COLUMN_BITS = 9, 32
 
-#: Places by which a byte that is added is shifted left, by the numbers of the engine.
+#: Left shift of an added byte, as specified in the numerics of the engine.
 _SHIFT = 19
 
 
@@ -41,7 +41,7 @@ def products(unit: Products) -> Claim:
         whole = queue.r_data.word_select(column, kept)
         total = whole[:_SUM_BITS].as_signed()
         value = unit.values.word_select(column, _COLUMN_BITS).as_signed()
-        # What is multiplied, and its product: two factors that are equal need no proof of that.
+        # Factors and product: the proof covers equal factors, not the multiplication itself.
         factors = [whitebox.register(name=f"{name}_{column}") for name in ("byte", "factor")]
         pipeline.claim(
             Cat(factors) == Cat(pipeline.before(each[:_SUM_BITS], 1) for each in (byte, total))
@@ -51,7 +51,7 @@ def products(unit: Products) -> Claim:
             added = (whole + (byte << _SHIFT))[:_COLUMN_BITS].as_signed()
             result = Mux(unit.adds, pipeline.before(added), result)
         pipeline.claim(value == result)
-    # The largest, of the smallest byte, the largest zero point and the smallest sum.
+    # The largest product: smallest byte, largest zero point, smallest sum.
     first = unit.values.word_select(0, _COLUMN_BITS).as_signed()
     largest = unit.valid & unit.ended & (first == 255 << _SUM_BITS - 1)
     pipeline.reach(largest & ~unit.adds if unit._addends else largest)
@@ -64,9 +64,9 @@ def products_proofs(units: list) -> list[Proof]:
         Proof(
             kind="requantising",
             unit="Products",
-            statement="each product is that of its byte less the zero point and the low 9 bits, "
-            "signed, of the oldest sum that was not used, of all values; where bytes are added, "
-            "each is the sum of these 32 bits and the byte less the zero point, shifted by 19",
+            statement="each result is the product of its byte minus the zero point and the low 9 "
+            "bits (signed) of the oldest unused sum, for all values; with addition, it is the sum "
+            "of all 32 bits and the byte minus the zero point, shifted left by 19",
             build=lambda unit=unit: products(unit),
             depth=Products.LATENCY + 2,
             cover_depth=8,

@@ -47,7 +47,7 @@ class _Parts:
             Assume(self.queue.r_rdy == (self.level != 0)),
             Assume(~(o.valid & o.payload.of_vector & _completes(o)) | (self.unasked != 0)),
         ]
-        #: Of products those that are under way, of each number of cycles from 1 on.
+        #: Products in progress, by number of cycles, from 1 on.
         self.multiplied = [Const(0)]
         if self.products is not None:
             self.ports += whitebox.free("products")
@@ -135,7 +135,7 @@ def _asks(m: Module, whitebox: Whitebox, parts: _Parts, kinds) -> None:
         implies(acc.valid, asking & (~from_bytes | multiplies) & (acc.address == position.entry)),
         Assert(unit.advance == Mux(from_bytes, parts.asked, taken)),
         implies(multiplies, parts.asked == taken),
-        # Parameters go through as they are.
+        # Parameters pass unchanged.
         implies(wanted.valid, i.valid & ~i.payload.of_vector & (wanted.ready == i.ready)),
         implies(i.valid & ~i.payload.of_vector, wanted.valid),
         implies(wanted.valid, i.payload.address == wanted.address[: len(address)]),
@@ -239,7 +239,7 @@ def _places(m: Module, whitebox: Whitebox, parts: _Parts, on_way, kinds) -> None
         implies(products.bytes_arrived, sums != 0),
         implies(~multiplies, sums == 0),
         implies(multiplies, sums + sum(summed) == parts.unasked + sum(read)),
-        # What was asked for in the last two cycles has not arrived.
+        # Requests of the last two cycles have not returned.
         implies(multiplies, summed[0] <= parts.unasked),
         implies(multiplies, sum(summed) <= parts.unasked + read[0]),
     ]
@@ -251,8 +251,8 @@ def reader_proofs(units: list) -> list[Proof]:
         Proof(
             kind="places",
             unit="Reader",
-            statement="each position is asked for once, whole, at its address; what was granted "
-            "comes once, in order, with what the memory gave, and always has its place",
+            statement="each position is requested once, completely, at its address; granted reads "
+            "return once, in order, with the data from memory, and always have room",
             build=lambda unit=unit: reader(unit),
             depth=SPAD_READ_LATENCY + 2,
             cover_depth=20,

@@ -65,9 +65,9 @@ class _Cut(Lane):
     Members
     -------
     shifted: out
-        What is multiplied.
+        The multiplicand.
     total, below: inputs of the proof
-        What the products add up to.
+        The sum of the products.
     """
 
     def __init__(self, bits: int = 8):
@@ -183,7 +183,7 @@ def requantise_proofs(units: list) -> list[Proof]:
     """Return the proofs for the lanes among a chip's units."""
     lanes = [each for each in units if isinstance(each, Lane)]
     bits = {lane._bits for lane in lanes}
-    told = "of the product of value and multiplier, any of 63 bits"
+    told = "of the product of value and multiplier, for any 63-bit product"
     table = [
         (
             "Quotient",
@@ -193,20 +193,20 @@ def requantise_proofs(units: list) -> list[Proof]:
         ),
         (
             "Lane, shifts",
-            "what is multiplied is the biased value shifted left, at 32 bits",
+            "the multiplicand is the biased value shifted left, in 32 bits",
             shifts,
             _BIASED,
         ),
         (
             "Lane, products",
-            "the sums of any four partial products, of 16 bits by 16, are those of one product",
+            "any four partial products of 16 x 16 bits add up to one product",
             products,
             _SUMMED,
         ),
         *(
             (
                 f"Lane, clamps of {width} bits",
-                "a result is the quotient and the zero point, limited, or at 32 bits",
+                "a result is the quotient plus the zero point, within the limits, or in 32 bits",
                 lambda width=width: clamps(width),
                 _CLAMPED,
             )

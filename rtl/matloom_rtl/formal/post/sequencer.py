@@ -25,7 +25,7 @@ def sequencer(unit: Sequencer) -> Claim:
     first = Signal()
     kept = Signal.like(unit.command)
     asking = Signal()
-    # Cycles since the last result was granted, as far as they count.
+    # Cycles since the last result was granted, saturating.
     written = Signal()
     settled = Signal()
     since = Signal(range(latency + 2))
@@ -46,7 +46,7 @@ def sequencer(unit: Sequencer) -> Claim:
         Assert((unit.start == first) & (unit.unit.busy == running)),
         implies(running, unit.command == kept),
         Assert(unit.streaming == (asking & ~unit.asked_all)),
-        # Once, so long after the last grant as an update takes to be seen.
+        # Pulses once, the update latency after the last grant.
         Assert(unit.unit.done == (running & (since == latency))),
         implies(unit.unit.done, unit.unit.done_mark == kept.timestamp),
         Cover(unit.unit.done & (kept.timestamp == 3) & ~asking),
@@ -81,9 +81,9 @@ def sequencer_proofs(units: list) -> list[Proof]:
         Proof(
             kind="places",
             unit="Sequencer",
-            statement="a command is taken when there is none, stays unchanged until its last "
-            "result is visible, lets its vectors stream until the last is asked for, and is "
-            "reported once, with its mark, the latency of an update after the last grant",
+            statement="a command is taken when idle, is stable until its last result is visible, "
+            "streams until its last vector is requested, and is reported once, with its "
+            "timestamp, the update latency after the last grant",
             build=lambda unit=unit: sequencer(unit),
             depth=2,
             cover_depth=30,

@@ -63,7 +63,7 @@ class _Results:
         unit, config = whitebox.unit, whitebox.unit._config
         at = whitebox.register(name="write_at")
         left = Signal()
-        # Where values are shown in the cycle of their data, their place moves on a cycle late.
+        # If values are shown in the cycle of their data, the read pointer advances a cycle late.
         m.d.sync += left.eq(leaves)
         late = 0 if config.tables or config.element_size_bits else left
         place = (at + PLACES - self.count + self.ahead - 1)[: len(at)]
@@ -121,7 +121,7 @@ def writer(unit: Writer) -> Claim:
         waits = waits | (fills & ~rows.ready)
     some = results.count != 0
     m.d.comb += [
-        # Once, and only what is there.
+        # Each result advances once, and only existing results do.
         Assert(unit.advance == taken),
         implies(unit.advance, some),
         Assert(unit.finished == (unit.advance & unit.position.end)),
@@ -256,7 +256,7 @@ def writer_proofs(units: list) -> list[Proof]:
             kind="places",
             unit="Writer",
             statement="each result is written once, in order, at its position's address or entry, "
-            "with the bytes of its columns that the block has, and no others",
+            "with exactly the bytes of the columns that the block has",
             build=lambda unit=unit: writer(unit),
             depth=2,
             cover_depth=20,

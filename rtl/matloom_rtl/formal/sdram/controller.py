@@ -19,7 +19,7 @@ from matloom_rtl.sdram.pins import ControllerPlan
 
 __all__ = ["sdram", "sdram_proofs", "short"]
 
-#: Of the short one.
+#: SDRAM and clock of the controller with short waits.
 _PART, _CLOCK_HZ = "IS42S16160", 54_000_000
 
 _STATEMENT = (
@@ -88,9 +88,9 @@ def _chunks(m: Module, port, parts: Parts, rules: Rules) -> None:
         implies(given.column, (pins.ba == now.place.bank) & (pins.a == column[: len(pins.a)])),
         implies(given.column & rules.mine, rules.row == row),
         implies(late, rest == 0),
-        # The port gives and notes a beat for each of them, a cycle before.
+        # The port provides and records a beat for each of them, one cycle earlier.
         Assert(port.take == columns.write),
-        # Lemmas: the unit works on the same.
+        # Lemmas: the unit processes the same chunk.
         Assert(left <= plan.chunk_beats),
         Assert(parts.active == (late | (rest != 0))),
         implies(parts.active, inner.count + 1 == Mux(late, coming.count + 1, rest)),

@@ -22,7 +22,8 @@ def datapath(unit: DataPath) -> Claim:
     latency, burst, width = plan.waits.cas_latency, plan.burst, plan.word_bits
     pipeline = Pipeline(m, unit.latency)
     _sends(m, unit, burst)
-    # READ stands at the pins a cycle after it is given; its first word comes so long after that.
+    # READ is at the pins one cycle after it is issued, and its first word follows after the
+    # latency.
     first = 1 + latency + plan.pin_cycles
     words = [pipeline.before(unit.dq_i, unit.latency - first - k) for k in range(burst)]
     found = unit.read_data
@@ -49,7 +50,7 @@ def _sends(m: Module, unit: DataPath, burst: int) -> None:
         Assume(~unit.write | ((ago >= burst - 1) & unit.ready)),
         Assume(~was_ready | unit.ready),
         Assert((ago <= burst) & (unit.oe == (ago < burst))),
-        # READs see no mask; before it is ready none is let through.
+        # READs are not masked; before `ready` all bytes are.
         Assert((ago == burst) | was_ready),
         implies(ago == burst, unit.dqm == Mux(was_ready, 0, (1 << masks) - 1)),
         Cover((ago == 0) & (unit.dqm == 1)),
@@ -68,9 +69,8 @@ def datapath_proofs(units: list) -> list[Proof]:
         Proof(
             kind="memory",
             unit=f"DataPath, beats of {unit._plan.burst} words",
-            statement="the words of a WRITE stand at the pins from its cycle on, in order, with "
-            "the masks of their bytes; the words of a READ are those that come the CAS latency "
-            "after it, in order",
+            statement="the words of a WRITE are at the pins from its cycle on, in order, with "
+            "their byte masks; the words of a READ are captured from the CAS latency on, in order",
             build=lambda unit=unit: datapath(unit),
             depth=unit.latency + 2,
             cover_depth=unit.latency + 4,

@@ -37,7 +37,7 @@ class _Parts:
             m.d.sync += level.eq(level + queue.w_en - (queue.r_rdy & queue.r_en))
             m.d.comb += [
                 Assume(~queue.r_rdy | (level != 0)),
-                # What this unit owes to each: none is given too much.
+                # This unit must not overfill any queue.
                 implies(queue.w_en, level < depth),
                 Assert(level <= depth),
             ]
@@ -119,11 +119,11 @@ def _enters(m: Module, whitebox: Whitebox, parts: _Parts):
         ),
         implies(begins, parts.unanswered.len == waiting.len),
         implies(out.valid, out.payload == sent),
-        # A beat is taken within its burst, and none while the one before lacks something.
+        # A beat is taken within its burst, and only when the one before is complete or requested.
         implies(beat, (left != 0) & ~lacking),
         Assert((queue.w_en == beat) & (queue.w_data == w.payload.as_value())),
         implies(beat, queue.w_rdy),
-        # Its burst stays the newest until it is asked for.
+        # Its burst stays the newest until the beat is requested.
         implies(lacking, ~begins),
         # Lemmas.
         Assert((held["waits"] == waits) & (held["active"] == (left != 0))),
@@ -163,19 +163,19 @@ def _asks(m: Module, whitebox: Whitebox, parts: _Parts, wanted) -> None:
         Assume(~of_own | ((own != 0) & come.payload.last)),
         Assume(~come.valid | asked.r_data | (owed != 0)),
         Assume((shown.o.valid == inner) & (shown.i.ready == (~inner | shown.o.ready))),
-        # An address goes out with a note of whose it is.
+        # An address is sent together with a record of its owner.
         Assert((goes == asked.w_en) & (goes == (passed | mine)) & ~(passed & mine)),
         implies(passed, i.payload == ar.payload),
         implies(mine, lacking & free & (i.payload.addr == place << low)),
         implies(mine, (i.payload.len == 0) & (i.payload.id == 0)),
-        # What comes back is for the one whose turn it is.
+        # Returned beats belong to the oldest owner.
         Assert(come.ready & (asked.r_en == (come.valid & come.payload.last))),
         Assert((found.w_en == of_own) & (beats.w_en == (come.valid & ~asked.r_data))),
         implies(found.w_en, found.w_data == come.payload.data),
         implies(beats.w_en, beats.w_data == come.payload.as_value()),
         Assert((shown.i.valid == beats.r_rdy) & (beats.r_en == shown.i.ready)),
         Assert(shown.i.payload.as_value() == beats.r_data),
-        # Lemmas: what is promised, and what is under way.
+        # Lemmas: promised places, and bursts in flight.
         Assert((whitebox.register(name="promised") == places) & (places <= _ROOM)),
         Assert(whitebox.register(name="freed") == freed),
         Assert(whitebox.register(name="owed") == own + parts.level["found"]),
@@ -215,9 +215,9 @@ def merge_proofs(units: list) -> list[Proof]:
         Proof(
             kind="memory",
             unit=f"Merge, {unit._bits} bits",
-            statement="bursts go on once, unchanged; a beat that lacks strobes is read once, at "
-            "its place, before the next is taken; beats leave in order, whole; what memory returns "
-            "goes to whom it was asked for, and has its place",
+            statement="bursts are passed on once, unchanged; a partial beat is read once, at its "
+            "address, before the next is taken; beats leave in order, complete; data from memory "
+            "goes to its requester, and has room",
             build=lambda unit=unit: merge(unit),
             depth=2,
             cover_depth=20,

@@ -11,7 +11,7 @@ from matloom_rtl.sdram.merge import _ASKED, _BEATS, _LONGEST, _READS, _ROOM, BUR
 
 __all__ = ["progress", "progress_proofs"]
 
-#: Cycles in which nothing need move while nobody outside is waited for.
+#: Maximum cycles without progress while the unit waits for nobody.
 _PAUSE = 5
 
 #: Ranks of a beat that waits to be read, above those of one that is: places among the reads.
@@ -97,12 +97,12 @@ class _Owed:
             self.lacking.eq((self.lacking & ~self.mine) | (self.taken & ~w.payload.strb.all())),
         ]
         m.d.comb += [
-            # Of memory: it returns what it was asked for, and answers bursts that it has.
+            # Memory returns requested beats only, and responds to bursts it has received.
             Assume(~come | (asked.level > parts.addresses.o.valid)),
             Assume(~(come & asked.unit.r_data) | last),
             Assume(~theirs | ((after >= more) & ((more == 0) == (after == 0)))),
             Assume(~write.b.valid | (self.sent != 0)),
-            # Of the initiator: the last beat of a burst says so.
+            # The initiator marks the last beat of a burst.
             Assume(~w.valid | (self.left == 0) | (w.payload.last == (self.left == 1))),
             Assert((self.beats >= others) & ((others == 0) == (self.beats == 0))),
             implies(parts.whole.o.valid, write.w.valid),
@@ -131,7 +131,7 @@ def progress(unit: Merge) -> Claim:
     m.d.comb += [
         Assume(~(held & owed.lacking) | (owed.open_ > 1)),
         Assume(~(owed.lacking & lacked & ~held_before) | ~held),
-        # Lemma: that none holds it is known a cycle later.
+        # Lemma: it is known one cycle later that no burst holds the beat.
         Assert(whitebox.register(name="settled") == (lacked & ~held_before)),
     ]
     moves = head.valid & head.ready
@@ -182,7 +182,7 @@ def _lemmas(m: Module, whitebox: Whitebox, parts: _Parts, owed: _Owed) -> None:
         Assert((whitebox.register(name="promised") == promised) & (promised <= _ROOM)),
         Assert(whitebox.register(name="under_way") == owed.open_ + parts.responses.level),
         Assert(owed.open_ + parts.responses.level <= BURSTS),
-        # Each beat that lacks something is to be asked for, asked for, or found.
+        # Each partial beat is yet to be requested, requested, or has been read.
         Assert(lacks + head_lacks == own + owed.lacking),
         # Each burst without a response is at memory, or its last beat is here or to come.
         Assert(owed.open_ == owed.sent + lasts + head_last + whole_last + active),
@@ -226,11 +226,11 @@ def _ranks(m: Module, whitebox: Whitebox, parts: _Parts, owed: _Owed):
         nearer.eq(Mux(place != 0, pops, Mux(settled, may & ~full, responds))),
     ]
     m.d.comb += [
-        # An entry of the queue keeps its place, and what it is.
+        # A queue entry keeps its position and its contents.
         Assume(~((place == 1) & asked.unit.r_rdy) | asked.unit.r_data),
         Assume(~((place > 1) & asked.unit.r_rdy & asked.unit.r_data) | (owed.own > 1)),
         implies(follows, (rank <= before) & (~nearer | (rank < before))),
-        # What is waited for is memory's to do.
+        # Only memory is being waited for.
         implies(~may, parts.addresses.o.valid | (asked.level == _ASKED)),
         implies(parts.addresses.o.valid, unit.memory_read.ar.valid & (asked.level != 0)),
         # Lemmas.
@@ -248,10 +248,10 @@ def progress_proofs(units: list) -> list[Proof]:
         Proof(
             kind="memory",
             unit=f"Merge, progress, {unit._bits} bits",
-            statement="while memory owes nothing a beat leaves within six cycles, whatever the "
-            "initiator does, and while nobody owes anything something goes on; a beat that must be "
-            "read comes closer with each response, address and read, and at most one of the "
-            "initiator's addresses goes before its own",
+            statement="while memory owes nothing, a beat leaves within six cycles whatever the "
+            "initiator does, and while nobody owes anything there is progress; a beat that must "
+            "be read gets closer to it with each response, address and read, behind at most one "
+            "more address of the initiator",
             build=lambda unit=unit: progress(unit),
             depth=_PAUSE + 2,
             cover_depth=13,

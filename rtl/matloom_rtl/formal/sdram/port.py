@@ -60,10 +60,10 @@ def chunks(unit: Chunks) -> Claim:
         implies(unit.o.valid, within & (at == place) & (chunk.id == ident)),
         implies(unit.o.valid, (beats <= left) & (chunk.last == (beats == left))),
         implies(unit.o.valid, at[: plan.count_bits] + beats <= cut),
-        # As long as it can be.
+        # Every chunk is as long as possible.
         implies(unit.o.valid & ~chunk.last, at[: plan.count_bits] + beats == cut),
         implies(unit.o.valid, chunk.write == int(unit._write)),
-        # Lemmas: what is known before the first chunk is shown.
+        # Lemmas: the state before the first chunk is shown.
         implies(within, whitebox.register(name="left")[:8] + 1 == left),
         implies(within, (left != 0) & (whitebox.register(name="address") == place)),
         Cover(moves & chunk.last & (beats == 1) & (place[: plan.count_bits] == 0)),
@@ -102,7 +102,7 @@ def read_room(unit: Port) -> Claim:
         Assume(~unit.give | (owed != 0)),
         implies(unit.give, queue.w_rdy),
         Assert(level + owed + waits <= depth),
-        # Lemmas: what is promised; places count as free a cycle late.
+        # Lemmas: promised places; freed places are counted one cycle late.
         Assert(promised + uncounted == level + owed + waits + freed),
         Assert(promised + uncounted <= depth),
         implies(room & ~shown & ~before, promised <= depth - unit._plan.chunk_beats),
@@ -183,18 +183,18 @@ def _older_lemmas(m: Module, whitebox: Whitebox, marked, burst) -> None:
             m.d.comb += implies(here, whitebox.register(name=f"{name}_{index}") == value)
 
 
-#: Of each unit its claim, the depths of induction and covers, and what is proven.
+#: For each unit its claim, the depths of induction and covers, and its statement.
 _TABLE = {
     Chunks: (chunks, 2, 20),
     Port: (read_room, 3, 40),
     Unanswered: (older_beats, 1, 20),
 }
 _STATEMENTS = {
-    Chunks: "the chunks of a burst are its beats in order, each once, none across a cut and none "
-    "shorter than it must be",
-    Port: "every beat that the SDRAM reads has a place when it comes",
-    Unanswered: "a beat that an older burst of writes without its answer has is found; one that "
-    "none has stays so until a burst begins",
+    Chunks: "the chunks of a burst are its beats in order, each once, none across a cut and each "
+    "as long as possible",
+    Port: "every beat read from the SDRAM has room when it arrives",
+    Unanswered: "a beat contained in an older write burst without a response is found; a beat "
+    "contained in none stays so until a burst begins",
 }
 
 
