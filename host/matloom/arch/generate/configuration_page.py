@@ -53,7 +53,8 @@ def _elements(mode: Mode) -> str:
 
 
 _ELSEWHERE = """\
-Of the units alone, with the field at 1 and at 0 (`counters` at 2 and 1, `timestamps` at 64 and 0).
+Of the units alone, with the field at 1 and at 0 (`counters` at 2 and 1, `timestamps` at 64 and 0;
+`windows` = 2 beside 1, each synthesised by itself).
 """
 
 #: Tables, flip-flops and block RAMs that a unit loses where a field is 0, by preset.
@@ -63,6 +64,7 @@ _UNITS = (
     ("`windows`", "nano", "execute", 216, 326, 0),
     ("`maximum`", "nano", "accumulators", 251, 141, 0),
     ("`windows`", "small", "execute", 652, 951, 2),
+    ("`windows` = 2", "reference", "four of `array.windows`", "-2,360", 772, 0),
     ("`paired_windows`", "reference", "four of `array.windows`", "5,248", 644, 8),
     ("`checks`", "small", "control.dispatch.bounds", 722, 98, 0),
     ("`maximum`", "small", "accumulators", 499, 277, 0),
