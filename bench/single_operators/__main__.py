@@ -3,13 +3,17 @@
 import sys
 import time
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 import click
 
-from single_operators.campaign import draw_case, judge
+from matloom.workers import completed, processes
+from single_operators.campaign import verdicts
 from single_operators.operators import OPERATORS
-from single_operators.reference import References
+
+#: Seeds of a task: their interpreters are started once.
+_CHUNK = 25
 
 
 @click.command()
@@ -19,8 +23,15 @@ from single_operators.reference import References
 @click.option("--plain", is_flag=True, help="Without oddities.")
 @click.option("--config", default="nano", help="The engine.")
 @click.option("--save", type=click.Path(path_type=Path), help="A folder for files that fail.")
+@click.option("--workers", default=1, type=click.IntRange(1), help="Processes.")
 def main(
-    first: int, count: int, operator: str | None, plain: bool, config: str, save: Path | None
+    first: int,
+    count: int,
+    operator: str | None,
+    plain: bool,
+    config: str,
+    save: Path | None,
+    workers: int,
 ) -> None:
     """Compare random files of one operator on TensorFlow Lite Micro, LiteRT and Matloom.
 
@@ -28,16 +39,18 @@ def main(
     """
     begin, kinds = time.monotonic(), Counter[str]()
     failed = False
-    with References() as references:
-        for seed in range(first, first + count):
-            case = draw_case(seed, operator, odd=not plain)
-            verdict = judge(case, references, config)
+    starts = range(first, first + count, _CHUNK)
+    chunks = [range(start, min(start + _CHUNK, first + count)) for start in starts]
+    task = partial(verdicts, operator=operator, odd=not plain, config=config)
+    for _at, found in completed(task, chunks, partial(processes, workers)):
+        for verdict in found:
             kinds[verdict.kind] += 1
             if verdict.failed:
                 failed = True
                 click.echo(str(verdict))
                 if save is not None:
-                    (save / f"{seed}.tflite").write_bytes(case.content)
+                    path = save / f"{verdict.case.seed}.tflite"
+                    path.write_bytes(verdict.case.content)
     counts = ", ".join(f"{count} {kind}" for kind, count in sorted(kinds.items()))
     click.echo(f"{count} files in {time.monotonic() - begin:.0f} s: {counts}")
     sys.exit(failed)

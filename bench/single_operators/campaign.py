@@ -12,7 +12,7 @@ from single_operators.oddities import make_odd
 from single_operators.operators import draw_operator
 from single_operators.reference import Answer, References
 
-__all__ = ["Case", "Verdict", "draw_case", "judge"]
+__all__ = ["Case", "Verdict", "draw_case", "judge", "verdicts"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,6 +97,12 @@ def judge(case: Case, references: References, config: str = "nano") -> Verdict:
         return Verdict(case=case, kind="equal")
     shown = "; ".join(f"{name}: {text or 'equal'}" for name, text in differences.items())
     return Verdict(case=case, kind="wrong", detail=shown)
+
+
+def verdicts(seeds: range, operator: str | None, odd: bool, config: str) -> list[Verdict]:
+    """Return the verdicts of some seeds; workers find it here, since it is not in `__main__`."""
+    with References() as references:
+        return [judge(draw_case(seed, operator, odd=odd), references, config) for seed in seeds]
 
 
 def _inside(case: Case) -> bytes:

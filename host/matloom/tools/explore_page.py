@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from matloom.pages import Column, Markup, Page, PageSection, figures, joined, legend, table, tag
 from matloom.tools.explore import Exploration, ExploredPoint, front_of
@@ -15,6 +16,7 @@ _WIDTH, _HEIGHT, _LEFT, _FOOT, _RIGHT = 960, 380, 70, 44, 24
 def to_html(exploration: Exploration, points: Sequence[ExploredPoint]) -> str:
     """Return the page as HTML."""
     part, best = exploration.part, front_of(points)
+    names = [Path(network).name for network in exploration.networks]
     summary = figures(
         (
             ("Engines", f"{len(points):,}", "predicted, all fit the device"),
@@ -24,7 +26,7 @@ def to_html(exploration: Exploration, points: Sequence[ExploredPoint]) -> str:
     )
     return Page(
         title=f"Engines for {part.board}",
-        subtitle=f"{part.device}; one call each of {', '.join(exploration.networks)}.",
+        subtitle=f"{part.device}; one call each of {', '.join(names)}.",
         sections=(
             PageSection(name="front", title="Front", content=joined(summary, _table(best))),
             PageSection(
@@ -42,14 +44,14 @@ def to_html(exploration: Exploration, points: Sequence[ExploredPoint]) -> str:
 def _table(best: Sequence[ExploredPoint]) -> Markup:
     columns = (
         Column(title="ms", numeric=True),
-        Column(title="engine"),
+        Column(title="engine, for --config"),
         Column(title="MHz", numeric=True),
         *(Column(title=name, numeric=True, wide=True) for name in (best[0].uses if best else ())),
     )
     rows = [
         (
             f"{each.milliseconds:.3f}",
-            tag("code", f"--config {each.text}"),
+            tag("code", each.text),
             f"{each.mhz:.1f}",
             *(f"{used:,}" for used in each.uses.values()),
         )
@@ -103,4 +105,4 @@ def _axes(low: float, high: float, most: float) -> Iterator[Markup]:
         yield tag("line", x1=_LEFT, x2=_WIDTH - _RIGHT, y1=y, y2=y, class_="axis")
         label = f"{most * part / 4:,.0f}"
         yield tag("text", label, x=_LEFT - 6, y=y + 4, text_anchor="end")
-    yield tag("text", "tables", x=_LEFT - 6, y=bottom + 16, text_anchor="end", class_="ink")
+    yield tag("text", "tables", x=_LEFT + 6, y=20, class_="ink")
