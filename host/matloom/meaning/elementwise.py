@@ -32,7 +32,7 @@ __all__ = [
 ]
 
 #: Operators that are tables wherever the engine runs them.
-_BY_TABLE = (Op.HARD_SWISH, Op.LOGISTIC, Op.LOOKUP, Op.TANH)
+_BY_TABLE = (Op.HARD_SWISH, Op.LOGISTIC, Op.LOOKUP, Op.QUANTIZE, Op.TANH)
 
 
 def _wide(context: NodeInputs, values: Integers) -> Integers:
@@ -117,7 +117,7 @@ def is_table(context: NodeInputs) -> bool:
     types = context.inputs[0].dtype, context.output.dtype
     if context.node.op is Op.QUANTIZE and "uint8" in types:
         return "int16" not in types
-    if context.inputs[0].dtype != "int8" or not context.config.tables:
+    if set(types) != {"int8"} or not context.config.tables:
         return False
     return context.node.op in _BY_TABLE or context.node.op is Op.LEAKY_RELU
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from matloom.arch.config import Config
 from matloom.arch.modes import NARROW_MODES
-from matloom.select.depthwise_windows import depthwise_window, vectors_of
+from matloom.select.depthwise_windows import depthwise_window, vectors_of, widest_tile
 from matloom.select.dilated import dilated_phases
 from matloom.select.layout.base import Grid, OutputLayout
 from matloom.select.layout.dense import Dense, DenseInput
@@ -107,10 +107,13 @@ class Convolution:
         bias = _columns(folded, channels, pack)
         return parameter_blocks(bias, by_channel, self.config, accumulators=accumulators)
 
-    def stage(self, window: Window, pack: int, block: int, **more: Any) -> ArrayStage:
+    def stage(
+        self, window: Window, pack: int, block: int, widest: int | None = None, **more: Any
+    ) -> ArrayStage:
         """Return a stage that computes `pack` positions at a time, in blocks of `block` channels.
 
-        The depth of `window` is in bytes; `more` are further members of the stage.
+        The depth of `window` is in bytes; `more` are further members of the stage. No tile is wider
+        than `widest` positions.
         """
         channels, size = len(self.bias), self.scale.element_bytes
         grid = Grid(
@@ -130,7 +133,7 @@ class Convolution:
                 rows=window.in_height, row_bytes=window.in_width * window.depth
             ),
             output_layout=dense if self.place is None else self.place(grid=grid),
-            regions=whole(window, grid.width, {"channel_bias": 1, **self.scale.post()}),
+            regions=whole(window, grid.width, {"channel_bias": 1, **self.scale.post()}, widest),
             macs=self.all_macs,
             mode=self.mode,
             element_bytes=size,
@@ -209,6 +212,7 @@ def depthwise_stage(layer: Convolution) -> ArrayStage:
         in_bytes,
         1,
         config.columns,
+        None if sliding is None else widest_tile(sliding),
         loop_nest=loop_nest,
         weights=constant_weights(weights, layer.mode, config),
         params=layer.params(sums, channels, 1, 1),

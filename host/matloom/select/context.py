@@ -52,7 +52,7 @@ class Context:
     machine:
         The engine and its memory.
     external:
-        Whether the first input is an input of the network.
+        Whether the first input is an input of the network, or made of one by the host.
     """
 
     node: Node

@@ -8,7 +8,7 @@ from matloom.select.shapes import WindowShape, window_shapes
 from matloom.select.sliding import LONGEST_LINE, LONGEST_SKIP, SlidingWindow
 from matloom.select.window import Window
 
-__all__ = ["DepthwiseWindow", "depthwise_window", "vectors_of"]
+__all__ = ["DepthwiseWindow", "depthwise_window", "vectors_of", "widest_tile"]
 
 #: Windows that slide over the channels of an output block.
 DepthwiseWindow = SlidingWindow | PhasedWindow
@@ -20,7 +20,7 @@ def depthwise_window(window: Window, input_zero: int, config: Config) -> Depthwi
     if max(window.kernel_height, window.kernel_width) <= WINDOW_TAPS:
         shapes = shapes[:1]
     found: Iterable[DepthwiseWindow] = (
-        *(_sliding(window, input_zero, each, config) for each in shapes if _slides(window, each)),
+        *(_sliding(window, input_zero, each, config) for each in shapes if _slides(window)),
         *(found for each in shapes for found in phased_windows(window, input_zero, each, config)),
     )
     return min(found, key=lambda each: vectors_of(each, window), default=None)
@@ -31,14 +31,19 @@ def vectors_of(found: DepthwiseWindow, window: Window) -> int:
     return found.steps * found.vectors(window.out_height, window.out_width)
 
 
-def _slides(window: Window, shape: WindowShape) -> bool:
+def widest_tile(found: DepthwiseWindow) -> int | None:
+    """Return how many outputs of a row a window slides over at once; None for whole rows."""
+    if not isinstance(found, SlidingWindow):
+        return None
+    return (LONGEST_LINE - found.shape.taps) // found.stride_x + 1
+
+
+def _slides(window: Window) -> bool:
     """Return whether a window of neighbouring taps can compute a depthwise convolution."""
-    line = (window.out_width - 1) * window.stride_x + shape.taps
     return (
         window.depth > 1
         and window.dilation_y == window.dilation_x == 1
         and max(window.stride_y, window.stride_x) <= LONGEST_SKIP + 1
-        and line <= LONGEST_LINE
     )
 
 

@@ -149,9 +149,13 @@ def subtract(context: Context) -> tuple[Stage, ...]:
 
 
 def quantize(context: Context) -> Stage:
-    """Return the stages of QUANTIZE from int8 to int8 or int16 to int16; uint8 uses a table."""
+    """Return the stages of QUANTIZE from int8 to int8 or int16 to int16.
+
+    Bytes use a table, which other stages can look up in passing, and those of uint8 need one.
+    """
     data = context.inputs[0]
-    if "uint8" in (data.dtype, context.output.dtype):
+    types = {data.dtype, context.output.dtype}
+    if "uint8" in types or (types == {"int8"} and context.config.tables):
         return table_stage(context)
     context.check_words()
     scale = context.result(*rescale_multiplier(data, context.output), Activation.NONE)

@@ -1,6 +1,6 @@
 """Operators that the engine can run, with their stages; the host runs the others, for a reason."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from matloom.arch.config import Config
 from matloom.arch.isa import Opcode, largest
@@ -167,6 +167,16 @@ def _builder(node: Node, graph: Graph) -> Callable[[Context], Stage | tuple[Stag
     return _STAGES[node.op]
 
 
+def _entering(graph: Graph) -> Iterator[int]:
+    """Yield tensors that are in external memory first: inputs, and what the host makes of them."""
+    yield from graph.entering
+    for node in graph.nodes:
+        if node.op is Op.QUANTIZE:
+            types = [graph.tensors[number].dtype for number in (node.inputs[0], node.output)]
+            if types == ["float32", "int8"]:
+                yield node.output
+
+
 def stages_of(
     node: Node, graph: Graph, names: Mapping[int, str], machine: Machine
 ) -> tuple[Stage, ...]:
@@ -183,7 +193,7 @@ def stages_of(
         sources=tuple(source_name(graph, node, number, names) for number in node.inputs),
         results=tuple(names[number] for number in node.outputs),
         machine=machine,
-        external=names[node.inputs[0]] in {names[number] for number in graph.entering},
+        external=names[node.inputs[0]] in {names[number] for number in _entering(graph)},
     )
     built = build(context)
     stages = built if isinstance(built, tuple) else (built,)

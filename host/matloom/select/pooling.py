@@ -6,7 +6,7 @@ import numpy as np
 
 from matloom.arch.numerics import Rounding, reciprocal
 from matloom.select.context import Context, NotOnEngine
-from matloom.select.depthwise_windows import DepthwiseWindow, depthwise_window
+from matloom.select.depthwise_windows import DepthwiseWindow, depthwise_window, widest_tile
 from matloom.select.layout.base import Grid
 from matloom.select.layout.dense import Dense, DenseInput
 from matloom.select.loop_nest import LoopNest, Walk
@@ -141,6 +141,9 @@ def _sums_by_windows(
     if nest is None:
         return None
     sizes = [(each.end_row - each.first_row, each.end_x - each.first_x) for each in regions]
+    widest = widest_tile(nest)
+    if widest is not None and max(width for _height, width in sizes) > widest:
+        return None
     vectors = nest.steps * sum(nest.vectors(*size) for size in sizes)
     taps = window.kernel_height * window.kernel_width
     return nest if vectors < taps * window.out_height * window.out_width else None

@@ -1,5 +1,6 @@
 """Windows that slide over images, and the loop nest that processes their taps one by one."""
 
+import itertools
 from dataclasses import dataclass, replace
 
 from matloom.select.loop_nest import LoopNest
@@ -56,10 +57,15 @@ class Window:
         )
 
 
-def whole(window: Window, width: int, post: dict[str, int]) -> tuple[OutputRegion, ...]:
-    """Return all positions as one region, with `width` of them per row."""
-    return (
-        OutputRegion(first_row=0, end_row=window.out_height, first_x=0, end_x=width, post=post),
+def whole(
+    window: Window, width: int, post: dict[str, int], most: int | None = None
+) -> tuple[OutputRegion, ...]:
+    """Return all positions, `width` of them per row, as regions of equal width up to `most`."""
+    count = 1 if most is None else -(-width // most)
+    edges = [width * at // count for at in range(count + 1)]
+    return tuple(
+        OutputRegion(first_row=0, end_row=window.out_height, first_x=first, end_x=end, post=post)
+        for first, end in itertools.pairwise(edges)
     )
 
 

@@ -9,6 +9,7 @@ from matloom.ir.builder import GraphBuilder
 from matloom.ir.graph import Op, Quantisation
 from matloom.ir.names import unique_names
 from matloom.select.partition import partition
+from matloom.select.rewrites.copy_tables import copy_tables
 from matloom.select.rewrites.elide_copies import elide_copies
 from matloom.select.rewrites.fuse_tables import fuse_tables
 from matloom.select.rewrites.stage_passes import STAGE_PASSES
@@ -76,6 +77,24 @@ def test_a_lookup_becomes_part_of_the_stage_before():
     ]
 
 
+def test_a_copy_looks_up_what_it_copies():
+    """The rescaled bytes of an input are one half of each pair that is compared."""
+    network, other = Network(), Quantisation(scale=(0.25,), zero_point=(3,))
+    image = network.input("x", (1, 4, 4, 16), "int8", SCALE)
+    second = network.input("z", (1, 4, 4, 16), "int8", other)
+    finer = network.add(Op.QUANTIZE, [image], quantisation=other, name="finer")
+    run = staged(network.graph(network.add(Op.MAXIMUM, [finer, second], name="y")))
+    copy = "LoopNest of 1 steps, 1 output blocks, 1 x 4 x 4 x 16 bytes, i8xi8"
+    part = "makes part of a larger tensor from byte 0 on"
+    assert changed(copy_tables, run) == [
+        "- 0 QUANTIZE finer",
+        "- QUANTIZE_0: finer = x; 1 POSTs over 256 bytes, looked up in a table",
+        "+ 0 QUANTIZE finer: nothing",
+        f"- MAXIMUM_1: y | pair = finer; {copy}, {part}",
+        f"+ MAXIMUM_1: y | pair = x; {copy}, {part}, looked up in a table",
+    ]
+
+
 def test_convolutions_write_their_parts_of_a_joined_tensor():
     nest = "LoopNest of 1 steps, 1 output blocks"
     convolution, copy = f"{nest}, 1 x 4 x 4 x 16 bytes, i8xi8", f"{nest}, 1 x 16 x 1 x 16 bytes"
@@ -119,4 +138,4 @@ def test_a_variable_is_stored_out_of_the_tensor_that_holds_it():
 
 
 def test_each_stage_pass_has_an_example():
-    assert set(STAGE_PASSES) == {fuse_tables, elide_copies, store_slices}
+    assert set(STAGE_PASSES) == {fuse_tables, copy_tables, elide_copies, store_slices}

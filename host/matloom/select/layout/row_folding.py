@@ -174,16 +174,17 @@ def rearranged(window: Window, filters: np.ndarray, rows: RowFolding) -> tuple[W
 
 
 def _cycles(stage: ArrayStage, machine: Machine) -> int:
-    """Return the cycles of the array plus those of the input's LOADs."""
+    """Return the cycles of the array or of the input's LOADs, which go on together."""
     config = machine.config
     grid, rows = stage.grid, stage.input_layout
     vectors = stage.loop_nest.vectors(grid.rows, grid.width)
     streamed = step_cycles(vectors, config) * stage.loop_nest.steps * grid.blocks
     if not isinstance(rows, RowFolding):
-        return streamed + int(machine.transfer_cycles(grid.images * rows.rows * rows.row_bytes))
-    # A row begins and ends inside a beat.
-    writes = -(-rows.size // config.bus_bytes) + rows.channels * rows.rows
-    return streamed + max(writes, round(machine.transfer_cycles(rows.size))) + 4 * _LOAD_CYCLES
+        return max(streamed, int(machine.transfer_cycles(grid.images * rows.rows * rows.row_bytes)))
+    # A row begins and ends inside a beat, and each beat takes a write for each channel.
+    beats = -(-rows.source_row_bytes // config.bus_bytes) + 1
+    writes = beats * rows.channels * rows.rows * rows.channels
+    return max(streamed, writes, round(machine.transfer_cycles(rows.size))) + 4 * _LOAD_CYCLES
 
 
 def _boxes(row_bytes: int, transfer: Transfer) -> Iterator[_Box]:

@@ -7,6 +7,7 @@ during the search.
 
 from collections.abc import Callable
 
+from matloom.select.rewrites.copy_tables import copy_tables
 from matloom.select.rewrites.elide_copies import elide_copies
 from matloom.select.rewrites.fuse_tables import fuse_tables
 from matloom.select.rewrites.staged_run import StagedRun
@@ -16,6 +17,7 @@ __all__ = ["STAGE_PASSES"]
 
 STAGE_PASSES: tuple[Callable[[StagedRun], StagedRun], ...] = (
     fuse_tables,
+    copy_tables,
     store_slices,
     elide_copies,
 )

@@ -162,9 +162,10 @@ def choose(config, window):
     return getattr(stage.input_layout, "channels", 1)
 
 
-def test_as_many_rows_as_fill_the_array():
+def test_as_many_rows_as_fill_the_array_and_loads_keep_up_with():
+    """Eight channels would fill the array of 32 rows, but each beat would take eight writes."""
     chosen = [choose(config, KEYWORDS) for config in ("nano", "small", "reference", "large")]
-    assert chosen == [1, 2, 4, 8]
+    assert chosen == [1, 2, 4, 4]
 
 
 @pytest.mark.parametrize(

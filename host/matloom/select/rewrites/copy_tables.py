@@ -1,0 +1,48 @@
+"""LUT fusion, forwards: merges a lookup into the copy that reads its result."""
+
+from collections import Counter
+from dataclasses import replace
+
+from matloom.select.context import unchanged
+from matloom.select.layout.placed import Placed
+from matloom.select.rewrites.staged_run import StagedRun
+from matloom.select.stage import ArrayStage, Stage
+
+__all__ = ["copy_tables"]
+
+
+def copy_tables(staged: StagedRun) -> StagedRun:
+    """Return a run in which copies look up what single lookups, read by them alone, would.
+
+    `fuse_tables` merges lookups into what makes their input, if nothing else reads that.
+    """
+    stages = [stage for group in staged.stages for stage in group]
+    readers = Counter(name for stage in stages for name in stage.inputs)
+    lookups = {
+        stage.output: stage
+        for stage in stages
+        if stage.is_lookup_only and readers[stage.output] == 1 and stage.output not in staged.kept
+    }
+    changed: dict[int, Stage | None] = {}
+    for stage in stages:
+        lookup = lookups.get(stage.inputs[0])
+        if lookup is not None and _copies_bytes(stage):
+            changed[id(lookup)] = None
+            changed[id(stage)] = replace(stage, inputs=lookup.inputs, table=lookup.table)
+    if not changed:
+        return staged
+    groups = [[changed.get(id(stage), stage) for stage in group] for group in staged.stages]
+    return staged.with_stages([stage for stage in group if stage is not None] for group in groups)
+
+
+def _copies_bytes(stage: Stage) -> bool:
+    """Return whether a stage copies lines of bytes, without padding, and changes nothing."""
+    return (
+        isinstance(stage, ArrayStage)
+        and isinstance(stage.output_layout, Placed)
+        and stage.output_layout.line > 0
+        and stage.pools
+        and stage.steps == 1
+        and stage.table is None
+        and all(region.post == unchanged() for region in stage.regions)
+    )
