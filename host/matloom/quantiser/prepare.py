@@ -56,9 +56,14 @@ def _check(graph: Graph) -> None:
     if not weighted:
         opaque = [node for node in graph.nodes if node.op is Op.REFERENCE]
         names = [name for node in opaque for name in getattr(node.attributes, "operators", ())]
-        other = f": it has {', '.join(dict.fromkeys(names))}" if names else ""
+        if names:
+            raise UserError(
+                f"{graph.name} cannot be quantised yet: another runtime runs its operators "
+                f"{', '.join(dict.fromkeys(names))}",
+                hint="give the float network as a .tflite file",
+            )
         raise UserError(
-            f"{graph.name} has no convolutions or dense layers to quantise{other}",
+            f"{graph.name} has no convolutions or dense layers to quantise",
             hint="matloom explain NET lists the operators, and who runs them",
         )
     for tensor in graph.tensors.values():

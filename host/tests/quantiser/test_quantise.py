@@ -12,6 +12,8 @@ from matloom import frontend
 from matloom.cli import cli
 from matloom.data.digits import NETWORK
 from matloom.errors import UserError
+from matloom.ir.attributes import Reference
+from matloom.ir.builder import GraphBuilder
 from matloom.ir.graph import Op
 from matloom.quantiser import quantise
 from support.float_network import FloatNetwork, float_network, float_samples
@@ -212,6 +214,17 @@ def with_nan():
 def test_wrong_input_gets_a_sentence(network, given, message):
     with pytest.raises(UserError, match=message):
         quantise(**{"model": network, "data": float_samples(4), **given})
+
+
+def test_operators_of_another_runtime_get_a_sentence():
+    network = GraphBuilder("opaque")
+    image = network.input("x", (1, 4), "float32")
+    file = network.constant(np.zeros(4, np.uint8))
+    opaque = Reference(operators=("Conv", "Relu", "Conv"), reasons=("no kernel",) * 3)
+    made = network.add(Op.REFERENCE, [image, file], opaque, shape=(1, 4))
+    message = "opaque cannot be quantised yet: another runtime runs its operators Conv, Relu"
+    with pytest.raises(UserError, match=message):
+        quantise(network.graph(made), np.zeros((2, 1, 4), np.float32))
 
 
 def test_too_many_samples_for_the_memory(network, monkeypatch):
