@@ -100,8 +100,7 @@ class Core(wiring.Component):
         """Create the scratchpad. Ports are in order of priority: the array first, the bus last.
 
         STORE shares an alignment unit with POST if POST leaves it at least half of the cycles, that
-        is,
-        reads a vector of bytes at most every other cycle.
+        is, reads a vector of bytes at most every other cycle.
         """
         config = self._config
         widths = {

@@ -58,10 +58,8 @@ class SpadReadSignature(wiring.Signature):
     `Config.weight_boundary`.
 
     `bank_select` has a bit for each scratchpad bank that the bytes touch (`bank_select_of`), so
-    that
-    the arbiter need not decode the address. Bytes beyond the end of the scratchpad read as
-    undefined
-    values, and never stall.
+    that the arbiter need not decode the address. Bytes beyond the end of the scratchpad read as
+    undefined values, and never stall.
     """
 
     def __init__(self, width: int, banks: int):
@@ -83,8 +81,7 @@ class SpadWriteSignature(wiring.Signature):
     `data` follows the grant by one cycle.
 
     `address` may be negative modulo 2**24, or beyond the end, if the bytes outside the scratchpad
-    are
-    masked out. `bank_select` is as for a read.
+    are masked out. `bank_select` is as for a read.
     """
 
     def __init__(self, width: int, banks: int):
@@ -122,8 +119,7 @@ class AccUpdateSignature(wiring.Signature):
 
     With `add` = 0 the entry is replaced. Sums wrap at 32 bits. `floating`, only with floating-point
     modes: they are fp32 numbers. Reads and updates granted at least `Config.acc_update_latency`
-    cycles
-    after the grant of an update see it.
+    cycles after the grant of an update see it.
     """
 
     def __init__(self, config: Config):

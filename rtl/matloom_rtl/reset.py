@@ -9,8 +9,7 @@ def near_reset(m: Module, reset, name: str) -> Signal:
     """Return a unit's own reset register: one cycle after `reset`, high from power-up.
 
     A reset driven from a single place would be the slowest path of the chip. `keep`: equal
-    registers
-    would be merged.
+    registers would be merged.
     """
     near = Signal(name=f"{name}_reset", init=1, attrs={"keep": 1})
     m.d.sync += near.eq(reset)

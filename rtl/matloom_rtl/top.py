@@ -42,8 +42,7 @@ class Top(wiring.Component):
     -------
     clk, rst: in
         Clock, and its synchronous, active-high reset. The reset must last at least two cycles,
-        because
-        the units follow one cycle later; VALID outputs are low from the first.
+        because the units follow one cycle later; VALID outputs are low from the first.
     s_axil_*: AXI4-Lite subordinate, 32 bits, `csr.WINDOW_BYTES` of registers
     m_axi_*: AXI4 manager, `bus_bits` of data, 32 bits of address
     irq: out

@@ -21,8 +21,7 @@ class FloatMultiply(wiring.Component):
     """Compute `floats.multiply` of two operands that `Unpack` produced from the same format.
 
     Latency: `latency_of` cycles: two if every product of the formats is a normal fp32 number, and
-    so
-    exact; five with bf16, whose products may overflow or be subnormal and are then rounded.
+    so exact; five with bf16, whose products may overflow or be subnormal and are then rounded.
     Throughput: one product per cycle. Never stalls. The first stage is an 11 x 11 bit multiplier
     followed by a register.
 

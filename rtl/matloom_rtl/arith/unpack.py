@@ -20,8 +20,7 @@ class Unpack(wiring.Component):
     """Split a number into fields and normalise it, also if it is subnormal.
 
     Latency: two cycles. Throughput: one number per cycle. Never stalls. Placed where numbers enter
-    the
-    array, so that the cells need not do it.
+    the array, so that the cells need not do it.
 
     About 160 LUT4 and 45 flip-flops on ECP5 with all formats, 155 MHz alone, grade 6.
 

@@ -286,8 +286,7 @@ class Execute(wiring.Component):
         """Insert the padding of a vector when its bytes arrive.
 
         The loader receives the bytes of blocks and pads them itself. Returns whether the vector
-        that
-        enters the array in this cycle is an output.
+        that enters the array in this cycle is an output.
         """
         known, valid = self._known(m, walk, fire)
         from_spad = self.input_read.data

@@ -343,9 +343,8 @@ class Walk(wiring.Component):
         """Return, for some loops, whether the next vector ends them and all inner loops.
 
         It does if it is the only vector. It also does if the current vector is one before the end
-        of
-        some loop, all loops inside that one have a single pass, and all loops outside are at their
-        end.
+        of some loop, all loops inside that one have a single pass, and all loops outside are at
+        their end.
         """
         only = {name: incoming[name] == 1 for name in names}
         ends = {}

@@ -53,10 +53,8 @@ def _ecp5(pll: Pll, source, clock, locked, early=None, gear: int = 1) -> Instanc
     """Return an EHXPLLL with feedback from CLKOP, whose edges are aligned with the input's.
 
     The clock is CLKOP itself, or CLKOS with the settings of `OtherOutputPll`. The edges of `early`,
-    if
-    given, precede those of the clock by an eighth of a cycle, rounded down to VCO cycles but at
-    least
-    one. With a `gear` of two `early` is twice as fast and offset by half of its own cycle.
+    if given, precede those of the clock by an eighth of a cycle, rounded down to VCO cycles but at
+    least one. With a `gear` of two `early` is twice as fast and offset by half of its own cycle.
     """
     divider = pll.output_divider // gear
     lead = divider // 2 if gear == 2 else max(1, divider // 8)
@@ -181,8 +179,7 @@ class Clocking(wiring.Component):
         Output of the PLL; undefined until `locked`.
     early: out
         Clock of an SDRAM, if the board has one: up to an eighth of a cycle early, at least one
-        cycle of
-        the VCO. With a gear of two, twice as fast and half a cycle early.
+        cycle of the VCO. With a gear of two, twice as fast and half a cycle early.
     locked: out
         The PLL has locked; asynchronous.
     """

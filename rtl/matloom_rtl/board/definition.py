@@ -35,13 +35,10 @@ class Memory:
     """External memory: its `kind`, one of `MEMORIES`, and its size.
 
     An SDRAM has a `part`, as in `matloom.arch.sdram`, and `pins`: its resource in the definition,
-    or a
-    table with the sites of each signal and the attributes of their buffers. Signals in `wired`, a
-    subset of `WIRED`, have no pins. With a `gear` of 2 the SDRAM's clock is twice the engine's, and
-    its
-    pins carry two words per cycle of the latter. With `sliced` a `BusSlice` precedes it, for
-    devices on
-    which engine and memory are far apart.
+    or a table with the sites of each signal and the attributes of their buffers. Signals in
+    `wired`, a subset of `WIRED`, have no pins. With a `gear` of 2 the SDRAM's clock is twice the
+    engine's, and its pins carry two words per cycle of the latter. With `sliced` a `BusSlice`
+    precedes it, for devices on which engine and memory are far apart.
     """
 
     kind: str
@@ -63,8 +60,7 @@ class Board:
         Name used in commands, and title for people.
     device, package, speed:
         One of `matloom_rtl.fpga.vivado`; package and speed grade as nextpnr names them, empty if
-        the
-        device implies them.
+        the device implies them.
     config:
         The engine to build by default.
     input_hz, clock_hz:

@@ -12,12 +12,11 @@ class MemoryLane(wiring.Component):
     """Memory of `words` of `bits` each, with registered inputs and outputs.
 
     The block RAMs of a large memory are spread over the device. So each lane registers its inputs
-    and
-    outputs, and tools must not merge these registers across lanes.
+    and outputs, and tools must not merge these registers across lanes.
 
     Read latency: three cycles. A write in cycle t is visible to reads from cycle t + 1 on; a read
-    in
-    cycle t itself is undefined. Throughput: one read and one write per cycle, without backpressure.
+    in cycle t itself is undefined. Throughput: one read and one write per cycle, without
+    backpressure.
 
     Members
     -------

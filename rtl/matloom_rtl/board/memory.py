@@ -43,10 +43,9 @@ class BurstMemory(wiring.Component):
     respond with a decode error, and nothing is written. Ids are returned unchanged.
 
     Latency: seven cycles from an address to its first beat, one from the last beat of a write to
-    its
-    response. Throughput: one beat per cycle, for reads also across bursts; for writes with two idle
-    cycles between bursts. Stalls: either side may stall; no output depends combinationally on an
-    input.
+    its response. Throughput: one beat per cycle, for reads also across bursts; for writes with two
+    idle cycles between bursts. Stalls: either side may stall; no output depends combinationally on
+    an input.
     Reset aborts bursts in flight and keeps the contents.
 
     Parameters
@@ -110,8 +109,7 @@ class BurstMemory(wiring.Component):
         """Track one burst of an address channel; return its address, id and error.
 
         `go` advances by a word. The channel must be taken when no burst is in progress, or with the
-        last
-        word of one.
+        last word of one.
         """
         place = Signal(self._word_bits + self._bank_bits, name=f"{name}_place", reset_less=True)
         id_ = Signal(name=f"{name}_id", reset_less=True)

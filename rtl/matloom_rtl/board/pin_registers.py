@@ -71,8 +71,7 @@ def _ecp5_double_bidirectional(m: Module, name: str, signals, port):
 
     An ODDRX1F outputs its words in the third cycle after they are given, so the output enable is
     delayed by two registers too. An IDDRX1F pairs the sample of a falling edge with that of the
-    next
-    rising edge: the first word waits for the second.
+    next rising edge: the first word waits for the second.
     """
     o, t, i = (Signal(name=f"{name}_{what}") for what in "oti")
     off = [Signal(name=f"{name}_off_{stage}", init=1, reset_less=True) for stage in range(2)]

@@ -107,8 +107,7 @@ def board_verilog(
     With `soc` a processor replaces the host link; its own Verilog is not included.
 
     Initial values of memories are left out: nothing depends on them, and Yosys takes minutes to
-    read as
-    many zeros as external memory has words.
+    read as many zeros as external memory has words.
 
     Errors
     ------

@@ -113,8 +113,7 @@ class OtherOutputPll(OscillatorPll):
     """Settings of a PLL with feedback from an otherwise unused output.
 
     That output = input / `input_divider` * `feedback_divider`; VCO = that output *
-    `feedback_output`;
-    clock = VCO / `output_divider`.
+    `feedback_output`; clock = VCO / `output_divider`.
     """
 
     feedback_output: int

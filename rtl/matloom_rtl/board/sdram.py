@@ -56,8 +56,7 @@ class BoardSdram(wiring.Component):
     """SDRAM of a board on an AXI4 port, in the clock domain `sync`.
 
     The ports named ``sdram_`` and a name of `port_widths` are ports of the top. A reset initialises
-    the
-    SDRAM again, so its contents are lost.
+    the SDRAM again, so its contents are lost.
 
     Latency, throughput and stalls: those of `SdramController`, and of `Merge` if the masks are tied
     off.
@@ -72,8 +71,7 @@ class BoardSdram(wiring.Component):
         As in `SdramController`.
     wired:
         Signals without pins, because the board ties them off. If these include the masks, beats
-        with
-        missing strobes are read before they are written (`Merge`).
+        with missing strobes are read before they are written (`Merge`).
 
     Members
     -------

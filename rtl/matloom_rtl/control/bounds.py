@@ -282,10 +282,8 @@ class Bounds(wiring.Component):
 
         The control fields of the current and of the next step are in registers, and those of the
         step after are being looked up: a table between the step number and the decision to go on
-        would
-        be the longest path of the chip. The other attributes come from a memory, which stores at
-        each
-        step number the attributes of the step before.
+        would be the longest path of the chip. The other attributes come from a memory, which stores
+        at each step number the attributes of the step before.
         """
         step = Signal(self._early, reset_less=True)
         ahead = Signal(self._early, reset_less=True)
@@ -389,8 +387,7 @@ class Bounds(wiring.Component):
         """Return the source of a step's factor; `later` shows it two cycles after `begin`.
 
         First every group selects one of its sources, close to the instruction's bits and controlled
-        by
-        its own register; then one group is selected. A single table, or a single register, with
+        by its own register; then one group is selected. A single table, or a single register, with
         hundreds of wires would be too congested to route.
         """
         values = [

@@ -142,8 +142,7 @@ class Registers(wiring.Component):
         """Return the register at an address, except for 32-bit registers that change by themselves.
 
         A stored register has its reset value until it is written. Also return, for each place,
-        whether
-        it was written.
+        whether it was written.
         """
         known = Signal(1 << PLACE_BITS)
         stored = Signal()

@@ -104,8 +104,7 @@ class Fetch(wiring.Component):
         """Request a burst when there is room for the longest; return the number of beats requested.
 
         Bursts end at multiples of the longest. There is one address at a time, because `reserved`
-        must
-        include each before the next.
+        must include each before the next.
         """
         ar, cut_bits = self.axi.ar, self._cut_bits
         beat = Signal(32 - self._index_bits, reset_less=True)

@@ -93,8 +93,7 @@ class Rows(wiring.Component):
         """Count rows and planes when one is done; return the kind of the next one.
 
         Kinds: the first of an instruction (`begins`), the first of another plane (`turns`), any
-        other
-        (`goes_on`). `from_first`: its addresses are relative to the first row of a plane.
+        other (`goes_on`). `from_first`: its addresses are relative to the first row of a plane.
         """
         command = self.i.payload
         kinds = ("begins", "turns", "goes_on", "from_first")

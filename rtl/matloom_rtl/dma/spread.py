@@ -48,9 +48,8 @@ class Spread(wiring.Component):
     contiguous, and the last beat of a row has none beyond the row's last byte.
 
     Latency: one cycle from a beat to its first write. Throughput: one write per cycle, so 1 <<
-    spread
-    cycles for a full beat. Stalls: a beat is accepted when the last write of the one before is
-    taken.
+    spread cycles for a full beat. Stalls: a beat is accepted when the last write of the one before
+    is taken.
 
     Members
     -------

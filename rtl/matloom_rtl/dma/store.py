@@ -41,8 +41,7 @@ class Store(wiring.Component):
     Beat k of a row whose first byte is byte m of a beat is read from row address - m + k *
     bus_bytes and sent with strobes for the row's bytes, so nothing is shifted. Strobes wait in a
     queue of `_BEATS` from the grant of a read until the bus takes the beat: a read is requested
-    only
-    if this queue has room, so its data always has a place.
+    only if this queue has room, so its data always has a place.
 
     Latency: `aw` follows an instruction by 4 cycles; a beat follows its read by
     `SPAD_READ_LATENCY` + 1; `done` follows the last response by 1. Instructions complete in order.

@@ -60,15 +60,11 @@ def dual_rail(verilog: str, top: str, say: Callable[[str], None] = print) -> Dua
     """Return a design whose state is undefined until written, with checks of its outputs.
 
     Registers have no initial value, and memories no contents, except for read-only tables. Whether
-    a
-    bit is defined follows four-valued Verilog, with the rules of Yosys' pass `xprop` for operators:
-    an
-    undefined bit makes a whole sum, product or comparison undefined; an undefined select makes
-    those
-    bits undefined in which the inputs differ. Inputs are defined, except for the payloads of AXI
-    channels that are not valid. Checks begin with the first clock edge at which `rst` is high;
-    while it
-    is high, only VALID is checked.
+    a bit is defined follows four-valued Verilog, with the rules of Yosys' pass `xprop` for
+    operators: an undefined bit makes a whole sum, product or comparison undefined; an undefined
+    select makes those bits undefined in which the inputs differ. Inputs are defined, except for the
+    payloads of AXI channels that are not valid. Checks begin with the first clock edge at which
+    `rst` is high; while it is high, only VALID is checked.
 
     Undriven wires named `mutsel`, in any modules, become one more input, which may select a mutant.
 

@@ -1,16 +1,15 @@
 """Assigns sites to the hard blocks of a netlist, before nextpnr places the rest around them.
 
 nextpnr's placers move blocks like tables, by their current wires, and then to the nearest free
-site.
-But a device has few sites, in rows far from each other, and a block in the wrong row costs hundreds
-of long wires. Here all blocks are placed together, by the pull of the logic between them.
+site. But a device has few sites, in rows far from each other, and a block in the wrong row costs
+hundreds of long wires. Here all blocks are placed together, by the pull of the logic between them.
 
 Model: each end of a wire is tied to the wire's centre by a spring, as in quadratic placement (G.
 Sigl, K. Doll, F. Johannes, "Analytical Placement: A Linear or a Quadratic Objective Function?", DAC
 1991). For given positions of the blocks the logic settles at an optimum that can be eliminated,
 which leaves a spring between each pair of blocks (the Schur complement of the matrix). The sites
-are
-then chosen by simulated annealing, in which an accepted step costs two rows of that small matrix.
+are then chosen by simulated annealing, in which an accepted step costs two rows of that small
+matrix.
 """
 
 import random

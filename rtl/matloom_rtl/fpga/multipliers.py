@@ -163,8 +163,8 @@ endmodule
 def select_columns(columns: int) -> str:
     """Return Yosys' selection of the multipliers in the first `columns` columns.
 
-    They stand before the registers named `product_<column>_<row>`.
+    These multipliers drive the registers named `product_<column>_<row>`.
     """
     wires = [f"w:*product_{column}_*" for column in range(columns)]
-    # Operators see the top of a stack: the columns are made one selection first.
+    # Operators act on the top of a stack, so the columns are combined into one selection first.
     return f"{' '.join(wires)} {'%u ' * (columns - 1)}%ci3 t:$mul %i"

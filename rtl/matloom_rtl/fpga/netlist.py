@@ -1,4 +1,4 @@
-"""A chip mapped by Yosys to a family's cells, as Verilog for simulation."""
+"""Netlist of a chip, mapped by Yosys to a family's cells, as Verilog for simulation."""
 
 import importlib.util
 import re
@@ -21,13 +21,13 @@ __all__ = [
     "yosys_version",
 ]
 
-#: What is simulated: Yosys' library leaves few of this family's cells black.
+#: Family to simulate: Yosys' library has models for nearly all of its cells.
 FAMILY = "ecp5"
 
-#: Yosys' own cells that are no hardware.
+#: Yosys' cells that are not hardware.
 _NO_CELLS = ("$scopeinfo",)
 
-#: Outputs of carry cells that are not connected, which a file of nextpnr's must have as unknown.
+#: Unconnected outputs of carry cells, which nextpnr's input must mark as unknown.
 _OPEN_OUTPUT = re.compile(r"\.(COUT|S0)\(1'hx\)")
 
 
@@ -40,14 +40,14 @@ def yosys_version() -> str:
 def mapped(chip: Chip, say: Callable[[str], None] = print) -> str:
     """Return a chip as a netlist of ECP5 cells with models: Verilog with the same ports.
 
-    It is the netlist that goes to placement, but for the wrapper of pins. Takes a minute for a
-    small chip.
+    This is the netlist used for placement, without the pin wrapper. Takes a minute for a small
+    chip.
 
     Errors
     ------
     FlowError
-        Yosys is absent or fails, a cell of the netlist has no model, or there are latches, wires
-        with more than one driver, or loops of logic.
+        Yosys is not installed or fails, a cell of the netlist has no model, or there are latches,
+        wires with several drivers, or combinational loops.
     """
     return mapped_verilog(chip.verilog, TOP_NAME, say)
 
@@ -72,7 +72,7 @@ def mapped_verilog(
 
 
 def cell_models(cells: list[str]) -> str:
-    """Return the models of cells and of what they contain: ours, or else Yosys' own.
+    """Return the models of cells and of the cells they contain: our own, or else Yosys'.
 
     Errors
     ------

@@ -9,7 +9,7 @@ __all__ = ["WRAPPER_NAME", "wrap"]
 #: Name of the wrapper module.
 WRAPPER_NAME = "matloom_pins"
 
-#: Bits that one register tells to take an output.
+#: Bits of the output register that share an enable register.
 _LOADED = 16
 
 
@@ -29,7 +29,7 @@ def wrap(verilog: str, top: str = TOP_NAME) -> str:
         f"  reg [{in_bits - 1}:0] in_shift;",
         f"  reg [{out_bits - 1}:0] out_shift;",
         f"  wire [{out_bits - 1}:0] outs;",
-        # A copy for some bits each: one register would have to reach every corner of the device.
+        # Several copies: a single register would have to reach every corner of the device.
         f"  reg [{out_bits // _LOADED}:0] load;",
         "  assign so = out_shift[0];",
         "  always @(posedge clk) begin",

@@ -19,19 +19,20 @@ from matloom_rtl.fpga.tools import find, run
 
 __all__ = ["SEED", "Netlist", "cores", "place_and_route", "summary"]
 
-#: Of the placement: what is tried first.
+#: Default placement seed.
 SEED = 4
 
-#: What is asked for where a clock was too fast, of it.
+#: Factor for the next requested clock after one that was too fast.
 _SLOWER = 0.95
 
 
 @dataclass(frozen=True, kw_only=True)
 class Netlist:
-    """Netlist from Yosys for a device: a file in the folder of the work.
+    """Netlist from Yosys for a device: a file in the work folder.
 
-    With `checkpoints` the placement is kept and read back to be routed, where nextpnr can. A clock
-    that connections are too late for is asked for again so many times, `slower` by 5 % each.
+    With `checkpoints` the placement is cached and routed from the cache, if nextpnr can. If
+    connections miss the requested clock, `slower` is the number of retries, each with a clock 5 %
+    slower.
     """
 
     folder: Path
@@ -48,7 +49,7 @@ class Netlist:
             *self.device.options,
             *self.device.pin_options,
             *("--json", design, "--seed", str(seed)),
-            # The clock is as fast as it comes out.
+            # Missing the clock is not an error: the report has the achieved one.
             "--timing-allow-fail",
             *options,
         ]
@@ -86,10 +87,10 @@ def place_and_route(
 ) -> list[dict[str, Any]]:
     """Place and route with each seed, `jobs` at a time; return the outcome of each.
 
-    Each run has its `seed`, `estimated_mhz` after placement, the `rounds` of its routing with the
+    Each run has its `seed`, `estimated_mhz` after placement, the number of routing `rounds`, the
     `shared_wires` and `late_connections` left after the last, and `routed_for_mhz`, `fmax_mhz` and
-    nextpnr's `report`, which are None where the routing was given up, or nextpnr told no clock.
-    What the folder holds already is not done again.
+    nextpnr's `report`, which are None if routing was abandoned or nextpnr reported no clock. Cached
+    results in the folder are reused.
     """
     with ThreadPoolExecutor(max(1, jobs)) as pool:
         runs = [pool.submit(partial(_one, netlist, seed, say)) for seed in seeds]
@@ -181,7 +182,7 @@ def _asked(report: dict[str, Any]) -> float | None:
 def _slowest_clock(report: dict[str, Any]) -> float | None:
     """Return the slowest clock in MHz; None if nextpnr reports none.
 
-    One of which more is asked counts by what part of it was reached.
+    Clocks are compared by the fraction of their constraint that they reach.
     """
     clocks = report["fmax"].values()
     least = min((clock["constraint"] for clock in clocks), default=0)
@@ -192,7 +193,7 @@ def _slowest_clock(report: dict[str, Any]) -> float | None:
 def summary(runs: list[dict[str, Any]], device: Device) -> dict[str, Any]:
     """Return area, clock and path of the fastest run, the median clock, and all runs in short.
 
-    Where no run was routed, clock and path are None, and the area is missing.
+    If no run was routed, clock and path are None, and the area is missing.
     """
     routed = [item for item in runs if item["fmax_mhz"]]
     clocks = [item["fmax_mhz"] for item in routed]

@@ -12,17 +12,17 @@ def _for_each_output(text: str, separator: str = "\n") -> str:
     )
 
 
-#: By the sysCLOCK usage guide (FPGA-TN-02200) and the data sheet (FPGA-DS-02012, sysCLOCK PLL
+#: From the sysCLOCK usage guide (FPGA-TN-02200) and the data sheet (FPGA-DS-02012, sysCLOCK PLL
 #: timing). The detector compares the input / CLKI_DIV with the feedback / CLKFB_DIV, the feedback
 #: is one of the outputs, and each of those is the oscillator divided. So the oscillator is the
 #: detector's frequency * CLKFB_DIV * the divider of that output, and rising edges of this one fall
-#: on those of the detector. The others are late by CPHASE periods of the oscillator and FPHASE
-#: eighths, less what the feedback's own output has of them. All of them are high for half of their
-#: period. An output runs where its parameter or its pin says so.
+#: on those of the detector. The other outputs are delayed by CPHASE periods of the oscillator and
+#: FPHASE eighths, relative to those of the feedback output. The duty cycle is 50 %. An output runs
+#: if its parameter or its pin enables it.
 #:
 #: The oscillator follows the length of the detector's last period. It locks after `_SETTLE` regular
-#: periods, within the ranges of the data sheet, in which the feedback came back as often as it
-#: should; the data sheet has up to 15 ms. What clocks do before LOCK means nothing.
+#: periods within the ranges of the data sheet, with as many feedback edges as expected; the data
+#: sheet allows up to 15 ms. Clocks are undefined before LOCK.
 PLL = f"""\
 module EHXPLLL #(
   parameter CLKI_DIV = 1, CLKFB_DIV = 1, FEEDBK_PATH = "CLKOP",

@@ -7,7 +7,7 @@ from matloom.errors import HintedError
 
 __all__ = ["FlowError", "Progress", "UnroutedError", "rounds_of"]
 
-#: What a line begins, by what it says.
+#: Phase that begins with a line, by the text of the line.
 _PHASES = {
     re.compile(r"Executing SYNTH_\w+ pass"): "synthesis",
     re.compile(r"Executing MEMORY_LIBMAP pass"): "synthesis: memories",
@@ -19,15 +19,15 @@ _PHASES = {
     re.compile(r"Info: (Routing globals|Running router)"): "routing",
 }
 
-#: A round of nextpnr's `router2`, the wires that nets still share after it, and the connections
-#: that come too late for the clock, where it routes these again.
+#: A round of nextpnr's `router2`: the wires that nets still share after it, and the connections
+#: that miss the clock, if it reroutes those.
 _ROUND = re.compile(r"iter=(\d+) wires=\d+ overused=(\d+)(?:.* tmgfail=(\d+))?")
 
-#: Rounds without less to mend than ever before after which a routing will never finish.
-#: Those that did, in 20 to 250 rounds, had less at least every 90.
+#: Rounds without a new minimum of conflicts after which a routing is abandoned. Routings that
+#: finished, in 20 to 250 rounds, reached a new minimum at least every 90.
 _PATIENCE = 100
 
-#: Rounds between two lines of progress.
+#: Rounds between two progress messages.
 _TOLD_ROUNDS = 10
 
 

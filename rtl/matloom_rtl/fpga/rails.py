@@ -8,7 +8,7 @@ from typing import Any
 
 __all__ = ["RailMemory", "Register", "WritePort", "written"]
 
-#: A port of an AXI channel: a payload has a meaning where the channel's VALID says so.
+#: A port of an AXI channel: payloads are meaningful only while the channel's VALID is high.
 _CHANNEL = re.compile(r"(?P<channel>[ms]_axil?_(?:aw|w|b|ar|r))(?P<name>[a-z]+)")
 
 _HANDSHAKES = ("valid", "ready")
@@ -45,7 +45,7 @@ class Register:
 
 @dataclass(frozen=True, kw_only=True)
 class WritePort:
-    """Write enables of each bit of a memory's word: equal where one condition drives both."""
+    """Write enables of each bit of a memory word: equal if driven by the same condition."""
 
     enables: tuple[Any, ...]
 
@@ -58,12 +58,12 @@ class WritePort:
 
 @dataclass(frozen=True, kw_only=True)
 class RailMemory:
-    """A memory that reads at once, whose logic has ports `<prefix>_rd_addr`, and so on.
+    """A memory with asynchronous reads, whose logic has ports `<prefix>_rd_addr`, and so on.
 
     Members
     -------
     table:
-        Words of one that nothing writes, digits 0, 1 and x, the highest bit first.
+        Words of a read-only memory: digits 0, 1 and x, the highest bit first.
     """
 
     prefix: str
@@ -84,7 +84,7 @@ def written(
 ) -> tuple[str, tuple[str, ...]]:
     """Return a module `top` around `<top>_logic`, and the names of its checks.
 
-    `ports` are direction and width of those of the module, which has a clock `clk` and a reset
+    `ports` are the direction and width of the module's ports; it has a clock `clk` and a reset
     `rst`.
     """
     checks = _checks(ports)

@@ -1,7 +1,7 @@
-"""The area of a preset by unit, and whether it grew: python -m matloom_rtl.fpga.size nano small.
+"""Checks the area of presets for growth: python -m matloom_rtl.fpga.size nano small.
 
-Without `--keep`: exit 1 where tables or flip-flops of a preset are more than 2 % above its kept
-report. With it: write the reports.
+Exits with 1 if the tables or flip-flops of a preset exceed its stored report by more than 2 %. With
+`--keep`, writes the reports instead.
 """
 
 import argparse
@@ -19,7 +19,7 @@ from matloom_rtl.generate import Chip, generate
 
 __all__ = ["growth", "measure"]
 
-#: Where the kept reports are, and by how much a preset may grow without a new one.
+#: Folder of the stored reports, and the tolerance for growth.
 REPORTS = Path(__file__).resolve().parents[3] / "bitstreams" / "reports"
 TOLERANCE = 0.02
 

@@ -36,11 +36,11 @@ class Tool:
     natives:
         Names of programs for this machine.
     package:
-        The WebAssembly build, named like its program; what the extra `fpga` installs.
+        The WebAssembly build, named like its program; installed by the extra `fpga`.
     oldest:
-        Version from which the flow's options are known.
+        Oldest version that supports the flow's options.
     distribution:
-        The package that brings the program, where it is named otherwise.
+        The package that contains the program, if its name differs.
     """
 
     natives: tuple[str, ...]
@@ -78,7 +78,7 @@ class Found:
 def find(tool: Tool) -> Found:
     """Return the native tool, which is faster, or its WebAssembly build.
 
-    A program on PATH whose version is too old is passed over; one that tells no version is taken.
+    A program on PATH is skipped if its version is too old, and used if it prints no version.
 
     Raises
     ------
@@ -113,13 +113,13 @@ def _version(path: str) -> str:
 def run(command: list[str], folder: Path, log_name: str, say: Callable[[str], None]) -> str:
     """Run a tool in a folder, with a log file there; return its output.
 
-    It runs in the background: with less priority than other work. Names of files are relative:
-    WebAssembly tools do not see all of the machine.
+    It runs with low priority. File names are relative, because WebAssembly tools cannot access the
+    whole file system.
 
     Raises
     ------
     FlowError
-        The tool fails; `UnroutedError` where it routes without coming to an end.
+        The tool fails; `UnroutedError` if routing does not finish.
     """
     name, log, progress = Path(command[0]).name, folder / log_name, Progress(say)
     say(f"{name}: see {log}")

@@ -7,9 +7,9 @@ from pathlib import Path
 
 __all__ = ["COUNTED", "area_by_unit", "is_top", "read_cells", "total"]
 
-#: Columns of the breakdown, and what one cell of each type counts there. COMB is what nextpnr calls
-#: TRELLIS_COMB: a table, the two of a carry cell, the four of a distributed RAM of 16 x 4 bits. On
-#: a Gowin a carry cell is one, and a block multiplies 18 bits once or 9 bits twice.
+#: Columns of the breakdown, and the count of each cell type in them. COMB is nextpnr's
+#: TRELLIS_COMB: one for a table, two for a carry cell, four for a distributed RAM of 16 x 4 bits.
+#: On a Gowin a carry cell is one, and a block multiplies 18 bits once or 9 bits twice.
 COUNTED: dict[str, dict[str, float]] = {
     "LUT4": {"COMB": 1},
     "CCU2C": {"COMB": 2},
@@ -24,13 +24,13 @@ COUNTED: dict[str, dict[str, float]] = {
     **{memory: {"BRAM": 1} for memory in ("SDPB", "SDPX9B", "DPB", "DPX9B", "SP", "SPX9")},
 }
 
-#: Cells that only pass values on: they have no name of their own, and serve what they drive.
+#: Logic cells, whose names do not say their unit: they belong to the cells that they drive.
 _LOGIC = (
     *("LUT4", "CCU2C", "PFUMX", "L6MUX21"),
     *("LUT1", "LUT2", "LUT3", "ALU", "MUX2_LUT5", "MUX2_LUT6", "MUX2_LUT7", "MUX2_LUT8"),
 )
 
-#: Levels of the hierarchy below the core that are told apart.
+#: Levels of the hierarchy below the core in the breakdown.
 _DEPTH = 2
 
 _CORE = "core"
@@ -52,8 +52,8 @@ def is_top(module: dict) -> bool:
 def unit_of(name: str) -> str:
     """Return the unit of a register, memory or multiplier: at most two levels below the core.
 
-    Yosys begins the names of flattened cells with the path of their module, and adds ``$`` and a
-    number to a name that it has already.
+    Names of flattened cells start with the path of their module; Yosys appends ``$`` and a number
+    to duplicate names.
     """
     *path, _own = re.sub(r"\$\d+", "", name).split(".")
     if _CORE not in path:
@@ -109,7 +109,7 @@ def _shares(cells: dict) -> dict[str, dict[str, float]]:
         name: {unit_of(name): 1.0} for name, cell in cells.items() if cell["type"] not in _LOGIC
     }
     for name in cells:
-        # Depth first, what is driven before what drives it; there are no loops of logic.
+        # Depth first, driven cells before their drivers; there are no combinational loops.
         path = [name]
         while path:
             last = path[-1]

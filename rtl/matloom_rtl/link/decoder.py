@@ -26,19 +26,16 @@ class Decoder(wiring.Component):
     """Decode requests: undo byte stuffing, check, and buffer; a damaged request becomes one byte.
 
     A request is written into the buffer as it arrives and delivered once its checksum, its last
-    four
-    bytes, proves right. Otherwise it is discarded and replaced by a single byte with `last`, which
-    is
-    no valid request. Delivered requests include their checksum.
+    four bytes, proves right. Otherwise it is discarded and replaced by a single byte with `last`,
+    which is no valid request. Delivered requests include their checksum.
 
     After a reset, bytes up to the first delimiter are dropped, as they may be the rest of a
-    request.
-    A request that overflows the buffer is treated as damaged; if even its replacement does not fit,
-    it vanishes.
+    request. A request that overflows the buffer is treated as damaged; if even its replacement does
+    not fit, it vanishes.
 
     Latency: three cycles from a request's delimiter to its first byte. Throughput: one byte in
-    three
-    cycles; the line needs at least 20. Stalls: never stalls the line; `o` is held until taken.
+    three cycles; the line needs at least 20. Stalls: never stalls the line; `o` is held until
+    taken.
 
     Members
     -------

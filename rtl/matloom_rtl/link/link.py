@@ -23,10 +23,9 @@ class Link(wiring.Component):
     """Serve requests from a serial line (docs/link.md).
 
     Latency: about 30 cycles, plus the time of its accesses, from the last stop bit of a request to
-    the
-    first start bit of its reply. Throughput: that of the line in both directions, if memory
-    delivers a
-    32-bit word within 40 bits. Reset ends the session and discards whatever is in progress.
+    the first start bit of its reply. Throughput: that of the line in both directions, if memory
+    delivers a 32-bit word within 40 bits. Reset ends the session and discards whatever is in
+    progress.
 
     Members
     -------

@@ -14,8 +14,7 @@ class Receiver(wiring.Component):
     """Serial receiver: samples each bit in its middle; drops bytes without a stop bit.
 
     A start bit that has ended by its middle is ignored as a glitch. After a missing stop bit the
-    line
-    must rise before the next start bit, so that a break is one dropped byte.
+    line must rise before the next start bit, so that a break is one dropped byte.
 
     Latency: `valid` follows the middle of the stop bit by three cycles, two of them in the
     synchroniser. No backpressure: a byte must be taken in the cycle in which it is valid.

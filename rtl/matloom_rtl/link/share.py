@@ -19,10 +19,9 @@ class Share(wiring.Component):
 
     Latency: none for the engine, one cycle for the link if the engine is idle. Throughput: one
     transfer per cycle on each channel, except during accesses of the link. Stalls: the engine
-    begins
-    no burst while the link waits, but completes those it has begun: what is shown stays until
-    taken,
-    and if either the address or the data of a write has been passed on, so is the other.
+    begins no burst while the link waits, but completes those it has begun: what is shown stays
+    until taken, and if either the address or the data of a write has been passed on, so is the
+    other.
 
     Members
     -------

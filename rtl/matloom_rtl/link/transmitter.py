@@ -13,9 +13,8 @@ class Transmitter(wiring.Component):
     """Serial transmitter.
 
     Latency: the start bit begins in the cycle after a byte is taken. Throughput: one byte per ten
-    bit
-    lengths, without gaps while bytes are available. `ready` is high in the last cycle of a byte and
-    when idle.
+    bit lengths, without gaps while bytes are available. `ready` is high in the last cycle of a byte
+    and when idle.
 
     Members
     -------

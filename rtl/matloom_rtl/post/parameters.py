@@ -39,9 +39,8 @@ class Parameters(wiring.Component):
 
     The memories hold the next block in addition to the current one, from the same instruction or
     the following one. Biases and multipliers are in memories of 16 entries, one for each lane or
-    for
-    each word of a read, whichever are more: with n memories, channel c is in memory c mod n, row
-    c div n. Shifts are in registers.
+    for each word of a read, whichever are more: with n memories, channel c is in memory c mod n,
+    row c div n. Shifts are in registers.
 
     Latency: 4 cycles from `i` to `o.ready`, plus the time from the first read's request to the last
     one's data, if there are reads. Throughput: the next block is available immediately after

@@ -17,16 +17,14 @@ class Positions(wiring.Component):
     """Generate the positions of a POST's vectors: by output block, then row, then column.
 
     `start` loads the geometry and shows the first position in the next cycle; `advance` moves to
-    the
-    next. Latency: one cycle from either. Throughput: one vector per cycle. Never stalls. Output
+    the next. Latency: one cycle from either. Throughput: one vector per cycle. Never stalls. Output
     after a reset is undefined until `start`.
 
     Members
     -------
     pairs: in
         Entries are numbers of pairs, of which blocks alternately use the first and the second
-        entry.
-        Loaded at `start`; only with narrow modes.
+        entry. Loaded at `start`; only with narrow modes.
     start, advance: in
     address, entry, pitch, x_step, width, height, blocks: in
         Geometry, loaded at `start`.

@@ -28,12 +28,10 @@ class Post(wiring.Component):
     """Post-processing unit: executes POST, one vector of `columns` values after another.
 
     A vector passes through the lanes in ``columns / lanes`` beats. Reads run up to ten vectors
-    ahead
-    of the lanes. The lanes never stall, because a stall signal would have to reach every register
-    in
-    them: a vector enters when one of sixteen places is free for its result. Two `Positions`
-    generate the addresses of sources and destinations, and advance as the requests of `Reader` and
-    `Writer` are granted.
+    ahead of the lanes. The lanes never stall, because a stall signal would have to reach every
+    register in them: a vector enters when one of sixteen places is free for its result. Two
+    `Positions` generate the addresses of sources and destinations, and advance as the requests of
+    `Reader` and `Writer` are granted.
 
     With `Rounding.FLOAT`, values use floating-point lanes (`FloatLane`) in parallel to the others.
     A vector of two- or four-byte elements, floating-point or int16 (`words`), takes as many reads
@@ -43,17 +41,15 @@ class Post(wiring.Component):
     instruction as soon as `fetch` allows.
 
     Latency: the sum of parameters (4 to 19 cycles, if not prefetched), source (4 or 8), products
-    (2),
-    lanes (13), tables (1), and splitting results (1). `done` comes when the last write is visible.
+    (2), lanes (13), tables (1), and splitting results (1). `done` comes when the last write is
+    visible.
     Throughput: one vector per ``columns / lanes`` cycles, with one idle cycle between blocks, or
-    more
-    if a block is shorter than the fetch of the next one's parameters. Instructions do not overlap,
-    except for their parameters.
+    more if a block is shorter than the fetch of the next one's parameters. Instructions do not
+    overlap, except for their parameters.
 
     With `config.tables` bytes may be replaced by table entries, or written to the table instead of
-    to
-    memory. With `config.products` bytes may first be multiplied by accumulators; both are read in
-    the same cycle.
+    to memory. With `config.products` bytes may first be multiplied by accumulators; both are read
+    in the same cycle.
 
     Members
     -------

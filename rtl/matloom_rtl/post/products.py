@@ -18,9 +18,8 @@ class Products(wiring.Component):
     """Multiply each byte, minus `zero`, by the low 9 bits (signed) of an earlier sum.
 
     If `adds` is set (only with addends), the byte minus `zero` is shifted left by `ADDEND_SHIFT`
-    and
-    added to all 32 bits of the sum, modulo 2**32. Sums are requested together with the bytes and
-    arrive earlier: up to `depth` wait here, with 9 bits each, or 32 with addends.
+    and added to all 32 bits of the sum, modulo 2**32. Sums are requested together with the bytes
+    and arrive earlier: up to `depth` wait here, with 9 bits each, or 32 with addends.
 
     Latency: two cycles from bytes to results. Throughput: one vector per cycle. Never stalls. Reset
     discards everything inside.

@@ -19,8 +19,7 @@ class Quotient(wiring.Component):
     - SINGLE: `first`, rounding halves up; DOUBLE with `right` = 0 does the same.
     - DOUBLE: rounds halves away from zero, after a first rounding at 2**30. That carries through
       ones only: a half is reached if `first` or all bits below it are ones; it is exceeded if
-      `first`
-      and any bit below it are ones.
+      `first` and any bit below it are ones.
     - AVERAGE: truncates towards zero: one for negative products, if any bit is lost.
 
     Latency: two cycles; `floor` and `up` are combinational after the last register. Throughput: one

@@ -117,8 +117,7 @@ class Reader(wiring.Component):
         """Request sums, and parameters or else bytes; return the payload of the latter.
 
         Requests for bytes wait for their grant in a register, requests for sums at their position.
-        For
-        products and added bytes, both are requested in the same cycle.
+        For products and added bytes, both are requested in the same cycle.
         """
         acc, spad, wanted, position = self.acc, self.spad, self.parameters, self.position
         m.submodules.byte_requests = requests = SkidBuffer(

@@ -14,18 +14,14 @@ class Tables(wiring.Component):
     """Byte look-up tables: one look-up per lane and cycle; rows are written to all tables at once.
 
     A row is `config.table_row_bytes` entries: 16 if the array has as many columns, so that the
-    memory
-    is 16 deep, like one made of lookup tables. Contents survive a reset; row numbers wrap.
+    memory is 16 deep, like one made of lookup tables. Contents survive a reset; row numbers wrap.
 
     With `config.tables` = 1 the tables are in lookup tables, and a row takes one cycle to write.
-    With
-    2 they are in block RAM shared by two lanes each, and a row takes one cycle per byte, during
-    which
-    look-ups are undefined.
+    With 2 they are in block RAM shared by two lanes each, and a row takes one cycle per byte,
+    during which look-ups are undefined.
 
     Latency: one cycle from `index` to `value`. A row is visible to look-ups in the cycle after it
-    is
-    written, or after `ready` has returned. Stalls: only `ready`. Reset aborts a row in progress.
+    is written, or after `ready` has returned. Stalls: only `ready`. Reset aborts a row in progress.
 
     Members
     -------

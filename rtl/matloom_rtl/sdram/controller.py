@@ -30,10 +30,9 @@ class SdramController(wiring.Component):
 
     Accepts bursts of any length with aligned addresses, as defined in `bus.axi`. A bus address
     consists of row, bank, column and byte, from the highest bit down; bits above the SDRAM's size
-    are
-    ignored. All responses are OKAY. Reads return in address order, as do write responses. A read
-    sees
-    every write whose response came before its address; its order with other writes is undefined.
+    are ignored. All responses are OKAY. Reads return in address order, as do write responses. A
+    read sees every write whose response came before its address; its order with other writes is
+    undefined.
 
     Latency: in an open row, the first beat of a read follows its address by 10 + CAS latency +
     columns per beat + `pin_cycles` cycles. Throughput: `part.data_bits` per cycle, less about 20
@@ -59,9 +58,8 @@ class SdramController(wiring.Component):
         Timing in SDRAM cycles, instead of that of `part` at `clock_hz`.
     gear:
         SDRAM cycles per cycle of `sync`. With 2, `dq` and `dqm` have two words, the SDRAM's clock
-        is
-        twice `clock_hz`, its CAS latency is 3, and commands are issued in the first of both cycles.
-        The logic at the pins serialises the words (`matloom_rtl.board.pin_registers`).
+        is twice `clock_hz`, its CAS latency is 3, and commands are issued in the first of both
+        cycles. The logic at the pins serialises the words (`matloom_rtl.board.pin_registers`).
 
     Members
     -------

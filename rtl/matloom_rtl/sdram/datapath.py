@@ -13,8 +13,7 @@ class DataPath(wiring.Component):
     """Send a beat with each WRITE, word by word; assemble a beat for each READ.
 
     `dq_o`, `oe` and `dqm` are registers: for a command issued in cycle t, command and first word
-    are
-    at the pins in t + 1. `dq_i` is captured in a register.
+    are at the pins in t + 1. `dq_i` is captured in a register.
 
     Members
     -------

@@ -35,40 +35,29 @@ class Merge(wiring.Component):
     For controllers whose board does not connect the SDRAM's byte masks. A beat with all strobes set
     passes unchanged. For any other, the beat is read from memory as soon as it arrives (`_enter`),
     while it waits in a queue; at the head of the queue the bytes without strobes are replaced by
-    those
-    read (`_leave`). So several reads can be in flight, and only the first of a sequence of rows
-    costs
-    the latency of a read. All strobes are set in beats sent to memory.
+    those read (`_leave`). So several reads can be in flight, and only the first of a sequence of
+    rows costs the latency of a read. All strobes are set in beats sent to memory.
 
     **Ordering.** The read of a beat must see earlier writes to it and must not see later ones.
-    Later
-    ones are behind it in the queue. For an earlier one, the read is held until the burst has its
-    response if it contains the beat (`Unanswered`): two rows that share a beat take turns, others
-    do
-    not wait for each other. Bytes without strobes are written back unchanged, so concurrent reads
-    of
-    them are not affected. Responses are passed on as they come, so a read that is issued after a
-    response sees the write, if this holds for memory. Memory must return reads in address order,
-    and
-    respond to writes in order, as our controller does.
+    Later ones are behind it in the queue. For an earlier one, the read is held until the burst has
+    its response if it contains the beat (`Unanswered`): two rows that share a beat take turns,
+    others do not wait for each other. Bytes without strobes are written back unchanged, so
+    concurrent reads of them are not affected. Responses are passed on as they come, so a read that
+    is issued after a response sees the write, if this holds for memory. Memory must return reads in
+    address order, and respond to writes in order, as our controller does.
 
     **Freedom from deadlock.** This unit accepts every beat and response of memory immediately:
-    reads,
-    its own or the initiator's, are sent to memory only when all their beats have a place here, and
-    a
-    write burst only when its response has one. So the read of a beat returns whatever the initiator
-    does with its own reads and responses, and older writes are answered. Reads of both alternate if
-    both are pending, so neither is starved.
+    reads, its own or the initiator's, are sent to memory only when all their beats have a place
+    here, and a write burst only when its response has one. So the read of a beat returns whatever
+    the initiator does with its own reads and responses, and older writes are answered. Reads of
+    both alternate if both are pending, so neither is starved.
 
     Latency: to memory 1 cycle for a read address, 2 for a write address, 4 for a beat; from memory
-    3
-    for a beat, 1 for a response. Throughput: one beat per cycle in both directions, and at most one
-    write burst in two cycles; a partial beat delays the next by 2 cycles, or longer while memory
-    does
-    not accept the read's address. Stalls: each channel may stall. A beat is accepted after its
-    burst's
-    address. No output depends combinationally on an input, except the `ready` of an address and
-    memory's `ready`. Reset discards everything in flight.
+    3 for a beat, 1 for a response. Throughput: one beat per cycle in both directions, and at most
+    one write burst in two cycles; a partial beat delays the next by 2 cycles, or longer while
+    memory does not accept the read's address. Stalls: each channel may stall. A beat is accepted
+    after its burst's address. No output depends combinationally on an input, except the `ready` of
+    an address and memory's `ready`. Reset discards everything in flight.
 
     Parameters
     ----------

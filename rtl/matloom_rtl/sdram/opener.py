@@ -14,12 +14,10 @@ class Opener(wiring.Component):
 
     The bank that the chunk before is using (`busy`) is left alone. While `run` is 0 no command is
     requested and no chunk is passed on; afterwards banks are examined again, because a refresh
-    closes
-    them.
+    closes them.
 
     Latency: 3 cycles if the row is open. Throughput: one chunk in 3 cycles. Successive ACTIVATEs
-    are
-    at least `plan.activate_distance` cycles apart, which satisfies tRRD.
+    are at least `plan.activate_distance` cycles apart, which satisfies tRRD.
 
     Members
     -------

@@ -53,8 +53,7 @@ class ControllerPlan:
     `chunk_beats` is the longest run of bus beats without arbitration: AXI bursts are cut at its
     multiples. `pin_cycles` are the board's registers between controller and pins, outward plus
     inward. `timing` counts SDRAM cycles, `gear` of them per controller cycle; everything else
-    counts
-    controller cycles.
+    counts controller cycles.
     """
 
     part: SdramPart

@@ -27,11 +27,10 @@ class Port(wiring.Component):
 
     A read chunk is issued when the queue to the bus has room for all its beats, a write chunk when
     all its beats have arrived and its response has a place. So the pins never wait for the bus,
-    reads
-    never wait for a slow writer, nor writes for a slow reader. If both are possible, reads and
-    writes
-    take turns of `_RUN` columns, or one chunk if that is longer. Chunks are served in the order in
-    which they are issued, so a read whose address follows the response of a write sees that write.
+    reads never wait for a slow writer, nor writes for a slow reader. If both are possible, reads
+    and writes take turns of `_RUN` columns, or one chunk if that is longer. Chunks are served in
+    the order in which they are issued, so a read whose address follows the response of a write sees
+    that write.
 
     Latency: 3 cycles to `chunks`, 3 from `read_data`. Throughput: one beat per cycle in each
     direction, one chunk in three cycles.

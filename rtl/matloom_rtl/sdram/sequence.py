@@ -16,8 +16,7 @@ class Sequence(wiring.Component):
     """Initialise the SDRAM (wait, close all banks, refresh, set the mode), then refresh it in time.
 
     A refresh is due every `timing.refresh_due` cycles and is completed before the next is due:
-    `run`
-    falls, the current chunk ends, and the banks are closed as soon as allowed.
+    `run` falls, the current chunk ends, and the banks are closed as soon as allowed.
 
     Members
     -------

@@ -15,8 +15,7 @@ class Unanswered(wiring.Component):
 
     Beats of the newest burst are looked up in the older ones; within a burst no beat occurs twice.
     Only the lowest `PLACE_BITS` of a beat's number are compared, so a beat may be found in a burst
-    that
-    does not contain it, which costs time; a beat that it contains is always found.
+    that does not contain it, which costs time; a beat that it contains is always found.
 
     Latency: none from `place` to `held`; one cycle for new bursts and responses.
 
@@ -24,8 +23,7 @@ class Unanswered(wiring.Component):
     -------
     begin, start, len: in
         A burst of `len` + 1 beats begins at beat number `start`, and is the newest. Only with a
-        free
-        place.
+        free place.
     answered: in
         The oldest burst receives its response.
     place: in

@@ -15,14 +15,12 @@ class MemoryArbiter(wiring.Component):
 
     Unlike in `matloom_rtl.link.share`, bursts of both may be in flight together. Their owners are
     queued here instead of being encoded in ids, so the memory must respond in address order
-    whatever
-    the ids; `SdramController` and the board's `BlockMemory` do.
+    whatever the ids; `SdramController` and the board's `BlockMemory` do.
 
     Latency: none, except that a write's first beat follows its address by at least one cycle.
     Throughput: that of the memory. Stalls: those of the memory, and those of an initiator that does
     not accept its beat; no burst begins while `bursts` of its direction are in flight. Reset
-    forgets
-    all bursts.
+    forgets all bursts.
 
     Parameters
     ----------

@@ -23,8 +23,7 @@ class MemoryBridge(wiring.Component):
     Latency: the AXI request follows one cycle after the Wishbone request; each word of a read is
     acknowledged one cycle after its beat, and a write one cycle after its AXI response. Throughput:
     one word of a line per cycle, if AXI has one beat per cycle. Stalls: waits for AXI. Only one
-    access
-    is in progress at a time, so a read sees all earlier writes.
+    access is in progress at a time, so a read sees all earlier writes.
 
     Members
     -------

@@ -54,8 +54,7 @@ class SocSettings:
     ------
     ValueError
         There is no such processor, the contents do not fit the ROM, external memory is not where
-        the
-        memory map says, or the line is too fast for the processor's firmware.
+        the memory map says, or the line is too fast for the processor's firmware.
     """
 
     link: LinkSettings

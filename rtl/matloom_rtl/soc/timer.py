@@ -13,8 +13,7 @@ class Timer(wiring.Component):
     """64-bit cycle counter that raises an interrupt from a compare value on.
 
     Latency: `irq` follows COUNT >= COMPARE, and writes, by two cycles. Reset restarts the count at
-    0
-    without an interrupt.
+    0 without an interrupt.
 
     Members
     -------

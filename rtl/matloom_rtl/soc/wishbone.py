@@ -55,8 +55,7 @@ class RegisterBridge(wiring.Component):
     -------
     wishbone: WishboneSignature, in
         The processor, with an address within the 4 KiB window. `err` instead of `ack` for one
-        cycle:
-        AXI responded with an error.
+        cycle: AXI responded with an error.
     axi_lite: AxiLiteSignature, out
     """
 

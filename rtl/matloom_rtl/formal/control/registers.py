@@ -63,7 +63,7 @@ def registers(unit: Registers) -> Claim:
 def _bases_stay(m: Module, unit: Registers, whitebox: Whitebox) -> None:
     """Claim that the base of a requested region stays while the engine runs.
 
-    From the second cycle on in which the engine runs and the region is asked for.
+    This holds from the second cycle in which the engine runs and the region is requested.
     """
     _read_at, store_at = whitebox.addresses("stored")
     storing = whitebox.register(name="$signature__en")

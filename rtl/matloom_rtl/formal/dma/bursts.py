@@ -14,7 +14,7 @@ _PAGE_BITS = 12
 
 
 def cut_row(unit: Bursts) -> Claim:
-    """Claim the bursts of a row of at least one byte that ends within 32-bit addresses."""
+    """Claim how a row is cut, if it has at least one byte and ends within 32-bit addresses."""
     m = Module()
     whitebox = Whitebox(unit)
     m.submodules.unit = whitebox.fragment

@@ -195,8 +195,8 @@ def _lemmas(m: Module, whitebox: Whitebox, parts: _Parts, owed: _Owed) -> None:
 def _ranks(m: Module, whitebox: Whitebox, parts: _Parts, owed: _Owed):
     """Claim that memory's every step brings an arbitrary beat that must be read closer.
 
-    First with each response, until no older burst covers its address; then when an address may go,
-    with at most one of the initiator's before it; then with each burst that is read.
+    First each response does, until no older burst contains the beat; then each address sent, of
+    which at most one of the initiator's precedes its own; then each burst read.
     """
     unit, asked = parts.unit, parts.asked
     mark = Signal(name="mark")
