@@ -36,7 +36,7 @@ _BASES = (0, 0x8000_0000, 2**32 - MEMORY_BYTES)
 
 
 def stalls(generator, share):
-    """Yield for ever whether a channel rests in a cycle; stalls come in runs, too."""
+    """Yield forever whether a channel rests in a cycle; stalls come in runs, too."""
     while True:
         rest = generator.random() < share
         for _ in range(generator.choice((1, 1, 2, 7))):

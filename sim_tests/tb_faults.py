@@ -167,7 +167,7 @@ def _mutant(bench):
         names = {region.name.lower(): data for region, data in stream.regions.items()}
         job = Job.of(parts, **names)
         _regions, fault = run_model(_Checker(config), job)
-        # What flipped bits leave legal may run for ever, so the fault must be its own.
+        # What flipped bits leave legal may run forever, so the fault must be its own.
         if fault is not None and fault.index == number:
             return job, fault
 

@@ -31,7 +31,7 @@ void matloom_copy(void* output, const void* input, uint32_t bytes);
 void matloom_lookup(void* output, const void* input, const uint8_t* table, uint32_t elements);
 
 /* SOFTMAX of int8 along the last axis, `columns` long; outputs have scale 1/256 and zero point -128.
- * `scale` takes differences to Q5.26; below `least` they count for nothing. */
+ * `scale` takes differences to Q5.26; below `least` they are ignored. */
 void matloom_softmax_int8(int8_t* output, const int8_t* input, uint32_t rows, uint32_t columns,
                           struct matloom_scale scale, int32_t least);
 

@@ -38,7 +38,7 @@ enum matloom_result matloom_uio_open(struct matloom_uio* uio,
                                      const struct matloom_uio_names* names);
 
 /* A port for matloom_probe. Runs sleep until the engine's interrupt; `milliseconds` is how long a run
- * or a reset may take, 0 for ever. `uio` must stay where it is. */
+ * or a reset may take, 0 forever. `uio` must stay where it is. */
 struct matloom_port matloom_uio_port(struct matloom_uio* uio, uint32_t milliseconds);
 
 /* The memory, for matloom_attach. */

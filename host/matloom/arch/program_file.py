@@ -401,7 +401,7 @@ SECTIONS = (
             _u32("read_latency", "cycles from an address to its first beat", 1, 1 << 12),
             _u32("write_latency", "cycles from a last beat to its response", 1, 1 << 12),
             _u32("outstanding", "bursts on their way, each direction", 1, 64),
-            _u32("row_bytes", "a power of two; 0 where rows are no matter", high=1 << 16),
+            _u32("row_bytes", "a power of two; 0 if rows do not matter", high=1 << 16),
             _u32("row_miss_cycles", "more for a beat in another row", high=1 << 12),
             _RESERVED_WORD,
         ),

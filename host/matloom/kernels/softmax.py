@@ -29,7 +29,7 @@ def softmax(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
         return _table_softmax(graph, node, inputs[0])
     multiplier, shift = softmax_scale(graph, node)
     differences = inputs[0].astype(np.int64) - inputs[0].max(axis=-1, keepdims=True)
-    # Below this the scaled difference does not fit Q5.26, and its exponential counts for nothing.
+    # Below this the scaled difference does not fit Q5.26, and its exponential is negligible.
     least = -math.floor(31 * 2**26 / 2**shift)
     counts = differences >= least
     powers = exp_of_negative(scale(np.where(counts, differences, 0), multiplier, shift))

@@ -66,7 +66,7 @@ def test_instructions_follow_each_other_as_predicted(pair, names):
 @pytest.mark.parametrize("given", [(), ("channel_bias",), ("channel_bias", "channel_scale")])
 @pytest.mark.parametrize("width", [1, 3, 5, 12])
 def test_blocks_follow_each_other_as_predicted(pair, given, width):
-    """Be it their parameters that take longest, or their vectors."""
+    """Whether parameters or vectors take longest, predictions match."""
     config = pair.config
     values = {**POST, **dict.fromkeys(given, 1), "width": width, "tail": config.columns}
     if given:

@@ -123,7 +123,7 @@ def test_choices_that_make_the_same_tiles_have_the_same_plan():
         params = ScheduleParams(limits=(limit,) * len(segment.stages))
         return pipeline.make_plan(segment, params, cache)
 
-    # So few bytes that two tiles at least, or three, are no matter.
+    # So few bytes that the choice of two or three tiles does not matter.
     one, other, wide = plan(tiles=2, tile_bytes=200), plan(tiles=3, tile_bytes=200), plan(tiles=2)
     assert one is other
     assert [tiling.tiles for tiling in wide.tilings] != [tiling.tiles for tiling in one.tilings]

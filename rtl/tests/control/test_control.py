@@ -616,7 +616,7 @@ def test_wrong_parity_names_unit_memory_and_the_oldest_instruction(memory, port,
     bench.units[unit]._random = Times([20, 300, 20])
 
     async def main(ctx):
-        # Without a run it counts for nothing.
+        # It is ignored outside a run.
         ctx.set(getattr(bench.dut, port), 1 << bit)
         await ctx.tick().repeat(5)
         ctx.set(getattr(bench.dut, port), 0)

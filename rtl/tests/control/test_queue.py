@@ -140,7 +140,7 @@ def test_head_of_an_ungated_queue_is_shown_with_what_is_met():
 
 @pytest.mark.parametrize("gated", [True, False])
 def test_what_is_not_issued_is_not_shown(gated):
-    """Be it the first that came or the second; the one before it is shown."""
+    """Neither the first arrival nor the second; the one before it is shown."""
     bench = Bench(Opcode.LOAD, gated=gated)
     dut, free = bench.dut, (None,) * 4
 

@@ -218,7 +218,7 @@ def test_commands_that_arrive_while_load_waits_are_taken_once():
 
 @pytest.mark.parametrize("outstanding", [1, 2, 4, 7, 8, 16])
 def test_no_more_bursts_than_may_be_outstanding(outstanding):
-    """Both readers ask for ever; only the last beat of a burst makes room for another."""
+    """Both readers ask forever; only the last beat of a burst makes room for another."""
     dut, asked = SharedReadPort(Config(outstanding=outstanding)), []
 
     async def step(ctx, beat, last):

@@ -145,7 +145,7 @@ def test_a_beat_that_is_made_whole_wrongly_is_not_proven(refuted, mutated, chang
 @pytest.mark.parametrize(
     "change",
     [
-        # Each waits for the other, or for its turn for ever; beats wait for the initiator; room
+        # Each waits for the other, or for its turn forever; beats wait for the initiator; room
         # that is not given back.
         ("taken.eq(own & may)", "taken.eq(own & may & ~ar.valid)"),
         ("m.d.sync += recent.eq(own)", "m.d.sync += recent.eq(1)"),
