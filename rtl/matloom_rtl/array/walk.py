@@ -475,7 +475,7 @@ class Walk(wiring.Component):
         return byte, row
 
     def _starts(self, m: Module, step):
-        """Track whether this is the first step of its output block, and what the vector begins."""
+        """Track whether the vector is in a block's first step, or begins a step or instruction."""
         last, step_end = step.at_last, step.step_end
         first_step = Signal()
         step_start = Signal()

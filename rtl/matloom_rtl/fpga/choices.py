@@ -203,7 +203,10 @@ class _Design:
         )
 
     def _mine(self, wire: int, *types: str) -> bool:
-        """Return whether a table or PFUMX, or a cell of a type, drives a wire that is read once."""
+        """Return whether a wire is read once, and driven by a cell of one of these types.
+
+        By default a LUT4 or a PFUMX.
+        """
         name = self._drivers.get(wire)
         if name is None or len(self._users[wire]) != 1:
             return False

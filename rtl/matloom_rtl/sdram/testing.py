@@ -125,7 +125,7 @@ class Sdram:
 
     @property
     def breach_edge(self) -> int:
-        """Return the edge at which it was broken."""
+        """Return the clock edge at which the first rule was broken."""
         return self._library.sdram_breach_edge(self._model)
 
     @property

@@ -189,7 +189,7 @@ def _fields(name: str) -> tuple[str, str]:
 
 
 def _axis(m: Module, whitebox: Whitebox, name: str, counts, grids: _Grids, begun) -> None:
-    """Lemmas: what the next vector sees unless it restarts a count."""
+    """Lemmas: state of an axis for the next vector, unless that restarts the count."""
     (found, skipped), before = counts, grids.before[2]
     size, skip = (getattr(before, f"out_{each}") for each in _fields(name))
     skips, left, some_left = (

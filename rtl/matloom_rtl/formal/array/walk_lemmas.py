@@ -30,7 +30,7 @@ def lemmas(m: Module, whitebox: Whitebox, walk: WalkNest) -> None:
 
 
 def _commands(m: Module, whitebox: Whitebox, walk: WalkNest) -> None:
-    """Claim that `i` holds an instruction until its loops start, and where its fields go."""
+    """Claim that `i` is stable until the loops start, and which registers take its fields."""
     unit, fields, running = whitebox.unit, walk.fields, walk.running
     waiting, begun = whitebox.register(name="waiting"), whitebox.register(name="begun")
     loops = data.View(loops_layout(walk.config), whitebox.register(name="command"))

@@ -37,7 +37,7 @@ class _Offered:
 
 
 class _Answered:
-    """A channel from memory, whose items go to one of the two at once."""
+    """A response channel, whose items go to the engine or to the link in the same cycle."""
 
     def __init__(self, m: Module, engine, link, out, of_link):
         self.engine, self.link = engine.valid & engine.ready, link.valid & link.ready

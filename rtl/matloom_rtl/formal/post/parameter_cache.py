@@ -129,7 +129,7 @@ class Blocks:
 
 
 class Entered:
-    """A beat with the column that entered some cycles earlier.
+    """A beat that contains the column, and entered a known number of cycles ago.
 
     Members
     -------

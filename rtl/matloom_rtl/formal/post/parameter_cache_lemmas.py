@@ -80,7 +80,7 @@ def lemmas(m: Module, whitebox: Whitebox, followed, beats) -> None:
 
 
 def _in_turn(m: Module, whitebox: Whitebox, state: _State, blocks) -> None:
-    """Claim which block is where, and how far apart the turns of two blocks are."""
+    """Claim the stage of each block, and the minimum cycles between two blocks."""
     kept = blocks.task.shape()(whitebox.register(name="task"))
     unfetched = state.in_("Wait", "Load", "Fetch")
     left = Mux(unfetched, kept.blocks, 0) + (state.in_("Fetch") | state.full)
