@@ -35,7 +35,10 @@ def layer_precisions(
     table = {_OTHERS: precision} if isinstance(precision, str) else dict(precision)
     for mode in table.values():
         if mode not in (*PRECISIONS, _FLOAT):
-            raise unknown(UserError, "a precision", mode, (*PRECISIONS, _FLOAT))
+            known = (*PRECISIONS, _FLOAT)
+            raise unknown(
+                UserError, "a precision", mode, known, hint="see `matloom quantise --help`"
+            )
     others = table.pop(_OTHERS, "i8xi8")
     named = {_place(graph, name): mode for name, mode in table.items()}
     kinds, bits = {}, {}

@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 
 from matloom import cli as front
+from matloom import frontend
 from matloom.cli.group import cli
 from matloom.cli.network_argument import NetworkFile
+from support.float_network import float_network, float_samples
 
 _QUICK = ("--config", "nano", "--check", "none")
 #: A command line of each verb that is right, but for what a case puts behind it.
@@ -25,6 +27,7 @@ RIGHT = {
         *("digits", "--precision", "i8xi4", "--config", "nano+i8xi4"),
         *("--input", "x.npz", "--labels", "y"),
     ),
+    "quantise": ("float.tflite", "--data", "float.npz", "-o", "small.tflite"),
     "disasm": ("digits", *_QUICK),
     "generate": ("-o", "chip", "--config", "nano"),
     "package-ip": ("-o", "chip", "--config", "nano"),
@@ -44,7 +47,7 @@ RIGHT = {
     "doctor": (),
 }
 #: Paths that are read; all others are written.
-READ = {"source", "image", "bitstream", "parent", "network"}
+READ = {"source", "image", "bitstream", "parent", "network", "data"}
 _MISSING, _HUGE = "missing/file.x", "9" * 30
 #: Values of arguments that take nearly any text.
 OTHERS = {"name": ["9 lives", "matloom"]}
@@ -117,6 +120,8 @@ def folder(tmp_path, monkeypatch, deadline):
     for name in ("top.bit", "image.bin"):
         (tmp_path / name).write_bytes(b"0")
     np.savez("x.npz", image=np.zeros((3, 8, 8, 1), np.int8), y=np.zeros(3, np.int64))
+    (tmp_path / "float.tflite").write_bytes(frontend.write(float_network())[1])
+    np.savez("float.npz", image=float_samples(3).squeeze(1))
     return tmp_path
 
 
