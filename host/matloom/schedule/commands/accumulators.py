@@ -46,7 +46,8 @@ class Accumulators:
             return self.half * half + tile.prologue_sums.entry
         if not tile.first_step:
             self.half ^= 1
-            end = self._end[self.half]
+            # A tile of pairs counts half as many entries as one of single sums before it may have.
+            end = min(self._end[self.half], half)
             first = end if end + tile.entries <= half else 0
             if not first < end <= first + tile.entries and not self._leaves_post(tile):
                 # It waits for what POST reads last.
