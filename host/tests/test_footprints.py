@@ -226,6 +226,7 @@ def test_tables_say_what_the_model_touches(runs):
     assert modes == {0, 1, 2, 3, 4, 5, 6, 7}
 
 
+@pytest.mark.slow
 def test_the_verifier_knows_all_that_is_touched(runs):
     """Its accesses are compared as it makes them: extents and lines together."""
     for config, instruction, found in runs:

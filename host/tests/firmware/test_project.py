@@ -88,6 +88,7 @@ def test_the_host_test_can_fail(written, tmp_path):
 
 @pytest.mark.fast_cases(1)
 @cmake
+@pytest.mark.slow
 @pytest.mark.parametrize("freestanding", ["OFF", "ON"])
 def test_cmake_as_a_part_of_another_project(freestanding, written, tmp_path):
     """As the Pico SDK takes it: a library of a C++ program, without tests."""
@@ -270,6 +271,7 @@ def test_zephyrs_cmake_names_every_source(written, tmp_path):
 
 
 @cmake
+@pytest.mark.slow
 def test_several_networks_in_one_folder(tmp_path):
     """The second call adds a network, and takes sources of an older driver away."""
     folder = tmp_path / "out"

@@ -412,7 +412,7 @@ def test_modes_follow_each_other_without_a_gap():
     assert causes["exec_wait_weights"] <= 10
 
 
-@pytest.mark.fast_cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(("refuse", "unmet"), [(0.5, 0), (0.4, 0.5)])
 def test_modes_with_refused_reads_and_late_dependencies(seed, refuse, unmet):
     generator = random.Random(seed)

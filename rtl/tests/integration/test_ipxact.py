@@ -11,6 +11,7 @@ from matloom_rtl.integration.ipxact import component, package
 SPIRIT = {"s": "http://www.spiritconsortium.org/XMLSchema/SPIRIT/1685-2009"}
 
 
+@pytest.mark.slow
 def test_the_ip_package_has_each_port_once(nano):
     """Each port in one interface, by the name of its signal, with direction and width."""
     root = tree.fromstring(component(nano))

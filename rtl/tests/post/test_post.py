@@ -353,7 +353,7 @@ def test_tables_are_filled_and_looked_up_at_full_rate(seed, name, tables):
     assert looked - looked_first == plain - _first + 1
 
 
-@pytest.mark.fast_cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("tables", [1, 2])
 @pytest.mark.parametrize("name", CONFIGS)
 def test_a_table_is_filled_from_its_first_entry(seed, name, tables):

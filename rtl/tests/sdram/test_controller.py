@@ -141,7 +141,7 @@ def straight(width, beats, size, start=0):
     return [(start + place, beats) for place in range(0, size, step)]
 
 
-@pytest.mark.fast_cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("case", "reads", "writes", "least"),
     [
