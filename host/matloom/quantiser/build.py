@@ -190,7 +190,7 @@ class _Builder:
         return self._converted[key]
 
     def _constant(self, number: int, kind: str, shared: Quantisation | None) -> int:
-        """Return the number of a constant in a type."""
+        """Return the number of a constant, converted to a type unless it is float32."""
         tensor = self.source.tensors[number]
         data = tensor.data
         if kind == "float32" or tensor.dtype != "float32" or data is None:

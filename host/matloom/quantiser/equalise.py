@@ -11,7 +11,7 @@ from dataclasses import replace
 import numpy as np
 import numpy.typing as npt
 
-from matloom.ir.attributes import Activation, Reduce
+from matloom.ir.attributes import Activation, DepthwiseConv2D, Reduce
 from matloom.ir.graph import RESHAPES, Array, Graph, Node, Op
 from matloom.ir.shapes import BIAS
 
@@ -37,7 +37,7 @@ _Numbers = npt.NDArray[np.float64]
 def _pairs(graph: Graph) -> Iterator[tuple[Node, Node]]:
     """Yield layers whose channels only one other layer reads, and that layer."""
     for first in graph.nodes:
-        if first.op not in _WEIGHTED or first.attributes.activation not in _LINEAR:  # type: ignore[attr-defined]  # layers have one
+        if first.op not in _WEIGHTED or not _is_linear(first):
             continue
         second = _reader(graph, first)
         while second is not None and second.op in _BETWEEN and _keeps_channels(graph, second):
@@ -45,6 +45,11 @@ def _pairs(graph: Graph) -> Iterator[tuple[Node, Node]]:
         if second is None or second.op not in _WEIGHTED or not _fit(graph, first, second):
             continue
         yield first, second
+
+
+def _is_linear(node: Node) -> bool:
+    """Return whether a factor above zero commutes with the operator's activation, if it has one."""
+    return getattr(node.attributes, "activation", Activation.NONE) in _LINEAR
 
 
 def _reader(graph: Graph, node: Node) -> Node | None:
@@ -57,11 +62,10 @@ def _reader(graph: Graph, node: Node) -> Node | None:
 
 def _keeps_channels(graph: Graph, node: Node) -> bool:
     shapes = [graph.tensors[number].shape for number in (node.inputs[0], node.output)]
-    limited = getattr(node.attributes, "activation", Activation.NONE) not in _LINEAR
     attributes = node.attributes
     if isinstance(attributes, Reduce) and len(shapes[0]) - 1 in attributes.axes:
         return False
-    return not limited and shapes[0][-1:] == shapes[1][-1:]
+    return _is_linear(node) and shapes[0][-1:] == shapes[1][-1:]
 
 
 def _fit(graph: Graph, first: Node, second: Node) -> bool:
@@ -77,7 +81,7 @@ def _fit(graph: Graph, first: Node, second: Node) -> bool:
 def _given_channels(node: Node, shape: tuple[int, ...]) -> int:
     """Return the channels that a layer's weights are applied to; none where outputs share one."""
     if node.op is Op.DEPTHWISE_CONV_2D:
-        return shape[-1] if node.attributes.depth_multiplier == 1 else 0  # type: ignore[attr-defined]  # layers of this kind have one
+        return shape[-1] if node.attributes_as(DepthwiseConv2D).depth_multiplier == 1 else 0
     return shape[-1]
 
 

@@ -67,19 +67,7 @@ def _layers(report: QuantisationReport) -> Markup:
         Column(title="saturated", numeric=True, hint="share of values beyond low and high"),
         Column(title="cycles", numeric=True, hint="predicted"),
     )
-    rows = [
-        (
-            layer.name.split(";")[0],
-            layer.operator,
-            layer.kind if layer.bits is None else f"{layer.kind} x int{layer.bits}",
-            "" if layer.sqnr_db is None else f"{layer.sqnr_db:.1f}",
-            f"{layer.low:.4g}",
-            f"{layer.high:.4g}",
-            f"{layer.saturated:.2%}",
-            "" if layer.predicted_cycles is None else f"{layer.predicted_cycles:,}",
-        )
-        for layer in report.layers
-    ]
+    rows = [layer.cells() for layer in report.layers]
     return table(columns, rows, caption="layers", sortable=True, kinds=_kinds(report))
 
 

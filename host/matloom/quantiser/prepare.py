@@ -6,7 +6,16 @@ from dataclasses import replace
 import numpy as np
 
 from matloom.errors import UserError
-from matloom.ir.attributes import Activation, Pool2D, Reduce
+from matloom.ir.attributes import (
+    Activation,
+    Arithmetic,
+    Attributes,
+    Conv2D,
+    FullyConnected,
+    Pool2D,
+    Reduce,
+    TransposeConv,
+)
 from matloom.ir.graph import RESHAPES, Graph, Node, Op, Tensor
 from matloom.ir.operators import OPERATORS
 from matloom.ir.verify import verify
@@ -18,6 +27,8 @@ __all__ = ["prepared"]
 
 #: Operators that become the activation of their producer.
 _FUSED = {Op.RELU: Activation.RELU, Op.RELU6: Activation.RELU6}
+#: Attributes that have an activation.
+_ACTIVATED = (Arithmetic, Conv2D, FullyConnected, Pool2D, TransposeConv)
 
 
 def prepared(graph: Graph) -> Graph:
@@ -78,10 +89,9 @@ def _fuse_activations(graph: Graph) -> Graph:
     places: dict[int, int] = {}
     for node in graph.nodes:
         source = places.get(node.inputs[0]) if node.op in _FUSED else None
-        if source is not None and _takes_activation(graph, nodes[source]):
-            before = nodes[source]
-            attributes = replace(before.attributes, activation=_FUSED[node.op])  # type: ignore[call-arg]  # every class with an activation
-            nodes[source] = replace(before, outputs=node.outputs, attributes=attributes)
+        attributes = None if source is None else _activated(graph, nodes[source], _FUSED[node.op])
+        if source is not None and attributes is not None:
+            nodes[source] = replace(nodes[source], outputs=node.outputs, attributes=attributes)
             places[node.output] = source
             continue
         nodes.append(node)
@@ -89,12 +99,18 @@ def _fuse_activations(graph: Graph) -> Graph:
     return replace(graph, nodes=tuple(nodes))
 
 
-def _takes_activation(graph: Graph, node: Node) -> bool:
-    """Return whether only one operator reads a float node that has no activation yet."""
-    if getattr(node.attributes, "activation", None) is not Activation.NONE:
-        return False
+def _activated(graph: Graph, node: Node, activation: Activation) -> Attributes | None:
+    """Return the attributes with an activation; None if the operator cannot take it over.
+
+    Only one operator may read its result, in floats, and it must have no activation yet.
+    """
+    attributes = node.attributes
+    if not isinstance(attributes, _ACTIVATED) or attributes.activation is not Activation.NONE:
+        return None
     alone = len(graph.consumers[node.output]) == 1 and node.output not in graph.leaving
-    return alone and graph.tensors[node.output].dtype == "float32"
+    if not alone or graph.tensors[node.output].dtype != "float32":
+        return None
+    return replace(attributes, activation=activation)
 
 
 def _simplify(graph: Graph) -> Graph:

@@ -47,6 +47,19 @@ class LayerQuality:
     sqnr_db: float | None
     predicted_cycles: int | None = None
 
+    def cells(self) -> tuple[str, ...]:
+        """Return the texts of a row: layer, operator, type, SQNR, low, high, saturated, cycles."""
+        return (
+            self.name.split(";")[0],
+            self.operator,
+            self.kind if self.bits is None else f"{self.kind} x int{self.bits}",
+            "" if self.sqnr_db is None else f"{self.sqnr_db:.1f}",
+            f"{self.low:.4g}",
+            f"{self.high:.4g}",
+            f"{self.saturated:.2%}",
+            "" if self.predicted_cycles is None else f"{self.predicted_cycles:,}",
+        )
+
 
 @dataclass(frozen=True, kw_only=True)
 class QuantisationReport:
@@ -97,16 +110,7 @@ class QuantisationReport:
         figures = ("SQNR, dB", "low", "high", "saturated", "cycles")
         table = layer_table(self.network, ("layer", "operator", "type"), figures)
         for layer in self.layers:
-            table.add_row(
-                layer.name.split(";")[0],
-                layer.operator,
-                layer.kind if layer.bits is None else f"{layer.kind} x int{layer.bits}",
-                "" if layer.sqnr_db is None else f"{layer.sqnr_db:.1f}",
-                f"{layer.low:.4g}",
-                f"{layer.high:.4g}",
-                f"{layer.saturated:.2%}",
-                "" if layer.predicted_cycles is None else f"{layer.predicted_cycles:,}",
-            )
+            table.add_row(*layer.cells())
         return table
 
     def lines(self) -> list[str]:

@@ -21,7 +21,8 @@ _SHARES = {8: np.linspace(0.75, 1.0, 11), 4: np.linspace(0.4, 1.0, 31)}
 #: Share of the mean variance that is added to each input's: with few samples, inputs may be
 #: related by chance.
 _DAMPING = 0.01
-#: Inputs of a layer beyond which scales are compared without correlations.
+#: Layers with more inputs than this choose scales as if their inputs were independent: the
+#: covariance matrix would be too large.
 _MOST_CORRELATED = 1024
 
 _Numbers = npt.NDArray[np.float64]

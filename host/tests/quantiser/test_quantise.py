@@ -16,6 +16,8 @@ from matloom.ir.attributes import Reference
 from matloom.ir.builder import GraphBuilder
 from matloom.ir.graph import Op
 from matloom.quantiser import quantise
+from matloom.quantiser.options import ENDS, WEIGHT_SCALES
+from matloom.quantiser.ranges import CALIBRATIONS
 from support.float_network import FloatNetwork, float_network, float_samples
 from support.oracles import litert, micro
 
@@ -253,3 +255,10 @@ def test_command_line(content, tmp_path):
     assert all(cycles[:3])
     assert "http" not in (tmp_path / "report.html").read_text().replace("http-equiv", "")
     assert frontend.load(tmp_path / "out.tflite").nodes[0].op is Op.CONV_2D
+
+
+def test_choices_of_the_command_line_are_those_of_the_function():
+    choices = {item.name: item.type for item in cli.commands["quantise"].params}
+    assert set(choices["calibration"].choices) == set(CALIBRATIONS)
+    assert set(choices["weight_scales"].choices) == set(WEIGHT_SCALES)
+    assert set(choices["ends"].choices) == set(ENDS)
