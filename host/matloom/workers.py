@@ -17,7 +17,7 @@ __all__ = ["LostWorkersError", "completed", "ordered", "processes"]
 _Task = TypeVar("_Task")
 _Result = TypeVar("_Result")
 
-#: How often a task may have been on a worker that died.
+#: Workers that may die one after another before any task is finished.
 _ATTEMPTS = 3
 
 
@@ -37,7 +37,7 @@ class _Inline(Executor):
         future: Future[_Result] = Future()
         try:
             future.set_result(function(*arguments, **named))
-        except Exception as error:
+        except Exception as error:  # An executor hands over whatever its task raises.
             future.set_exception(error)
         return future
 
@@ -74,20 +74,21 @@ def completed(
     Errors
     ------
     LostWorkersError
-        A batch of tasks was never finished.
+        Workers died again and again without finishing a task.
     """
     left = list(range(len(tasks)))
     lost = 0
     while left:
+        before = len(left)
         with make() as executor:
             try:
                 while left:
                     yield from _batch(function, tasks, left, executor, ahead)
             except BrokenProcessPool:
-                lost += 1
+                lost = 1 if len(left) < before else lost + 1
                 if lost == _ATTEMPTS:
                     raise LostWorkersError(
-                        f"workers died {lost} times with {len(left)} tasks left"
+                        f"workers died {lost} times in a row with {len(left)} tasks left"
                     ) from None
 
 

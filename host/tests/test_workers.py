@@ -54,5 +54,5 @@ def test_a_worker_that_dies_changes_nothing_but_time(tmp_path):
 
 @pytest.mark.slow
 def test_workers_that_always_die_end_the_work():
-    with pytest.raises(LostWorkersError, match="3 times with 2 tasks left"):
+    with pytest.raises(LostWorkersError, match="3 times in a row with 2 tasks left"):
         ordered(dies, [1, 2], partial(processes, 2))

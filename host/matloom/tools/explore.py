@@ -236,17 +236,18 @@ class Exploration:
         )
 
     def _read(self) -> Iterator[tuple[str, tuple[dict[str, int], str]]]:
-        """Yield the points of the journal; lines that were cut short are left out."""
+        """Yield the points of the journal; lines that were cut short or altered are left out."""
         if not self.journal.exists():
             return
         digest = self.digest
         for line in self.journal.read_text(encoding="utf-8").splitlines():
             try:
                 found = json.loads(line)
-            except ValueError:
+                point = found["text"], (found["cycles"], found["why"])
+                if found["digest"] == digest:
+                    yield point
+            except (ValueError, KeyError, TypeError):
                 continue
-            if found["digest"] == digest:
-                yield found["text"], (found["cycles"], found["why"])
 
     def as_dict(self, points: Sequence[ExploredPoint]) -> dict[str, Any]:
         """Return the points and the front as a dictionary of JSON types."""

@@ -51,7 +51,7 @@ def test_an_exploration_goes_on_where_it_stopped(exploration, monkeypatch):
     first = exploration("parts")
     first.run(16, SERIAL)
     with first.journal.open("a") as journal:
-        journal.write('{"digest": "cut')
+        journal.write('3\n{"digest": 1}\n{"digest": "cut')
     seen = []
     monkeypatch.setattr(explore, "cycles_of", lambda *a, **k: seen.append(a) or guess(*a, **k))
     assert exploration("parts").run(40, SERIAL)[:10] == whole[:10]
