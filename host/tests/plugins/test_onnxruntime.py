@@ -22,9 +22,22 @@ pytestmark = pytest.mark.slow
 ROOT = Path(__file__).resolve().parents[3]
 
 
+def _model(name, nodes, values, given, made):
+    """Return a model with input ``x`` and output ``y``, both of floats, and named constants."""
+    helper, kind = onnx.helper, onnx.TensorProto.FLOAT
+    constants = [
+        onnx.numpy_helper.from_array(np.asarray(value), at) for at, value in values.items()
+    ]
+    ends = [
+        [helper.make_tensor_value_info(*end)] for end in (("x", kind, given), ("y", kind, made))
+    ]
+    graph = helper.make_graph(nodes, name, *ends, constants)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+
+
 def _network(seed=1, weight=0):
     """Return a network of two int8 convolutions, with a sigmoid of floats between them."""
-    helper, numpy_helper = onnx.helper, onnx.numpy_helper
+    helper = onnx.helper
     draw = np.random.default_rng(seed)
     values, nodes = {}, []
 
@@ -51,19 +64,12 @@ def _network(seed=1, weight=0):
     conv("between", "second", 4, "end")
     nodes.append(helper.make_node("DequantizeLinear", ["second", "end_s", "end_z"], ["y"]))
     values["first_w"][0, 0, 0, 0] ^= weight
-    graph = helper.make_graph(
-        nodes,
-        "two",
-        [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [1, 3, 6, 6])],
-        [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [1, 4, 6, 6])],
-        [numpy_helper.from_array(np.asarray(value), name) for name, value in values.items()],
-    )
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    return _model("two", nodes, values, [1, 3, 6, 6], [1, 4, 6, 6])
 
 
 def _qdq_network(byte):
     """Return a network in floats whose values are quantised: two convolutions, and a ReLU."""
-    helper, numpy_helper = onnx.helper, onnx.numpy_helper
+    helper = onnx.helper
     draw = np.random.default_rng(6)
     # The limit at zero is ReLU itself.
     values = {"zero": np.array(np.iinfo(byte).min, byte), "bias_zero": np.int32(0)}
@@ -94,14 +100,7 @@ def _qdq_network(byte):
     bytes_of("positive", "first_q", 0.0207)
     bytes_of(conv("first_q", 0.0207, 4, "second", strides=[2, 2]), "second_q", 0.0607)
     nodes.append(helper.make_node("DequantizeLinear", ["second_q", "second_q_s", "zero"], ["y"]))
-    graph = helper.make_graph(
-        nodes,
-        "qdq",
-        [helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [1, 3, 9, 9])],
-        [helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, [1, 4, 3, 3])],
-        [numpy_helper.from_array(np.asarray(value), name) for name, value in values.items()],
-    )
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 13)], ir_version=8)
+    return _model("qdq", nodes, values, [1, 3, 9, 9], [1, 4, 3, 3])
 
 
 @pytest.fixture(scope="module")

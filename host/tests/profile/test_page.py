@@ -69,7 +69,7 @@ def browser():
     if program is None:
         pytest.skip("no Chromium is installed")
     with playwright.sync_playwright() as running:
-        browser = running.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        browser = running.chromium.launch(executable_path=program)
         yield browser
         browser.close()
 
