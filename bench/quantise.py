@@ -3,15 +3,15 @@
     python bench/quantise.py                                   # into docs/results/quantise.json
     python bench/quantise.py --only kws --yardstick ENV/bin/python
 
-Networks and labelled samples are those of the collection. Of the samples, 100 drawn by a seed
-calibrate every quantiser; all others, the same for every quantiser, measure it. `--yardstick` is
-the Python of an environment with ai-edge-quantizer, which quantises the same file on the same
-samples. All files are then run by the operators' kernels, which equal TensorFlow Lite Micro.
+Networks and labelled samples come from the collection. A seed draws 100 samples that calibrate
+every quantiser; the other samples measure every result. `--yardstick` is the Python of an
+environment with ai-edge-quantizer, which quantises the same file on the same samples. The
+operators' kernels, which equal TensorFlow Lite Micro, then run all files.
 
-There is no float parent of `ad`: its weights are those of the int8 network, as floats, and its
-samples are of normal recordings alone, so that it has no accuracy. Noise is measured before
-SOFTMAX. SQNR of layers is the mean over the tensors that both files have under one name; there is
-none where channels were equalised, which changes their units.
+`ad` has no float parent, so the weights of its int8 network are converted to floats. Its samples
+are all normal recordings, so it has no accuracy. Noise is measured before SOFTMAX. The SQNR of
+layers is the mean over the tensors that have the same name in both files; equalisation changes
+the units of channels, so it is left out there.
 """
 
 import argparse

@@ -109,7 +109,7 @@ class Windows(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         slide, rows = self.slide, self._config.window_rows
-        # Values from neither the right nor memory are selected once for all columns.
+        # Padding, or the row's own byte: the same for all columns, so it is selected once.
         bytes_ = [self.vector.word_select(row, 8) for row in range(rows)]
         own = [Mux(self._slides(row), slide.pad, byte) for row, byte in enumerate(bytes_)]
         own[-1] = bytes_[-1]

@@ -16,7 +16,7 @@ __all__ = ["walk", "walk_proofs"]
 
 
 def walk(unit: Walk) -> Claim:
-    """Claim that the vectors are those of the loops, each once, with its bytes and flags.
+    """Claim that vectors follow the six loops, each once, with their bytes and flags.
 
     Assumes that the sender keeps instructions until they are taken, and that they have no empty
     loop and no row longer than the scratchpad. `Outputs` may answer anything, but must get the
@@ -189,8 +189,8 @@ def walk_proofs(units: list) -> list[Proof]:
         Proof(
             kind="addresses",
             unit="Walk",
-            statement="the vectors of EXEC are those of the six loops of the instruction set, in "
-            "order, each once, with address, padding and flags; a step takes at least the latency "
+            statement="the vectors of EXEC follow the instruction set's six loops, each once and "
+            "in order, with address, padding and flags; a step takes at least the latency "
             "of an accumulator update, as does the gap before an accumulating instruction",
             build=lambda unit=unit: walk(unit),
             depth=2,

@@ -144,7 +144,7 @@ def _reads(m: Module, whitebox: Whitebox, chosen: _Chosen, value, takes) -> None
     m.d.comb += [
         implies(bus.r.valid & mine, bus.r.payload.resp == 0),
         implies(bus.r.valid & mine & quiet, bus.r.payload.data == value),
-        # Lemmas: where it is looked up.
+        # Lemmas: the lookup uses the address of the chosen register.
         implies((looking | looked) & mine, looked_at == chosen.offset),
         implies(looked & mine, (source == 0) & there),
         implies(looked & mine & quiet, whitebox.register(name="before") == value),

@@ -151,8 +151,8 @@ def row_proofs(units: list) -> list[Proof]:
         Proof(
             kind="addresses",
             unit=f"Rows, {unit._opcode.name}",
-            statement="the rows are those of the loops of the instruction set, planes outermost, "
-            "in order, each once, with both addresses",
+            statement="rows follow the instruction set's loops, planes outermost, each once and in "
+            "order, with both addresses",
             build=lambda unit=unit: rows(unit),
             depth=2,
             cover_depth=30,

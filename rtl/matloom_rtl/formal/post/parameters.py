@@ -127,9 +127,8 @@ def parameters_proofs(units: list) -> list[Proof]:
         Proof(
             kind="addresses",
             unit="Parameters",
-            statement="the parameters of an instruction are read block by block, each once, in "
-            "order, exactly those of its extent, and all have arrived before those of the next "
-            "instruction",
+            statement="the reader reads exactly the parameters in an instruction's extent, block "
+            "by block, each once and in order; all arrive before those of the next instruction",
             build=lambda unit=unit: parameters(unit),
             depth=2,
             cover_depth=60,

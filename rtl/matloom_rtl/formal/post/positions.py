@@ -123,8 +123,9 @@ def position_proofs(units: list) -> list[Proof]:
         Proof(
             kind="addresses",
             unit="Positions",
-            statement="addresses and entries are those of the loops of the instruction set "
-            "(output block, row, column), each once; banks are those that the bytes touch",
+            statement="addresses and entries follow the instruction set's loops over output "
+            "blocks, rows and columns, each once; exactly the banks that the bytes touch are "
+            "claimed",
             build=lambda unit=unit: positions(unit),
             depth=2,
             cover_depth=30,
