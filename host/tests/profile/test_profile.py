@@ -29,7 +29,8 @@ from matloom.program.accesses import accesses
 from matloom.program.instruction_table import unpack_all
 from matloom.report import make_report
 
-SHARED = Path(__file__).parents[4] / "shared"
+ROOT = Path(__file__).parents[3]
+SHARED = ROOT.parent / "shared"
 COLLECTIONS = sorted(
     path for name in ("models", "wild") for path in (SHARED / name / "models").rglob("*.tflite")
 )
@@ -91,6 +92,14 @@ def test_a_profile_adds_up(memory):
     profile = make_profile(program, make_report(program, "model", []), advised=False)
     check_sums(program, profile)
     assert [each.cycles for each in profile.found] == [program.predicted_cycles]
+
+
+def test_the_page_of_the_docs_explains_every_cause():
+    text = (ROOT / "docs" / "profiling.md").read_text()
+    rows = [line.split("|")[1].strip() for line in text.splitlines() if line.startswith("| ")]
+    titles = [cause.title for cause in CAUSES]
+    at = rows.index(titles[0])
+    assert rows[at : at + len(titles)] == titles
 
 
 @pytest.mark.slow
