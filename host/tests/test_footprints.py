@@ -255,7 +255,7 @@ def conflict(one, other, regions):
 def test_what_meets_is_ordered(runs):
     """Two instructions of different units that touch an address wait, and must."""
     generator, conflicts, frees = random.Random(1), 0, 0
-    for _number in range(2500):
+    for _number in range(1600):
         config = generator.choice(CONFIGS)
         mine = [run for run in runs if run[0] is config]
         (_, first, one), (_, second, other) = generator.sample(mine, 2)

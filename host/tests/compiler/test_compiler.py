@@ -218,7 +218,7 @@ print(digest.hexdigest())
 
 def test_equal_networks_give_equal_programs():
     found = set()
-    for seed in ("1", "2", "3"):
+    for seed in ("1", "2"):
         environment = {**os.environ, "PYTHONHASHSEED": seed}
         done = subprocess.run(
             [sys.executable, "-c", DIGEST], env=environment, capture_output=True, text=True

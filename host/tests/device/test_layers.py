@@ -20,8 +20,8 @@ CHOSEN = 5
 )
 @pytest.mark.parametrize(
     "numbers",
-    [range(100), pytest.param(range(100, 1000), marks=pytest.mark.slow)],
-    ids=["100", "1000"],
+    [range(50), pytest.param(range(50, 1000), marks=pytest.mark.slow)],
+    ids=["50", "1000"],
 )
 def test_layers(pair, numbers, seed):
     for number in range(seed + numbers.start, seed + numbers.stop):

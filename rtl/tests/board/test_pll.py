@@ -138,6 +138,7 @@ def _ecppll(input_mhz, wanted_mhz, folder):
     return (*numbers, int(re.search(r"\.CLKOP_DIV\((\d+)\)", text)[1]))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     not Path(sys.executable).with_name("yowasp-ecppll").exists() and not shutil.which("ecppll"),
     reason="yowasp-ecppll is not installed (extra fpga)",

@@ -237,7 +237,7 @@ endmodule
 """
 
 
-@pytest.mark.fast_cases(2)
+@pytest.mark.slow
 @pytest.mark.parametrize("b", ["18'd131071", "18'h20000", "18'h3ffff", "18'h15555"])
 def test_products_of_all_signs(tmp_path, b):
     """Proved for every A with values of B that use each row of the product."""
@@ -258,6 +258,7 @@ endmodule
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "bits"),
     [("registered_product_s8s8_16", (8, 8, 16)), ("registered_product_u16u16_32", (16, 16, 32))],

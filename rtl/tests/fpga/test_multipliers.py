@@ -58,6 +58,7 @@ def test_selection_names_the_products_of_the_first_columns():
     )
 
 
+@pytest.mark.slow
 @needs_yosys
 def test_mapped_products_are_the_same_for_all_numbers_of_one_side(tmp_path):
     """Proved for every A with the values of B that use each row of the product."""
@@ -111,7 +112,7 @@ endmodule
 """
 
 
-@pytest.mark.fast_cases(1)
+@pytest.mark.slow
 @needs_yosys
 @pytest.mark.parametrize(("columns", "blocks"), [(1, 2), (2, 1), (3, 0)])
 def test_products_of_some_columns_go_into_tables(tmp_path, columns, blocks):
@@ -127,7 +128,7 @@ def blocks_with_registers(result):
     return sum(all(block[name] == "CLK0" for name in registers) for block in blocks)
 
 
-@pytest.mark.fast_cases(1)
+@pytest.mark.slow
 @needs_yosys
 @pytest.mark.parametrize(
     ("operand", "weight", "product"),
@@ -142,7 +143,7 @@ def test_products_take_their_registers_into_the_blocks(tmp_path, operand, weight
     assert result["cells"]["TRELLIS_FF"] == 8 + weight + product + 1
 
 
-@pytest.mark.fast_cases(1)
+@pytest.mark.slow
 @needs_yosys
 @pytest.mark.parametrize(
     ("operand", "weight", "product", "block"),
@@ -182,7 +183,7 @@ endmodule
 """
 
 
-@pytest.mark.fast_cases(3)
+@pytest.mark.slow
 @needs_yosys
 @pytest.mark.parametrize(
     ("name", "bits", "n"),

@@ -58,10 +58,12 @@ def proven(folder, model):
     return done.returncode == 0
 
 
+@pytest.mark.slow
 def test_every_content(tmp_path):
     assert proven(tmp_path, ECP5_BLOCKS["LUT4"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("good", "bad"), MISTAKES)
 def test_mistakes_are_noticed(tmp_path, good, bad):
     assert ECP5_BLOCKS["LUT4"].count(good) == 1

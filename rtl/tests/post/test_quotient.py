@@ -82,7 +82,7 @@ def holds(folder, text, rounding):
     return done.returncode == 0
 
 
-@pytest.mark.fast_cases(1)
+@pytest.mark.slow
 @needs_yosys
 @pytest.mark.parametrize("rounding", SUPPORTED_ROUNDINGS)
 def test_proof(tmp_path, rounding):

@@ -108,7 +108,7 @@ def proven(folder, plan, kept):
     return run.returncode == 0
 
 
-@pytest.mark.fast_cases(1)
+@pytest.mark.slow
 @needs_yosys
 @pytest.mark.parametrize(
     "case", [("IS42S16160", 85, 64), ("GW2AR-18", 140, 32)], ids=lambda case: case[0]
@@ -118,7 +118,7 @@ def test_no_rule_of_rows_can_be_broken(case, tmp_path):
     assert proven(tmp_path, plan, plan)
 
 
-@pytest.mark.fast_cases(1)
+@pytest.mark.slow
 @needs_yosys
 @pytest.mark.parametrize("name", ["rcd", "rp", "ras", "rc", "wr"])
 def test_a_wait_too_short_has_no_proof(name, tmp_path):

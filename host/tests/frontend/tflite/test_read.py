@@ -421,13 +421,13 @@ def test_truncated_files_are_refused():
 def test_flipped_bytes_are_refused_or_read(seed):
     generator = np.random.default_rng(seed)
     refusals = 0
-    for _ in range(500):
+    for _ in range(250):
         content = bytearray(DIGITS)
         for _ in range(int(generator.integers(1, 6))):
             # The tables lie among the constants; most defects are to hit tables.
             content[int(generator.integers(8, len(content)))] = int(generator.integers(256))
         refusals += attempt(bytes(content)) is not None
-    assert refusals > 15
+    assert refusals > 7
 
 
 def test_tensors_are_no_larger_than_a_run_can_hold(model):
