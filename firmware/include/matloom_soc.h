@@ -11,14 +11,14 @@ extern "C" {
 #define MATLOOM_SOC_LINE_BYTES 32u
 #define MATLOOM_SOC_BOARD_BYTES 16u
 
-/* Regions: where they begin, and how much they are at most. */
+/* Regions: start addresses and largest sizes. */
 #define MATLOOM_SOC_ROM_BASE 0x00000000u /* boot ROM */
 #define MATLOOM_SOC_ROM_BYTES 0x2000u
 #define MATLOOM_SOC_RAM_BASE 0x10000000u /* block RAM */
 #define MATLOOM_SOC_RAM_BYTES 0x8000u
 #define MATLOOM_SOC_MEMORY_BASE 0x40000000u /* external memory, which the engine sees at 0x80000000 */
 #define MATLOOM_SOC_MEMORY_BYTES 0x30000000u
-#define MATLOOM_SOC_UNCACHED_BASE 0xc0000000u /* the same memory, past the caches */
+#define MATLOOM_SOC_UNCACHED_BASE 0xc0000000u /* the same memory, uncached */
 #define MATLOOM_SOC_UNCACHED_BYTES 0x30000000u
 #define MATLOOM_SOC_ENGINE_BASE 0xf0000000u /* the engine's registers (registers.md) */
 #define MATLOOM_SOC_ENGINE_BYTES 0x1000u
@@ -28,49 +28,49 @@ extern "C" {
 #define MATLOOM_SOC_TIMER_BYTES 0x1000u
 #define MATLOOM_SOC_INTERRUPTS_BASE 0xf0003000u /* interrupt controller */
 #define MATLOOM_SOC_INTERRUPTS_BYTES 0x1000u
-#define MATLOOM_SOC_SYSTEM_BASE 0xf0004000u /* what this is */
+#define MATLOOM_SOC_SYSTEM_BASE 0xf0004000u /* identity, clock, memory and bus errors */
 #define MATLOOM_SOC_SYSTEM_BYTES 0x1000u
 
 /* Sources of interrupts. */
 enum matloom_soc_interrupt {
   MATLOOM_SOC_INTERRUPT_ENGINE = 0, /* the engine's interrupt */
-  MATLOOM_SOC_INTERRUPT_UART = 1, /* UART: a received byte waits */
-  MATLOOM_SOC_INTERRUPT_TIMER = 2, /* timer: COUNT has reached COMPARE */
+  MATLOOM_SOC_INTERRUPT_UART = 1, /* UART: a byte was received and not yet read */
+  MATLOOM_SOC_INTERRUPT_TIMER = 2, /* timer: COUNT >= COMPARE */
 };
 
-/* UART: byte offsets, and masks of fields in place. */
-#define MATLOOM_SOC_UART_DATA_OFFSET 0x0u /* a read takes the oldest received byte, 0 where there is none; a write sends a byte, which is lost unless tx_ready */
+/* UART: byte offsets of registers; shifts and masks of fields. */
+#define MATLOOM_SOC_UART_DATA_OFFSET 0x0u /* a read removes and returns the oldest received byte, or 0 if there is none; a write sends a byte, or drops it if tx_ready is 0 */
 #define MATLOOM_SOC_UART_DATA_BYTE_SHIFT 0u
 #define MATLOOM_SOC_UART_DATA_BYTE_MASK 0xffu
-#define MATLOOM_SOC_UART_STATUS_OFFSET 0x4u /* state; a one in overrun clears it, the other bits are read alone */
+#define MATLOOM_SOC_UART_STATUS_OFFSET 0x4u /* state of the line; write 1 to overrun to clear it; the other bits are read-only */
 #define MATLOOM_SOC_UART_STATUS_RX_AVAILABLE_SHIFT 0u
 #define MATLOOM_SOC_UART_STATUS_RX_AVAILABLE_MASK 0x1u
 #define MATLOOM_SOC_UART_STATUS_TX_READY_SHIFT 1u
 #define MATLOOM_SOC_UART_STATUS_TX_READY_MASK 0x2u
 #define MATLOOM_SOC_UART_STATUS_OVERRUN_SHIFT 2u
 #define MATLOOM_SOC_UART_STATUS_OVERRUN_MASK 0x4u
-#define MATLOOM_SOC_UART_DIVISOR_OFFSET 0x8u /* cycles of a bit, 2 or more; to be changed while nothing is sent or comes; its first value is the board's */
+#define MATLOOM_SOC_UART_DIVISOR_OFFSET 0x8u /* cycles per bit, at least 2; change it only while the line is idle; the board sets its first value */
 #define MATLOOM_SOC_UART_DIVISOR_CYCLES_SHIFT 0u
 #define MATLOOM_SOC_UART_DIVISOR_CYCLES_MASK 0xffffu
 
-/* TIMER: byte offsets, and masks of fields in place. */
-#define MATLOOM_SOC_TIMER_COUNT_LOW_OFFSET 0x0u /* cycles since the reset; a read holds COUNT_HIGH */
-#define MATLOOM_SOC_TIMER_COUNT_HIGH_OFFSET 0x4u /* upper half of COUNT when COUNT_LOW was read */
-#define MATLOOM_SOC_TIMER_COMPARE_LOW_OFFSET 0x8u /* when to interrupt */
-#define MATLOOM_SOC_TIMER_COMPARE_HIGH_OFFSET 0xcu /* its upper half */
-#define MATLOOM_SOC_TIMER_CONTROL_OFFSET 0x10u /* what the timer does */
+/* TIMER: byte offsets of registers; shifts and masks of fields. */
+#define MATLOOM_SOC_TIMER_COUNT_LOW_OFFSET 0x0u /* cycles since reset, lower half; a read latches COUNT_HIGH */
+#define MATLOOM_SOC_TIMER_COUNT_HIGH_OFFSET 0x4u /* upper half, as of the last read of COUNT_LOW */
+#define MATLOOM_SOC_TIMER_COMPARE_LOW_OFFSET 0x8u /* count to interrupt at, lower half */
+#define MATLOOM_SOC_TIMER_COMPARE_HIGH_OFFSET 0xcu /* count to interrupt at, upper half */
+#define MATLOOM_SOC_TIMER_CONTROL_OFFSET 0x10u /* control of the timer */
 #define MATLOOM_SOC_TIMER_CONTROL_INTERRUPT_SHIFT 0u
 #define MATLOOM_SOC_TIMER_CONTROL_INTERRUPT_MASK 0x1u
 
-/* INTERRUPTS: byte offsets, and masks of fields in place. */
-#define MATLOOM_SOC_INTERRUPTS_PENDING_OFFSET 0x0u /* sources that ask now, enabled or not; each is cleared where it arises */
+/* INTERRUPTS: byte offsets of registers; shifts and masks of fields. */
+#define MATLOOM_SOC_INTERRUPTS_PENDING_OFFSET 0x0u /* active sources, enabled or not; clear each at its source */
 #define MATLOOM_SOC_INTERRUPTS_PENDING_ENGINE_SHIFT 0u
 #define MATLOOM_SOC_INTERRUPTS_PENDING_ENGINE_MASK 0x1u
 #define MATLOOM_SOC_INTERRUPTS_PENDING_UART_SHIFT 1u
 #define MATLOOM_SOC_INTERRUPTS_PENDING_UART_MASK 0x2u
 #define MATLOOM_SOC_INTERRUPTS_PENDING_TIMER_SHIFT 2u
 #define MATLOOM_SOC_INTERRUPTS_PENDING_TIMER_MASK 0x4u
-#define MATLOOM_SOC_INTERRUPTS_ENABLE_OFFSET 0x4u /* sources that may interrupt */
+#define MATLOOM_SOC_INTERRUPTS_ENABLE_OFFSET 0x4u /* sources that may interrupt the processor */
 #define MATLOOM_SOC_INTERRUPTS_ENABLE_ENGINE_SHIFT 0u
 #define MATLOOM_SOC_INTERRUPTS_ENABLE_ENGINE_MASK 0x1u
 #define MATLOOM_SOC_INTERRUPTS_ENABLE_UART_SHIFT 1u
@@ -78,20 +78,20 @@ enum matloom_soc_interrupt {
 #define MATLOOM_SOC_INTERRUPTS_ENABLE_TIMER_SHIFT 2u
 #define MATLOOM_SOC_INTERRUPTS_ENABLE_TIMER_MASK 0x4u
 
-/* SYSTEM: byte offsets, and masks of fields in place. */
+/* SYSTEM: byte offsets of registers; shifts and masks of fields. */
 #define MATLOOM_SOC_SYSTEM_ID_OFFSET 0x0u /* identity and version of this map */
-#define MATLOOM_SOC_SYSTEM_CLOCK_HZ_OFFSET 0x4u /* cycles a second */
+#define MATLOOM_SOC_SYSTEM_CLOCK_HZ_OFFSET 0x4u /* clock frequency in Hz */
 #define MATLOOM_SOC_SYSTEM_MEMORY_BASE_OFFSET 0x8u /* bus address of external memory */
 #define MATLOOM_SOC_SYSTEM_MEMORY_BYTES_OFFSET 0xcu /* bytes of external memory */
-#define MATLOOM_SOC_SYSTEM_BOARD_0_OFFSET 0x10u /* characters 0 .. of its name */
-#define MATLOOM_SOC_SYSTEM_BOARD_1_OFFSET 0x14u /* characters 4 .. of its name */
-#define MATLOOM_SOC_SYSTEM_BOARD_2_OFFSET 0x18u /* characters 8 .. of its name */
-#define MATLOOM_SOC_SYSTEM_BOARD_3_OFFSET 0x1cu /* characters 12 .. of its name */
-#define MATLOOM_SOC_SYSTEM_ERRORS_OFFSET 0x20u /* accesses of the processor that failed */
+#define MATLOOM_SOC_SYSTEM_BOARD_0_OFFSET 0x10u /* board name, characters 0 to 3 */
+#define MATLOOM_SOC_SYSTEM_BOARD_1_OFFSET 0x14u /* board name, characters 4 to 7 */
+#define MATLOOM_SOC_SYSTEM_BOARD_2_OFFSET 0x18u /* board name, characters 8 to 11 */
+#define MATLOOM_SOC_SYSTEM_BOARD_3_OFFSET 0x1cu /* board name, characters 12 to 15 */
+#define MATLOOM_SOC_SYSTEM_ERRORS_OFFSET 0x20u /* bus errors of the processor */
 #define MATLOOM_SOC_SYSTEM_ERRORS_FAILED_SHIFT 0u
 #define MATLOOM_SOC_SYSTEM_ERRORS_FAILED_MASK 0x1u
-#define MATLOOM_SOC_SYSTEM_ERROR_ADDRESS_OFFSET 0x24u /* address of the last access that failed */
-#define MATLOOM_SOC_SYSTEM_DATA_CACHE_OFFSET 0x28u /* bytes of the data cache, 0 where there is none */
+#define MATLOOM_SOC_SYSTEM_ERROR_ADDRESS_OFFSET 0x24u /* address of the last failed access */
+#define MATLOOM_SOC_SYSTEM_DATA_CACHE_OFFSET 0x28u /* bytes of the data cache, 0 if there is none */
 
 #ifdef __cplusplus
 }

@@ -28,9 +28,8 @@ __all__ = [
 #: Changes with every change of the instruction or register layout.
 INTERFACE_VERSION = 8
 
-#: Fields that came after the first ones, each with the value that builds what was there before:
-#: with it they are no part of the digest nor of a program file, so that such a field alone makes no
-#: chip, program or driver another.
+#: Fields added to the first set, each with its neutral value. A field at that value is left out of
+#: the digest and of program files, so adding a field does not change existing ones.
 ADDED_FIELDS = {"time_limit": 0, "parity": 0, "element_stride": 1}
 
 #: Taps of a line of the plain sliding windows that a depthwise EXEC uses.
@@ -65,71 +64,71 @@ class Config:
     Members
     -------
     rows:
-        Reduction elements that the array takes each cycle.
+        Reduction elements that enter the array per cycle.
     columns:
-        Output channels that the array makes each cycle.
+        Output channels that the array computes per cycle.
     broadcast_group:
         Columns that share one activation register. 1 is the classical systolic array, `columns`
-        a pure broadcast; fewer registers and less latency against longer wires.
+        a pure broadcast. Larger groups save registers and latency, but have longer wires.
     mac_modes:
-        Number formats, ``<activation>x<weight>``; each instruction picks one.
+        Number formats, ``<activation>x<weight>``; each instruction selects one.
     float_rows:
-        Reduction elements that a floating-point mode takes each cycle; irrelevant without one.
+        Reduction elements per cycle in a floating-point mode; ignored without one.
     weight_rows:
-        Rows of weights written to the shadow registers each cycle.
+        Rows of weights written to the shadow registers per cycle.
     spad_bytes, spad_banks:
-        Scratchpad capacity, and how many equal banks (high address bits) it consists of. Each
-        bank serves one read and one write a cycle.
+        Scratchpad capacity, and the number of equal banks (high address bits) that it consists of.
+        Each bank serves one read and one write per cycle.
     acc_bytes:
         Accumulator capacity; an entry is one 32-bit sum for each column.
     lanes:
-        Requantising lanes: output values that post-processing makes each cycle.
+        Requantising lanes: output values that post-processing computes per cycle.
     tables:
-        1: POST looks bytes up in a table of 256, which makes any function of one byte; 2: the
-        table lies in block RAM, two lanes in each, and takes 256 cycles to fill; 0: POST has none,
-        and such operators run on the host.
+        1: POST can look bytes up in a table of 256 entries, which computes any function of one
+        byte; 2: the table is in block RAM, shared by two lanes, and takes 256 cycles to fill;
+        0: no table, and such operators run on the host.
     products:
-        1: POST multiplies bytes by accumulators, which is MUL of two tensors; 2: it adds bytes to
-        accumulators, too, so that ADD of int8 tensors takes two passes over them, not three;
-        0: it does neither.
+        1: POST can multiply bytes by accumulators (MUL of two tensors); 2: it can also add bytes to
+        accumulators, so that ADD of int8 tensors takes two passes over them instead of three;
+        0: neither.
     windows:
-        1: EXEC slides windows of 3 x 3 taps, where rows and columns let it; 2: where there are 16
-        rows, it also slides windows of 1 x 15 taps, 3 x 5 and 2 x 7, for larger kernels; 0: it does
-        not, and depthwise layers take a step for each tap.
+        1: EXEC can slide windows of 3 x 3 taps, if rows and columns allow it; 2: with 16 rows, also
+        windows of 1 x 15, 3 x 5 and 2 x 7 taps, for larger kernels; 0: no windows, and depthwise
+        layers take a step for each tap.
     paired_windows:
-        1: at stride 2 such windows take four positions a cycle, where `weight_rows` is 4; 0: one.
+        1: at stride 2, windows take four positions per cycle if `weight_rows` is 4; 0: one.
     maximum:
-        1: EXEC may keep maxima; 0: it may not, and MAX_POOL_2D runs on the host.
+        1: EXEC can compute maxima; 0: it cannot, and MAX_POOL_2D runs on the host.
     bus_bits:
         Width of the AXI4 data bus.
     outstanding:
-        Read bursts, and write bursts, that may be on their way at a time.
+        Largest number of outstanding read bursts, and of outstanding write bursts.
     burst_beats:
         Longest AXI burst, in beats.
     address_first:
-        1: data of a write burst wait until its address was taken, as some memories need it; 0:
-        they may come before.
+        1: the data of a write burst wait until its address is accepted, as some memories require;
+        0: they may arrive earlier.
     checks:
-        1: all that an instruction touches is checked before it is issued; 0: of addresses those in
-        external memory alone. Beyond the end of a memory on chip then reads as anything, and what
-        is written there is lost, or lands elsewhere in that memory.
+        1: every address that an instruction uses is checked before it is issued; 0: only those in
+        external memory. Without the check, a read beyond the end of an on-chip memory returns an
+        undefined value, and a write there is lost or changes another place of that memory.
     queue_depth:
-        Instructions that wait before each unit, if not too many do at once: they share a memory.
+        Instructions that can wait at each unit; the units share one memory for them, which may
+        be full earlier.
     timestamps:
-        Entries of the completion-time table; 0: there is none, and the cycles of layers are not
-        known.
+        Entries of the completion-time table; 0: no table, and reports have no cycles of layers.
     counters:
-        2: every counter; 1: `cycles` alone; 0: none. What is not built reads as zero, and reports
-        show predicted cycles where none were counted.
+        2: every counter; 1: `cycles` only; 0: none. A missing counter reads as zero, and reports
+        show predicted cycles instead.
     time_limit:
-        1: register LIMIT bounds the cycles of one instruction, and more are a fault; 0: a legal
-        instruction may take as long as its loops go.
+        1: register LIMIT bounds the cycles of one instruction, and exceeding it is a fault; 0: a
+        legal instruction may take any time.
     parity:
-        1: a parity bit goes with each byte of the scratchpad and each accumulator, and a word read
-        with a wrong one is a fault; 0: nothing notices a bit that flips.
+        1: each byte of the scratchpad and each accumulator has a parity bit, and reading a word
+        with a wrong one is a fault; 0: flipped bits go unnoticed.
     element_stride:
-        1: LOAD may put bytes of a row some apart, so that first layers take rows as channels; 0: it
-        may not, and they take one channel.
+        1: LOAD can spread the bytes of a row, so that first layers use rows of the image as
+        channels; 0: it cannot, and they use one channel.
     """
 
     rows: int = 16

@@ -20,11 +20,11 @@ __all__ = [
 #: Value of register ID of the system: "MS", and the version of this map.
 SOC_IDENTITY = 0x4D53_0002
 
-#: Bus address of external memory: what the engine's registers are told, where the processor's
-#: own addresses are those of a region below.
+#: Bus address of external memory, for the engine's registers; the processor uses the addresses of
+#: the regions below.
 MEMORY_BASE = 0x8000_0000
 
-#: Bytes of a line of the processor's caches.
+#: Bytes in a line of the processor's caches.
 LINE_BYTES = 32
 
 #: Characters of the board's name.
@@ -67,7 +67,7 @@ REGIONS = (
         base=0xC000_0000,
         bytes=0x3000_0000,
         cached=False,
-        doc="the same memory, past the caches",
+        doc="the same memory, uncached",
     ),
     SocRegion(
         name="ENGINE",
@@ -81,14 +81,20 @@ REGIONS = (
     SocRegion(
         name="INTERRUPTS", base=0xF000_3000, bytes=0x1000, cached=False, doc="interrupt controller"
     ),
-    SocRegion(name="SYSTEM", base=0xF000_4000, bytes=0x1000, cached=False, doc="what this is"),
+    SocRegion(
+        name="SYSTEM",
+        base=0xF000_4000,
+        bytes=0x1000,
+        cached=False,
+        doc="identity, clock, memory and bus errors",
+    ),
 )
 
 #: Sources of interrupts, in the order of their bits.
 INTERRUPTS = (
     ("engine", "the engine's interrupt"),
-    ("uart", "UART: a received byte waits"),
-    ("timer", "timer: COUNT has reached COMPARE"),
+    ("uart", "UART: a byte was received and not yet read"),
+    ("timer", "timer: COUNT >= COMPARE"),
 )
 
 
@@ -109,19 +115,19 @@ _UART = (
         name="DATA",
         offset=0x0,
         access=Access.RW,
-        doc="a read takes the oldest received byte, 0 where there is none; "
-        "a write sends a byte, which is lost unless tx_ready",
+        doc="a read removes and returns the oldest received byte, or 0 if there is none; "
+        "a write sends a byte, or drops it if tx_ready is 0",
         fields=_bits(("byte", 0, 8, "the byte")),
     ),
     Register(
         name="STATUS",
         offset=0x4,
         access=Access.W1C,
-        doc="state; a one in overrun clears it, the other bits are read alone",
+        doc="state of the line; write 1 to overrun to clear it; the other bits are read-only",
         fields=_bits(
-            ("rx_available", 0, 1, "a received byte waits"),
-            ("tx_ready", 1, 1, "DATA takes a byte to send"),
-            ("overrun", 2, 1, "a received byte was lost, as there was no room"),
+            ("rx_available", 0, 1, "a received byte can be read"),
+            ("tx_ready", 1, 1, "DATA accepts a byte to send"),
+            ("overrun", 2, 1, "a received byte was lost because the buffer was full"),
         ),
         reset=2,
     ),
@@ -129,22 +135,22 @@ _UART = (
         name="DIVISOR",
         offset=0x8,
         access=Access.RW,
-        doc="cycles of a bit, 2 or more; to be changed while nothing is sent or comes; "
-        "its first value is the board's",
-        fields=_bits(("cycles", 0, 16, "cycles of a bit")),
+        doc="cycles per bit, at least 2; change it only while the line is idle; "
+        "the board sets its first value",
+        fields=_bits(("cycles", 0, 16, "cycles per bit")),
     ),
 )
 
 _TIMER = (
-    _plain("COUNT_LOW", 0x0, Access.R, "cycles since the reset; a read holds COUNT_HIGH"),
-    _plain("COUNT_HIGH", 0x4, Access.R, "upper half of COUNT when COUNT_LOW was read"),
-    _plain("COMPARE_LOW", 0x8, Access.RW, "when to interrupt", reset=0xFFFF_FFFF),
-    _plain("COMPARE_HIGH", 0xC, Access.RW, "its upper half", reset=0xFFFF_FFFF),
+    _plain("COUNT_LOW", 0x0, Access.R, "cycles since reset, lower half; a read latches COUNT_HIGH"),
+    _plain("COUNT_HIGH", 0x4, Access.R, "upper half, as of the last read of COUNT_LOW"),
+    _plain("COMPARE_LOW", 0x8, Access.RW, "count to interrupt at, lower half", reset=0xFFFF_FFFF),
+    _plain("COMPARE_HIGH", 0xC, Access.RW, "count to interrupt at, upper half", reset=0xFFFF_FFFF),
     Register(
         name="CONTROL",
         offset=0x10,
         access=Access.RW,
-        doc="what the timer does",
+        doc="control of the timer",
         fields=_bits(("interrupt", 0, 1, "interrupt while COUNT >= COMPARE")),
     ),
 )
@@ -154,36 +160,43 @@ _INTERRUPTS = (
         name="PENDING",
         offset=0x0,
         access=Access.R,
-        doc="sources that ask now, enabled or not; each is cleared where it arises",
+        doc="active sources, enabled or not; clear each at its source",
         fields=_sources(),
     ),
     Register(
         name="ENABLE",
         offset=0x4,
         access=Access.RW,
-        doc="sources that may interrupt",
+        doc="sources that may interrupt the processor",
         fields=_sources(),
     ),
 )
 
 _SYSTEM = (
     _plain("ID", 0x0, Access.R, "identity and version of this map", SOC_IDENTITY),
-    _plain("CLOCK_HZ", 0x4, Access.R, "cycles a second"),
+    _plain("CLOCK_HZ", 0x4, Access.R, "clock frequency in Hz"),
     _plain("MEMORY_BASE", 0x8, Access.R, "bus address of external memory", MEMORY_BASE),
     _plain("MEMORY_BYTES", 0xC, Access.R, "bytes of external memory"),
     *(
-        _plain(f"BOARD_{word}", 0x10 + 4 * word, Access.R, f"characters {4 * word} .. of its name")
+        _plain(
+            f"BOARD_{word}",
+            0x10 + 4 * word,
+            Access.R,
+            f"board name, characters {4 * word} to {4 * word + 3}",
+        )
         for word in range(BOARD_BYTES // 4)
     ),
     Register(
         name="ERRORS",
         offset=0x20,
         access=Access.W1C,
-        doc="accesses of the processor that failed",
-        fields=_bits(("failed", 0, 1, "an address without anything, or an error of the bus")),
+        doc="bus errors of the processor",
+        fields=_bits(
+            ("failed", 0, 1, "an access to an unused address, or one that ended with an error")
+        ),
     ),
-    _plain("ERROR_ADDRESS", 0x24, Access.R, "address of the last access that failed"),
-    _plain("DATA_CACHE", 0x28, Access.R, "bytes of the data cache, 0 where there is none"),
+    _plain("ERROR_ADDRESS", 0x24, Access.R, "address of the last failed access"),
+    _plain("DATA_CACHE", 0x28, Access.R, "bytes of the data cache, 0 if there is none"),
 )
 
 #: Registers of each peripheral, by the name of its region.

@@ -11,11 +11,17 @@ from matloom.arch.modes import FLOAT_MODES, MODES, Mode
 __all__ = ["configuration_page"]
 
 _CONFIGURATION = """\
-A configuration is a preset by name or a JSON file with any of these fields; what a file leaves out
-is as in `reference`. After a preset may follow modes to add and fields with other values, wherever
-a configuration is named: `--config small+i8xi4+lanes=8`. What cannot be built is refused with a
-sentence: every field must obey the table of rules, whose numbers in parentheses are those of
-`reference`. The rule of `float_rows` holds where a floating-point mode is named.
+A configuration is the name of a preset or a JSON file with any of the fields below; a field that a
+file leaves out has
+its value in `reference`.
+A preset's name may be followed by modes to add and by other values of fields: `--config
+small+i8xi4+lanes=8`.
+A configuration that breaks a [rule](#rules) is refused with a sentence that names it.
+"""
+
+_RULES = """\
+Numbers in parentheses are those of `reference`.
+The rules of `float_rows` apply only if the configuration has a floating-point mode.
 """
 
 
@@ -53,8 +59,9 @@ def _elements(mode: Mode) -> str:
 
 
 _ELSEWHERE = """\
-Of the units alone, with the field at 1 and at 0 (`counters` at 2 and 1, `timestamps` at 64 and 0;
-`windows` = 2 beside 1, each synthesised by itself).
+Difference of single units with the field at 1 and at 0 (`counters`: 2 and 1; `timestamps`: 64 and
+0; `windows` = 2: 2
+and 1, each synthesised on its own).
 """
 
 #: Tables, flip-flops and block RAMs that a unit loses where a field is 0, by preset.
@@ -91,6 +98,7 @@ def configuration_page() -> str:
     parts.append(_ELSEWHERE)
     parts.append(table(("field", "preset", "units", "tables", "flip-flops", "block RAM"), _UNITS))
     parts.append("## Rules\n")
+    parts.append(_RULES)
     parts.append(table(("field", "must"), _rules()))
     parts.append("## Modes\n")
     parts.append("In the order of their numbers.\n")

@@ -11,12 +11,14 @@ __all__ = ["REPORT", "prices"]
 REPORT = Path(__file__).resolve().parents[4] / "docs" / "results" / "knobs.json"
 
 _NOTE = """\
-`{preset}` ({base[total][COMB]:,} tables, {base[total][FF]:,} flip-flops, digest
-`{base[config_digest]}`) with one field changed, as Yosys {yosys} makes it for an ECP5, before
-placement: tables of four inputs, each carry of two bits and each table memory counted as nextpnr
-does (2 and 4). `python bench/knobs.py` measures again, with `--only` some of them; the others are
-compared with `{preset}` as it was when they were measured. Clocks are not told: those of a chip
-swing by more from seed to seed than most of these fields move them.
+Difference of area when one field of `{preset}` ({base[total][COMB]:,} tables, {base[total][FF]:,}
+flip-flops, digest
+`{base[config_digest]}`) is changed: synthesised by Yosys {yosys} for an ECP5, before placement.
+Tables are LUT4s as nextpnr counts them: two for a carry cell, four for a distributed RAM.
+`python bench/knobs.py` repeats the measurements, with `--only` for some of them; each is compared
+with `{preset}` as it
+was at that time.
+There are no clocks, because they vary more with the placement seed than with most fields.
 """
 
 _COLUMNS = {"COMB": "tables", "FF": "flip-flops", "DSP": "multipliers", "BRAM": "block RAM"}

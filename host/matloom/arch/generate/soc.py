@@ -16,20 +16,27 @@ from matloom.arch.soc import (
 __all__ = ["soc_header", "soc_page"]
 
 _PAGE = f"""\
-A RISC-V processor (VexRiscv) next to the engine, on the same external memory. Its registers are
-words of 32 bits, read and written as such. From `0x80000000` on the processor caches nothing. Its
-data cache, if it has one (DATA_CACHE), writes through, and keeps lines of {LINE_BYTES} bytes that
-it has read: before it reads what the engine wrote it must flush them (`.word 0x500f`, an illegal
-instruction where there is no data cache) or read at the uncached addresses. Byte k of external
-memory is at `0x40000000` + k and `0xc0000000` + k for the processor, at `{MEMORY_BASE:#x}` + k for
-the engine, in whose registers this address goes. An access that nothing answers, or that ends with
-an error, is no trap: it reads as anything, and register ERRORS tells of it.
+A RISC-V processor (VexRiscv) next to the engine, with the same external memory.
+It starts at the first byte of the boot ROM.
+`matloom_soc.h` defines all numbers of this page for C.
 
-The interrupt controller drives bit 0 of the processor's external interrupts (cause 11), which CSR
-`0xbc0` lets pass where its bit 0 is one. The timer is its timer interrupt (cause 7), too, as long
-as CONTROL has it. The processor starts at the first byte of the boot ROM.
-
-`matloom_soc.h` has the numbers of this page for C.
+- **Registers** are 32 bits wide; read and write them as whole words.
+- **Addresses.** Byte k of external memory is at `0x40000000` + k (cached) and `0xc0000000` + k
+  (uncached) for the
+  processor, and at `{MEMORY_BASE:#x}` + k for the engine.
+  Write the engine's address to the engine's registers.
+- **Caches.** Addresses from `0x80000000` on are never cached.
+  The data cache, if there is one (DATA_CACHE), writes through and has lines of {LINE_BYTES} bytes.
+  Before the processor reads what the engine wrote, flush it (`.word 0x500f`, an illegal instruction
+  without a data
+  cache), or read at the uncached addresses.
+- **Bus errors.** An access to an unused address, or one that ends with an error, does not trap: a
+  read returns an
+  undefined value, and the register ERRORS reports it.
+- **Interrupts.** The interrupt controller drives bit 0 of the processor's external interrupts
+  (cause 11); bit 0 of CSR
+  `0xbc0` enables it.
+  If enabled in CONTROL, the timer also raises the processor's timer interrupt (cause 7).
 """
 
 
@@ -52,7 +59,7 @@ def soc_header() -> str:
         f"#define MATLOOM_SOC_LINE_BYTES {LINE_BYTES}u",
         f"#define MATLOOM_SOC_BOARD_BYTES {BOARD_BYTES}u",
         "",
-        "/* Regions: where they begin, and how much they are at most. */",
+        "/* Regions: start addresses and largest sizes. */",
     ]
     for item in REGIONS:
         lines.append(f"#define MATLOOM_SOC_{item.name}_BASE {item.base:#010x}u /* {item.doc} */")
@@ -64,7 +71,7 @@ def soc_header() -> str:
     ]
     lines.append("};")
     for name, registers in PERIPHERALS.items():
-        lines += ["", f"/* {name}: byte offsets, and masks of fields in place. */"]
+        lines += ["", f"/* {name}: byte offsets of registers; shifts and masks of fields. */"]
         lines += _registers(f"MATLOOM_SOC_{name}", registers)
     return guarded("MATLOOM_SOC_H", lines)
 
@@ -76,7 +83,7 @@ def soc_page() -> str:
         (f"`{item.base:#010x}`", f"{item.bytes:#x}", "yes" if item.cached else "no", item.doc)
         for item in REGIONS
     ]
-    parts.append(table(("address", "bytes", "cached", "what"), rows))
+    parts.append(table(("address", "bytes", "cached", "contents"), rows))
     for name, registers in PERIPHERALS.items():
         parts.append(f"## {name}\n")
         lines = [
