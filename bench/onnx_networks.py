@@ -30,7 +30,7 @@ from matloom.frontend.onnx.shapes import inferred
 from matloom.frontend.onnx.sizes import set_sizes
 from matloom.frontend.source import read_file
 from matloom.ir.graph import Op
-from matloom.kernels.interpreters import onnx_session
+from matloom.kernels.onnx_sessions import onnx_session
 from matloom.program import Program
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -5,7 +5,7 @@
 imports the interpreter once, reads pickled requests from standard input until it ends, and answers
 each on standard output. The libraries print their reasons to stderr, and some unsupported networks
 crash them, so each request is served by a fork. The program imports nothing from Matloom except its
-neighbour, by path, so that it starts quickly.
+neighbours, by their paths, so that it starts quickly.
 """
 
 import ctypes
@@ -50,17 +50,20 @@ _M_PERTURB = -6
 
 def _libraries() -> Any:
     """Return the module of the interpreters, loaded without the package that it belongs to."""
-    path = Path(__file__).with_name("interpreters.py")
-    spec = importlib.util.spec_from_file_location("interpreters", path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = sys.modules["interpreters"] = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    for name in ("onnx_sessions", "interpreters"):
+        path, known = Path(__file__).with_name(f"{name}.py"), f"matloom.kernels.{name}"
+        spec = importlib.util.spec_from_file_location(known, path)
+        assert spec is not None
+        assert spec.loader is not None
+        # Under its whole name, the next one finds it without the package.
+        module = sys.modules[known] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
     return module
 
 
 _MODULE = _libraries()
 _LIBRARIES, _CUT = _MODULE.LIBRARIES, _MODULE.Cut
+_SESSIONS = sys.modules["matloom.kernels.onnx_sessions"]
 
 
 _MODULES = {
@@ -237,8 +240,8 @@ def _optimised(content: bytes, values: int) -> dict[str, bytes]:
     """Return ONNX Runtime's optimised model, and a variant with integers wherever possible."""
     _limit_onnx(content, values)
     return {
-        "own": _MODULE.optimised_onnx(content, "own"),
-        "integers": _MODULE.optimised_onnx(content, "integers"),
+        "own": _SESSIONS.optimised_onnx(content, "own"),
+        "integers": _SESSIONS.optimised_onnx(content, "integers"),
     }
 
 

@@ -1,20 +1,19 @@
 """The reference interpreters: TensorFlow Lite Micro's, LiteRT's, ONNX Runtime and ONNX's own.
 
-This file imports nothing of Matloom: `attempts.py`, which is a program, loads it by its path.
+This file imports one other module of Matloom: `attempts.py`, a program, loads both by their paths.
 """
 
 import math
-import re
-import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["LIBRARIES", "Cut", "Library", "onnx_session", "optimised_onnx"]
+from matloom.kernels.onnx_sessions import onnx_session, plain_error
+
+__all__ = ["LIBRARIES", "Cut", "Library"]
 
 Array = npt.NDArray[Any]
 
@@ -136,96 +135,6 @@ _ONNX_TYPES = {
 }
 
 
-def onnx_session(content: bytes) -> Any:
-    """Return a session of ONNX Runtime on the CPU, with all its optimisations.
-
-    One thread gives floating-point sums one order. On a CPU without VNNI, kernels of uint8 data and
-    int8 weights add pairs of products in 16 bits, which saturate; others are asked for, where the
-    operators have them.
-
-    Raises
-    ------
-    RuntimeError
-        It refuses the model.
-    """
-    return _opened(content, [{_EXACT_SUMS: "1"}, {_EXACT_SUMS: "0"}])
-
-
-def optimised_onnx(content: bytes, form: str) -> bytes:
-    """Return the model that ONNX Runtime makes of another, with weights that are in other files.
-
-    Parameters
-    ----------
-    form:
-        "basic": as execution providers see it. "own": with operators of integers, and without what
-        a processor's memory layout asks for (`ORT_ENABLE_ALL`), which changes no result.
-        "integers": operators between DequantizeLinear and QuantizeLinear of int8 become integer
-        operators, too, as on ARM; on x86 ONNX Runtime leaves many in floating point.
-
-    Raises
-    ------
-    RuntimeError
-        It refuses the model.
-    """
-    import onnxruntime
-
-    entries = [{_EXACT_SUMS: "1"}, {_EXACT_SUMS: "0"}]
-    if form == "integers":
-        entries = [{_EXACT_SUMS: "0", "session.qdqisint8allowed": "1"}]
-    levels = onnxruntime.GraphOptimizationLevel
-    level = levels.ORT_ENABLE_BASIC if form == "basic" else levels.ORT_ENABLE_EXTENDED
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "optimised.onnx")
-        where = str(path)
-        _opened(content, entries, optimized_model_filepath=where, graph_optimization_level=level)
-        return path.read_bytes()
-
-
-_EXACT_SUMS = "session.x64quantprecision"
-
-
-def _opened(content: bytes, entries: Sequence[dict[str, str]], **settings: Any) -> Any:
-    """Return a session with the first of some configurations that ONNX Runtime takes."""
-    import onnxruntime
-
-    refused = ""
-    for entry in entries:
-        options = onnxruntime.SessionOptions()
-        options.log_severity_level = 4
-        options.intra_op_num_threads = options.inter_op_num_threads = 1
-        for name, value in settings.items():
-            setattr(options, name, value)
-        for name, value in entry.items():
-            options.add_session_config_entry(name, value)
-        try:
-            return onnxruntime.InferenceSession(
-                content, options, providers=["CPUExecutionProvider"]
-            )
-        # Its errors are of its own classes.
-        except Exception as error:
-            refused = _plain(error)
-    raise RuntimeError(refused)
-
-
-#: What stands in front of the reason in ONNX Runtime's messages, in this order.
-_NOISE = (
-    re.compile(r"^\[ONNXRuntimeError\] : \d+ : \w+ : "),
-    re.compile(r"^Exception during initialization: "),
-    re.compile(r"^Non-zero status code returned while running .*? Status Message: "),
-    # A file and its line, the signature of a function, and the condition in C++.
-    re.compile(r"^/\S+:\d+ .* was false\. "),
-    re.compile(r"^/\S+:\d+ "),
-)
-
-
-def _plain(error: Exception) -> str:
-    """Return ONNX Runtime's error message in one line, without codes, nodes or source locations."""
-    line = " ".join(str(error).split())
-    for noise in _NOISE:
-        line = noise.sub("", line)
-    return line
-
-
 class _Onnx(Library):
     """ONNX Runtime, with kernels whose sums do not saturate, if available."""
 
@@ -246,7 +155,7 @@ class _Onnx(Library):
             return list(self._session.run(None, dict(zip(names, inputs, strict=True))))
         # Its errors are of its own classes.
         except Exception as error:
-            raise RuntimeError(_plain(error)) from None
+            raise RuntimeError(plain_error(error)) from None
 
 
 class _OnnxReference(Library):
@@ -276,7 +185,7 @@ class _OnnxReference(Library):
             with np.errstate(all="ignore"):
                 found = self._evaluator.run(None, dict(zip(names, inputs, strict=True)))
         except Exception as error:
-            raise RuntimeError(_plain(error) or type(error).__name__) from None
+            raise RuntimeError(plain_error(error) or type(error).__name__) from None
         made = list(map(np.asarray, found))
         for value, array in zip(self._outputs, made, strict=True):
             if array.dtype != self._dtype(value):

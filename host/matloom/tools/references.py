@@ -8,7 +8,7 @@ import numpy as np
 
 from matloom.errors import MissingPackageError
 from matloom.ir.graph import Array, Graph
-from matloom.kernels.interpreters import onnx_session
+from matloom.kernels.onnx_sessions import onnx_session
 from matloom.kernels.reference import as_declared
 
 __all__ = ["LiteReference", "MicroReference", "OnnxReference", "open_reference"]

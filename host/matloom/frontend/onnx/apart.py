@@ -116,6 +116,8 @@ def leave_last(values: Values, model: Model, node: Any, reason: str) -> bool:
     known = values.known.get(source), values.known.get(made)
     if node.op_type not in _LAST or any(each is None for each in known):
         return False
+    if any(len(each.shape) != len(LAST) for each in known if each is not None):
+        return False
     ready = LAST in values.known[source].held
     ready |= node.op_type == "QLinearConv" and values.is_bytes(source)
     if not ready or attribute(node, "channels_last", 0):
@@ -135,10 +137,12 @@ def split_channels(values: Values, model: Model, node: Any, claim: Claim) -> Cla
     Raises
     ------
     Unsupported
-        It is another operator, or most of its channels are not proven.
+        It is another operator, not one of images, or most of its channels are not proven.
     """
     channels = claim.unproven
-    if node.op_type != "QLinearConv" or not 0 < len(channels) <= _MOST * claim.channels:
+    image = len(values.known[node.output[0]].shape) == len(LAST)
+    few = 0 < len(channels) <= _MOST * claim.channels
+    if node.op_type != "QLinearConv" or not image or not few:
         raise Unsupported(str(claim))
     reason = f"serves {len(channels)} of {claim.channels} channels, which are not proven equal"
     part = _Part(values=values, model=model, reason=reason)

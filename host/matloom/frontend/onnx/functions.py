@@ -8,7 +8,7 @@ import numpy as np
 
 from matloom.frontend.errors import Unsupported
 from matloom.ir.graph import Array
-from matloom.kernels.interpreters import onnx_session
+from matloom.kernels.onnx_sessions import onnx_session
 
 __all__ = ["every_byte", "every_pair", "run_alone"]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from matloom.frontend.onnx.model import open_model
 from matloom.frontend.source import ModelFile
-from matloom.kernels.interpreters import optimised_onnx
+from matloom.kernels.onnx_sessions import optimised_onnx
 
 __all__ = ["LoadedNodes", "NamedNode", "loaded_nodes"]
 

@@ -12,12 +12,13 @@ from matloom.frontend.opaque import OpaqueOperator
 from matloom.ir.attributes import Attributes, Transpose
 from matloom.ir.graph import Array, FileCopy, Node, Op, Quantisation, Tensor
 
-__all__ = ["LAST", "FileValue", "Values", "as_signed", "in_file_order", "kept_axes"]
+__all__ = ["IN_INT8", "LAST", "FileValue", "Values", "as_signed", "in_file_order", "kept_axes"]
 
 #: Of an image: channels at the end.
 LAST = (0, 2, 3, 1)
 
-_IN_INT8 = " in int8"
+#: End of the names of tensors that hold a value of the file.
+IN_INT8 = " in int8"
 
 Order = tuple[int, ...]
 
@@ -165,7 +166,7 @@ class Values:
         same = have is not None and have.zero_point == quantisation.zero_point
         if same and (not scaled or have == quantisation):
             return number
-        name = tensor.name.removesuffix(_IN_INT8)
+        name = tensor.name.removesuffix(IN_INT8)
         return self.made(Op.RESHAPE, [number], tensor.shape, quantisation, name)
 
     def _moved(self, name: str, value: FileValue, order: Order) -> int:
@@ -218,7 +219,7 @@ class Values:
     ) -> int:
         """Add an operator; return its output, an int8 tensor."""
         # The file's own tensor has the plain name.
-        name = f"{name}{_IN_INT8}"
+        name = f"{name}{IN_INT8}"
         number = self.add(Tensor(name=name, shape=shape, dtype="int8", quantisation=quantisation))
         self.node(op, inputs, number, attributes)
         return number

@@ -9,7 +9,7 @@ from matloom.frontend.errors import Unsupported
 from matloom.frontend.onnx.claims import Claim
 from matloom.frontend.onnx.quantised import Layer, attribute
 from matloom.frontend.onnx.steps import fit_multipliers
-from matloom.frontend.onnx.values import LAST, Values, as_signed, in_file_order
+from matloom.frontend.onnx.values import IN_INT8, LAST, Values, as_signed, in_file_order
 from matloom.ir.attributes import (
     Activation,
     Attributes,
@@ -24,6 +24,8 @@ __all__ = ["convert_layer", "spatial_padding", "stated_multipliers"]
 
 #: int8's range.
 _LOW, _HIGH = -128, 127
+#: Of a line of positions: channels at the end.
+_LINE = (0, 2, 1)
 
 
 def convert_layer(values: Values, layer: Layer) -> Claim:
@@ -50,6 +52,10 @@ def convert_layer(values: Values, layer: Layer) -> Claim:
         weights = np.ascontiguousarray(weights[:, columns])
     name = layer.output
     shape = tuple(values.known[name].shape[axis] for axis in order)
+    # The engine's images have rows.
+    line = order == _LINE
+    if line:
+        number = _reshaped(values, number, _with_row(values.tensors[number].shape))
     inputs = [
         number,
         values.constant(weights, f"{name} weights", _unit_scale(layer)),
@@ -57,8 +63,22 @@ def convert_layer(values: Values, layer: Layer) -> Claim:
         values.constant(scale, f"{name} multipliers"),
     ]
     signed = as_signed(layer.made, values.known[name].dtype)
-    values.hold(name, order, values.made(op, inputs, shape, signed, name, attributes))
+    image = _with_row(shape) if line else shape
+    made = values.made(op, inputs, image, signed, name, attributes)
+    values.hold(name, order, _reshaped(values, made, shape) if line else made)
     return claim
+
+
+def _with_row(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the shape of a line of positions, channels last, as an image of one row."""
+    images, positions, depth = shape
+    return images, 1, positions, depth
+
+
+def _reshaped(values: Values, number: int, shape: tuple[int, ...]) -> int:
+    tensor = values.tensors[number]
+    name = tensor.name.removesuffix(IN_INT8)
+    return values.made(Op.RESHAPE, [number], shape, tensor.quantisation, name)
 
 
 def _flat_rows(values: Values, layer: Layer) -> tuple[int, Array] | None:
@@ -149,25 +169,31 @@ def _dense(values: Values, layer: Layer) -> tuple[Op, Array, Attributes, tuple[i
 
 def _convolution(values: Values, layer: Layer) -> tuple[Op, Array, Attributes, tuple[int, ...]]:
     node, weights = layer.node, layer.weights
-    if weights.ndim != 4:
-        raise Unsupported(f"has a window of {weights.ndim - 2} dimensions")
+    rank = weights.ndim - 2
+    if rank not in (1, 2):
+        raise Unsupported(f"has a window of {rank} dimensions")
     _images, depth, *image = values.known[layer.data].shape
     groups = int(attribute(node, "group", 1))
-    strides = tuple(attribute(node, "strides", [1, 1]))
-    dilations = tuple(attribute(node, "dilations", [1, 1]))
+    strides, dilations = (
+        tuple(attribute(node, name, [1] * rank)) for name in ("strides", "dilations")
+    )
     positions = values.known[layer.output].shape[2:]
     padding = spatial_padding(node, image, weights.shape[2:], (strides, dilations), positions)
+    order: tuple[int, ...] = LAST
+    if rank == 1:
+        order, weights = _LINE, weights[:, :, np.newaxis]
+        strides, dilations = (1, *strides), (1, *dilations)
     common: dict[str, Any] = {"stride": strides, "dilation": dilations, "padding": padding}
     if groups == 1:
         filters = np.ascontiguousarray(weights.transpose(0, 2, 3, 1))
-        return Op.CONV_2D, filters, Conv2D(**common, activation=Activation.NONE), LAST
+        return Op.CONV_2D, filters, Conv2D(**common, activation=Activation.NONE), order
     if groups != depth or weights.shape[1] != 1:
         raise Unsupported(f"has {groups} groups")
     filters = np.ascontiguousarray(weights.transpose(1, 2, 3, 0))
     attributes = DepthwiseConv2D(
         **common, activation=Activation.NONE, depth_multiplier=len(weights) // depth
     )
-    return Op.DEPTHWISE_CONV_2D, filters, attributes, LAST
+    return Op.DEPTHWISE_CONV_2D, filters, attributes, order
 
 
 def spatial_padding(
@@ -177,8 +203,11 @@ def spatial_padding(
     steps: tuple[tuple[int, ...], tuple[int, ...]],
     made: tuple[int, ...],
 ) -> Padding:
-    """Return the padding of a window; `steps` are strides and dilations, `made` its positions."""
-    pads = list(attribute(node, "pads", [0, 0, 0, 0]))
+    """Return the padding of a window; `steps` are strides and dilations, `made` its positions.
+
+    Images have one dimension or two.
+    """
+    pads = list(attribute(node, "pads", [0, 0] * len(image)))
     kind = attribute(node, "auto_pad", b"NOTSET").decode()
     if kind in ("SAME_UPPER", "SAME_LOWER"):
         total = [
@@ -189,7 +218,9 @@ def spatial_padding(
         more = [math.ceil(each / 2) for each in total]
         pads = [*less, *more] if kind == "SAME_UPPER" else [*more, *less]
     elif kind == "VALID":
-        pads = [0, 0, 0, 0]
+        pads = [0, 0] * len(image)
     if min(pads) < 0:
         raise Unsupported(f"has padding of {pads}")
+    if len(image) == 1:
+        pads = [0, pads[0], 0, pads[1]]
     return Padding(top=pads[0], left=pads[1], bottom=pads[2], right=pads[3])

@@ -14,7 +14,7 @@ import matloom
 from matloom import frontend
 from matloom.ir.graph import Op
 from matloom.kernels.interpreter import interpret
-from matloom.kernels.interpreters import onnx_session, optimised_onnx
+from matloom.kernels.onnx_sessions import onnx_session, optimised_onnx
 from matloom.tools.bench import collection
 from matloom.tools.compare import compare
 
@@ -122,6 +122,19 @@ def chain(dtype):
     return network.file()
 
 
+def line(dtype):
+    """Return convolutions over one dimension: with gaps, depthwise, and with a step."""
+    network = Network([1, 3, 23], dtype)
+    network.quantised = network.nodes[0].input[1:]
+    network.weighted("QLinearConv", (8, 3, 5), 0.0113411, (0.4127391, -3), bias=900, pads=[4, 1])
+    network.weighted("QLinearConv", (8, 1, 3), 0.0131137, (0.3071913, 5), group=8, dilations=[2])
+    same = {"auto_pad": b"SAME_LOWER", "strides": [2]}
+    network.weighted("QLinearConv", (6, 8, 4), 0.0091137, (0.4391173, -128), **same)
+    network.move("Flatten")
+    network.weighted("QLinearMatMul", (60, 5), 0.0171137, (1.1313737, 0))
+    return network.file()
+
+
 def residual(dtype):
     """Return a sum of two layers' results, a global average, and a product."""
     network = Network([1, 4, 6, 5], dtype)
@@ -187,6 +200,29 @@ def of_integers(content, x):
     return onnx_session(optimised_onnx(content, "integers")).run(None, {"x": x})[0]
 
 
+def twice(shared):
+    """Return two layers of uint8 and the same weights, as one constant or as two, in QDQ."""
+    network = Network([3, 8], np.uint8)
+    network.quantised = network.nodes[0].input[1:]
+    for _ in range(2):
+        network.random = np.random.default_rng(5)
+        network.weighted("QLinearMatMul", (8, 8), 0.0131137, (0.0313717, 7))
+    first, second = (node for node in network.nodes if node.op_type == "QLinearMatMul")
+    if shared:
+        second.input[3:6] = first.input[3:6]
+    return in_qdq(network.file())
+
+
+def test_shared_weights_do_not_saturate():
+    """ONNX Runtime alone would take kernels that saturate, without VNNI."""
+    content = twice(shared=True)
+    given = np.random.default_rng(8).standard_normal((3, 8)).astype(np.float32) * 9
+    wanted = expected(twice(shared=False), given)
+    np.testing.assert_array_equal(expected(content, given), wanted)
+    with matloom.load(content, device="fast", config="nano", exact=True, check="none") as session:
+        np.testing.assert_array_equal(session.run(given), wanted)
+
+
 def inputs(shape, count):
     generator = np.random.default_rng(2)
     return [generator.standard_normal(shape).astype(np.float32) * 3 for _ in range(count)]
@@ -201,6 +237,16 @@ def test_a_chain_is_on_the_engine_and_equal(dtype):
     with matloom.load(program, device="model") as session:
         for x in inputs((1, 3, 12, 10), 5):
             np.testing.assert_array_equal(session.run(x), expected(content, x))
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8])
+def test_convolutions_over_one_dimension_are_on_the_engine_and_equal(dtype):
+    content = line(dtype)
+    program = matloom.compile(content, "nano", exact=True)
+    assert program.engine_macs == program.macs
+    with matloom.load(program, device="model") as session:
+        for given in inputs((1, 3, 23), 3):
+            np.testing.assert_array_equal(session.run(given), expected(content, given))
 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8])
