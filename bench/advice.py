@@ -1,4 +1,4 @@
-"""Whether advice is true: carries out the first line for networks, on the simulated chip.
+"""Checks the advice of `matloom profile`: carries out its first line on the simulated chip.
 
     python bench/advice.py NETWORK... [--config nano] [--cycles 3000000]
 
@@ -40,7 +40,7 @@ def cycles(program: Program, calls: int = 1) -> int:
 
 
 def carried_out(network: Path, program: Program, line: Advice) -> int:
-    """Return the cycles of a call once the change of a line is made."""
+    """Return the cycles of a call after the change that a line advises."""
     change = line.change
     if change is None:
         return cycles(program, calls=2)

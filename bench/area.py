@@ -1,11 +1,11 @@
-"""Syntheses that `matloom fit` learns from, kept in host/matloom/data/area.json.
+"""Renews the syntheses that `matloom fit` learns from, in host/matloom/data/area.json.
 
-    python bench/area.py                          # renews what comes of bitstreams/reports
+    python bench/area.py                          # renews what comes from bitstreams/reports
     python bench/area.py ecp5-85k nano+lanes=4    # also synthesises, a minute or more each
 
-What placement and boards add, and clocks, are read from bitstreams/reports; what a kind of memory
-adds stays as it was where no report of a board has the engine of one without. All syntheses should
-be of one state of the hardware: renew all of them, or none.
+Clocks, and the area that placement and boards add, are read from bitstreams/reports. The area of a
+kind of memory stays as it was if no report of a board has its engine alone, too. All syntheses
+should be of one state of the hardware: renew all of them, or none.
 """
 
 import argparse
@@ -41,7 +41,7 @@ def _used(report: dict[str, Any]) -> dict[str, int]:
 
 
 def placed() -> dict[str, Any]:
-    """Return what placement adds to an engine, what a board adds, and the clocks reached."""
+    """Return the area that placement and the board add to an engine, and the clocks reached."""
     reports = [
         json.loads(path.read_text())
         for path in sorted(REPORTS.glob("*.json"))

@@ -1,11 +1,11 @@
-"""Cycles of MLPerf Tiny networks with the memory of each board that has a report, kept in it.
+"""Measures MLPerf Tiny networks with the memory of each board that has a report, and updates it.
 
     python bench/boards.py [BOARD ...]
 
-On the simulated chip of the board's engine, each network compiled for the memory that the simulator
-then has, the board's by `matloom.arch.memory`; first call and, where weights stay on chip, a later
-one. The engine is that of this tree, which may be newer than the one that was routed; one without
-a counter of cycles gets it, which changes none of them.
+Runs on the simulated chip of the board's engine, with the board's memory as
+`matloom.arch.memory` describes it: a first call, and a later one if weights stay on chip. The
+engine is generated from the current sources, which may be newer than the routed one. An engine
+without a cycle counter gets one; it does not change the cycles.
 """
 
 import argparse
@@ -37,9 +37,9 @@ NETWORKS = ("ic", "kws", "vww", "ad")
 
 
 def measure(program: Program, driver: Driver) -> dict[str, Any]:
-    """Return cycles, counted and predicted, of a first call and of a later one with weights there.
+    """Return cycles, counted and predicted, of a first call and of a later one.
 
-    `link` is what crosses the line for each call.
+    The later call finds its weights on chip. `link` is the traffic on the line of each call.
     """
     inputs = noise_for(program)
     found: dict[str, Any] = {}
@@ -53,7 +53,7 @@ def measure(program: Program, driver: Driver) -> dict[str, Any]:
 
 
 def noise_for(program: Program) -> dict[str, Any]:
-    """Return inputs."""
+    """Return random inputs."""
     noise = np.random.default_rng(0)
     return {
         info.name: noise.integers(-128, 128, info.shape).astype(info.dtype)
@@ -62,9 +62,9 @@ def noise_for(program: Program) -> dict[str, Any]:
 
 
 def link_cost(program: Program) -> dict[str, int]:
-    """Return bytes and requests of a call over a link, to the functional model at its far end.
+    """Return the bytes and requests of a call over a link to the functional model.
 
-    The far end is Python, written from docs/link.md; the bytes are those of any other.
+    The far end is written in Python, from docs/link.md; other ends transfer the same bytes.
     """
     config = program.config
     size = memory_for(sum(program.region_bytes.values()))

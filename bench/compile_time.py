@@ -32,7 +32,7 @@ SIZES, DEPTH = (48, 96, 160, 224), 52
 
 @dataclass(frozen=True, kw_only=True)
 class Point:
-    """A compilation: seconds without and with checks, what it made; None where it did not end."""
+    """A compilation: seconds without and with checks, and its result; None if it did not finish."""
 
     sweep: str
     preset: str

@@ -3,10 +3,9 @@
     python bench/compiler_mutants.py                # into docs/results/compiler_mutants.json
     python bench/compiler_mutants.py --of-each 100  # all of them
 
-Each is tried in a process of its own on some small networks (`support.mutant_cases`). A
-mutant whose programs differ from the right ones must be caught: by the proof of meaning, by runs on
-data, or by the proof that there are no hazards. Where none of them says anything, the programs are
-right, only others.
+Each mutant compiles some small networks (`support.mutant_cases`) in a process of its own. If a
+program differs from the original one, a check must fail: the proof of meaning, a run on data, or
+the proof of freedom from hazards. If all checks pass, the program is different but right.
 """
 
 import argparse

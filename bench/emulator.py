@@ -1,4 +1,4 @@
-"""Linux programs for other processors, in an emulator: as many system calls as a test needs."""
+"""Runs Linux programs for other processors in an emulator, with the system calls of the tests."""
 
 import struct
 from dataclasses import dataclass, field
@@ -27,7 +27,7 @@ AT_PHDR, AT_PHENT, AT_PHNUM, AT_PAGESZ, AT_RANDOM = 3, 4, 5, 6, 25
 
 @dataclass(frozen=True)
 class Processor:
-    """One that ziglang compiles for and the emulator knows."""
+    """A processor that both ziglang and the emulator support."""
 
     target: str
     bits: int
@@ -80,7 +80,7 @@ def _pages(start, size):
 
 @dataclass
 class Machine:
-    """A processor with a program, its standard streams, and files that it may read by name."""
+    """A processor with a program, its standard streams, and the files that it may read, by name."""
 
     processor: Processor
     files: dict[str, bytes]
@@ -112,7 +112,7 @@ class Machine:
         return struct.unpack_from(self.processor.order + layout, data, offset)
 
     def _load(self, data):
-        """Map the segments of an ELF file; return its entry, and what the start must know of it."""
+        """Map the segments of an ELF file; return its entry point and what the start code needs."""
         wide = self.processor.bits == 64
         entry, headers = self._unpack("QQ" if wide else "II", data, 24)
         size, count = self._unpack("HH", data, 54 if wide else 42)
@@ -202,7 +202,7 @@ class Machine:
         return size
 
     def _spans(self, at, count):
-        """Yield the address and bytes of each part of a read or write in parts."""
+        """Yield address and length of each part of a scattered read or write."""
         size = self.processor.bits // 8
         for part in range(count):
             data = bytes(self._uc.mem_read(at + 2 * size * part, 2 * size))

@@ -29,7 +29,7 @@ def block(given, made, size=3, stride=1, groups=1, dilation=1):
 
 
 class Residual(nn.Module):
-    """A sum of two ways."""
+    """A sum of two branches."""
 
     def __init__(self):
         super().__init__()
@@ -44,7 +44,7 @@ class Residual(nn.Module):
 
 
 class Concatenation(nn.Module):
-    """Two ways, joined."""
+    """Two branches, concatenated."""
 
     def __init__(self):
         super().__init__()
@@ -56,7 +56,7 @@ class Concatenation(nn.Module):
 
 
 class Recurrent(nn.Module):
-    """A recurrent layer and the last of its outputs."""
+    """A recurrent layer; returns its last output."""
 
     def __init__(self, kind):
         super().__init__()
@@ -68,7 +68,7 @@ class Recurrent(nn.Module):
 
 
 class Attention(nn.Module):
-    """A norm, and attention of two heads."""
+    """A norm, then attention with two heads."""
 
     def __init__(self):
         super().__init__()
@@ -83,7 +83,7 @@ class Attention(nn.Module):
 
 
 class Segmentation(nn.Module):
-    """Down, up, and joined with what was there."""
+    """A small U-Net: downsampling, upsampling and a skip connection."""
 
     def __init__(self):
         super().__init__()
@@ -113,7 +113,7 @@ class SqueezeExcite(nn.Module):
 
 
 class Upsampling(nn.Module):
-    """Three ways to twice the size."""
+    """Three ways of upsampling by two."""
 
     def __init__(self):
         super().__init__()
@@ -127,7 +127,7 @@ class Upsampling(nn.Module):
 
 
 class Words(nn.Module):
-    """A table of words, averaged."""
+    """An embedding of words, averaged."""
 
     def __init__(self):
         super().__init__()
@@ -139,7 +139,7 @@ class Words(nn.Module):
 
 
 class Detection(nn.Module):
-    """Parts of channels, joined and cut again."""
+    """Slices of channels, concatenated and split again."""
 
     def __init__(self):
         super().__init__()
@@ -221,7 +221,7 @@ def network(name):
 
 
 def error(source, given, wanted):
-    """Return the largest difference of a run on the kernels, over the largest output."""
+    """Return the largest error of a run on the kernels, relative to the largest output."""
     with matloom.load(source, device="fast", config="nano", check="none") as session:
         names = [info.name for info in session.program.inputs]
         found = list(session.run({names[0]: given}).values())

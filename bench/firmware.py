@@ -51,19 +51,19 @@ def available() -> bool:
 
 
 def link(target: str, folder: Path, *, linked: bool, extra: tuple[str, ...] = ()) -> Path:
-    """Return a program of the driver and a start that calls it, for a target.
+    """Link the driver with start code that calls it, for a target; return the program.
 
     Parameters
     ----------
     linked:
-        The network is part of the firmware, so that nothing but its checksum is checked.
+        The network is part of the firmware, so that only its checksum is checked.
     extra:
-        More options for the driver; the board, as flash, is not known to it.
+        More options for the driver; they do not apply to the board file, which stands for flash.
 
     Errors
     ------
     CalledProcessError
-        The compiler complains, of which it has said why.
+        The compiler failed, and has printed the reason.
     """
     name = f"{target}-{'linked' if linked else 'checked'}{''.join(extra)}"
     output = folder / f"{name}.elf"
@@ -81,13 +81,13 @@ def link(target: str, folder: Path, *, linked: bool, extra: tuple[str, ...] = ()
 
 
 def support(target: str) -> list[Path]:
-    """Return what a target without libraries needs: what the compiler calls by itself."""
+    """Return the functions that compilers call implicitly, for targets without libraries."""
     folder = FIRMWARE / "support"
     return [folder / "memory.c", *([folder / "save_restore.S"] if "rv32" in target else [])]
 
 
 def _board(compiler: list[str], folder: Path) -> Path:
-    """Return what the example leaves to its board, compiled."""
+    """Return the compiled board file of the example."""
     source = folder / "board.c"
     source.write_text("".join(f"char {name}[4096] = {{1}};\n" for name in BOARD))
     target = source.with_suffix(".o")
@@ -142,9 +142,9 @@ def measure(folder: Path) -> dict[str, dict[str, int]]:
 
 
 def _system(folder: Path) -> dict[str, dict[str, int]]:
-    """Write the images of the system on chip, and return their bytes, constants among them.
+    """Write the images of the system on chip; return their sizes and the constants in them.
 
-    Of the digits the network's file counts as constants.
+    For the digits, the network's file counts as constants.
     """
     found = {}
     program = compile_network(frontend.load(NETWORK), PRESETS["nano"])
@@ -160,7 +160,7 @@ def _system(folder: Path) -> dict[str, dict[str, int]]:
 
 
 def _files(folder: Path) -> dict[str, dict[str, int]]:
-    """Return the sizes of the sources by file, before the linker leaves any out."""
+    """Return the sizes of the source files, before the linker drops unused functions."""
     compiler = [sys.executable, "-m", "ziglang", "cc", *TARGETS["rv32imc"], *WARNINGS, *FLAGS]
     found = {}
     folders = ("driver", "kernels", "link")
@@ -184,7 +184,7 @@ def _size(path: Path) -> dict[str, int]:
 
 
 def main() -> None:
-    """Build for every target; write the report where asked."""
+    """Build for every target; write the report if asked."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--report", action="store_true", help=f"write {REPORT.relative_to(ROOT)}")
     parser.add_argument("-o", "--output", type=Path, default=ROOT / "build" / "firmware")

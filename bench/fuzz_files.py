@@ -1,12 +1,12 @@
-"""Damages Program, TensorFlow Lite and ONNX files: each is refused by one sentence, or runs.
+"""Damages Program, TensorFlow Lite and ONNX files: each must be refused by one sentence, or run.
 
     python bench/fuzz_files.py structured --count 100000 --seed 1
     python bench/fuzz_files.py random --seconds 600
     python bench/fuzz_files.py tflite --count 20000
     python bench/fuzz_files.py onnx --count 20000
 
-Files of ONNX are compiled, for which ONNX Runtime tries them in a process of its own, and not run.
-Cases are numbered from the seed; a failure is printed with what repeats it.
+ONNX files are compiled, which makes ONNX Runtime try them in a process of its own, but not run.
+Cases are numbered from the seed; a failure is printed with the command that repeats it.
 """
 
 import argparse
@@ -41,7 +41,7 @@ KINDS = {
 
 
 class TooSlowError(Exception):
-    """A case took longer than its time."""
+    """A case exceeded its time limit."""
 
 
 def _case(kind: str, seed: int, number: int) -> tuple[str, bytes]:
@@ -64,12 +64,12 @@ def _on_alarm(_signal: int, _frame: object) -> None:
 
 
 def _reset_peak() -> None:
-    """Make `_peak` count from now."""
+    """Restart the measurement of `_peak`."""
     Path("/proc/self/clear_refs").write_text("5")
 
 
 def _peak() -> int:
-    """Return the most bytes that this process has held since `_reset_peak`."""
+    """Return the largest memory use of this process since `_reset_peak`, in bytes."""
     status = Path("/proc/self/status").read_text()
     return 1024 * int(status.partition("VmHWM:")[2].split()[0])
 
@@ -130,7 +130,7 @@ def _campaign(options: argparse.Namespace) -> int:
 
 
 def main() -> int:
-    """Run cases, and say how much memory the interpreters took."""
+    """Run cases, and print how much memory the interpreters took."""
     with kept_processes():
         failures = _campaign(_options())
     peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss

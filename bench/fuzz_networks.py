@@ -1,11 +1,11 @@
-"""Random whole networks on random engines: compile, verify, compare; seeds that fail are kept.
+"""Compiles, verifies and compares random networks on random engines, and prints failing seeds.
 
     python bench/fuzz_networks.py --first 0 --count 5000
 
-Every network is compared with the interpreter of graphs, one in ten with TensorFlow Lite Micro too,
-one in fifty runs on the chip in Verilator (preset nano or small), and one in fifty is compiled
-again in another process, whose program must have the same bytes. A network that takes more than
---limit seconds of processor time is given up; the last line says how many.
+Every network is compared with the interpreter of graphs; one in ten also with TensorFlow Lite
+Micro; one in fifty runs on the chip in Verilator (preset nano or small); and one in fifty is
+compiled again in another process, which must give the same bytes. A network that takes more than
+--limit seconds of processor time is given up; the last line counts these.
 """
 
 import signal
@@ -42,7 +42,7 @@ LONGEST = 1_000_000
 
 
 def chip_failure_of(seed: int, preset: str) -> str | None:
-    """Return how the chip differs from the network in three calls; None if it does not."""
+    """Return how the chip's results differ in three calls; None if they are equal."""
     case = case_of(seed, PRESETS[preset])
     made = compile_case(case)
     if made.program.predicted_cycles > LONGEST:
@@ -65,7 +65,7 @@ def chip_failure_of(seed: int, preset: str) -> str | None:
 
 
 class GivenUp(BaseException):
-    """A network took too long; no `Exception`, which a case would report as its failure."""
+    """A network took too long; not an `Exception`, which a case would report as its failure."""
 
 
 def _give_up(_signal: int, _frame: object) -> None:
@@ -73,7 +73,7 @@ def _give_up(_signal: int, _frame: object) -> None:
 
 
 def limited(seed: int, *, chip: bool, limit: float) -> list[str] | None:
-    """Return `failures`; None where they take more processor time than `limit` seconds."""
+    """Return `failures`, or None if they take more than `limit` seconds of processor time."""
     signal.setitimer(signal.ITIMER_PROF, limit)
     try:
         return failures(seed, chip=chip)
@@ -84,7 +84,7 @@ def limited(seed: int, *, chip: bool, limit: float) -> list[str] | None:
 
 
 def failures(seed: int, *, chip: bool) -> list[str]:
-    """Return all that is wrong with a seed."""
+    """Return all faults that a seed shows."""
     case = case_of(seed)
     found = [failure_of(case)]
     if seed % TFLM == 0:
@@ -104,7 +104,10 @@ def failures(seed: int, *, chip: bool) -> list[str]:
 @click.option("--limit", default=120.0, show_default=True, help="Seconds for a network.")
 @click.option("--keep", type=click.Path(path_type=Path), default=KEPT, help="For failing seeds.")
 def main(first: int, count: int, seconds: int, chip: bool, limit: float, keep: Path) -> None:
-    """Run seeds FIRST to FIRST + COUNT and say which fail; exit status 1 where one does."""
+    """Run seeds FIRST to FIRST + COUNT and print those that fail.
+
+    Exit with status 1 if any does.
+    """
     signal.signal(signal.SIGPROF, _give_up)
     start, wrong, operators, long = time.time(), 0, [], []
     for seed in range(first, first + count):

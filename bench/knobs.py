@@ -48,13 +48,13 @@ CHANGES = (
 
 
 def measured(text: str) -> dict[str, Any]:
-    """Return the area of a configuration's chip as Yosys makes it, with its pins' wrapper."""
+    """Return the area of a configuration's chip in the wrapper of few pins, by Yosys."""
     report = measure(generate(load_config(text)), DEVICES[DEVICE])
     return {key: report[key] for key in ("config", "config_digest", "versions", "total")}
 
 
 def main() -> None:
-    """Measure what is asked for, and write the report after each."""
+    """Measure the chosen changes, and write the report after each."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--only", nargs="+", choices=CHANGES, default=CHANGES, metavar="CHANGE")
     arguments = parser.parse_args()

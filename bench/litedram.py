@@ -1,18 +1,17 @@
-"""Our SDRAM controller beside litedram's generated core, on one model of the SDRAM at one clock.
+"""Compares our SDRAM controller with litedram's core, on one model of the SDRAM at one clock.
 
     python -m venv /tmp/litedram
     /tmp/litedram/bin/pip install litedram==2024.12 litex==2024.12 migen==0.10.0 pyyaml
     python bench/litedram.py /tmp/litedram/bin
 
-Both serve an MT48LC16M16 over 16 bits to a 64-bit AXI port, generated to Verilog and simulated in
-Verilator with the harness of bench/yardstick. litedram is a yardstick, and nothing here needs it:
-it stays in an environment of its own, named by the folder of its programs. Its core is used as it
-is generated, but for `sdram_dq`, which comes declared an input; what its software does to
-initialise the SDRAM is done over its Wishbone port, in the order that the SDRAM's rules want, which
-the sequence of its header does not keep. Its SDRAM's clock is late by part of a cycle, as its PHY
-counts on: words come a cycle earlier than with ours in phase. Prints columns for each cycle between
-the first and the last; data are compared. A rule of the SDRAM that was broken is printed
-instead of a figure.
+Both serve an MT48LC16M16 over 16 bits to a 64-bit AXI port, as Verilog in Verilator, with the
+harness of bench/yardstick. litedram serves only for comparison and is not a dependency: it is
+installed in an environment of its own, given by its folder of programs. Its core is used as
+generated, except for `sdram_dq`, which it declares as an input. Its SDRAM is initialised over its
+Wishbone port in the order of the data sheet, because the sequence in its header breaks it. Its
+SDRAM's clock lags by part of a cycle, as its PHY expects, so words arrive a cycle earlier than
+with our clock in phase. Prints columns per cycle between the first and the last. Data are
+compared; if the SDRAM's rules are broken, the rule is printed instead of a figure.
 """
 
 import argparse
@@ -65,7 +64,8 @@ class _Result(ctypes.Structure):
 class Core:
     """A controller in Verilator.
 
-    Its library, what initialises it, columns of a command, and whether the SDRAM's clock is late.
+    Members: its library, its initialisation, columns per command, and whether the SDRAM's clock
+    lags.
     """
 
     library: Any
@@ -190,7 +190,7 @@ def _words(rows: Sequence[tuple[int, ...]], width: int) -> Any:
 
 
 def measure(core: Core, mhz: int, reads: Bursts, writes: Bursts) -> str:
-    """Return the share of cycles with a column, or what was wrong."""
+    """Return the share of cycles that transfer a column, or the broken rule."""
     shape, result = shape_of(PART, PART.timing(mhz * 10**6)), _Result()
     core.library.yardstick(
         ctypes.byref(shape),

@@ -1,10 +1,10 @@
-"""Predicted and measured cycles on the simulated chip, by memory: bytes a cycle and latency.
+"""Compares predicted with counted cycles on the simulated chip, by bandwidth and latency.
 
     python bench/memories.py [--config nano] [--quick]
 
-Networks of the model collection, and the digits, each compiled for the memory that
-the simulator then has; first call and, where weights stay on chip, a later one. What other
-configurations measured stays in docs/results/memories.json.
+Networks of the model collection, and the digits, are compiled for each memory, which the simulator
+then has: a first call, and a later one if weights stay on chip. Results of other configurations
+stay in docs/results/memories.json.
 """
 
 import argparse
@@ -43,7 +43,7 @@ class Point:
 
     @property
     def memory(self) -> Memory:
-        """The memory: a write is answered in a quarter of a read's latency, as at reference."""
+        """The memory; writes are answered in a quarter of the read latency, as in the reference."""
         return Memory(
             bytes_a_cycle=self.bytes_a_cycle,
             read_latency=self.read_latency,
@@ -52,7 +52,10 @@ class Point:
 
 
 def points(config: str, *, quick: bool) -> list[Point]:
-    """Return what is measured of a configuration: rates that its bus has, and all latencies."""
+    """Return the measurements of a configuration.
+
+    The rates that its bus supports, at all latencies.
+    """
     bus_bytes = load_config(config).bus_bytes
     rates = [rate for rate in RATES if rate <= bus_bytes]
     latencies = LATENCIES
@@ -67,7 +70,10 @@ def points(config: str, *, quick: bool) -> list[Point]:
 
 
 def measure(point: Point, graph: Graph, driver: Driver) -> list[dict[str, Any]]:
-    """Run a point; return a row for its first call, and one for a later one with weights there."""
+    """Run a point.
+
+    Return a row for its first call, and one for a later call with weights on chip.
+    """
     options = CompileOptions(memory=point.memory)
     program = compile_network(graph, load_config(point.config), options, check="none")
     driver.transport.set_timing(MemoryTiming(memory=point.memory))  # type: ignore[attr-defined]

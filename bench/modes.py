@@ -56,13 +56,13 @@ def config_of(modes: tuple[str, ...]) -> Config:
 
 
 class Measured(wiring.Component):
-    """The array, and the accumulators after it, joined as the execute unit joins them.
+    """The array and its accumulators, connected as in the execute unit.
 
     Members
     -------
     valid, vector and the other inputs of `Array`: in
     update, read: in
-        Of `Accumulators`.
+        Those of `Accumulators`.
     """
 
     def __init__(self, config: Config):

@@ -1,4 +1,4 @@
-"""Puts mutants of the netlist to streams, equivalence checks and claims, and keeps what is said."""
+"""Runs streams, equivalence checks and claims on mutants of the netlist, and keeps the verdicts."""
 
 import hashlib
 import time
@@ -26,7 +26,7 @@ _WIDTH, _CHECKS_ALONE = 2, (0, 0)
 
 @dataclass(frozen=True, kw_only=True)
 class Campaign:
-    """The simulator of all mutants, and the report of what became of them."""
+    """The simulator of all mutants, and the report of their verdicts."""
 
     config: Config
     library: Path
@@ -41,9 +41,9 @@ class Campaign:
         return mutants
 
     def leave_out(self, observed: set[int]) -> None:
-        """Call those equivalent that nothing depends on; they run no streams.
+        """Mark mutants that no output depends on as equivalent; they run no streams.
 
-        One that streams notice is none of them, or the check is wrong.
+        If a stream notices one of them, this check is wrong.
         """
         for number, mutant in enumerate(self.mutants, start=1):
             if number in observed:
@@ -55,7 +55,7 @@ class Campaign:
         write(self.report)
 
     def first_streams(self, end: float) -> None:
-        """Run the first streams on every mutant that has no verdict, until the end."""
+        """Run the first streams on every mutant without a verdict, until time is up."""
         if not self.verdicts:
             wrong = noticed(self.config, self.library, 0, _MANY)
             if wrong:
@@ -75,7 +75,7 @@ class Campaign:
             self._tell(mutant, begin)
 
     def _tell(self, mutant: str, begin: float) -> None:
-        """Write the report, and say what became of a mutant."""
+        """Write the report, and print the verdict on a mutant."""
         write(self.report)
         item, seconds = self.verdicts[mutant], time.monotonic() - begin
         number = self.mutants.index(mutant) + 1
@@ -85,7 +85,7 @@ class Campaign:
     def _survivors(
         self, end: float, untried: str = ""
     ) -> Iterator[tuple[int, str, dict[str, Any]]]:
-        """Yield what nothing noticed, until the end: the number, its name, what is known of it."""
+        """Yield number, name and record of each survivor, until time is up."""
         for number, mutant in enumerate(self.mutants, start=1):
             item = self.verdicts.get(mutant, {"verdict": ""})
             if time.monotonic() > end:
@@ -94,7 +94,7 @@ class Campaign:
                 yield number, mutant, item
 
     def retry(self, end: float) -> None:
-        """Run the checks beside the first streams on survivors, where they have become wider."""
+        """Run the current checks and first streams on survivors, if they have become wider."""
         for number, mutant, item in self._survivors(end):
             if item.get("width") == _WIDTH:
                 continue
@@ -104,7 +104,7 @@ class Campaign:
             self._tell(mutant, begin)
 
     def compare(self, end: float) -> None:
-        """Compare survivors with what they are mutants of, each once."""
+        """Compare each survivor with the original, once."""
         for _number, mutant, item in self._survivors(end, "compared"):
             begin = time.monotonic()
             same = equivalent(mutant, self.folder)
@@ -112,7 +112,7 @@ class Campaign:
             self._tell(mutant, begin)
 
     def more_streams(self, end: float) -> None:
-        """Run more streams on survivors, each once, until the end."""
+        """Run more streams on each survivor, once, until time is up."""
         for number, mutant, item in self._survivors(end, "more"):
             begin = time.monotonic()
             by = noticed(self.config, self.library, number, _MANY)
@@ -120,9 +120,9 @@ class Campaign:
             self._tell(mutant, begin)
 
     def claims(self, end: float, seconds: int) -> None:
-        """Put survivors to the claims about their unit, again where there are others since.
+        """Check survivors against the claims about their unit; again after claims have changed.
 
-        A claim may take `seconds`.
+        `seconds` limits each claim.
         """
         claims = prepare(self.config, self.folder / "claims")
         names = sorted(claim.folder.name for claim in claims)

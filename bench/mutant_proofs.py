@@ -1,9 +1,9 @@
 """Tries the claims of `matloom_rtl.formal` on mutants of the chip's netlist.
 
-A claim elaborates a unit of the chip again, with some registers as further ports. Its Verilog is
-that of the chip but for numbers of names, so lines of one are found in the other, and of these the
-cell that a mutant changes: the one of the same type, lines and parameters. Where there is none, or
-not as many, a claim is not tried. Claims are prepared once for a chip.
+A claim elaborates a unit of the chip again, with some registers as additional ports. Apart from the
+numbers in names, its Verilog equals the chip's, so a mutated cell can be found in it by its type,
+lines and parameters. If there is no such cell, or a different number of them, the claim is not
+tried. Claims are prepared once for a chip.
 """
 
 import difflib
@@ -41,24 +41,24 @@ _TEXT = re.compile(r"^module \\?(\S+?) ?\(.*?^endmodule$", re.MULTILINE | re.DOT
 
 @dataclass(frozen=True, kw_only=True)
 class Prepared:
-    """A claim with its text: Verilog, and as Yosys has it before a mutation."""
+    """A claim as Verilog, and as Yosys reads it before a mutation."""
 
     proof: Proof
     folder: Path
 
     @property
     def verilog(self) -> str:
-        """Return the text in which lines are looked for."""
+        """Return the Verilog in which lines are looked for."""
         return (self.folder / "chip.v").read_text()
 
 
 def prepare(config: Config, folder: Path) -> list[Prepared]:
-    """Write every claim of a configuration in the quick set into a folder each."""
+    """Write each claim of a configuration's quick set into a folder."""
     return prepared([proof for proof in proofs_of(config) if proof.quick], folder)
 
 
 def prepared(proofs: list[Proof], folder: Path) -> list[Prepared]:
-    """Write claims into a folder each, where they are not there."""
+    """Write the claims into folders, unless they exist."""
     made = []
     for proof in proofs:
         text = proof.build().text()
@@ -88,7 +88,7 @@ def _verilog(proof: Proof) -> str:
 
 
 def _lines(text: str) -> list[str]:
-    """Return lines of Verilog without what differs between a chip and a claim."""
+    """Return lines of Verilog without the parts that differ between a chip and a claim."""
     text = re.sub(r"\b\w+_reset\b|\breset\b", "rst", text)
     text = re.sub(r"^(  reg .*?) = \d+'h[0-9a-f]+;", r"\1;", text, flags=re.MULTILINE)
     return re.sub(r"\$\d+", "$", text).splitlines()
@@ -96,7 +96,7 @@ def _lines(text: str) -> list[str]:
 
 @cache
 def _modules(text: str) -> dict[str, tuple[int, list[str]]]:
-    """Return of each module the number of its first line, and its lines."""
+    """Return the first line number and the lines of each module."""
     return {
         found[1]: (text.count("\n", 0, found.start()) + 1, _lines(found[0]))
         for found in _TEXT.finditer(text)
@@ -118,7 +118,7 @@ def _alike(lines: list[str], others: list[str]) -> float:
 
 
 def _same_lines(module: tuple[int, list[str]], other: tuple[int, list[str]]) -> dict[int, int]:
-    """Return which line of another module a line is; nothing where they are different units."""
+    """Return the lines that correspond in another module; empty for different units."""
     (first, lines), (other_first, others) = module, other
     if _alike(lines, others) < _ALIKE:
         return {}
@@ -131,14 +131,14 @@ def _same_lines(module: tuple[int, list[str]], other: tuple[int, list[str]]) -> 
 
 
 def _place(cell: re.Match[str]) -> tuple[Any, ...]:
-    """Return the lines of a cell, its type and parameters."""
+    """Return the lines, type and parameters of a cell."""
     numbers = re.findall(r"(\d+)\.\d+-(\d+)\.\d+", cell["src"] or "")
     lines = tuple((int(first), int(last)) for first, last in numbers)
     return lines, cell["type"], tuple(re.findall(r"parameter (.*)", cell["body"]))
 
 
 def _counterparts(mutant: str, chip: Path, claim: Prepared) -> Iterator[str]:
-    """Yield the mutant as arguments of `mutate` for a claim: once for each unit that is its own."""
+    """Yield the mutant as arguments of `mutate`, for each unit of a claim that contains it."""
     found = re.search(r"-module (\S+) -cell (\S+)", mutant)
     assert found is not None
     module, name = found.groups()
@@ -165,15 +165,15 @@ def _counterparts(mutant: str, chip: Path, claim: Prepared) -> Iterator[str]:
 def noticing_claim(
     mutant: str, chip: Path, claims: list[Prepared], folder: Path, seconds: int
 ) -> tuple[int, str]:
-    """Return how many claims were tried on a mutant, and what the first that fails says.
+    """Return how many claims were tried on a mutant, and the message of the first that fails.
 
-    A claim may take so many seconds. It notices a mutant where it is proven of the unit as it is,
-    and not of the mutant: it fails, or its induction does.
+    `seconds` limits each claim. A claim notices a mutant if it is proven for the original unit, but
+    fails for the mutant or is no longer inductive.
     """
     tried, own = 0, _modules((chip / "chip.v").read_text())[module_of(mutant)][1]
 
     def distance(claim: Prepared) -> float:
-        """Return how far the units of a claim are from the mutant's, in lines."""
+        """Return how different a claim's units are from the mutant's, in lines."""
         return -max(_alike(own, lines) for _first, lines in _modules(claim.verilog).values())
 
     # Units with other parameters are alike, too: the mutant's own comes first.
@@ -190,7 +190,7 @@ def noticing_claim(
 
 @cache
 def _verdict(claim: Prepared, change: str, folder: Path, seconds: int) -> str:
-    """Return the verdict on a claim with a change; raise where a tool fails."""
+    """Return the verdict on a mutated claim; raise if a tool fails."""
     result = prove(claim.proof, _mutated(claim, change), folder, seconds)
     log = (folder / "log").read_text()
     if result.verdict == FAILED and "Assert failed" not in log and "Unreached" not in log:
@@ -199,6 +199,6 @@ def _verdict(claim: Prepared, change: str, folder: Path, seconds: int) -> str:
 
 
 def _mutated(claim: Prepared, change: str) -> str:
-    """Return a claim in the language of Yosys, with a change."""
+    """Return a mutated claim in Yosys' own format."""
     yosys(f"read_rtlil claim.il\n{change}write_rtlil mutant.il\n", claim.folder)
     return (claim.folder / "mutant.il").read_text()

@@ -1,4 +1,4 @@
-"""The report of mutants of the netlist: verdicts, what stays of an earlier one, reasons."""
+"""The report on mutants of the netlist: verdicts, those kept from an earlier run, and reasons."""
 
 import hashlib
 import json
@@ -26,7 +26,7 @@ def digest_of(folder: Path) -> str:
 
 
 def kept(before: dict[str, Any], report: dict[str, Any]) -> dict[str, Any]:
-    """Return the verdicts of an earlier report: none where it is of another netlist or choice."""
+    """Return an earlier report's verdicts; none if it is of another netlist or choice."""
     same = all(before.get(key) == report[key] for key in report if key != "mutants")
     return dict(before["mutants"]) if same else {}
 
@@ -38,7 +38,7 @@ def unit_of(mutant: str) -> str:
 
 
 def give_reasons(report: dict[str, Any]) -> None:
-    """Say of what nothing notices where it makes no difference, by the list of this netlist."""
+    """Add the reasons why survivors make no difference, from the list of this netlist."""
     reasons = json.loads(REASONS.read_text()).get(report["netlist"], {})
     for mutant, item in report["mutants"].items():
         if item["verdict"] == NOTHING and mutant in reasons:
@@ -51,7 +51,7 @@ def write(report: dict[str, Any]) -> None:
 
 
 def summary(verdicts: dict[str, Any]) -> str:
-    """Return how many mutants have each verdict, and the share that is noticed."""
+    """Return the number of mutants by verdict, and the share that was noticed."""
     count = Counter(item["verdict"] for item in verdicts.values())
     real = sum(count.values()) - count[EQUIVALENT] - count[NO_DIFFERENCE]
     found = count[STREAMS] + count[MORE_STREAMS] + count[PROOFS]

@@ -1,4 +1,4 @@
-"""Runs streams on one mutant of the netlist, in a process of its own with a limit."""
+"""Runs streams on one mutant of the netlist, in a process of its own with a time limit."""
 
 import ctypes
 import multiprocessing
@@ -32,7 +32,7 @@ _WATCHDOG, _RUN_CYCLES = 20_000, 1 << 19
 
 
 class MutantTransport(RtlTransport):
-    """A mutant of the chip: `library` has them all."""
+    """A mutant of the chip, in the `library` that has them all."""
 
     def __init__(self, config: Config, library: Path, number: int) -> None:
         self._of = library, number
@@ -47,7 +47,7 @@ class MutantTransport(RtlTransport):
         return library
 
     def wait_interrupt(self, cycles: int) -> int:
-        """Let the mutant run until its interrupt rises; a run that has none is noticed."""
+        """Run the mutant until its interrupt rises; a run without one counts as noticed."""
         count = super().wait_interrupt(min(cycles, _RUN_CYCLES))
         if count >= _RUN_CYCLES:
             raise DeviceError(f"no interrupt in {count} cycles")
@@ -55,7 +55,7 @@ class MutantTransport(RtlTransport):
 
 
 def trial(config: Config, library: Path, number: int, streams: tuple[int, int]) -> None:
-    """Run streams on a mutant; raises what notices it."""
+    """Run streams on a mutant; raise whatever notices it."""
     limit = _PROCESSOR_SECONDS
     resource.setrlimit(resource.RLIMIT_CPU, (limit, limit + 5))
     chip = MutantTransport(config, library, number)
@@ -80,7 +80,7 @@ def _child(config: Config, library: Path, number: int, streams: tuple[int, int],
 
 
 def noticed(config: Config, library: Path, number: int, streams: tuple[int, int]) -> str:
-    """Return by what a mutant is noticed; nothing where it is not."""
+    """Return what noticed a mutant; empty if nothing did."""
     here, there = multiprocessing.Pipe(duplex=False)
     child = multiprocessing.Process(target=_child, args=(config, library, number, streams, there))
     child.start()

@@ -1,4 +1,4 @@
-"""Yosys for mutants of the netlist: scripts with a limit, and whether a mutant is one at all."""
+"""Yosys for mutants of the netlist: scripts with a time limit, and checks of equivalence."""
 
 import re
 from pathlib import Path
@@ -16,7 +16,7 @@ _EQUIVALENCE_SECONDS = 40
 
 
 def yosys(script: str, folder: Path, seconds: int = 3600) -> None:
-    """Run a script of Yosys in a folder, for so much processor time; raises FlowError."""
+    """Run a Yosys script in a folder, within a processor time; raise FlowError otherwise."""
     (folder / "script.ys").write_text(script)
     limited = ["sh", "-c", f'ulimit -t {seconds} && exec "$0" "$@"']
     command = [*limited, find(YOSYS).path, "-q", "script.ys"]
@@ -26,8 +26,9 @@ def yosys(script: str, folder: Path, seconds: int = 3600) -> None:
 def observed(verilog: Path) -> set[int]:
     """Return the numbers of the mutants that an output of the chip may depend on.
 
-    The chip with all mutants is flattened and optimised, wide cells cut into bits. A choice that is
-    gone then changes nothing: what reads the bit was removed, or both sides are the same or x.
+    The chip with all mutants is flattened and optimised, with wide cells split into bits. If the
+    selection of a mutant is gone then, it changes nothing: no logic reads the bit, or both sides
+    are equal or x.
     """
     made = verilog.with_name(f"observed_{verilog.name}")
     if not made.is_file():
@@ -41,11 +42,10 @@ def observed(verilog: Path) -> set[int]:
 
 
 def equivalent(mutant: str, folder: Path) -> bool:
-    """Return whether no input of its module tells a mutant of `chip.il` from what it was.
+    """Return whether a mutant in `chip.il` behaves like the original for every input of its module.
 
-    Either by induction, with all nets that have a name; or from any state of the registers, each
-    with what it becomes, whatever nets between them are. What takes longer than the limit counts as
-    told apart.
+    Proven by induction with all named nets, or from any state of the registers and any value of the
+    nets between them. If the time limit is exceeded, they count as different.
     """
     module = module_of(mutant)
     both = (

@@ -1,18 +1,18 @@
 """Mutates the chip's netlist with Yosys and reports which mutants random streams notice.
 
-    python bench/netlist_mutants.py                        # goes on where the report ends
-    python bench/netlist_mutants.py --count 400 --again    # from the beginning
-    python bench/netlist_mutants.py --steps retry          # survivors alone, after wider streams
+    python bench/netlist_mutants.py                        # continues the report
+    python bench/netlist_mutants.py --count 400 --again    # starts again
+    python bench/netlist_mutants.py --steps retry          # only survivors, after wider streams
 
-Yosys changes one bit of one cell for each mutant (`mutate`: inverted, constant, or exchanged with
-another where a bit says so), all of them in one netlist with an input that chooses one, so that
-one simulator is built for all. Clocks are not mutated, nor memories' initial contents, which are
-random before the first run. A mutant runs legal and corrupted streams against the functional model,
-bus rules and timestamps checked. Each has a process of its own with a limit: some hang, some make
-loops that no simulator settles. Survivors are compared with the module as it was by Yosys'
-equivalence check (`equiv_induct`): what no input tells apart is no mutant. The others are put
-to the claims of `matloom_rtl.formal` about their unit, then to more streams. A report of another
-netlist is begun again.
+Yosys changes one bit of one cell for each mutant (`mutate`: inverted, constant, or swapped with
+another if a bit says so). All mutants are in one netlist with an input that selects one, so that a
+single simulator serves all. Clocks are not mutated, nor the initial contents of memories, which
+are random before the first run. A mutant runs legal and corrupted streams against the functional
+model, with bus rules and timestamps checked, in a process of its own with a time limit: some
+hang, some have loops that no simulator settles. Survivors are compared with the original module by
+Yosys' equivalence check (`equiv_induct`), which removes equivalent mutants. The others are tried
+on the claims of `matloom_rtl.formal` about their unit, then on more streams. The report of another
+netlist is discarded.
 """
 
 import argparse
@@ -41,7 +41,7 @@ _NO_LOGIC = re.compile(r"\$meminit|-port (CLK|RD_CLK|WR_CLK) ")
 
 
 def draw(chip: Chip, count: int, seed: int, folder: Path) -> list[str]:
-    """Write the chip as Yosys has it, and return the mutants drawn: arguments of `mutate`.
+    """Write the chip in Yosys' format; return the mutants drawn, as arguments of `mutate`.
 
     They are drawn once for a chip and a choice.
     """
@@ -61,7 +61,7 @@ def draw(chip: Chip, count: int, seed: int, folder: Path) -> list[str]:
 
 
 def with_mutants(mutants: list[str], folder: Path) -> Path:
-    """Return a file with Verilog of the chip with all mutants, chosen by the input ``mutsel``.
+    """Return a Verilog file of the chip with all mutants, selected by the input ``mutsel``.
 
     It is made once for a chip and a choice.
     """

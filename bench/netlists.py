@@ -1,6 +1,6 @@
-"""Digests of the netlists of today, for the reports that have one: python bench/netlists.py.
+"""Renews the digests of the current netlists: python bench/netlists.py.
 
-Writes bitstreams/netlists.json, by which the pages' tables say which reports are of an earlier
+Writes bitstreams/netlists.json, from which the pages' tables tell which reports are of an earlier
 netlist. Generates the Verilog of each such report, which takes a minute or two for a large one.
 """
 
@@ -21,7 +21,7 @@ NETLISTS = ROOT / "bitstreams" / "netlists.json"
 
 
 def verilog_of(report: dict) -> str:
-    """Return the Verilog that is generated today for what was reported."""
+    """Return the Verilog that today's sources generate for a report."""
     config = Config(**{**report["config"], "mac_modes": tuple(report["config"]["mac_modes"])})
     if "board" not in report:
         return generate(config).verilog
@@ -34,7 +34,7 @@ def verilog_of(report: dict) -> str:
 
 
 def digests(folder: Path) -> dict[str, str]:
-    """Return the digests of today for the reports of a folder that have one, by report."""
+    """Return today's digest of each report of a folder that has one."""
     found = {}
     for path in sorted(folder.rglob("*.json")):
         report = json.loads(path.read_text())

@@ -1,11 +1,11 @@
-"""Every TFLite network of the model collection: where it runs, what it costs, whether it is exact.
+"""Measures all TFLite networks of the collection: placement, cost, and exactness.
 
     python bench/networks.py                  # all, into docs/results/networks.json
     python bench/networks.py --only micro     # print those whose name contains this
 
 Outputs are compared for all recorded inputs and all labelled samples on the functional model, and
-for the first three inputs on the simulated chip, which also counts the cycles of the first; a
-network that runs on the host alone has none.
+for the first three inputs on the simulated chip, which also counts the cycles of the first. A
+network that runs on the host alone has no cycles.
 """
 
 import argparse
@@ -35,7 +35,7 @@ ON_CHIP = 3
 
 
 def recorded(models: Path, name: str) -> tuple[str, list[np.ndarray], np.ndarray]:
-    """Return what made the outputs recorded for a network, its inputs, and the outputs."""
+    """Return the runtime that recorded a network's outputs, its inputs, and the outputs."""
     with np.load(models / "golden" / f"{name.replace('/', '__')}.npz") as golden:
         inputs = [golden[key] for key in sorted(golden) if key.startswith("in")]
         kind = next(key for key in EXPECTED if key in golden)
@@ -43,7 +43,7 @@ def recorded(models: Path, name: str) -> tuple[str, list[np.ndarray], np.ndarray
 
 
 def labelled(models: Path, name: str) -> tuple[list[np.ndarray], np.ndarray] | None:
-    """Return a network's labelled samples, and TensorFlow Lite Micro's outputs; None for none."""
+    """Return a network's labelled samples and TensorFlow Lite Micro's outputs, or None."""
     for path in sorted((models / "labelled").glob("*.npz")):
         with np.load(path) as samples:
             if str(samples["model"]) == f"{name}.tflite":
@@ -52,7 +52,7 @@ def labelled(models: Path, name: str) -> tuple[list[np.ndarray], np.ndarray] | N
 
 
 def difference(session: Session, inputs: list[np.ndarray], expected: np.ndarray) -> float:
-    """Return the largest difference of a network's outputs from those recorded."""
+    """Return the largest difference between a network's outputs and those recorded."""
     infos, (output,) = session.program.inputs, session.program.outputs
     largest = 0.0
     for at, wanted in enumerate(expected):
@@ -66,7 +66,7 @@ def difference(session: Session, inputs: list[np.ndarray], expected: np.ndarray)
 
 
 def placement(program: Program) -> dict[str, Any]:
-    """Return where the operators and the multiply-accumulates of a network are."""
+    """Return where the operators and the multiply-accumulates of a network run."""
     engine = [layer for layer in program.layers if layer.where == "engine"]
     host = Counter(layer.operator for layer in program.layers if layer.where == "host")
     return {

@@ -1,16 +1,16 @@
-"""Networks of ONNX on the engine: how much of them, what is proven, whether outputs are equal.
+"""Runs ONNX networks on the engine: how much of them runs there, and whether outputs are equal.
 
     python bench/onnx_networks.py ../shared                   # all, for nano, on the model
-    python bench/onnx_networks.py ../shared --only kws        # those of such names
+    python bench/onnx_networks.py ../shared --only kws        # those whose name contains this
     python bench/onnx_networks.py ../shared --config reference --device rtl --samples 3
 
-The folder has collections of models with recorded outputs of ONNX Runtime. Each network is compiled
-as it is by default and with `exact`, and runs on the recorded inputs, then on random ones, of which
-ONNX Runtime gives the outputs here. Integers behind outputs must be equal in every bit; floats are
-compared with the largest output.
+The folder has collections of models with outputs recorded from ONNX Runtime. Each network is
+compiled by default and with `exact`, and runs on the recorded inputs, then on random ones, for
+which ONNX Runtime runs here. Integers behind outputs must be equal in every bit; floats are
+compared relative to the largest output.
 
-Every row goes into docs/results/onnx_networks.json as soon as it is there. A row that is there
-already, of as many samples and the same packages, is left out; --again measures it.
+Each row is written to docs/results/onnx_networks.json at once. Rows with as many samples and the
+same packages are kept; --again measures them again.
 """
 
 import argparse
@@ -38,7 +38,7 @@ REPORT = ROOT / "docs" / "results" / "onnx_networks.json"
 
 
 def networks(folder: Path, only: str) -> Iterator[tuple[str, Path, Path]]:
-    """Yield the name of each network, its file and that of its recorded outputs."""
+    """Yield the name of each network, its file, and the file of its recorded outputs."""
     for collection in ("onnx", "models"):
         models = folder / collection / "models"
         for path in sorted(models.rglob("*.onnx")):
@@ -92,7 +92,7 @@ def claims(model: Any, exact: bool) -> dict[str, int]:
 
 
 def off(program: Program, device: str, given: dict[str, Any], wanted: list[Any]) -> list[float]:
-    """Return of each sample the largest difference over the largest output."""
+    """Return the largest difference of each sample, relative to the largest output."""
     with matloom.load(program, device=device) as session:
         names = [info.name for info in program.outputs]
         found = []
@@ -111,7 +111,7 @@ def off(program: Program, device: str, given: dict[str, Any], wanted: list[Any])
 def with_random(
     model: Any, recorded: tuple[dict[str, Any], list[Any]], count: int
 ) -> tuple[dict[str, Any], list[Any]]:
-    """Return `count` samples: recorded ones, then random ones, which spread as those do."""
+    """Return `count` samples: recorded ones, then random ones of a similar distribution."""
     draw, session = np.random.default_rng(0), onnx_session(model.SerializeToString())
     given, wanted = recorded
     more = max(0, count - len(wanted[0]))
@@ -131,7 +131,7 @@ def with_random(
 
 
 def row(path: Path, golden: Path, exact: bool, options: argparse.Namespace) -> dict[str, Any]:
-    """Return what becomes of a network."""
+    """Return the results of a network."""
     model, dims = sized(path)
     given, wanted = with_random(model, samples(golden, model), options.samples)
     program = matloom.compile(path, options.config, check="none", dims=dims, exact=exact)
@@ -150,7 +150,7 @@ def row(path: Path, golden: Path, exact: bool, options: argparse.Namespace) -> d
 
 
 def kept() -> dict[str, Any]:
-    """Return the report so far; an empty one if other packages made it."""
+    """Return the report so far; an empty one if it was made with other packages."""
     versions = {"onnx": onnx.__version__, "onnxruntime": onnxruntime.__version__}
     found: dict[str, Any] = json.loads(REPORT.read_text()) if REPORT.exists() else {}
     if "runs" not in found or any(found[name] != each for name, each in versions.items()):
@@ -159,14 +159,14 @@ def kept() -> dict[str, Any]:
 
 
 def write(report: dict[str, Any]) -> None:
-    """Write the report, at once or not at all."""
+    """Write the report, completely or not at all."""
     partial = REPORT.with_suffix(".part")
     partial.write_text(json.dumps(report, indent=1) + "\n")
     partial.replace(REPORT)
 
 
 def main() -> None:
-    """Run the networks, and write what became of them."""
+    """Run the networks, and write the report."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )

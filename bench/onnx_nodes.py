@@ -1,13 +1,13 @@
-"""ONNX's own tests: where each operator runs, and whether its results are ONNX Runtime's.
+"""Runs ONNX's own tests: where each operator runs, and whether results equal ONNX Runtime's.
 
     python bench/onnx_nodes.py              # all, into docs/results/onnx_nodes.json; minutes
-    python bench/onnx_nodes.py --only conv  # those of such names, printed
+    python bench/onnx_nodes.py --only conv  # those whose name contains this, printed
 
-The package onnx makes tests of operators in code, with inputs, and holds small models in files.
-Each network is compiled for `nano` and runs on the functional model. Expected is what ONNX Runtime
-makes of the untouched file: integers and floats must be equal in every bit. Where it refuses the
-file, or Python cannot hand it such arrays, ONNX's own outputs are expected, within the tolerance of
-its test. Where ONNX Runtime's outputs differ from these, it is counted, too.
+The package onnx generates tests of operators with inputs, and includes small models as files. Each
+network is compiled for `nano` and runs on the functional model. The expected outputs are ONNX
+Runtime's for the untouched file, equal in every bit. If it refuses the file, or Python cannot
+represent its arrays, ONNX's own outputs are expected, within the tolerance of its test. Cases in
+which ONNX Runtime itself deviates from these are counted, too.
 """
 
 import argparse
@@ -38,7 +38,7 @@ _INTERPRETERS = {"on ONNX Runtime": "onnxruntime", "on ONNX's reference": "onnx"
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """A network with inputs, by name, and ONNX's own outputs; none where there are none."""
+    """A network with its inputs by name, and ONNX's own outputs, if it has any."""
 
     name: str
     content: bytes
@@ -49,7 +49,7 @@ class Case:
 
 
 def node_cases(only: str) -> Iterator[Case]:
-    """Yield the tests of operators whose names have a part."""
+    """Yield the tests of operators whose names contain a text."""
     from onnx.backend.test.case.node import collect_testcases
 
     with warnings.catch_warnings():
@@ -70,7 +70,7 @@ def node_cases(only: str) -> Iterator[Case]:
 
 
 def model_cases(only: str) -> Iterator[Case]:
-    """Yield the models in files whose names have a part; inputs that are missing are random."""
+    """Yield the models in files whose names contain a text; missing inputs are random."""
     for path in sorted(DATA.rglob("*.onnx")):
         name = path.stem if path.parent.name == "light" else path.parent.name
         if only not in name:
@@ -93,7 +93,7 @@ def model_cases(only: str) -> Iterator[Case]:
 
 
 def stored(path: Path) -> Any:
-    """Return the array in a file; None where it is of another type."""
+    """Return the array in a file; None if it has another type."""
     try:
         return onnx.numpy_helper.to_array(onnx.load_tensor(str(path)))
     # A sequence or an optional value is another message.
@@ -117,9 +117,9 @@ def as_array(value: Any) -> Any:
 
 
 def expected(case: Case) -> list[Any] | None:
-    """Return what ONNX Runtime makes of a file; None where it refuses it.
+    """Return ONNX Runtime's outputs for a file; None if it refuses the file.
 
-    Also where an input or output is of a type that NumPy does not have: it gives bits for some.
+    Also None if an input or output has a type that NumPy lacks, since it gives bits for some.
     """
     graph = onnx.load_from_string(case.content).graph
     kinds = {value.type.tensor_type.elem_type for value in (*graph.input, *graph.output)}
@@ -140,7 +140,7 @@ def expected(case: Case) -> list[Any] | None:
 
 
 def near(found: Any, wanted: Any, case: Case) -> bool:
-    """Return whether arrays are as near as a test of ONNX asks for."""
+    """Return whether arrays agree within the tolerance of an ONNX test."""
     try:
         # Numbers of 8 bits and fewer, and bfloat16, come out in a wider type.
         wide = wanted if wanted.dtype == found.dtype else wanted.astype(found.dtype)
@@ -169,7 +169,7 @@ def place(program: Any) -> str:
 
 
 def open_inputs(content: bytes) -> list[str]:
-    """Return the names of inputs with a dimension whose size is not known."""
+    """Return the names of inputs with a dimension of unknown size."""
     return [
         value.name
         for value in onnx.load_from_string(content).graph.input
@@ -203,7 +203,7 @@ def outcome(case: Case) -> dict[str, Any]:
 
 
 def summary(found: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    """Return how many run where, and each test that does not or that differs."""
+    """Return how many tests run where, and each that is refused or differs."""
     run = {name: row for name, row in found.items() if "where" in row}
     others = {name: row for name, row in run.items() if "equal" not in row}
     return {
@@ -221,7 +221,7 @@ def summary(found: dict[str, dict[str, Any]]) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Run the tests, and write or print what became of them."""
+    """Run the tests, and write or print the results."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )

@@ -25,7 +25,10 @@ mpl.rcParams.update({"svg.fonttype": "none", "svg.hashsalt": "matloom", "font.si
 
 @dataclass(frozen=True, kw_only=True)
 class Plot:
-    """A drawing: its file, the report it is made from, what draws it, where its legend is."""
+    """A drawing.
+
+    Its file, its report, the function that draws it, and the position of its legend.
+    """
 
     name: str
     source: Path
@@ -34,12 +37,12 @@ class Plot:
 
 
 def digest(source: Path) -> str:
-    """Return what names a report's contents inside a drawing."""
+    """Return the digest of a report, as stored in a drawing."""
     return "sha256:" + hashlib.sha256(source.read_bytes()).hexdigest()
 
 
 def _sweep(sweep: str, label: str, names: tuple[str, ...]) -> Callable[[Axes, Any], None]:
-    """Return what draws cycles against a parameter, with the roofline dashed."""
+    """Return a function that draws cycles against a parameter, with the roofline dashed."""
 
     def draw(axes: Axes, report: Any) -> None:
         for index, name in enumerate(names):
@@ -62,7 +65,7 @@ def _sweep(sweep: str, label: str, names: tuple[str, ...]) -> Callable[[Axes, An
 
 
 def _compilation(sweep: str, label: str) -> Callable[[Axes, Any], None]:
-    """Return what draws seconds of compilation against a parameter, with checks dashed."""
+    """Return a function that draws compile times against a parameter, with checks dashed."""
 
     def draw(axes: Axes, report: Any) -> None:
         points = [item for item in report["points"] if item["sweep"] == sweep]
@@ -82,7 +85,7 @@ def _compilation(sweep: str, label: str) -> Callable[[Axes, Any], None]:
 
 
 def _roofline(axes: Axes, report: Any) -> None:
-    """Draw MACs a cycle against MACs a byte of the bus, under both roofs."""
+    """Draw MACs per cycle against MACs per byte of the bus, with both roofs."""
     rows, columns = report["array"]
     peak, bus = rows * columns, report["bus_bytes"]
     places = []

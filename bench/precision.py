@@ -3,10 +3,10 @@
     python bench/precision.py                 # into docs/results/precision.json
     python bench/precision.py --only i8xi4    # or float; keeps the others of the report
 
-Float networks: weights that a file keeps in int8 are the numbers they stand for, in float32 too.
-Their labelled samples are also those of the quantised network next to each.
-Everything runs on the functional model, which gives what the chip gives, bit for bit; cycles of
-the quantised networks are those of the chip's counters.
+In float networks, weights that a file stores as int8 are dequantised, for float32 too. Their
+labelled samples are those of the quantised network next to each. Everything runs on the functional
+model, whose results equal the chip's bit for bit; cycles of the quantised networks come from the
+chip's counters.
 """
 
 import argparse
@@ -87,7 +87,7 @@ def measure(models: Path, name: str, sister: str, file: str) -> list[dict[str, A
 
 
 def counted(graph: Graph, table: dict[str, str] | None, sample: np.ndarray) -> int:
-    """Return the cycles that the chip counts for a sample; what it makes is the model's."""
+    """Return the chip's cycles for a sample; its results equal the model's."""
     with load(graph, "rtl", NARROW, precision=table) as chip:
         made = chip.run(sample)
         cycles = chip.report().cycles

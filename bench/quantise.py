@@ -164,7 +164,7 @@ def row(graph: Graph, exact: tuple[dict[str, Array], Array], samples: Array, lab
 
 
 def by_yardstick(python: str, graph: Graph, samples: Array) -> Graph:
-    """Return the network as ai-edge-quantizer makes it from the same samples."""
+    """Return the network as ai-edge-quantizer quantises it, from the same samples."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         (folder / "float.tflite").write_bytes(frontend.write(graph)[1])
@@ -178,7 +178,7 @@ def by_yardstick(python: str, graph: Graph, samples: Array) -> Graph:
 
 
 def measured(name: str, yardstick: str | None, ways: list[str]) -> dict:
-    """Return the figures of all ways for one network."""
+    """Return the figures of all quantisers for one network."""
     graph, published, samples, labels = case(name)
     network = prepared(graph)
     split = split_samples(network, samples, SAMPLES, seed=0)
@@ -209,7 +209,7 @@ def measured(name: str, yardstick: str | None, ways: list[str]) -> dict:
 
 
 def compared(rows: dict) -> dict:
-    """Return rows with the probability of McNemar's test against the first way."""
+    """Return rows with the probability of McNemar's test against the first row."""
     best = rows.get("matloom", {}).get("right")
     for way, found in rows.items():
         right = found.pop("right", None)

@@ -2,10 +2,10 @@
 
     python bench/rtl_coverage.py --functional nano --functional small --lines nano --minutes 10
 
-writes into docs/results/coverage.json: functional coverage of some configurations; lines and
-toggles of some by unit, what is excluded, and what is missing. What the report has of others stays.
-Each has the digest of the Verilog that it is of. To functional coverage that the report has of the
-same Verilog, a call with another --seed adds.
+Writes docs/results/coverage.json: functional coverage of some configurations, and lines and
+toggles of some by unit, with exclusions and what is missing. Other configurations keep their
+entries. Each entry has the digest of its Verilog. A call with another --seed adds to the
+functional coverage of the same Verilog.
 """
 
 import contextlib
@@ -64,7 +64,7 @@ def _registers(chip: LinesTransport, pair: Pair, generator: random.Random) -> No
 
 
 def _bus_errors(chip: LinesTransport, pair: Pair, generator: random.Random) -> None:
-    """Let parts of external memory answer with errors, then nothing at all."""
+    """Make parts of external memory answer with errors, then not at all."""
     for _number in range(6):
         stream = random_stream(generator.getrandbits(32), pair.config)
         # Commands come first.
@@ -78,7 +78,7 @@ def _bus_errors(chip: LinesTransport, pair: Pair, generator: random.Random) -> N
 
 
 def _slowest() -> Memory:
-    """Return a memory whose first beat comes after the watchdog."""
+    """Return a memory whose first beat arrives after the watchdog fires."""
     return dataclasses.replace(load_memory("sdram-16"), read_latency=400)
 
 
@@ -93,7 +93,7 @@ def _run_faulty(chip: LinesTransport, pair: Pair, stream: Any, timing: MemoryTim
 
 
 def _while_running(chip: LinesTransport, pair: Pair, generator: random.Random) -> None:
-    """Write registers that are locked while the chip runs; store where only reading is allowed."""
+    """Write registers that are locked during a run; store to a read-only region."""
     store = {"region": Region.INPUT, "row_bytes": 4, "rows": 1, "planes": 1}
     forbidden = pack(Instruction(Opcode.STORE, store))
     stream = random_stream(generator.getrandbits(32), pair.config)
@@ -113,14 +113,14 @@ def _while_running(chip: LinesTransport, pair: Pair, generator: random.Random) -
 
 
 def _resets(chip: LinesTransport, pair: Pair, generator: random.Random) -> None:
-    """Reset the chip by its wire while nothing runs."""
+    """Reset the chip by its wire while it is idle."""
     chip.reset()
     pair.rtl.reset()
     pair.rtl.write("TIMEOUT", register("TIMEOUT").reset)
 
 
 def _steered(chip: LinesTransport, pair: Pair, generator: random.Random) -> None:
-    """Run ten streams towards points of functional coverage that are missing."""
+    """Run ten streams towards missing points of functional coverage."""
     streams = steered_streams(chip.coverage, generator.getrandbits(32))
     for number, steered in zip(range(10), streams, strict=False):
         chip.set_timing(TIMINGS[steered.stall])
@@ -134,8 +134,8 @@ def functional(
 ) -> dict[str, Any]:
     """Return the functional coverage that steered streams reach, on a chip without line counts.
 
-    Where `before` is what an earlier call returned of the same Verilog, with another seed, this one
-    goes on from there.
+    If `before` is the result of an earlier call for the same Verilog with another seed, this call
+    continues from it.
     """
     digest = digest_of(config)
     chip = CoveredTransport(config, MEMORY_BYTES, check_bus=True, state_seed=seed)
@@ -157,7 +157,7 @@ def functional(
 
 
 def _go_on(coverage: Coverage, before: dict[str, Any]) -> None:
-    """Count what an earlier report has, each point once."""
+    """Add an earlier report's points, each once."""
     missing = set(before["missing"])
     coverage.add([point for point in coverage.model.every if point not in missing])
     coverage.runs, coverage.instructions = before["runs"], before["instructions"]
@@ -185,7 +185,7 @@ _STIMULI: tuple[_Stimulus, ...] = (
 
 
 def figures(units: dict[str, UnitFigures]) -> dict[str, Any]:
-    """Return the part of the report that is of lines and toggles."""
+    """Return the entry on lines and toggles of the report."""
     lines = [f"{name}: {text}" for name, unit in units.items() for text in unit.missing_lines]
     signals: Counter[str] = Counter()
     for unit in units.values():

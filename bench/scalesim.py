@@ -1,11 +1,11 @@
-"""The same layers on the same array in SCALE-Sim 3, weight- and output-stationary.
+"""Simulates the same layers on the same array in SCALE-Sim 3, weight- and output-stationary.
 
     python bench/scalesim.py    # writes docs/results/scalesim.json
 
-SCALE-Sim lives in an environment of its own, build/scalesim, made at the first run. It is a model
-of the array and of ideal memories: no requantisation, no dependencies between layers, no bus. Its
-cycles come in two figures: of the array alone, and from the first byte fetched to the last
-written ("with prefetch"). A depthwise convolution is one convolution a channel, its own rule.
+SCALE-Sim is installed in an environment of its own, build/scalesim, at the first run. It models the
+array and ideal memories, without requantisation, dependencies between layers or a bus. It gives
+two numbers of cycles: of the array alone, and from the first byte fetched to the last written
+("with prefetch"). It counts a depthwise convolution as one convolution per channel.
 """
 
 import argparse
@@ -43,7 +43,7 @@ scalesim(save_disk_space=True, verbose=False, config=config, topology=topology, 
 
 @dataclass(frozen=True, kw_only=True)
 class Layer:
-    """A layer as SCALE-Sim takes it; the input is with its padding."""
+    """A layer in SCALE-Sim's terms; the input includes its padding."""
 
     height: int
     width: int
@@ -60,7 +60,7 @@ class Layer:
 
 
 def layer_of(graph: Graph, node: Node) -> tuple[Layer, int] | None:
-    """Return the layer of a node and how often it runs; None where it has no products."""
+    """Return the layer of a node and how often it runs; None if it has no products."""
     if node.op not in (Op.CONV_2D, Op.DEPTHWISE_CONV_2D, Op.FULLY_CONNECTED):
         return None
     source, weights = (graph.tensors[number].shape for number in node.inputs[:2])
@@ -95,7 +95,7 @@ def layer_of(graph: Graph, node: Node) -> tuple[Layer, int] | None:
 
 
 def environment() -> Path:
-    """Return the Python of SCALE-Sim's environment, made where it is absent."""
+    """Return the Python of SCALE-Sim's environment, which is created if missing."""
     python = ENVIRONMENT / "bin" / "python"
     stamp = ENVIRONMENT / VERSION
     if not stamp.is_file():
@@ -182,7 +182,7 @@ def cases(largest: int) -> list[Workload]:
 
 
 def main() -> None:
-    """Simulate every layer that differs once; add up each case."""
+    """Simulate each distinct layer once; add up each case."""
     parser = argparse.ArgumentParser(description="The same layers in SCALE-Sim 3.")
     parser.add_argument("--config", choices=PRESETS, default="reference")
     parser.add_argument("--largest", type=int, default=256, help="largest side of a product")

@@ -1,4 +1,4 @@
-"""Layers of the classes that networks have, one by one: what `shapes.py` measures."""
+"""Single layers of the classes that networks have, for `shapes.py` to measure."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,7 +18,10 @@ Map = tuple[int, int, int]
 
 
 class Network(GraphBuilder):
-    """A network of random weights; every tensor has one scale, so that layers can be chained."""
+    """A network of random weights.
+
+    All tensors have the same scale, so that layers can be chained.
+    """
 
     def __init__(self) -> None:
         super().__init__("shapes")
@@ -41,14 +44,14 @@ Layer = Callable[[Network, int], int]
 
 @dataclass(frozen=True)
 class Shape:
-    """A layer, and the map that it reads: rows, columns, channels."""
+    """A layer, and its input map: rows, columns, channels."""
 
     name: str
     map: Map
     layer: Layer
 
     def build(self, copies: int) -> tuple[Network, int]:
-        """Return a 1x1 convolution that makes the map, then `copies` layers, and their output."""
+        """Return a 1x1 convolution that computes the map, `copies` layers, and their output."""
         rows, columns, channels = self.map
         network = Network()
         image = network.input("image", (1, rows, columns, 16), "int8", SCALE)
@@ -58,20 +61,20 @@ class Shape:
         return network, last
 
     def network(self, copies: int) -> Graph:
-        """Return it as a network whose output is one position: storing that costs nothing."""
+        """Return the layer as a network whose output is one position, which is cheap to store."""
         network, last = self.build(copies)
         return network.graph(first_position(network, last))
 
     @property
     def made(self) -> Map:
-        """The map that the layer makes."""
+        """The output map of the layer."""
         network, last = self.build(1)
         rows, columns, channels = network.tensors[last].shape[1:]
         return rows, columns, channels
 
 
 def same(size: int, kernel: int, stride: int = 1, dilation: int = 1) -> tuple[int, int]:
-    """Return the padding before and after an axis by which a layer keeps its size."""
+    """Return the padding before and after an axis that keeps the size of a layer."""
     reach = (kernel - 1) * dilation + 1
     total = max((-(-size // stride) - 1) * stride + reach - size, 0)
     return total // 2, total - total // 2
@@ -80,7 +83,7 @@ def same(size: int, kernel: int, stride: int = 1, dilation: int = 1) -> tuple[in
 def padding(
     network: Network, x: int, kernel: tuple[int, int], stride: int, dilation: int = 1
 ) -> given.Padding:
-    """Return the padding by which an image keeps its size."""
+    """Return the padding that keeps the size of an image."""
     _images, rows, columns, _channels = network.tensors[x].shape
     top, bottom = same(rows, kernel[0], stride, dilation)
     left, right = same(columns, kernel[1], stride, dilation)
@@ -107,7 +110,7 @@ def depthwise(rows: int, columns: int, stride: int = 1, dilation: int = 1) -> La
 def convolution(
     rows: int, columns: int, *outputs: int, stride: int = 1, dilation: int = 1
 ) -> Layer:
-    """Return a convolution to each number of channels in turn; to those of its input by default."""
+    """Return convolutions to each number of channels in turn; by default to those of the input."""
 
     def layer(network: Network, x: int) -> int:
         for channels in outputs or (network.channels(x),):
@@ -208,7 +211,10 @@ def first_position(network: Network, x: int) -> int:
 
 
 def gated() -> Layer:
-    """Return squeeze and excite: the map times a factor for each channel, made from its mean."""
+    """Return squeeze and excite.
+
+    The map times a factor for each channel, computed from its mean.
+    """
 
     def layer(network: Network, x: int) -> int:
         factor = mean()(network, x)

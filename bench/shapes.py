@@ -1,13 +1,13 @@
-"""Cycles of one layer of each class that networks have, at `reference`, by the chip's counters.
+"""Measures one layer of each class at `reference`, by the chip's counters.
 
     python bench/shapes.py                     # all, into docs/results/shapes.json
-    python bench/shapes.py --only "ADD" "dw"   # those whose name begins so
-    python bench/shapes.py --check             # fail where one takes more than in the report
+    python bench/shapes.py --only "ADD" "dw"   # those whose name begins with this
+    python bench/shapes.py --check             # fail if a layer is slower than in the report
 
-A layer follows a 1x1 convolution that makes its input. Layers that keep the shape are chained:
-half of what three cost beyond one. Others cost what the network takes with them beyond without.
-Rates are multiply-accumulates a cycle (256 at best); of layers without products the bytes a cycle
-that they read or make, whichever are more.
+A layer follows a 1x1 convolution that computes its input. Layers that keep the shape are chained,
+and cost half the difference between three and one. Others cost the difference between the network
+with and without them. Rates are multiply-accumulates per cycle (256 at best), or, for layers
+without products, bytes read or written per cycle, whichever are more.
 """
 
 import argparse
@@ -32,7 +32,7 @@ TOLERANCE = 0.02
 
 
 def run(shape: Shape, copies: int) -> dict[str, int]:
-    """Run the layer `copies` times on the simulated chip; return what its counters say."""
+    """Run the layer `copies` times on the simulated chip; return its counters."""
     graph = shape.network(copies)
     with load(graph, device="rtl", config=REFERENCE) as session:
         (info,) = session.program.inputs
@@ -43,7 +43,7 @@ def run(shape: Shape, copies: int) -> dict[str, int]:
 
 
 def measure(shape: Shape) -> dict[str, Any]:
-    """Return what a layer costs: cycles, what it makes in them, and what the array waits for."""
+    """Return the cycles of a layer, its rate, and the longest wait of the array."""
     made = shape.made
     fewer, more = (1, 3) if made == shape.map else (0, 1)
     few, many = run(shape, fewer), run(shape, more)
@@ -64,7 +64,7 @@ def measure(shape: Shape) -> dict[str, Any]:
 
 
 def key(row: dict[str, Any]) -> tuple[str, tuple[int, ...]]:
-    """Return what tells a row of the report from the others."""
+    """Return the name that identifies a row of the report."""
     return row["name"], tuple(row["map"])
 
 

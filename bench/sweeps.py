@@ -3,7 +3,8 @@
     python bench/sweeps.py                       # all, into docs/results/sweeps.json
     python bench/sweeps.py --only size latency   # without building other chips
 
-Cycles are the simulated chip's. Each bus width and array size is a chip of its own, built once.
+Cycles are those of the simulated chip. Each bus width and array size is a chip of its own, built
+once.
 """
 
 import argparse
@@ -45,7 +46,10 @@ class Point:
 
 
 def array_config(size: int) -> Config:
-    """Return `reference` with another array: as many lanes as columns, as many accumulators."""
+    """Return `reference` with another array size.
+
+    As many lanes as columns, accumulators in proportion.
+    """
     return dataclasses.replace(
         REFERENCE,
         rows=size,
@@ -56,7 +60,7 @@ def array_config(size: int) -> Config:
 
 
 def networks() -> dict[str, Graph]:
-    """Return what the sweeps of the chip run: compute-bound and weight-bound networks."""
+    """Return the networks of the sweeps: compute-bound and weight-bound ones."""
     chosen = {case.name: graph_of(case) for case in CASES if case.name in ("ic", "ad")}
     for name, graph in chosen.items():
         if graph is None:
@@ -66,7 +70,7 @@ def networks() -> dict[str, Graph]:
 
 
 def points(sweep: str) -> Iterator[Point]:
-    """Give the points of a sweep."""
+    """Return the points of a sweep."""
     if sweep == "size":
         for size in SIZES:
             graph = product_graph(size, size, size)
@@ -85,9 +89,9 @@ def points(sweep: str) -> Iterator[Point]:
 
 
 def bound(macs: int, graph: Graph, config: Config) -> int:
-    """Return the roofline: no fewer cycles, were everything hidden by the slowest part.
+    """Return the roofline: the cycles of the slowest part, if it hid all others.
 
-    The parts are the multipliers, and each direction of the bus with constants and inputs read
+    The parts are the multipliers and each direction of the bus, with constants and inputs read
     once and outputs written once.
     """
     used = {number for node in graph.nodes for number in node.inputs}

@@ -1,15 +1,15 @@
-"""Both model collections in Arm's compiler for Ethos-U, and the seconds that each compiler takes.
+"""Compiles both model collections with Arm's compiler for Ethos-U, and compares the results.
 
     python -m pip install '.[vela]'       # or, in another environment: pip install ethos-u-vela
     python bench/vela.py                  # all, into docs/results/vela.json; minutes
     python bench/vela.py --vela PATH      # the command `vela` of another environment
     python bench/vela.py --only kws       # print networks whose name contains this
 
-Ethos-U55-256 has 256 int8 multipliers as `reference`, and by Vela's `Sram_Only` a memory of 8 bytes
-a cycle that answers after 32; Ethos-U85-256 has four times that bandwidth. Their cycles are what
-Vela estimates, not what a chip counted, and contain no operator that Vela leaves to the processor.
-Both compilers run as whole processes, one after the other, with one thread; seconds are those
-of the processor. Networks that Vela gives nothing to its engine have no cycles.
+Ethos-U55-256 has 256 int8 multipliers, as `reference`, and in Vela's `Sram_Only` a memory of 8
+bytes per cycle that answers after 32; Ethos-U85-256 has four times that bandwidth. Their cycles are
+Vela's estimates, without operators that it leaves to the processor. Both compilers run as whole
+processes, one after the other, with one thread; seconds are processor time. Networks that Vela
+leaves to the processor entirely have no cycles.
 """
 
 import argparse
@@ -45,7 +45,7 @@ CHECKS = ("none", "sample")
 
 
 def timed(command: list[str]) -> tuple[float, subprocess.CompletedProcess[str]]:
-    """Run a command with one thread; return its seconds of the processor, and how it ended."""
+    """Run a command with one thread; return its processor time in seconds, and its exit status."""
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run(command, capture_output=True, text=True, env=environment)
@@ -55,7 +55,7 @@ def timed(command: list[str]) -> tuple[float, subprocess.CompletedProcess[str]]:
 
 
 def estimate(vela: str, path: Path, accelerator: str) -> dict[str, Any]:
-    """Return what Vela says of a network: operators on its engine and not, cycles, seconds."""
+    """Return Vela's report of a network: operators on its engine and not, cycles, seconds."""
     with tempfile.TemporaryDirectory() as folder:
         seconds, done = timed(
             [
@@ -82,7 +82,7 @@ def estimate(vela: str, path: Path, accelerator: str) -> dict[str, Any]:
 
 
 def compile_seconds(path: Path, check: str) -> float:
-    """Return the seconds of the processor that `matloom compile` takes at reference."""
+    """Return the processor time of `matloom compile` at reference, in seconds."""
     command = str(Path(sys.executable).with_name("matloom"))
     with tempfile.TemporaryDirectory() as folder:
         output = str(Path(folder) / "net.mloom")
@@ -106,7 +106,7 @@ def networks(only: str) -> Iterator[tuple[str, str, Path]]:
 
 
 def command_of(chosen: str | None) -> str:
-    """Return the path of Vela's command: the one chosen, or next to this Python, or on the PATH."""
+    """Return the path of the command `vela`: given, next to this Python, or on PATH."""
     usual = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
     found = shutil.which(chosen or "vela", path=usual)
     if found is None:
@@ -117,7 +117,7 @@ def command_of(chosen: str | None) -> str:
 
 
 def vela_version(vela: str) -> str:
-    """Return Vela's version, as it says itself."""
+    """Return Vela's version, as it reports it."""
     done = subprocess.run([vela, "--version"], capture_output=True, text=True, check=True)
     return done.stdout.split()[-1]
 

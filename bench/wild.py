@@ -1,4 +1,4 @@
-"""Both model collections at three presets: where operators run, and whether all is exact.
+"""Runs both model collections at three presets: where operators run, and whether all is exact.
 
     python bench/wild.py                      # all, into docs/results/wild.json; hours
     python bench/wild.py --presets nano       # adds to the report, or replaces in it
@@ -6,9 +6,9 @@
 
 Recorded outputs are those of consecutive calls of one interpreter, so one session runs them: its
 first call loads all weights, later calls find those that stay. Integers must be equal, floats
-within 1e-5 of the largest output. With --rtl the simulated chip runs what is predicted to take
-fewer than 5 million cycles. A compilation that exceeds --limit seconds of processor time is given
-up, and the report says so. The report is written after each network.
+within 1e-5 of the largest output. With --rtl, the simulated chip runs networks of fewer than 5
+million predicted cycles. A compilation that exceeds --limit seconds of processor time is given up,
+and the report says so. The report is written after each network.
 """
 
 import argparse
@@ -42,7 +42,7 @@ TOLERANCE = 1e-5
 
 
 def recorded(folder: Path, name: str) -> tuple[str, list[np.ndarray], list[np.ndarray]]:
-    """Return which runtime recorded a network's outputs, its inputs, and the outputs."""
+    """Return the runtime that recorded a network's outputs, its inputs, and the outputs."""
     with np.load(folder / "golden" / f"{name.replace('/', '__')}.npz") as golden:
         inputs = [golden[f"in{at}"] for at in range(100) if f"in{at}" in golden]
         kind = next(kind for kind in KINDS if f"out0_{kind}" in golden)
@@ -51,7 +51,7 @@ def recorded(folder: Path, name: str) -> tuple[str, list[np.ndarray], list[np.nd
 
 
 def exact(session: Session, inputs: list[np.ndarray], outputs: list[np.ndarray]) -> bool:
-    """Return whether consecutive calls give what was recorded."""
+    """Return whether consecutive calls give the recorded outputs."""
     infos, results = session.program.inputs, session.program.outputs
     equal = True
     for at in range(len(outputs[0])):
@@ -71,7 +71,7 @@ def exact(session: Session, inputs: list[np.ndarray], outputs: list[np.ndarray])
 
 
 def placement(program: Program) -> dict[str, Any]:
-    """Return where the operators of a network are, and the cycles that are predicted."""
+    """Return where the operators of a network run, and its predicted cycles."""
     host = Counter(layer.operator for layer in program.layers if layer.where == "host")
     return {
         "engine_operators": sum(layer.where == "engine" for layer in program.layers),

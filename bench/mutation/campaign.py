@@ -31,12 +31,12 @@ class Campaign:
     Parameters
     ----------
     total:
-        Mutants in all, about: units get shares by size, with a floor. Those that make no hardware,
-        or the same hardware, are replaced by others.
+        Approximate number of mutants; units get shares by size, with a minimum. Mutants that are
+        not valid hardware, or the same hardware, are replaced.
     seed:
-        Decides which.
+        Seed of the draw.
     path:
-        Of the report.
+        Path of the report.
     """
 
     def __init__(self, *, total: int, seed: int, path: Path):
@@ -58,8 +58,8 @@ class Campaign:
     def run_unit(self, unit: str, *, retry: bool, quick: bool) -> None:
         """Run the unit tests on mutants of a unit until it has had its share.
 
-        Survivors that are the same hardware are told apart and replaced. With `quick` neither they
-        are, nor do tests of other units run.
+        Survivors that are the same hardware are recognised and replaced. With `quick`, this is
+        skipped, and tests of other units do not run.
         """
         drawn, counted = candidates(unit, self._seed), 0
         source = hashlib.sha256(source_of(unit).read_bytes()).hexdigest()[:16]
@@ -112,7 +112,7 @@ class Campaign:
             self._write()
 
     def _compare(self, unit: str, mutant: Mutant) -> dict:
-        """Return what the netlists make of a survivor of the unit tests."""
+        """Compare the netlists of a survivor of the unit tests with the original's."""
         sound = self.report.get("netlists")
         if sound is None or sound["source"] != _digest_of_all():
             sound = {"source": _digest_of_all(), "digests": chip.digests_of(unit, None, {})}
@@ -141,7 +141,7 @@ class Campaign:
         return Outcome(**{**vars(outcome), "cpu": round(cpu, 1)})
 
     def _limit(self, files: list[str]) -> int:
-        """Return the time that tests may take on a mutant, by what they take without one."""
+        """Return the time limit of tests on a mutant, from their time without one."""
         for file in files:
             if file not in self._seconds:
                 outcome = run_tests("", None, [file], self._seconds, _LONGEST)
@@ -152,7 +152,7 @@ class Campaign:
         return round(max(_LEAST, _TIMES * sum(self._seconds[file] for file in files)))
 
     def _require_sound(self, unit: str, test: str) -> None:
-        """A test that notices a mutant must pass without it; a file, be collected."""
+        """Require that tests pass without the mutant that they notice, and can be collected."""
         if test not in self._sound:
             collect = [] if "::" in test else ["--collect-only"]
             outcome = run_tests(unit, None, [*collect, test], self._seconds, 600)
@@ -188,7 +188,7 @@ class Campaign:
 
 
 def score(report: dict) -> dict[str, Counter]:
-    """Return the verdicts of each unit that was tried, and last of all of them."""
+    """Return the verdicts of each unit that was tried, and of all of them at the end."""
     counts: dict[str, Counter] = {}
     for item in report["mutants"].values():
         counts.setdefault(item["unit"], Counter())[item["verdict"]] += 1

@@ -1,9 +1,9 @@
-"""A mutant as a whole chip: whether it is another chip at all, and whether random streams see it.
+"""A mutant as a whole chip: whether the chip differs at all, and whether random streams notice.
 
-    python -m mutation.chip digests '{...}'      # of the netlists, up to the first other one
+    python -m mutation.chip digests '{...}'      # of the netlists, up to the first that differs
     python -m mutation.chip streams CONFIG 200   # against the functional model; 1: a difference
 
-`matloom_rtl` is the package that the path finds, mutated or not.
+`matloom_rtl` is the package on the path, mutated or not.
 """
 
 import hashlib
@@ -43,7 +43,7 @@ def _config(name: str):
 
 
 def _design(name: str):
-    """Return the hardware of a configuration, or of what stands around an engine."""
+    """Return the hardware of a configuration, or of the units around an engine."""
     from matloom.arch.sdram import load_sdram
     from matloom_rtl.bus.slice import BusSlice
     from matloom_rtl.link.core import LinkedCore
@@ -73,7 +73,7 @@ def _design(name: str):
 
 
 def digests_of(unit: str, source: str | None, sound: dict[str, str]) -> dict[str, str]:
-    """Return digests of the netlists, up to the first that is not the `sound` one.
+    """Return digests of the netlists, up to the first that differs from `sound`.
 
     "" stands for one that cannot be built; the configurations after it are tried, too.
     """
@@ -84,9 +84,9 @@ def digests_of(unit: str, source: str | None, sound: dict[str, str]) -> dict[str
 
 
 def judge(unit: str, source: str | None, config: str, streams: int) -> tuple[str, str]:
-    """Return "killed", "survived" or "timeout", and what random streams found.
+    """Return "killed", "survived" or "timeout", and the difference that random streams found.
 
-    A mutant that Verilator does not build counts as killed; without one, `source` is None.
+    A mutant that Verilator cannot build counts as killed. `source` None means no mutant.
     """
     try:
         done = _run(unit, source, "streams", config, str(streams))

@@ -1,4 +1,4 @@
-"""Small faults that a source text can be given, one at a time."""
+"""Rules that make one small fault at a time in a source text."""
 
 import ast
 import hashlib
@@ -48,7 +48,7 @@ class Mutant:
 
 
 def mutants_of(path: str, source: str) -> list[Mutant]:
-    """Return all mutants of a file in the order of their places."""
+    """Return all mutants of a file, in source order."""
     finder = _Finder(source)
     finder.visit(ast.parse(source))
     lines, seen, found = source.splitlines(), Counter(), []
@@ -73,7 +73,7 @@ def mutants_of(path: str, source: str) -> list[Mutant]:
 
 
 class _Finder(ast.NodeVisitor):
-    """Collect edits (start, end, rule, new text) of everything that makes hardware."""
+    """Collects edits (start, end, rule, new text) of all expressions that describe hardware."""
 
     def __init__(self, source: str):
         self._source, self.edits = source, set()
@@ -82,7 +82,7 @@ class _Finder(ast.NodeVisitor):
             self._starts.append(self._starts[-1] + len(line))
 
     def _place(self, line: int, column: int) -> int:
-        """Return the position of a column, which `ast` counts in bytes."""
+        """Return the offset of a column, which `ast` counts in bytes."""
         begin, end = self._starts[line - 1], self._starts[line]
         return begin + len(self._source[begin:end].encode()[:column].decode())
 

@@ -1,4 +1,4 @@
-"""Runs unit tests on one mutant, in a child process that has everything else loaded already."""
+"""Runs unit tests on one mutant, in a child process that has everything else imported already."""
 
 import importlib.abc
 import importlib.util
@@ -23,9 +23,9 @@ __all__ = ["Outcome", "run_tests"]
 class Outcome:
     """Outcome of a mutant under the tests.
 
-    `verdict` is "killed", "survived", "timeout" (killed: its tests took too long) or "invalid": it
-    cannot be turned into hardware, whatever the tests say. `by` is the test that failed, `reason`
-    the error's first line. `seconds` are those of each test that ran, `cpu` of them all.
+    `verdict` is "killed", "survived", "timeout" (killed, because its tests took too long) or
+    "invalid" (it is not valid hardware, whatever the tests say). `by` is the test that failed, and
+    `reason` the first line of the error. `seconds` has the time of each test, `cpu` that of all.
     """
 
     verdict: str
@@ -36,7 +36,7 @@ class Outcome:
 
 
 class _Source(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Gives one module another text than its file."""
+    """Replaces the text of one module."""
 
     def __init__(self, unit: str, source: str):
         self._module, self._source = f"matloom_rtl.{unit.replace('/', '.')}", source
@@ -52,14 +52,14 @@ class _Source(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 class _Watch:
-    """Puts quick tests first, and notes what becomes of each."""
+    """Runs quick tests first, and records the outcome of each."""
 
     def __init__(self, seconds: dict[str, float]):
         self._known, self.outcome = seconds, {"verdict": "survived", "seconds": {}}
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items):
-        """Sort by time, but one case of each function first: cases of one notice the same."""
+        """Sort by time, one case of each function first: its cases notice similar faults."""
         items.sort(key=lambda item: self._known.get(item.nodeid, 0.5))
         seen, rounds = Counter(), {}
         for item in items:
@@ -88,7 +88,7 @@ class _Watch:
 
 
 def _is_construction(error: BaseException) -> bool:
-    """Tell whether an error came up while hardware was made, not while it ran."""
+    """Return whether an error occurred while hardware was built, not while it ran."""
     if isinstance(error, AssertionError):
         return False
     places = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
@@ -99,9 +99,9 @@ def _is_construction(error: BaseException) -> bool:
 def run_tests(
     unit: str, source: str | None, tests: list[str], known: dict[str, float], limit: int
 ) -> Outcome:
-    """Run tests until one fails, with `source` as the text of a unit, or as it is.
+    """Run tests until one fails, with `source` as the text of a unit, or unchanged.
 
-    The modules of the hardware must not have been imported here. `known` are seconds of tests;
+    The modules of the hardware must not have been imported here. `known` has the seconds of tests;
     `limit` is processor time in seconds.
     """
     with tempfile.TemporaryFile("w+") as answer, tempfile.TemporaryFile() as noise:
@@ -120,7 +120,7 @@ def run_tests(
 
 
 def _work(unit, source, tests, known, limit, answer, noise):
-    """Be the child: never returns."""
+    """Run as the child; never returns."""
     code = 1
     try:
         resource.setrlimit(resource.RLIMIT_CPU, (limit, limit + 5))
@@ -140,7 +140,7 @@ def _work(unit, source, tests, known, limit, answer, noise):
 
 
 def as_record(outcome: Outcome) -> dict:
-    """Return what a report keeps of an outcome."""
+    """Return the part of an outcome that a report keeps."""
     record = asdict(outcome)
     del record["seconds"]
     return {name: value for name, value in record.items() if value != ""}

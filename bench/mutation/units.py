@@ -1,4 +1,4 @@
-"""Which files are mutated, and which tests should notice."""
+"""Lists the files that are mutated, and the tests that should notice."""
 
 import hashlib
 from pathlib import Path
@@ -98,8 +98,8 @@ def source_of(unit: str) -> Path:
 def tests_of(unit: str) -> list[str]:
     """Return the test files of a unit, from the root, in the order in which they run.
 
-    First that of the unit itself, where it has one, then those of what uses it; where there are
-    none, all of its folder.
+    The unit's own test comes first, if it has one, then those of its users; if there are none, all
+    tests of its folder.
     """
     folder, _slash, name = unit.rpartition("/")
     tests = ROOT / "rtl" / "tests" / folder
@@ -109,15 +109,15 @@ def tests_of(unit: str) -> list[str]:
 
 
 def candidates(unit: str, seed: int) -> list[Mutant]:
-    """Return all mutants of a unit in an order that the seed decides."""
+    """Return all mutants of a unit, in an order that the seed decides."""
     found = mutants_of(unit, source_of(unit).read_text())
     return sorted(found, key=lambda each: hashlib.sha256(f"{seed} {each.key}".encode()).digest())
 
 
 def shares(total: int) -> dict[str, int]:
-    """Return how many mutants each unit gets: in proportion to its size, `FLOOR` at least.
+    """Return the number of mutants of each unit: proportional to its size, at least `FLOOR`.
 
-    `total` is about that of the engine; what stands around it has as many for its size.
+    `total` is approximately the engine's number; units around it get as many for their size.
     """
     counts = {unit: len(candidates(unit, 0)) for unit in UNITS}
     whole = sum(counts[unit] for unit in ENGINE)

@@ -1,5 +1,6 @@
-"""Random TensorFlow Lite files of one operator each, as odd as tools write them, on three runtimes.
+"""Random TensorFlow Lite files of one operator, as odd as tools write them, on three runtimes.
 
-TensorFlow Lite Micro, LiteRT's reference kernels, and Matloom: equal where one of the two runs a
-file, one sentence where neither does. ``python -m single_operators --help`` from `bench`.
+TensorFlow Lite Micro, LiteRT's reference kernels, and Matloom must agree where one of the first two
+runs a file; a file that neither runs must be refused with one sentence.
+``python -m single_operators --help`` from `bench`.
 """

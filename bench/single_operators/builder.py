@@ -1,4 +1,4 @@
-"""Tensors and arrays to draw operators from, with scales at all ends of what a file may hold."""
+"""Tensors and arrays for random operators, with all scales that a file may have."""
 
 import random
 from collections.abc import Sequence
@@ -36,7 +36,7 @@ class Builder:
             self.base = self.random.choice((self.base, 1e-6, 1e-12, 1e-30, 10.0, 1e4, 1e20))
 
     def chance(self, share: float) -> bool:
-        """Return whether something happens that does so in this share of cases."""
+        """Return True in the given share of cases."""
         return self.random.random() < share
 
     def scale(self) -> float:
@@ -48,7 +48,7 @@ class Builder:
         return float(np.float32(min(max(self.base * ratio, 1e-37), 1e37)))
 
     def zero(self, dtype: str) -> int:
-        """Return a zero point that the type may have."""
+        """Return a zero point that the type allows."""
         if dtype == "int16":
             return 0
         low, high = (0, 255) if dtype == "uint8" else (-128, 127)
@@ -82,7 +82,7 @@ class Builder:
         return self.tensor(other.shape if shape is None else shape, other.dtype, **kept)
 
     def values(self, shape: Sequence[int], dtype: str) -> NDArray[Any]:
-        """Return random values of a type: all of its range."""
+        """Return random values from the whole range of a type."""
         return _random(self.noise, tuple(shape), dtype, 10.0)
 
     def constant(self, shape: Sequence[int], dtype: str | None = None, **more: Any) -> int:
@@ -91,7 +91,7 @@ class Builder:
         return self.tensor(shape, dtype, data=self.values(shape, dtype), **more)
 
     def numbers(self, values: Any, dtype: str = "int32") -> int:
-        """Return the number of a new constant of given integers, as axes and shapes are."""
+        """Return the number of a new constant of given integers, such as axes and shapes."""
         data = np.array(values, dtype)
         return self.tensor(data.shape, dtype, data=data)
 
@@ -145,7 +145,7 @@ def _random(
 def input_arrays(network: FileNetwork, seed: int, calls: int = 3) -> list[list[NDArray[Any]]]:
     """Return arrays for each call, in the order of the file's inputs.
 
-    The second call has the ends of the type and the zero point instead of most values.
+    In the second call, most values are the ends of the type or the zero point.
     """
     noise = np.random.default_rng([seed, 2])
     found = []

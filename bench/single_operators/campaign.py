@@ -1,4 +1,4 @@
-"""One random file on three runtimes: what each makes of it, and whether Matloom is right."""
+"""Runs one random file on three runtimes, and judges Matloom's result."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -17,7 +17,7 @@ __all__ = ["Case", "Verdict", "draw_case", "judge", "verdicts"]
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """A random file by its seed."""
+    """A random file, identified by its seed."""
 
     seed: int
     operator: str
@@ -33,12 +33,12 @@ class Case:
 
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """Outcome of a case: ``equal``, ``refused`` as by both interpreters, or a failure.
+    """Outcome of a case: ``equal``, ``refused`` (as by both interpreters), or a failure.
 
-    ``alone`` is what only Matloom runs: there is nothing to compare with.
+    ``alone`` means that only Matloom runs the file, so there is nothing to compare with.
 
-    Failures are ``wrong`` (other numbers than the interpreter that counts), ``refuses`` (what an
-    interpreter runs) and ``raw`` (an exception that is no sentence of the project's).
+    Failures are ``wrong`` (other numbers than the interpreter that decides), ``refuses`` (although
+    an interpreter runs the file) and ``raw`` (an exception that is not a message of the project).
     """
 
     case: Case
@@ -47,7 +47,7 @@ class Verdict:
 
     @property
     def failed(self) -> bool:
-        """Whether the project did what it must not."""
+        """Whether the outcome is a failure."""
         return self.kind not in ("alone", "equal", "refused")
 
     def __str__(self) -> str:
@@ -100,7 +100,7 @@ def judge(case: Case, references: References, config: str = "nano") -> Verdict:
 
 
 def verdicts(seeds: range, operator: str | None, odd: bool, config: str) -> list[Verdict]:
-    """Return the verdicts of some seeds; workers find it here, since it is not in `__main__`."""
+    """Return the verdicts of some seeds; outside `__main__`, so that workers can import it."""
     with References() as references:
         return [judge(draw_case(seed, operator, odd=odd), references, config) for seed in seeds]
 
@@ -108,13 +108,13 @@ def verdicts(seeds: range, operator: str | None, odd: bool, config: str) -> list
 def _inside(case: Case) -> bytes:
     """Return a file with its constants inside the flatbuffer.
 
-    TensorFlow Lite Micro takes those outside for empty ones, so it is asked about this one.
+    TensorFlow Lite Micro takes constants outside of it for empty ones, so it gets this file.
     """
     return write_file(replace(case.network, outside=False))
 
 
 def _scales_ignored(case: Case) -> bool:
-    """Return whether TensorFlow Lite Micro takes the first of an input's scales for all channels.
+    """Return whether TensorFlow Lite Micro uses an input's first scale for all channels.
 
     Its DEQUANTIZE does.
     """
@@ -123,10 +123,10 @@ def _scales_ignored(case: Case) -> bool:
 
 
 def _axes_misread(case: Case, answers: dict[str, Answer], references: References) -> bool:
-    """Return whether TensorFlow Lite Micro is misled by the axes that a file declares for outputs.
+    """Return whether the shapes that a file declares for outputs mislead TensorFlow Lite Micro.
 
-    It finds elements by what is declared, where LiteRT works axes out from the inputs. It is not
-    misled where it gives the same bytes for the file that declares what LiteRT makes.
+    It locates elements by the declared shape, where LiteRT computes shapes from the inputs. It is
+    not misled if it gives the same bytes for a file that declares the shapes that LiteRT computes.
     """
     network, micro, litert = case.network, answers["tflm"], answers["litert"]
     declared = [network.tensors[number].shape for number in network.outputs]
@@ -141,9 +141,9 @@ def _axes_misread(case: Case, answers: dict[str, Answer], references: References
 
 
 def _limits_unset(case: Case) -> bool:
-    """Return whether both interpreters limit a pool by numbers that happen to be on their stack.
+    """Return whether both interpreters limit a pool by uninitialised numbers on their stack.
 
-    Their kernels go on where a limit over the output's scale has no 32 bits.
+    Their kernels continue when a limit divided by the output's scale exceeds 32 bits.
     """
     (operator,) = case.network.operators
     if operator.name not in ("AVERAGE_POOL_2D", "MAX_POOL_2D") or operator.options is None:
@@ -157,7 +157,7 @@ def _limits_unset(case: Case) -> bool:
 
 
 def _difference(ours: Answer, theirs: Answer) -> str:
-    """Return where answers differ; nothing where they do not."""
+    """Return where answers differ; empty if they are equal."""
     for call, (mine, other) in enumerate(zip(ours.calls, theirs.calls, strict=True)):
         for at, (found, wanted) in enumerate(zip(mine, other, strict=True)):
             text = _apart(found, wanted)

@@ -1,4 +1,4 @@
-"""TensorFlow Lite files from plain descriptions, with whatever a file may hold and tools write."""
+"""Writes TensorFlow Lite files from plain descriptions, with all that tools write into them."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -21,11 +21,11 @@ class FileTensor:
     Members
     -------
     dtype:
-        As the file's schema has it, in small letters: ``int4`` as well, two values a byte.
+        As in the schema, in lower case; ``int4`` has two values per byte.
     data:
-        A constant's values; None for what is computed or given.
+        A constant's values; None for computed tensors and inputs.
     scales, zeros, axis:
-        As written, whether they fit each other or not; no table of quantisation without scales.
+        Written as they are, even if they are inconsistent; no quantisation table without scales.
     """
 
     name: str | None = None
@@ -40,7 +40,7 @@ class FileTensor:
 
 @dataclass(frozen=True, kw_only=True)
 class FileOperator:
-    """An operator by its name in the schema; `options` are a table's name and its fields."""
+    """An operator by its name in the schema; `options` has a table's name and its fields."""
 
     name: str
     inputs: tuple[int, ...]
@@ -51,7 +51,7 @@ class FileOperator:
 
 @dataclass(frozen=True, kw_only=True)
 class FileNetwork:
-    """A file's one subgraph; `outside` puts constants behind the flatbuffer, as quantisers do."""
+    """A file's one subgraph; `outside` puts constants after the flatbuffer, as quantisers do."""
 
     tensors: tuple[FileTensor, ...]
     operators: tuple[FileOperator, ...]
@@ -85,7 +85,7 @@ def _packed(model: Any) -> bytes:
 
 
 def _with_data_outside(model: Any, held: list[tuple[Any, bytes]]) -> bytes:
-    """Return a file whose buffers lie behind it: packed twice, for their offsets' sake."""
+    """Return a file whose buffers follow it; packed twice, because offsets depend on its size."""
     for buffer, raw in held:
         # Any offset but 0 and 1, which mean inside.
         buffer.data, buffer.offset, buffer.size = None, 2, len(raw)

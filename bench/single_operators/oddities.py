@@ -1,4 +1,4 @@
-"""Oddities of tools: each function changes one thing about a file, if it can."""
+"""Oddities that tools write: each function changes one thing in a file, if it can."""
 
 import random
 from collections.abc import Callable
@@ -30,7 +30,7 @@ def _without_options(network: FileNetwork, draw: random.Random) -> FileNetwork:
 
 
 def _one_zero_point(network: FileNetwork, draw: random.Random) -> FileNetwork:
-    """One zero point for many scales, or many for one."""
+    """Use one zero point for many scales, or many for one."""
 
     def change(at: int, tensor: FileTensor) -> FileTensor:
         if len(tensor.scales) > 1:
@@ -48,7 +48,7 @@ def _wrong_axis(network: FileNetwork, draw: random.Random) -> FileNetwork:
 
 
 def _other_rank(network: FileNetwork, draw: random.Random) -> FileNetwork:
-    """Another shape of the same bytes for an output."""
+    """Declare another shape with as many bytes for an output."""
     number = draw.choice(network.outputs)
     shape = network.tensors[number].shape
     total = int(np.prod(shape))
@@ -67,7 +67,7 @@ def _outside(network: FileNetwork, draw: random.Random) -> FileNetwork:
 
 
 def _zero_size(network: FileNetwork, draw: random.Random) -> FileNetwork:
-    """One axis of length 0, in every tensor that has its length there."""
+    """Set an axis to length 0, in every tensor that has this length."""
     number = draw.choice(network.inputs) if network.inputs else 0
     shape = network.tensors[number].shape
     if not shape:
@@ -84,14 +84,14 @@ def _zero_size(network: FileNetwork, draw: random.Random) -> FileNetwork:
 
 
 def _twice(network: FileNetwork, draw: random.Random) -> FileNetwork:
-    """An output is listed twice, or an input is an output as well."""
+    """List an output twice, or make an input an output as well."""
     if draw.random() < 0.5 or not network.inputs:
         return replace(network, outputs=(*network.outputs, network.outputs[0]))
     return replace(network, outputs=(*network.outputs, network.inputs[0]))
 
 
 def _in_place(network: FileNetwork, draw: random.Random) -> FileNetwork:
-    """The operator writes its own input."""
+    """Make the operator write its own input."""
     (operator,) = network.operators
     for number in network.inputs:
         if network.tensors[number].shape == network.tensors[operator.outputs[0]].shape:
@@ -103,7 +103,7 @@ def _in_place(network: FileNetwork, draw: random.Random) -> FileNetwork:
 
 
 def _without_scales(network: FileNetwork, draw: random.Random) -> FileNetwork:
-    """No quantisation, of all tensors or of one."""
+    """Drop the quantisation of all tensors, or of one."""
     everywhere = draw.random() < 0.6
     number = draw.randrange(len(network.tensors))
 
@@ -118,7 +118,7 @@ def _without_zeros(network: FileNetwork, draw: random.Random) -> FileNetwork:
 
 
 def _absent_bias(network: FileNetwork, draw: random.Random) -> FileNetwork:
-    """A third input that is absent as the file says it: by -1."""
+    """Add an absent third input, marked by -1."""
     (operator,) = network.operators
     if len(operator.inputs) < 3:
         return network
@@ -127,7 +127,7 @@ def _absent_bias(network: FileNetwork, draw: random.Random) -> FileNetwork:
 
 
 def _scale_of_zero(network: FileNetwork, draw: random.Random) -> FileNetwork:
-    """Constants that are all zero, with a scale of 0, as converters write them."""
+    """Make constants zero, with a scale of 0, as converters do."""
 
     def change(at: int, tensor: FileTensor) -> FileTensor:
         if tensor.data is None or not tensor.scales or tensor.dtype == "int4":
@@ -139,7 +139,7 @@ def _scale_of_zero(network: FileNetwork, draw: random.Random) -> FileNetwork:
 
 
 def _computed_parameters(network: FileNetwork, draw: random.Random) -> FileNetwork:
-    """A constant that is an input instead."""
+    """Make a constant an input."""
     constants = [
         at
         for at, tensor in enumerate(network.tensors)
@@ -172,7 +172,7 @@ ODDITIES: dict[str, _Change] = {
 
 
 def make_odd(network: FileNetwork, draw: random.Random) -> tuple[tuple[str, ...], FileNetwork]:
-    """Return the names of none, one or two oddities, and the file with them."""
+    """Return the file with up to two oddities, and their names."""
     count = draw.choice((0, 0, 1, 1, 1, 2))
     chosen = draw.sample(list(ODDITIES), count)
     for name in chosen:

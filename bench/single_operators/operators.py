@@ -1,4 +1,4 @@
-"""One function for each family of operators: draws a plain file of it; oddities come later."""
+"""Draws a plain file of an operator, with one function for each family; oddities come later."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -19,7 +19,7 @@ def _activation(b: Builder) -> int:
 
 
 def _arithmetic(b: Builder, name: str) -> FileNetwork:
-    """Sums, products and limits of two tensors, broadcast or not, one of them constant or not."""
+    """Draw arithmetic of two tensors: broadcast or not, one of them constant or not."""
     shape = b.shape()
     other = tuple(1 if b.chance(0.2) else length for length in shape)[int(b.chance(0.2)) :]
     if b.chance(0.5):
@@ -86,7 +86,7 @@ def _padding_of(
 def _weights(
     b: Builder, shape: Sequence[int], axis: int, given: int
 ) -> tuple[int, tuple[float, ...]]:
-    """Return the number of weights, of the type that goes with the input's, and their scales."""
+    """Return the number of weights, of the type that matches the input's, and their scales."""
     dtype = "float32" if b.dtype == "float32" else "uint8" if b.dtype == "uint8" else "int8"
     if b.dtype == "float32" and b.chance(0.5):
         dtype = "int8"  # Hybrid: the input is quantised as the layer runs.
@@ -119,7 +119,7 @@ def _bias(b: Builder, channels: int, given: int, scales: tuple[float, ...]) -> l
 def _result(
     b: Builder, shape: Sequence[int], given: int, scales: tuple[float, ...], depth: int
 ) -> int:
-    """Return the number of a layer's output, its scale such that results fill its range."""
+    """Return the number of a layer's output, with a scale that lets results fill its range."""
     if not scales or b.dtype == "float32" or (b.extreme and b.chance(0.5)):
         return b.tensor(shape)
     typical = b.tensors[given].scales[0] * max(scales) * 74 * 74 * depth**0.5
@@ -197,7 +197,7 @@ def _dense(b: Builder, name: str) -> FileNetwork:
 
 
 def _unary(b: Builder, name: str) -> FileNetwork:
-    """Activations and whatever else takes one tensor to another of its shape."""
+    """Draw an operator from one tensor to another of the same shape."""
     given = b.given(b.shape())
     fixed = {
         "LOGISTIC": {"int8": (1 / 256, -128), "uint8": (1 / 256, 0), "int16": (1 / 32768, 0)},
@@ -335,7 +335,7 @@ def _join(b: Builder, name: str) -> FileNetwork:
 
 
 def _part(b: Builder, name: str) -> FileNetwork:
-    """SPLIT, SPLIT_V and UNPACK: one tensor becomes several."""
+    """Draw SPLIT, SPLIT_V or UNPACK: one tensor becomes several."""
     count, shape = b.random.randint(1, 4), list(b.shape())
     axis = b.random.randrange(-len(shape), len(shape))
     at = axis % len(shape)

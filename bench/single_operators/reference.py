@@ -1,10 +1,10 @@
-"""TensorFlow Lite Micro, LiteRT and Matloom in a process of their own, which a file may end.
+"""Runs TensorFlow Lite Micro, LiteRT and Matloom in a process that a file may crash.
 
     python -m single_operators.reference
 
-reads pickled requests from standard input and answers on standard output: the outputs of every
-call, or the sentence with which a runtime refuses. The parent starts another process where one
-dies, and says so.
+Reads pickled requests from standard input and answers on standard output: the outputs of every
+call, or the sentence with which a runtime refuses the file. The parent starts another process when
+one dies, and reports it.
 """
 
 import ctypes
@@ -33,9 +33,9 @@ _Arrays = list[NDArray[Any]]
 
 @dataclass(frozen=True, kw_only=True)
 class Answer:
-    """Outcome of a file on a runtime: outputs of each call in order, or why there are none.
+    """Outcome of a file on a runtime: outputs of each call in order, or the reason for none.
 
-    `raw` says that it ended by an exception of no kind that is meant for users, or by a crash.
+    `raw` says that it ended by a crash, or by an exception that is not meant for users.
     """
 
     calls: tuple[_Arrays, ...] = ()
@@ -49,7 +49,7 @@ class Answer:
 
 
 class References:
-    """All runtimes, in a process that is replaced when it dies."""
+    """All runtimes, in a process that is restarted when it dies."""
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
@@ -61,7 +61,7 @@ class References:
         self._end()
 
     def ask(self, runtime: str, content: bytes, calls: list[_Arrays]) -> Answer:
-        """Return the answer of a runtime to a file, on inputs in the file's order.
+        """Return a runtime's answer to a file, for inputs in the file's order.
 
         `runtime` is ``tflm``, ``litert`` or ``matloom:`` and a configuration.
         """
@@ -117,10 +117,10 @@ class References:
 def _twice(
     run: Callable[[bytes, list[_Arrays]], list[_Arrays]], content: bytes, calls: list[_Arrays]
 ) -> list[_Arrays]:
-    """Return the outputs, which must be the same whatever memory held before.
+    """Return the outputs, which must not depend on the previous contents of memory.
 
-    Kernels of both interpreters return without a word, and without a result, for types or options
-    that they do not know.
+    Kernels of both interpreters return silently, without a result, for types or options that they
+    do not support.
     """
     fill = ctypes.CDLL(None).mallopt
     runs = []

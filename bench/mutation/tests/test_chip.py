@@ -1,4 +1,4 @@
-"""The whole chip without a mutant, with one that streams see, and with one that is the same."""
+"""The whole chip without a mutant, with one that streams notice, and with an equivalent one."""
 
 import pytest
 

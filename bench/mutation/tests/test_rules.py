@@ -1,4 +1,4 @@
-"""Rules: what becomes of small texts, and that mutants of the hardware parse and have one name."""
+"""Rules: their results on small texts; mutants of the hardware parse and have unique names."""
 
 import ast
 from collections import Counter
@@ -84,7 +84,7 @@ def test_every_unit_has_its_share():
 
 
 def test_every_folder_of_hardware_is_mutated():
-    """But for what is no hardware, or is built from what is mutated."""
+    """Except folders without hardware, and those built from mutated ones."""
     others = {"board", "formal", "fpga", "integration"}
     folders = {path.parent.name for path in units.RTL.glob("*/__init__.py")} - others
     # In bus there are names and connections alone, so far.

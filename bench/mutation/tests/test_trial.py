@@ -1,4 +1,4 @@
-"""Trials: a mutant is noticed or not, and one that makes no hardware is told apart."""
+"""Trials: a mutant is noticed or not, and one that is no valid hardware is recognised."""
 
 import json
 import os
