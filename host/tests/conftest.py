@@ -1,4 +1,4 @@
-"""Fixtures of the host's tests: the model collection, and networks small enough for every test."""
+"""Fixtures of the host's tests: model collections, and networks small enough for every test."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ from matloom.tools.bench import collection
 
 @pytest.fixture(scope="session", autouse=True)
 def _one_process_of_each_interpreter():
-    """Start the interpreters' processes once for all tests of a worker."""
+    """Start each interpreter's process once for all tests of a worker."""
     with kept_processes():
         yield
 
@@ -36,7 +36,7 @@ def wild():
 
 @pytest.fixture(scope="session")
 def untuned():
-    """Return the folder of the collection of networks that nobody tuned for, or skip."""
+    """Return the folder of the collection of untuned networks, or skip."""
     folder = collection("untuned")
     if folder is None:
         pytest.skip("the untuned collection is absent: set MATLOOM_UNTUNED")
@@ -45,7 +45,7 @@ def untuned():
 
 @pytest.fixture
 def small_product() -> Graph:
-    """Return a network of one dense layer: 3 samples of 20 values to 10."""
+    """Return a network of one dense layer: 3 samples of 20 values, 10 outputs."""
     return product_graph(3, 20, 10)
 
 

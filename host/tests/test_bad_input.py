@@ -1,4 +1,4 @@
-"""Mistakes of a user at the command line: one line on stderr, exit status 2, no traceback."""
+"""User mistakes on the command line: one message on stderr, exit status 2, no traceback."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""The verbs of boards: what is listed, what is refused, and in which words."""
+"""The verbs of boards: their lists, refusals and messages."""
 
 import subprocess
 import sys
@@ -25,7 +25,7 @@ def run(*words):
     ids=["of the board", "of its processor", "as told"],
 )
 def test_which_seeds_are_tried(words, seeds, monkeypatch):
-    """A board's file has the first, another one for the system on chip."""
+    """The board's file names the first, and another one for the system on chip."""
 
     def planned(board, _config, _clock_hz, rom, _cpu):
         board = board if rom is None else board.with_processor()

@@ -1,4 +1,4 @@
-"""The command line: its verbs, and how it ends after a mistake."""
+"""The command line: its verbs, and its behaviour after a mistake."""
 
 import json
 import sys
@@ -147,7 +147,7 @@ def test_memory(tmp_path, monkeypatch, capsys):
 
 
 def test_check(tmp_path, monkeypatch, capsys):
-    """The verdict is of what was asked for, and goes with the program."""
+    """The verdict describes the requested check, and is stored in the program."""
     program = tmp_path / "digits.mloom"
     command = ["compile", str(NETWORK), "--config", "small", "--check", "full"]
     assert run_main(monkeypatch, *command, "-o", str(program)) == 0

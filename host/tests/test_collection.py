@@ -1,4 +1,4 @@
-"""Trained networks on each device, bit for bit what TensorFlow Lite Micro computes."""
+"""Trained networks on each device: bit for bit TensorFlow Lite Micro's results."""
 
 import numpy as np
 import pytest
@@ -65,7 +65,7 @@ def devices():
 
 
 def check(device, network, inputs, expected):
-    """Run a network on samples, one by one, and compare each with what was recorded."""
+    """Run a network on samples, one by one, and compare each with the recorded output."""
     session = matloom.load(network, device=device)
     names = [info.name for info in session.program.inputs]
     shapes = [info.shape for info in session.program.inputs]

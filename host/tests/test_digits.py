@@ -1,4 +1,4 @@
-"""The committed digit network: what it is made of, and how well it reads held-out digits."""
+"""The committed digit network: its structure, and its accuracy on held-out digits."""
 
 import sys
 

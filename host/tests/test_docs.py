@@ -1,4 +1,4 @@
-"""The documentation: its commands run, its snippets run, its tables and drawings are fresh."""
+"""The documentation: commands and snippets run; tables and drawings are up to date."""
 
 import importlib.util
 import re
@@ -51,7 +51,7 @@ def _module(path):
 
 
 def _write_floats(folder):
-    """Write a float network, and samples of its input with labels."""
+    """Write a float network, and labelled samples."""
     (folder / "float.tflite").write_bytes(frontend.write(float_network())[1])
     np.savez(folder / "samples.npz", image=float_samples(20), y=np.arange(20) % 5)
 
@@ -95,7 +95,7 @@ def test_tables_are_those_of_the_reports(page):
 
 
 def test_numbers_of_the_walkthrough():
-    """What its sentences say of the layer, which no table repeats."""
+    """Numbers in its sentences that no table repeats."""
     sentences = (ROOT / "docs" / "how-a-conv2d-becomes-instructions.md").read_text()
     vectors, weights, rows = 0, 0, 0
     for item in walkthrough.instructions():
@@ -112,7 +112,7 @@ def test_numbers_of_the_walkthrough():
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_installing_is_a_command_to_copy(page):
-    """Commands that install are in blocks of their own; no index has the package."""
+    """Install commands are in code blocks, and do not name the package on an index."""
     text = page.read_text()
     blocks = re.compile(r"^```.*?^```|^    .*?$", re.MULTILINE | re.DOTALL)
     assert "pip install" not in blocks.sub("", text)
@@ -120,9 +120,9 @@ def test_installing_is_a_command_to_copy(page):
 
 
 def test_first_commands_run_in_their_order(tmp_path):
-    """Run the commands of getting started, from an empty folder: each finds what it needs.
+    """Run the commands of getting started in an empty folder: each finds its input.
 
-    The one that writes waves builds a simulator of its own; `test_commands_run` runs it.
+    `test_commands_run` runs the command that writes waves, since it builds its own simulator.
     """
     first = (ROOT / "docs" / "getting-started.md").read_text()
     lines = re.findall(r"^\$ (matloom .*)$", first, re.MULTILINE)
@@ -135,7 +135,7 @@ def test_first_commands_run_in_their_order(tmp_path):
 
 
 def test_readme_fits_on_a_screen():
-    """Three commands to the first inference, six lines of Python, one table of four rows."""
+    """Three commands to the first inference, six lines of Python, a table of four rows."""
     text = (ROOT / "README.md").read_text()
     written = [line for line in text.splitlines() if line.strip()]
     assert len(written) <= 60
@@ -149,12 +149,12 @@ def test_readme_fits_on_a_screen():
     ("page", "words"), [("docs/verification.md", 7000), ("bitstreams/README.md", 1800)]
 )
 def test_pages_to_read_are_short(page, words):
-    """What was tried, and long tables, have pages of their own: docs/campaigns.md, decisions."""
+    """Experiments and long tables are on other pages: docs/campaigns.md, decisions."""
     assert len((ROOT / page).read_text().split()) <= words
 
 
 def test_changes_are_entries_of_one_line():
-    """Each version has entries of a line under Added, Changed and Fixed; the last one is open."""
+    """Versions have one-line entries under Added, Changed and Fixed; the latest is open."""
     title, *versions = re.split(r"^## ", (ROOT / "CHANGELOG.md").read_text(), flags=re.MULTILINE)
     assert title.startswith("# Changelog")
     names = [version.split("\n")[0] for version in versions]
@@ -176,7 +176,7 @@ def test_files_that_are_named_exist():
 
 
 def test_questions_of_the_tour_lead_to_their_answers():
-    """Each is answered within two files, which have the names that it gives of them."""
+    """Two files answer each, and contain the names that the tour mentions."""
     table = (ROOT / "docs" / "tour.md").read_text().split("## Questions")[1]
     rows = [line.split(" | ") for line in table.splitlines() if line.endswith("|")][2:]
     assert len(rows) == 16

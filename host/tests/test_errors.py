@@ -1,4 +1,4 @@
-"""Errors with a remedy: what they hold, how a traceback shows them, how they travel."""
+"""Errors with a hint: contents, appearance in a traceback, and pickling."""
 
 import pickle
 import traceback

@@ -1,4 +1,4 @@
-"""The examples: each runs, and says what it promises."""
+"""The examples run, and print what they promise."""
 
 import importlib.util
 from pathlib import Path
@@ -27,7 +27,7 @@ RUNS = {
 
 
 def run(name, arguments):
-    """Return what an example prints."""
+    """Return the output of an example."""
     spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
     example = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(example)

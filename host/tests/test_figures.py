@@ -21,7 +21,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def derived():
-    """Return the figures that pages may have: definitions, from where they are defined."""
+    """Return the figures that pages may contain, from where they are defined."""
     latency = f"{REFERENCE_MEMORY.read_latency} cycles"
     growth, error = (f"{100 * x:.0f} %" for x in (bench._TOLERANCE, bench._PREDICTION_TOLERANCE))
     page = "how-a-conv2d-becomes-instructions.md"
@@ -67,7 +67,7 @@ def test_no_figure_that_nothing_holds(page):
 
 
 def test_each_derived_figure_is_on_its_page():
-    """An allowance that nothing needs goes."""
+    """An allowance that no page needs must be removed."""
     have = {
         (page.name, figure)
         for page in figures.PAGES
@@ -122,7 +122,7 @@ def test_other_numbers_are_none(text):
 
 
 def names(page):
-    """Return the folders, source files and modules that a page names in code."""
+    """Return the folders, source files and modules that a page names as code."""
     code = re.findall(r"`([^`\n]*)`", figures.written(page.read_text()))
     folders = r"(?:host|rtl|bench|sim_tests|docs|firmware|examples|bitstreams)/[\w./-]+"
     kinds = (folders, r"[\w./-]+\.(?:py|h|c|cc|cpp|ld|S)", r"matloom(?:_rtl)?(?:\.\w+)+")
@@ -130,7 +130,7 @@ def names(page):
 
 
 def exists(name):
-    """Return whether there is a path, or the end of one, or a module with the names that follow."""
+    """Return whether a path (or the end of one) or module, with attributes, exists."""
     if re.fullmatch(r"matloom(?:_rtl)?(?:\.\w+)+", name):
         return module_exists(*name.split("."))
     return (ROOT / name).exists() or any(path.endswith(f"/{name}") for path in SOURCES)

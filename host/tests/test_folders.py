@@ -1,4 +1,4 @@
-"""Package, network, program and outputs in folders and files of any name."""
+"""Package, network, program and outputs in folders and files with any name."""
 
 import os
 import shutil
@@ -20,7 +20,7 @@ NAMES = [name for name in FOLDERS if "/" not in FOLDERS[name]]
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_network_is_named_by_unicode(name, tmp_path):
-    """Whatever bytes the file's name has: programs hold the network's name as a text."""
+    """Programs store a network's name as text, whatever bytes the file's name has."""
     path = tmp_path / f"net {FOLDERS[name]}.tflite"
     shutil.copy(DIGITS, path)
     graph = frontend.load(path)
@@ -38,7 +38,7 @@ def _package(folder: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FOLDERS)
 def test_everything_lies_in_a_folder_of_any_name(name, tmp_path):
-    """The package is found by a module that Python imports first: PYTHONPATH ends at a colon."""
+    """A startup module adds the package to the path, since PYTHONPATH splits at colons."""
     folder = tmp_path / FOLDERS[name]
     folder.mkdir(parents=True)
     _package(folder / "package")

@@ -1,7 +1,7 @@
-"""Which addresses the functional model reads and writes, against what the tables say of it.
+"""Addresses that the functional model reads and writes, compared with the tables.
 
-The dispatcher, the verifier and the scheduler all believe the extents of `arch/isa.py` and the
-lines of `arch/footprint.py`; here both are held against memories that note every access.
+The dispatcher, the verifier and the scheduler all rely on the extents of `arch/isa.py` and the
+lines of `arch/footprint.py`. These tests compare both with memories that record every access.
 """
 
 import random
@@ -38,7 +38,7 @@ COUNTS = {Opcode.LOAD: 60, Opcode.EXEC: 300, Opcode.POST: 120, Opcode.STORE: 60}
 
 
 class Noted(np.lib.mixins.NDArrayOperatorsMixin):
-    """Part of a memory: its addresses are noted when their contents are read or written."""
+    """Part of a memory that records the addresses of reads and writes."""
 
     def __init__(self, contents, addresses, log):
         self.contents, self.addresses, self.log = contents, addresses, log
@@ -63,7 +63,7 @@ class Noted(np.lib.mixins.NDArrayOperatorsMixin):
         self.contents[key] = np.array(values)
 
     def take(self, offsets):
-        """Return contents; nothing is read where an offset is negative."""
+        """Return contents; a negative offset reads nothing."""
         there = offsets[offsets >= 0]
         self._note("read", self.addresses[there])
         return np.where(offsets >= 0, self.contents[np.maximum(offsets, 0)], 0)
@@ -89,7 +89,7 @@ def noted(contents, log):
 
 
 def mark_padding(monkeypatch):
-    """Let the walk of EXEC mark padding, where the model reads any byte and replaces it."""
+    """Make the walk of EXEC mark padding, where the model reads any byte and replaces it."""
     original = execute._walk
 
     def loop_nest(*geometry):
@@ -100,7 +100,7 @@ def mark_padding(monkeypatch):
 
 
 def traced(instruction, config, generator):
-    """Execute an instruction; return the addresses it touched, by memory and whether written."""
+    """Execute an instruction; return the touched addresses, by memory and direction."""
     engine = Engine(config)
     noise = np.random.default_rng(generator.getrandbits(32))
     logs = {memory: {"read": [], "write": []} for memory in AddressSpace}
@@ -147,7 +147,7 @@ def instructions(generator, config, opcode, count):
 
 
 def stated(table, instruction, config):
-    """Yield each extent that applies, its first address and its end."""
+    """Yield the first and end address of each extent that applies."""
     for extent in table[instruction.opcode].extents:
         end = extent_end(extent, instruction, config)
         if end is not None:
@@ -163,11 +163,11 @@ def lines_of(lines):
 
 
 def may_be_loose(extent, instruction):
-    """Return whether an extent may be larger than what is touched, for one of four reasons.
+    """Return whether an extent may exceed what is touched, for one of four reasons.
 
-    The input of EXEC is a box, of which a walk reads any part. Windows make the outputs that
-    their vectors come to, which may be fewer. Pairs count to the half that is farther, from the
-    first of the nearer. An instruction whose input is all padding reads none.
+    The input of EXEC is a box, of which a walk may read a part. Windows may have fewer outputs than
+    vectors. A pair extends from the nearer half to the farther one. An instruction whose input is
+    all padding reads nothing.
     """
     if extent.base == "input_addr":
         return True
@@ -178,7 +178,7 @@ def may_be_loose(extent, instruction):
 
 
 def problems(runs, table=isa.FORMATS, footprint=footprint.footprint):
-    """Yield a sentence for each access that a table does not know, or knows and does not happen."""
+    """Yield a message for each access that no table has, or that a table has and nothing makes."""
     reached = defaultdict(set)
     for config, instruction, found in runs:
         inside = defaultdict(list)
@@ -206,7 +206,7 @@ def problems(runs, table=isa.FORMATS, footprint=footprint.footprint):
 
 
 def _tight(extent, instruction, found, start, end, reached):
-    """Yield a sentence where the first or the last address of an extent is not touched."""
+    """Yield a message if the first or last address of an extent is not touched."""
     if end <= start:
         return
     touched = found[extent.memory, extent.write]
@@ -228,7 +228,7 @@ def test_tables_say_what_the_model_touches(runs):
 
 @pytest.mark.slow
 def test_the_verifier_knows_all_that_is_touched(runs):
-    """Its accesses are compared as it makes them: extents and lines together."""
+    """Compare the accesses that it derives: extents and lines together."""
     for config, instruction, found in runs:
         for (memory, write), addresses in found.items():
             known = [
@@ -253,7 +253,7 @@ def conflict(one, other, regions):
 
 
 def test_what_meets_is_ordered(runs):
-    """Two instructions of different units that touch an address wait, and must."""
+    """Two instructions of different units that touch the same address must be ordered."""
     generator, conflicts, frees = random.Random(1), 0, 0
     for _number in range(1600):
         config = generator.choice(CONFIGS)
@@ -281,7 +281,7 @@ def test_what_meets_is_ordered(runs):
 
 
 def mutated(module, old, new):
-    """Return a module whose source differs in one place."""
+    """Return a module with one place of its source changed."""
     source = Path(module.__file__).read_text()
     assert source.count(old) == 1, f"{old!r} must be once in {module.__file__}"
     other = ModuleType(f"mutated_{module.__name__.replace('.', '_')}")

@@ -1,4 +1,4 @@
-"""The hooks of pre-commit: `make setup` installs them, and they work without a network."""
+"""The pre-commit hooks: `make setup` installs them, and they work offline."""
 
 import shlex
 import subprocess

@@ -1,4 +1,4 @@
-"""Imports follow data: arch needs errors alone, hardware needs arch, the host needs no hardware."""
+"""Imports follow data: arch needs only errors, hardware needs arch, the host needs no hardware."""
 
 import ast
 import functools
@@ -100,7 +100,7 @@ def imported(path):
 
 
 def imported_at_run_time(path):
-    """Return what a file imports, without the types that only type checkers look up."""
+    """Return a file's imports, except those for type checkers."""
     tests = (node for node in ast.walk(parsed(path)) if isinstance(node, ast.If))
     types = [node for node in tests if getattr(node.test, "id", "") == "TYPE_CHECKING"]
     skipped = {each for node in types for each in ast.walk(node)}
@@ -119,7 +119,7 @@ def test_arch_needs_the_standard_library_only():
 
 
 def test_no_hardware_imports_rooms_that_simulators_are_not_rebuilt_for():
-    """What such a room holds is in no simulator, so that its digest may leave the room out."""
+    """Such a package is in no simulator, so the digest of simulators leaves it out."""
     apart = tuple(f"matloom_rtl.{room}." for room in APART)
     for path in RTL:
         if path.relative_to(ROOT / "rtl" / "matloom_rtl").parts[0] not in APART:
@@ -144,7 +144,7 @@ def test_the_check_of_meaning_shares_nothing_with_what_it_checks():
 
 
 def room(module):
-    """Return the package, or module of the root, that a dotted name under matloom is in."""
+    """Return the package, or top-level module, of a dotted name under matloom."""
     parts = module.split(".")
     return parts[1] if parts[0] == "matloom" and len(parts) > 1 else None
 
@@ -170,7 +170,7 @@ def test_each_room_imports_only_rooms_before_it():
 
 
 def module_of(path):
-    """Return the dotted name of a source file; of a package, the package's."""
+    """Return the dotted name of a source file."""
     top = ROOT / ("host" if path in HOST else "rtl")
     return ".".join(path.relative_to(top).with_suffix("").parts).removesuffix(".__init__")
 
@@ -178,7 +178,7 @@ def module_of(path):
 @pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("files", [HOST, RTL], ids=["host", "rtl"])
 def test_modules_import_each_other_without_circles(files):
-    """Imports inside of functions count: they are how circles are hidden."""
+    """Imports inside functions count: they would hide circles."""
     modules = {module_of(path): path for path in files}
     graph = {}
     for module, path in modules.items():
@@ -210,7 +210,7 @@ def test_each_part_of_a_room_imports_only_parts_before_it(name):
 
 
 def test_formats_of_model_files_stay_in_their_rooms():
-    """Readers are reached by `matloom.frontend`; only tests and benchmarks name a format's."""
+    """Use `matloom.frontend`; only tests and benchmarks import a format's reader."""
     formats = [path.parent.name for path in HOST if path.parent.parent.name == "frontend"]
     assert "tflite" in formats
     for path in HOST:

@@ -1,4 +1,4 @@
-"""Tensors inside a network, on every device: values, names, state, reports, and what they cost."""
+"""Intermediate tensors on every device: values, names, state, reports, and costs."""
 
 import numpy as np
 import pytest
@@ -72,7 +72,7 @@ def test_random_networks(device, number, seed):
 
 @pytest.mark.parametrize("device", DEVICES)
 def test_state_goes_on_through_runs_of_both_kinds(device):
-    """Calls with and without further outputs follow one another, in any order."""
+    """Calls with and without additional outputs may be mixed."""
     graph = streaming_network(5)
     (given,), (made,) = graph.inputs, graph.outputs
     frames = np.random.default_rng(0).integers(
@@ -103,7 +103,7 @@ def test_state_goes_on_through_runs_of_both_kinds(device):
 
 @pytest.mark.parametrize("device", ["model", "fast"])
 def test_names(device, graph):
-    """Whole names, their beginnings, inputs, outputs; one array of the network stays as it was."""
+    """Full names, prefixes, inputs, outputs; one array of the network is unchanged."""
     (given,) = (graph.tensors[number].name for number in graph.inputs)
     (made,) = (graph.tensors[number].name for number in graph.outputs)
     inner = graph.tensors[graph.nodes[0].outputs[0]].name

@@ -40,7 +40,7 @@ SPREAD = {"i16xi8": 18900, "i4xi4": 4}
 
 
 def network(seed):
-    """Return four convolutions: of words, of four bits, and of bytes."""
+    """Return four convolutions: of 16-bit, 4-bit and 8-bit numbers."""
     generator = np.random.default_rng(seed)
     shape = (1, 9, 7, 5)
     tensors = {0: dataclasses.replace(tensor("input", shape, 0.001, 0), dtype="int16")}
@@ -116,7 +116,7 @@ def test_a_mode_that_is_not_built_runs_on_the_host():
 
 
 def words_chain(seed):
-    """Return three layers of int16: a convolution, a depthwise one after it, a dense one."""
+    """Return three int16 layers: a convolution, a depthwise one and a dense one."""
     generator = np.random.default_rng(seed)
     same = {"stride": (1, 1), "dilation": (1, 1)}
     same |= {"padding": Padding(top=1, bottom=1, left=1, right=1)}
@@ -180,7 +180,7 @@ def test_words_from_layer_to_layer(device, seed):
 
 
 def words_of_many_operators(seed):
-    """Return a convolution of int16, then what limits and sums, a dense layer at the end."""
+    """Return a convolution of int16, then limits and sums, and a dense layer."""
     instances = Instances(seed, "int16")
     tensors = {0: instances._tensor("input", (1, 24, 20, 12), scale=1e-4)}
     nodes = []
@@ -232,7 +232,7 @@ def words_of_many_operators(seed):
 @pytest.mark.fast_cases(2)
 @pytest.mark.parametrize("device", ["model", "fast", "rtl"])
 def test_words_through_many_operators(device, seed):
-    """In one step, as TensorFlow Lite Micro has it, in the cycles that were predicted."""
+    """One step, with TensorFlow Lite Micro's results and the predicted cycles."""
     pytest.importorskip("tflite_micro", reason="tflite-micro is not installed")
     graph = words_of_many_operators(seed)
     program = compile_network(graph, CONFIG)
@@ -251,7 +251,7 @@ def test_words_through_many_operators(device, seed):
 
 
 def test_words_whose_wide_sums_might_not_fit_run_on_the_host():
-    """Sums of 64 bits; those of 32 bits wrap on the engine as in the kernels."""
+    """64-bit sums; 32-bit ones wrap on the engine as in the kernels."""
     graph = words_chain(0)
     bias = graph.tensors[2]
     for data in (np.full(bias.shape, 2**31, np.int64), np.full(bias.shape, 2**31 - 1, np.int32)):

@@ -1,4 +1,4 @@
-"""Names of tensors: any of them may be equal, empty, or like what the compiler makes up."""
+"""Names of tensors may be equal, empty, or like those that the compiler generates."""
 
 import itertools
 import random
@@ -40,7 +40,7 @@ def quantised(shape, scale=0.05, zero=3, **more):
 
 
 def network(names, *, opaque=False):
-    """Return a file with a dense layer and a sum (engine), a SOFTMAX (host) or an ELU (neither)."""
+    """Return a file with a dense layer and ADD (engine), SOFTMAX (host) or ELU (neither)."""
     draw = np.random.default_rng(0)
     weights = draw.integers(-127, 128, (4, 8)).astype(np.int8)
     tensors = [
@@ -77,7 +77,7 @@ def network(names, *, opaque=False):
 
 @pytest.fixture(scope="module")
 def arrays():
-    """Inputs, and by `opaque` the outputs of TensorFlow Lite Micro, in the file's order."""
+    """Return inputs and TensorFlow Lite Micro's outputs (by `opaque`), in file order."""
     draw = np.random.default_rng(1)
     given = [draw.integers(-128, 128, shape).astype(np.int8) for shape in ((1, 8), (1, 4))]
     with References() as references:
@@ -89,7 +89,7 @@ def arrays():
 
 
 def run(graph, given, device="model"):
-    """Return the outputs in the file's order; inputs and outputs are found by name."""
+    """Return the outputs in the file's order; look up inputs and outputs by name."""
     with matloom.load(graph, device=device, config="nano") as session:
         ends = session.program.inputs, session.program.outputs
         made = session.run({info.name: array for info, array in zip(ends[0], given, strict=True)})
@@ -152,7 +152,7 @@ def test_two_outputs_that_share_a_name_get_their_numbers():
 
 @pytest.mark.parametrize("names", [["a"] * 7, ["a", "a:0", "", "", "a:5", "a", "a:5"], ODD[:7]])
 def test_programs_keep_names(names, arrays):
-    """Written, read and listed; the words of C differ, too."""
+    """Written, read and listed; identifiers in C are unique, too."""
     program = matloom.compile(frontend.load(network(names)), "nano")
     again = Program.from_bytes(program.to_bytes())
     assert again == program
@@ -193,7 +193,7 @@ def test_archives_of_arrays_take_any_name(names, arrays, tmp_path):
 @pytest.mark.fast_cases(48)
 @pytest.mark.parametrize("names", list(itertools.product(("v", "x", "y"), repeat=4)))
 def test_variables_share_names(names):
-    """A sum that is kept from call to call, named as whatever else there is."""
+    """A running sum, named like other tensors."""
     scale = Quantisation(scale=(0.5,), zero_point=(0,))
     kinds = {"shape": (1, 4), "dtype": "int8", "quantisation": scale}
     total = Arithmetic(activation=Activation.NONE)
@@ -237,7 +237,7 @@ def test_unique_names_differ(seed):
 
 
 def test_compiled_names_are_checked(arrays):
-    """The default check binds by the same names as the device."""
+    """The default check uses the same names as the device."""
     graph = frontend.load(network(["a"] * len(ROLES)))
     program = compile_network(graph, PRESETS["nano"], check="full")
     assert program.verdict is not None

@@ -1,4 +1,4 @@
-"""Random networks of many operators: wherever each part runs, the whole is what it means."""
+"""Random networks of many operators are right, wherever each part runs."""
 
 from dataclasses import replace
 
@@ -38,7 +38,7 @@ SHAPES = [(1, 4, 4, 8), (4, 1, 4, 8), (1, 16, 1, 8)]
 
 
 class Networks:
-    """Grows a network operator by operator on what it already has."""
+    """Grows a network, operator by operator."""
 
     def __init__(self, seed):
         self.random = np.random.default_rng(seed)

@@ -1,4 +1,4 @@
-"""Names in files hold anything; what is printed of them never moves a cursor or forges a line."""
+"""Names in files may contain anything; printed, they never move the cursor or forge a line."""
 
 import re
 import unicodedata
@@ -53,7 +53,7 @@ def test_lines_stay_lines():
 
 
 def network(name):
-    """Return a file whose tensors and operator have a name: a dense layer, ELU, an unknown one."""
+    """Return a file whose tensors and operator are named: a dense layer, ELU, an unknown one."""
     tensors = [
         FileTensor(name=f"{name}{number}", shape=shape, scales=(0.05,), zeros=(3,), data=data)
         for number, (shape, data) in enumerate(
@@ -77,7 +77,7 @@ def network(name):
 
 @pytest.fixture
 def folders(tmp_path):
-    """Return two folders with the same network, under a harmless and a hostile name."""
+    """Return two folders with the same network, with a harmless and a hostile name."""
     found = []
     for number, name in enumerate((HARMLESS, HOSTILE)):
         (tmp_path / str(number)).mkdir()
@@ -90,7 +90,7 @@ def folders(tmp_path):
 
 
 def told(words, file):
-    """Return what a verb prints: its stdout and its end, and how far it is, told on stderr."""
+    """Return the output of a verb: stdout, and progress and errors on stderr."""
     names = {"NET": file, "NPZ": file.with_suffix(".npz"), "NPY": file.with_suffix(".npy")}
     names["TENSOR"] = f"{file.stem}0"
     done = CliRunner().invoke(cli, [str(names.get(word, word)) for word in words])

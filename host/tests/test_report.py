@@ -1,4 +1,4 @@
-"""Reports: operators that share a completion time, and the sum of all rows."""
+"""Reports: operators that share a completion time, and the totals."""
 
 from dataclasses import replace
 
@@ -84,7 +84,7 @@ def test_predicted_rows_say_what_is_joint(program):
 
 
 def test_runs_share_the_last_slot(program):
-    """A second command buffer adds to the cycles of the slot that both use."""
+    """A second command buffer adds its cycles to the slot that both use."""
     half = program.steps[0]
     twice = replace(program, steps=(half, half))
     counters = [

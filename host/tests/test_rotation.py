@@ -1,4 +1,4 @@
-"""The rotation of tests in a run that is cut short: each gets its turn."""
+"""Rotation of tests in a run that is cut short: each test gets its turn."""
 
 import importlib.util
 from itertools import pairwise

@@ -1,4 +1,4 @@
-"""Sessions: names, shapes and dtypes as the model has them, and what a run cost."""
+"""Sessions: names, shapes and dtypes of the model, and the cost of a run."""
 
 import json
 from concurrent.futures import ThreadPoolExecutor
@@ -32,7 +32,7 @@ def images(count, seed=0):
 
 
 def test_samples_run_one_by_one(session):
-    """Against the interpreter of the graph, which knows no engine."""
+    """Compared with the graph's interpreter, which is independent of the engine."""
     graph = frontend.load(NETWORK)
     batch = images(5)
     outputs = session.run(batch)
@@ -100,7 +100,7 @@ def test_report_of_the_chip():
 @pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("device", ["model", "fast", "rtl"])
 def test_weights_stay_on_chip(device):
-    """Later calls give what first calls give, and transfer no weights; a broken stay reloads."""
+    """Later calls give equal results and transfer no weights; after an error, they reload."""
     options = CompileOptions(resident=True)
     fresh = [matloom.load(NETWORK, "model", "nano", options).run(images(1, n)) for n in range(6)]
     with matloom.load(NETWORK, device, "nano", options) as session:

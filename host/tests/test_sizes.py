@@ -1,4 +1,4 @@
-"""Functions, files and parameter lists that a reader can hold; each exception has its reason."""
+"""Readable sizes of functions, files and parameter lists; each exception has a reason."""
 
 import ast
 from pathlib import Path
@@ -88,7 +88,7 @@ def exceeding(text, measure, limit):
 
 
 def too_large(path):
-    """Yield what of a file is too large to take in, or is listed and no longer is."""
+    """Yield what is too large in a file, or is listed as an exception without need."""
     name, text = relative(path), path.read_text()
     lines = len(text.splitlines())
     if (lines > MOST_LINES) != (name in LONG_FILES):
@@ -102,7 +102,7 @@ def too_large(path):
 
 
 def test_files_and_functions_are_short():
-    """Also fails for an exception that is no longer one, so that the lists only shrink."""
+    """Exceptions that are no longer needed fail, too, so the lists only shrink."""
     assert [problem for path in SOURCES for problem in too_large(path)] == []
 
 

@@ -1,4 +1,4 @@
-"""What a session remembers: from call to call, with other sessions open, after a fault."""
+"""State of a session: between calls, next to other sessions, after a fault."""
 
 import numpy as np
 import pytest
@@ -52,7 +52,7 @@ def equal(one, other):
 
 
 def test_nothing_of_the_state_crosses_to_the_host(program):
-    """All of it is in place, in the arena."""
+    """All of it stays in the arena."""
     assert len(program.variables) == 4
     places = [variable.place for variable in program.variables]
     assert {place.region for place in places} == {Region.ARENA}
@@ -114,7 +114,7 @@ def test_what_is_no_state(session):
 
 
 def test_sessions_share_a_device(graph, program, session):
-    """Each has a state of its own; what is in memory when another comes is not lost."""
+    """Each has its own state; what is in memory is saved when another session runs."""
     given = [frames(graph, 4, seed) for seed in range(2)]
     wanted = [list(steps(graph, each)) for each in given]
     other = matloom.load(program, session.driver)
@@ -153,7 +153,7 @@ def test_after_a_fault_the_state_is_unknown(graph, session, monkeypatch):
 
 
 def test_a_variable_that_the_host_keeps():
-    """An input is assigned as it is: it comes from the host each time, and goes there."""
+    """An input is assigned directly, so the variable is passed through the host."""
     growth = Growth((2,))
     given = growth.input((1, 4, 4, 3), "int8")
     total = accumulate(growth, given)

@@ -1,4 +1,4 @@
-"""Networks that nobody tuned for: every recorded output, call after call."""
+"""Untuned networks: every recorded output, call after call."""
 
 import time
 

@@ -1,4 +1,4 @@
-"""Networks that people run, as they found them: every recorded output, call after call."""
+"""Networks from public projects: every recorded output, call after call."""
 
 import numpy as np
 import pytest
@@ -70,14 +70,14 @@ STREAMING = "microwakeword/hey_jarvis"
 
 
 class FrameByFrame:
-    """A streaming network in TensorFlow Lite Micro, whose variables can be looked at."""
+    """A streaming network in TensorFlow Lite Micro with access to its variables."""
 
     def __init__(self, path):
         self.graph = frontend.load(path)
         self.interpreter = MicroReference(path.read_bytes(), self.graph)
 
     def run(self, frame):
-        """Return the outputs of a call, and variables by name as it ends."""
+        """Return the outputs of a call, and the variables after it, by name."""
         (given,) = self.graph.inputs
         tensors = self.interpreter.run({given: frame})
         state = {each.name: tensors[each.after] for each in self.graph.variables}
@@ -92,7 +92,7 @@ def spoken(count):
 
 
 def follow(wild, session, count):
-    """Compare consecutive calls, and every variable after each, with TensorFlow Lite Micro."""
+    """Compare consecutive calls, and all variables after each, with TensorFlow Lite Micro."""
     pytest.importorskip("tflite_micro", reason="tflite-micro is not installed")
     reference = FrameByFrame(wild / "models" / f"{STREAMING}.tflite")
     seen = set()

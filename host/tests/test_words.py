@@ -23,7 +23,7 @@ KINDS = (".py", ".md", ".c", ".h", ".cc", ".toml")
 
 @functools.cache
 def texts():
-    """Return the text files of the repository by path, of every kind that people read."""
+    """Return all text files of the repository that people read, by path."""
     listed = subprocess.run(
         ["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout.split("\0")
@@ -34,7 +34,7 @@ def texts():
 
 
 def in_one_line(text):
-    """Return a text whose lines are joined, so that phrases across lines are found."""
+    """Return a text with its lines joined, so that phrases across lines are found."""
     return re.sub(r"\s*\n\s*(?:#:?|//|\*)?\s*", " ", text)
 
 
@@ -44,7 +44,7 @@ def phrases_in(text):
 
 
 def openings_in(text):
-    """Return docstrings that open with a word of the list."""
+    """Return docstrings that start with a listed word."""
     kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
     docs = [
         ast.get_docstring(node) for node in ast.walk(ast.parse(text)) if isinstance(node, kinds)
@@ -62,7 +62,7 @@ def faults(look, paths):
 
 
 def apart(kind, suffixes=KINDS):
-    """Return the paths of files to look at, and those in folders that are excepted, by folder."""
+    """Return the paths to check, and those in excepted folders, by folder."""
     excepted = {folder: [] for folder in EXCEPTIONS[kind]}
     rest = []
     for path in texts():
@@ -73,7 +73,7 @@ def apart(kind, suffixes=KINDS):
 
 
 def product(paths):
-    """Return those that are no tests, whose docstrings say what holds."""
+    """Return the paths that are not tests."""
     return [path for path in paths if "/tests/" not in path and not path.startswith("sim_tests/")]
 
 
@@ -94,7 +94,7 @@ def test_no_name_comes_back():
 
 @pytest.mark.parametrize(("kind", "look"), [("phrases", phrases_in), ("openings", openings_in)])
 def test_exceptions_are_needed(kind, look):
-    """A folder without a fault goes from the list."""
+    """Folders without faults must leave the list."""
     suffixes = KINDS if kind == "phrases" else (".py",)
     for folder, paths in apart(kind, suffixes)[1].items():
         assert faults(look, paths), f"words.toml: {folder} has no more {kind} of the list"

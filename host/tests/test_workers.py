@@ -1,4 +1,4 @@
-"""Tasks on workers: the same results as without, also when a worker dies."""
+"""Tasks on workers give the same results as without, even if a worker dies."""
 
 import os
 import signal
@@ -14,7 +14,7 @@ def square(number):
 
 
 def dies_once(folder, number):
-    """Return the square, but kill the worker the first time that task 3 runs."""
+    """Return the square; kill the worker the first time that task 3 runs."""
     mark = folder / "died"
     if number == 3 and not mark.exists():
         mark.touch()

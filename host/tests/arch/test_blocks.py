@@ -1,4 +1,4 @@
-"""Multipliers and block RAMs by formula are those that Yosys and nextpnr counted."""
+"""Formulas for multipliers and block RAMs give the numbers that Yosys and nextpnr counted."""
 
 import json
 from pathlib import Path

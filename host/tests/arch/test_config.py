@@ -1,4 +1,4 @@
-"""Config: every rule refuses with its sentence; files, digests and presets."""
+"""Config: the message of each rule, files, digests and presets."""
 
 import dataclasses
 import json
@@ -130,7 +130,7 @@ def test_digest_is_of_the_canonical_text():
 
 
 def test_fields_that_were_added_change_nothing_by_default_and_are_then_not_in_the_digest():
-    """The digest of version 8 without such fields."""
+    """Compare with the digest of version 8, which had no such fields."""
     for name, off in ADDED_FIELDS.items():
         assert getattr(Config(), name) == off
         assert all(getattr(preset, name) == off for preset in PRESETS.values())
@@ -165,7 +165,7 @@ def test_changes_that_are_none(text, sentence):
 
 
 def test_macs_a_cycle_are_those_of_the_array():
-    """Two narrow products a cell; a word takes two rows; numbers take `float_rows`."""
+    """A cell makes two narrow products; a 16-bit value takes two rows, a float `float_rows`."""
     modes = ("i8xi8", "i8xi4", "i4xi4", "i16xi8")
     config = dataclasses.replace(PRESETS["small"], mac_modes=modes)
     assert [config.macs_a_cycle(mode) for mode in modes] == [64, 128, 128, 32]

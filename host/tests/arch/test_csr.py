@@ -95,7 +95,7 @@ def test_counters_begin_with_the_total():
 
 
 def test_counters_lie_side_by_side():
-    """A driver behind a link reads them all at once."""
+    """So that a driver behind a link can read them all in one request."""
     offsets = [register(name.upper()).offset for name, _doc in COUNTERS]
     assert offsets == list(range(offsets[0], offsets[0] + 4 * len(offsets), 4))
     assert len(offsets) <= 256

@@ -32,7 +32,7 @@ def as_float32(patterns):
 
 
 def from_float32(values):
-    """Return the patterns, every NaN as the engine's."""
+    """Return the bit patterns, with every NaN replaced by the engine's."""
     patterns = values.view(np.uint32).astype(np.int64)
     return np.where(np.isnan(values), NAN, patterns)
 
@@ -55,7 +55,7 @@ def reference_sum(a, b):
 
 
 def random_sums(generator, count):
-    """Return pairs of fp32 patterns: any; of like exponents, which cancel; and near ties."""
+    """Return pairs of fp32 patterns: arbitrary ones, ones that cancel, and near ties."""
     a = generator.integers(0, 2**32, count)
     b = generator.integers(0, 2**32, count)
     near = (a ^ 1 << 31) & (255 << 23 | 1 << 31) | b & 0x7FFFFF
@@ -91,7 +91,7 @@ def check_narrow(patterns, name):
 
 @pytest.mark.parametrize("name", FLOAT_FORMATS)
 def test_narrowing(seed, name):
-    """Any pattern; and around every number of the format, and every middle of two."""
+    """Try arbitrary patterns, and those around each number of the format and each midpoint."""
     form = FLOAT_FORMATS[name]
     wide = widen(np.arange((1 << form.bits - 1) - 1), form)
     wide = wide[wide < FP32.above]
@@ -156,7 +156,7 @@ def test_a_million_of_each(seed):
 
 
 def test_limits():
-    """ReLU6 and no limits, against NumPy on numbers; the zeros and NaN as the rule says."""
+    """Compare ReLU6 and no limits with NumPy; zeros and NaN follow the rule."""
     zero, six, minus = 0, 0x40C00000, FP32.above | 1 << 31
     x = np.array([each for each in CORNERS if each & 0x7FFFFFFF])
     with np.errstate(all="ignore"):

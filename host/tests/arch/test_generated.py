@@ -1,4 +1,4 @@
-"""Generated files are fresh, and the header is C."""
+"""Generated files are up to date, and the header is valid C."""
 
 import shutil
 import subprocess

@@ -57,7 +57,7 @@ def test_reserved_fields_have_a_place_and_must_be_zero(opcode, name, config):
 
 
 def legal(opcode):
-    """Return an instruction's fields that must not be zero."""
+    """Return values for an instruction's fields that must not be zero."""
     ones = _ONES if opcode is Opcode.EXEC else ("width", "height", "oc_blocks", "tail")
     return dict.fromkeys(ones, 1)
 
@@ -95,7 +95,7 @@ def test_formats_fit_and_names_differ(opcode):
 
 
 def test_fields_are_contiguous():
-    """Bit by bit: setting one field changes its own bits and no other."""
+    """Setting one field changes its own bits and no others."""
     for opcode, layout in FORMATS.items():
         plain, position = int.from_bytes(pack(Instruction(opcode)), "little"), 0
         for item in layout.all_fields:
@@ -199,7 +199,7 @@ def test_extents_of_a_configuration_have_no_condition_that_always_holds():
 
 
 def test_elements_of_post():
-    """The formats under the rule FLOAT, their extents, and what is illegal there."""
+    """Formats with the rule FLOAT: their extents, and illegal combinations."""
 
     def make(**values):
         ones = dict.fromkeys(("width", "height", "oc_blocks", "tail"), 1)
@@ -218,7 +218,7 @@ def test_elements_of_post():
 
 
 def test_words_of_post():
-    """Two bytes an element on both sides, together with bytes and floating-point formats."""
+    """16-bit elements on both sides, combined with bytes and floating-point formats."""
     config = dataclasses.replace(Config(), mac_modes=("i8xi8", "i16xi8", "fp16"))
     ones = dict.fromkeys(("width", "height", "oc_blocks", "tail", "words"), 1)
 
@@ -262,7 +262,7 @@ def test_blocks_of_pairs_are_counted_by_two(blocks, pairs):
 
 
 def test_the_largest_value_of_a_field_is_what_its_bits_hold():
-    """As the page of instructions has them: 12 bits of rows, 20 of a pitch, 22 signed ones."""
+    """As on the page of instructions: 12 bits of rows, 20 of a pitch, 22 signed ones."""
     assert largest(Opcode.EXEC, "input_rows") == 4095
     assert largest(Opcode.POST, "dest_pitch") == 1048575
     assert largest(Opcode.EXEC, "first_byte") == 2097151

@@ -1,4 +1,4 @@
-"""Memory: every rule refuses with its sentence; files, names and the time of a beat."""
+"""Memory: the message of each rule, files, names and the time of a beat."""
 
 from fractions import Fraction
 

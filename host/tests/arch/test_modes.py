@@ -26,7 +26,7 @@ def test_storage_is_as_wide_as_the_operand(mode, storage):
 
 
 def test_lists_of_modes():
-    """As the instruction set numbers them: programs in use hold these numbers."""
+    """Existing programs hold these mode numbers, so they must not change."""
     assert MAC_MODES == (
         "i8xi8",
         "i8xi4",

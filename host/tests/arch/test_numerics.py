@@ -83,7 +83,7 @@ def test_multiply_by_quantized_multiplier(seed):
 
 
 def test_single_rounding(seed):
-    """Half up of the exact quotient, where nothing wraps."""
+    """Without overflow, the exact quotient is rounded half up."""
     generator = random.Random(seed)
     for _number in range(3000):
         x, multiplier = generator.randint(-(2**24), 2**24), generator.randint(2**30, HIGH)
@@ -124,7 +124,7 @@ def test_reciprocal_divides_exactly(reach, counts, seed):
 
 
 def test_average_cuts_towards_zero(seed):
-    """Also where the left shift wraps, of the most negative number, and of small multipliers."""
+    """Also if the left shift wraps, for the most negative number, and for small multipliers."""
     generator = random.Random(seed)
     values = [
         -(2**31),
@@ -186,7 +186,7 @@ def test_arrays_and_integers_agree(seed, rounding):
 
 
 def test_wide_sums_are_rounded_once(seed):
-    """A multiplier of 15 bits, halves up, by fractions; in a lane, too, where 32 bits do."""
+    """Use a 15-bit multiplier and halves up, checked with fractions; also in a lane of 32 bits."""
     generator = random.Random(seed)
     for _number in range(5000):
         multiplier = generator.choice((2**30, HIGH, generator.randint(2**30, HIGH)))
@@ -212,7 +212,7 @@ def test_wrap_and_clamp():
 
 
 def test_larger():
-    """The larger of numbers of 17 bits; beyond these, the 17 low bits decide."""
+    """Compare numbers of 17 bits; of larger ones, the low 17 bits decide."""
     ends = (-(2**16), -(2**15), -1, 0, 1, 2**15, 2**16 - 1)
     for entry, total in itertools.product(ends, ends):
         assert larger(entry, total) == max(entry, total)

@@ -1,4 +1,4 @@
-"""What fields cost: the kept report fits today's configurations, and differences are told."""
+"""Cost of fields: the stored report fits today's configurations, and differences are shown."""
 
 import json
 

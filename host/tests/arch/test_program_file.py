@@ -1,4 +1,4 @@
-"""The tables of Program files: aligned, numbered once, in step with operators and configuration."""
+"""Tables of Program files: aligned, with unique numbers, consistent with operators and Config."""
 
 import dataclasses
 

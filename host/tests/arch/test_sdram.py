@@ -1,4 +1,4 @@
-"""SDRAM parts: cycles are rounded up, refreshes down; each rule refuses with its sentence."""
+"""SDRAM parts: cycles are rounded up, refreshes down; the message of each rule."""
 
 import dataclasses
 
@@ -45,7 +45,7 @@ def test_a_delay_is_never_shorter_than_asked(delay, clock, cycles):
 @pytest.mark.parametrize("part", SDRAMS.values(), ids=SDRAMS)
 @pytest.mark.parametrize("clock", [25_000_000, 85_000_000, 100_000_000, 133_000_000])
 def test_no_row_waits_longer_than_its_data_sheet_says(part, clock):
-    """Refreshes a period apart, each late by less than one: the same row once in all of them."""
+    """Each refresh may be late by almost a period; the same row comes up once per round."""
     timing = part.timing(clock)
     longest = (part.refreshes + 1) * timing.refresh_due
     assert longest <= part.refresh_ms * clock // 1000 < longest + part.refreshes + 1
@@ -54,7 +54,7 @@ def test_no_row_waits_longer_than_its_data_sheet_says(part, clock):
 
 
 def test_two_of_its_cycles_in_one_of_a_controller():
-    """By hand, at 142 MHz, 7.04 ns: 20, 45 and 70 ns are 3, 7 and 10 cycles, and 2, 4 and 5."""
+    """By hand, at 142 MHz (7.04 ns): 20, 45 and 70 ns are 3, 7 and 10 cycles, so 2, 4 and 5."""
     part = SDRAMS["IS42S16160"]
     own = part.timing_of_gear(71_000_000, 2)
     assert own == part.timing(142_000_000, 3)

@@ -1,4 +1,4 @@
-"""The map of the system on chip: pinned, nothing overlaps, fields fit."""
+"""Map of the system on chip: pinned addresses, no overlaps, fields within their registers."""
 
 from itertools import pairwise
 

@@ -1,4 +1,4 @@
-"""The list of verbs, their help, and how mistakes in a command line are told."""
+"""The list of verbs, their help, and the messages for mistakes in a command line."""
 
 import shlex
 import warnings

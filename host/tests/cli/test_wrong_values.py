@@ -1,4 +1,4 @@
-"""Wrong values for every argument of every verb: an error and a hint, and no work before them."""
+"""Wrong values for every argument of every verb: an error and a hint, before any work."""
 
 import math
 import signal
@@ -105,7 +105,7 @@ def _too_long(_number, _frame):
 
 @pytest.fixture
 def deadline():
-    """Ends a verb that does not refuse its value."""
+    """Stop a verb that accepts a wrong value."""
     before = signal.signal(signal.SIGALRM, _too_long)
     signal.alarm(60)
     yield

@@ -22,7 +22,7 @@ ONE = np.arange(4, dtype=np.float32)[np.newaxis]
 
 
 def file(batch):
-    """Return a network of two outputs: RELU of x + w, and x + w."""
+    """Return a network with two outputs: RELU of x + w, and x + w."""
     tensors = [
         helper.make_tensor_value_info("x", FLOAT, [batch, 4]),
         helper.make_tensor_value_info("sum", FLOAT, None),

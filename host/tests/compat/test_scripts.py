@@ -1,4 +1,4 @@
-"""Scripts for other runtimes run after one import changed, and print the same."""
+"""Scripts for other runtimes print the same after one import has changed."""
 
 import functools
 import re
@@ -36,7 +36,7 @@ def functional_model(monkeypatch):
 
 @pytest.fixture
 def output(monkeypatch, tmp_path, capsys):
-    """Return a function that runs a script, with Matloom's import or the original's."""
+    """Return a function that runs a script, with Matloom's import or the original one."""
 
     def run(name, original, *arguments):
         text = (EXAMPLES / f"{name}.py").read_text()
@@ -55,7 +55,7 @@ def output(monkeypatch, tmp_path, capsys):
 
 
 def classifier(onnx):
-    """Return the file of a small network for pictures of 16 by 16, whose batch has a name."""
+    """Return the file of a small network for 16x16 pictures, whose batch axis has a name."""
     helper, draw = onnx.helper, np.random.default_rng(4)
     held = {
         "w": draw.standard_normal((6, 3, 3, 3)).astype(np.float32),
@@ -91,7 +91,7 @@ def test_images_are_classified_as_by_onnx_runtime(output, tmp_path):
 
 @pytest.fixture
 def reference_kernels(monkeypatch):
-    """Let LiteRT use its reference kernels; its optimised ones differ from them by a step."""
+    """Make LiteRT use its reference kernels; its optimised ones can differ by one step."""
     litert = pytest.importorskip(
         "ai_edge_litert.interpreter", reason="ai-edge-litert is not installed"
     )

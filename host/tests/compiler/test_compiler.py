@@ -46,7 +46,7 @@ NETWORKS = (
 
 
 def _run(program, inputs):
-    """Run a program on the functional model; inputs in the network's order."""
+    """Run a program on the functional model, with inputs in the network's order."""
     known = {info.name: array for info, array in zip(program.inputs, inputs, strict=True)}
     regions = {region: np.zeros(size, np.uint8) for region, size in program.region_bytes.items()}
     regions[Region.PROGRAM] = np.frombuffer(program.image, np.uint8)
@@ -229,7 +229,7 @@ def test_equal_networks_give_equal_programs():
 
 
 def test_checks_leave_other_cores_alone(monkeypatch):
-    """One thread of linear algebra each: more would spin while the checks do other things."""
+    """Linear algebra must use one thread; idle threads would spin during the checks."""
     seen = []
     check = Compiled.check
 

@@ -1,4 +1,4 @@
-"""The phases of the compiler: their values can be had, printed and told apart."""
+"""The phases of the compiler: their values can be obtained, printed and distinguished."""
 
 import dataclasses
 import gc

@@ -1,4 +1,4 @@
-"""Variables in external memory: which may stay there, and what must not happen to them."""
+"""Variables in external memory: which may stay there, and which would be corrupted."""
 
 import dataclasses
 
@@ -25,14 +25,17 @@ def made(graph):
 
 
 def placed(graph):
-    """Return whether the variables of a graph stay in external memory; its program is right."""
+    """Return whether a graph's variables stay in external memory.
+
+    Check that its program is right.
+    """
     result = made(graph)
     result.check("full")
     return [variable.place is not None for variable in result.program.variables]
 
 
 class Network:
-    """A variable of the shape of an input, and what is their sum."""
+    """A variable with the shape of an input, and their sum."""
 
     def __init__(self, height=4):
         self.growth = Growth((height,))
@@ -54,7 +57,7 @@ class Network:
 
 
 def two_readers(height):
-    """Return a network that reads a variable once more after it made what replaces it."""
+    """Return a network that reads a variable again after computing its next value."""
     network = Network(height)
     again = network.operator(Op.SUB, [network.input, network.before], NOTHING)
     return network.graph(network.total, again)
@@ -69,7 +72,7 @@ def test_a_sum_replaces_what_it_reads():
 
 @pytest.mark.parametrize(("height", "pinned"), [(4, True), (16, False), (64, False)])
 def test_what_is_read_again_after_it_is_replaced(height, pinned):
-    """Small tensors are read once, and stay; others would be read again."""
+    """Small tensors are read once and may stay; others would be read again."""
     assert placed(two_readers(height)) == [pinned]
 
 
@@ -111,7 +114,7 @@ def test_what_two_variables_hold_is_the_hosts():
 
 
 def test_a_queue_of_variables():
-    """One takes what another held: only the first may be replaced where it is."""
+    """Each variable takes the value of the one before; only the first can be updated in place."""
     network = Network()
     other = network.variable()
     network.growth.assign(other, network.before)
@@ -120,7 +123,7 @@ def test_a_queue_of_variables():
 
 
 def test_another_command_buffer_replaces_it():
-    """The first reads it, the host makes something of that, and the second replaces it."""
+    """The first buffer reads it, the host uses the result, and the second buffer replaces it."""
     network = Network()
     chances = network.operator(Op.SOFTMAX, [network.total], Softmax(beta=1.0))
     after = network.operator(Op.ADD, [chances, network.input], NOTHING)

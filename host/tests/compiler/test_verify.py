@@ -1,4 +1,4 @@
-"""With MATLOOM_VERIFY=1 every phase's value is checked: each rule notices what breaks it."""
+"""MATLOOM_VERIFY=1 checks the value of every phase: each rule notices a violation."""
 
 from dataclasses import replace
 from types import SimpleNamespace
@@ -38,12 +38,12 @@ def values():
 
 @pytest.fixture(scope="module")
 def plan(values):
-    """Return the plan of its one run of the engine."""
+    """Return the plan of the network's only run on the engine."""
     return values["schedule"].runs[0].scheduled.plan
 
 
 def changed(items, at, item):
-    """Return a tuple with one item replaced, or left out where it is None."""
+    """Return a tuple with one item replaced, or removed if it is None."""
     return (*items[:at], *(() if item is None else (item,)), *items[at + 1 :])
 
 
@@ -104,7 +104,7 @@ def stages(values):
 
 
 def misshapen(stage):
-    """Return a convolution in ways that are no stage, and the sentence about each."""
+    """Return invalid variants of a convolution stage, each with its message."""
     region = stage.regions[0]
     nest, tiles = stage.loop_nest, stage.weights.tiles
     more = replace(stage.grid, position_bytes=stage.grid.position_bytes + stage.grid.block_bytes)

@@ -62,7 +62,7 @@ def test_weights_in_the_bank_of_the_input_take_its_cycles():
 
 
 def test_tiles_of_paired_windows_come_between_steps():
-    """As on the simulated chip: instructions of 25 x 25 blocks follow each other in 629 cycles."""
+    """On the simulated chip, instructions of 25 x 25 blocks follow each other in 629 cycles."""
     one, two = (
         _cycles(*[Instruction(Opcode.EXEC, _exec(625, 1, window=1, paired=1))] * count)
         for count in (1, 2)
@@ -81,7 +81,7 @@ def test_units_overlap_unless_they_wait():
 
 
 def test_commands_come_over_the_bus_of_loads():
-    """Those beyond what is read ahead, each as long as its beats."""
+    """Commands beyond those read ahead each take their beats on the bus."""
     values = {"region": Region.PROGRAM, "row_bytes": 8000, "rows": 1, "planes": 1}
     load, run = Instruction(Opcode.LOAD, values), Instruction(Opcode.EXEC, _exec(4, 1))
     few, many = (_cycles(load, *[run] * count, load) for count in (9, 19))
@@ -103,7 +103,7 @@ def test_rows_of_whole_beats_come_without_a_pause():
 
 
 def test_a_spread_beat_is_written_from_its_first_byte_on():
-    """Rows of 10 bytes, 4 apart: 5 to 8 writes. On the simulated chip 24 of them take 157."""
+    """Rows of 10 bytes, 4 apart, take 5 to 8 writes; 24 rows take 157 cycles on the chip."""
 
     def load(count, start):
         shape = {"row_bytes": 10, "rows": count, "planes": 1, "dram_row_step": 10, "spread": 2}
@@ -150,7 +150,7 @@ def test_marks_get_the_completion_of_their_instruction():
     ],
 )
 def test_floats_take_a_cycle_for_each_byte_of_a_column(values, cycles):
-    """As on the simulated chip of this configuration, by 40 vectors of fp32 and of bf16."""
+    """As measured on the simulated chip with 40 vectors of fp32 and of bf16."""
     machine = Machine(config=load_config("small+bf16+weight_rows=2"))
     shape = {"width": 40, "height": 1, "oc_blocks": 1, "tail": 8, "rounding": Rounding.FLOAT}
     post, end = Instruction(Opcode.POST, {**shape, **values}), Instruction(Opcode.END)

@@ -1,4 +1,4 @@
-"""The spans of a real program add up to what is predicted, and to what the chip counts."""
+"""The spans of a real program add up to the prediction, and to the chip's count."""
 
 from collections import Counter
 from contextlib import closing
@@ -77,7 +77,7 @@ def test_a_cause_ends_just_before_the_start(timeline):
 
 @pytest.mark.slow
 def test_spans_agree_with_what_the_chip_counts():
-    """Within the tolerance that predictions have of whole networks; see docs/performance.md."""
+    """Within the tolerance of predictions for whole networks (docs/performance.md)."""
     config = load_config("nano")
     graph = frontend.load(NETWORK)
     program = compile_network(graph, config, check="none")

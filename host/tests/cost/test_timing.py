@@ -1,4 +1,4 @@
-"""Instructions that `Timings` treats as alike cost the same."""
+"""Instructions that `Timings` treats as equal have the same cost."""
 
 import pytest
 

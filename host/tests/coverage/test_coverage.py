@@ -1,4 +1,4 @@
-"""What is declared of a configuration, what instructions reach, and what files keep of it."""
+"""Functional coverage: declared points, points that instructions reach, and files."""
 
 import random
 

@@ -39,7 +39,7 @@ def _configuration(item):
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """Mark the tests of a slow configuration as slow: those of this folder, of all that are run."""
+    """Mark tests in this folder as slow if their configuration is slow to simulate."""
     for item in items:
         if item.path.parent == HERE and _configuration(item) in SLOW:
             item.add_marker("slow")
@@ -47,7 +47,7 @@ def pytest_collection_modifyitems(items):
 
 @pytest.fixture(scope="session")
 def open_chip(request):
-    """Return the one simulation of a configuration, whose first state the run's seed decides."""
+    """Open the single simulation of a configuration; the run's seed decides its first state."""
     seed = request.config.option.seed
     transports = {}
 
@@ -63,7 +63,7 @@ def open_chip(request):
 
 @pytest.fixture
 def pair(request, open_chip):
-    """Both devices, reset; the test names the configuration as an indirect parameter."""
+    """Return both devices, reset; the test gives the configuration as an indirect parameter."""
     config = CONFIGS[request.param]
     chip = open_chip(config)
     stray = chip.stray_accesses

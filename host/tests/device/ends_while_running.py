@@ -1,6 +1,6 @@
-"""Ends a session in one way while another thread runs it; prints what that thread got.
+"""Ends a session in one way while another thread runs it, and prints that thread's outcome.
 
-Run as `python ends_while_running.py DEVICE WAY`: a crash or a hang must not be that of the tests.
+Run as `python ends_while_running.py DEVICE WAY`, so that a crash or hang does not end the tests.
 """
 
 import _thread
@@ -29,7 +29,7 @@ PATIENCE, MORE_PATIENCE = 20, 200
 
 
 def small_network():
-    """Return one dense layer: what a simulated line or netlist takes seconds for, not minutes."""
+    """Return one dense layer, which a simulated line or netlist runs in seconds, not minutes."""
     scale = Quantisation(scale=(0.1,), zero_point=(0,))
     builder = GraphBuilder("dense")
     x = builder.input("x", (1, 8), "int8", scale)
@@ -86,7 +86,7 @@ def from_another_thread(session, way):
 
 
 def from_a_signal(session, way):
-    """Let a signal of the thread that runs end the call, or close the session from inside it."""
+    """End the call, or close the session from inside it, by a signal to the running thread."""
     got = []
     if way == "interrupt":
         # A shell has what it runs in the background ignore the signal.
@@ -104,7 +104,7 @@ def from_a_signal(session, way):
 
 
 def dropped(session, device):
-    """Let sessions end as garbage, in one thread and another, while a third runs one."""
+    """Let sessions be garbage-collected in two threads while a third thread runs one."""
     got = []
     patience = MORE_PATIENCE if device in SLOW else PATIENCE
 

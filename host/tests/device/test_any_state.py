@@ -1,4 +1,4 @@
-"""What the ports show after a reset does not depend on what registers and memories held before."""
+"""After a reset, the ports show the same whatever registers and memories held before."""
 
 import itertools
 
@@ -18,9 +18,9 @@ STEP = 256
 
 
 class Watched(Driver):
-    """A driver of a chip from a random state that keeps the digest of all it has shown.
+    """Driver of a chip from a random state that keeps the digest of everything its ports show.
 
-    It is taken every STEP cycles of a run, so that a difference says where it begins.
+    The digest is read every STEP cycles of a run, so that a difference can be located.
     """
 
     def __init__(self, config, state_seed):
@@ -44,7 +44,7 @@ class Watched(Driver):
 
 
 def shown(config, state_seed, use):
-    """Return cycles and digests of a use of the chip, from a random first state."""
+    """Return the cycles and digests of a use of the chip, from a random first state."""
     driver = Watched(config, state_seed)
     use(driver)
     driver.read("STATUS")
@@ -54,7 +54,7 @@ def shown(config, state_seed, use):
 
 
 def store_scratchpad(driver):
-    """Store what nobody has loaded."""
+    """Store scratchpad bytes that were never loaded."""
     instructions = (
         Instruction(
             Opcode.STORE, {"region": Region.OUTPUT, "row_bytes": 64, "rows": 1, "planes": 1}
@@ -68,7 +68,7 @@ def store_scratchpad(driver):
 
 
 def streams(seed, count):
-    """Return a use of the chip: all of its memories written, then streams, resets between some."""
+    """Return a use of the chip: write all memories, then run streams with resets in between."""
 
     def use(driver):
         clear_state(driver)
@@ -83,7 +83,7 @@ def streams(seed, count):
 
 
 def first_difference(runs):
-    """Return between which cycles runs begin to differ, or None."""
+    """Return the cycles between which runs begin to differ, or None."""
     earlier = 0
     for looks in itertools.zip_longest(*runs):
         if len(set(looks)) > 1:
@@ -93,7 +93,7 @@ def first_difference(runs):
 
 
 def test_what_nobody_wrote_is_seen(seed):
-    """Of the first state, or there were nothing to show."""
+    """The digest must depend on the first state if unwritten bytes are stored."""
     runs = [shown(CONFIGS["nano"], seed + n, store_scratchpad) for n in range(2)]
     assert first_difference(runs) is not None
 

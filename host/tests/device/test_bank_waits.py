@@ -1,4 +1,4 @@
-"""Units that share a bank of the scratchpad wait on the chip as long as predicted."""
+"""Units that share a scratchpad bank wait as long on the chip as predicted."""
 
 import pytest
 
@@ -14,7 +14,7 @@ ROWS, STEPS = 60, 6
 
 
 def execute(config, bank, **waits):
-    """Return an EXEC that reads a vector a cycle of a bank, and weights of the last one."""
+    """Return an EXEC that reads a vector per cycle from a bank, and weights from the last bank."""
     row = STEPS * config.rows
     return Instruction(
         Opcode.EXEC,
@@ -66,7 +66,7 @@ def move(opcode, config, bank, size, **waits):
 
 
 def parameters(config, bank):
-    """A POST of four blocks, whose parameters lie in a bank, while an EXEC streams from bank 0."""
+    """Return a POST whose parameters are in a bank, and an EXEC that streams from bank 0."""
     given = {"channel_bias": 1, "channel_scale": 1, "param_addr": bank * config.bank_bytes + 4096}
     made = post(config, 1, blocks=4, wait_exec=1, **given)
     other = {"acc_addr": config.acc_entries // 2}
@@ -75,21 +75,21 @@ def parameters(config, bank):
 
 
 def vectors(config, bank):
-    """A POST that reads a bank while an EXEC streams from bank 0."""
+    """Return a POST that reads a bank while an EXEC streams from bank 0."""
     start = bank * config.bank_bytes + 4096
     made = post(config, 1, source=Source.SPAD, source_addr=start)
     return [execute(config, 0), made, execute(config, 0, acc_addr=config.acc_entries // 2)]
 
 
 def stored(config, bank):
-    """A STORE of a bank while POSTs read bank 0 and write bank 1."""
+    """Return a STORE from a bank while POSTs read bank 0 and write bank 1."""
     made = post(config, 1, source=Source.SPAD)
     sums = post(config, 1, source=Source.SPAD, destination=Destination.ACC_SET)
     return [move(Opcode.STORE, config, bank, 2000), made, sums, made, made]
 
 
 def held(config, bank):
-    """A STORE of bank 1 while POSTs fetch parameters from a bank and EXECs stream from bank 0."""
+    """Return a STORE from bank 1 while POSTs fetch parameters and EXECs stream from bank 0."""
     given = {"channel_bias": 1, "channel_scale": 1, "param_addr": bank * config.bank_bytes + 4096}
     made = post(config, 1, wait_exec=1, **given)
     entries = (0, config.acc_entries // 2)
@@ -98,7 +98,7 @@ def held(config, bank):
 
 
 def loaded(config, bank):
-    """A LOAD into a bank while POSTs write bank 1."""
+    """Return a LOAD into a bank while POSTs write bank 1."""
     made = post(config, 1, source=Source.SPAD)
     return [move(Opcode.LOAD, config, bank, 2000), *[made] * 4]
 

@@ -1,4 +1,4 @@
-"""The check of a board's memory: what is right passes, and each kind of mistake is named."""
+"""The check of a board's memory passes good memory, and names each kind of defect."""
 
 import pytest
 
@@ -10,7 +10,7 @@ BASE, BYTES = 0x8000_0000, 1 << 20
 
 
 class Memory:
-    """A memory that may be wrong: in the address it takes, the byte it shows, what it masks."""
+    """A memory with an optional defect: a wrong address, a wrong byte, or a wrong mask."""
 
     memory_base, memory_bytes = BASE, BYTES
 
@@ -43,14 +43,14 @@ def test_a_good_memory():
 
 @pytest.mark.parametrize("bit", [12, 13, 17, 19])
 def test_a_wire_of_the_address(bit):
-    """Wherever it hangs, two blocks are one; at 12 bits or more, as blocks are 4 KiB."""
+    """A stuck address wire makes two blocks one; from bit 12 on, since blocks are 4 KiB."""
     found = check_memory(Memory(place=lambda at: at & ~(1 << bit)), 1 << 17)
     assert not found.right
     assert "bytes are wrong, in bits 0, 1, 2, 3, 4, 5, 6, 7" in found.fault
 
 
 def test_a_wire_of_the_data():
-    """Stuck at one it is wrong in half of the bytes of one pass; the same once more."""
+    """A wire stuck at one corrupts half of the bytes of a pass, and of a repetition."""
     stuck = Memory(shown=lambda at, byte: byte | 0x20 if at % 2 else byte)
     fault = check_memory(stuck, 1 << 14).fault
     assert "(read again: the same)" in fault

@@ -1,4 +1,4 @@
-"""Bus checks of the simulated chip: switched on and off, and what they see of a defective one."""
+"""Bus checks of the simulated chip: on and off, and what they find on a defective chip."""
 
 import numpy as np
 import pytest
@@ -19,7 +19,7 @@ STALLS = MemoryTiming(stall_per_1024=300, seed=1)
 
 
 def copy(driver):
-    """Start a run that loads the input region and stores it in the output region."""
+    """Start a run that copies the input region to the output region."""
     fields = {"row_bytes": SIZE, "rows": 1, "planes": 1}
     instructions = (
         Instruction(Opcode.LOAD, {**fields, "region": Region.INPUT}),
@@ -58,7 +58,7 @@ def test_a_session_checks_its_bus(small_product, small_inputs):
 
 
 def allow_bursts_of(transport, beats):
-    """Check the chip as if it were one of such bursts, where there is a check."""
+    """Check the chip as if its bursts could be at most this long, if it is checked."""
     transport._library.matloom_check(transport._handle, beats, CONFIG.outstanding)
 
 
@@ -87,7 +87,7 @@ def test_nobody_looks_where_nobody_asked():
 
 
 def test_regions_stay_where_they_are_while_the_chip_runs():
-    """The write is refused, and the monitor does not take it for one."""
+    """The write is refused, and the monitor keeps the old regions."""
     transport = chip(check_bus=True)
     driver = Driver(transport, CONFIG)
     copy(driver)
@@ -118,7 +118,7 @@ def test_regions_stay_where_they_are_while_the_chip_runs():
     ],
 )
 def test_a_defective_chip(good, bad, rule, channel, tmp_path, monkeypatch):
-    """Its results are right: nothing else sees the defect."""
+    """Its results are right, so only the bus check notices."""
     made = generate.generate(CONFIG)
     assert made.verilog.count(good) == 1
     defective = generate.Chip(

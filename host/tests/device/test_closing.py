@@ -1,4 +1,4 @@
-"""A session that ends while a thread runs it: by any way, on any device, with one kind of error."""
+"""Sessions that end while a thread runs them, in any way, on any device, with one kind of error."""
 
 import gc
 import re
@@ -62,7 +62,7 @@ def test_a_session_ends_while_it_runs(device, needed, way):
 
 
 def in_a_thread(call):
-    """Start a call; return what waits for its error, and how long it took to come."""
+    """Start a call; return a function that waits for its error and the time it took."""
     found = []
 
     def catch():
@@ -83,7 +83,7 @@ def in_a_thread(call):
 
 
 def test_a_run_without_end_is_stopped():
-    """The memory answers nothing, so the run would take all of its ten minutes."""
+    """The memory never answers, so the run would take its full ten minutes."""
     session = load(NETWORK, device="rtl", config="nano")
     session.driver.transport.set_timing(MemoryTiming(frozen=True))
     wait = in_a_thread(lambda: session.run(FRAME))
@@ -97,7 +97,7 @@ def test_a_run_without_end_is_stopped():
 
 
 class Silent:
-    """A line on which nothing comes."""
+    """A line on which nothing arrives."""
 
     name, baud = "a line", 9600
 
@@ -142,7 +142,7 @@ def test_a_driver_that_others_share_runs_their_programs_on():
 
 
 class Engine(ModelTransport):
-    """A model whose driver is closed in the midst of a call, by the thread that calls."""
+    """A model whose driver is closed during a call, by the calling thread."""
 
     driver, closed, under_way = None, 0, False
 

@@ -1,4 +1,4 @@
-"""Runs of a simulated chip, counted: steered streams reach every point that is declared."""
+"""Coverage of a simulated chip: steered streams reach every declared point."""
 
 import pytest
 

@@ -117,7 +117,7 @@ def test_faults_and_recovery(commands, cause):
 
 
 def test_the_fault_record_is_decoded():
-    """Each field from its bits, in the exception and in its sentence."""
+    """Each field is decoded from its bits, in the exception and in its message."""
     driver = opened(END)
     transport = driver.transport
     for name, value in (("FAULT", 0x349), ("FAULT_INDEX", 12), ("FAULT_ADDRESS", 0xABC0)):
@@ -149,7 +149,7 @@ def test_every_wait_has_a_limit():
 
 
 class Sleeping(Silent):
-    """One that can be waited for, and counts its cycles."""
+    """A device that can sleep until its interrupt, and counts its cycles."""
 
     def wait_interrupt(self, cycles):
         return cycles
@@ -163,7 +163,7 @@ def test_cycles_have_a_limit():
 
 
 def test_garbage_never_hangs(seed):
-    """Random bytes, and streams with a bit turned: an end or a fault, and usable afterwards."""
+    """Random bytes and streams with a flipped bit end, or fault, and the device stays usable."""
     generator = random.Random(seed)
     for number in range(60):
         stream = random_stream(seed + number, CONFIG, length=4)
@@ -182,7 +182,7 @@ def test_garbage_never_hangs(seed):
 
 
 def test_a_fault_does_not_stay():
-    """Who uses the device next need not know."""
+    """The next user of the device is not affected."""
     driver = opened(bytes([7]) + bytes(15))
     with pytest.raises(DeviceFaultError, match="ILLEGAL_OPCODE"):
         driver.run(0, 16)
@@ -191,7 +191,7 @@ def test_a_fault_does_not_stay():
 
 
 class Interrupted(ModelTransport):
-    """A device whose user loses patience."""
+    """A device whose user interrupts a run."""
 
     def wait_interrupt(self, cycles):
         raise KeyboardInterrupt

@@ -1,4 +1,4 @@
-"""A chip without LOAD's element stride: streams, a network, and what is then no instruction."""
+"""A chip without LOAD's element stride: streams, a network, and instructions that are illegal."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ def test_streams(pair, seed):
 
 
 def test_the_digits_network(pair):
-    """Its first layer takes one channel here, and rows as channels at `nano`: outputs are equal."""
+    """Its first layer uses one channel here and rows as channels at `nano`; outputs are equal."""
     images = np.random.default_rng(1).integers(-128, 128, (5, 8, 8, 1), np.int8)
     found = load(NETWORK, device=pair.rtl, config=pair.config).run(images)
     assert (found == load(NETWORK, device="model", config="nano").run(images)).all()

@@ -1,4 +1,4 @@
-"""The device that answers by kernels: what it gives, what it says of it, and what it refuses."""
+"""The device that answers by kernels: its results, its report, and what it refuses."""
 
 import dataclasses
 import json
@@ -47,7 +47,7 @@ def test_random_networks_are_as_on_the_model(preset, number, seed):
 
 
 def test_no_instruction_is_executed():
-    """Another image gives the same outputs: they are the network's, not the program's."""
+    """Outputs stay the same with a corrupted program image: the kernels computed them."""
     program = matloom.compile(NETWORK, "nano")
     given = draw(program, 0, samples=3)
     empty = dataclasses.replace(program, image=bytes(len(program.image)))

@@ -1,6 +1,6 @@
-"""Everything that can go wrong in a run ends in the right record, an interrupt and a usable chip.
+"""Every fault in a run leaves the right record, an interrupt and a usable chip.
 
-The bus monitor is on, and nothing changes in external memory but the regions that may be written.
+The bus monitor is on, and external memory changes only in regions that may be written.
 """
 
 from dataclasses import dataclass, field
@@ -43,14 +43,14 @@ SHAPES = {
 
 @dataclass(frozen=True, kw_only=True)
 class Transfer:
-    """A command buffer whose one long transfer meets an error, and what it does on the bus.
+    """A command buffer with one long transfer that meets an error, and its bus accesses.
 
     Members
     -------
     beats:
-        Bus offset of each beat in its region, with the burst's own.
+        Bus offset of each beat in its region, with that of its burst.
     unit:
-        Whose record it is.
+        Unit in the fault record.
     """
 
     commands: list[Instruction]
@@ -61,13 +61,13 @@ class Transfer:
 
 
 def beats_of(first, size, bus, window):
-    """Return offset of burst and beat of each beat of a row: bursts are cut at each window."""
+    """Return the offsets of burst and beat for each beat of a row; bursts end at each window."""
     row = range(first // bus * bus, first + size, bus)
     return [(max(row[0], beat // window * window), beat) for beat in row]
 
 
 def load_or_store(config, opcode, region, shape):
-    """Return a transfer of a shape between two short ones."""
+    """Return a long transfer of a shape between two short ones."""
     values = {**SHAPES[shape], "region": region}
     long = transfer(opcode, **values)
     bus, window = config.bus_bytes, config.bus_bytes * config.burst_beats
@@ -112,7 +112,7 @@ def place(driver, commands):
 
 
 def protected(pair, bases):
-    """Return external memory without what commands may write."""
+    """Return the parts of external memory that commands must not write."""
     memory = pair.chip.memory.copy()
     for region in WRITABLE_REGIONS:
         start = bases[region] - pair.chip.memory_base
@@ -121,7 +121,7 @@ def protected(pair, bases):
 
 
 def ends(pair, commands, timing=None, size=None):
-    """Run commands that may end in a fault; return it or None, after the chip has worked again."""
+    """Run commands that may fault; return the fault or None, after checking that the chip works."""
     driver, chip = pair.rtl, pair.chip
     bases, whole = place(driver, commands)
     before, fault = protected(pair, bases), None
@@ -142,7 +142,7 @@ def ends(pair, commands, timing=None, size=None):
 
 
 def works(pair):
-    """Assert that a copy of some bytes is right, and takes as long as it always did."""
+    """Assert that a copy of some bytes is right and takes as long as before."""
     copy = [transfer(Opcode.LOAD, Region.INPUT, 40, dram_offset=3)]
     copy += [transfer(Opcode.STORE, Region.OUTPUT, 40, wait_load=1, dram_offset=5), END]
     place(pair.rtl, copy)
@@ -219,7 +219,7 @@ def check_bus_error(pair, moves, fault, number):
 
 
 def twice(opcode, *names, **fields):
-    """Return an instruction whose loops go twice: each of its steps says where something is."""
+    """Return an instruction whose loops all have two iterations, so that every stride matters."""
     return Instruction(opcode, {**dict.fromkeys(names, 2), **fields})
 
 
@@ -256,7 +256,7 @@ FREE = {
 
 
 def expected_record(config, commands, size=None):
-    """Return what the functional model says of commands, whose effects are left out."""
+    """Return the functional model's fault record for commands, ignoring their effects."""
     engine = Engine(config, {region: np.zeros(REGION_BYTES, np.uint8) for region in Region})
     engine._execute = lambda _instruction: None
     raw = b"".join(item if isinstance(item, bytes) else pack(item) for item in commands)
@@ -268,7 +268,7 @@ def expected_record(config, commands, size=None):
 
 
 def same_as_model(pair, commands, size=None):
-    """Run what the model refuses; assert the same record and return its cause, else None."""
+    """Run commands that the model refuses; assert the same record; return its cause, or None."""
     expected = expected_record(pair.config, commands, size)
     if expected is None:
         return None
@@ -277,14 +277,14 @@ def same_as_model(pair, commands, size=None):
 
 
 def with_bits(instruction, position, bits, value):
-    """Return an instruction's bytes with other bits at a position."""
+    """Return an instruction's bytes with the bits at a position replaced."""
     word = int.from_bytes(pack(instruction), "little")
     word = word & ~(((1 << bits) - 1) << position) | value << position
     return word.to_bytes(len(pack(instruction)), "little")
 
 
 def extremes(bits):
-    """Return the first and last values of so many bits, with and without a sign, and near them."""
+    """Return the first and last values of a number of bits, signed and unsigned, and neighbours."""
     ones = (1 << bits) - 1
     near = {0, 1, 2, 3, 5, 9, ones >> 1, (ones >> 1) + 1, ones - 1, ones}
     return sorted(value for value in near if value <= ones)
@@ -294,7 +294,7 @@ def extremes(bits):
 @pytest.mark.parametrize("opcode", Opcode, ids=lambda opcode: opcode.name)
 @pytest.mark.parametrize("every", EVERY, ids=["ones", "every"])
 def test_each_field_out_of_range(pair, opcode, every):
-    """Also bits that no field has. The model says which values are legal, and of what cause not."""
+    """Also for reserved bits; the model says which values are legal, and the cause otherwise."""
     position, refused = 4, set()
     fields = FORMATS[opcode].all_fields[1:]
     for item in fields:
@@ -322,7 +322,7 @@ def test_every_opcode_that_is_none(pair):
 @pytest.mark.parametrize("opcode", [Opcode.LOAD, Opcode.STORE])
 @pytest.mark.parametrize("region", Region)
 def test_addresses_beyond_each_region(pair, opcode, region):
-    """By each field that has a part in an address; the last byte of the region is still inside."""
+    """Exceed the region through each field of an address; its last byte is still legal."""
     if opcode is Opcode.STORE and region not in WRITABLE_REGIONS:
         assert same_as_model(pair, [transfer(opcode, region, 1), END]) is Fault.READ_ONLY_REGION
         return
@@ -348,7 +348,7 @@ def test_addresses_beyond_each_region(pair, opcode, region):
 
 
 def test_command_buffers_cut_anywhere(pair):
-    """After each word, and in the midst of some, where not even the first instruction is issued."""
+    """Cut after each word and within words, also before the first instruction is complete."""
     commands = [LOADS, *(item for item in LEGAL.values() if item is not END), END]
     size = len(b"".join(map(pack, commands)))
     for cut in range(0, size, 16):
@@ -361,7 +361,7 @@ SILENT = ["FETCH", "LOAD-INPUT-row", "STORE-OUTPUT-row", "LOAD-INPUT-box", "STOR
 
 
 def run_until_silence(pair, size, after):
-    """Run commands on a memory that falls silent after some cycles; return the fault or None."""
+    """Run commands on a memory that stops answering; return the fault or None."""
     chip = pair.chip
     calm = chip.wait_interrupt
 
@@ -383,7 +383,7 @@ def run_until_silence(pair, size, after):
 @pytest.mark.parametrize("step", [61, pytest.param(3, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", SILENT)
 def test_silence_from_any_cycle_on(pair, name, step):
-    """Ends in a timeout while the memory owes an answer; a reset then waits for the memory."""
+    """The run ends in a timeout if an answer is due; a reset then waits for the memory."""
     driver, kind = pair.rtl, TRANSFERS[name]
     moves = load_or_store(pair.config, *kind) if kind else fetch(pair.config)
     units, fault, after = set(), True, 1

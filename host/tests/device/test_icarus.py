@@ -1,7 +1,7 @@
-"""The shipped Verilog in Icarus Verilog, in four states: a second simulator, and nothing is X.
+"""The shipped Verilog in Icarus Verilog: a second simulator, with four states, and no X.
 
 Registers and memories have no initial values, and the reset takes two cycles. Tests are skipped
-where `iverilog` is not installed; any version from 11 on will do.
+without `iverilog`; any version from 11 on works.
 """
 
 import re
@@ -39,7 +39,7 @@ pytestmark = [
 
 
 def without_initial_values(verilog):
-    """Return a text in which only tables that nothing writes have contents.
+    """Return a text in which only read-only tables have initial contents.
 
     A space ends an escaped name.
     """
@@ -55,9 +55,9 @@ def without_initial_values(verilog):
 
 
 def simulate(folder, verilog, recorder, patience=20):
-    """Return what the bench prints, line by line, and memory after each run.
+    """Return the lines that the bench prints, and memory after each run.
 
-    It gives up when so many outputs were undefined.
+    It gives up after a number of undefined outputs.
     """
     (folder / "matloom.v").write_text(verilog)
     recorder.write(folder)
@@ -79,14 +79,14 @@ def simulate(folder, verilog, recorder, patience=20):
 
 
 def bytes_of(path):
-    """Return the bytes of a file that Icarus wrote; -1 for one that is not wholly defined."""
+    """Return the bytes of a file that Icarus wrote; -1 for a byte that is not fully defined."""
     words = re.sub("//.*", "", path.read_text()).split()
     return np.array([int(word, 16) if word.isalnum() and "x" not in word else -1 for word in words])
 
 
 @pytest.fixture(scope="module")
 def recorder(tmp_path_factory):
-    """Return what a driver writes to run an image, from a .mloom file."""
+    """Return the accesses of a driver that runs an image, from a .mloom file."""
     path = tmp_path_factory.mktemp("digits") / "digits.mloom"
     matloom.compile(NETWORK, config=CONFIG).save(path)
     recorder = RegisterLog(CONFIG, MEMORY_BYTES)
@@ -99,7 +99,7 @@ def recorder(tmp_path_factory):
 
 
 def test_the_digits_network_of_a_file(tmp_path, recorder):
-    """Memory is what the model leaves, and no output that has a meaning is X."""
+    """Memory equals the model's, and no valid output is X."""
     verilog = without_initial_values(generate(CONFIG).verilog)
     assert not re.search(rf"^  reg (?!.*{_IDIOM}).*=", verilog, re.MULTILINE)
     lines, found = simulate(tmp_path, verilog, recorder)
@@ -112,7 +112,7 @@ def test_the_digits_network_of_a_file(tmp_path, recorder):
 
 @pytest.mark.parametrize("number", range(1, len(RESETS) + 1), ids=RESETS)
 def test_a_missing_reset_is_noticed(tmp_path, recorder, number):
-    """Something is X, or the run never ends."""
+    """Some output is X, or the run never ends."""
     mutants = without_initial_values(missing_resets(generate(CONFIG).verilog))
     wire = "wire [15:0] mutsel"
     assert f"{wire};" in mutants

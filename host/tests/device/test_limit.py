@@ -1,4 +1,4 @@
-"""The limit on an instruction's time, on the whole chip: who ends a run, when, and what follows."""
+"""LIMIT on the whole chip: which instruction ends a run, when, and what follows."""
 
 import dataclasses
 
@@ -61,7 +61,7 @@ def copies(driver, limit=0):
 
 
 def stopped(driver, size, limit):
-    """Run what ends in a fault of the limit; return it after the checks that every one takes."""
+    """Run commands that exceed LIMIT; return the fault after the checks that all cases share."""
     driver.set_limit(limit)
     with pytest.raises(DeviceFaultError) as caught:
         driver.run(0, size)
@@ -75,7 +75,7 @@ def stopped(driver, size, limit):
 @pytest.mark.parametrize("slow", [False, True], ids=["calm", "stalls"])
 @pytest.mark.parametrize("opcode", ENDLESS, ids=lambda opcode: opcode.name)
 def test_an_instruction_that_goes_on_for_ever_is_ended(pair, opcode, slow):
-    """The watchdog would not: bytes move all the time. It comes third, the others are short."""
+    """The watchdog sees progress. The long instruction comes third, after short ones."""
     driver = pair.rtl
     short = {**ENDLESS[opcode], "width": 1, "height": 1, "rows": 1, "planes": 1}
     short |= {"kernel_rows": 1, "kernel_cols": 1}
@@ -98,7 +98,7 @@ def test_an_instruction_that_goes_on_for_ever_is_ended(pair, opcode, slow):
 
 
 def test_just_enough_and_too_little(pair):
-    """What a LOAD and a STORE take is enough; less than half of the longer one never is."""
+    """The exact time of a LOAD and a STORE is enough; less than half of the longer one is not."""
     driver = pair.rtl
     counted = copies(driver)
     takes = {"LOAD": counted["load_busy"], "STORE": counted["store_busy"]}
@@ -115,7 +115,7 @@ def test_just_enough_and_too_little(pair):
 
 
 def test_a_memory_that_falls_silent_is_late_too(pair):
-    """The limit is below the timeout; a reset then waits until the memory has answered."""
+    """LIMIT is below the timeout; a reset then waits until the memory has answered."""
     driver = pair.rtl
     load = Instruction(Opcode.LOAD, {**ROW, "rows": 400, "region": Region.INPUT})
     size = place(driver, [load, END])
@@ -141,7 +141,7 @@ def test_a_memory_that_falls_silent_is_late_too(pair):
 
 @pytest.mark.parametrize("limit", [40, 150, 400])
 def test_random_streams_end_right_or_by_the_limit(pair, seed, limit):
-    """Whatever it interrupts, with whatever stalls: the next stream is as on the model."""
+    """Whatever LIMIT interrupts, with any stalls, the next stream is as on the model."""
     ended = {True: 0, False: 0}
     for number, stream in enumerate(random_streams(pair.config, seed, 40)):
         expected = run_stream(pair.model, stream)

@@ -1,4 +1,4 @@
-"""The host's side of the link against a device in Python that was written from the page."""
+"""The host's side of the link against a device in Python, written from the page."""
 
 import random
 import zlib
@@ -205,7 +205,7 @@ def test_a_line_that_babbles_ends_in_time():
 
 
 def test_what_came_while_the_machine_was_busy_is_read():
-    """A machine that stops this program for longer than any answer takes, again and again."""
+    """The machine repeatedly suspends this program for longer than the time-out."""
 
     class Busy(Line):
         def now(self):

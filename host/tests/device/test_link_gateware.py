@@ -1,4 +1,4 @@
-"""The link's hardware, simulated alone, under the host's own protocol: over bad lines, too."""
+"""The link's hardware, simulated alone, with the host's own protocol, also over bad lines."""
 
 import ctypes
 import hashlib
@@ -36,7 +36,7 @@ SETTINGS = LinkSettings(
 
 
 class Flat(wiring.Component):
-    """The link with its memory under flat names."""
+    """The link with its memory, under flat names."""
 
     def __init__(self):
         self.config = PRESETS["nano"]
@@ -111,7 +111,7 @@ def library():
 
 
 class Chip:
-    """The simulated link as a stream, its time that of the simulation."""
+    """The simulated link as a stream whose time is the simulation's."""
 
     name, baud = "chip", SETTINGS.baud
 
@@ -145,7 +145,7 @@ class Chip:
 
 @pytest.fixture
 def open_chip(library):
-    """Open chips with noise on their lines; silence is long enough for the longest frame."""
+    """Open chips on noisy lines; the time-out allows for the longest frame."""
     chips = []
 
     def opened(noise=None, seed=0):
@@ -222,7 +222,7 @@ def test_waiting_for_the_interrupt(open_chip):
 
 @pytest.mark.parametrize("stall", [0, 500])
 def test_nine_tenths_of_the_line(open_chip, stall):
-    """At two cycles a bit memory must answer within 80 cycles a word; at 18, within 720."""
+    """With two cycles per bit, memory must answer within 80 cycles a word; with 18, within 720."""
     chip, transport = open_chip()
     chip.library.bench_memory(chip.handle, 8, stall, 0)
     data = random.Random(1).randbytes(BYTES)
@@ -237,7 +237,7 @@ def test_nine_tenths_of_the_line(open_chip, stall):
 
 
 def _campaign(chip, transport, rounds, seed):
-    """Write, read back and count; return the requests there were."""
+    """Write, read back and count; return the number of requests."""
     chooser, requests = random.Random(seed), 0
     shadow, beats = bytearray(BYTES), 0
     for count in range(rounds):
@@ -286,7 +286,7 @@ def _restarts_of_the_host(chip, rounds, seed):
 
 
 def _restarts_of_the_chip(chip, rounds, seed):
-    """Reset in the middle of a request or of its reply: an error, and then all is as before."""
+    """Reset during a request or its reply: an error, and then everything works as before."""
     chooser, lost = random.Random(seed), 0
     for count in range(rounds):
         transport = LinkTransport(Link(chip, silence=0.05))

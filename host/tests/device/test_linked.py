@@ -1,4 +1,4 @@
-"""The chip with its host link, simulated as a whole, under the verbs and calls of any device."""
+"""The chip with its host link, simulated as a whole, used like any other device."""
 
 import subprocess
 import sys

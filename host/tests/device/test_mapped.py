@@ -1,4 +1,4 @@
-"""A mapped engine: files for registers and memory, an engine that works while the host sleeps."""
+"""A mapped engine: files as registers and memory, and an engine that runs while the host sleeps."""
 
 import socket
 import threading
@@ -22,7 +22,7 @@ BASE, BYTES, OFFSET = 0x1F40_0000, 1 << 20, 0x200
 
 
 def tree(root, registers="uio0", memory="udmabuf0", **changes):
-    """Lay out devices and what the kernel says of them."""
+    """Create device files and the kernel's description of them."""
     told = {
         f"sys/class/uio/{registers}/maps/map0/size": "0x1000",
         f"sys/class/uio/{registers}/maps/map0/offset": f"{OFFSET:#x}",
@@ -39,7 +39,7 @@ def tree(root, registers="uio0", memory="udmabuf0", **changes):
 
 
 class FakeEngine:
-    """The functional model on the same files; it answers each sleep with an interrupt."""
+    """The functional model on the same files; it ends each sleep with an interrupt."""
 
     def __init__(self, root, *, interrupts=True):
         self._registers, self._memory = root / "dev/uio0", root / "dev/udmabuf0"

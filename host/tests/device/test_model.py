@@ -1,4 +1,4 @@
-"""The functional model: instructions as nested loops over exact integers, and faults in order."""
+"""The functional model: instructions as nested loops over exact integers; order of faults."""
 
 import dataclasses
 import random
@@ -43,21 +43,21 @@ def int4(nibble):
 
 
 def entries_of(f, number, config):
-    """Return the entries that a number stands for: one, or those of a pair."""
+    """Return the entries of an entry number: one, or the two of a pair."""
     if f.mode not in (1, 2):
         return (number,)
     return pair_of(number, config)
 
 
 def pair_of(number, config):
-    """Return the entries of a pair, in the halves of a bank."""
+    """Return the entries of a pair, one in each half of a bank."""
     quarter = config.acc_entries // 4
     bank, place = divmod(number, quarter)
     return 2 * bank * quarter + place, (2 * bank + 1) * quarter + place
 
 
 def factors_of(f, value, byte, row):
-    """Return an activation as it counts in its row, and the weights of a byte."""
+    """Return an activation with the weight of its row, and the weights in a byte."""
     if f.mode == 3:
         return value * 256 if row % 2 else value & 255, (int8(byte),)
     if not f.mode:
@@ -108,12 +108,12 @@ def naive_exec(f, spad, accumulators):
 
 
 def larger(old, total):
-    """Return the one whose 17 low bits are the larger signed number, the old where none is."""
+    """Return the larger by the signed low 17 bits; the old one if they are equal."""
     return max(old, total, key=lambda number: (number + 2**16) % 2**17 - 2**16)
 
 
 def streamed(f, spad, config, block, kernel_row, kernel_col, k):
-    """Return the vectors of a step, padding put in."""
+    """Return the vectors of a step, with padding applied."""
     vectors = []
     for y in range(f.height):
         for x in range(f.width):
@@ -134,7 +134,7 @@ def streamed(f, spad, config, block, kernel_row, kernel_col, k):
 
 
 def tap_of_blocks(f, vectors, n, row, column, config):
-    """Return the operand of a tap, by coordinates: blocks are two positions high and wide.
+    """Return the operand of a tap, by coordinates of 2 x 2 blocks.
 
     The window's last tap is position (0, 0) of block n.
     """
@@ -148,7 +148,7 @@ def tap_of_blocks(f, vectors, n, row, column, config):
 
 
 def tap(f, row, config):
-    """Return how many lines and vectors ago the tap of a row passed, or None of a dense row."""
+    """Return how many lines and vectors ago the tap of a row passed, or None for a dense row."""
     if f.window_shape == 0:
         taps = 3 * config.window_lines
         return (config.window_lines - 1 - row // 3, 2 - row % 3) if row < taps else None
@@ -160,7 +160,7 @@ def tap(f, row, config):
 
 
 def naive_window(f, spad, accumulators, config):
-    """Follow decision 0002, vector by vector."""
+    """Compute a window as decision 0002 defines it, vector by vector."""
     rows, columns = config.rows, config.columns
     line, tile, block_entry = max(f.line, 3), 0, f.acc_addr
     for block in range(f.oc_blocks):
@@ -201,13 +201,13 @@ def naive_window(f, spad, accumulators, config):
 
 
 def quotient(x, count):
-    """Divide by a power of two, halves away from zero."""
+    """Divide by a power of two, rounding halves away from zero."""
     magnitude = (abs(x) + count // 2) // count
     return magnitude if x >= 0 else -magnitude
 
 
 def scaled(f, x, multiplier, shift):
-    """Return what the rounding rules say, halves rounded by whole numbers alone."""
+    """Return a scaled sum by the rounding rules, in integers only."""
     x = wrap(x << (f.pre_shift + max(shift, 0)))
     right = max(-shift, 0)
     product = x * multiplier
@@ -282,7 +282,7 @@ def naive_transfer(f, spad, regions):
 
 
 def with_scales(instruction, spad, generator):
-    """Give a POST legal parameters for each channel where it has none."""
+    """Give a POST legal parameters for each channel if it has none."""
     if instruction.opcode is not Opcode.POST or instruction.rounding == Rounding.AVERAGE:
         return instruction
     changed = Instruction(
@@ -299,7 +299,7 @@ def with_scales(instruction, spad, generator):
 
 
 def touches_parameters(instruction):
-    """Return whether scratchpad bytes of a POST lie where `with_scales` puts parameters."""
+    """Return whether a POST uses the scratchpad bytes that `with_scales` writes."""
     return any(
         end is not None and end > 20000
         for extent in FORMATS[Opcode.POST].extents
@@ -309,7 +309,7 @@ def touches_parameters(instruction):
 
 
 def test_instructions_are_nested_loops(seed):
-    """Streams instruction by instruction: memories must be equal after each."""
+    """Run streams one instruction at a time; memories must be equal after each."""
     generator = random.Random(seed)
     seen = dict.fromkeys((*Opcode, "narrow"), 0)
     for number in range(8):
@@ -439,7 +439,7 @@ def test_faults(commands, cause, opcode, address):
 
 
 def test_the_first_failing_check_wins():
-    """A store that breaks every rule is an illegal field first, and so on down the list."""
+    """A STORE that breaks every rule fails the first check; fix that, and it fails the next."""
     everything = legal(wait_load=1, spad_addr=2**15 - 1, row_bytes=2, dram_offset=6000)
     for extra, cause in (
         ({"fill": 1}, Fault.ILLEGAL_FIELD),

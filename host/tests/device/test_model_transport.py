@@ -1,4 +1,4 @@
-"""The functional model under its registers: what software sees of a run, a fault, a reset."""
+"""The functional model behind its registers: runs, faults and resets as software sees them."""
 
 import pytest
 
@@ -25,7 +25,7 @@ START, RESET = 1, 2
 
 @pytest.fixture
 def device():
-    """A device with four regions of 4 KiB."""
+    """Return a device with four regions of 4 KiB."""
     made = ModelTransport(CONFIG, 1 << 16)
     for region in Region:
         write(made, f"{region.name}_BASE", 4096 * region)

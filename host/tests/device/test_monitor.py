@@ -1,4 +1,4 @@
-"""Both bus monitors, of the C++ harness and of cocotb, on scripts of signals: each rule alone."""
+"""Both bus monitors, in the C++ harness and in cocotb, on scripts that break one rule each."""
 
 import ctypes
 import importlib.util
@@ -50,7 +50,7 @@ class Breach(ctypes.Structure):
 
 @pytest.fixture(scope="session")
 def library(tmp_path_factory):
-    """The monitor of the harness, compiled alone."""
+    """Return the harness's monitor, compiled alone."""
     folder = tmp_path_factory.mktemp("monitor")
     lines = [f"{'WORDS' if name in WIDE else 'SIGNAL'}({name})\n" for name in SIGNALS]
     (folder / "signals.h").write_text("".join(lines))
@@ -73,7 +73,7 @@ def library(tmp_path_factory):
 
 
 def in_cpp(library, script, ignored):
-    """Return what the harness's monitor says of a script, None where it is legal."""
+    """Return the message of the harness's monitor for a script, or None if it is legal."""
     mask = sum(1 << n for n, rule in enumerate(RULES) if rule.name in ignored)
     monitor = library.open_monitor(BURST_BEATS, OUTSTANDING, mask)
     breach = Breach()
@@ -94,7 +94,7 @@ def in_cpp(library, script, ignored):
 
 
 def in_cocotb(_library, script, ignored):
-    """Return what the regression's monitor says."""
+    """Return the message of the regression's monitor for a script."""
     spec = importlib.util.spec_from_file_location("protocol", ROOT / "sim_tests" / "protocol.py")
     protocol = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(protocol)
@@ -112,7 +112,7 @@ def in_cocotb(_library, script, ignored):
 
 
 def on(channel, taken=True, **payload):
-    """A channel's signals: shown, and taken or not."""
+    """Return the signals of a channel: valid, and accepted or not."""
     return {
         f"{channel}valid": 1,
         f"{channel}ready": int(taken),
@@ -153,7 +153,7 @@ PLACES = {
 
 
 def sets(offset, value, strb=15):
-    """Write a register: request, then answer."""
+    """Return a register write: request, then response."""
     request = on("s_axil_aw", addr=offset) | on("s_axil_w", data=value, strb=strb)
     return [request, on("s_axil_b")]
 

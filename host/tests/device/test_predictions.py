@@ -25,7 +25,7 @@ OPERATORS = {"int8": sorted(ENGINE & KINDS.keys()), "int16": INT16}
 
 
 class LargeLayers(Instances):
-    """Random operators of up to 60,000 elements: small ones end before a prediction can err."""
+    """Random operators of up to 60,000 elements, long enough for predictions to be wrong."""
 
     def __init__(self, seed, dtype):
         super().__init__(seed, dtype, engine=True)

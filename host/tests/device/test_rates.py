@@ -1,4 +1,4 @@
-"""Instructions, and blocks of a POST, follow each other on the chip as fast as predicted."""
+"""Instructions, and blocks of a POST, follow each other as fast on the chip as predicted."""
 
 import numpy as np
 import pytest
@@ -23,7 +23,7 @@ MOVE = {"row_bytes": 4, "rows": 1, "planes": 1}
 
 
 def kinds(config):
-    """Return short instructions that wait for nothing, and lie in banks of their own."""
+    """Return short instructions without waits, each in scratchpad banks of its own."""
     second, third = config.bank_bytes, 2 * config.bank_bytes
     load = {**MOVE, "region": Region.INPUT, "spad_addr": third}
     store = {**MOVE, "region": Region.OUTPUT, "spad_addr": second}
@@ -66,7 +66,7 @@ def test_instructions_follow_each_other_as_predicted(pair, names):
 @pytest.mark.parametrize("given", [(), ("channel_bias",), ("channel_bias", "channel_scale")])
 @pytest.mark.parametrize("width", [1, 3, 5, 12])
 def test_blocks_follow_each_other_as_predicted(pair, given, width):
-    """Whether parameters or vectors take longest, predictions match."""
+    """Whether parameters or vectors take longer, predictions match."""
     config = pair.config
     values = {**POST, **dict.fromkeys(given, 1), "width": width, "tail": config.columns}
     if given:
@@ -87,10 +87,10 @@ def test_blocks_follow_each_other_as_predicted(pair, given, width):
 
 
 def test_loads_go_on_while_the_array_is_busy(pair):
-    """An EXEC that waits behind a long one stops nobody, however many LOADs come after it.
+    """An EXEC that waits behind a long one does not delay the LOADs that follow.
 
-    The long one takes 144 vectors for each of 100 taps, and the LOADs, of 400 bytes, fewer cycles
-    than that. They wait for nothing, so little but the EXEC's cycles passes.
+    The long one takes 144 vectors for each of 100 taps. The LOADs, of 400 bytes, take fewer cycles
+    and wait for nothing, so the total is close to the EXEC's cycles.
     """
     config = pair.config
     long = {**EXEC, "width": 16, "height": 9, "kernel_rows": 100, "weights_fixed": 1}
@@ -107,7 +107,7 @@ def test_loads_go_on_while_the_array_is_busy(pair):
 
 
 def test_weights_that_post_wrote(pair):
-    """Each turn makes weights of other bytes, and results that both devices agree upon."""
+    """Each turn computes other weights, and both devices agree on the results."""
     config = pair.config
     tile, bank = config.tile_bytes, config.bank_bytes
     rows = tile // config.columns

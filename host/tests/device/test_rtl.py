@@ -26,7 +26,7 @@ ROW_BYTES = 1024
 
 
 def copy(driver, rows=8):
-    """Load rows from the input region, store them in the output region; return the counters."""
+    """Copy rows from the input to the output region; return the counters."""
     fields = {
         "row_bytes": ROW_BYTES,
         "rows": rows,
@@ -61,7 +61,7 @@ def address(pair, region):
 
 
 def fails(pair):
-    """Run the copy, which must stop; return the fault after a reset has proved to help."""
+    """Run the copy, which must stop; return the fault after checking that a reset helps."""
     with pytest.raises(DeviceFaultError) as stopped:
         copy(pair.rtl)
     pair.rtl.transport.set_timing(MemoryTiming())
@@ -164,7 +164,7 @@ def test_region_that_is_no_memory_is_a_fault(pair, region):
 
 
 def test_read_error_counts_the_loads_that_are_under_way(pair):
-    """Bytes of an earlier LOAD may not be in the scratchpad yet when the next one's first come."""
+    """An earlier LOAD may be unfinished when the first bytes of the next one arrive."""
     width = pair.config.bus_bytes
     load = {"region": Region.INPUT, "rows": 1, "planes": 1}
     instructions = [
@@ -198,7 +198,7 @@ def test_read_error_counts_the_loads_that_are_under_way(pair):
     ],
 )
 def test_commands_that_are_no_run_of_words(pair, offset, size, room, index, opcode):
-    """Chip and model leave the same record; `room` cuts the region after the offset."""
+    """Chip and model leave the same record; `room` ends the region after the offset."""
     load = Instruction(Opcode.LOAD, {"row_bytes": 4, "rows": 1, "planes": 1, "fill": 1})
     end = pack(Instruction(Opcode.END))
     for driver in pair:
@@ -316,13 +316,13 @@ def test_waves(pair, tmp_path):
 
 
 def test_a_known_build_is_not_made_again(pair, monkeypatch):
-    """Not even its Verilog is generated; the sources must stay the same meanwhile."""
+    """Even the Verilog is not generated again, as long as the sources do not change."""
     monkeypatch.setattr(simulator, "_build", None)
     assert simulator.build(pair.config).is_file()
 
 
 def test_builds_are_known_by_everything_that_goes_into_them(pair, tmp_path, monkeypatch):
-    """Neither harness nor configuration, tracing or probes may meet another's library."""
+    """Harness, configuration, tracing and probes each select a different library."""
     known = {
         simulator.source_digest(PRESETS["nano"], "", "none"),
         simulator.source_digest(PRESETS["nano"], "vcd", "none"),
@@ -338,7 +338,7 @@ def test_builds_are_known_by_everything_that_goes_into_them(pair, tmp_path, monk
 
 
 def test_edits_are_built_anew(pair, tmp_path, monkeypatch):
-    """Of the harness or of what the generator writes; what is unchanged is not."""
+    """A change of the harness or the generated text is built again; anything else is not."""
     outputs, verilog = [], "module matloom(); endmodule\n"
 
     def pretend(*, output, **_options):
@@ -366,7 +366,7 @@ def test_edits_are_built_anew(pair, tmp_path, monkeypatch):
 
 
 def test_sources_are_written_once_however_many_build(pair, tmp_path, monkeypatch):
-    """Whoever comes second finds the library, and leaves what the first one's tools read alone."""
+    """The second process finds the library, and does not touch the files of the first."""
     together, written, built = threading.Barrier(2), [], []
 
     class Slow(Chip):

@@ -1,4 +1,4 @@
-"""A board on a serial port: a network on it, and a sentence for whatever can be wrong."""
+"""A board on a serial port: a network runs on it, and each fault of a line has its message."""
 
 import os
 import re
@@ -25,7 +25,7 @@ NANO = PRESETS["nano"]
 
 @contextmanager
 def board(device):
-    """Serve a device at the far end of a pseudo-terminal; yield the name of the near end."""
+    """Serve a device at one end of a pseudo-terminal; yield the name of the other end."""
     far, near = os.openpty()
     tty.setraw(near)
     stop = threading.Event()

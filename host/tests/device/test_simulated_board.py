@@ -1,4 +1,4 @@
-"""A board simulated whole, from its oscillator and line: the memory inside, and networks."""
+"""A whole simulated board, from oscillator and line: its memory check, and networks."""
 
 import re
 import subprocess
@@ -52,7 +52,7 @@ def test_the_hello_and_the_whole_memory(board):
 
 @pytest.mark.slow
 def test_its_memory_is_right(board):
-    """By the command line; an SDRAM that keeps its rules returns all that was written."""
+    """On the command line: a correct SDRAM returns all that was written."""
     done = subprocess.run(
         [PROGRAM, "check-board", board.device, "--bytes", "65536"], capture_output=True, text=True
     )
@@ -74,7 +74,7 @@ def test_a_network_runs(board, small_product, small_inputs):
 
 @pytest.mark.slow
 def test_a_broken_rule_ends_the_simulation(board):
-    """An SDRAM that wants more than its part: a sentence names the rule, and the line is gone."""
+    """An SDRAM with stricter rules than its part: a message names the rule, and the line closes."""
     del board  # Its simulator is built.
     running = SimulatedBoard(BOARD, LEAST, optimise=False, sdram={"rcd": 5})
     transport = open_device(running.device, LEAST).transport
@@ -88,7 +88,7 @@ def test_a_broken_rule_ends_the_simulation(board):
 
 @pytest.mark.slow
 def test_block_ram(tmp_path):
-    """The same board with its memory in the FPGA, over the end of a bank."""
+    """The same board with memory in the FPGA, across the end of a bank."""
     pytest.importorskip("serial", reason="pyserial is absent: extra uart")
     path = tmp_path / "block.toml"
     text = (BOARD_FOLDER / f"{BOARD}.toml").read_text()
@@ -108,7 +108,7 @@ def test_no_such_board():
 
 
 def counted_engine(board):
-    """Return the board's engine, with the counter of cycles where it has none."""
+    """Return the board's engine, with a cycle counter added if it has none."""
     engine = load_board(board).config
     return engine if load_config(engine).counters else f"{engine}+counters=1"
 
@@ -116,9 +116,9 @@ def counted_engine(board):
 @pytest.mark.slow
 @pytest.mark.parametrize("board", [BOARD, "tang-nano-20k", "colorlight-5a75b"])
 def test_keyword_spotting_by_the_command_line(board, models, tmp_path):
-    """`matloom run` on a board with its own engine, compared with the functional model.
+    """Run `matloom run` on a board with its own engine; compare with the functional model.
 
-    Its cycles are those that were predicted for its memory, within 5 %.
+    Cycles are within 5 % of those predicted for its memory.
     """
     pytest.importorskip("serial", reason="pyserial is absent: extra uart")
     config = counted_engine(board)
@@ -153,7 +153,7 @@ GOLDEN = {"ic": "pretrainedResnet_quant", "kws": "kws_ref_model"}
 @pytest.mark.parametrize("board", [BOARD, "tang-nano-20k"])
 @pytest.mark.parametrize("network", GOLDEN)
 def test_golden_outputs_over_the_line(board, network, models):
-    """Every recorded input, byte for byte; its cycles are those predicted, in any later call."""
+    """Every recorded input gives equal bytes; cycles of later calls match the prediction."""
     pytest.importorskip("serial", reason="pyserial is absent: extra uart")
     with np.load(models / "golden" / f"mlperf_tiny__{GOLDEN[network]}.npz") as golden:
         inputs, expected = golden["in0"], golden["out0_tflm"]
@@ -176,7 +176,7 @@ def test_golden_outputs_over_the_line(board, network, models):
 
 @pytest.fixture
 def system():
-    """Return the board with a processor, whose boot ROM waits."""
+    """Return the board with a processor that waits in its boot ROM."""
     pytest.importorskip("serial", reason="pyserial is absent: extra uart")
     pytest.importorskip("pythondata_cpu_vexriscv", reason="needs a processor: extra soc")
     pytest.importorskip("ziglang", reason="needs a compiler: extra firmware")

@@ -1,4 +1,4 @@
-"""The system on chip in Verilator runs compiled C: what its processor sees of everything else."""
+"""The system on chip in Verilator runs compiled C, which checks everything around its processor."""
 
 import numpy as np
 import pytest
@@ -35,7 +35,7 @@ def cpu(request):
 
 @pytest.fixture(scope="module")
 def lines(cpu):
-    """Return the numbers that the check says of each thing, by its name."""
+    """Return the numbers that the check program prints, by name."""
     said = b""
     with SocChip(CONFIG, MEMORY_BYTES, cpu=cpu) as chip:
         chip.load(image(("tests/soc_check.c",)))
@@ -130,7 +130,7 @@ def test_it_boots_over_a_pseudo_terminal():
 
 @pytest.fixture(scope="module")
 def session():
-    """Return a network on the system, whose processor has booted and answers the host link."""
+    """Return a session on the system, after its processor has booted and answers the host link."""
     with load_network(NETWORK, device="soc", config="nano") as running:
         yield running
 

@@ -28,7 +28,7 @@ def test_legal_streams(pair, numbers, seed):
 
 @pytest.mark.parametrize("pair", ["nano"], indirect=True)
 def test_state_is_what_the_model_holds(pair, seed):
-    """The state is read through instructions: here against the model's own arrays."""
+    """Instructions read the state; compare it with the model's own arrays."""
     engine = pair.model.transport.engine
     for number in range(seed, seed + 100):
         run_stream(pair.model, random_stream(number, pair.config))
@@ -65,10 +65,10 @@ def test_state_is_what_the_model_holds(pair, seed):
     ids=["40", "1000"],
 )
 def test_corrupted_streams(pair, numbers, seed):
-    """Of a thousand all at `nano`, and a third elsewhere.
+    """Run a thousand at `nano`, and a third of that elsewhere.
 
-    What refuses them is the same whatever the array's size and formats, and to clear and read all
-    that a chip holds, for each stream that ends well, takes most of the time.
+    Which check refuses them does not depend on the array's size or formats, and clearing and
+    reading all of a chip's memory after each stream that ends well takes most of the time.
     """
     whole = len(numbers) <= 100 or pair.config == PRESETS["nano"]
     count = len(numbers) if whole else len(numbers) // 3

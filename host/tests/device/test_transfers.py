@@ -1,4 +1,4 @@
-"""Transfers on the simulated chip take the cycles that `Machine` says, whatever the memory."""
+"""Transfers on the simulated chip take the cycles that `Machine` predicts, for any memory."""
 
 import pytest
 
@@ -22,7 +22,7 @@ PAGED = Memory(
 
 
 def transfer(opcode, row_bytes, rows=1, step=0, offset=0):
-    """Return a transfer whose rows lie side by side in the scratchpad."""
+    """Return a transfer whose rows are adjacent in the scratchpad."""
     region = Region.INPUT if opcode is Opcode.LOAD else Region.OUTPUT
     fields = {
         "region": region,

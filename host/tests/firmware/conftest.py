@@ -32,7 +32,7 @@ COUNTED = ("-O0", "--coverage")
 
 
 def run(command, **options):
-    """Run a command; fail with what it said where it fails."""
+    """Run a command; if it fails, fail with its output."""
     done = subprocess.run(
         [str(word) for word in command], capture_output=True, check=False, **options
     )
@@ -42,14 +42,14 @@ def run(command, **options):
 
 @dataclass(frozen=True)
 class Build:
-    """Objects of the driver in a folder; programs are linked with them."""
+    """Objects of the driver in a folder, to link programs with."""
 
     folder: Path
     flags: tuple[str, ...]
 
     @staticmethod
     def run(command, **options):
-        """Return what a command printed; fail with what it said where it fails."""
+        """Return the output of a command; if it fails, fail with its output."""
         return run(command, **options)
 
     def objects(self):
@@ -79,7 +79,10 @@ class Build:
         return self.program("test_engine", "tests/test_engine.c", "tests/fake_bus.c")
 
     def open_files(self, files):
-        """Return what matloom_program_open says of each file: result, section, record, offset."""
+        """Return the result of matloom_program_open for each file.
+
+        Result, section, record, offset.
+        """
         program = self.program("load_files", "tests/load_files.c")
         stream = b"".join(struct.pack("<I", len(data)) + data for data in files)
         lines = run([program], input=stream).decode().splitlines()
@@ -87,7 +90,7 @@ class Build:
         return [tuple(map(int, line.split())) for line in lines]
 
     def branches(self):
-        """Return the branches of each source of the driver: line and how often each was taken."""
+        """Return the branches of each source of the driver: line and number of executions."""
         counts = {}
         for item in self.objects():
             command = ["gcov", "--branch-probabilities", "--json-format", "--stdout", item]
@@ -109,12 +112,12 @@ def _build(tmp_path_factory, name, flags):
 
 @pytest.fixture(scope="session")
 def build(tmp_path_factory):
-    """Return the driver with errors of memory and arithmetic seen."""
+    """Return the driver, built with sanitizers of memory and arithmetic."""
     return _build(tmp_path_factory, "sanitized", SANITIZED)
 
 
 class PipeDevice:
-    """A program between two pipes, which link_device.c in firmware/tests describes."""
+    """A program between two pipes, as link_device.c in firmware/tests describes it."""
 
     _RESTART = 0xFFFF_FFFF
 
@@ -128,22 +131,22 @@ class PipeDevice:
         return self._process.stdout.read(size)
 
     def feed(self, data):
-        """Take bytes; return what answers them."""
+        """Send bytes; return the answer."""
         return self._ask(len(data), data)
 
     def restart(self):
-        """Reset it; return what it says."""
+        """Reset the device; return its output."""
         return self._ask(self._RESTART)
 
     def close(self):
-        """End the program, which must have found no error of memory."""
+        """End the program, which must have found no memory error."""
         self._process.communicate()
         assert self._process.returncode == 0
 
 
 @pytest.fixture
 def start_device(build):
-    """Return a function that starts a program of firmware/tests with other sources."""
+    """Return a function that builds and starts a program of firmware/tests."""
     started = []
 
     def start(name, *sources, arguments=()):
@@ -172,13 +175,13 @@ def board(build):
 
 @pytest.fixture(scope="session")
 def counted(tmp_path_factory):
-    """Return the driver with branches counted."""
+    """Return the driver, built to count branches."""
     return _build(tmp_path_factory, "counted", COUNTED)
 
 
 @pytest.fixture(scope="session")
 def engine_files(tmp_path_factory):
-    """Return the Program files that the test of an engine's calls takes, in order."""
+    """Return the Program files that the test of an engine's calls needs, in order."""
     folder = tmp_path_factory.mktemp("programs")
     paths = []
     for name, data in firmware_cases().items():
@@ -188,7 +191,7 @@ def engine_files(tmp_path_factory):
 
 
 def edits(count, seed=16):
-    """Return Program files, most of them broken: by edits of bytes, of fields and of records."""
+    """Return Program files, most of them broken by edits of bytes, fields or records."""
     draw = random.Random(seed)
     cases = firmware_cases()
     # Most rules are of what few files have: repetitions, variables.

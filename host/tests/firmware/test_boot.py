@@ -26,7 +26,7 @@ def boot(start_device):
 
 
 def started(line):
-    """Return the memory in which an image was started."""
+    """Return the memory in which an image started."""
     return line.device.feed(b"?")
 
 
@@ -41,7 +41,7 @@ def test_an_image_arrives(boot, size, seed):
 
 @pytest.mark.parametrize("kind", ["changed", "dropped", "repeated"])
 def test_a_damaged_image_is_sent_again(boot, kind, seed):
-    """Never started unless whole; a few of a hundred bytes are hurt in the first attempts."""
+    """An image starts only if complete; a few of a hundred bytes are damaged in first attempts."""
     attempts = []
     for k in range(12):
         image = random.Random(k).randbytes(300)

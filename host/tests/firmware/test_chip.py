@@ -15,7 +15,7 @@ from matloom.program import Program
 @pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("how", ["copy", "place"])
 def test_digits(board, engine_files, how):
-    """Logits of the reference kernels, and the cycles that the driver in Python counts."""
+    """Logits equal the reference kernels', and cycles the Python driver's."""
     graph = frontend.load(NETWORK)
     images = np.random.default_rng(1).integers(-128, 128, (3, 8, 8, 1), np.int8)
     logits = next(n for n, tensor in graph.tensors.items() if tensor.name == "logits")

@@ -18,7 +18,7 @@ RELEASE = "2.22"
 
 
 def cppcheck():
-    """Return the program, next to this Python or on the path; None where it is absent."""
+    """Return the program, next to this Python or on the path; None if it is not installed."""
     beside = Path(sys.executable).with_name("cppcheck")
     return beside if beside.exists() else shutil.which("cppcheck")
 
@@ -32,7 +32,7 @@ def release():
 
 @pytest.fixture(scope="module")
 def check():
-    """Return a function that checks files or folders: the lines of what is found."""
+    """Return a function that checks files or folders, and returns the findings as lines."""
     found = release()
     if not found.startswith(RELEASE):
         pytest.skip(f"needs cppcheck {RELEASE} (extra dev), which is {found}")
@@ -58,12 +58,12 @@ def check():
 
 @pytest.mark.slow
 def test_nothing_beyond_the_list(check):
-    """Nor an entry of the list that nothing needs: cppcheck says so of each, as a finding."""
+    """Unused entries of the list also fail: cppcheck reports each as a finding."""
     assert check(*(f"firmware/{name}" for name in FOLDERS)) == []
 
 
 def test_findings_are_seen(check, tmp_path):
-    """Of cppcheck itself, of the addon, and of an entry for another file."""
+    """Findings of cppcheck, of the addon, and of an entry for another file are reported."""
     source = tmp_path / "broken.c"
     source.write_text(
         "#include <stdint.h>\n"
@@ -79,7 +79,7 @@ def test_findings_are_seen(check, tmp_path):
 
 
 def test_every_deviation_has_its_reason():
-    """The page names the rules and findings of the list, and no others."""
+    """The page names exactly the rules and findings of the list."""
     page = (FIRMWARE / "MISRA.md").read_text()
     names = [row.split("|")[1] for row in page.splitlines() if row.startswith("| ")]
     told = set(re.findall(r"\d+\.\d+", " ".join(names)))

@@ -55,7 +55,7 @@ FAKE = """
 
 
 def run(build, folder, program, data, *, board="fake_bus"):
-    """Return what a program as C puts out for inputs, one after the other."""
+    """Return the outputs of a program in C for several inputs."""
     write_c(program, folder / "net.c")
     (given, *_), made = (
         ["net_" + re.sub("[^a-z0-9]+", "_", info.name.lower()).strip("_") for info in side]
@@ -101,7 +101,7 @@ def integers(dtype):
 
 
 def floats(noise, shape):
-    """Return all sorts of floats, with halves, infinities and what is no number."""
+    """Return floats of all kinds: halves, infinities, NaN."""
     values = noise.normal(0, 40, shape).astype(np.float32)
     values.flat[:8] = [np.nan, np.inf, -np.inf, 0.5, -0.5, 1e30, -1e-40, 2.5]
     return values
@@ -204,7 +204,7 @@ TABLES = {
 @pytest.mark.parametrize("op", TABLES)
 @pytest.mark.parametrize(("scale", "zero"), [(0.047, 3), (0.011, -128)])
 def test_tables_are_those_of_tflite_micro(op, scale, zero, build, tmp_path):
-    """Every byte; the kernel itself has its results from our own definitions."""
+    """Compare all bytes; the kernel itself is derived from our own definitions."""
     runtime = pytest.importorskip(
         "tflite_micro.python.tflite_micro.runtime", reason="tflite-micro is not installed"
     )
@@ -223,7 +223,7 @@ def test_tables_are_those_of_tflite_micro(op, scale, zero, build, tmp_path):
 
 
 def test_digits_on_the_chip(build, tmp_path):
-    """The whole network, SOFTMAX and all, from images to probabilities."""
+    """Run the whole network, including SOFTMAX, from images to probabilities."""
     graph = frontend.load(NETWORK)
     images = np.random.default_rng(4).integers(-128, 128, (3, 1, 8, 8, 1), np.int8)
     program = compile_network(graph, PRESETS["nano"])
@@ -251,7 +251,7 @@ def test_operators_of_a_reference_interpreter_are_named():
 
 @pytest.mark.parametrize("op", [Op.QUANTIZE, Op.DEQUANTIZE])
 def test_scales_by_channel_have_no_kernel(op):
-    """They are no scale of the tensor's, and a Program file does not keep them."""
+    """Such a tensor has no single scale, and a Program file does not store them."""
     channels = Quantisation(scale=(0.1, 0.2, 0.3), zero_point=(0, 0, 0), axis=1)
     integers = replace(tensor("q", (2, 3), "int8"), quantisation=channels)
     ends = (tensor("r", (2, 3), "float32"), integers)
@@ -270,7 +270,7 @@ def test_names(tmp_path):
 
 
 def test_command(tmp_path):
-    """The pair of files, as the command line writes them."""
+    """The command line writes both files."""
     output = tmp_path / "digits.c"
     arguments = ["compile", str(NETWORK), "--config", "nano", "--emit", "c", "-o", str(output)]
     result = CliRunner().invoke(cli.cli, arguments)
@@ -284,7 +284,7 @@ def test_command(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["kws_ref_model", "pretrainedResnet_quant"])
 def test_collection_on_the_chip(name, build, tmp_path, models):
-    """Keyword spotting and image classification of MLPerf Tiny, as C, bit for bit."""
+    """Keyword spotting and image classification of MLPerf Tiny in C, bit for bit."""
     (path,) = models.rglob(f"{name}.tflite")
     graph = frontend.load(path)
     shape = graph.tensors[graph.inputs[0]].shape
@@ -295,7 +295,7 @@ def test_collection_on_the_chip(name, build, tmp_path, models):
 
 
 def frame_by_frame(interpreter, frames):
-    """Return what tflite-micro puts out after each frame, its state kept."""
+    """Return TensorFlow Lite Micro's outputs after each frame, with its state kept."""
     found = []
     for frame in frames:
         interpreter.set_input(frame, 0)
@@ -307,9 +307,9 @@ def frame_by_frame(interpreter, frames):
 @pytest.mark.slow
 @pytest.mark.parametrize("tables", [0, 1])
 def test_a_wake_word_remembers(tables, build, tmp_path, wild):
-    """100 frames, one after the other: variables stay in the engine's memory from call to call.
+    """Run 100 frames in sequence; variables stay in the engine's memory from call to call.
 
-    What is not the wake word has probability 0, so the network puts out its logit as well.
+    Other words have probability 0, so the network returns its logit as well.
     """
     runtime = pytest.importorskip(
         "tflite_micro.python.tflite_micro.runtime", reason="tflite-micro is not installed"
@@ -332,7 +332,7 @@ def test_a_wake_word_remembers(tables, build, tmp_path, wild):
 
 
 def spectra(count, shape):
-    """Return frames of 40 bands in which up to four formants come and go."""
+    """Return frames of 40 bands with up to four formants that come and go."""
     noise, bands = np.random.default_rng(6), np.arange(shape[-1])
     frames = np.zeros((count, *shape))
     for frame in frames:

@@ -1,4 +1,4 @@
-"""The driver on processors that this machine is not: the same tests, the same answers."""
+"""The driver on other processors, emulated: the same tests, the same results."""
 
 import importlib.util
 import struct
@@ -25,7 +25,7 @@ SOURCES = {
 
 @pytest.fixture(scope="module", params=["aarch64", "aarch64_be", "riscv32"])
 def run(request, tmp_path_factory):
-    """Return a function that runs a program of firmware/tests: its output."""
+    """Return a function that runs a program of firmware/tests and returns its output."""
     from emulator import PROCESSORS, Machine
 
     processor = PROCESSORS[request.param]
@@ -62,7 +62,7 @@ def test_calls(run, files):
 
 
 def test_a_failure_is_seen(run, files):
-    """Files in another order are not what the program's checks are written for."""
+    """The program's checks fail if its files come in another order."""
     with pytest.raises(AssertionError, match=r"test_engine\.c:\d+: .* must be"):
         run("test_engine", [*reversed(files)], files)
 

@@ -1,4 +1,4 @@
-"""Examples for users' own systems: they compile without warnings, and do what they say."""
+"""Examples for users' own systems: they compile without warnings, and work as described."""
 
 import os
 import re
@@ -26,7 +26,7 @@ TFLM_INCLUDE = ("-I", firmware.FIRMWARE / "include", "-I", TFLM, "-I", TFLM / "s
 
 
 def test_operator_of_tensorflow_lite_micro(build, engine_files):
-    """Compiled against our stand-in for its headers, and run on the fake bus."""
+    """Compile it against our stand-in for its headers, and run it on the fake bus."""
     fake = build.folder / "fake_bus.o"
     include = ("-I", firmware.FIRMWARE / "include", "-I", firmware.FIRMWARE / "tests")
     bus = firmware.FIRMWARE / "tests" / "fake_bus.c"
@@ -48,7 +48,7 @@ def test_operator_compiles_for_a_small_processor(tmp_path):
 
 @pytest.mark.skipif(not firmware.available(), reason="needs a compiler: extra firmware")
 def test_make(tmp_path):
-    """Everything of the makefile, for a small processor."""
+    """Run the whole makefile, for a small processor."""
     sizes = firmware.sections(firmware.application(tmp_path))
     assert sizes[".data"] + sizes[".bss"] <= 512
     (program,) = re.findall(r"file\[(\d+)\]", (tmp_path / "digits.c").read_text())
@@ -56,7 +56,7 @@ def test_make(tmp_path):
 
 
 def test_program_of_make_on_the_chip(build, tmp_path):
-    """The same main.c, its board a simulation of the chip."""
+    """Run the same main.c with a simulation of the chip as its board."""
     graph = frontend.load(NETWORK)
     write_c(compile_network(graph, "nano"), tmp_path / "digits.c")
     sources = [EXAMPLES / "make" / "main.c", tmp_path / "digits.c", "tests/simulator.c"]
@@ -72,7 +72,7 @@ def test_program_of_make_on_the_chip(build, tmp_path):
 
 
 def test_zephyr_sample(build, tmp_path):
-    """The module and its sample against our stand-in for Zephyr's headers, on a fake engine."""
+    """Build module and sample against our stand-in for Zephyr, and run on a fake engine."""
     program = compile_network(frontend.load(NETWORK), "nano")
     write_c(program, tmp_path / "digits.c")
     sample = tmp_path / "sample.o"
@@ -95,7 +95,7 @@ def test_zephyr_module_compiles_for_a_small_processor(tmp_path):
 
 
 def test_zephyr_sample_shows_a_four():
-    """What the sample says on a chip."""
+    """The sample prints the right digit on a chip."""
     rows = re.findall(r'"([.#]{8})"', (ZEPHYR / "sample" / "src" / "main.c").read_text())
     image = np.array([[127 if mark == "#" else -128 for mark in row] for row in rows], np.int8)
     graph = frontend.load(NETWORK)

@@ -1,4 +1,4 @@
-"""Public headers and a network's: C and C++ take them, and macros say what the tensors are."""
+"""Public headers and a network's: valid C and C++, with macros that describe the tensors."""
 
 import re
 import string
@@ -23,7 +23,7 @@ LANGUAGES = (("gcc", "c11"), ("g++", "c++11"), ("g++", "c++20"))
 
 
 def compiled(folder, text, compiler, standard, *more):
-    """Compile a text, and link and run it where there is more to link."""
+    """Compile a text; link and run it if there is more to link."""
     source = folder / f"source.{'c' if compiler == 'gcc' else 'cc'}"
     source.write_text(text)
     end = [*more, "-o", folder / "program"] if more else ["-c", "-o", folder / "source.o"]
@@ -43,7 +43,7 @@ def test_each_header_stands_alone(header, compiler, standard, tmp_path):
 
 
 def network(names=("in", "out"), dtype="int8", shape=(2, 3), scales=(0.05, 0.1), zero=-3):
-    """Return a network of one RESHAPE between tensors of other scales' names."""
+    """Return a network of one RESHAPE between tensors with given names and scales."""
     made = [
         Tensor(
             name=name,
@@ -79,7 +79,7 @@ def network(names=("in", "out"), dtype="int8", shape=(2, 3), scales=(0.05, 0.1),
     ],
 )
 def test_any_name_of_a_tensor_will_do(names, compiler, standard, tmp_path):
-    """The names come back from the macros, whatever they consist of."""
+    """The macros give back any name unchanged."""
     program = compile_network(network(names), "nano", check="none")
     source, header = emit_c(program, "net")
     (tmp_path / "net.h").write_text(header)
@@ -162,7 +162,7 @@ def test_memory_is_what_the_driver_asks_for(build, tmp_path):
 
 
 def test_real_numbers_go_both_ways(build, tmp_path):
-    """As the header says how, against NumPy."""
+    """Convert as the header describes, and compare with NumPy."""
     write_c(compile_network(frontend.load(NETWORK), "nano"), tmp_path / "digits.c")
     (tmp_path / "main.c").write_text(
         '#include <stdio.h>\n#include "digits.h"\nint main(void) {\n'
@@ -189,7 +189,7 @@ def test_real_numbers_go_both_ways(build, tmp_path):
 
 
 def test_a_tensor_may_be_input_and_output(tmp_path):
-    """It is declared once, and said to be both."""
+    """It is declared once, and documented as both."""
     graph = network()
     graph = replace(graph, outputs=(1, 0))
     _source, header = emit_c(compile_network(graph, "nano", check="none"), "net")

@@ -1,4 +1,4 @@
-"""The firmware's end of the host link, against the host's and against one in Python."""
+"""The firmware's end of the host link, compared with the host's and with one in Python."""
 
 import os
 import pty
@@ -30,7 +30,7 @@ class Twins:
         self.python = LinkDevice(self.target, interrupt=self.target.wait_interrupt)
 
     def feed(self, data):
-        """Take bytes; return what answers them."""
+        """Send bytes to both; return their answer."""
         answer = self.process.feed(data)
         assert answer == self.python.feed(data)
         return answer
@@ -70,7 +70,7 @@ def test_ten_thousand_frames(twins, name, seed):
 
 
 def any_request(chooser):
-    """Return kind, length, address and data of a request, wrong ones now and then."""
+    """Return kind, length, address and data of a request, sometimes invalid."""
     kind = chooser.choice([*Request, *Request, 5, 7, 8, 15])
     length = chooser.choice([0, 4, 4, 8, 12, 3, 1024])
     registers = kind in (Request.READ_REGISTERS, Request.WRITE_REGISTERS)
@@ -83,7 +83,7 @@ def any_request(chooser):
 
 
 def ago(chooser, done):
-    """Return how many numbers ago a request was due; from 17 on, it never was."""
+    """Return how many sequence numbers ago a request was sent; 17 and more mean never."""
     draw = chooser.random()
     if draw < 0.2 and done:
         return chooser.randrange(1, min(done, 16) + 1)
@@ -91,7 +91,7 @@ def ago(chooser, done):
 
 
 def test_any_request_is_answered_as_the_page_says(twins, seed):
-    """All statuses, of requests in and out of order, repeated, cut, and after restarts."""
+    """All statuses: requests in and out of order, repeated, cut, and after restarts."""
     chooser, both = random.Random(seed), twins("functions")
     done, statuses = 0, set()
     for count in range(2000):
@@ -124,7 +124,7 @@ def test_bytes_that_are_no_request(twins, seed):
 
 
 def test_a_network_runs_over_the_line_of_a_board(board):
-    """The host's `uart:` to the link in C, and from there to the chip's Verilog."""
+    """From the host's `uart:` through the link in C to the chip's Verilog."""
     pytest.importorskip("serial", reason="pyserial is absent: extra uart")
     image = np.random.default_rng(1).integers(-128, 128, (1, 8, 8, 1), np.int8)
     with matloom.load(NETWORK, device="rtl", config="nano") as session:

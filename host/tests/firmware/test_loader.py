@@ -1,4 +1,4 @@
-"""The C loader against the Python reader: what one accepts or refuses, the other does."""
+"""The C loader and the Python reader accept and refuse the same files."""
 
 import dataclasses
 import re
@@ -20,7 +20,7 @@ LEFT_TO_PYTHON = re.compile(
 
 
 def python_says(data):
-    """Return the sentence of the reader, None where it accepts a file."""
+    """Return the message of the Python reader, or None if it accepts a file."""
     try:
         Program.from_bytes(data)
     except ProgramError as error:
@@ -49,7 +49,7 @@ def test_same_verdict_as_the_reader(build, edits):
 
 
 def test_a_field_of_the_configuration_that_came_later(build):
-    """A file for an engine that has it is one field longer; one field more is too many."""
+    """A file for such an engine is one field longer; a further field is refused."""
     program = Program.from_bytes(programs()["digits"])
     config = dataclasses.replace(program.config, time_limit=1)
     parts = FileParts.of(dataclasses.replace(program, config=config).to_bytes())
@@ -61,25 +61,25 @@ def test_a_field_of_the_configuration_that_came_later(build):
 
 
 def test_a_file_in_a_larger_flash(build):
-    """Bytes after the file are not read as its own; one byte too few is too few."""
+    """Bytes after the file are ignored; one byte too few is refused."""
     data = programs()["digits"]
     assert build.open_files([data + b"\xff" * 100, data[:-1]]) == [(0, 0, 0, 0), (5, 0, 0, 0)]
 
 
 def edited(offset, value):
-    """Return the digits' file with a word of its header replaced, its checksum not."""
+    """Return the digits' file with one header word replaced, and its old checksum."""
     data = programs()["digits"]
     return data[:offset] + struct.pack("<I", value) + data[offset + 4 :]
 
 
 def test_results_of_the_header(build):
-    """Their numbers are of the interface: matloom.h."""
+    """Result codes are part of the interface (matloom.h), so they must not change."""
     files = [edited(0, 0), edited(8, 4), edited(16, 2**31), edited(12, 0)]
     assert [row[0] for row in build.open_files(files)] == [3, 4, 5, 6]
 
 
 def test_mutated_files(build, engine_files):
-    """A short run of the fuzzer; docs/firmware.md says of a long one."""
+    """Run the fuzzer briefly; docs/firmware.md describes long runs."""
     program = build.program("fuzz", "tests/fuzz.c")
     said = build.run([program, "5000", "1", *engine_files]).decode()
     cases, accepted = re.fullmatch(r"(\d+) cases, (\d+) accepted\n", said).groups()

@@ -1,4 +1,4 @@
-"""Networks that a firmware runs alone: outputs bit for bit, the engine's cycles and the others."""
+"""Networks in stand-alone firmware: outputs bit for bit, and cycles."""
 
 import subprocess
 
@@ -18,7 +18,7 @@ MEASURE = firmware.FIRMWARE / "examples" / "measure"
 
 
 def measured(board, folder, program, inputs):
-    """Return for each input what the application says: output, and cycles."""
+    """Return the application's report for each input: output and cycles."""
     write_c(program, folder / "net.c")
     names = [f"net_{side[0].name.lower()}" for side in (program.inputs, program.outputs)]
     words = {"HEADER": '"net.h"', "NETWORK": "net", "INPUT": names[0], "OUTPUT": names[1]}
@@ -41,7 +41,7 @@ def measured(board, folder, program, inputs):
 
 
 def check(board, folder, path, count):
-    """Hold a network to the reference kernels and to the cycles of device="rtl"."""
+    """Compare a network with the reference kernels, and its cycles with device="rtl"."""
     graph = frontend.load(path)
     program = compile_network(graph, PRESETS["nano"], check="none")
     shape = graph.tensors[graph.inputs[0]].shape
@@ -57,7 +57,7 @@ def check(board, folder, path, count):
 
 
 def test_digits(board, tmp_path):
-    """The second run has its weights in the scratchpad, and is the shorter."""
+    """The second run finds its weights in the scratchpad, and is shorter."""
     check(board, tmp_path, NETWORK, 2)
 
 

@@ -1,4 +1,4 @@
-"""The driver's files call each other one way, so that a file can be read after those it uses."""
+"""The driver's files call each other in one direction, so they can be read in order."""
 
 import graphlib
 import re
@@ -12,7 +12,7 @@ _RULE = re.compile(r"^RULE\((\w+)\) \{", re.M)
 
 
 def uses():
-    """Return the files of the driver, with the files whose functions each one uses."""
+    """Return the files of the driver, each with the files whose functions it calls."""
     sources = {path.stem: path.read_text() for path in (firmware.FIRMWARE / "driver").glob("*.c")}
     owner = {
         name: stem

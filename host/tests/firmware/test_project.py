@@ -1,4 +1,4 @@
-"""The folder that `matloom firmware` writes: built by each system as far as its tools are here."""
+"""The folder that `matloom firmware` writes, built by each system whose tools are installed."""
 
 import json
 import re
@@ -36,7 +36,7 @@ def run(*command, cwd=None):
 
 @pytest.fixture(scope="module")
 def written(tmp_path_factory):
-    """Return the folder of the digits for `nano`, whose path is no plain one."""
+    """Return the folder of the digits for `nano`, at a path with unusual characters."""
     folder = tmp_path_factory.mktemp("größe é") / "my firmware"
     result = matloom(NETWORK, "--config", "nano", "-o", folder)
     assert result.exit_code == 0, result.output
@@ -44,7 +44,7 @@ def written(tmp_path_factory):
 
 
 def test_it_says_what_to_link(written, tmp_path):
-    """The files that are printed are those of the header and of README, and they are enough."""
+    """The printed files equal those in the header and README, and suffice."""
     result = matloom(NETWORK, "--config", "nano", "-o", tmp_path / "out")
     (line,) = re.findall(r"^link: (.*)$", result.output, re.MULTILINE)
     network, *driver = line.split()
@@ -73,7 +73,7 @@ def test_cmake_on_the_machine_itself(written, tmp_path):
 
 @cmake
 def test_the_host_test_can_fail(written, tmp_path):
-    """An engine of another configuration, and a driver that starts nothing, are noticed."""
+    """It notices an engine of another configuration, and a driver that starts nothing."""
     folder = tmp_path / "broken"
     shutil.copytree(written, folder)
     test = folder / "test" / "test_digits.c"
@@ -91,7 +91,7 @@ def test_the_host_test_can_fail(written, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("freestanding", ["OFF", "ON"])
 def test_cmake_as_a_part_of_another_project(freestanding, written, tmp_path):
-    """As the Pico SDK takes it: a library of a C++ program, without tests."""
+    """As the Pico SDK uses it: a library in a C++ program, without tests."""
     (tmp_path / "app.cc").write_text(
         '#include "digits.h"\nint main() { matloom_engine engine = {};\n'
         "  return digits_run(&engine) == MATLOOM_ERROR_STATE ? 0 : 1; }\n"
@@ -110,7 +110,7 @@ def test_cmake_as_a_part_of_another_project(freestanding, written, tmp_path):
 
 @cmake
 def test_component_of_esp_idf(written, tmp_path):
-    """With a stand-in for the function that registers components, in both of ESP-IDF's passes."""
+    """Use a stand-in for the function that registers components, in both passes of ESP-IDF."""
     (tmp_path / "CMakeLists.txt").write_text(
         "cmake_minimum_required(VERSION 3.16)\nproject(app C)\nset(ESP_PLATFORM 1)\n"
         "function(idf_component_register)\n"
@@ -151,7 +151,7 @@ static inline void delay(unsigned long) {}
 
 
 def sketch(written, tmp_path, board):
-    """Return what the sketch prints in two turns on a board."""
+    """Return the sketch's output in two loops on a board."""
     (tmp_path / "Arduino.h").write_text(ARDUINO)
     (source,) = (written / "examples").rglob("*.ino")
     (tmp_path / "sketch.cc").write_text(
@@ -198,7 +198,7 @@ def test_sketch_says_that_there_is_no_engine(written, tmp_path):
 
 
 def test_sketch_runs_the_network(written, tmp_path):
-    """On an engine of registers alone, instead of the port that the sketch sets up."""
+    """Use an engine of registers only instead of the sketch's port."""
     (digest,) = re.findall(r"configuration (0x\w+)", (written / "src" / "digits.h").read_text())
     board = (
         '#include <string.h>\n#include "matloom.h"\n#include "fake_bus.h"\n'
@@ -238,7 +238,7 @@ def test_descriptions_of_the_library(written):
 
 
 def test_module_of_zephyr(written, tmp_path):
-    """Its paths lead somewhere, and its C compiles against the stand-in for Zephyr's headers."""
+    """Its paths exist, and its C compiles against the stand-in for Zephyr's headers."""
     module = yaml.safe_load((written / "zephyr" / "module.yml").read_text())["build"]
     assert (written / module["cmake"] / "CMakeLists.txt").is_file()
     assert "config MATLOOM_TIMEOUT_MS" in (written / module["kconfig"]).read_text()
@@ -273,7 +273,7 @@ def test_zephyrs_cmake_names_every_source(written, tmp_path):
 @cmake
 @pytest.mark.slow
 def test_several_networks_in_one_folder(tmp_path):
-    """The second call adds a network, and takes sources of an older driver away."""
+    """The second call adds a network, and removes the sources of an older driver."""
     folder = tmp_path / "out"
     assert matloom(NETWORK, "--config", "nano", "-o", folder).exit_code == 0
     (folder / "src" / "driver" / "old.c").write_text("int old;\n")
@@ -309,7 +309,7 @@ def test_a_board_brings_its_engine(tmp_path):
 
 
 def entry(tmp_path, *arguments):
-    """Return the exit status and what a user reads who types the command."""
+    """Return the exit status and the output of a command line."""
     code = "import sys; from matloom.cli import main; sys.argv[0] = 'matloom'; main()"
     command = [sys.executable, "-c", code, "firmware", *map(str, arguments)]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
@@ -318,7 +318,7 @@ def entry(tmp_path, *arguments):
 
 @pytest.fixture(scope="module")
 def mistakes(tmp_path_factory):
-    """Return arguments that are mistakes, and words that the one sentence must have."""
+    """Return wrong arguments, each with words that the message must contain."""
     tmp_path = tmp_path_factory.mktemp("mistakes")
     unsupported = tmp_path / "mul.tflite"
     unsupported.write_bytes(write_tflite(Instances([11, 7], "uint8").make(Op.MUL)))
@@ -349,7 +349,7 @@ KINDS = (
 @pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_mistake_is_one_sentence(kind, mistakes, tmp_path):
-    """And nothing is written."""
+    """The command prints one message and writes nothing."""
     arguments, words = mistakes[kind]
     status, said = entry(tmp_path, *arguments)
     assert status == 2, said
@@ -359,7 +359,7 @@ def test_a_mistake_is_one_sentence(kind, mistakes, tmp_path):
 
 
 def test_no_space(tmp_path):
-    """A limit on the size of files stands in for a full disk: the file is named."""
+    """A limit on file sizes simulates a full disk: the message names the file."""
     code = (
         "import resource, signal, sys\nfrom matloom.cli import main\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
@@ -376,7 +376,7 @@ def test_no_space(tmp_path):
 
 
 def test_the_source_has_the_program(written):
-    """The network's bytes are in the source as they are in a Program file."""
+    """The C source contains the same bytes as a Program file."""
     text = (written / "src" / "digits.c").read_text()
     body = re.search(r"file\[(\d+)\] = \{(.*?)\}", text, re.DOTALL)
     data = np.array([int(word) for word in body[2].split(",") if word.strip()], np.uint8)

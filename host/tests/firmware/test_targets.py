@@ -1,4 +1,4 @@
-"""The driver for the processors it is made for, and the example of its page."""
+"""The driver compiles for all target processors, and so does the example of its page."""
 
 import os
 import re
@@ -34,7 +34,7 @@ def blocks():
 @pytest.mark.skipif(not firmware.available(), reason="needs a compiler: extra firmware")
 @pytest.mark.parametrize("target", firmware.TARGETS)
 def test_links_without_a_library(target, tmp_path):
-    """Without warnings, for 32 and 64 bits; no variable of the driver's own."""
+    """No warnings, for 32 and 64 bits, and no global variables."""
     sizes = firmware.sections(firmware.link(target, tmp_path, linked=target != "rv32imc"))
     assert sizes[".text"] <= MOST_CODE
     assert sizes.get(".data", 0) + sizes.get(".bss", 0) < 4 * 4096 + 512
@@ -89,7 +89,7 @@ GCC = "gcc -no-pie -fno-stack-protector -Wa,--noexecstack"
 @pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("compiler", [ZIG, GCC])
 def test_example_compiles_for_its_board(compiler, example):
-    """The command of the page; what a world says to it is left to the board."""
+    """The page's command works; the board provides input and output."""
     if compiler == ZIG and not firmware.available():
         pytest.skip("needs a compiler: extra firmware")
     (line,) = re.findall(r"^```sh\n(.*?)^```", PAGE.read_text(), re.M | re.S)
@@ -109,7 +109,7 @@ def test_example_compiles_for_its_board(compiler, example):
 
 
 def test_first_program_of_the_page_links(example):
-    """With the folder that `matloom firmware` writes, and nothing else."""
+    """It needs only the folder that `matloom firmware` writes."""
     program = compile_network(frontend.load(NETWORK), "nano")
     folder = example / "firmware"
     write_files(folder, project_files() | network_files(program, "digits"))

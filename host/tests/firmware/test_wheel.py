@@ -1,4 +1,4 @@
-"""The C sources in the wheel: the repository's, byte for byte, and usable where it is installed."""
+"""The C sources in the wheel equal the repository's, and work once installed."""
 
 import os
 import subprocess
@@ -18,7 +18,7 @@ SHIPPED = ("include", "driver", "kernels", "link", "plugins", "soc", "support", 
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory):
-    """Return a wheel made of what git has of this tree, in a folder of its own."""
+    """Return a wheel built from the files that git tracks."""
     folder = tmp_path_factory.mktemp("wheel")
     listed = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
     done = subprocess.run(listed, cwd=firmware.ROOT, capture_output=True, check=False)

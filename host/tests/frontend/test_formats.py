@@ -1,4 +1,4 @@
-"""Files that are no TensorFlow Lite: each is named for what it is, with a way that works."""
+"""Files in other formats: each is recognised, with a hint that works."""
 
 import bz2
 import gzip
@@ -51,7 +51,7 @@ def varint(value):
 
 
 def field(number, value):
-    """Encode a field of a protobuf message, as the format's guide says."""
+    """Encode a field of a protobuf message, as the format's guide defines it."""
     if isinstance(value, int):
         return varint(number << 3) + varint(value)
     return varint(number << 3 | 2) + varint(len(value)) + value
@@ -187,7 +187,7 @@ def test_each_file_is_named_with_a_way_out(case):
 
 
 def test_no_content_is_worse_than_a_sentence():
-    """Any beginning of any of these files, and any byte of it changed, has a kind."""
+    """Any prefix of these files, and any changed byte, gives a message."""
     rng = np.random.default_rng(0)
     for content, name, _what, _hint in FILES.values():
         for _ in range(20):

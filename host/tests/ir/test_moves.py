@@ -1,4 +1,4 @@
-"""Shapes of operators that move elements: NumPy's for sound ones, a sentence for others."""
+"""Shapes of operators that move elements: NumPy's if valid, a message otherwise."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""The text of a graph."""
+"""The text form of a graph."""
 
 from importlib import resources
 

@@ -1,4 +1,4 @@
-"""Variables of a graph: what enters and leaves, the rules, the text, and what passes keep."""
+"""Variables of a graph: inputs and outputs, rules, text form, and passes."""
 
 import re
 from dataclasses import replace
@@ -17,7 +17,7 @@ from matloom.passes import run_passes
 
 @pytest.fixture
 def graph():
-    """Return a network that puts out its input, limited, and remembers the last three rows."""
+    """Return a network that returns its input, clamped, and remembers the last three rows."""
     growth = Growth((1,))
     given = growth.input((1, 2, 1, 4), "int8")
     delay(growth, given, 3)
@@ -55,7 +55,7 @@ def test_a_call_has_no_memory(graph):
 
 
 def test_passes_keep_what_only_a_variable_needs(graph):
-    """Neither is an assignment unused, nor what a variable holds constant."""
+    """An assignment is not unused, and a variable's value is not constant."""
     after = run_passes(graph)
     assert {node.op for node in after.nodes} == {Op.RELU, Op.CONCATENATION, Op.STRIDED_SLICE}
     assert after.variables == graph.variables

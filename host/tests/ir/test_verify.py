@@ -40,7 +40,7 @@ def constant(name, data, quantisation=None):
 
 @pytest.fixture
 def graph():
-    """A convolution of 4x4x2 to 2x2x5, then an addition with itself."""
+    """Return a convolution from 4x4x2 to 2x2x5, then an addition with itself."""
     tensors = {
         0: quantised("image", (1, 4, 4, 2)),
         1: constant("weights", np.ones((5, 3, 3, 2), np.int8), EVEN),
@@ -229,7 +229,7 @@ def test_types(graph):
 
 
 def of_words(graph):
-    """Return the graph with data of int16 and a bias of int64."""
+    """Return the graph with int16 data and an int64 bias."""
     for number in (0, 3, 4):
         graph = with_tensor(graph, number, dtype="int16", quantisation=EVEN)
     return with_tensor(graph, 2, dtype="int64", data=np.zeros(5, np.int64))
@@ -522,7 +522,7 @@ def test_groups(graph):
     ],
 )
 def test_limits_have_integers(op, given, made, limit):
-    """RELU6 keeps its input's scale, whatever the output's says."""
+    """RELU6 uses the scale of its input, not of its output."""
     scales = [Quantisation(scale=(scale,), zero_point=(0,)) for scale in (given, made)]
     ends = (quantised(name, (1, 4), scale) for name, scale in zip("ab", scales, strict=True))
     rule = "does not fit its scales: the output's scale must keep"
@@ -530,7 +530,7 @@ def test_limits_have_integers(op, given, made, limit):
 
 
 def test_fine_output_of_hard_swish_is_no_warning():
-    """The ratio of its scales overflows float32: an error by itself, and no warning before."""
+    """The ratio of scales overflows float32; this is an error, without a NumPy warning."""
     tiny = Quantisation(scale=(1e-45,), zero_point=(0,))
     graph = single(
         Op.HARD_SWISH, quantised("image", (1, 4)), quantised("out", (1, 4), tiny), Attributes()

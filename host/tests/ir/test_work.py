@@ -1,4 +1,4 @@
-"""Multiply-accumulates compared with the collection's own counts."""
+"""Multiply-accumulates compared with the counts in the collection."""
 
 import pytest
 

@@ -17,7 +17,7 @@ def references():
 
 
 def unary(name, scales, zeros, dtype="int8"):
-    """Return a file of an operator that takes every number of 8 bits to another scale."""
+    """Return a file of an operator that maps every 8-bit number to another scale."""
     given, made = (
         FileTensor(name=f"t{at}", shape=(1, 256), dtype=dtype, scales=(scale,), zeros=(zero,))
         for at, (scale, zero) in enumerate(zip(scales, zeros, strict=True))

@@ -1,4 +1,4 @@
-"""What the interpreter asks of its inputs, and what it gives back."""
+"""The interpreter's requirements on inputs, and its results."""
 
 from importlib import resources
 

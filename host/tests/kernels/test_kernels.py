@@ -39,7 +39,7 @@ FLOAT_CASES = [op for op in KINDS if op not in (*NEAR, *CONVERSIONS)]
 
 
 def check(dtype, op, count, seed):
-    """Compare instances; each must come back from its file as it was, too."""
+    """Compare instances; each must also survive a round trip through its file."""
     instances = Instances([seed, *op.encode()], dtype)
     variety = 0
     for number in range(count):

@@ -1,6 +1,6 @@
-"""Files that break a rule of the graph, and what an interpreter makes of them, kind by kind.
+"""Files that break a rule of the graph, kind by kind, and an interpreter's results for them.
 
-Golden values are TensorFlow Lite Micro's, or LiteRT's where that refuses or misreads a file.
+Golden values are TensorFlow Lite Micro's, or LiteRT's if that refuses or misreads a file.
 """
 
 from dataclasses import replace
@@ -87,7 +87,7 @@ def arrays(content, seed=0):
 
 
 def check(content, where=None, inputs=None):
-    """Compare a session of two calls with the interpreter; return the session's program."""
+    """Compare two calls of a session with the interpreter; return the session's program."""
     program = matloom.compile(content, "nano", check="full")
     reasons = " ".join(layer.reason for layer in program.layers)
     if where is not None:
@@ -145,7 +145,7 @@ def test_concatenation_of_other_scales(dtype, axis):
 
 
 def test_scales_along_another_axis():
-    """Along the input channels, of which there are as many as there are outputs."""
+    """Scales along the input channels, where there are as many as outputs."""
     instances = Instances([5, 1])
     attributes = Conv2D(stride=(1, 1), dilation=(1, 1), padding=VALID, activation=Activation.NONE)
     given = [instances._tensor("x", (1, 5, 5, 4)), instances._weights((4, 2, 2, 4), 0)]
@@ -234,7 +234,7 @@ def test_absent_option_tables(op, dtype):
 
 @pytest.mark.parametrize("op", [Op.AVERAGE_POOL_2D, Op.DEPTHWISE_CONV_2D])
 def test_absent_option_tables_that_say_nothing(op):
-    """TensorFlow Lite Micro leaves the output as its memory happens to be."""
+    """TensorFlow Lite Micro leaves the output uninitialised."""
     model = unpack(Instances([5, 3]).make(op))
     model.subgraphs[0].operators[0].builtinOptions = None
     model.subgraphs[0].operators[0].builtinOptionsType = 0
@@ -271,7 +271,7 @@ def test_an_output_declared_with_other_axes(op, shape):
 
 @pytest.mark.parametrize("shape", [(9, 1), (9,), (1, 3, 3), (1, 1, 9, 1)])
 def test_a_pool_declared_with_other_axes(shape):
-    """TensorFlow Lite Micro would take lengths of axes that are not there."""
+    """TensorFlow Lite Micro would read lengths of axes that do not exist."""
     attributes = Pool2D(window=(2, 2), stride=(2, 2), padding=VALID, activation=Activation.NONE)
     graph = one(Op.MAX_POOL_2D, [tensor("x", (1, 6, 6, 1))], tensor("y", shape), attributes)
     assert check(write_tflite(graph), LITERT).outputs[0].shape == shape
@@ -285,7 +285,7 @@ def adding(shape=(1, 4)):
 
 @pytest.mark.parametrize("zeros", [1, 0], ids=["one zero point", "no zero points"])
 def test_scales_without_zero_points_for_litert(zeros):
-    """LiteRT alone places an output of another rank, but checks that there are as many of both."""
+    """Only LiteRT runs an output of another rank, but it needs as many zero points as scales."""
     graph = Instances([5, 1]).make(Op.DEPTHWISE_CONV_2D)
     whole = unpack(graph)
     weights = whole.subgraphs[0].tensors[1]
@@ -314,7 +314,7 @@ def test_an_output_several_times(times):
 
 
 def test_an_input_twice():
-    """The last place that a tensor has among the inputs provides it."""
+    """The last use of a tensor in the list of inputs counts."""
     model = unpack(adding())
     model.subgraphs[0].inputs = np.array([0, 1, 0], np.int32)
     assert len(check(pack(model)).inputs) == 3
@@ -424,7 +424,7 @@ def test_buffers_beyond_the_file(beyond):
 
 
 def dynamic(name, options, inputs, output, kinds):
-    """Return a network of one operator that the graph does not know in this form."""
+    """Return a network of one operator that the graph cannot represent in this form."""
     model, graph, code, made = (
         schema.ModelT(),
         schema.SubGraphT(),
@@ -474,7 +474,7 @@ def test_a_resize_by_an_input(size, declared):
 
 
 def test_samples_whose_outputs_cannot_be_joined():
-    """Of a resize, each sample has the height and width that it asks for."""
+    """Each sample asks a RESIZE for another height and width."""
     kinds = ("FLOAT32", "INT32", "FLOAT32")
     options = schema.ResizeNearestNeighborOptionsT()
     ends = [(1, 4, 4, 3), (2,)]
@@ -499,7 +499,7 @@ def test_inputs_without_elements(shape):
 
 
 def test_an_operator_that_fails():
-    """The second row of two does not exist."""
+    """It reads row 2 of two rows."""
     kinds = ("FLOAT32", "INT32", "FLOAT32")
     content = dynamic("GATHER", schema.GatherOptionsT(), [(2, 3), (1,)], (1, 3), kinds)
     rows = np.arange(6, dtype=np.float32).reshape(2, 3)
@@ -511,7 +511,7 @@ def test_an_operator_that_fails():
 
 
 def test_what_no_interpreter_runs_is_refused_when_it_is_compiled():
-    """An exponential of booleans."""
+    """No interpreter has an exponential of booleans."""
     content = dynamic("EXP", schema.ExpOptionsT(), [(2, 3)], (2, 3), ("BOOL", "BOOL"))
     with pytest.raises(InterpreterError) as error:
         matloom.compile(content, "nano", check="none")
@@ -523,7 +523,7 @@ def test_what_no_interpreter_runs_is_refused_when_it_is_compiled():
 
 
 def test_contradictions_are_refused_with_their_reason():
-    """A padding of other axes than the input has: LiteRT says so, and nobody guesses."""
+    """PAD with another number of axes than its input: the message is LiteRT's."""
     pad = Pad(before=(0, 1), after=(0, 1))
     model = unpack(one(Op.PAD, [tensor("x", (2, 3))], tensor("y", (2, 5)), pad))
     parameter = model.subgraphs[0].tensors[model.subgraphs[0].operators[0].inputs[1]]

@@ -1,4 +1,4 @@
-"""Processes that try networks on interpreters: crashes, and those that are kept."""
+"""Processes that try networks on interpreters: crashes, and reuse."""
 
 import os
 
@@ -14,7 +14,7 @@ PACKAGE = "ai-edge-litert"
 
 
 def cut(length):
-    """Return a network of one ABS, new to what is remembered where `length` is."""
+    """Return a network of one ABS; a new `length` makes it unknown to the cache."""
     x, y = (FileTensor(name=name, shape=(length,), dtype="float32") for name in "xy")
     operator = FileOperator(name="ABS", inputs=(0,), outputs=(1,))
     network = FileNetwork(tensors=(x, y), operators=(operator,), inputs=(0,), outputs=(1,))
@@ -23,7 +23,7 @@ def cut(length):
 
 @pytest.fixture
 def processes(monkeypatch):
-    """Return what is kept, and forget it afterwards."""
+    """Return the processes that are kept, and drop them afterwards."""
     own = probe._Processes()
     monkeypatch.setattr(probe, "_processes", own)
     return own

@@ -75,7 +75,7 @@ class Model:
 
 
 def delay_line(*, biased=True):
-    """Return a network of SVDF, which remembers, between two additions."""
+    """Return a network with an SVDF, which has state, between two additions."""
     file = Model()
     graph = file.subgraph()
     given, twice, made, result = (
@@ -128,7 +128,7 @@ def test_a_crash_of_the_interpreter_is_a_refusal(monkeypatch):
 
 @pytest.fixture
 def with_difference():
-    """The digits with a difference of squares, which has no kernel here, for their addition."""
+    """Return the digits with SQUARED_DIFFERENCE, which has no kernel here, as addition."""
     model = schema.ModelT.InitFromObj(schema.Model.GetRootAs(NETWORK.read_bytes(), 0))
     code = model.operatorCodes[model.subgraphs[0].operators[3].opcodeIndex]
     assert code.builtinCode == schema.BuiltinOperator.ADD
@@ -184,7 +184,7 @@ def test_what_no_interpreter_knows(monkeypatch):
 
 
 def test_what_litert_alone_knows(seed):
-    """Weights of a scale for each channel between floats; activations are quantised to 8 bits."""
+    """Float activations with int8 weights of per-channel scales; LiteRT quantises activations."""
     pytest.importorskip("ai_edge_litert", reason="ai-edge-litert is not installed")
     instances = Instances([seed, 1], "float32")
     graph = instances.make(Op.CONV_2D)
@@ -207,7 +207,7 @@ def test_what_litert_alone_knows(seed):
 
 
 def test_groups_of_channels(seed):
-    """Two groups, each compared with a convolution of its own."""
+    """Two groups, each compared with a separate convolution."""
     instances = Instances([seed, 3])
     attributes = Conv2D(stride=(1, 1), dilation=(1, 1), padding=VALID, activation=Activation.NONE)
     given = instances._tensor("in", (1, 5, 5, 4))
@@ -248,7 +248,7 @@ def test_sixteen_bit_activations(op, seed):
 
 
 def test_a_damaged_file():
-    """Whatever its reader stumbles over, the user gets a sentence."""
+    """Wherever the interpreter's reader fails, the user gets a message."""
     content = np.full(4096, 255, np.uint8)
     attributes = Reference(operators=("SVDF",), reasons=("",), positions=(0,))
     tensor = Tensor(name="file", shape=content.shape, dtype="uint8", data=content)

@@ -1,6 +1,6 @@
-"""Registered operators: in TensorFlow Lite and ONNX files, and all that may not fit.
+"""Registered operators in TensorFlow Lite and ONNX files, and all kinds of mismatch.
 
-Expected numbers are NumPy's, of the operators' own definitions.
+Expected numbers come from the operators' own definitions in NumPy.
 """
 
 import numpy as np
@@ -39,7 +39,7 @@ def as_relu(use, builder, x):
 
 @pytest.fixture(autouse=True)
 def forgotten():
-    """Forget what a test registers."""
+    """Unregister the operators of a test."""
     yield
     for name in (NAME, "com.example.Shift"):
         try:
@@ -49,7 +49,7 @@ def forgotten():
 
 
 def file(options=b""):
-    """Return a file of RELU, a custom operator instead of a second RELU, and RELU6."""
+    """Return a file with RELU, a custom operator instead of a second RELU, and RELU6."""
     builder = GraphBuilder()
     x = builder.input("x", SHAPE, "int8", Quantisation(scale=(0.1,), zero_point=(-10,)))
     inner = builder.add(Op.RELU6, [builder.add(Op.RELU, [builder.add(Op.RELU6, [x])])])

@@ -1,4 +1,4 @@
-"""The step from sums to numbers, done in few passes, equals the rule that the lanes have."""
+"""Requantisation of sums in few passes equals the rule of the lanes."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ NODE = Node(
 
 
 def layer(scales, zero_point=3):
-    """Return a layer of 1x1 weights whose scales over the output's are these."""
+    """Return a layer of 1x1 weights with these ratios of scales."""
     one = Quantisation(scale=(1.0,), zero_point=(0,))
     output = Quantisation(scale=(1.0,), zero_point=(zero_point,))
     weights = Quantisation(scale=tuple(scales), zero_point=(0,) * CHANNELS, axis=0)
@@ -34,7 +34,7 @@ def layer(scales, zero_point=3):
 
 
 def by_the_rule(graph, sums, bias, activation):
-    """Return the output by the rule, element by element, in Python's integers."""
+    """Return the output by the rule, element by element, in Python integers."""
     multipliers, shifts = channel_multipliers(graph, NODE)
     low, high = activation_range(activation, graph.tensors[2])
     found = []

@@ -25,7 +25,7 @@ def unsigned(array):
 
 
 def shifted(graph):
-    """Return an int8 network as the same of uint8; None where its weights have many scales."""
+    """Return an int8 network as uint8; None if its weights have many scales."""
     tensors = dict(graph.tensors)
     for number, tensor in tensors.items():
         quantisation = tensor.quantisation
@@ -59,7 +59,7 @@ def test_kernel_equals_that_of_int8(op, seed):
 
 
 def compared(graph, seed):
-    """Compare a network with LiteRT's reference kernels; return whether these take it."""
+    """Compare a network with LiteRT's reference kernels; return whether they run it."""
     litert = pytest.importorskip(
         "ai_edge_litert.interpreter", reason="ai-edge-litert is not installed"
     )
@@ -99,7 +99,7 @@ TIE = (0.10006000101566315, 0.03903907537460327)
     "op", [Op.CONV_2D, Op.DEPTHWISE_CONV_2D, Op.FULLY_CONNECTED, Op.TRANSPOSE_CONV]
 )
 def test_products_of_scales_are_rounded_as_litert_does(op):
-    """One sum in some is half an integer by the one rule, and less than half by the other."""
+    """Some sums are a tie by one rule, and below a tie by the other."""
     taken = 0
     for number in range(60):
         graph = Instances([7, number, *op.encode()], "uint8").make(op)

@@ -1,4 +1,4 @@
-"""Operators that an interpreter runs without computing them: the other must be asked."""
+"""Operators that one interpreter runs without computing them; the other one decides."""
 
 import math
 from dataclasses import replace
@@ -27,7 +27,7 @@ def references():
 
 
 def comparison(name, scales=(0.05, 0.02), shape=(3, 7)):
-    """Return a comparison of two tensors of int16."""
+    """Return a comparison of two int16 tensors."""
     given = [
         FileTensor(name=f"t{at}", shape=shape, dtype="int16", scales=(scale,), zeros=(0,))
         for at, scale in enumerate(scales)
@@ -42,7 +42,7 @@ def comparison(name, scales=(0.05, 0.02), shape=(3, 7)):
 
 
 def joined():
-    """Return PACK without options, which joins no tensors."""
+    """Return a PACK without options, which concatenates nothing."""
     given = [FileTensor(name=f"t{at}", shape=(2, 3), scales=(0.1,), zeros=(0,)) for at in (0, 1)]
     made = FileTensor(name="y", shape=(2, 2, 3), scales=(0.1,), zeros=(0,))
     return FileNetwork(
@@ -76,7 +76,7 @@ def test_outputs_that_depend_on_old_memory_are_no_result(package):
 
 
 def test_what_litert_leaves_unwritten_is_no_result():
-    """Its SUM of int16 does nothing."""
+    """LiteRT's SUM of int16 writes nothing."""
     x, y = (
         FileTensor(name=name, shape=shape, dtype="int16", scales=(0.1,), zeros=(0,))
         for name, shape in (("x", (4, 300)), ("y", (300,)))
@@ -92,7 +92,7 @@ def test_what_litert_leaves_unwritten_is_no_result():
 
 @pytest.mark.parametrize(("declared", "made"), [((2, 6), [1, 2]), ((12,), [1]), ((1, 12), [1, 2])])
 def test_lengths_written_over_fewer_are_no_result(declared, made):
-    """DEPTH_TO_SPACE writes four, whatever the file declares."""
+    """DEPTH_TO_SPACE writes four lengths, however many the file declares."""
     given = FileTensor(name="x", shape=(1, 1, 3, 4), scales=(0.1,), zeros=(0,))
     options = ("DepthToSpaceOptions", {"blockSize": 2})
     operator = FileOperator(name="DEPTH_TO_SPACE", inputs=(0,), outputs=(1,), options=options)
@@ -139,7 +139,7 @@ def test_axes_declared_otherwise_are_those_of_litert(name, seed, references):
 @pytest.mark.parametrize("scale", [1e-12, 2.0**-30])
 @pytest.mark.parametrize("name", ["AVERAGE_POOL_2D", "MAX_POOL_2D"])
 def test_a_pool_whose_limits_overflow_is_refused(name, scale):
-    """Both interpreters go on, with what is on their stack for the limits."""
+    """Both interpreters continue with uninitialised limits."""
     given, made = (
         FileTensor(name=name, shape=(1, 2, 2, 3), scales=(scale,), zeros=(0,)) for name in "xy"
     )
@@ -158,10 +158,11 @@ def test_a_pool_whose_limits_overflow_is_refused(name, scale):
     "seed", [124, 197, 230, 380, 412, 442, 486, 510, 530, 1361, 1398, 1628, 1898, 1934]
 )
 def test_files_that_once_failed(seed, references):
-    """124, 412: read beyond a tensor. 197, 1361: no elements, twice. 442, 1398: unset.
+    """Replay seeds, by cause.
 
-    510, 1628, 1898, 1934: axes declared otherwise. 486, 530: LiteRT sums without a look at scales,
-    or not at all.
+    124, 412: read beyond a tensor. 197, 1361: no elements. 442, 1398: uninitialised limits. 510,
+    1628, 1898, 1934: shapes declared differently. 486, 530: LiteRT's SUM ignores scales, or does
+    nothing.
     """
     verdict = judge(draw_case(seed), references)
     assert not verdict.failed, str(verdict)

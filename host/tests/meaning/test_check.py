@@ -1,4 +1,4 @@
-"""Programs that compute their networks pass the check of meaning; those that do not are named."""
+"""The check of meaning accepts programs that compute their networks, and explains others."""
 
 import dataclasses
 
@@ -68,7 +68,7 @@ def test_every_operator_of_the_engine_is_proven(dtype, op, seed):
 
 
 def _edited(program, buffer, number, name, value):
-    """Return a program in one field of whose instructions another value stands; None if illegal."""
+    """Return a program with one field of one instruction changed; None if illegal."""
     instructions = list(unpack_all(program.commands(buffer)))
     chosen = instructions[number]
     instructions[number] = dataclasses.replace(chosen, values={**chosen.values, name: value})
@@ -81,7 +81,7 @@ def _edited(program, buffer, number, name, value):
 
 
 def _outputs(program, inputs):
-    """Return what a program of one step puts out on the functional model; None for a fault."""
+    """Return a one-step program's outputs on the functional model; None for a fault."""
     regions = {region: np.zeros(size, np.uint8) for region, size in program.region_bytes.items()}
     regions[Region.PROGRAM] = np.frombuffer(program.image, np.uint8)
     (step,) = program.steps

@@ -1,4 +1,4 @@
-"""The algebra of probes: what passes unchanged does so in the lanes, and the rest differs."""
+"""Probe algebra: values stay the same where lanes pass them unchanged, and differ elsewhere."""
 
 import itertools
 

@@ -1,4 +1,4 @@
-"""Convolutions of arrays of eight and four bits, against integers of NumPy."""
+"""Convolutions of arrays of 8 and 4 bits, compared with NumPy integers."""
 
 import ml_dtypes
 import numpy as np
@@ -21,7 +21,7 @@ def int4(*shape, seed=0):
 
 @pytest.mark.parametrize("mode", ["i8xi4", "i4xi4"])
 def test_convolution_of_four_bits(mode, seed):
-    """Shapes around those of the array; the image padded, filters with strides and dilation."""
+    """Shapes around the array's size, with padding, strides and dilation."""
     generator = np.random.default_rng(seed)
     for number in range(8):
         depth, channels = generator.integers(1, 12, 2).tolist()

@@ -1,4 +1,4 @@
-"""Products of floating-point numbers, against NumPy's float32 in the stated order."""
+"""Floating-point matrix products, compared with NumPy's float32 in the stated order."""
 
 import dataclasses
 
@@ -32,7 +32,7 @@ WIDE = dataclasses.replace(
 
 
 def product(a, b, elements):
-    """Add the products of so many elements in a balanced tree, then to those before."""
+    """Add products in balanced trees of `float_rows` elements, each tree to the sum so far."""
     missing = -a.shape[1] % elements
     a = np.pad(a.astype(np.float32), ((0, 0), (0, missing)))
     b = np.pad(b.astype(np.float32), ((0, missing), (0, 0)))
@@ -47,7 +47,7 @@ def product(a, b, elements):
 
 
 def numbers(generator, shape, mode, *, wild=False):
-    """Return ordinary numbers, or any patterns: subnormal, infinite and NaN among them."""
+    """Return ordinary numbers, or arbitrary patterns including subnormals, infinities and NaN."""
     dtype = np.dtype(DTYPES[mode])
     if wild:
         raw = generator.integers(0, 256**dtype.itemsize, shape)
@@ -56,7 +56,7 @@ def numbers(generator, shape, mode, *, wild=False):
 
 
 def assert_same(found, wanted):
-    """Compare bit for bit, but for the payload of a NaN."""
+    """Compare bit for bit, except for the payload of a NaN."""
     assert found.dtype == wanted.dtype
     wide = [each.astype(np.float32) for each in (found, wanted)]
     nan = np.isnan(wide[1])
@@ -148,7 +148,7 @@ def test_a_dense_layer_of_more_steps_than_one_exec_counts(mode):
 @pytest.mark.slow
 @pytest.mark.parametrize("config", [CONFIG, WIDE], ids=["4x4", "8x8"])
 def test_chip(config):
-    """All modes one after the other on the simulated chip, an integer product between."""
+    """All modes in sequence on the simulated chip, with an integer product in between."""
     generator = np.random.default_rng(3)
     for mode in config.float_modes:
         for wild in (False, True):
@@ -186,7 +186,7 @@ def test_chip(config):
     ],
 )
 def test_cycles_on_the_chip_are_as_predicted(monkeypatch, mode, shape, adds):
-    """Within 5 % or 50 cycles, with a residual and with more steps than one EXEC counts."""
+    """Within 5 % or 50 cycles, with a residual, and with more steps than one EXEC has."""
     generator = np.random.default_rng(shape)
     rows, inner, columns = shape
     a, b = numbers(generator, (rows, inner), mode), numbers(generator, (inner, columns), mode)
@@ -208,7 +208,7 @@ def test_without_a_configuration_the_reference_gets_the_mode(mode):
 
 
 def graph_of(monkeypatch, a, b, mode, config, **epilogue):
-    """Return the network that a product is."""
+    """Return a product as a network."""
     found = []
 
     class Sessions:
@@ -242,7 +242,7 @@ def test_meaning_and_runs_are_checked_however_tiles_lie(monkeypatch, mode, shape
 
 
 def test_a_residual_that_is_left_out_is_noticed(monkeypatch):
-    """By the check of meaning: the functional model runs what it is given."""
+    """The check of meaning notices; the functional model just runs the instructions."""
     generator = np.random.default_rng(5)
     a, b = numbers(generator, (9, 12), "fp16"), numbers(generator, (12, 9), "fp16")
     residual = generator.standard_normal((9, 9)).astype(np.float32)

@@ -1,4 +1,4 @@
-"""Convolutions of floating-point numbers, against NumPy's float32 in the stated order."""
+"""Floating-point convolutions, compared with NumPy's float32 in the stated order."""
 
 import dataclasses
 
@@ -33,7 +33,7 @@ SHAPES = (
 
 
 def numbers(generator, shape, mode, *, wild=False):
-    """Return ordinary numbers, or any patterns: subnormal, infinite and NaN among them."""
+    """Return ordinary numbers, or arbitrary patterns including subnormals, infinities and NaN."""
     dtype = np.dtype(DTYPES[mode])
     if wild:
         raw = generator.integers(0, 256**dtype.itemsize, shape)
@@ -42,7 +42,7 @@ def numbers(generator, shape, mode, *, wild=False):
 
 
 def convolution(x, filters, stride, dilation, padding):
-    """Add two products at a time, in each kernel row from its left end, to the sum before."""
+    """Add two products at a time to the sum, each kernel row from its left end."""
     height, width, depth = filters.shape[1:]
     top, bottom, left, right = padding
     x, filters = x.astype(np.float32), filters.astype(np.float32)
@@ -66,7 +66,7 @@ def convolution(x, filters, stride, dilation, padding):
 
 
 def assert_same(found, wanted):
-    """Compare bit for bit, but for the payload of a NaN."""
+    """Compare bit for bit, except for the payload of a NaN."""
     assert found.dtype == wanted.dtype
     nan = np.isnan(wanted.astype(np.float32))
     assert np.array_equal(np.isnan(found.astype(np.float32)), nan)

@@ -1,4 +1,4 @@
-"""Operations on arrays, against integers of Python and of NumPy."""
+"""Operations on arrays, compared with integers of Python and NumPy."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -28,7 +28,7 @@ def int4(*shape, seed=0):
 
 @pytest.fixture
 def on_the_engine(monkeypatch):
-    """Let no operation be the host's."""
+    """Fail if an operation runs on the host."""
 
     def compile_for_engine(graph, config):
         program = compile_network(graph, config)
@@ -39,7 +39,7 @@ def on_the_engine(monkeypatch):
 
 
 def scaled(total, multiplier, shift):
-    """Return a sum scaled as TensorFlow Lite Micro does, in Python's integers."""
+    """Return a sum scaled as by TensorFlow Lite Micro, in Python integers."""
     total <<= max(shift, 0)
     total = (total + 2**31) % 2**32 - 2**31
     product = total * multiplier
@@ -51,7 +51,7 @@ def scaled(total, multiplier, shift):
 
 
 def scaled_wide(total, multiplier, shift):
-    """Return a 64-bit sum scaled as TensorFlow Lite Micro does, in Python's integers."""
+    """Return a 64-bit sum scaled as by TensorFlow Lite Micro, in Python integers."""
     short = min((multiplier + 2**15) // 2**16, 2**15 - 1)
     return (total * short + 2 ** (14 - shift)) // 2 ** (15 - shift)
 
@@ -110,7 +110,7 @@ def test_products_of_four_bits(shape, mode, device):
 @pytest.mark.parametrize("mode", ["i8xi8", "i8xi4", "i4xi4", "i16xi8"])
 @pytest.mark.parametrize("shape", [(1, 1, 1), (33, 20, 1), (5, 60, 9), (60, 33, 40)])
 def test_sums(shape, mode, device):
-    """The sums themselves, exactly, with a bias; extremes in the first row and column."""
+    """Exact sums with a bias; extremes in the first row and column."""
     rows, inner, columns = shape
     b = (int4 if mode.endswith("i4") else int8)(inner, columns)
     if mode == "i16xi8":
@@ -126,7 +126,7 @@ def test_sums(shape, mode, device):
 
 @pytest.mark.usefixtures("on_the_engine")
 def test_sums_of_any_shape_on_the_engine(seed):
-    """Results that do not fit the scratchpad, and convolutions, with a zero point."""
+    """Results larger than the scratchpad, and convolutions, with a zero point."""
     generator = np.random.default_rng(seed)
     for number in range(4):
         rows, inner, columns = generator.integers(1, 300, 3).tolist()
@@ -171,7 +171,7 @@ RULES = [("int32", scaled), ("int64", scaled_wide)]
 
 
 def check_words(made, sums, rule, multipliers, shifts):
-    """Compare results with sums, (..., columns), that are scaled by column."""
+    """Compare results with sums of shape (..., columns), scaled by column."""
     assert made.dtype == np.int16
     for place, total in np.ndenumerate(sums):
         value = rule(int(total), multipliers[place[-1]], shifts[place[-1]])
@@ -201,7 +201,7 @@ def test_products_of_words_as_words(shape, bias_type, rule, device):
 @pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(("bias_type", "rule"), RULES)
 def test_products_of_words_of_any_shape_and_scale(bias_type, rule, seed):
-    """Many shapes and scales, on the engine where sums shifted left fit 32 bits, else not."""
+    """On the engine if shifted sums fit 32 bits, else on the host."""
     generator = np.random.default_rng(seed)
     for number in range(20):
         rows, inner, columns = generator.integers(1, 40, 3).tolist()

@@ -1,4 +1,4 @@
-"""What operations on integer arrays refuse, and how."""
+"""Errors of operations on integer arrays."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Pages of reports: nothing in a name becomes an element, and nothing is fetched."""
+"""HTML reports: names are escaped, and nothing is fetched."""
 
 import re
 from html.parser import HTMLParser
@@ -27,7 +27,7 @@ VOID = {"br", "col", "hr", "input", "link", "meta"}
 
 
 class Outline(HTMLParser):
-    """Elements, attributes and texts of a page; every element must be closed in its order."""
+    """Elements, attributes and texts of a page; every element must be closed in order."""
 
     def __init__(self, page):
         super().__init__()

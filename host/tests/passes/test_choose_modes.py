@@ -1,4 +1,4 @@
-"""Layers that a precision names, and the modes that it gives them."""
+"""A precision selects layers, and gives them modes."""
 
 import dataclasses
 

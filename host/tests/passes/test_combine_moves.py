@@ -1,4 +1,4 @@
-"""Channel shuffles become weights of convolutions, slices of neighbours, or nothing."""
+"""Channel shuffles become weights of convolutions, slices of other tensors, or nothing."""
 
 import numpy as np
 import pytest
@@ -23,7 +23,7 @@ IMAGE = (1, 4, 5, 8)
 
 
 class Network(GraphBuilder):
-    """Moves of an image (1, 4, 5, 8), and convolutions."""
+    """Data movements of an image (1, 4, 5, 8), and convolutions."""
 
     def image(self):
         return self.input("x", IMAGE, "int8", SCALE)
@@ -43,7 +43,7 @@ class Network(GraphBuilder):
         return self.add(Op.TRANSPOSE, [source], Transpose(permutation=order))
 
     def groups(self, source, first, count, step=1):
-        """Return planes of a shuffle: channels as (4, 2), these swapped, some of the 8 taken."""
+        """Return planes of a shuffle: channels as (4, 2), transposed, some of the 8 selected."""
         planes = self.transposed(source, 0, 3, 1, 2)
         pairs = self.add(Op.RESHAPE, [planes], shape=(4, 2, 20))
         swapped = self.add(Op.RESHAPE, [self.transposed(pairs, 1, 0, 2)], shape=(1, 8, 4, 5))

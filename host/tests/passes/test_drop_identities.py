@@ -1,4 +1,4 @@
-"""Operators that leave every byte as it is cost nothing."""
+"""Operators that change no byte are removed."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Constants that depend on constants: a float16 network's weights."""
+"""Constants computed from constants, such as a float16 network's weights."""
 
 from dataclasses import replace
 
@@ -12,7 +12,7 @@ from matloom.verification.random_operators import Instances
 
 
 def half_precision():
-    """Return a dense layer whose weights a DEQUANTIZE makes, and the layer without it."""
+    """Return a dense layer with weights from a DEQUANTIZE, and the same layer without it."""
     graph = Instances(3, "float32").make(Op.FULLY_CONNECTED)
     weights = graph.tensors[1].data.astype(np.float16)
     last = max(graph.tensors) + 1

@@ -1,4 +1,4 @@
-"""Padding before a convolution becomes the convolution's."""
+"""Padding before a convolution becomes part of the convolution."""
 
 from dataclasses import replace
 
@@ -21,7 +21,7 @@ STEPS = Conv2D(stride=(2, 2), dilation=(1, 1), padding=VALID, activation=Activat
 
 
 def network(before=(0, 0, 1, 0), after=(0, 2, 0, 0), value=None, dtype="int8"):
-    """Return a padding of an image of 6x7 pixels and a convolution of stride 2 after it."""
+    """Return a PAD of a 6x7 image and a convolution of stride 2 after it."""
     instances = Instances(0, dtype)
     image = instances._tensor("image", (1, 6, 7, 5))
     pad = instances.network(Op.PAD, [image], Pad(before=before, after=after, value=value))
@@ -69,7 +69,7 @@ def test_another_scale_stays():
 
 
 def pooled(pad, value=None, zero=-128, window=(3, 3)):
-    """Return a padding of an image of 6x7 pixels and a maximum pooling of stride 2 after it."""
+    """Return a PAD of a 6x7 image and a max pooling of stride 2 after it."""
     builder = GraphBuilder()
     scale = Quantisation(scale=(0.5,), zero_point=(zero,))
     image = builder.input("x", (1, 6, 7, 5), "int8", scale)

@@ -1,4 +1,4 @@
-"""Layers in bf16 and fp16: what the pass makes of a graph, and what the engine computes of it."""
+"""Layers in bf16 and fp16: the graph after the pass, and the engine's results."""
 
 import dataclasses
 
@@ -70,9 +70,9 @@ class Net:
 
 
 def layer(x, filters, bias, dtype, *, stride=1, pad=0, activation=Activation.NONE):
-    """Sum as the engine: kernel rows, in each `float_rows` numbers of the run at a time.
+    """Sum in the engine's order: kernel rows, and `float_rows` numbers of a run at a time.
 
-    What a vector reads beyond the run is multiplied by zero.
+    Numbers that a vector reads beyond the run are multiplied by zero.
     """
     elements = CONFIG.float_rows
     channels, rows, columns, depth = filters.shape
@@ -127,7 +127,7 @@ def test_chip(mode):
 
 
 def test_what_does_not_fit_stays_float32():
-    """A kernel that is dilated sideways is no single run."""
+    """A horizontally dilated kernel is not a single run."""
     graph = Net().graph()
     conv = graph.nodes[1]
     wide = np.zeros((9, 2, 1, 5), np.float32)

@@ -1,4 +1,4 @@
-"""Weights of four bits: how near they are, and what a network makes of them."""
+"""4-bit weights: their error, and the results of a network with them."""
 
 import dataclasses
 
@@ -75,7 +75,7 @@ def test_channels_of_four_bits_stay():
 
 @pytest.mark.parametrize("spread", [9, 25, 60])
 def test_near_the_best_of_all_scales(spread):
-    """The least squared error of a fine search, but for what balance costs."""
+    """Close to the least squared error of a fine search, apart from balancing."""
     channels = np.clip(np.rint(np.random.default_rng(1).normal(0, spread, (8, 200))), -127, 127)
     integers, scales = nearest_four_bits(channels)
     assert integers.min() >= -8
@@ -120,7 +120,7 @@ def test_graph():
 
 
 def real(image, weights, scales, bias):
-    """Return a convolution without padding in float64, its weights four bits."""
+    """Return a convolution without padding in float64, with 4-bit weights."""
     windows = np.lib.stride_tricks.sliding_window_view(image, weights.shape[1:3], axis=(1, 2))
     numbers = weights * scales.reshape(-1, 1, 1, 1)
     return np.einsum("nyxcij,oijc->nyxo", windows, numbers) + bias
@@ -132,7 +132,7 @@ def real(image, weights, scales, bias):
     ids=["model", "rtl"],
 )
 def test_results_are_those_of_the_numbers(device, config):
-    """A layer's output is the nearest integer to a sum in floating point, or the one next to it."""
+    """A layer's output is within one step of the sum in floating point."""
     graph = dataclasses.replace(network(), outputs=(3,), nodes=network().nodes[:1])
     x = np.random.default_rng(5).integers(-128, 128, (1, 4, 4, 3), np.int8)
     session = matloom.load(graph, device=device, config=config, precision="i8xi4")
@@ -171,7 +171,7 @@ def test_twice_the_rate():
 
 
 def test_what_the_host_computes_keeps_its_weights():
-    """A filter that is longer than the engine's fields."""
+    """Here the filter is longer than the engine's fields allow."""
     graph = network(np.random.default_rng(0).integers(-99, 99, (3, 2, 2, 3)))
     conv = graph.nodes[0]
     far = dataclasses.replace(

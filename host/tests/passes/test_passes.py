@@ -33,7 +33,7 @@ def _conv(number, source, target, kernel):
 
 
 def _residual():
-    """Two convolutions of one input, the heavy one first, and their sum."""
+    """Return two convolutions of one input, the larger one first, and their sum."""
     tensors = {
         number: Tensor(name=f"t{number}", shape=(1, 5, 5, 4), dtype="int8", quantisation=SCALE)
         for number in range(4)

@@ -1,4 +1,4 @@
-"""Each pass by an example: the lines of a graph's text that it removes, and those that it adds."""
+"""Each pass by example: the lines that it removes from a graph's text, and those it adds."""
 
 import numpy as np
 import pytest
@@ -35,7 +35,7 @@ DENSE = FullyConnected(keep_num_dims=False, activation=Activation.NONE)
 
 
 class Network(GraphBuilder):
-    """An input `x`: an image of int8, or a vector of float32."""
+    """A graph with an input `x`: an int8 image, or a float32 vector."""
 
     def image(self):
         return self.input("x", (1, 4, 4, 2), "int8", SCALE)
@@ -77,7 +77,7 @@ def of_drop_identities():
 
 
 def of_combine_moves():
-    """Two planes, in the other order."""
+    """Return two planes in reverse order."""
     network = Network()
     planes = network.add(Op.TRANSPOSE, [network.image()], Transpose(permutation=(0, 3, 1, 2)))
     whole = Slice(begin=(0, 1, 0, 0), size=(1, 2, 4, 4), step=(1, -1, 1, 1))

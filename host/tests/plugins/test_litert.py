@@ -1,4 +1,4 @@
-"""The delegate in LiteRT itself: outputs of reference kernels, and the engine's cycles."""
+"""The delegate in LiteRT itself: outputs of the reference kernels, and the engine's cycles."""
 
 import ctypes
 import random
@@ -59,7 +59,7 @@ def _random_inputs(content, draw):
 
 
 class Plugin:
-    """The library, and calls of it that are no delegate's."""
+    """The library, with functions that are not part of the delegate's interface."""
 
     def __init__(self, path):
         self.path = path
@@ -76,7 +76,7 @@ class Plugin:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Return what `matloom plugin` writes for the digits at nano."""
+    """Return the folder that `matloom plugin` writes for the digits at nano."""
     if shutil.which("gcc") is None:
         pytest.skip("a plug-in needs gcc, which is absent")
     found = tmp_path_factory.mktemp("work") / "plugin"
@@ -108,7 +108,7 @@ def digits(folder):
 
 @pytest.mark.slow
 def test_digits(plugin, chip, digits):
-    """The engine runs all but SOFTMAX."""
+    """Everything but SOFTMAX runs on the engine."""
     content = NETWORK.read_bytes()
     delegate = plugin.load(bundle=str(digits), device=chip)
     ours, plain = _interpreter(content, delegate), _interpreter(content)
@@ -136,7 +136,7 @@ def test_cycles_are_those_of_the_driver_in_python(plugin, chip, digits):
 
 @slow
 def test_page(folder, monkeypatch, capsys):
-    """The script of docs/plug-ins.md, after its command."""
+    """Run the script of docs/plug-ins.md after its command."""
     monkeypatch.chdir(folder.parent)
     text = (ROOT / "docs" / "plug-ins.md").read_text()
     script, _ = re.findall(r"^```py\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
@@ -145,7 +145,7 @@ def test_page(folder, monkeypatch, capsys):
 
 
 def _divided():
-    """Return a network whose SOFTMAX, which the engine has not, lies between two dense layers."""
+    """Return a network with a SOFTMAX, which the engine lacks, between two dense layers."""
     draw = np.random.default_rng(2)
     builder = GraphBuilder("divided")
     dense = FullyConnected(keep_num_dims=False, activation=Activation.RELU)
@@ -178,7 +178,7 @@ def test_unsupported_operator_between_two_parts(plugin, chip, tmp_path):
 
 
 def _changed(what):
-    """Return the digits with one property changed that LiteRT's results depend on."""
+    """Return the digits with one property changed that affects LiteRT's results."""
     content = bytearray(NETWORK.read_bytes())
     graph = frontend.load(NETWORK)
     tensors = {tensor.name: tensor for tensor in graph.tensors.values()}
@@ -224,7 +224,7 @@ def _damaged(content, at):
 
 
 def _sealed(content):
-    """Return a bundle with the right checksum."""
+    """Return a bundle with a valid checksum."""
     return content[:8] + struct.pack("<I", zlib.crc32(content[12:])) + content[12:]
 
 
@@ -280,7 +280,7 @@ def test_engine_of_another_configuration(plugin, chip, tmp_path):
 
 @slow
 def test_a_device_that_stops_answering(plugin, chip, digits, tmp_path, monkeypatch):
-    """A run that fails is one sentence, by LiteRT's own error."""
+    """A failed run gives one message, as LiteRT's own error."""
     library = tmp_path / "failing.so"
     source = ROOT / "firmware" / "tests" / "failing_chip.c"
     command = ["gcc", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", source, "-o", library]
@@ -296,7 +296,7 @@ def test_a_device_that_stops_answering(plugin, chip, digits, tmp_path, monkeypat
 
 @slow
 def test_edited_bundles_never_crash(plugin, digits, tmp_path):
-    """Every edit of header and records is refused by a sentence, or leaves the outputs right."""
+    """Each edit of header or records gives a message, or leaves the outputs right."""
     draw, content = random.Random(6), digits.read_bytes()
     script = tmp_path / "load.py"
     script.write_text(

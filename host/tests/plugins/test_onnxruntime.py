@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[3]
 
 
 def _model(name, nodes, values, given, made):
-    """Return a model with input ``x`` and output ``y``, both of floats, and named constants."""
+    """Return a model from float input ``x`` to float output ``y``, with named constants."""
     helper, kind = onnx.helper, onnx.TensorProto.FLOAT
     constants = [
         onnx.numpy_helper.from_array(np.asarray(value), at) for at, value in values.items()
@@ -36,7 +36,7 @@ def _model(name, nodes, values, given, made):
 
 
 def _network(seed=1, weight=0):
-    """Return a network of two int8 convolutions, with a sigmoid of floats between them."""
+    """Return a network of two int8 convolutions with a float sigmoid in between."""
     helper = onnx.helper
     draw = np.random.default_rng(seed)
     values, nodes = {}, []
@@ -68,7 +68,7 @@ def _network(seed=1, weight=0):
 
 
 def _qdq_network(byte):
-    """Return a network in floats whose values are quantised: two convolutions, and a ReLU."""
+    """Return a QDQ network: two convolutions and a ReLU."""
     helper = onnx.helper
     draw = np.random.default_rng(6)
     # The limit at zero is ReLU itself.
@@ -126,7 +126,7 @@ def folder(tmp_path_factory):
 
 @pytest.fixture
 def counts(folder):
-    """Return a function that gives parts and cycles since the test began."""
+    """Return a function that gives parts and cycles since the start of the test."""
     library = ctypes.CDLL(str(folder / "libmatloom_onnxruntime.so"))
     library.matloom_ort_cycles.restype = ctypes.c_uint64
     before = library.matloom_ort_parts(), library.matloom_ort_cycles()
@@ -137,7 +137,7 @@ def counts(folder):
 
 
 def _session(content, *, optimised=True, wide=False, **options):
-    """Return a session on the engine, or on the runtime's kernels alone where nothing is given."""
+    """Return a session on the engine, or, without a bundle, on the runtime's kernels."""
     found = ort.SessionOptions()
     if wide:
         # As on processors with VNNI: sums that do not saturate.
@@ -172,7 +172,7 @@ def test_two_parts(folder, counts):
 @pytest.mark.parametrize("byte", [np.uint8, np.int8])
 @pytest.mark.parametrize("optimised", [True, False])
 def test_quantised_in_floats(folder, counts, tmp_path, byte, optimised):
-    """Operators between DequantizeLinear and QuantizeLinear run there, as the file has them."""
+    """QDQ operators run on the engine, as the file has them."""
     network = tmp_path / "qdq.onnx"
     onnx.save(_qdq_network(byte), network)
     content, said = onnxruntime_bundle(network, matloom.compile(network, "nano"))
@@ -189,7 +189,7 @@ def test_quantised_in_floats(folder, counts, tmp_path, byte, optimised):
 
 
 def test_another_model_stays_with_the_runtime(folder, counts):
-    """One weight differs: the first part is not the bundle's, and the second is."""
+    """With one changed weight, the first part does not match the bundle; the second does."""
     content = _network(weight=1).SerializeToString()
     ours, plain = _session(content, **_options(folder)), _session(content)
     x = np.random.default_rng(3).uniform(-2, 2, (1, 3, 6, 6)).astype(np.float32)
@@ -232,7 +232,7 @@ def test_a_device_that_stops_answering(folder, tmp_path, monkeypatch):
 
 
 def test_page(folder, monkeypatch, tmp_path):
-    """The script of docs/plug-ins.md, in a process of its own: a library is registered once."""
+    """Run the script of docs/plug-ins.md in its own process: a library registers only once."""
     text = (ROOT / "docs" / "plug-ins.md").read_text()
     _, script = re.findall(r"^```py\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
     (tmp_path / "plugin").symlink_to(folder)
@@ -245,7 +245,7 @@ def test_page(folder, monkeypatch, tmp_path):
 
 
 def test_published_network(folder, models, counts, tmp_path):
-    """A ResNet-8 of 19 nodes, 16 of them on the engine: ONNX Runtime's outputs in every bit."""
+    """A ResNet-8: 16 of 19 nodes run on the engine, with ONNX Runtime's outputs in every bit."""
     network = models / "models" / "derived_onnx" / "resnet8_qop_s8s8_pc.onnx"
     bundle, said = onnxruntime_bundle(network, matloom.compile(network, "nano"))
     assert said == ["16 of 19 operators run on the engine"]

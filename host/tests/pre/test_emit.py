@@ -1,4 +1,4 @@
-"""Preprocessing as C: the bits of the NumPy definition."""
+"""Preprocessing in C gives the bits of the NumPy definition."""
 
 import shutil
 import subprocess
@@ -66,7 +66,7 @@ int main(int count, char** words) {
 
 
 def info_of(name):
-    """Return an input that a stage of the table is before."""
+    """Return a network input that follows a stage of the table."""
     stage, dtype = STAGES[name]
     zero_point = 7 if dtype == "uint8" else 0
     scale = None if dtype == "float32" else Quantised(scale=0.03, zero_point=zero_point)
@@ -80,7 +80,7 @@ def digits():
 
 @pytest.fixture(scope="module")
 def compiled(digits, tmp_path_factory):
-    """Return a program with the C of all stages."""
+    """Return a program with the C code of all stages."""
     if shutil.which("gcc") is None:
         pytest.skip("needs gcc")
     folder = tmp_path_factory.mktemp("pre")
@@ -111,7 +111,7 @@ def is_image(name):
 
 
 def raws_of(stage):
-    """Return raw samples: random, of the ends of their type, flat."""
+    """Return raw samples: random, at the ends of their type, and constant."""
     generator = np.random.default_rng(0)
     given = [stage.random(generator) for _ in range(3)]
     if isinstance(stage, Image):
@@ -125,7 +125,7 @@ def raws_of(stage):
 
 
 def outputs_of(compiled, name, raws):
-    """Return what the emitted C makes of raw samples."""
+    """Return the emitted C's outputs for raw samples."""
     depth = raws[0].shape[-1]
     words = (list(STAGES).index(name), raws[0].nbytes, depth)
     data = b"".join(raw.tobytes() for raw in raws)

@@ -1,4 +1,4 @@
-"""Images before a network, against ONNX Runtime, Pillow and a definition by repetition."""
+"""Preprocessing of images, compared with ONNX Runtime, Pillow and a definition by repetition."""
 
 import numpy as np
 import pytest
@@ -62,7 +62,7 @@ def test_antialias_is_pillows(source, size):
 
 @pytest.mark.parametrize(("source", "size"), SIZES)
 def test_area_is_the_mean_of_repeated_pixels(source, size):
-    """Each pixel as many times as the size has pixels: blocks of the source's length, averaged."""
+    """Repeat each pixel as often as the new size has pixels, then average blocks."""
     image = pixels(source)
     large = image.astype(float).repeat(size[0], 0).repeat(size[1], 1)
     expected = large.reshape(size[0], source[0], size[1], source[1], 3).mean((1, 3))

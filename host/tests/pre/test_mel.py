@@ -1,4 +1,4 @@
-"""Log-mel and MFCC, against LiteRT's operators and a definition in double precision."""
+"""Log-mel and MFCC, compared with LiteRT's operators and a double-precision definition."""
 
 import numpy as np
 import pytest
@@ -26,7 +26,7 @@ CASES = [
 
 
 def litert_mfcc(stage, real):
-    """Return what LiteRT's custom operators AudioSpectrogram and Mfcc give for a waveform."""
+    """Return a waveform's MFCC from LiteRT's operators AudioSpectrogram and Mfcc."""
     interpreters = pytest.importorskip("ai_edge_litert.interpreter")
     content = model_of_operators(stage)
     interpreter = interpreters.Interpreter(model_content=bytes(content))
@@ -107,7 +107,7 @@ def test_mfcc_is_litert_s(fields, samples):
 
 
 def in_double(stage, samples):
-    """Return log-mel features by NumPy's transform, in double precision."""
+    """Return log-mel features in double precision, with NumPy's FFT."""
     real = samples / (max(1, samples.max()) if stage.peak else 32768)
     starts = range(0, SAMPLES - stage.window + 1, stage.step)
     frames = np.stack([real[at : at + stage.window] for at in starts])

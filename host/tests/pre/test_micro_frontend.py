@@ -1,4 +1,4 @@
-"""The micro front end against TFLite Micro's own, compiled."""
+"""The micro front end, compared with TFLite Micro's own code, compiled."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ STAGE = MicroFrontend(samples=SAMPLES, step=160)
 
 
 def library(samples):
-    """Return the features of the library, whose windows are 480 samples, 160 apart."""
+    """Return the library's features, with windows of 480 samples every 160."""
     frontend = pytest.importorskip("pymicro_features").MicroFrontend()
     data, found = samples.tobytes(), []
     while data:
@@ -38,7 +38,7 @@ def sounds():
 
 @pytest.fixture
 def same_logarithm(monkeypatch):
-    """Take the C library's log1pf for the bands, as the compiled front end does."""
+    """Use the C library's log1pf, as the compiled front end does."""
     micro_frontend._bands.cache_clear()
     monkeypatch.setattr(micro_frontend, "_log1p", np.log1p)
     yield

@@ -1,4 +1,4 @@
-"""Advice: ranked, each line predicted by its own change, and true when it is carried out."""
+"""Advice: ranked, with gains that the recommended change reaches."""
 
 import pytest
 
@@ -23,7 +23,7 @@ def advice_of(config, memory=None, again=compiler):
 
 
 def test_the_first_line_is_what_its_change_gives():
-    """At nano the array is the limit; what the command line of the advice makes is as promised."""
+    """At nano the array is the limit; the advised command line reaches the stated gain."""
     program, lines = advice_of("nano")
     assert [line.after for line in lines] == sorted(line.after for line in lines)
     first = lines[0]

@@ -1,4 +1,4 @@
-"""Profiles add up: slices are instructions, and cycles those of the report, for any network."""
+"""Profiles add up for any network: slices match instructions, and cycles match the report."""
 
 import csv
 import io
@@ -57,7 +57,7 @@ def instructions_of(program):
 
 
 def check_sums(program, profile):
-    """Everything that must add up, from the program itself and from its report."""
+    """Check all sums against the program itself and its report."""
     report, given = profile.report, instructions_of(program)
     trace = json.loads(to_chrome(program, profile.found, report))["traceEvents"]
     slices = [each for each in trace if each["ph"] == "X" and each["pid"] == 1 and each["tid"]]
@@ -119,7 +119,7 @@ def test_profiles_of_the_collections_add_up(path, config):
 
 
 def counted_run(program, stretch):
-    """Return counters as of a chip whose operators all take longer by their own share."""
+    """Return counters of a chip on which each operator takes longer by its own factor."""
     (timeline,) = timelines(program)
     times, now = {}, 0
     for number, window in enumerate(timeline.windows):
@@ -144,13 +144,13 @@ def test_operators_complete_when_the_chip_says_so(program):
 
 
 def full(counters):
-    """Return counters with all names, zero where nothing was counted."""
+    """Return counters with all names, zero where nothing is given."""
     names = ("read_beats", "write_beats", "read_bursts", "write_bursts")
     return {**dict.fromkeys(names, 0), **counters.values}
 
 
 def test_times_that_contradict_the_prediction_keep_their_order(program):
-    """A chip may complete operators in another order, or lose a mark; slices still are slices."""
+    """If a chip completes operators in another order, or loses a mark, slices stay valid."""
     counters = counted_run(program, lambda number: 1)
     slots = sorted(counters.timestamps)
     swapped = {**counters.timestamps, slots[1]: counters.timestamps[slots[2]]}

@@ -1,4 +1,4 @@
-"""Programs and files of the tests of the format."""
+"""Programs and files for the tests of the format."""
 
 import pytest
 

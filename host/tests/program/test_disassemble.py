@@ -1,4 +1,4 @@
-"""The disassembler: a line an instruction, with waits, fields and layers."""
+"""The disassembler: one line per instruction, with waits, fields and layers."""
 
 import math
 

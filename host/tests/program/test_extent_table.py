@@ -1,4 +1,4 @@
-"""Extents in arrays against those of each instruction alone."""
+"""Extents computed for many instructions at once equal those of each instruction alone."""
 
 import random
 

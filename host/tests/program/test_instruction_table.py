@@ -1,4 +1,4 @@
-"""Instructions in arrays against each of them alone."""
+"""Checks of many instructions at once equal those of each instruction alone."""
 
 import itertools
 import random
@@ -13,7 +13,7 @@ from matloom.program.instruction_table import InstructionTable, pack_all, unpack
 
 
 def _drawn(draw, opcode):
-    """Return an instruction with some fields at random, often at the ends of their bits."""
+    """Return an instruction with some random fields, often at the ends of their bits."""
     values = {}
     for item in FORMATS[opcode].all_fields[1:]:
         low, high = item.range
@@ -97,7 +97,7 @@ def test_what_is_no_suspect_is_legal(drawn, preset):
 
 @pytest.mark.parametrize("name", ["nano", "reference+i8xi4+i4xi4+i16xi8+tables=1"])
 def test_each_rule_of_a_field_makes_suspects(name):
-    """One field at a time, at and next to its limits, its choices and their multiples."""
+    """Vary one field at a time around its limits, choices and multiples."""
     config, made = load_config(name), []
     for opcode in Opcode:
         fields = FORMATS[opcode].all_fields[1:]

@@ -1,4 +1,4 @@
-"""Programs and their files: round trips, and what is refused."""
+"""Programs and their files: round trips and refusals."""
 
 from dataclasses import replace
 
@@ -55,7 +55,7 @@ def test_equal_programs_give_equal_bytes(small_product, program):
 
 
 def test_round_trip_of_attributes():
-    """Every kind of attribute, of operators that the engine does not run."""
+    """Every kind of attribute, in operators that the engine does not run."""
     for number, op in enumerate(KINDS):
         dtype = "float32" if op is Op.LOG_SOFTMAX else "uint8"
         graph = Instances([5, number], dtype).make(op)
@@ -99,7 +99,7 @@ def test_another_configuration(program):
 
 
 def test_fields_of_a_configuration_that_came_later(program):
-    """Without them a file is as it was; with one it has it, and is for another digest."""
+    """A file without them is unchanged; one with them has another digest."""
     counts = []
     for limit in (0, 1):
         config = replace(PRESETS["nano"], time_limit=limit)

@@ -1,4 +1,4 @@
-"""Records that are within their limits, and stand for nothing."""
+"""Records within their limits that refer to nothing."""
 
 import pytest
 
@@ -42,7 +42,7 @@ def test_records(parts, section, record, word, value, sentence):
 
 
 def integer(parts, section, record, word, value):
-    """Return the parts with another first value of a record's list."""
+    """Return the parts with the first value in a record's list replaced."""
     words = {"host_steps": {"inputs": 2, "outputs": 4}, "configuration": {"values": 2}}
     first = parts.records(section)[record][words[section][word]]
     return parts.with_word("integers", first, "value", value)

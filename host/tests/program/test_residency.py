@@ -1,4 +1,4 @@
-"""Repetitions with weights on chip: the compiler's pass, what would read rubbish is found."""
+"""Repeated calls with resident weights: the compiler's pass, and the check for stale reads."""
 
 import itertools
 from dataclasses import replace
@@ -33,7 +33,7 @@ def scale(params):
 
 
 def fill(table):
-    """Return a POST that fills the table with the 256 bytes from an address on."""
+    """Return a POST that fills the table with 256 bytes from an address."""
     values = {"source": 1, "width": 64, "height": 1, "oc_blocks": 1, "tail": 4, "x_step": 4}
     return Instruction(Opcode.POST, {**values, "table": 2, "source_addr": table})
 
@@ -121,7 +121,7 @@ def test_a_program_is_verified_with_its_repetition():
 
 
 def test_weights_that_come_in_parts_are_kept_once():
-    """A product begins with parts of its weights, each a LOAD into the same buffer."""
+    """A product loads the parts of its weights separately into one buffer."""
     options = CompileOptions(resident=True)
     program = compile_network(product_graph(40, 96, 48), PRESETS["small"], options)
     kept = program.repeat.kept
@@ -130,7 +130,7 @@ def test_weights_that_come_in_parts_are_kept_once():
 
 
 def test_the_choice():
-    """By itself only where it gains; on demand wherever it fits; never where that is asked."""
+    """By default if it gains; on demand if it fits; never if switched off."""
     graph = product_graph(1, 64, 64)
     assert compile_network(graph, CONFIG).repeat is not None
     assert compile_network(graph, CONFIG, CompileOptions(resident=False)).repeat is None

@@ -1,4 +1,4 @@
-"""Header, directory and limits of fields: every rule, by a file that breaks it."""
+"""Header, directory and field limits: each rule with a file that breaks it."""
 
 import struct
 from dataclasses import replace
@@ -42,7 +42,7 @@ def test_header(digits):
 
 @pytest.mark.parametrize("version", [3, 4])
 def test_older_versions_are_refused_by_name(version):
-    """Their header: magic, version, three sizes, checksum; JSON follows."""
+    """Old header: magic, version, three sizes, checksum; then JSON."""
     data = struct.pack("<8sIIIII", b"MLOOMPRG", version, 2, 0, 0, 0) + b"{}" + bytes(20)
     refused(data, f"the program has format {version}, of an older Matloom; this one reads 5")
 

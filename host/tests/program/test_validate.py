@@ -1,4 +1,4 @@
-"""Rules between the parts of a program: each by a program, or a file, that breaks it."""
+"""Rules between the parts of a program: each with a program or file that breaks it."""
 
 from dataclasses import asdict, replace
 
@@ -31,7 +31,7 @@ def with_step(program, number, **values):
 
 
 def test_an_input_bound_over_the_commands_is_refused_at_load(digits, parts, tmp_path):
-    """The file that ran its own input as commands: bound at them, checksum repaired."""
+    """A file with a valid checksum would run its own input as commands."""
     step = digits.steps[0]
     path = tmp_path / "net.mloom"
     moved = parts.with_word("bindings", 0, "region", int(Region.PROGRAM))
@@ -122,7 +122,7 @@ def test_tensors(digits):
 
 @pytest.fixture(scope="module")
 def dense():
-    """Return a program of one layer on the host, with constants that have scales."""
+    """Return a program with one dense layer on the host, with scaled constants."""
     graph = Instances([4, 4], "uint8").make(Op.FULLY_CONNECTED)
     return compile_network(graph, NANO)
 

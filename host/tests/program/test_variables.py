@@ -1,4 +1,4 @@
-"""Rules of a program's variables: each by a program, or a file, that breaks it."""
+"""Rules of variables in a program: each with a program or file that breaks it."""
 
 from dataclasses import replace
 
@@ -38,7 +38,7 @@ def test_a_file_holds_them(program):
 
 
 def test_a_reader_must_know_them(program, parts):
-    """The section is required where it is; a file without variables has none."""
+    """The section is marked as required; files without variables do not have it."""
     flags, count, _data = FileParts.of(program.to_bytes()).sections[21]
     assert (flags, count) == (1, 3)
     assert 21 not in parts.sections

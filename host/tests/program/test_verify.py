@@ -1,4 +1,4 @@
-"""The static verifier: what is legal passes, what a missing wait endangers is found."""
+"""The static verifier accepts legal programs and finds hazards of missing waits."""
 
 import dataclasses
 import itertools
@@ -48,7 +48,7 @@ def verify(*instructions):
 
 
 def listing_of(program):
-    """Return the instructions of a program's one engine step, END left out."""
+    """Return the instructions of a program's only engine step, without END."""
     (step,) = (item for item in program.steps if item.kind == "engine")
     *listing, _end = unpack_all(program.commands(step))
     return listing
@@ -75,7 +75,7 @@ def test_random_streams_pass(units, seed):
 def accesses(instruction):
     """Return (memory, region, first, end, write, is fetched early, addresses) of an instruction.
 
-    `test_footprints.py` holds the lines against what the model touches.
+    `test_footprints.py` compares the lines with the functional model's accesses.
     """
     for extent in FORMATS[instruction.opcode].extents:
         end = extent_end(extent, instruction, CONFIG)
@@ -91,14 +91,14 @@ def accesses(instruction):
 
 
 def meet(mine, theirs):
-    """Return whether two accesses share an address; of lines, those that they touch."""
+    """Return whether two accesses share an address; for lines, those that they touch."""
     if mine[:2] != theirs[:2] or mine[2] >= theirs[3] or theirs[2] >= mine[3]:
         return False
     return bool(np.intersect1d(mine[6], theirs[6]).size)
 
 
 def conflicts(instructions):
-    """Return (earlier, later, moment) of all accesses that waits must order."""
+    """Return (earlier, later, moment) of all pairs of accesses that waits must order."""
     found = set()
     touched = [list(accesses(item)) for item in instructions]
     for one, other in itertools.combinations(range(len(instructions)), 2):
@@ -111,9 +111,9 @@ def conflicts(instructions):
 
 
 def closure(instructions):
-    """Return for each event, (moment, instruction), the set of events that precede it.
+    """Return the set of events that precede each event, (moment, instruction).
 
-    Moments are the start, the fetch of weights or parameters and the completion. Sets are bits of
+    Moments are the start, the fetch of weights or parameters, and the completion. Sets are bits of
     an integer.
     """
     moments = ("start", "fetch", "done")
@@ -163,7 +163,7 @@ def without(listing, place, name):
 
 
 def refused(commands, region_bytes=SIZES):
-    """Return the sentence with which a buffer is refused, or nothing."""
+    """Return the message if a command buffer is refused, or None."""
     try:
         verify_commands(commands, CONFIG, region_bytes)
     except VerifyError as error:
@@ -172,7 +172,7 @@ def refused(commands, region_bytes=SIZES):
 
 
 def judge_every_wait(listing, region_bytes):
-    """Take out each wait by itself; return how many were needed, and how many not."""
+    """Remove each wait separately; return how many were needed, and how many were not."""
     pairs = conflicts(listing)
     assert not brute_force_hazard(listing, pairs)
     needed = spare = 0
@@ -190,7 +190,7 @@ def judge_every_wait(listing, region_bytes):
 
 @pytest.mark.parametrize("heeds", [0, 1])
 def test_weights_may_come_from_post_where_exec_heeds_its_wait(heeds):
-    """That wait is then needed for the weights; the bit is no wait by itself."""
+    """The wait is then needed for the weights; the bit alone is not a wait."""
     fill = {**LOAD, "fill": 1, "row_bytes": 64, "rows": 1, "planes": 1, "spad_addr": 0}
     copy = {"source": 1, "width": 4, "height": 1, "oc_blocks": 1, "tail": CONFIG.columns}
     copy |= {"x_step": CONFIG.columns, "dest_addr": 2048, "wait_load": 1}
@@ -296,7 +296,7 @@ def test_in_place():
 
 
 def test_order_through_another_unit():
-    """STORE follows LOAD by way of POST, and in-order completion covers what came earlier."""
+    """STORE follows LOAD through POST; in-order completion covers earlier instructions."""
     verify(
         (Opcode.LOAD, LOAD),
         (Opcode.LOAD, {**LOAD, "spad_addr": 200}),
@@ -306,7 +306,7 @@ def test_order_through_another_unit():
 
 
 def test_weights_are_ordered_through_a_load():
-    """A wait on POST says nothing of weights; one on a LOAD that waited for it does."""
+    """A wait on POST does not cover weights; a wait on a LOAD that waited for it does."""
     post = (Opcode.POST, POST)
     load = (Opcode.LOAD, {**LOAD, "spad_addr": 500, "wait_post": 1})
     verify(post, load, (Opcode.EXEC, {**EXEC, "input_addr": 99, "acc_addr": 9, "wait_load": 1}))
@@ -321,7 +321,7 @@ def test_weights_are_ordered_through_a_load():
 
 
 def test_parameters_are_ordered_through_a_load():
-    """Neither a wait on POST nor its order protects them; a LOAD that waited for it does."""
+    """A wait on POST does not protect them; a LOAD that waited for it does."""
     post = (Opcode.POST, {**POST, "dest_addr": 600})
     other = {**POST, "dest_addr": 900, "param_addr": 600, "channel_bias": 1}
     load = (Opcode.LOAD, {**LOAD, "spad_addr": 590, "wait_post": 1})
@@ -334,7 +334,7 @@ def test_parameters_are_ordered_through_a_load():
 
 @pytest.mark.parametrize("position", range(4))
 def test_blocks_are_read_as_a_whole(position):
-    """POST writes one position of every other block, EXEC reads the blocks of a row."""
+    """POST writes one position of every other block; EXEC reads all blocks of a row."""
     config = PRESETS["reference"]
     post = {**POST, "tail": 16, "width": 3, "x_step": 128, "dest_addr": 16 * position}
     blocks = {"window": 1, "paired": 1, "width": 6, "x_step": 64, "weight_addr": 4096}
@@ -368,14 +368,14 @@ def test_command_buffers_begin_on_words(digits):
 
 
 class Judge(Engine):
-    """The functional model's checks without the work."""
+    """The functional model's checks, without executing."""
 
     def _execute(self, instruction):
         pass
 
 
 def test_legality_is_the_engine_s(seed):
-    """Corrupted streams are illegal for both or for neither."""
+    """Verifier and engine find the same corrupted streams illegal."""
     generator = random.Random(seed)
     regions = {region: np.zeros(size, np.uint8) for region, size in SIZES.items()}
     illegal = 0
@@ -440,7 +440,7 @@ def test_a_product_reads_the_sums():
 
 
 def test_what_is_checked_in_arrays_is_checked_one_by_one(seed, monkeypatch):
-    """Corrupted streams are refused with the same sentence both ways."""
+    """Both ways refuse corrupted streams with the same message."""
     generator = random.Random(seed)
     buffers = []
     for number in range(200):

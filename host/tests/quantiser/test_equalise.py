@@ -1,4 +1,4 @@
-"""Balanced channels: the float network stays the same, and one scale for all weights suffices."""
+"""Equalised channels: float results stay the same, and one scale suffices for all weights."""
 
 from dataclasses import replace
 
@@ -14,7 +14,7 @@ from support.float_network import FloatNetwork, float_samples
 
 @pytest.fixture(scope="module")
 def unbalanced():
-    """Return a network whose channels differ by 2**12, which changes nothing in floats."""
+    """Return a network whose channel ranges differ by 2**12, without effect in floats."""
     network = FloatNetwork("unbalanced")
     image = network.input("image", (1, 8, 8, 3), "float32")
     first = network.convolution(image, 16, kernel=3)

@@ -1,4 +1,4 @@
-"""Quantised networks: on other runtimes, on the engine, with odd data, and by the command line."""
+"""Quantised networks on other runtimes and the engine, unusual data, and the command line."""
 
 import json
 from dataclasses import replace
@@ -50,7 +50,7 @@ def sqnr(exact, rounded):
 
 @pytest.mark.parametrize("precision", ["i8xi8", "i8xi4", "i16xi8"])
 def test_other_runtimes_run_it(network, content, precision):
-    """The float network's outputs are LiteRT's; those of integers TensorFlow Lite Micro's."""
+    """Float outputs equal LiteRT's; integer outputs equal TensorFlow Lite Micro's."""
     made = quantise(network, float_samples(20), precision=precision)
     images = float_samples(6, seed=2)
     inputs = integers(made.graph, images)
@@ -107,7 +107,7 @@ def test_measured_on_the_same_samples_where_there_are_no_others(network):
 
 
 def test_agreement_is_that_of_other_runtimes(content, made):
-    """Counted again with LiteRT and TensorFlow Lite Micro."""
+    """Count it again with LiteRT and TensorFlow Lite Micro."""
     images = float_samples(30)[list(made.report.tested)]
     wanted = [litert(content, [image])[0].argmax() for image in images]
     inputs = integers(made.graph, images)
@@ -127,7 +127,7 @@ def test_one_sample_is_enough(network, content):
 
 
 def odd_network(change):
-    """Return a convolution of 8 channels and its weights and bias changed."""
+    """Return a convolution of 8 channels with changed weights and bias."""
     network = FloatNetwork()
     image = network.input("image", (1, 8, 8, 3), "float32")
     first = network.convolution(image, 8, kernel=3)
@@ -230,7 +230,7 @@ def test_operators_of_another_runtime_get_a_sentence():
 
 
 def test_too_many_samples_for_the_memory(network, monkeypatch):
-    """They are counted before anything is computed."""
+    """The size is checked before anything is computed."""
     monkeypatch.setattr("matloom.quantiser.samples._MOST_BYTES", 100_000)
     with pytest.raises(UserError, match="40 samples of small need more than 0 MiB") as told:
         quantise(network, float_samples(40))

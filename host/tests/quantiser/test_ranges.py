@@ -1,4 +1,4 @@
-"""Ranges of activations, held against errors counted value by value."""
+"""Activation ranges, compared with errors computed value by value."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Rounding of weights: no worse than to nearest, and the best there is where that is known."""
+"""Rounding of weights: never worse than to nearest, and optimal where the optimum is known."""
 
 import itertools
 

@@ -1,4 +1,4 @@
-"""Search for 4-bit layers: cycles are the compiler's, agreement is LiteRT's."""
+"""Search for 4-bit layers: cycles are the compiler's, agreement LiteRT's."""
 
 import numpy as np
 import pytest
@@ -47,7 +47,7 @@ def test_errors_grow_as_cycles_fall(made):
 
 
 def test_agreement_is_that_of_litert(network, made):
-    """The quantised file and the float file, both run by LiteRT on the calibration samples."""
+    """LiteRT runs the quantised and the float file on the calibration samples."""
     content = frontend.write(network)[1]
     images = float_samples(16)
     tensor = made.graph.tensors[made.graph.inputs[0]]

@@ -1,4 +1,4 @@
-"""The effort of a search, and the estimate that ends it early."""
+"""The effort of a search, and the estimate that stops it early."""
 
 from dataclasses import replace
 
@@ -64,7 +64,7 @@ def test_constants_that_are_there_take_no_time_to_load():
 
 
 def _digits_on_nano(seed=5):
-    """Return what the network of digits makes on nano, and what it must make."""
+    """Return the digits' results on nano, and the expected ones."""
     graph = frontend.load(NETWORK)
     (number,) = graph.inputs
     shape = graph.tensors[number].shape

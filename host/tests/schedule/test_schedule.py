@@ -1,4 +1,4 @@
-"""Plans of several stages, drawn at random or chosen, on the functional model."""
+"""Plans of several stages, random or chosen, on the functional model."""
 
 from dataclasses import replace
 
@@ -66,7 +66,7 @@ class Residual:
 
 
 def check(graph, config, options=None):
-    """Compare two calls of a session with the interpreter; no other check repairs the program."""
+    """Compare two calls of a session with the interpreter, without a check that could repair."""
     draw = np.random.default_rng(2)
     given = {
         number: draw.integers(-128, 128, graph.tensors[number].shape).astype(np.int8)
@@ -98,7 +98,7 @@ def test_residual_blocks_whose_tensors_are_in_external_memory(size, blocks, seed
 
 @pytest.mark.parametrize("shape", [(256, 256, 64), (128, 200, 100)])
 def test_a_sum_after_a_product_that_begins_in_panels(shape):
-    """Its accumulators hold sums of all rows until the last panel of the inner size."""
+    """Its accumulators hold sums of all rows until the last panel of the inner dimension."""
     graph = product_graph(*shape)
     ((made, residual),) = ((number, max(graph.tensors) + 1) for number in graph.outputs)
     tensor = graph.tensors[made]

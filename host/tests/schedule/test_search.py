@@ -1,4 +1,4 @@
-"""The search for a schedule: every candidate is on record, and what does not fit is a value."""
+"""The search for a schedule: every candidate is recorded, and failures are values."""
 
 import gc
 import pickle
@@ -33,7 +33,7 @@ from support.mobilenet import mobilenet
 
 @pytest.fixture
 def segment():
-    """Return the one segment of the network of digits."""
+    """Return the only segment of the digits network."""
     job = Job(config=PRESETS["small"], options=CompileOptions())
     (run, _host) = run_phases(NETWORK, job, "bind").values["bind"].runs
     return run.segment
@@ -138,7 +138,7 @@ def test_starts_with_one_plan_are_emitted_once(segment, monkeypatch):
 
 
 def test_other_processes_find_the_same(segment):
-    """A pool's `map` instead of the built-in one gives the same bytes, and the same reasons."""
+    """The `map` of a pool gives the same bytes and the same reasons as the built-in one."""
     options = CompileOptions(effort=2, resident=True)
     here = scheduled(segment, PRESETS["small"], options)
     with ProcessPoolExecutor(1, mp_context=get_context("forkserver")) as pool:
@@ -150,7 +150,7 @@ def test_other_processes_find_the_same(segment):
 
 
 def test_a_candidate_is_its_arguments_alone(segment):
-    """Pickled and evaluated in another process, with a cache or without: one result."""
+    """Evaluated in another process, with a cache or without, the result is the same."""
     params = first_params(segment, Candidate(tiles=3))
     here = evaluate(segment, params)
     task = pickle.dumps((segment, params))
@@ -188,7 +188,7 @@ def test_a_schedule_leaves_no_cycles_to_the_collector(segment):
 
 
 def product_segment(rows, inner, outputs):
-    """Return the stage of a matrix product at nano, and nano."""
+    """Return the segment of a matrix product, and its configuration, nano."""
     job = Job(config=PRESETS["nano"], options=CompileOptions())
     (run,) = run_phases(product_graph(rows, inner, outputs), job, "bind").values["bind"].runs
     return run.segment, job.config
@@ -226,7 +226,7 @@ def test_an_estimate_alone_would_be_wrong():
 
 
 def test_policies_that_make_the_same_tiles_have_one_plan(monkeypatch):
-    """Tiles of a product are the same in all three ways; of digits, in two of them."""
+    """A product has equal tiles with all three policies, the digits with two."""
     asked = []
 
     def noted(segment, first):

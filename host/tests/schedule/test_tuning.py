@@ -1,4 +1,4 @@
-"""Each constant that steers the search is in one file, with unit, reason and measurement."""
+"""All constants that steer the search are in one file, with unit, reason and measurement."""
 
 import ast
 from pathlib import Path
@@ -32,7 +32,7 @@ PARTS = (ast.Constant, ast.BinOp, ast.UnaryOp, ast.operator, ast.unaryop, ast.Tu
 
 
 def numbers(path):
-    """Yield the names that a module gives to numbers."""
+    """Yield the names of a module's numeric constants."""
     for item in ast.parse(path.read_text()).body:
         if not isinstance(item, ast.Assign):
             continue

@@ -1,4 +1,4 @@
-"""Maps of one column are those of one row: depthwise windows slide along them."""
+"""Maps of one column are treated as one row, so depthwise windows can slide along them."""
 
 import pytest
 
@@ -10,7 +10,7 @@ CONFIG = PRESETS["reference"]
 
 
 def windows(shape, taps, stride):
-    """Return what EXEC does for a depthwise layer, whose results are the interpreter's."""
+    """Return a depthwise layer's EXECs; check its results against the interpreter."""
     chain = Chain(shape).convolve(32).halve(taps=taps, stride=stride)
     programs = exact_programs(chain.graph(), CONFIG, (None, 1))
     return [each for each in executes(programs[0]) if each.window]

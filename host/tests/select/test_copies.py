@@ -1,4 +1,4 @@
-"""Bytes that a copy reads, compared with NumPy's slices and paddings."""
+"""Bytes that a copy reads, compared with NumPy's slicing and padding."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from matloom.select.copies import CopiedAxis, lines, whole
 
 
 def read(copy, tensor):
-    """Return the bytes that a copy reads of a flat tensor, in order."""
+    """Return the bytes that a copy reads from a flat tensor, in order."""
     image_bytes = copy.in_rows * copy.in_row_bytes
     found = []
     for image, row, x, byte in np.ndindex(
@@ -24,7 +24,7 @@ def read(copy, tensor):
 
 
 def cut(length, random):
-    """Return how an axis is cut at random, and the slice that says the same."""
+    """Return a random slice of an axis, in both notations."""
     step, first = int(random.integers(1, 4)), int(random.integers(length))
     size = int(random.integers(1, (length - 1 - first) // step + 2))
     return CopiedAxis(length=length, first=first, size=size, step=step if size > 1 else 1), slice(

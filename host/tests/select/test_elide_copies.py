@@ -1,4 +1,4 @@
-"""Concatenations whose inputs are written into their places."""
+"""Concatenations whose inputs are written directly into the output."""
 
 import numpy as np
 import pytest
@@ -18,7 +18,7 @@ SCALE = Quantisation(scale=(0.5,), zero_point=(4,))
 
 
 class Network(GraphBuilder):
-    """Convolutions of one input, and what joins them; every tensor has one scale."""
+    """Convolutions of one input, and their concatenation; all tensors have the same scale."""
 
     def __init__(self, seed, shape):
         super().__init__("joined")

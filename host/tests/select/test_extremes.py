@@ -14,7 +14,7 @@ REFERENCE, NANO = PRESETS["reference"], PRESETS["nano"]
 
 
 def compared(op, size, depth=5, seed=0):
-    """Return a network that compares two convolutions of its input."""
+    """Return a network with the maximum or minimum of two convolutions of its input."""
     generator = np.random.default_rng([seed, *size])
     builder = GraphBuilder()
     scale = Quantisation(scale=(0.05,), zero_point=(3,))
@@ -43,7 +43,7 @@ def test_results_are_the_interpreters(op, size, config):
 
 
 def test_makers_write_pairs_themselves():
-    """Nothing is copied: what is not a convolution keeps maxima."""
+    """No copies are needed: what is not a convolution computes maxima."""
     (program,) = exact_programs(compared(Op.MAXIMUM, (8, 8, 16)), REFERENCE, (None,))
     found = executes(program)
     assert {each.maximum for each in found} == {0, 1}

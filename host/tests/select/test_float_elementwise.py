@@ -1,4 +1,4 @@
-"""Sums, limits and roundings of float32 on the engine, against NumPy's float32 and ml_dtypes."""
+"""float32 sums, limits and roundings on the engine, compared with NumPy and ml_dtypes."""
 
 import dataclasses
 
@@ -34,9 +34,9 @@ SPECIAL += [0x7F800000, 0xFF800000, 0x7FC00000, 0xFF800001, 0x40C00000, 0x40C000
 
 
 class Net:
-    """A sum, perhaps a limit of it, and a convolution of one tap that leaves numbers as they are.
+    """A sum, optionally limited, and a 1x1 convolution with identity weights.
 
-    Numbers: `a` is 0, `b` 1, the sum 2, its limit 3, what the convolution makes 4.
+    Numbers of tensors: `a` 0, `b` 1, the sum 2, its limit 3, the convolution's output 4.
     """
 
     def __init__(self, shapes, activation=Activation.NONE, *, limit=None, shown=False, constant=()):
@@ -82,7 +82,7 @@ class Net:
         )
 
     def wanted(self, a, b, dtype):
-        """Return the outputs, by name."""
+        """Return the expected outputs, by name."""
         with np.errstate(all="ignore"):
             total = np.clip(a + b, *np.float32(LIMITS[self.activation]))
             found = {"sum": total} if self.shown else {}
@@ -93,7 +93,7 @@ class Net:
 
 
 def check(net, arrays, mode, *, device="model", seed=None, config=CONFIG):
-    """Run a network; return program and session. -0 and +0 are equal here, and so are all NaNs."""
+    """Run a network; return program and session. Here -0 equals +0, and all NaNs are equal."""
     options = CompileOptions(tiling_seed=seed, resident=False)
     program = compile_network(net.graph(), config, options, precision=mode)
     session = matloom.load(program, device=device)
@@ -105,7 +105,7 @@ def check(net, arrays, mode, *, device="model", seed=None, config=CONFIG):
 
 
 def random_net(number):
-    """Return a network with random shapes and operators, and numbers for it."""
+    """Return a network with random shapes and operators, and its inputs."""
     rng = np.random.default_rng(number)
     shape = tuple(int(size) for size in rng.integers(1, (3, 9, 9, 12)))
     other = shape[rng.integers(4) :] if number % 3 == 0 else shape
@@ -142,7 +142,7 @@ def test_random(mode, seed):
 @pytest.mark.parametrize("mode", DTYPES)
 @pytest.mark.parametrize("activation", LIMITS)
 def test_special_numbers(mode, activation):
-    """Every pair, in rows of one number: infinity times what fills up a vector is not a number."""
+    """Each pair in a row of its own: infinity times the zero padding of a vector is NaN."""
     numbers = np.array(SPECIAL, np.uint32).view(np.float32)
     a, b = (each.reshape(1, -1, 1, 1) for each in np.meshgrid(numbers, numbers))
     for shown in (False, True):
@@ -150,7 +150,7 @@ def test_special_numbers(mode, activation):
 
 
 def test_signs_of_zero_and_patterns_of_nan():
-    """Limits at zero make +0 of -0, sums of -0 stay; a NaN is 0x7FC00000 whatever went in."""
+    """Limits at zero turn -0 into +0, sums keep -0; every NaN becomes 0x7FC00000."""
     a = np.array([0x80000000, 0xFFC01234], np.uint32).view(np.float32).reshape(1, 1, 2, 1)
     patterns = {}
     for activation in (Activation.NONE, Activation.RELU):
@@ -178,7 +178,7 @@ def test_larger_than_the_scratchpad(limit, shown):
 
 @pytest.mark.parametrize("shown", [False, True])
 def test_results_in_the_place_of_an_input(shown):
-    """Numbers of two bytes go into the first half of it."""
+    """Results of two bytes replace the first half of the input."""
     shape = (1, 18, 18, 9)
     rng = np.random.default_rng(2)
     arrays = {name: rng.standard_normal(shape).astype(np.float32) for name in "ab"}
@@ -209,7 +209,7 @@ def test_a_sum_that_the_engine_lacks_is_rounded_on_the_host():
 
 
 def test_what_is_not_next_to_a_layer_stays_on_the_host():
-    """It would only be moved to the engine and back."""
+    """The engine would gain nothing from moving it there and back."""
     shape = (1, 4, 4, 3)
     graph = Net((shape, shape), limit=Op.RELU).graph()
     pool = Pool2D(stride=(1, 1), window=(1, 1), padding=NO_PADDING, activation=Activation.NONE)
@@ -229,7 +229,7 @@ def test_what_is_not_next_to_a_layer_stays_on_the_host():
 
 
 def test_other_roundings_stay_on_the_host():
-    """QUANTIZE to int8 is the border of an integer network."""
+    """A QUANTIZE to int8 starts an integer network."""
     given = Tensor(name="x", shape=(1, 4), dtype="float32")
     made = Tensor(name="y", shape=(1, 4), dtype="float16")
     graph = Graph(
@@ -248,7 +248,7 @@ def test_other_roundings_stay_on_the_host():
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", DTYPES)
 def test_chip(mode):
-    """The chip's numbers, and its cycles within 5 % of what was predicted."""
+    """The chip's results equal the model's, and its cycles are within 5 % of the prediction."""
     for number in range(8):
         net, arrays = random_net(number)
         check(net, arrays, mode, device="rtl", seed=number if number % 2 else None)

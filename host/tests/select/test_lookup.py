@@ -1,4 +1,4 @@
-"""Tables: what they hold, and which stages look up what they make."""
+"""Lookup tables: their contents, and the stages that use them."""
 
 from dataclasses import replace
 
@@ -26,7 +26,7 @@ SCALE, LOGISTIC = (
 
 
 class Network(GraphBuilder):
-    """A graph of operators of one int8 tensor, or of convolutions."""
+    """A graph of operators on one int8 tensor, or of convolutions."""
 
     def __init__(self, seed=0):
         super().__init__("tables")
@@ -48,7 +48,7 @@ class Network(GraphBuilder):
 
 
 def posts(graph, config=CONFIG, seed=None):
-    """Compile, check the answers, and return the POSTs."""
+    """Compile, check the results, and return the POSTs."""
     program = compile_network(graph, config, CompileOptions(tiling_seed=seed))
     assert all(layer.where == "engine" for layer in program.layers)
     given = np.random.default_rng(1).integers(-128, 128, SHAPE).astype(np.int8)
@@ -99,7 +99,7 @@ def test_what_is_needed_unchanged_is_looked_up_afterwards():
 
 
 def test_what_two_read_is_looked_up_afterwards():
-    """A convolution times its gate, which many networks have."""
+    """A convolution times its own gate, as in many networks."""
     network = Network()
     made = network.convolution(0)
     result = network.multiplied(made, network.unary(Op.LOGISTIC, made))
@@ -120,7 +120,7 @@ def test_without_tables_the_host_looks_up():
 )
 @pytest.mark.parametrize("device", ["model", "rtl"])
 def test_unsigned_bytes(given, made, device):
-    """All bytes, to another scale and zero point: expected by real numbers."""
+    """All uint8 values, to another scale and zero point; expected values from real numbers."""
     zeros = {"int8": -3, "uint8": 125}
     network = GraphBuilder("bytes")
     scales = [

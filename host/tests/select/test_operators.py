@@ -1,4 +1,4 @@
-"""Single operators on the engine: TensorFlow Lite Micro's integers from the functional model."""
+"""Single operators on the engine: the functional model gives TensorFlow Lite Micro's integers."""
 
 from dataclasses import replace
 
@@ -69,7 +69,7 @@ UNITS = {Op.HARD_SWISH, Op.LEAKY_RELU, Op.LOGISTIC, Op.MUL, Op.PRELU, Op.TANH}
 
 
 def run(graph, config, inputs, tiling_seed=None, resident=None):
-    """Return outputs by number and whether all of it ran on the engine."""
+    """Return outputs by number, and whether everything ran on the engine."""
     options = CompileOptions(tiling_seed=tiling_seed, resident=resident)
     program = compile_network(graph, config, options)
     named = {graph.tensors[number].name: array for number, array in inputs.items()}
@@ -79,7 +79,7 @@ def run(graph, config, inputs, tiling_seed=None, resident=None):
 
 
 def check(op, seed, number, dtype="int8", configs=CONFIGS):
-    """Compare an instance with the reference kernels; return whether it ran where it should."""
+    """Compare an instance with the reference kernels; return whether it ran where expected."""
     graph = Instances([seed, number, *op.encode()], dtype, engine=True).make(op)
     given = random_inputs(graph, seed + number)
     expected = MicroReference(write_tflite(graph), graph).run(given)
@@ -96,7 +96,7 @@ def check(op, seed, number, dtype="int8", configs=CONFIGS):
 
 
 def check_many(op, seed, numbers, *kind):
-    """Compare instances, of which the engine must run all, or half of a choosy operator's."""
+    """Compare instances; the engine must run all, or half for operators with restrictions."""
     pytest.importorskip("tflite_micro", reason="tflite-micro is not installed")
     placed = sum(check(op, seed, number, *kind) for number in numbers)
     assert placed == len(numbers) or (op in CHOOSY and placed >= len(numbers) // 2)
@@ -111,7 +111,7 @@ def test_engine_equals_the_reference(op, seed):
 @pytest.mark.parametrize(("products", "passes"), [(1, 3), (2, 2)])
 @pytest.mark.parametrize("scales", [(0.02, 0.03), (0.05, 0.03)])
 def test_add_takes_two_passes_where_post_adds_bytes(products, passes, scales):
-    """Whichever operand has the larger scale, that one is added as it is read."""
+    """The operand with the larger scale is added as it is read."""
     builder = GraphBuilder("add")
     inputs = [
         builder.input(name, (1, 2, 2, 4), "int8", Quantisation(scale=(scale,), zero_point=(9,)))
@@ -139,7 +139,7 @@ def test_engine_equals_the_reference_in_words(op, seed):
 @pytest.mark.slow
 @pytest.mark.parametrize("op", OF_WORDS)
 def test_many_instances_of_words_equal_the_reference(op, seed):
-    """Half as many as of bytes, whose test has the same instances in the same tiles."""
+    """Half as many as for bytes, whose test has the same instances in the same tiles."""
     check_many(op, seed, MANY_OF_WORDS, "int16", WORD_CONFIGS)
 
 
@@ -160,7 +160,7 @@ def test_words_that_failed_once(op, seed, number):
 
 
 def reason(graph, config=PRESETS["small"]):
-    """Return why the host runs the only operator."""
+    """Return the reason why the host runs the only operator."""
     (layer,) = compile_network(graph, config).layers
     assert layer.where == "host"
     return layer.reason
@@ -292,7 +292,7 @@ SCALAR = {
 @pytest.mark.parametrize("first", [False, True], ids=["second", "first"])
 @pytest.mark.parametrize("op", SCALAR)
 def test_a_constant_of_rank_0(op, first):
-    """Keras' Rescaling multiplies by such; TensorFlow Lite Micro defines the outcome."""
+    """Keras' Rescaling multiplies by one; TensorFlow Lite Micro gives the expected result."""
     pytest.importorskip("tflite_micro", reason="tflite-micro is not installed")
     instances = Instances(0)
     limited = op in (Op.MAXIMUM, Op.MINIMUM)

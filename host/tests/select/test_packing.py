@@ -1,4 +1,4 @@
-"""Output positions that share the array's columns."""
+"""Several output positions share the array's columns."""
 
 from matloom.arch.config import PRESETS
 from support.chain import Chain, exact_programs, executes

@@ -1,4 +1,4 @@
-"""Depthwise kernels whose taps lie apart: dilated ones, and wide ones of stride 2 and 3."""
+"""Depthwise kernels with spaced taps: dilated ones, and wide ones of stride 2 and 3."""
 
 import pytest
 
@@ -10,7 +10,7 @@ REFERENCE, NANO = PRESETS["reference"], PRESETS["nano"]
 
 
 def windows(graph, config=REFERENCE):
-    """Return the EXECs of a network, all of which slide; its results are the interpreter's."""
+    """Return a network's EXECs, which must all slide; check its results."""
     (program, *_others) = exact_programs(graph, config, (None, 1, 2))
     found = executes(program)
     assert all(each.window for each in found)
@@ -44,7 +44,7 @@ def test_dilated_kernels_on_another_array(dilation):
 
 
 def steps_of(found):
-    """Return the windows of all outputs; a tile streams two lines, and two of each, more."""
+    """Return the windows of all outputs; a tile streams two extra lines, and two per phase."""
     assert {(each.height - each.out_height, each.width - each.out_width) for each in found} == {
         (2, 2)
     }
@@ -62,13 +62,13 @@ def test_windows_of_dilated_kernels():
 @pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(("taps", "count"), [(5, 4), (6, 4), (7, 9)])
 def test_windows_of_wide_kernels(taps, count):
-    """Five taps are two windows of three both ways, of which one has a weight of zero."""
+    """Five taps become two windows of three in each direction; one has a zero weight."""
     found = windows(depthwise((28, 28, 32), (taps, taps), stride=(2, 2)))
     assert steps_of(found) == 2 * 14 * 14 * 2 * count
 
 
 def test_dilation_as_wide_as_the_map_is_taken_tap_by_tap():
-    """Windows of three taps would stream nine vectors for each of a phase's one output."""
+    """A 3x3 window would stream nine vectors for the single output of each phase."""
     graph = depthwise((4, 4, 32), (3, 3), dilation=(4, 4))
     (program,) = exact_programs(graph, REFERENCE, (None,))
     assert not any(each.window for each in executes(program))

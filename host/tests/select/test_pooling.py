@@ -1,4 +1,4 @@
-"""Averages at small strides slide a window of ones, as a depthwise convolution does."""
+"""Average pooling with small strides slides a window of ones, like a depthwise convolution."""
 
 import pytest
 
@@ -12,7 +12,7 @@ CONFIG = PRESETS["reference"]
 
 
 def executed(size, window, stride, pads=(0, 0, 0, 0), config=CONFIG):
-    """Return the EXECs of an average pooling, whose results are the interpreter's."""
+    """Return the EXECs of an average pooling; check its results against the interpreter."""
     builder = GraphBuilder()
     image = builder.input("image", (1, *size), "int8", Quantisation(scale=(0.1,), zero_point=(5,)))
     top, bottom, left, right = pads
@@ -40,7 +40,7 @@ def test_averages_slide(size, window, pads):
 
 
 def test_vectors_of_averages():
-    """The inner part streams two lines, and two positions of each, more; the rim is apart."""
+    """The inner part streams two extra lines and positions; the border is separate."""
     found = executed((28, 28, 16), (3, 3), (1, 1), (1, 1, 1, 1))
     inner = [each for each in found if each.out_width == 26]
     assert sum(each.out_height for each in inner) == 28

@@ -1,4 +1,4 @@
-"""Each stage pass by an example: the lines of a run's text that it removes, and those it adds."""
+"""Each stage pass by example: the lines that it removes from a run's text, and those it adds."""
 
 import numpy as np
 
@@ -26,7 +26,7 @@ REFERENCE = Machine(config=PRESETS["reference"])
 
 
 class Network(GraphBuilder):
-    """Convolutions of one tap; the reference array has 16 columns."""
+    """1x1 convolutions; the reference array has 16 columns."""
 
     def convolution(self, source, channels, name):
         depth = self.tensors[source].shape[3]
@@ -41,7 +41,7 @@ class Network(GraphBuilder):
 
 
 def staged(graph, placed=()):
-    """Return the only run of a graph; tensors of `placed` leave to places of their own."""
+    """Return the only run of a graph; tensors of `placed` are written into larger tensors."""
     names = unique_names(graph)
     parts = partition(graph, REFERENCE, names, {})
     (run,) = parts.runs
@@ -55,7 +55,7 @@ def changed(change, before):
 
 
 def joined(channels):
-    """Return a run that joins two convolutions of as many channels as their input has."""
+    """Return a run that concatenates two convolutions with as many channels as their input."""
     network = Network()
     image = network.input("x", (1, 4, 4, channels), "int8", SCALE)
     parts = [network.convolution(image, channels, name) for name in ("left", "right")]
@@ -78,7 +78,7 @@ def test_a_lookup_becomes_part_of_the_stage_before():
 
 
 def test_a_copy_looks_up_what_it_copies():
-    """The rescaled bytes of an input are one half of each pair that is compared."""
+    """The rescaled bytes of an input are half of each pair that is compared."""
     network, other = Network(), Quantisation(scale=(0.25,), zero_point=(3,))
     image = network.input("x", (1, 4, 4, 16), "int8", SCALE)
     second = network.input("z", (1, 4, 4, 16), "int8", other)
@@ -112,7 +112,7 @@ def test_convolutions_write_their_parts_of_a_joined_tensor():
 
 
 def test_two_positions_in_one_column_block_are_copied():
-    """Of 8 channels two positions share the columns; POST cannot write them apart."""
+    """Two positions of 8 channels share the columns; POST cannot separate them."""
     run = joined(8)
     assert elide_copies(run) is run
 

@@ -1,4 +1,4 @@
-"""Slices that only become variables: stored out of what they are slices of, not copied."""
+"""Slices that only become variables are stored from the larger tensor, without a copy."""
 
 import numpy as np
 import pytest
@@ -41,7 +41,7 @@ def test_bytes_of_a_slice(shape, begin, size, step, span):
 
 
 def test_bytes_of_random_slices():
-    """Against NumPy's view of the numbers of all elements."""
+    """Compare with NumPy's slices of an array of element numbers."""
     draw = np.random.default_rng(0)
     contiguous = 0
     for _ in range(300):
@@ -70,7 +70,7 @@ def test_a_streaming_network_copies_no_slice(preset):
 
 
 def remembering(height, *, read):
-    """Return a network of a delay line, whose slice is read by an operator as well, or not."""
+    """Return a network of a delay line, whose slice is optionally read by an operator, too."""
     growth = Growth((height,))
     given = growth.input((1, height, 32, 16), "int8")
     joined = delay(growth, given, height)
@@ -88,7 +88,7 @@ def test_a_slice_that_is_read_is_made():
 
 
 def test_what_does_not_fit_the_chip_is_copied():
-    """A tensor that a variable is stored out of stays on chip; this one cannot."""
+    """The tensor would have to stay on chip, and is too large."""
     graph = remembering(64, read=False)
     assert graph.tensors[graph.nodes[0].output].size == 2 * NANO.spad_bytes
     made = compiled(graph, NANO, CompileOptions())

@@ -1,4 +1,4 @@
-"""Depthwise kernels on windows of wider lines: exact, and in as few steps as their shape allows."""
+"""Depthwise kernels on wider windows: exact, with as few steps as their shape allows."""
 
 import dataclasses
 
@@ -14,7 +14,7 @@ NARROW = Config(columns=8, lanes=4, weight_rows=2, acc_bytes=16384, windows=2)
 
 
 def windows(graph, config=WIDE):
-    """Return the EXECs of a network, all of which slide; its results are the interpreter's."""
+    """Return a network's EXECs, which must all slide; check its results."""
     (program, *_others) = exact_programs(graph, config, (None, 1, 2))
     found = executes(program)
     assert all(each.window for each in found)

@@ -1,4 +1,4 @@
-"""A network whose schedule uses what plain ones do without, and one with an opaque operator."""
+"""A network that exercises the scheduler's optimisations, and one with an opaque operator."""
 
 import flatbuffers
 import numpy as np
@@ -20,7 +20,7 @@ def config():
 
 @pytest.fixture
 def branches():
-    """Return two convolutions, one of them with HARD_SWISH after it, joined by channels."""
+    """Return two convolutions, one followed by HARD_SWISH, concatenated by channels."""
     generator = np.random.default_rng(0)
     scale = Quantisation(scale=(0.05,), zero_point=(-3,))
     shapes = {0: (1, 6, 5, 8), 1: (1, 6, 5, 7), 2: (1, 6, 5, 9), 3: (1, 6, 5, 9), 4: (1, 6, 5, 16)}
@@ -52,7 +52,7 @@ def branches():
 
 @pytest.fixture
 def opaque():
-    """Return the file of the digits with a difference of squares, which has no kernel here."""
+    """Return the file of the digits with SQUARED_DIFFERENCE, which has no kernel here."""
     runtime = pytest.importorskip("tflite_micro.python.tflite_micro.runtime")
     schema = runtime.schema_fb
     model = schema.ModelT.InitFromObj(schema.Model.GetRootAs(NETWORK.read_bytes(), 0))

@@ -1,4 +1,4 @@
-"""The check of a program against its graph: right ones pass, wrong ones are named."""
+"""The check of a program against its graph: right ones pass, wrong ones are reported."""
 
 import dataclasses
 import importlib
@@ -59,7 +59,7 @@ def test_the_first_wrong_tensor_is_named(monkeypatch, branches, config):
 
 
 def test_only_repeated_calls_are_wrong():
-    """A repetition has commands of its own."""
+    """Repeated calls have separate commands, which are checked, too."""
     made = digits()
     repeat = made.program.repeat
     assert repeat is not None
@@ -95,7 +95,7 @@ def test_floating_point_layers_are_exact(mode, op):
 
 
 def test_a_large_network_is_sampled_by_command_buffers(monkeypatch, branches, config):
-    """Of two command buffers one has few multiply-accumulates enough."""
+    """Only one of two command buffers is small enough to run."""
     monkeypatch.setattr(check, "_LARGEST", 1700)
     made = compiled(branches, dataclasses.replace(config, tables=0), CompileOptions())
     assert [step.kind for step in made.program.steps] == ["engine", "host", "engine"]

@@ -28,7 +28,7 @@ def _reproducers(tmp_path, monkeypatch):
 
 
 def compile_with_warning(graph, config, **options):
-    """Return the program, after a warning whose reproducer is there."""
+    """Return the program after a warning; check that its reproducer exists."""
     with pytest.warns(CompilerWarning, match="a plainer program passes") as caught:
         program = compile_network(graph, config, check="sample", **options)
     folder = Path(re.search(r"to repeat it: (\S+);", str(caught[0].message)).group(1))
@@ -48,7 +48,7 @@ def require_right(program, graph):
 
 
 def test_a_wrong_table(monkeypatch, branches, config):
-    """The producer of a tensor looks up another table; a plain schedule does without that."""
+    """The producer of a tensor uses the wrong table; a plain schedule does not fuse it."""
     right = fuse_tables._with_table
 
     def wrong(maker, stage):
@@ -98,7 +98,7 @@ def test_what_every_schedule_has_wrong_runs_on_the_host(monkeypatch, branches, c
 
 
 def test_a_check_that_nothing_passes(monkeypatch, branches, config):
-    """If even the host alone is wrong, there is no program."""
+    """If even the host gives wrong results, no program is returned."""
     right = Definition.value
 
     def wrong(self, number):
@@ -120,7 +120,7 @@ def test_without_a_check_nothing_is_said(monkeypatch, branches, config):
 
 
 def test_what_only_the_proof_of_meaning_sees(monkeypatch, branches, config):
-    """Where runs would miss a wrong place, the proof finds it."""
+    """Runs on data would miss a wrong position; the proof finds it."""
 
     def blind(program, graph, names, *, mode, seed):
         return Verdict(mode=mode, seed=seed, share=1.0)

@@ -1,4 +1,4 @@
-"""What is kept of a compilation that failed its check."""
+"""The reproducer of a compilation that failed its check."""
 
 import json
 
@@ -45,7 +45,7 @@ def test_where_the_cache_cannot_be_written(tmp_path, monkeypatch, branches, conf
 
 
 def test_what_the_format_cannot_hold(tmp_path, monkeypatch, config):
-    """A padding that is neither SAME nor VALID is kept as text and arrays."""
+    """Padding other than SAME or VALID is stored as text and arrays."""
     monkeypatch.setenv("MATLOOM_CACHE", str(tmp_path))
     for seed in range(50):
         graph, _inputs = random_layer(seed, config)

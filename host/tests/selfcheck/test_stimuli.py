@@ -1,4 +1,4 @@
-"""Inputs of checks: the whole range, and its ends."""
+"""Inputs of the check: the whole range, and its ends."""
 
 import numpy as np
 import pytest

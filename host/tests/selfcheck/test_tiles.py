@@ -1,4 +1,4 @@
-"""Single tiles of a program that is too large to be run as a whole."""
+"""Single tiles of a program that is too large to run as a whole."""
 
 import dataclasses
 
@@ -46,7 +46,7 @@ def test_other_seeds_draw_other_tiles(candidate):
 
 @pytest.mark.parametrize("unit", ["execute", "post"])
 def test_an_engine_that_computes_something_else_is_found(candidate, unit, monkeypatch):
-    """What the proof of the commands cannot see, for it has an engine of its own."""
+    """The proof of the commands cannot notice it, since it has its own engine."""
     right = getattr(engine, unit)
 
     def wrong(instruction, spad, accumulators, *rest):
@@ -63,7 +63,7 @@ def test_an_engine_that_computes_something_else_is_found(candidate, unit, monkey
 
 
 def test_tiles_of_most_layers_can_be_run():
-    """Of a MobileNet each command buffer has its share of layers, whatever their kind."""
+    """Every command buffer of a MobileNet contributes layers of all kinds."""
     made = compiled(mobilenet(10, 32), PRESETS["nano"], CompileOptions())
     assert made.check("sample").tiles >= 6
 

@@ -1,1 +1,1 @@
-"""What tests and benchmarks share: random networks, damaged files, mutants, lines and devices."""
+"""Code that tests and benchmarks share: random networks, damaged files, mutants, devices."""

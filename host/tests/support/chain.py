@@ -35,7 +35,7 @@ class Chain:
         self.last = 0
 
     def convolve(self, outputs: int, kernel: int = 1, stride: int = 1, *, width: int = 0) -> Self:
-        """Add a convolution that pads for the size of the image by the stride; 0 for a square."""
+        """Add a convolution whose output is the image's size divided by the stride."""
         taps = (kernel, width or kernel)
         padding = same_padding(self._size, taps, (stride, stride))
         attributes = Conv2D(
@@ -51,7 +51,7 @@ class Chain:
         padding: Padding | None = None,
         taps: tuple[int, int] = (3, 3),
     ) -> Self:
-        """Add a depthwise layer, of 3x3 taps by default."""
+        """Add a depthwise layer, by default with a 3x3 kernel."""
         padding = same_padding(self._size, taps, stride) if padding is None else padding
         attributes = DepthwiseConv2D(
             stride=stride,
@@ -77,7 +77,7 @@ class Chain:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of the last tensor."""
+        """Shape of the last tensor."""
         return self.tensors[self.last].shape
 
     @property
@@ -125,7 +125,7 @@ def executes(program: Program) -> list[Instruction]:
 
 
 def exact_programs(graph: Graph, config: Config, seeds: Iterable[int | None]) -> list[Program]:
-    """Return a graph's programs in several tilings; each must give what the interpreter gives.
+    """Return a graph's programs in several tilings, each compared with the interpreter.
 
     Raises
     ------

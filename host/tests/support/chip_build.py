@@ -1,4 +1,4 @@
-"""The chip as a program of cocotb's and Verilator's, built once and kept in the cache."""
+"""The chip as a cocotb program, built by Verilator once and kept in the cache."""
 
 import hashlib
 import json
@@ -33,7 +33,7 @@ LIBRARIES = cocotb_tools.config.libs_dir
 def built(config: Config, waves: bool) -> Path:
     """Return the folder of the program, which the cache keeps.
 
-    The key covers Verilog, tools and flags, and where cocotb lies.
+    The key covers Verilog, tools, flags, and the location of cocotb.
     """
     chip = generate(config)
     versions = [find_verilator().version, metadata.version("cocotb"), cocotb.__file__]
@@ -46,7 +46,7 @@ def built(config: Config, waves: bool) -> Path:
 
 
 def _build(chip: Chip, public: str, made: Path, waves: bool) -> None:
-    """Build in a folder that make can spell, where cocotb and Verilator are reached by links."""
+    """Build in a folder with a plain name, and link to cocotb and Verilator from there."""
     with workspace() as work:
         folder = work.path / "build"
         chip.write(folder)
@@ -70,7 +70,7 @@ def _build(chip: Chip, public: str, made: Path, waves: bool) -> None:
 
 
 def _environment(work: Workspace) -> dict[str, str]:
-    """Return variables of the build, by which Verilator is found at a place that can be spelt."""
+    """Return environment variables with which make finds Verilator under a plain name."""
     found = find_verilator()
     if not found.environment:
         return {"MAKEFLAGS": _FAST}

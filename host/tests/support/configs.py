@@ -27,7 +27,7 @@ _SPAD_KIB = (16, 16, 16, 32, 64, 128)
 
 
 def random_config(generator: random.Random) -> Config:
-    """Draw a configuration: any shape of array, 1 to 8 banks, optional parts on and off."""
+    """Draw a configuration: any shape of array, 1 to 8 banks, and random optional parts."""
     while True:
         try:
             return _draw(generator)

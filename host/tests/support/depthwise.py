@@ -18,7 +18,7 @@ def depthwise(
     same: bool = True,
     seed: int = 0,
 ) -> Graph:
-    """Return a network of one depthwise layer of random weights; `size` has the channels last."""
+    """Return a network of one random depthwise layer; `size` ends with the channels."""
     generator = np.random.default_rng([seed, *size, *kernel])
     builder = GraphBuilder()
     scale = Quantisation(scale=(0.05,), zero_point=(-7,))

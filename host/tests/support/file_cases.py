@@ -1,4 +1,4 @@
-"""Small programs and networks of many kinds, whose files are edited."""
+"""Small programs and networks of many kinds, whose files are then edited."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -53,7 +53,7 @@ def _graphs() -> Iterator[tuple[str, Graph, str, CompileOptions | None, str | No
 
 
 def _reference() -> Graph:
-    """Return a network that a reference interpreter runs as a whole."""
+    """Return a network that only a reference interpreter runs."""
     graph = Instances([11, 7], "int8").make(Op.TANH)
     number, file = len(graph.tensors), file_tensor(write_tflite(graph))
     node = whole(["TANH"], "a test", (*graph.inputs, number), graph.outputs, INTERPRETERS)
@@ -62,7 +62,7 @@ def _reference() -> Graph:
 
 @cache
 def programs() -> dict[str, bytes]:
-    """Return Program files by name: engine and host steps, repetitions, every kind of number."""
+    """Return Program files by name: engine and host steps, repetitions, all number formats."""
     return {
         name: compile_network(graph, load_config(config), options, precision).to_bytes()
         for name, graph, config, options, precision in _graphs()

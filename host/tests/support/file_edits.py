@@ -1,4 +1,4 @@
-"""Edits of Program files: of one field or record, of any bytes, checksum repaired."""
+"""Edits of Program files: of fields, records or bytes, with the checksum repaired."""
 
 import random
 import struct
@@ -34,7 +34,7 @@ class FileParts:
 
     @classmethod
     def of(cls, data: bytes) -> "FileParts":
-        """Return the parts of a file that is whole."""
+        """Return the parts of an intact file."""
         head, entry = packer(HEADER), packer(DIRECTORY)
         (*_rest, digest, count) = head.unpack_from(data)
         sections = {}
@@ -64,14 +64,14 @@ class FileParts:
         return replace(self, sections={**self.sections, section.tag: (flags, len(rows), data)})
 
     def with_word(self, name: str, record: int, word: str, value: int | float) -> "FileParts":
-        """Return the parts with another value of a word of a record."""
+        """Return the parts with a word of a record replaced."""
         rows = self.records(name)
         at = [item for item, _ in _words(BY_NAME[name])].index(word)
         rows[record] = (*rows[record][:at], value, *rows[record][at + 1 :])
         return self.with_records(name, rows)
 
     def with_bytes(self, name: str, data: bytes) -> "FileParts":
-        """Return the parts with other contents of a section of bytes."""
+        """Return the parts with the contents of a section replaced."""
         tag = BY_NAME[name].tag
         flags = self.sections[tag][0]
         return replace(self, sections={**self.sections, tag: (flags, len(data), data)})
@@ -82,7 +82,7 @@ def _words(section: Section) -> list[tuple[str, str]]:
 
 
 def cut(data: bytes, draw: random.Random) -> bytes:
-    """Return the beginning of a file, its size and checksum repaired or not."""
+    """Return the beginning of a file, optionally with size and checksum repaired."""
     short = data[: draw.randrange(len(data))]
     if len(short) < 32 or draw.random() < 0.5:
         return short
@@ -90,7 +90,7 @@ def cut(data: bytes, draw: random.Random) -> bytes:
 
 
 def edit_bytes(data: bytes, draw: random.Random) -> bytes:
-    """Return a file with 1 to 8 bytes changed, and a good checksum."""
+    """Return a file with 1 to 8 bytes changed, and a valid checksum."""
     changed = bytearray(data)
     for _ in range(draw.choice((1, 1, 1, 2, 4, 8))):
         at = draw.randrange(16, len(data))
@@ -101,7 +101,7 @@ def edit_bytes(data: bytes, draw: random.Random) -> bytes:
 
 
 def edit_structure(parts: FileParts, draw: random.Random) -> bytes:
-    """Return a file with 1 or 2 edits of fields or records, and a good checksum."""
+    """Return a file with 1 or 2 edits of fields or records, and a valid checksum."""
     for _ in range(draw.choice((1, 1, 1, 2))):
         if draw.random() < 0.02:
             return _edit_directory(parts, draw).to_bytes()
@@ -136,7 +136,7 @@ def _edit(parts: FileParts, draw: random.Random) -> FileParts:
 def _edited(
     section: Section, rows: list[tuple[int | float, ...]], at: int, draw: random.Random
 ) -> tuple[int | float, ...]:
-    """Return a record with another value of one word."""
+    """Return a record with one word replaced."""
     words = [(field, kind) for field in section.fields for _name, kind in field.words]
     word = draw.randrange(len(words))
     field, kind = words[word]
@@ -147,7 +147,7 @@ def _edited(
 def _value(
     field: RecordField, kind: str, others: list[int | float], now: int | float, draw: random.Random
 ) -> int | float:
-    """Return a value near a limit, of another record, near its own, or any."""
+    """Return a value near a limit, from another record, near the old one, or random."""
     choices: list[int | float] = [*_NUMBERS[kind], draw.choice(others), now + 1, now - 1]
     choices += [now * 2, now + 64, now - 64]
     for limit in (field.low, field.high):
@@ -162,7 +162,7 @@ def _value(
 
 
 def _edit_directory(parts: FileParts, draw: random.Random) -> FileParts:
-    """Return the parts without a section, under another tag, with other flags or digest."""
+    """Return the parts with a section removed, its tag or flags changed, or another digest."""
     sections = dict(parts.sections)
     tag = draw.choice(list(sections))
     how = draw.randrange(5)
@@ -182,7 +182,7 @@ def _edit_directory(parts: FileParts, draw: random.Random) -> FileParts:
 
 
 def _edit_raw(parts: FileParts, draw: random.Random) -> FileParts:
-    """Return the parts with bytes of strings, image or host data changed, more or fewer."""
+    """Return the parts with bytes of strings, image or host data changed, added or removed."""
     name = draw.choice([section.name for section in SECTIONS if not section.fields])
     data = bytearray(parts.sections[BY_NAME[name].tag][2])
     how = draw.randrange(3)

@@ -1,4 +1,4 @@
-"""Outcome of a file: one sentence, or a run that stays within its regions."""
+"""Outcome of a file: one message, or a run that stays within its regions."""
 
 import warnings
 
@@ -34,7 +34,7 @@ class StrayError(AssertionError):
 
 
 class _Recorder(ModelTransport):
-    """The functional model in a memory that holds the regions, and a guard page after them."""
+    """The functional model in a memory with the regions and a guard page after them."""
 
     def __init__(self, program: Program) -> None:
         self._spans: list[tuple[Region, int, int]] = []
@@ -77,7 +77,7 @@ class _Recorder(ModelTransport):
             raise StrayError("the engine must write to regions OUTPUT and ARENA alone")
 
     def _constant(self) -> list[bytes]:
-        """Return what the engine may not change: other regions, what lies between, the guard."""
+        """Return the memory that the engine must not change: other regions, gaps, the guard."""
         kept, last = [], 0
         for region, start, end in self._spans:
             kept.append(self.memory[last:start].tobytes())
@@ -88,16 +88,16 @@ class _Recorder(ModelTransport):
 
 
 def program_outcome(data: bytes) -> str | None:
-    """Return the sentence that refuses a Program file, or None where it ran, twice.
+    """Return the message that refuses a Program file, or None if it ran twice.
 
-    Operators that a reference interpreter runs are loaded and not run.
+    Operators of a reference interpreter are loaded but not run.
 
     Raises
     ------
     StrayError
         An access outside the regions.
     Exception
-        Whatever else happens: a defect.
+        Any other failure: a defect.
     """
     try:
         program = Program.from_bytes(data)
@@ -109,7 +109,7 @@ def program_outcome(data: bytes) -> str | None:
 
 
 def network_outcome(data: bytes, config: str = "nano") -> str | None:
-    """Return the sentence that refuses a TensorFlow Lite file, or None where it ran, twice."""
+    """Return the message that refuses a TensorFlow Lite file, or None if it ran twice."""
     try:
         program = compile_network(frontend.load(data), load_config(config), check="none")
         if not _foreign(program):
@@ -120,7 +120,7 @@ def network_outcome(data: bytes, config: str = "nano") -> str | None:
 
 
 def onnx_outcome(data: bytes, config: str = "nano") -> str | None:
-    """Return the sentence that refuses an ONNX file, or None where it compiled."""
+    """Return the message that refuses an ONNX file, or None if it compiled."""
     try:
         compile_network(frontend.load(data), load_config(config), check="none")
     except UserError as error:

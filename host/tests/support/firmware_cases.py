@@ -1,4 +1,4 @@
-"""Program files for tests of the driver in C: each shows it something that others do not."""
+"""Program files for tests of the driver in C, each with something that the others lack."""
 
 from dataclasses import replace
 
@@ -19,10 +19,9 @@ __all__ = ["firmware_cases"]
 def firmware_cases() -> dict[str, bytes]:
     """Return Program files of `nano` by name.
 
-    ``digits`` has a step of the engine and one of the host; ``product`` a repetition;
-    ``streaming`` variables on the device; ``remembering`` one of the host as well, which begins
-    as 100 to 109, and constants; ``sums`` an output of 32 bits, which Python's reader refuses of
-    this network.
+    ``digits`` has a step of the engine and one of the host; ``product`` a repetition; ``streaming``
+    variables on the device; ``remembering`` also a variable of the host, with initial values 100 to
+    109, and constants; ``sums`` a 32-bit output, which Python's reader refuses for this network.
     """
     digits = compile_network(frontend.load(NETWORK), "nano")
     streaming = compile_network(streaming_network(11, layers=1), "nano")
@@ -36,7 +35,7 @@ def firmware_cases() -> dict[str, bytes]:
 
 
 def _remembering(program: Program) -> Program:
-    """Return a program with a variable of the host too, and a constant with two scales."""
+    """Return a program with an additional host variable, and a constant with two scales."""
     before = TensorInfo(name="before", shape=(1, 10), dtype="int8")
     after = replace(before, name="after")
     step = HostStep(operator="RESHAPE", inputs=("before",), outputs=("after",))
@@ -63,7 +62,7 @@ def _remembering(program: Program) -> Program:
 
 
 def _sums(program: Program) -> bytes:
-    """Return a file whose engine leaves sums of 32 bits."""
+    """Return a file whose engine step outputs 32-bit sums."""
     parts = FileParts.of(program.to_bytes())
     at = [info.name for info in program.tensors].index("logits")
     for word, value in (("dtype", DTYPES.index("int32")), ("quantised", 0), ("scale", 0.0)):

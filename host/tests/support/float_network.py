@@ -1,4 +1,4 @@
-"""A small network of floats with the operators of keyword spotting and image classification."""
+"""A small float network with the operators of keyword spotting and image classification."""
 
 import numpy as np
 
@@ -30,7 +30,7 @@ class FloatNetwork(GraphBuilder):
         self.random = np.random.default_rng(seed)
 
     def weights(self, *shape: int, scale: float = 1.0) -> int:
-        """Add weights of which `shape[1:]` are summed, or a bias."""
+        """Add weights whose axes `shape[1:]` are summed, or a bias."""
         spread = scale * (2 / max(int(np.prod(shape[1:])), 1)) ** 0.5
         return self.constant(self.random.normal(0, spread, shape).astype(np.float32))
 

@@ -1,4 +1,4 @@
-"""Names that a folder or a file may have, of all kinds."""
+"""Unusual names of folders and files, of all kinds."""
 
 import os
 

@@ -1,6 +1,6 @@
-"""The far end of the host link in Python, written from docs/link.md alone: a test's other opinion.
+"""The far end of the host link in Python, written from docs/link.md alone.
 
-It shares no code with the host's side, nor with the hardware: only the numbers.
+It shares only constants with the host's side and the hardware, so tests can compare them with it.
 """
 
 import binascii
@@ -31,14 +31,14 @@ class LinkDevice:
     Members
     -------
     writes:
-        Each write that was executed: kind, address, data.
+        Each executed write: kind, address, data.
 
     Parameters
     ----------
     target:
-        What is read and written; its `OSError` is a bus error.
+        Transport to read and write; its `OSError` is a bus error.
     interrupt:
-        Returns the cycles that a WAIT of so many cycles takes.
+        Returns the cycles that a WAIT with a limit takes.
     """
 
     def __init__(
@@ -57,7 +57,7 @@ class LinkDevice:
         self.restart()
 
     def restart(self) -> None:
-        """Forget the session, as after power is back; the target is not touched."""
+        """Forget the session, as after a power cycle; the target is unchanged."""
         self._frame = bytearray()
         # Before the first delimiter nobody knows where in a frame it is.
         self._deaf = True
@@ -65,7 +65,7 @@ class LinkDevice:
         self._kept: dict[int, int] = {}
 
     def feed(self, data: bytes) -> bytes:
-        """Take bytes from the line; return those that answer them."""
+        """Process bytes from the line; return the answer."""
         answer = b""
         for byte in data:
             if byte:
@@ -142,7 +142,7 @@ class LinkDevice:
 
 
 def _unstuffed(stuffed: bytes) -> bytes | None:
-    """Return the bytes of a frame, or None where a group has no end."""
+    """Return the bytes of a frame, or None if a group is incomplete."""
     body, place = bytearray(), 0
     while place < len(stuffed):
         code = stuffed[place]

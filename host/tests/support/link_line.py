@@ -1,4 +1,4 @@
-"""A line to a device of the host link, and what goes over it: for tests of either end."""
+"""A line to a device of the host link, and its traffic, for tests of either end."""
 
 import random
 from typing import Protocol
@@ -26,7 +26,7 @@ class Device(Protocol):
     """Device at the end of a line."""
 
     def feed(self, data: bytes) -> bytes:
-        """Take bytes from the line; return those that answer them."""
+        """Process bytes from the line; return the answer."""
 
 
 class Target:
@@ -39,23 +39,23 @@ class Target:
         self.memory = bytearray(self.memory_bytes)
 
     def read32(self, address: int) -> int:
-        """Return a register; `OSError` where there is none."""
+        """Return a register; raise `OSError` if it does not exist."""
         if address >= 0x800:
             raise OSError("no register")
         return self.registers.get(address, 0)
 
     def write32(self, address: int, value: int) -> None:
-        """Set a register; `OSError` where there is none."""
+        """Set a register; raise `OSError` if it does not exist."""
         self.read32(address)
         self.registers[address] = value
 
     def read_block(self, address: int, size: int) -> bytes:
-        """Return bytes; `OSError` where not all are there."""
+        """Return bytes; raise `OSError` unless all exist."""
         start = self._start(address, size)
         return bytes(self.memory[start : start + size])
 
     def write_block(self, address: int, data: bytes) -> None:
-        """Set bytes; `OSError` where not all are there."""
+        """Set bytes; raise `OSError` unless all exist."""
         start = self._start(address, len(data))
         self.memory[start : start + len(data)] = data
 
@@ -66,7 +66,7 @@ class Target:
         return start
 
     def wait_interrupt(self, cycles: int) -> int:
-        """Return the cycles that were waited: none, once registers say that there was one."""
+        """Return the cycles waited: none, once the registers have had an interrupt."""
         return 0 if self.read32(0x10) & self.read32(0x14) else cycles
 
 
@@ -83,12 +83,12 @@ class Line:
         self.closed = False
 
     def write(self, data: bytes) -> None:
-        """Give the device bytes, and keep its answer."""
+        """Send bytes to the device, and keep its answer."""
         self.sent += len(data)
         self.waiting += self.back.pass_on(self.device.feed(self.there.pass_on(data)))
 
     def read(self, timeout: float) -> bytes:
-        """Return what has come, in pieces, as it would."""
+        """Return received bytes, in pieces."""
         if not self.waiting:
             self.time += timeout
             return b""
@@ -110,7 +110,7 @@ class Line:
 def campaign(
     transport: LinkTransport, target: Target, rounds: int, seed: int
 ) -> list[tuple[Request, int, bytes]]:
-    """Write, read back, set registers; return what must have been written, in order."""
+    """Write, read back, set registers; return the expected writes, in order."""
     chooser = random.Random(seed)
     expected: list[tuple[Request, int, bytes]] = []
     shadow = bytearray(target.memory)

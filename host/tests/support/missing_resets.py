@@ -1,4 +1,4 @@
-"""Verilog in which resets can be taken away: mutants of a chip that an input chooses."""
+"""Mutants of a chip without one of its resets, selected by an input."""
 
 import re
 
@@ -26,9 +26,9 @@ _BITS = 16
 
 
 def resets_of(verilog: str) -> tuple[str, ...]:
-    """Return the resets of a generated text: module, register, and what resets it.
+    """Return the resets in a generated text: module, register, and reset signal.
 
-    The number that Amaranth gives the latter is left out: it changes with every change of the text.
+    The number that Amaranth appends to the signal is left out: it changes with every edit.
     """
     return tuple(
         _name(module, reset)
@@ -44,13 +44,13 @@ def _name(module: re.Match[str], reset: re.Match[str]) -> str:
 
 
 def _register(body: str, following: str) -> str:
-    """Return the register that takes a value at the clock's edge, or the value's own name."""
+    """Return the register that takes a value at the clock edge, or the value's own name."""
     taken = re.search(rf"^    (\S+) +<= {re.escape(following)} *;$", body, re.MULTILINE)
     return (taken[1] if taken else following).lstrip(_ESCAPE)
 
 
 def missing_resets(verilog: str) -> str:
-    """Return a text of all mutants: a wire `mutsel` of their modules has not the n-th of RESETS."""
+    """Return a text with all mutants: `mutsel` selects which of RESETS is missing."""
 
     def module(found: re.Match[str]) -> str:
         def removable(reset: re.Match[str]) -> str:

@@ -1,4 +1,4 @@
-"""MobileNetV2's blocks at any depth and size, with random weights: what compilation scales with."""
+"""MobileNetV2's blocks at any depth and size, with random weights, for scaling tests."""
 
 import itertools
 
@@ -27,7 +27,7 @@ _QUANTISATION = Quantisation(scale=(0.05,), zero_point=(-3,))
 
 
 class _Network(GraphBuilder):
-    """A network of random weights, whose sums have the spread of their scale."""
+    """A network of random weights; its scales match the spread of its sums."""
 
     def __init__(self, name: str, size: int) -> None:
         super().__init__(name)
@@ -35,7 +35,7 @@ class _Network(GraphBuilder):
         self.image = self.input("image", (1, size, size, 3), "int8", _QUANTISATION)
 
     def weights(self, shape: tuple[int, ...], reduction: int) -> int:
-        """Add weights that keep the second moment of what they sum after a RELU."""
+        """Add weights that preserve the second moment after a RELU."""
         scale = float(np.float32((2 / reduction) ** 0.5 / 74))
         data = self.random.integers(-127, 128, shape, np.int8)
         return self.constant(data, Quantisation(scale=(scale,), zero_point=(0,)))
@@ -65,7 +65,7 @@ class _Network(GraphBuilder):
         return self.add(Op.DEPTHWISE_CONV_2D, [source, weights], attributes)
 
     def block(self, source: int, channels: int, stride: int) -> int:
-        """Add an inverted residual: expansion, depthwise, projection, and the input to it."""
+        """Add an inverted residual: expansion, depthwise, projection, and the skip connection."""
         wide = self.convolution(source, _EXPANSION * self.tensors[source].shape[-1])
         made = self.convolution(self.depthwise(wide, stride), channels, linear=True)
         if self.tensors[made].shape != self.tensors[source].shape:
@@ -74,14 +74,14 @@ class _Network(GraphBuilder):
 
 
 def mobilenet(layers: int, size: int) -> Graph:
-    """Return a network of a stem and as many inverted residuals as have about `layers` layers.
+    """Return a network of a stem and inverted residuals, with about `layers` layers.
 
     Parameters
     ----------
     layers:
-        Convolutions, a multiple of three and the stem's one: fewer where it is none.
+        Convolutions: a multiple of three, plus one for the stem; rounded down.
     size:
-        Rows and columns of the input, of three channels of int8.
+        Rows and columns of the input, which has three int8 channels.
     """
     blocks, total = max(1, (layers - 1) // _LAYERS), sum(share for _, _, share in _GROUPS)
     ends = itertools.accumulate(share for _, _, share in _GROUPS)

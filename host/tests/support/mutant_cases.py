@@ -1,4 +1,4 @@
-"""Which functions of the scheduler the mutants are made of, and the networks that judge them."""
+"""Functions of the scheduler to mutate, and the networks that judge the mutants."""
 
 import dataclasses
 import random
@@ -284,7 +284,7 @@ def cases() -> list[Case]:
 
 
 def chosen(seed: int, of_each: int) -> list[Mutant]:
-    """Return the historical mutants, then up to `of_each` of each function, in any order."""
+    """Return the historical mutants, then up to `of_each` of each function, in random order."""
     draw = random.Random(seed)
     found: list[Mutant] = []
     for module, functions in FUNCTIONS.items():

@@ -1,4 +1,4 @@
-"""The rules by which mutants of the scheduler are made: each changes one place of a function."""
+"""Rules for mutants of the scheduler: each changes one place in a function."""
 
 import ast
 from collections.abc import Callable, Sequence
@@ -53,7 +53,7 @@ def _condition_forgotten(node: ast.AST) -> ast.AST | None:
 
 
 def _update_forgotten(node: ast.AST) -> ast.AST | None:
-    """Forget to keep what is to be remembered: a live range, an address, how far work has come."""
+    """Drop an update of state: a live range, an address, or the progress of the work."""
     targets: Sequence[ast.AST] = ()
     if isinstance(node, ast.Assign):
         targets = node.targets
@@ -75,14 +75,14 @@ RULES: dict[str, _Change] = {
 
 
 class Changer(ast.NodeTransformer):
-    """Applies a rule at its place of some number; None changes nothing and counts places."""
+    """Applies a rule at the place with a number; None only counts places."""
 
     def __init__(self, rule: str, place: int | None) -> None:
         self.rule, self.place = RULES[rule], place
         self.lines: list[int] = []
 
     def visit(self, node: ast.AST) -> Any:
-        """Change the node, or what is in it; messages and checks of our own are no places."""
+        """Change a node or its children; messages and assertions are not changed."""
         if isinstance(node, ast.Assert | ast.Raise | ast.JoinedStr | ast.arguments):
             return node
         changed = self.rule(node)

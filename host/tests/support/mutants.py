@@ -1,8 +1,8 @@
-"""Defects of the scheduler made by rule, one at a time, and what notices the wrong programs.
+"""Defects of the scheduler made by rule, one at a time, and the checks that notice them.
 
 A rule changes one place of a function: it drops a term, forgets a condition, and so on. Each mutant
-runs in a process of its own, which compiles some networks and applies every check to each
-program that differs from the right one.
+runs in a process of its own, which compiles some networks and applies every check to each program
+that differs from the right one.
 """
 
 import ast
@@ -50,10 +50,10 @@ _ON_HOST = "operators run on the host"
 
 @dataclass(frozen=True, kw_only=True)
 class Mutant:
-    """A defect: the rule, the function and the place in it, and the line as it is.
+    """A defect: the rule, the function and the place in it, and the original line.
 
-    `texts` are functions as a whole, by module and name, that replace those there are; where it
-    is empty the rule says what is changed.
+    `texts` are whole functions, by module and name, that replace the originals; if it is empty, the
+    rule describes the change.
     """
 
     module: str
@@ -69,7 +69,7 @@ class Mutant:
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """A network to compile; a `large` one only where a mutant changes no other's program."""
+    """A network to compile; a `large` one only if no other program changes."""
 
     name: str
     graph: Graph
@@ -91,11 +91,11 @@ class Outcome:
     changed:
         Networks whose programs differ from the right ones.
     refused:
-        Networks for which the compiler stopped, or left operators to the host; the first reason.
+        Networks that the compiler refused, or partly left to the host; the first reason.
     caught:
-        For each check what it said first; empty where it saw nothing.
+        First message of each check; empty if it noticed nothing.
     difference:
-        In what the first program differs that nothing was said of.
+        The difference in the first program that no check noticed.
     """
 
     changed: tuple[str, ...] = ()
@@ -143,7 +143,7 @@ def mutants(module: str, functions: Sequence[str]) -> Iterator[Mutant]:
 
 @contextmanager
 def applied(mutant: Mutant) -> Iterator[None]:
-    """Put a mutant in the place of its function, everywhere that it was imported."""
+    """Replace a function by its mutant, in all modules that imported it."""
     if mutant.texts:
         wrong = [
             (module, function, ast.parse(textwrap.dedent(text)))
@@ -161,7 +161,7 @@ def applied(mutant: Mutant) -> Iterator[None]:
 
 @contextmanager
 def _replaced(module: str, function: str, tree: ast.Module) -> Iterator[None]:
-    """Put another text of a function in its place."""
+    """Replace a function's text."""
     owner, name, right = _function(module, function)
     scope: dict[str, Any] = {}
     code = compile(ast.fix_missing_locations(tree), f"<{module}.{function}>", "exec")
@@ -185,7 +185,7 @@ def _replaced(module: str, function: str, tree: ast.Module) -> Iterator[None]:
 
 
 def baseline(cases: Sequence[Case]) -> list[bytes]:
-    """Return the right programs; raise where a check fails."""
+    """Return the right programs; raise if a check fails."""
     found = []
     for case in cases:
         made = case.compiled()
@@ -197,7 +197,7 @@ def baseline(cases: Sequence[Case]) -> list[bytes]:
 
 
 def _said(made: Compiled) -> dict[str, str]:
-    """Return what each check says of a program; nothing where it passes."""
+    """Return each check's message for a program; empty if it passes."""
     checks: tuple[Callable[[], Any], ...] = (
         made.proven,
         lambda: check_program(made.program, made.graph, made.numbers, mode="sample"),
@@ -214,7 +214,7 @@ def _said(made: Compiled) -> dict[str, str]:
 
 
 def _difference(right: Program, other: Program) -> str:
-    """Return in what a program differs from the right one: the closest of some descriptions."""
+    """Return the difference between a program and the right one, as specific as possible."""
     if [layer.where for layer in right.layers] != [layer.where for layer in other.layers]:
         return _ON_HOST
     first, second = (_instructions(program) for program in (right, other))
@@ -238,7 +238,7 @@ def _instructions(program: Program) -> list[Instruction]:
 
 
 def _kept(instructions: list[Instruction], ignored: tuple[str, ...] | None) -> list[object]:
-    """Return what instructions say but for some fields; None: of arithmetic, its shapes alone."""
+    """Return instructions without some fields; for None, only the shapes of arithmetic."""
     if ignored is None:
         names = ("width", "height", "oc_blocks", "kernel_rows", "kernel_cols", "blocks")
         return [
@@ -260,7 +260,7 @@ def _kept(instructions: list[Instruction], ignored: tuple[str, ...] | None) -> l
 
 
 def outcome(mutant: Mutant, cases: Sequence[Case], right: Sequence[bytes]) -> Outcome:
-    """Return what becomes of a mutant in this process, in which it stays until the end."""
+    """Return the outcome of a mutant, which stays in this process until it ends."""
     changed: list[str] = []
     refused: list[str] = []
     reason, difference = "", ""
@@ -303,7 +303,7 @@ def outcome(mutant: Mutant, cases: Sequence[Case], right: Sequence[bytes]) -> Ou
 def try_out(
     mutant: Mutant, cases: Sequence[Case], right: Sequence[bytes], seconds: int = 60
 ) -> Outcome:
-    """Return what becomes of a mutant in a process of its own, bounded in time and memory."""
+    """Return the outcome of a mutant in a process of its own, limited in time and memory."""
     reader, writer = os.pipe()
     child = os.fork()
     if not child:

@@ -1,4 +1,4 @@
-"""Random networks on random engines: what each seed stands for, and whether it is right."""
+"""Random networks on random engines: the case of each seed, and its verdict."""
 
 import hashlib
 import os
@@ -29,7 +29,7 @@ _STATE_SHARE = 0.25
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """A network, an engine, and how it is compiled."""
+    """A network, an engine, and compiler options."""
 
     seed: int
     graph: Graph
@@ -39,7 +39,7 @@ class Case:
 
 
 def operators_of(seed: int) -> int:
-    """Return a seed's operators, 5 to 150: the median is 15, one in twenty has 80 or more."""
+    """Return a seed's number of operators: 5 to 150, median 15, one in twenty 80 or more."""
     draw = random.Random(f"operators {seed}")
     if draw.random() < _LARGE_SHARE:
         return draw.randint(_LARGE, MOST_OPERATORS)
@@ -49,7 +49,7 @@ def operators_of(seed: int) -> int:
 
 
 def engine_of(seed: int) -> Config:
-    """Return a seed's engine: 4x4 to 32x32, one to eight banks, 16 KiB of scratchpad or more."""
+    """Return a seed's engine: 4x4 to 32x32, one to eight banks, at least 16 KiB of scratchpad."""
     draw = random.Random(f"engine {seed}")
     rows, columns = (draw.choice((4, 8, 8, 12, 16, 16, 24, 32)) for _ in range(2))
     weight_rows = draw.choice([n for n in (1, 2, 4) if rows % n == 0])
@@ -79,7 +79,7 @@ def engine_of(seed: int) -> Config:
 
 
 def _size(draw: random.Random, operators: int, config: Config) -> Size:
-    """Return a size: mostly small maps, some as large as the scratchpad, few eight times so."""
+    """Return a size: mostly small maps, some as large as the scratchpad, few eight times that."""
     chosen = draw.random()
     largest = draw.choice((256, 1024, 2048))
     if chosen < 0.02 and config.spad_bytes <= 2**15:
@@ -91,7 +91,7 @@ def _size(draw: random.Random, operators: int, config: Config) -> Size:
 
 
 def case_of(seed: int, config: Config | None = None) -> Case:
-    """Return what a seed stands for, on an engine of its own or a given one."""
+    """Return a seed's case, on its own engine or a given one."""
     draw = random.Random(f"network {seed}")
     config = engine_of(seed) if config is None else config
     size = _size(draw, operators_of(seed), config)
@@ -119,10 +119,10 @@ def compile_case(case: Case) -> Compiled:
 
 
 def failure_of(case: Case) -> str | None:
-    """Return what is wrong with a case, None if nothing is.
+    """Return the failure of a case, or None.
 
-    The program must be free of hazards, survive its file, and do what the network means: first
-    and repeated calls, random and extreme inputs (`selfcheck.check_program`).
+    The program must be free of hazards, survive its file, and compute the network: first and
+    repeated calls, random and extreme inputs (`selfcheck.check_program`).
     """
     try:
         made = compile_case(case)
@@ -139,9 +139,9 @@ def failure_of(case: Case) -> str | None:
 
 
 def tflm_failure_of(case: Case) -> str | None:
-    """Return how the network's definition differs from TensorFlow Lite Micro, None if it does not.
+    """Return how the network's definition differs from TensorFlow Lite Micro, or None.
 
-    Networks that the library refuses say nothing.
+    Networks that the library refuses count as equal.
     """
     try:
         comparison = compare(write_tflite(case.graph), seed=case.seed)
@@ -157,7 +157,7 @@ def digest(seed: int, preset: str = "") -> str:
 
 
 def digests(seeds: Sequence[int], hash_seed: int) -> list[str]:
-    """Return the digests that another process, with its own order of sets, finds."""
+    """Return the digests in another process, which orders sets differently."""
     script = (
         "import sys; from support.network_campaign import digest\n"
         "print(*(digest(int(seed)) for seed in sys.argv[1:]))"

@@ -8,14 +8,14 @@ __all__ = ["Noise"]
 
 @dataclass(kw_only=True)
 class Noise:
-    """Faults of a line by their probability for each byte, applied one after the other.
+    """Faults of a line with their probability per byte, applied in sequence.
 
     Members
     -------
     changed, dropped, repeated:
-        Probabilities for each byte.
+        Probabilities per byte.
     seed:
-        Of the randomness.
+        Seed of the faults.
     """
 
     changed: float = 0.0
@@ -27,7 +27,7 @@ class Noise:
         self._random = random.Random(self.seed)
 
     def pass_on(self, data: bytes) -> bytes:
-        """Return what is left of bytes at the other end."""
+        """Return the bytes that arrive at the other end."""
         if not (self.changed or self.dropped or self.repeated):
             return data
         passed = bytearray()

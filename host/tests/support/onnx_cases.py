@@ -1,4 +1,4 @@
-"""Small ONNX files of all operators, and edits of their messages, which damage them."""
+"""Small ONNX files of all operators, and edits that damage their messages."""
 
 import random
 import warnings
@@ -67,7 +67,7 @@ def quantised_convolution() -> bytes:
 
 
 def edit_onnx(data: bytes, draw: random.Random) -> bytes:
-    """Return a file that ends early, has other bytes, or has one to three other fields."""
+    """Return a file that is cut short, or has other bytes or up to three other fields."""
     how = draw.random()
     if how < 0.05:
         return data[: draw.randrange(len(data))]
@@ -87,7 +87,7 @@ def edit_onnx(data: bytes, draw: random.Random) -> bytes:
 
 
 def _messages(message: Any) -> Iterator[Any]:
-    """Yield a message and all in it."""
+    """Yield a message and all messages in it."""
     yield message
     for field, value in message.ListFields():
         if field.message_type is not None:
@@ -96,7 +96,7 @@ def _messages(message: Any) -> Iterator[Any]:
 
 
 def _edit_field(message: Any, model: Any, draw: random.Random) -> None:
-    """Drop, double, exchange or change a field of a message that is set."""
+    """Remove, duplicate, swap or change a field that is set in a message."""
     fields = message.ListFields()
     if not fields:
         return
@@ -119,7 +119,7 @@ def _edit_field(message: Any, model: Any, draw: random.Random) -> None:
 
 
 def _other(field: Any, value: Any, model: Any, draw: random.Random) -> Any:
-    """Return another value of a field: near a limit, near its own, or another name of the file."""
+    """Return another value of a field: near a limit, near the old one, or another name."""
     if isinstance(value, str):
         names = [name for node in model.graph.node for name in (*node.input, node.op_type)]
         return draw.choice([*names, "", "x", f"{value}2", "\u00e9", "n" * 5000])

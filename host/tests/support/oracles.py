@@ -1,4 +1,4 @@
-"""TensorFlow Lite Micro and LiteRT, called directly: what tests hold results against."""
+"""TensorFlow Lite Micro and LiteRT, called directly, as references for tests."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ __all__ = ["litert", "micro"]
 
 
 def micro(content: bytes, inputs: Sequence[Array], outputs: int) -> list[Array]:
-    """Return a network's outputs from TensorFlow Lite Micro, for one call of a new interpreter."""
+    """Return a network's outputs from TensorFlow Lite Micro, in a new interpreter."""
     from tflite_micro.python.tflite_micro import runtime
 
     interpreter = runtime.Interpreter.from_bytes(content, arena_size=2**22)

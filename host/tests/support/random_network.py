@@ -42,7 +42,7 @@ _VALID = Padding(top=0, bottom=0, left=0, right=0)
 
 @dataclass(frozen=True, kw_only=True)
 class Size:
-    """Bounds on a random network: operators, sizes of tensors, and all arithmetic."""
+    """Bounds of a random network: operators, tensor sizes, and total arithmetic."""
 
     operators: int
     tensor_bytes: int
@@ -52,7 +52,7 @@ class Size:
 def random_network(seed: int, size: Size, *, words: bool = False, state: bool = False) -> Graph:
     """Return a network that `verify` accepts; equal arguments give equal networks.
 
-    With `words` some of its tensors are of int16, with `state` it has variables.
+    With `words` some tensors are int16; with `state` it has variables.
     """
     network = _Network((seed, size.operators), size, words=words)
     while len(network.growth.nodes) < size.operators:
@@ -66,7 +66,7 @@ def random_network(seed: int, size: Size, *, words: bool = False, state: bool = 
 
 
 class _Network:
-    """Chooses where the next operator goes and what it is."""
+    """Chooses the place and the kind of the next operator."""
 
     def __init__(self, seed: tuple[int, ...], size: Size, *, words: bool) -> None:
         self.growth, self.size, self.macs = Growth(seed), size, 0
@@ -83,7 +83,7 @@ class _Network:
         return 1, min(height, 400), min(width, 400), channels
 
     def grow(self) -> None:
-        """Add an operator, or a few that belong together."""
+        """Add an operator, or several that belong together."""
         g = self.growth
         source = self._source()
         tensor = g.tensors[source]
@@ -95,7 +95,7 @@ class _Network:
         _KINDS[kind](self, source)
 
     def remember(self) -> None:
-        """Add a variable, and what reads and assigns it."""
+        """Add a variable with its reads and assignment."""
         source = self._source()
         tensor = self.growth.tensors[source]
         rows = self.growth.integer(1, 6)
@@ -107,7 +107,7 @@ class _Network:
             accumulate(self.growth, source)
 
     def _source(self) -> int:
-        """Return a tensor to go on with: mostly a new one, often one that nothing reads yet."""
+        """Return an input for the next operator: mostly recent, often not read yet."""
         g = self.growth
         possible = [number for number in g.values if self._fits(number)]
         lively = [number for number in possible if self._lively(number)]
@@ -123,12 +123,12 @@ class _Network:
         return tensor.dtype in ("int8", "int16") and 0 < tensor.size <= self.size.tensor_bytes
 
     def _lively(self, number: int) -> bool:
-        """Return whether the sample has many values: what is made of it shows mistakes."""
+        """Return whether a sample has many values, so that mistakes after it show."""
         values = self.growth.values[number]
         return len(np.unique(values)) >= min(16, values.size // 3)
 
     def finish(self, name: str) -> Graph:
-        """Return the network, whose outputs are what nothing reads, and some others."""
+        """Return the network; its outputs are all unread tensors and some others."""
         g = self.growth
         read = {number for node in g.nodes for number in node.inputs}
         made = [number for node in g.nodes for number in node.outputs]
@@ -145,22 +145,22 @@ class _Network:
         return self.growth.choose(choices)
 
     def alike(self, source: int) -> list[int]:
-        """Return the tensors of the same shape and type, the source among them."""
+        """Return the tensors of the same shape and type, including the source."""
         g = self.growth
         wanted = (g.tensors[source].shape, g.tensors[source].dtype)
         return [at for at in g.values if (g.tensors[at].shape, g.tensors[at].dtype) == wanted]
 
     def requantised(self, source: int, like: int) -> int:
-        """Return a tensor with the scale of another: itself, or a QUANTIZE of it."""
+        """Return a tensor with the scale of another: itself, or its QUANTIZE."""
         g = self.growth
         if g.tensors[source].quantisation == g.tensors[like].quantisation:
             return source
         return g.requantised(source, like)
 
     def weights(self, shape: tuple[int, ...], axis: int) -> int:
-        """Add weights, with one scale or one for each channel; sometimes of four bits.
+        """Add weights with one scale or one per channel, sometimes of four bits.
 
-        Their scales keep numbers as large as they are, more or less.
+        Their scales roughly preserve the size of numbers.
         """
         g = self.growth
         count = shape[axis] if g.chance(0.6) else 1
@@ -185,7 +185,7 @@ class _Network:
         return [g.constant(data.astype(kind), None)]
 
     def affordable(self, macs: int) -> bool:
-        """Return whether the network may have so many more multiply-accumulates, and count them."""
+        """Return whether the bound allows so many more multiply-accumulates, and count them."""
         if self.macs + macs > self.size.macs:
             return False
         self.macs += macs
@@ -278,7 +278,7 @@ def _dense(network: _Network, source: int) -> None:
 
 
 def _other(network: _Network, source: int) -> int:
-    """Return a second operand: computed, broadcast, a constant of the same shape, or fewer."""
+    """Return a second operand: computed, broadcast, a constant of the same shape, or smaller."""
     g = network.growth
     tensor = g.tensors[source]
     if g.chance(0.6):
@@ -477,7 +477,7 @@ def _to_bytes(network: _Network, source: int) -> None:
 
 
 def _residual(network: _Network, source: int) -> None:
-    """Add convolution, depthwise layer, convolution and the sum with what came in."""
+    """Add convolution, depthwise layer and convolution, and the sum with their input."""
     g = network.growth
     _batch, height, width, depth = g.tensors[source].shape
     inner = g.choose((depth, 2 * depth))

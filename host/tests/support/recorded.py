@@ -1,4 +1,4 @@
-"""Outputs of a collection's networks that interpreters gave, against those of a session."""
+"""Compares a session with outputs that interpreters gave for a collection's networks."""
 
 from pathlib import Path
 
@@ -13,18 +13,18 @@ _CALLS, _MARGIN = 3, 1e-5
 
 
 def compare_recorded(folder: Path, network: str, kind: str, session: Session) -> None:
-    """Raise AssertionError where consecutive calls differ from those of one interpreter.
+    """Raise AssertionError if consecutive calls differ from the recorded ones.
 
     The first call loads all weights; later ones find those that stay.
 
     Parameters
     ----------
     folder:
-        Of the collection.
+        Folder of the collection.
     network:
-        By source and name.
+        Source and name.
     kind:
-        Of the interpreter: ``"tflm"`` or ``"ref"`` (LiteRT's reference kernels).
+        Interpreter: ``"tflm"`` or ``"ref"`` (LiteRT's reference kernels).
     """
     program = session.program
     with np.load(folder / "golden" / f"{network.replace('/', '__')}.npz") as golden:

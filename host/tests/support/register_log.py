@@ -1,4 +1,4 @@
-"""A functional model that notes what a driver does, to be played to a simulator of Verilog."""
+"""A functional model that records a driver's accesses, to replay in a Verilog simulator."""
 
 from pathlib import Path
 
@@ -15,12 +15,12 @@ _WRITE, _START = 1, 2
 
 
 class RegisterLog(ModelTransport):
-    """Note writes of registers, and memory before and after each run.
+    """Records register writes, and memory before and after each run.
 
     Members
     -------
     operations:
-        Words of 64 bits, {kind[7:0], offset[23:0], value[31:0]}, of kind 1 a write, of kind 2 one
+        Words of 64 bits, {kind[7:0], offset[23:0], value[31:0]}; kind 1 is a write, kind 2 a write
         that starts a run.
     before, after:
         Memory, uint8 [memory_bytes], at each start and end.
@@ -33,7 +33,7 @@ class RegisterLog(ModelTransport):
         self.after: list[NDArray[np.uint8]] = []
 
     def write32(self, address: int, value: int) -> None:
-        """Note a write, and do it; other commands than starts have no meaning to a bench."""
+        """Record a write and execute it; only starts may write COMMAND."""
         start = (address, value) == (register("CONTROL").offset, 1)
         if address != register("CONTROL").offset or start:
             kind = _START if start else _WRITE

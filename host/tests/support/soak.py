@@ -1,4 +1,4 @@
-"""Runs random checks with new seeds for some time; failing ones are kept to be replayed.
+"""Runs random checks with new seeds for some time, and keeps failing ones for replay.
 
 ``python -m support.soak --seconds 600``, or ``make soak SECONDS=600``.
 """
@@ -44,12 +44,12 @@ class FailedSeed:
     seed: int
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the fields as JSON knows them."""
+        """Return the fields for JSON."""
         return {"check": self.check, "seed": self.seed, "config": self.config.as_dict()}
 
 
 def failed_seeds(path: Path) -> list[FailedSeed]:
-    """Return the kept seeds of a file; raise ValueError where it is none of JSON."""
+    """Return the seeds kept in a file; raise ValueError if it is not valid JSON."""
     return [
         FailedSeed(
             check=each["check"],
@@ -68,7 +68,7 @@ def _keep(path: Path, failed: FailedSeed) -> None:
 
 
 def replay(chip: RtlTransport, failed: FailedSeed) -> Counter[str]:
-    """Run one check from its first state; return what it counted, raise what it raises."""
+    """Run one check from its initial state; return its counts, and raise its error."""
     return CHECKS[failed.check](Pair.of(chip, failed.config), failed.seed)
 
 
@@ -78,7 +78,7 @@ def _draw(generator: random.Random, config: Config, checks: tuple[str, ...]) -> 
 
 
 def _configs(generator: random.Random, named: tuple[str, ...], seconds: float) -> Iterator[Config]:
-    """Yield those that are named, else random ones, of which one may take minutes to build."""
+    """Yield the named configurations, or random ones; building one may take minutes."""
     while True:
         if named:
             yield from map(load_config, named)
@@ -89,12 +89,12 @@ def _configs(generator: random.Random, named: tuple[str, ...], seconds: float) -
 
 
 class _OverError(BaseException):
-    """The end of the time: no OSError, as TimeoutError is, which the cache would explain."""
+    """Time is up; not an OSError like TimeoutError, which the cache would report as its own."""
 
 
 @contextmanager
 def _within(seconds: float) -> Iterator[None]:
-    """Raise `_OverError` where the block takes longer; it ends the tools that the block runs."""
+    """Raise `_OverError` if the block takes longer; this ends the tools that it runs."""
 
     def over(*_signal: object) -> None:
         raise _OverError
@@ -109,7 +109,7 @@ def _within(seconds: float) -> Iterator[None]:
 
 
 def _built(config: Config, state_seed: int, seconds: float) -> RtlTransport | None:
-    """Return a chip, whose simulator may be built first; None where the time does not suffice."""
+    """Return a chip, building its simulator if necessary; None if time is too short."""
     try:
         with _within(seconds):
             return RtlTransport(config, MEMORY_BYTES, check_bus=True, state_seed=state_seed)
@@ -172,7 +172,7 @@ def main(
 
 
 def _passes(chip: RtlTransport, drawn: FailedSeed, counts: Counter[str], keep: Path) -> bool:
-    """Run a check; keep and print it where it fails, whatever the reason."""
+    """Run a check; if it fails for any reason, keep and print it."""
     try:
         counts += replay(chip, drawn)
     except Exception as error:

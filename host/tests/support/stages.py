@@ -1,4 +1,4 @@
-"""Stages of the array made without a network."""
+"""Stages of the array, built without a network."""
 
 import numpy as np
 
@@ -16,10 +16,10 @@ _SCALE = Requantisation(multiplier=2**30, shift=-3, zero=0, low=-128, high=127)
 def stage_of(
     config: Config, filters: tuple[int, int, int, int], *, images: int = 1, **window: int
 ) -> ArrayStage:
-    """Return a convolution of tensor ``x`` to ``y`` whose weights are all one.
+    """Return a convolution from ``x`` to ``y`` whose weights are all one.
 
     `filters` are output channels, height, width and depth of the kernel; the other members of
-    `Window` follow by name.
+    `Window` are given by name.
     """
     channels, height, width, depth = filters
     return convolution_stage(

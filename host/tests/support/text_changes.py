@@ -1,4 +1,4 @@
-"""Changes that a pass makes to a text, for tests that show what the pass is for."""
+"""Changes that a pass makes to a text, for tests that show the purpose of a pass."""
 
 import re
 from collections.abc import Iterable
@@ -14,9 +14,9 @@ _PLAIN = re.compile(
 
 
 def changes(before: Iterable[str], after: Iterable[str]) -> list[str]:
-    """Return the lines that went, each after "- ", and those that came, each after "+ ".
+    """Return removed lines, prefixed with "- ", and added ones, prefixed with "+ ".
 
-    Where lines were replaced, those that went come first.
+    For replaced lines, the removed ones come first.
     """
     one, other = ([_PLAIN.sub("", line).strip() for line in lines] for lines in (before, after))
     found = []

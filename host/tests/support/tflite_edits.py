@@ -1,4 +1,4 @@
-"""Edits of TensorFlow Lite files: of fields, tables and vectors of the flatbuffer, of any bytes."""
+"""Edits of TensorFlow Lite files: of fields, tables and vectors of the flatbuffer, or bytes."""
 
 import random
 import struct
@@ -13,7 +13,7 @@ _VALUES = (0, 1, 2, 3, 4, 9, 127, 128, 255, 256, 65535, 2**20, 2**31 - 1, 2**31,
 
 
 def tables_of(data: bytes) -> list[int]:
-    """Return the positions of the tables of a file that is whole."""
+    """Return the positions of the tables in an intact file."""
     model = tflite.Model.GetRootAs(data)
     return sorted(set(_model_tables(model)))
 
@@ -54,7 +54,7 @@ def edit_tflite(data: bytes, tables: list[int], draw: random.Random) -> bytes:
 
 
 def _edit_table(data: bytearray, table: int, draw: random.Random) -> None:
-    """Change a slot of a table's vtable, a field, or the vector that a field points at."""
+    """Change a vtable slot, a field, or the vector that a field refers to."""
     vtable = table - struct.unpack_from("<i", data, table)[0]
     if not 0 <= vtable <= len(data) - 4:
         return

@@ -1,4 +1,4 @@
-"""Tables: they fit a terminal by shortening names alone, and are whole elsewhere."""
+"""Tables fit a terminal by shortening only names, and are complete elsewhere."""
 
 import io
 

@@ -1,4 +1,4 @@
-"""Where the cache folder is, and that what it gives back is whole."""
+"""The cache: its folder, and the integrity of its entries."""
 
 import errno
 import os

@@ -1,4 +1,4 @@
-"""What is simulated equals what is shipped: proven by Yosys, module by module, of whole chips."""
+"""The simulated text equals the shipped one: proven by Yosys, module by module."""
 
 import hashlib
 import re
@@ -27,7 +27,7 @@ def modules(verilog):
 
 
 def accesses(text, memory):
-    """Yield (start, end, address) of each place where a word of a memory is named."""
+    """Yield (start, end, address) of each access to a word of a memory."""
     for match in re.finditer(rf"(?<![\w$\\]){re.escape(memory)} ?\[", text):
         end, depth = match.end(), 1
         while depth:
@@ -37,11 +37,11 @@ def accesses(text, memory):
 
 
 def one_word(text, other):
-    """Return a module in which each memory is one word, at a line that is an input.
+    """Return a module in which each memory is one word, at a line given by an input.
 
-    A write changes the word where its address is that line; a read at another address has a value
-    of its own, an input, too. What holds for every line and all such values holds for the memory.
-    `other` is the text that it will be compared with: both need the same inputs.
+    A write to that line changes the word; a read of any other line returns a free input. A proof
+    for every line and all such values holds for the memory. `other` is the text to compare with:
+    both need the same inputs.
     """
     text, other = (_INITIAL.sub("", each) for each in (text, other))
     for number, (width, declared) in enumerate(_MEMORY.findall(text)):
@@ -69,7 +69,7 @@ def one_word(text, other):
 
 
 def _replaced(body, memory, number, places):
-    """Yield what follows a memory's declaration, with each access replaced."""
+    """Yield the text after a memory's declaration, with each access replaced."""
     done = 0
     for start, end, address in accesses(body, memory):
         yield body[done:start]
@@ -83,14 +83,14 @@ def _replaced(body, memory, number, places):
 
 
 def values(text):
-    """Return the values in memories at the beginning that are not zero."""
+    """Return the initial values of memories that are not zero."""
     blocks = "".join(match[1] for match in _INITIAL.finditer(text))
     found = {match[:2]: match[2] for match in _VALUE.findall(blocks)}
     return {place: value for place, value in found.items() if value.split("'")[1][1:].strip("0")}
 
 
 def stubs(text, named):
-    """Return modules without contents for all instances in a text: modules by name, and inputs."""
+    """Return empty modules for all instances in a text; `modules` are known, and inputs."""
     found = []
     for name, module in named.items():
         ports = re.findall(r"^  (?:input|output) .*;\n", module, re.MULTILINE)
@@ -104,7 +104,7 @@ def stubs(text, named):
 
 
 def proven(pairs, named, folder):
-    """Return for each pair whether Yosys proves it equal; `named` are all modules."""
+    """Return whether Yosys proves each pair equal; `named` has all modules."""
     script = []
     for number, pair in enumerate(pairs):
         for side, (text, other) in zip(("gold", "gate"), (pair, pair[::-1]), strict=True):
@@ -147,7 +147,7 @@ def without_value(line):
 
 
 def require_equal(verilog, folder):
-    """Prove what is simulated equal to what is shipped; return how many modules differ in text."""
+    """Prove the simulated text equal to the shipped one; return how many modules differ."""
     shipped, rewritten = modules(verilog), modules(simulated(verilog))
     started = without_initial_values(simulated(verilog)).splitlines()
     for before, after in zip(simulated(verilog).splitlines(), started, strict=True):
@@ -222,7 +222,7 @@ MISTAKES = [
 
 @pytest.mark.slow
 def test_mistakes_are_found(tmp_path):
-    """The proof of the example holds, and of none of its mistakes."""
+    """The example is provable, and none of its mutants is."""
     rewritten, wrong = simulated(EXAMPLE), []
     for good, bad in MISTAKES:
         assert good in rewritten

@@ -1,4 +1,4 @@
-"""Running programs: their lines, their failures, their end."""
+"""Running programs: output, failures, termination."""
 
 import sys
 import time

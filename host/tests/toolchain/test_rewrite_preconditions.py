@@ -1,4 +1,4 @@
-"""Preconditions of rewriting for simulation: each one broken in a text that is otherwise fine."""
+"""Preconditions of rewriting for simulation: each is violated in an otherwise valid text."""
 
 import pytest
 

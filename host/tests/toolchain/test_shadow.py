@@ -1,4 +1,4 @@
-"""The shadow root: what it holds, and that two processes may make it at once."""
+"""The shadow root: its contents, and two processes that create it at once."""
 
 from concurrent.futures import ThreadPoolExecutor
 

@@ -1,4 +1,4 @@
-"""Verilog for the simulator: the text of each case, and a masked memory simulated."""
+"""Verilog for the simulator: the text of each case, and a simulated memory with a mask."""
 
 import ctypes
 import random
@@ -58,7 +58,7 @@ def test_repeated_bits_are_replicated():
 
 
 def test_initial_values_that_are_not_all_zeros_stay():
-    """Simulation may begin with any bits: the zeros of a table must be said, too."""
+    """Simulation starts with random bits, so even zeros of a table must be written."""
     text = simulated(
         memory().replace("words[3] = 64'h0000000000000000", "words[3] = 64'h0000000000000001")
     )

@@ -1,4 +1,4 @@
-"""Verilator: which is taken, what it complains of, and a counter simulated through ctypes."""
+"""Verilator: its selection, its warnings, and a counter simulated through ctypes."""
 
 import ctypes
 import os
@@ -48,7 +48,7 @@ def counter(tmp_path):
 
 @pytest.fixture
 def program(tmp_path, monkeypatch):
-    """Put a stand-in named `verilator` first on PATH, and forget what was found before."""
+    """Put a stand-in named `verilator` first on PATH, and reset the cached lookup."""
 
     def install(version):
         folder = tmp_path / "bin"
@@ -80,7 +80,7 @@ def test_counter_counts(counter, tmp_path):
 
 
 def test_what_chips_share_is_compiled_once_for_equal_flags(tmp_path, monkeypatch):
-    """A build finds Verilator's own files compiled, and leaves them alone."""
+    """A build uses Verilator's own files as compiled before, unchanged."""
     monkeypatch.setenv("MATLOOM_CACHE", str(tmp_path / "cache"))
     told = []
 
@@ -105,7 +105,7 @@ def test_what_chips_share_is_compiled_once_for_equal_flags(tmp_path, monkeypatch
 
 @pytest.mark.slow
 def test_compiled_headers_are_what_a_build_includes(counter, tmp_path, monkeypatch):
-    """Their text, which serves where what is compiled does not fit, is broken here."""
+    """The text of the headers, a fallback for other flags, is broken here."""
     apart = ("-MAKEFLAGS", "VM_PARALLEL_BUILDS=1")
     monkeypatch.setenv("MATLOOM_CACHE", str(tmp_path))
     build_library([counter], "counter", [], tmp_path / "first.so", flags=apart)
@@ -133,7 +133,7 @@ def test_broken_harness_is_named_and_leaves_nothing(counter, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FOLDERS)
 def test_a_folder_may_have_any_character(monkeypatch, tmp_path, name):
-    """In the cache, in the sources', and in the output's path."""
+    """In the paths of the cache, the sources and the output."""
     folder = tmp_path / FOLDERS[name]
     folder.mkdir(parents=True)
     monkeypatch.setenv("MATLOOM_CACHE", str(folder / "cache"))

@@ -1,4 +1,4 @@
-"""The model of area finds costs that are linear, and predicts syntheses that it has not seen."""
+"""The area model finds linear costs, and predicts syntheses that it has not seen."""
 
 import re
 
@@ -21,7 +21,7 @@ CONFIGS = (
 
 
 def samples(cost, family="ecp5"):
-    """Return syntheses in which all resources cost alike."""
+    """Return syntheses with the same costs for all resources."""
     return [
         Sample(
             config=config,
@@ -56,7 +56,7 @@ def test_other_families_are_in_proportion():
 
 
 def test_kept_syntheses_left_out_are_predicted():
-    """15 %: a model that knows only the mean is off by 60 % (`test_the_mean_is_no_model`)."""
+    """Within 15 %; predicting the mean is off by 60 % (`test_the_mean_is_no_model`)."""
     model = load_model()
     assert len(model.errors["COMB"]) >= 6
     assert max(model.worst().values()) < 0.15
@@ -71,7 +71,7 @@ def test_the_mean_is_no_model():
 
 
 def test_the_line_of_an_engine_is_near_its_synthesis():
-    """Tables and flip-flops within what it says, multipliers and block RAMs exact."""
+    """Tables and flip-flops within the stated error, multipliers and block RAMs exact."""
     kept = next(item for item in load_samples()["engines"] if item.config == load_config("nano"))
     capacity = {"LUT4": 83640, "FF": 83640, "DSP": 156, "BRAM": 208}
     line = area_line(kept.config, "ecp5-85k", "ecp5", capacity)

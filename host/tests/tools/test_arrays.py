@@ -1,4 +1,4 @@
-"""Arrays of .npz files: read whole, or refused by one sentence."""
+"""Arrays in .npz files: read completely, or refused with one message."""
 
 import io
 import random
@@ -67,7 +67,7 @@ def test_sizes_are_limited(tmp_path, monkeypatch):
 
 
 def test_data_must_be_there(tmp_path):
-    """The directory of the archive says more than the member holds."""
+    """The archive's directory promises more than the member contains."""
     whole = npy(np.zeros(8, np.int8))
     data = bytearray(archive_of(a=whole.replace(b"(8,), } ", b"(16,), }")))
     at = data.index(b"PK\1\2")

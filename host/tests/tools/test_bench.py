@@ -1,4 +1,4 @@
-"""The benchmark: its targets, its comparison with the kept reports, and what the counters say."""
+"""The benchmark: its targets, its comparison with stored reports, and the counters."""
 
 import dataclasses
 import importlib.util
@@ -100,7 +100,7 @@ def test_new_cases_pass():
 
 @pytest.mark.parametrize("width", [80, 160])
 def test_table_fits_and_is_whole(width):
-    """In 80 columns speed, multiply-accumulates and target give way, in that order."""
+    """In 80 columns, speed, multiply-accumulates and target are left out, in that order."""
     names = [case.name for case in CASES]
     longest = dataclasses.replace(
         RESULT,
@@ -127,7 +127,7 @@ def test_peers_have_lines():
 
 
 def test_targets_are_utilisations():
-    """The published cycles at 16x16; the same share of 16 multipliers at 4x4."""
+    """The published cycles at 16x16; the same utilisation of 16 multipliers at 4x4."""
     targets = {case.name: case for case in CASES}
     reference, nano = PRESETS["reference"], PRESETS["nano"]
     assert targets["ic"].target_cycles(12_501_632, reference) == 52_500
@@ -153,7 +153,7 @@ def test_products_compile():
 
 
 def test_counters_of_a_chip_sum_to_its_cycles():
-    """Every cycle of a network on the simulated chip has one cause; units fit into the total."""
+    """Each cycle has one cause, and units do not exceed the total."""
     with matloom.load(NETWORK, device="rtl", config="nano") as session:
         session.run(np.zeros((1, 8, 8, 1), np.int8))
         report = session.report()
@@ -192,7 +192,7 @@ def test_kept_reports_account_for_every_cycle(path):
 
 @pytest.mark.slow
 def test_layers_for_scalesim_have_the_networks_products():
-    """Output pixels by window by filters, SCALE-Sim's own formula, against the compiler's count."""
+    """SCALE-Sim's formula (pixels x window x filters) against the compiler's count."""
     scalesim = _module(ROOT / "bench" / "scalesim.py")
     for case in CASES:
         graph = graph_of(case)
@@ -208,7 +208,7 @@ def test_layers_for_scalesim_have_the_networks_products():
 
 
 def test_the_area_of_modes_is_of_present_configurations():
-    """Each set is one of the script's, once; a cell is one block, of one product or of two."""
+    """The report has each set of the script once; a cell is one multiplier block."""
     modes = _module(ROOT / "bench" / "modes.py")
     configs = {config.mac_modes: config for config in map(modes.config_of, modes.MODE_SETS)}
     results = json.loads(modes.REPORT.read_text())["results"]
@@ -237,7 +237,7 @@ def test_the_page_is_made_from_the_reports():
 
 
 def test_plots_are_made_from_the_reports():
-    """Each names the report it was drawn from by digest: fonts differ between machines."""
+    """Each names its report by digest; the drawings differ between machines by fonts."""
     pytest.importorskip("matplotlib", reason="the plots are made by matplotlib: extra dev")
     plots = _module(ROOT / "bench" / "plots.py")
     assert plots.PLOTS

@@ -1,4 +1,4 @@
-"""Names in C: every name of a file or tensor gets one, and no two are equal in any case."""
+"""Identifiers in C: every file and tensor gets one, unique even without case."""
 
 import string
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""Comparison with TensorFlow Lite Micro: what is equal, and where the first difference lies."""
+"""Comparison with TensorFlow Lite Micro: equality, and the place of the first difference."""
 
 import json
 import sys
@@ -113,7 +113,7 @@ def test_missing_file(tmp_path):
 
 @pytest.mark.usefixtures("reference")
 def test_figures_of_layers(path):
-    """One element of one sample is off by one: its scale is the largest error."""
+    """One element of one sample is off by one, so its scale is the largest error."""
     graph = frontend.load(path)
     squares = []
 
@@ -138,7 +138,7 @@ def test_figures_of_layers(path):
 
 @pytest.mark.usefixtures("reference")
 def test_litert_stands_in(path, monkeypatch):
-    """It differs from dense layers on alone, by one, and that is said."""
+    """Its dense layers differ by one from there on, and the report says so."""
     pytest.importorskip("ai_edge_litert", reason="LiteRT is not installed")
 
     def refuse(self, content, graph):
@@ -190,7 +190,7 @@ def test_networks_that_have_nothing_in_common(path, tmp_path, small_product):
 
 
 def test_errors_against_floats_are_those_between_two_interpreters(models, reference):
-    """Both networks run elsewhere: TensorFlow Lite Micro has the one, LiteRT that of floats."""
+    """TensorFlow Lite Micro runs the quantised network, LiteRT the float one."""
     pytest.importorskip("ai_edge_litert", reason="LiteRT is not installed")
     paths = [models / f"models/mlperf_tiny/kws_ref_model{end}.tflite" for end in ("", "_float32")]
     with np.load(models / "labelled" / "dev_kws_300.npz") as kept:

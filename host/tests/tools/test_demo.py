@@ -1,4 +1,4 @@
-"""The demonstration on the functional model: what it prints, and that it would notice."""
+"""The demonstration on the functional model: its output, and that it notices errors."""
 
 import io
 

@@ -1,4 +1,4 @@
-"""The doctor: what it finds, and what it says of what is missing."""
+"""The doctor: its findings, and its hints for what is missing."""
 
 import json
 import re
@@ -15,7 +15,7 @@ from support.folders import FOLDERS
 
 @pytest.fixture
 def without(monkeypatch):
-    """Hide one package of the environment."""
+    """Hide a package of the environment."""
 
     def hide(missing):
         version = metadata.version

@@ -1,4 +1,4 @@
-"""Accuracy on labelled samples: figures, devices, conversions, and what does not fit."""
+"""Accuracy on labelled samples: figures, devices, conversions, and mismatches."""
 
 import json
 
@@ -47,7 +47,7 @@ def integers(held_out):
 
 
 def right_answers(graph_inputs, labels):
-    """Return how many of integer images the interpreter of graphs takes for their labels."""
+    """Return how many integer images the graph's interpreter classifies as labelled."""
     from matloom import frontend
 
     graph = frontend.load(NETWORK)
@@ -183,7 +183,7 @@ def test_known_accuracies(models, samples):
 
 @pytest.fixture
 def files(tmp_path, integers, held_out):
-    """Return a folder with samples and labels in several kinds of files."""
+    """Return a folder with samples and labels in several file formats."""
     labels = held_out[1]
     np.savez(tmp_path / "test.npz", x=integers, y=labels)
     np.save(tmp_path / "x.npy", integers)

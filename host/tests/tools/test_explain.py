@@ -1,4 +1,4 @@
-"""Sentences about each operator, on the engine and on the host."""
+"""Explanations of each operator, on the engine and on the host."""
 
 from dataclasses import replace
 
@@ -73,7 +73,7 @@ def test_host_alone():
     ],
 )
 def test_what_the_configuration_leaves_out(change, sentence):
-    """A block of a MobileNet at `reference`, whose depthwise layer is at stride 2."""
+    """A MobileNet block at `reference` with a depthwise layer of stride 2."""
     graph = mobilenet(7, 16)
     depthwise = [node for node in graph.nodes if node.op is Op.DEPTHWISE_CONV_2D]
     assert {node.attributes.stride for node in depthwise} >= {(2, 2)}
@@ -91,7 +91,7 @@ def test_first_layers_that_take_one_channel(config):
 
 
 def test_names_are_no_markup():
-    """Names come from files; what looks like markup of the terminal's library is text."""
+    """Names from files may look like markup of the terminal library; they stay text."""
     program = compile_network(Instances([1, 2]).make(Op.RELU), "nano")
     names = ("[/red]", "[bold]", ":smile:")
     layers = tuple(replace(program.layers[0], name=name) for name in names)
@@ -101,7 +101,7 @@ def test_names_are_no_markup():
 
 
 def remembering(after_of, outputs_of):
-    """Return the sentences about a network with a variable, and about the sum that it keeps."""
+    """Return explanations of a network with a variable, and of the sum that it keeps."""
     growth = Growth((1,))
     given = growth.input((1, 4, 4, 3), "int8")
     before = growth.variable((1, 4, 4, 3), "int8", growth.tensors[given].quantisation)

@@ -1,4 +1,4 @@
-"""Explorations: a front that nothing beats, the same by any number of workers, and resumable."""
+"""Exploration: a Pareto front, the same for any number of workers, and resumable."""
 
 import json
 from dataclasses import replace
@@ -26,7 +26,7 @@ def test_nothing_beats_a_point_of_the_front():
 
 
 def guess(text, networks, memory):
-    """Return cycles from the text alone: fewer with more cells."""
+    """Return cycles derived from the name: fewer with more cells."""
     fields = dict(each.split("=") for each in text.split("+")[1:])
     cells = int(fields["rows"]) * int(fields["columns"])
     return {network: 1_000_000 // cells + int(fields["lanes"]) for network in networks}, ""
@@ -70,13 +70,13 @@ def test_every_point_fits_and_is_another(exploration):
 
 
 def test_neighbours_of_the_front_make_it_better(exploration, monkeypatch):
-    """Of as many points, those near the front reach further than those drawn alone."""
+    """With equal numbers of points, searching near the front beats random draws."""
     guided = front_of(exploration("guided").run(160, SERIAL))
     monkeypatch.setattr(explore, "_DRAWN", 2.0)
     drawn = front_of(exploration("drawn").run(160, SERIAL))
 
     def area(front):
-        """Return the area that a front leaves below a corner that both beat."""
+        """Return the area between a front and a corner that it dominates."""
         corner, total = 1e5, 0.0
         for each, after in zip(front, [*front[1:], None], strict=True):
             until = 100.0 if after is None else after.milliseconds

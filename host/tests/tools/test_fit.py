@@ -1,4 +1,4 @@
-"""The search for the largest engine: it keeps to the device, and more room never gives less."""
+"""The search for the largest engine: within the device, and monotonic in its size."""
 
 import dataclasses
 
@@ -39,7 +39,7 @@ def test_what_is_found_fits(usual):
 
 
 def test_an_8x8_that_was_not_routed_on_a_25f_does_not_fit():
-    """It was placed with 19,750 of 24,288 tables, and lacked wires (bitstreams/README.md)."""
+    """It was placed with 19,750 of 24,288 tables, but not routed (bitstreams/README.md)."""
     fit = searched(clock_mhz=75.0)
     assert all((item.config.rows, item.config.columns) != (8, 8) for item in fit.found)
     assert (fit.next.config.rows, fit.next.config.columns, fit.next.limit[0]) == (8, 8, "tables")
@@ -87,7 +87,7 @@ def test_latency_comes_before_size(usual):
     ],
 )
 def test_what_has_more_tables_than_any_that_was_routed_is_known(device, text, beyond):
-    """A ULX3S-85F with `medium` is the largest that was, and nothing for an Artix-7."""
+    """`medium` on a ULX3S-85F is the largest routed design; there is none for an Artix-7."""
     capacity = PART.capacity | {"multipliers": 156}
     part = dataclasses.replace(PART, device=device, capacity=capacity)
     candidate = Fit(part=part).candidate(text)

@@ -1,4 +1,4 @@
-"""Inputs and outputs of a program: how they are listed, and random ones."""
+"""Inputs and outputs of a program: their list, and random values."""
 
 import numpy as np
 import pytest

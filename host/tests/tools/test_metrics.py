@@ -1,4 +1,4 @@
-"""Metrics against published intervals, scikit-learn, and definitions written out."""
+"""Metrics, compared with published intervals, scikit-learn, and written-out definitions."""
 
 import numpy as np
 import pytest
@@ -50,7 +50,7 @@ def test_areas_equal_scikit_learn(columns, levels):
 
 
 def in_words(outputs, label, rank):
-    """Return whether a label is among the largest, by taking the first largest away."""
+    """Return whether a label is among the largest, removing the largest one by one."""
     left = list(enumerate(outputs))
     for _ in range(rank):
         best = left[0]

@@ -1,4 +1,4 @@
-"""Mutants of a netlist: drawn and put together by Yosys, and told from what changes nothing."""
+"""Mutants of a netlist: drawn and combined by Yosys, and distinguished from equivalents."""
 
 import re
 from types import SimpleNamespace

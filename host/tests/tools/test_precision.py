@@ -20,7 +20,7 @@ def images(count):
 
 @pytest.fixture(scope="module")
 def outputs():
-    """Return what the digits' network makes of images, before and after, as probabilities."""
+    """Return the digits' probabilities for images, before and after."""
     found = []
     for precision in (None, "i8xi4"):
         with matloom.load(NETWORK, "model", CONFIG, precision=precision) as session:

@@ -1,4 +1,4 @@
-"""Networks that the system on chip runs alone, linked into an image: outputs and cycles."""
+"""Stand-alone networks on the system on chip: outputs and cycles."""
 
 import numpy as np
 import pytest
@@ -32,7 +32,7 @@ ILLEGAL_INSTRUCTION = 2
 
 
 def said(chip, data, count):
-    """Send bytes, and return the lines that answer them."""
+    """Send bytes, and return the answer as lines."""
     text, begin = b"", chip.cycles
     chip.send(data)
     while text.count(b"\n") < count:
@@ -43,7 +43,7 @@ def said(chip, data, count):
 
 
 def check(path, inputs, expected):
-    """Hold outputs to those expected, and the engine's cycles to those of device="rtl"."""
+    """Compare outputs with the expected ones, and the engine's cycles with device="rtl"."""
     program = compile_network(frontend.load(path), CONFIG, check="none")
     with SocChip(CONFIG) as chip, matloom.load(program, device="rtl") as alone:
         chip.load(network_image(program))
@@ -60,7 +60,7 @@ def check(path, inputs, expected):
 
 
 def test_digits():
-    """The second run has its weights in the scratchpad."""
+    """The second run finds its weights in the scratchpad."""
     graph = frontend.load(NETWORK)
     inputs = np.random.default_rng(6).integers(-128, 128, (2, 1, 8, 8, 1), np.int8)
     check(
@@ -72,14 +72,14 @@ def test_digits():
 
 @pytest.mark.parametrize("name", ["kws_ref_model", "pretrainedResnet_quant"])
 def test_collection(name, models):
-    """Recorded inputs, and the outputs of TensorFlow Lite Micro."""
+    """Recorded inputs give TensorFlow Lite Micro's outputs."""
     with np.load(models / "golden" / f"mlperf_tiny__{name}.npz") as golden:
         inputs, expected = golden["in0"][:2], golden["out0_tflm"][:2]
     check(models / "models" / "mlperf_tiny" / f"{name}.tflite", inputs, expected)
 
 
 def test_failures_are_results_and_traps_are_told():
-    """A hole between registers, a run that takes too long, an interrupt, no instruction."""
+    """An unused address, a run that takes too long, an interrupt, an illegal instruction."""
     program = compile_network(frontend.load(NETWORK), CONFIG, check="none")
     with SocChip(CONFIG) as chip:
         chip.load(network_image(program, FIRMWARE / "tests" / "soc_faults.c"))

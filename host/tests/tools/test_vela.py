@@ -1,4 +1,4 @@
-"""What bench/vela.py reads of Vela's output, with a stand-in for Arm's compiler."""
+"""Parsing of Vela's output in bench/vela.py, with a stand-in for Arm's compiler."""
 
 import importlib.util
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Coverage by field: random instructions reach the ends of what the tables of the ISA allow."""
+"""Coverage by field: random instructions reach all limits of the tables of the ISA."""
 
 import functools
 import random
@@ -35,7 +35,7 @@ LARGE, SMALL = 1 << 32, 6000
 
 @functools.cache
 def drawn(config, count, region_bytes, most_steps):
-    """Return `count` instructions of each unit; fetched data at either end of the scratchpad."""
+    """Return `count` instructions of each unit; loaded data is at either end of the scratchpad."""
     generator = random.Random(0)
     size, regions = config.spad_bytes, dict.fromkeys(Region, region_bytes)
     spaces = [
@@ -55,7 +55,7 @@ def drawn(config, count, region_bytes, most_steps):
 
 
 def test_fields_reach_the_ends_of_their_bits():
-    """Where memories are as large as they can be, nothing but its bits limits a field."""
+    """With the largest memories, only its bits limit a field."""
     missed = []
     for opcode, instructions in drawn(WIDEST, 1500, LARGE, 1 << 23).items():
         for item in fields_of(opcode, WIDEST):
@@ -73,7 +73,7 @@ def test_fields_reach_the_ends_of_their_bits():
 
 
 def minimum(opcode, config, **flags):
-    """Return the instruction that touches least."""
+    """Return the instruction that touches the fewest bytes."""
     smallest = {item.name: max(item.limits(config)[0], 0) for item in fields_of(opcode, config)}
     return {**smallest, **flags}
 
@@ -97,7 +97,7 @@ def legal(opcode, values, config):
 
 
 def largest_legal(opcode, name, config):
-    """Return the largest value of a count with everything else at its minimum."""
+    """Return the largest legal count with everything else at its minimum."""
     flags = {Opcode.EXEC: {"weights_fixed": 1}, Opcode.LOAD: {"fill": 1}}.get(opcode, {})
     low, high = next(i for i in fields_of(opcode, config) if i.name == name).limits(config)
     while low < high:
@@ -112,7 +112,7 @@ def largest_legal(opcode, name, config):
 @pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("name", CONFIGS)
 def test_counts_reach_the_most_that_fits(name):
-    """Half of the scratchpad is for what is fetched, so counts of tiles reach half of it."""
+    """Half of the scratchpad holds loaded data, so tile counts reach half of it."""
     config = CONFIGS[name]
     counts = [
         (opcode, item.name)
@@ -175,7 +175,7 @@ def streams():
 
 
 def test_heads_reach_their_ends_in_streams():
-    """Waits reach as far back as their bits in long streams, such as `random_streams` has."""
+    """In long streams such as `random_streams`, waits use all their bits."""
     streams = [random_stream(number, NARROW, 800, most_steps=64) for number in range(4)]
     for opcode in Opcode:
         found = [i for s in streams for i in s.instructions if i.opcode is opcode]
@@ -194,7 +194,7 @@ def test_ends_wait_and_mark(streams):
 
 
 def test_parameters_of_channels_are_legal(streams):
-    """Multipliers and shifts of channels come from a LOAD just before."""
+    """A LOAD just before provides the channels' multipliers and shifts."""
     scaled = 0
     for stream in streams:
         for before, post in zip(stream.instructions, stream.instructions[1:], strict=False):

@@ -14,7 +14,7 @@ from matloom.verification.timestamps import regular_instructions
 
 
 def test_the_first_state_is_random_by_seed():
-    """Scratchpad and accumulators hold any bits before something writes them."""
+    """Scratchpad and accumulators hold random bits until written."""
     config, states = PRESETS["nano"], []
     for seed in (1, 1, 2):
         chip = RtlTransport(config, 1 << 20, state_seed=seed)
@@ -36,7 +36,7 @@ def test_a_pair_begins_with_equal_states():
 
 
 def test_a_busy_machine_makes_no_hang(monkeypatch):
-    """A run takes as many cycles as ever there, and far more seconds."""
+    """A run takes its usual cycles, but many more seconds."""
     config, now = PRESETS["nano"], [0.0]
     chip = RtlTransport(config, 1 << 22)
     pair = Pair.of(chip, config)

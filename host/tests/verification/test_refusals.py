@@ -1,4 +1,4 @@
-"""What is refused: the cases are wide, the chip passes them, and mistakes in a check do not."""
+"""Refused instructions: varied cases, a correct chip passes, and faulty checks are noticed."""
 
 import random
 
@@ -28,7 +28,7 @@ def cases(seed):
 
 
 def test_every_bit_of_every_opcode_is_changed():
-    """Of two cases of an opcode that differ in one bit, one is the instruction as it was."""
+    """Of two cases that differ in one bit, one is the original instruction."""
     found = cases(1)
     assert {each[0] & 15 for each in found} == set(FORMATS)
     for opcode in FORMATS:
@@ -78,7 +78,7 @@ def test_a_record_with_another_address_is_noticed(pair, monkeypatch):
 
 
 def test_what_the_chip_lets_pass_is_noticed(pair, monkeypatch):
-    """As a check that looks at fewer bits would."""
+    """As if a check looked at fewer bits."""
     monkeypatch.setattr(
         refusals, "refusal", lambda config, commands: (Fault.ILLEGAL_FIELD, Opcode.END, 0, 0)
     )

@@ -1,4 +1,4 @@
-"""Checks that failed run again: the waves are those of the run that fails."""
+"""Failed checks run again, and record waves of the failing run."""
 
 import pytest
 
@@ -16,7 +16,7 @@ def times(vcd):
 
 
 def replayed(text, waves):
-    """Return what is said while a check is replayed that must fail."""
+    """Return the output of replaying a check that must fail."""
     said = []
     with pytest.raises(MismatchError, match="differs"):
         replays.replay(NANO, replays.Replay.parse(text), waves, said.append)
@@ -26,7 +26,7 @@ def replayed(text, waves):
 
 @pytest.mark.slow
 def test_waves_are_of_the_run_that_fails(tmp_path, monkeypatch):
-    """The model has a mistake: what the chip does is held against it, and differs."""
+    """The model has a bug here, so the chip's results differ from it."""
     monkeypatch.setattr(
         "matloom.device.model.post.clamp", lambda values, low, high: values.clip(low + 1, high)
     )
@@ -38,7 +38,7 @@ def test_waves_are_of_the_run_that_fails(tmp_path, monkeypatch):
 
 @pytest.mark.slow
 def test_a_steered_stream_is_drawn_again(tmp_path, monkeypatch):
-    """It follows from what the streams before it reached, which are run without waves."""
+    """It depends on the coverage of earlier streams, which run without waves."""
     checked, check = [], replays.check_stream
 
     def fails(pair, stream, number):

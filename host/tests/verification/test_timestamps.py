@@ -1,4 +1,4 @@
-"""The check of the completion-time table, and that wrong tables are noticed."""
+"""The check of the completion-time table notices wrong tables."""
 
 from typing import ClassVar
 
@@ -29,14 +29,14 @@ LOAD, STORE = Opcode.LOAD, Opcode.STORE
 
 
 class WrongTable(RtlTransport):
-    """A chip whose completion-time table reads otherwise: `wrong` changes what is read."""
+    """A chip whose completion-time table is read through the function `wrong`."""
 
     #: Bits of registers that read inverted, by offset.
     flipped: ClassVar[dict[int, int]] = {}
     wrong = staticmethod(lambda slot, cycle: cycle)
 
     def read32(self, address: int) -> int:
-        """Return a register, a slot of the table as `wrong` has it."""
+        """Return a register; for slots of the table, `wrong` changes the value."""
         value, slot = super().read32(address), (address - TIMESTAMPS_OFFSET) // 4
         value ^= self.flipped.get(address, 0)
         return self.wrong(slot, value) if 0 <= slot < PRESETS["nano"].timestamps else value
@@ -88,7 +88,7 @@ def test_a_register_that_keeps_another_bit_is_noticed(nano, name):
 
 
 def test_a_register_that_changes_in_every_cycle_is_noticed(nano, monkeypatch):
-    """As much as when it is read in even cycles after it was written alone."""
+    """Also if it is only read in even cycles after it was written."""
     wait, address = nano.chip.wait_interrupt, register("TIMEOUT").offset
 
     def later(cycles):
@@ -105,7 +105,7 @@ def test_a_register_that_changes_in_every_cycle_is_noticed(nano, monkeypatch):
 
 @pytest.mark.parametrize("name", ["INPUT_BASE", "IRQ_ENABLE", "TIMEOUT"])
 def test_a_register_that_a_reset_leaves_is_noticed(nano, monkeypatch, name):
-    """It reads otherwise from the reset until it is written."""
+    """It has the wrong value from the reset until it is written."""
     reset, write, offset = nano.chip.reset, nano.chip.write32, register(name).offset
 
     def forgetful():
@@ -137,7 +137,7 @@ def test_a_record_that_does_not_stay_is_noticed(nano, monkeypatch):
     wait, address = nano.chip.wait_interrupt, register("FAULT_ADDRESS").offset
 
     def later(cycles: int) -> int:
-        """Change the record once it was read."""
+        """Change the record after it has been read."""
         nano.chip.flipped = {address: 64} if cycles == 1 else {}
         return wait(cycles)
 
@@ -153,7 +153,7 @@ def test_a_record_that_does_not_stay_is_noticed(nano, monkeypatch):
     "name", ["LOAD_BUSY", "POST_BUSY", "STORE_BUSY", "INSTRUCTIONS", "READ_BEATS", "WRITE_BEATS"]
 )
 def test_counters_of_equal_instructions(nano, name):
-    """A unit that is busy when it has nothing to do, and an instruction that is not counted."""
+    """A unit that is busy without work, and an instruction that is not counted."""
     nano.chip.flipped = {register(name).offset: 1 << 10 if "BUSY" in name else 1}
     try:
         with pytest.raises(MismatchError, match=name.lower()):
@@ -163,7 +163,7 @@ def test_counters_of_equal_instructions(nano, name):
 
 
 def test_streams_notice_a_table_that_is_shifted(nano):
-    """A random stream's slots read as those of their neighbours."""
+    """Each slot reads as its neighbour's, in a random stream."""
     stream = next(s for s in map(_stream, range(100)) if _slots(s) > 6)
     # Other tests ran on the chip alone, and a stream may read what they left.
     for driver in nano:
@@ -204,7 +204,7 @@ def _marked(opcode: Opcode, slot: int, **waits: int) -> Instruction:
     ],
 )
 def test_order_of_units_and_waits(table, said):
-    """Two LOADs, and a STORE that waits for the first: units have an order, others none."""
+    """Two LOADs, and a STORE that waits for the first: only LOADs and waits have an order."""
     program = [
         _marked(LOAD, 1),
         _marked(LOAD, 2),

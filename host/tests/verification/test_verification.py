@@ -1,4 +1,4 @@
-"""The verb verify: results of steps, their report, and refusals."""
+"""The verb verify: results of steps, the report, and refusals."""
 
 import hashlib
 import json
@@ -421,7 +421,7 @@ def test_the_regression_ends_in_time(monkeypatch, tmp_path, text, seconds, passe
 
 
 def test_the_regression_ends_with_an_interruption(monkeypatch, tmp_path):
-    """Its session is its own: the terminal's signal does not reach it."""
+    """It runs in its own session, which the terminal's signal does not reach."""
     (tmp_path / "test_chip.py").write_text("import time\ndef test(): time.sleep(60)")
     monkeypatch.setattr(regression, "_BENCHES", tmp_path)
     started = []
@@ -479,7 +479,7 @@ def test_mistakes_are_sentences(tmp_path, monkeypatch, capsys, words, sentence):
 
 @pytest.mark.slow
 def test_a_chip_that_rounds_otherwise_is_noticed(tmp_path, monkeypatch):
-    """The model has the mistake: the two differ as they would with one in the chip."""
+    """The bug is in the model here, which gives the same difference as one in the chip."""
     model = "matloom.device.model.post.clamp"
     monkeypatch.setattr(model, lambda values, low, high: values.clip(low + 1, high))
     monkeypatch.setattr(plan, "why_no_regression", lambda: "not now")

@@ -1,4 +1,4 @@
-"""How far operators with one wide quantity reach, in the graph and in the instructions."""
+"""Extremes that operators with one wide quantity reach, in the graph and in instructions."""
 
 from collections import defaultdict
 
@@ -66,7 +66,7 @@ def test_attributes_reach_the_ends_of_their_fields():
 
 @pytest.mark.parametrize("number", [742, 884, 1640, 3481027057])
 def test_a_layer_is_small_enough_to_be_simulated(number):
-    """The first that are drawn with these seeds have 5 to 42 million multiply-accumulates."""
+    """The first draws of these seeds have 5 to 42 million multiply-accumulates."""
     graph = WideOperators(number).make(WINDOWED[number // 2 % len(WINDOWED)])
     assert 0 < macs(graph, graph.nodes[0]) <= 1_000_000
     program = compile_network(graph, load_config("nano"), CompileOptions(tiling_seed=number))

@@ -1,4 +1,4 @@
-"""Branches and loops of quantised operators are compiled; results are ONNX Runtime's."""
+"""Branches and loops of quantised operators are compiled; results equal ONNX Runtime's."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ class Piece:
         self.name, self.nodes, self.constants = name, [], {}
 
     def conv(self, given, made):
-        """Add a convolution of int8, with weights of its own."""
+        """Add an int8 convolution with its own weights."""
         draw = np.random.default_rng(len(made) + ord(made[0]))
         own = {"s": np.float32(0.03), "z": np.int8(3), "t": np.float32(0.00271828), "n": np.int8(0)}
         own["w"] = draw.integers(-127, 128, (2, 2, 3, 3), np.int8)
@@ -53,7 +53,7 @@ def whole(piece, inputs, outputs):
 
 
 def choice():
-    """Return a network that chooses between one convolution and two."""
+    """Return a network that runs one convolution or two, depending on a condition."""
     one, two, main = Piece("one"), Piece("two"), Piece("main")
     one.conv("x", "a")
     two.conv("x", "bb")
@@ -68,7 +68,7 @@ def choice():
 
 
 def loop(turns, wanted=None, *, stacked=False, other=""):
-    """Return a network that repeats a convolution, until a sum of its values is `wanted`."""
+    """Return a network that repeats a convolution until the sum of its values is `wanted`."""
     body, main = Piece("body"), Piece("main")
     body.conv("v", "w")
     if other:
@@ -136,7 +136,7 @@ def test_branches_and_turns_are_on_the_engine(name):
 
 
 def test_a_loop_that_may_end_ends_early_and_late():
-    """Else the test above would compare nothing."""
+    """Otherwise the test above would compare nothing."""
     sums = [inputs(loop(turns), seed)[1][0] for turns in (1, 3) for seed in range(6)]
     ended = [inputs(loop(3, wanted=400), seed)[1][0] for seed in range(6)]
     alike = [

@@ -1,4 +1,4 @@
-"""Quantised layers of ONNX on the engine: equal to ONNX Runtime, without needless transposes.
+"""Quantised ONNX layers on the engine: equal to ONNX Runtime, without needless transposes.
 
 Expected numbers are ONNX Runtime's, with sums that do not saturate (`onnx_session`).
 """
@@ -26,7 +26,7 @@ helper, FLOAT = onnx.helper, onnx.TensorProto.FLOAT
 class Network:
     """A chain of quantised operators between QuantizeLinear and DequantizeLinear.
 
-    Scales have many digits, as those of real networks: ratios of short ones are halves too often.
+    Scales have many digits, as in real networks; ratios of short ones are exact halves too often.
     """
 
     def __init__(self, shape, dtype, seed=0):
@@ -65,7 +65,7 @@ class Network:
         self.last = self.add(op, [self.last, *more], **attributes)
 
     def sum(self, other, quantised, made):
-        """Add an earlier tensor."""
+        """Add an earlier tensor to the current one."""
         names = [self.last, *self.quantised, other, *quantised]
         self.quantised = self.quantisation(*made)
         self.last = self.add("QLinearAdd", [*names, *self.quantised], "com.microsoft")
@@ -81,7 +81,7 @@ class Network:
         self.last = self.add(op, [*names, *self.quantised], "com.microsoft", **attributes)
 
     def join(self, other, quantised, made, axis):
-        """Join an earlier tensor to this."""
+        """Concatenate an earlier tensor with the current one."""
         parts = [self.last, *self.quantised, other, *quantised]
         self.quantised = self.quantisation(*made)
         names = [*self.quantised, *parts]
@@ -98,7 +98,7 @@ class Network:
 
     @property
     def quantised(self):
-        """The scale and zero point of the last tensor."""
+        """Scale and zero point of the last tensor."""
         return self._quantised
 
     @quantised.setter
@@ -151,7 +151,7 @@ def residual(dtype):
 
 
 def in_qdq(content):
-    """Return a network with operators of floats between DequantizeLinear and QuantizeLinear."""
+    """Return a network of float operators between DequantizeLinear and QuantizeLinear."""
     model = onnx.ModelProto.FromString(content)
     arrays = {each.name: onnx.numpy_helper.to_array(each) for each in model.graph.initializer}
     nodes = []
@@ -196,7 +196,7 @@ def expected(content, x):
 
 
 def of_integers(content, x):
-    """Return what ONNX Runtime makes of x with operators of integers wherever it has them."""
+    """Return ONNX Runtime's results for x, with integer operators wherever possible."""
     return onnx_session(optimised_onnx(content, "integers")).run(None, {"x": x})[0]
 
 
@@ -288,7 +288,7 @@ def test_joins_and_functions_of_bytes_are_equal(dtype):
 
 
 def functions(dtype):
-    """Return layers with functions of bytes between them, which ONNX Runtime has in floats."""
+    """Return layers with activations between them, which ONNX Runtime computes in floats."""
     network = Network([1, 4, 6, 5], dtype)
     network.quantised = network.nodes[0].input[1:]
     network.weighted("QLinearConv", (8, 4, 1, 1), 0.0113411, (0.0412739, -3))
@@ -325,7 +325,7 @@ def test_functions_of_bytes_are_tables_of_the_engine(dtype):
 
 
 def test_moves_of_floats_between_equal_scales_are_moves_of_bytes():
-    """As ONNX Runtime leaves them in exact QDQ networks of int8 on x86."""
+    """ONNX Runtime leaves such moves in exact int8 QDQ networks on x86."""
     network = Network([1, 4, 6, 5], np.int8)
     network.quantised = network.nodes[0].input[1:]
     network.weighted("QLinearConv", (6, 4, 1, 1), 0.0113411, (0.0412739, -3))
@@ -408,7 +408,7 @@ def test_each_reader_may_state_a_zero_point_of_its_own():
 
 
 def pairs_file(scales, zeros, constant=None):
-    """Return a QLinearAdd of two inputs, or of one and a constant for each column."""
+    """Return a QLinearAdd of two inputs, or of one input and a constant for each column."""
     kind, arrays = onnx.TensorProto.INT8, {}
     for at, (scale, zero) in enumerate(zip(scales, zeros, strict=True)):
         arrays[f"s{at}"], arrays[f"z{at}"] = np.float32(scale), np.int8(zero)
@@ -450,7 +450,7 @@ def test_sums_differ_in_as_many_pairs_as_is_said(scales, zeros):
     ("scales", "zeros"), [((0.5, 0.25, 0.5), (0, 0, 0)), ((0.75, 0.25, 1.5), (-5, 4, 9))]
 )
 def test_sums_that_are_halves_are_left_to_onnxruntime(scales, zeros):
-    """More than one in a hundred differs there: half of the odd sums are rounded otherwise."""
+    """ONNX Runtime rounds half of these ties differently, so more than 1 in 100 would differ."""
     every = np.arange(-128, 128).astype(np.int8)
     first, second = np.meshgrid(every, every)
     content = pairs_file(scales, zeros)
@@ -480,7 +480,7 @@ def test_a_chain_on_the_chip():
 
 
 def test_no_transpose_between_layers():
-    """One into the order of the graph; weights behind the flattening follow the graph's order."""
+    """One transpose into the graph's order remains; later weights follow that order."""
     operators = Counter(node.op for node in frontend.load(chain(np.int8)).nodes)
     assert operators[Op.TRANSPOSE] == 1
 
@@ -497,7 +497,7 @@ def test_transposes_of_the_file_meet_those_of_the_layout():
 
 
 def halves():
-    """Return a layer whose sums are halves, which go to the even number there, and another."""
+    """Return a layer whose sums are ties, which ONNX rounds to even, and another layer."""
     network = Network([1, 4, 6, 6], np.int8)
     network.quantised = network.quantisation(0.5, 0)
     network.weighted("QLinearConv", (4, 4, 1, 1), 0.25, (0.25, 0))
@@ -559,7 +559,7 @@ def test_channels_that_cannot_be_proven_leave_alone(dtype, groups):
 
 
 def names():
-    """Return the networks of the collection of ONNX files."""
+    """Return the names of the networks in the ONNX collection."""
     folder = collection("onnx")
     files = [] if folder is None else sorted((folder / "models").rglob("*.onnx"))
     return [path.relative_to(folder / "models").with_suffix("").as_posix() for path in files]

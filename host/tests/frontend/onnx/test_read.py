@@ -1,4 +1,4 @@
-"""ONNX files: what is read from them, what runs them, and the sentence that each defect earns.
+"""ONNX files: what is read, which runtime is used, and the message for each defect.
 
 Expected numbers are ONNX Runtime's.
 """
@@ -39,7 +39,7 @@ def model(nodes, inputs, outputs, constants=(), opset=17):
 
 
 def convolution(batch="batch"):
-    """Return a convolution and a RELU whose batch has a name."""
+    """Return a convolution and a RELU whose batch axis has a name."""
     weights = np.random.default_rng(0).standard_normal((3, 2, 3, 3)).astype(np.float32)
     nodes = [
         helper.make_node("Conv", ["x", "w"], ["c"], pads=[1, 1, 1, 1]),
@@ -50,7 +50,7 @@ def convolution(batch="batch"):
 
 
 def runtime(content, given):
-    """Return what ONNX Runtime makes of a file."""
+    """Return ONNX Runtime's outputs for a file."""
     session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
     return session.run(None, given)
 
@@ -153,7 +153,7 @@ def test_what_is_no_array():
     ],
 )
 def test_ends_that_numpy_has_no_type_for_are_wider(narrow, wide, rounded):
-    """Also those that a branch alone reads."""
+    """Also for inputs that only a branch reads."""
     kind = getattr(onnx.TensorProto, narrow)
     constant = onnx.numpy_helper.from_array(np.array(True), "c")
     branch = helper.make_graph(
@@ -238,7 +238,7 @@ def test_what_onnx_runtime_refuses_is_one_sentence():
 
 
 def damaged(content, draw):
-    """Return a file with a few bytes that differ, or that ends early."""
+    """Return a file with a few changed bytes, or cut short."""
     data = bytearray(content)
     if draw.random() < 0.2:
         return bytes(data[: draw.randrange(len(data))])
@@ -248,7 +248,7 @@ def damaged(content, draw):
 
 
 def read(content):
-    """Return the message of a file's refusal; None where it is read."""
+    """Return the message if a file is refused, or None."""
     try:
         frontend.load(content)
     except UserError as error:
@@ -260,7 +260,7 @@ def read(content):
     "count", [40, pytest.param(2_000, marks=pytest.mark.slow)], ids=["few", "many"]
 )
 def test_damaged_quantised_files_earn_one_sentence(count):
-    """ONNX Runtime sees such files when they are read, in a process of its own."""
+    """ONNX Runtime reads such files in a process of its own."""
     content, draw = quantised_convolution(), random.Random(1)
     assert len(frontend.load(content).remarks) == 1
     with kept_processes():
@@ -291,7 +291,7 @@ def test_an_operator_that_only_onnx_runtime_has_is_a_reference():
 
 
 def test_a_refusal_is_onnx_runtimes_reason_alone():
-    """Its own messages begin with codes, a place in its source, and a signature in C++."""
+    """Without the error codes, source locations and C++ signatures of its messages."""
     node = helper.make_node("LSTM", ["x", "w", "r"], ["y"], hidden_size=2, layout=1)
     weights = {name: np.zeros((1, 8, 2), np.float32) for name in ("w", "r")}
     file = model([node], [value("x", [1, 3, 2])], [value("y", None)], weights)
@@ -300,7 +300,7 @@ def test_a_refusal_is_onnx_runtimes_reason_alone():
 
 
 def test_what_onnx_runtime_refuses_runs_on_the_reference_implementation():
-    """A recurrent layer whose batch comes first; ONNX Runtime has it with the steps in front."""
+    """A recurrent layer with the batch first; ONNX Runtime supports steps first only."""
     draw = np.random.default_rng(0)
     shapes = {"w": (1, 8, 2), "r": (1, 8, 2)}
     weights = {name: draw.standard_normal(shape, np.float32) for name, shape in shapes.items()}
@@ -333,7 +333,7 @@ def loop(turns):
 
 @pytest.mark.slow
 def test_what_never_ends_is_given_up_once():
-    """The reference implementation, which is slower, is not asked as well."""
+    """The slower reference implementation is not tried as well."""
     sentence = r"but onnxruntime refuses: it does not end in time\nhint"
     with pytest.raises(InterpreterError, match=sentence):
         matloom.compile(loop(2**40), "nano")
@@ -341,7 +341,7 @@ def test_what_never_ends_is_given_up_once():
 
 @pytest.mark.slow
 def test_constants_that_operators_make_may_be_large():
-    """Half a gigabyte of weights from a file of a few bytes."""
+    """A file of a few bytes computes half a gigabyte of weights."""
     nodes = [
         helper.make_node("ConstantOfShape", ["s"], ["w"]),
         helper.make_node("MatMul", ["x", "w"], ["y"]),
@@ -354,7 +354,7 @@ def test_constants_that_operators_make_may_be_large():
 
 
 def test_a_vector_of_any_length_is_refused_at_once():
-    """The inference of the package onnx would list its elements."""
+    """The shape inference of the package onnx would list its elements."""
     nodes = [helper.make_node("Cast", ["x"], ["y"], to=INT64)]
     content = model(nodes, [value("x", [2**31 - 1])], [value("y", [2**31 - 1], INT64)])
     begin = time.process_time()

@@ -1,4 +1,4 @@
-"""Multipliers whose steps are ONNX Runtime's: sum by sum, and against the runtime itself."""
+"""Multipliers that round like ONNX Runtime: sum by sum, and against the runtime itself."""
 
 import numpy as np
 import pytest
@@ -31,7 +31,7 @@ def test_every_sum_that_is_reached_is_rounded_as_there():
 
 
 def test_sums_that_are_rounded_otherwise_are_counted():
-    """Where no multiplier gives all steps: as many sums differ as are said to, each by one."""
+    """If no multiplier is exact, the stated number of sums differ, each by one."""
     scale, reach = draw(0, 60)
     scale[:2] = 0.5, 0.375
     reach = reach[0] * 20, reach[1] * 20
@@ -62,7 +62,7 @@ def test_a_repaired_channel_needs_another_multiplier_than_the_nearest():
 
 
 def test_another_multiplier_moves_a_step():
-    """The proof notices a multiplier that is too large by what moves one reachable sum."""
+    """The proof notices a multiplier just large enough to change one reachable sum."""
     scale, reach = draw(1, 1)
     (multiplier,), (shift,) = fit_multipliers(scale, reach, (-128, 127)).data
     sums = np.arange(reach[0][0], reach[1][0] + 1)
@@ -72,7 +72,7 @@ def test_another_multiplier_moves_a_step():
 
 
 def test_halves_of_both_parities_cannot_be_proven():
-    """Half to even and half up differ in every second half."""
+    """Half to even and half up differ for every second tie."""
     scale, reach = np.array([0.5], np.float32), (np.array([-100]), np.array([100]))
     assert fit_multipliers(scale, reach, (-128, 127)).differing[0] > 0
 

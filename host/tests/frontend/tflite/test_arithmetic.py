@@ -1,4 +1,4 @@
-"""Multiply-accumulates of operators, from the file, compared with counts made by hand."""
+"""Multiply-accumulates of operators from the file, compared with counts by hand."""
 
 from matloom.data.digits import NETWORK
 from matloom.frontend.tflite.arithmetic import file_macs
@@ -12,7 +12,7 @@ NAMES = [
 
 
 def test_the_digits():
-    """8x8 images: 1 channel to 16 by 3x3, twice 16 to 16, 16 to 32 at stride 2, 32 to 10."""
+    """8x8 images: 1 to 16 channels by 3x3, twice 16 to 16, 16 to 32 at stride 2, 32 to 10."""
     conv = 64 * 16 * 9
     counts = [conv, 16 * conv, 16 * conv, 0, 16 * 32 * 9 * 16, 0, 0, 320, 0]
     content = NETWORK.read_bytes()
@@ -21,7 +21,7 @@ def test_the_digits():
 
 
 def test_an_lstm(wild):
-    """28 steps; 4 gates of 20 units, each of 28 inputs and of all units."""
+    """28 steps, and 4 gates of 20 units, each with 28 inputs and all units."""
     path = wild / "models" / "tflm" / "trained_lstm_int8.tflite"
     count = 28 * 4 * 20 * (28 + 20)
     assert file_macs(path.read_bytes(), ["UNIDIRECTIONAL_SEQUENCE_LSTM"], (0,)) == [count]

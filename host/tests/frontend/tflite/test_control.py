@@ -1,4 +1,4 @@
-"""IF and WHILE between operators of the engine: who runs what, and what does not come apart.
+"""IF and WHILE between operators of the engine: what runs where, and what stays together.
 
 Expected numbers are those of LiteRT's reference kernels on the whole file.
 """
@@ -191,6 +191,6 @@ def test_what_does_not_stand_alone_stays_in_one_piece(change):
 
 
 def test_a_loop_until_numbers_are_reached_stays_in_one_piece():
-    """It might not end on the inputs of checks."""
+    """With the random inputs of the checks, it might not end."""
     (node,) = frontend.load(loop(counter=Kind.INT8).content()).nodes
     assert node.attributes.positions == ()

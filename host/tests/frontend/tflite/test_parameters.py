@@ -1,4 +1,4 @@
-"""Parameters that are tensors: the reason that each contradiction gives."""
+"""Parameters given as tensors: the reason stated for each contradiction."""
 
 from dataclasses import replace
 
@@ -69,7 +69,7 @@ def load(file):
 
 
 def contradicts(file, reason):
-    """Check that an operator is left to the interpreter that checks it, and why."""
+    """Check that an operator is left to the interpreter, and the stated reason."""
     (node,) = load(file).nodes
     assert node.op is Op.REFERENCE
     assert node.attributes.reasons == (reason,)
@@ -77,7 +77,7 @@ def contradicts(file, reason):
 
 
 def set_parameter(file, at, values):
-    """Give input `at` of the operator other integers."""
+    """Replace the integers of the operator's input `at`."""
     graph = file.subgraphs[0]
     tensor = graph.tensors[graph.operators[0].inputs[at]]
     tensor.shape = np.array([len(values)], np.int32)
@@ -202,7 +202,7 @@ def test_no_parameter():
 
 
 def gathered(indices, axis=1, batch=0, shape=None):
-    """Return the objects of a GATHER of an image of 4x4x2."""
+    """Return the objects of a GATHER from a 4x4x2 image."""
     file = model(Op.SLICE)
     graph = file.subgraphs[0]
     operator = graph.operators[0]

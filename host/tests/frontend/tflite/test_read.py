@@ -1,4 +1,4 @@
-"""Model files: what is read from them, and the sentence that each defect earns."""
+"""Model files: what is read, and the message for each defect."""
 
 from dataclasses import replace
 from importlib import resources
@@ -22,7 +22,7 @@ DIGITS = resources.files("matloom.data").joinpath("digits.tflite").read_bytes()
 
 @pytest.fixture
 def schema():
-    """The official schema's objects, to alter a model with."""
+    """Return the official schema's objects, to modify a model with."""
     runtime = pytest.importorskip(
         "tflite_micro.python.tflite_micro.runtime", reason="tflite-micro is not installed"
     )
@@ -47,7 +47,7 @@ def refused(model, sentence):
 
 
 def opaque(model, reason, name="CONV_2D", position=0):
-    """Check that one operator alone is left to a reference interpreter, and why."""
+    """Check that exactly one operator is left to a reference interpreter, and the reason."""
     graph = frontend.load(pack(model))
     (node,) = (node for node in graph.nodes if node.op is Op.REFERENCE)
     assert node.attributes.operators == (name,)
@@ -59,7 +59,7 @@ def opaque(model, reason, name="CONV_2D", position=0):
 
 
 def contradicts(model, reason):
-    """Check that the first operator and all that follow are left to the one that checks it."""
+    """Check that the first operator and all later ones are left to the interpreter."""
     graph = frontend.load(pack(model))
     (node,) = graph.nodes
     assert node.op is Op.REFERENCE
@@ -184,7 +184,7 @@ def test_unknown_type(schema, model, kind):
 
 
 def four_bits(schema, model, operators):
-    """Give operators weights of four bits, as the format packs them; return them by tensor."""
+    """Give operators 4-bit weights, packed as the format defines; return them by tensor."""
     weights = {}
     for position in operators:
         number = int(model.subgraphs[0].operators[position].inputs[1])
@@ -401,7 +401,7 @@ def test_negative_dimension(model):
 
 
 def attempt(content):
-    """Load what may be broken; return the sentence that it earns, or None."""
+    """Load a file that may be broken; return the message, or None."""
     sentence = None
     try:
         frontend.load(content)
@@ -431,7 +431,7 @@ def test_flipped_bytes_are_refused_or_read(seed):
 
 
 def test_tensors_are_no_larger_than_a_run_can_hold(model):
-    """A shape of four bytes in the file would else make gigabytes of the host."""
+    """Otherwise a shape of four bytes in the file would allocate gigabytes."""
     model.subgraphs[0].tensors[0].shape = np.array([2**30, 2, 1, 1], np.int32)
     with pytest.raises(ModelError, match="must have at most 1073741824 bytes, not 2147483648"):
         frontend.load(pack(model))

@@ -68,7 +68,7 @@ def unpack(content):
 
 
 def left_open(graph):
-    """Return the file of a network as converters write one of unknown height and width."""
+    """Return the file of a network with unknown height and width, as converters write it."""
     model = unpack(write_tflite(graph))
     for tensor in model.subgraphs[0].tensors[:3:2]:
         tensor.shapeSignature = np.array([1, -1, -1, tensor.shape[3]], np.int32)
@@ -105,7 +105,7 @@ def test_a_network_of_known_sizes():
 
 
 def doubled():
-    """Return a network that doubles an image by sizes that it works out of its shape."""
+    """Return a network that doubles an image, with sizes computed from its shape."""
     model = schema.ModelT()
     graph = schema.SubGraphT()
     model.version, model.subgraphs, model.operatorCodes = 3, [graph], []
@@ -196,7 +196,7 @@ def test_wrong_shapes(shapes, sentence):
 
 
 def test_shapes_that_the_network_cannot_have():
-    """Two images of which one has another size cannot be joined."""
+    """Two images of different sizes cannot be concatenated."""
     given = [quantised(name, (1, 4, 4, 2)) for name in "ab"]
     made = quantised("joined", (1, 4, 4, 4))
     node = Node(op=Op.CONCATENATION, inputs=(0, 1), outputs=(2,), attributes=Axis(axis=3), index=0)

@@ -1,4 +1,4 @@
-"""Resource variables of model files: order of reads and writes, first values, what is refused."""
+"""Resource variables of model files: order of accesses, initial values, and refusals."""
 
 import flatbuffers
 import numpy as np
@@ -22,7 +22,7 @@ CALL_ONCE, VAR_HANDLE, READ, ADD, ASSIGN = range(5)
 
 
 def running_total():
-    """Return a network that adds its inputs up in a variable, which begins with 5 and -3."""
+    """Return a network that sums its inputs in a variable, which starts at 5 and -3."""
     growth = Growth((1,))
     given = growth.input((1, 2), "int8")
     kept = growth.tensors[given].quantisation
@@ -35,7 +35,7 @@ def running_total():
 
 @pytest.fixture
 def schema():
-    """The official schema's objects, to alter a model with."""
+    """Return the official schema's objects, to modify a model with."""
     runtime = pytest.importorskip(
         "tflite_micro.python.tflite_micro.runtime", reason="tflite-micro is not installed"
     )
@@ -83,7 +83,7 @@ def test_a_step_is_a_function_of_inputs_and_variables():
 
 
 def test_reads_after_an_assignment_find_it(model):
-    """The network then puts out what it reads last."""
+    """The network then returns the assigned value."""
     step = model.subgraphs[0]
     read = step.operators[READ]
     again = type(read)(**{**vars(read), "outputs": np.array([len(step.tensors)], np.int32)})
@@ -202,7 +202,7 @@ def test_a_late_initialisation(model):
 
 
 def test_variables_around_an_operator_without_a_kernel(model, schema):
-    """The operator alone is the interpreter's; the variable stays the session's."""
+    """Only the operator runs on the interpreter; the session keeps the variable."""
     step = model.subgraphs[0]
     code = model.operatorCodes[step.operators[ADD].opcodeIndex]
     code.builtinCode = code.deprecatedBuiltinCode = schema.BuiltinOperator.SQUARED_DIFFERENCE

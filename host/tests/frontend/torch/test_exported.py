@@ -1,6 +1,6 @@
-"""Programs of torch.export: read without torch, and equal to what the module computes.
+"""Programs of torch.export: read without torch, and equal to the module's results.
 
-Most tests build programs of plain objects, which have what torch.export's have.
+Most tests build programs from plain objects with the attributes of torch.export's.
 """
 
 import operator
@@ -21,7 +21,7 @@ X = np.random.default_rng(0).standard_normal((2, 4)).astype(np.float32)
 
 
 class Tensor:
-    """As much of a torch tensor as the reader asks for."""
+    """The part of a torch tensor's interface that the reader uses."""
 
     def __init__(self, data):
         self.data, self.shape = data, data.shape
@@ -230,7 +230,7 @@ def test_a_module_that_is_not_exported_is_named():
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_networks_of_torch_are_equal():
-    """Each network of bench/exported.py gives what PyTorch computes."""
+    """Each network of bench/exported.py gives PyTorch's results."""
     pytest.importorskip("torch", reason="torch is not installed")
     from exported import NETWORKS, measured
 
@@ -242,7 +242,7 @@ def test_networks_of_torch_are_equal():
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_a_quantised_network_of_torch_keeps_its_operators():
-    """Each operator is there; outputs differ by what the biases lost as integers."""
+    """Every operator is there; outputs differ by the rounding of biases to integers."""
     torch = pytest.importorskip("torch", reason="torch is not installed")
     pytest.importorskip("torchao", reason="torchao is not installed")
     from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e

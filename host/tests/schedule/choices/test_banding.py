@@ -1,4 +1,4 @@
-"""Depthwise layers of few channels on two bands of rows: exact, where they can be, and faster."""
+"""Depthwise layers of few channels on two bands of rows: exact, used where possible, and faster."""
 
 from dataclasses import replace
 
@@ -20,13 +20,13 @@ def chain(channels=8, image=(12, 10), *, stride=(1, 1), padding=None, first=3):
 
 
 def bands(program, channels=8):
-    """Return the EXECs whose windows slide over positions of twice a tensor's channels."""
+    """Return the EXECs whose windows see twice a tensor's channels per position."""
     windows = [each for each in executes(program) if each.window and not each.paired]
     return [each for each in windows if each.x_step >= 2 * channels]
 
 
 def banded(graph, config=REFERENCE, seeds=(1, 2)):
-    """Compare a graph with the interpreter; return whether it has bands."""
+    """Compare a graph with the interpreter; return whether it uses bands."""
     programs = exact_programs(graph, config, seeds)
     channels = graph.tensors[graph.nodes[1].outputs[0]].shape[3]
     (answer,) = {bool(bands(program, channels)) for program in programs}
@@ -45,21 +45,21 @@ def test_bands_in_any_tiles(image, channels, first):
 
 
 def test_bands_where_windows_take_several_steps():
-    """Eight rows hold two lines of a window."""
+    """An array of eight rows holds two lines of a window."""
     config = Config(rows=8, columns=8, lanes=8, acc_bytes=16384)
     made = Chain((1, 12, 10, 3)).convolve(4, 3).halve(stride=(1, 1)).convolve(8)
     assert all(bands(program, 4) for program in exact_programs(made.graph(), config, (1, 2, 3)))
 
 
 def test_a_table_is_looked_up_once():
-    """Rows that both bands need are copied after the lookup."""
+    """Rows in both bands are copied after the lookup."""
     made = Chain((1, 12, 10, 3)).convolve(8, 3).look_up().halve(stride=(1, 1)).convolve(16)
     (program,) = exact_programs(made.graph(), REFERENCE, (1,))
     assert bands(program)
 
 
 def test_then_blocks():
-    """The reader of bands may make blocks for windows of stride 2."""
+    """The layer after the bands may write blocks for windows of stride 2."""
     made = chain(image=(24, 24)).halve().convolve(32)
     (program,) = exact_programs(made.graph(), REFERENCE, (3,))
     assert bands(program)
@@ -102,7 +102,7 @@ def test_what_somebody_else_reads_has_no_bands(number):
 
 
 def test_a_layer_takes_two_positions_a_cycle():
-    """A vector more in each line, and two lines more in each tile, are all that is lost."""
+    """The only loss is one vector per line and two lines per tile."""
     program = compile_network(chain(image=(48, 48)).graph(), REFERENCE)
     streamed = sum(each.width * each.height for each in bands(program))
     assert 48 * 48 / 2 <= streamed <= 49 * (24 + 3 * 2)

@@ -1,4 +1,4 @@
-"""Rules for tiles that follow from the stages before and after them."""
+"""Rules for tiles that depend on the stages before and after."""
 
 from dataclasses import replace
 from types import SimpleNamespace
@@ -39,7 +39,7 @@ def _nest(kernel_rows=1, kernel_cols=1, blocks=1, *, fixed=False):
     ],
 )
 def test_the_last_steps_of_a_first_tile_are_apart(nest, edges):
-    """Half of the steps, then up to the last third of them, in whole turns of a loop."""
+    """Half of the steps, then up to the last third, in whole iterations of a loop."""
     parts = first_parts(nest, [(5, 0, edges[-1])])
     assert [first for _chunk, first, _end in parts] == edges[:-1]
     assert [end for _chunk, _first, end in parts] == edges[1:]
@@ -61,7 +61,7 @@ def test_steps_in_parts_stay_as_they_are():
     ],
 )
 def test_a_first_tile_has_work_until_its_last_steps_can_begin(blocks, most, rows):
-    """Six rows of five positions and three steps are too few, where two tiles are not too many."""
+    """Six rows of five positions and three steps are too few, if two tiles are not too many."""
     pieces = [(0, 6), (6, 12), (12, 18), (18, 25)]
     assert first_rows(_nest(blocks=blocks), pieces, 5, most) == rows
     assert first_rows(_nest(blocks=blocks), pieces[:2], 5, most) == pieces[:2]
@@ -84,7 +84,7 @@ def test_small_tiles_end_what_pooling_waits_for():
 
 
 def test_windows_stream_few_lines_twice():
-    """Each tile streams two lines more than it makes: 24 x 24 outputs in three of eight rows."""
+    """Each tile streams two extra lines: 24 x 24 outputs in three tiles of eight rows."""
     chain = Chain((1, 24, 24, 16)).convolve(32).halve(stride=(1, 1)).convolve(32)
     (program,) = exact_programs(chain.graph(), CONFIG, (None,))
     windows = [each for each in executes(program) if each.window]
@@ -93,7 +93,7 @@ def test_windows_stream_few_lines_twice():
 
 
 def test_windows_of_many_channels_are_taller():
-    """Accumulators hold 4 rows of 28 positions of 4 blocks, or 14 of one: 31 lines for 41."""
+    """Accumulators hold 4 rows of 28 positions of 4 blocks, or 14 of one: 31 lines, not 41."""
     chain = Chain((1, 28, 28, 16)).convolve(64).halve(stride=(1, 1)).convolve(16)
     (program,) = exact_programs(chain.graph(), CONFIG, (None,))
     windows = [each for each in executes(program) if each.window]

@@ -1,4 +1,4 @@
-"""Depthwise layers of stride 2 on blocks of positions: exact, where they can be, and faster."""
+"""Depthwise layers of stride 2 on blocks of positions: exact, used where possible, and faster."""
 
 from dataclasses import replace
 
@@ -20,7 +20,7 @@ AROUND = Padding(top=1, bottom=1, left=1, right=1)
 
 
 def check(graph, config="reference", seeds=(1, 2)):
-    """Compare a graph in several tilings with the interpreter; return whether it has blocks."""
+    """Compare a graph in several tilings with the interpreter; return whether it uses blocks."""
     programs = exact_programs(graph, CONFIGS[config], seeds)
     (answer,) = {any(execute.paired for execute in executes(program)) for program in programs}
     return answer
@@ -115,7 +115,7 @@ def test_a_border_needs_planes_that_a_pitch_reaches():
 
 @pytest.mark.parametrize(("side", "padding"), [(48, None), (48, AROUND), (49, None)])
 def test_a_layer_takes_a_block_a_cycle(side, padding):
-    """Of 144 MACs a cycle the border of the image and that of the tiles take some."""
+    """Borders of the image and of the tiles take a part of the 144 MACs per cycle."""
     chain = Chain((1, side, side, 8)).convolve(16).halve(padding=padding).convolve(32)
     outputs = chain.tensors[chain.nodes[1].output].size
     program = compile_network(chain.graph(), PRESETS["reference"])
@@ -125,7 +125,7 @@ def test_a_layer_takes_a_block_a_cycle(side, padding):
 
 @pytest.mark.parametrize(("outputs", "lines", "last"), [(64, {13}, 1), (16, {7}, 2)])
 def test_before_as_many_blocks_layers_end_in_single_blocks(outputs, lines, last):
-    """The next layer begins with what is made while the last channels are."""
+    """The next layer starts with finished channels while the last are computed."""
     chain = Chain((1, 24, 24, 16)).convolve(32).halve().convolve(outputs)
     (program,) = exact_programs(chain.graph(), PRESETS["reference"], (None,))
     found = executes(program)

@@ -1,4 +1,4 @@
-"""Strips of rows of maps that do not fit the scratchpad: exact, read once, and less to stream."""
+"""Strips of rows of maps larger than the scratchpad: exact, with fewer reads."""
 
 from dataclasses import replace
 
@@ -22,7 +22,7 @@ def chain(*, taps=(3, 3), stride=(1, 1), channels=96):
 
 
 def loaded(program):
-    """Return the bytes of maps that LOADs bring from external memory."""
+    """Return the bytes of maps that LOADs read from external memory."""
     (step,) = program.steps
     return sum(
         each.row_bytes * each.rows * each.planes
@@ -32,7 +32,7 @@ def loaded(program):
 
 
 def test_strips_are_exact_and_save_reads(monkeypatch):
-    """A tile of one or two rows reads each row two or three times; of strips, few come twice."""
+    """Tiles of one or two rows read each row two or three times; strips rarely do."""
     graph = chain()
     monkeypatch.setattr(search, "may_gain", lambda *_arguments: False)
     plain = compile_network(graph, SMALL, CompileOptions())
@@ -50,7 +50,7 @@ def test_strips_are_exact_and_save_reads(monkeypatch):
 @pytest.mark.parametrize("taps", [(3, 3), (5, 5)], ids=str)
 @pytest.mark.parametrize("number", [3, 8, 12])
 def test_strips_in_any_tiles(number, taps, stride):
-    """Random tiles of these numbers have strips."""
+    """Random tiles with these seeds use strips."""
     exact_programs(chain(channels=24, taps=taps, stride=stride), SMALL, (number,))
 
 

@@ -1,4 +1,4 @@
-"""Accumulator entries of tiles, and the waits that follow from them."""
+"""Accumulator entries of tiles, and the resulting waits."""
 
 import random
 from types import SimpleNamespace
@@ -26,7 +26,7 @@ def _of(program, opcode):
 
 
 def test_small_tiles_wait_for_no_post():
-    """One position each: entries are plenty, and none is used twice."""
+    """With one position each, there are enough entries, and none is used twice."""
     tiles = _of(compile_network(product_graph(1, 256, 1280), CONFIG), Opcode.EXEC)
     assert len(tiles) > 4
     assert [tile["wait_post"] for tile in tiles] == [0] * len(tiles)
@@ -51,7 +51,7 @@ def test_small_tiles_begin_again_where_a_half_is_full():
 
 
 def test_large_tiles_lie_after_each_other_where_post_keeps_up():
-    """Of four steps, POST of a tile is done long before its half is needed again."""
+    """With four steps, POST of a tile finishes long before its half is needed again."""
     tiles = _of(compile_network(product_graph(2000, 64, 16), CONFIG), Opcode.EXEC)
     assert [tile["wait_post"] for tile in tiles[:4]] == [0] * 4
     half = CONFIG.acc_entries // 2
@@ -61,7 +61,7 @@ def test_large_tiles_lie_after_each_other_where_post_keeps_up():
 
 @pytest.mark.parametrize("shape", [(4000, 16, 16), (4000, 32, 16), (2000, 64, 16), (300, 16, 256)])
 def test_no_sums_keep_post_from_its_half(shape):
-    """An EXEC whose sums come in every cycle begins when POST has read the tile before it there."""
+    """An EXEC that updates sums in every cycle starts after POST has read the tile before."""
     machine, half = Machine(config=CONFIG), CONFIG.acc_entries // 2
     (step,) = (program := compile_network(product_graph(*shape), CONFIG)).steps
     commands = list(unpack_all(program.commands(step)))
@@ -87,7 +87,7 @@ def _tile(first, rows, blocks=1):
 
 
 def _third(steps, posts, params):
-    """Return the first entry of a third tile, and of the first two, which two POSTs may read."""
+    """Return the first entry of a third tile, and those of the first two, which POST may read."""
     machine, instructions = Machine(config=CONFIG), []
     accumulators = Accumulators(machine, instructions)
     shape = {"kernel_rows": 1, "kernel_cols": 1, "blocks": steps}
@@ -114,13 +114,13 @@ def _third(steps, posts, params):
     ids=["POST keeps up", "POST is slower", "two POSTs", "parameters with the input"],
 )
 def test_a_tile_that_waits_waits_for_what_is_read_last(steps, posts, params, entry):
-    """Its last entry is that of the tile before; and where no parameters come, POST reads none."""
+    """Its last entry belongs to the tile before; without new parameters, POST reads none."""
     assert _third(steps, posts, params) == (entry, [0, CONFIG.acc_entries // 2])
 
 
 @pytest.mark.parametrize("steps", [1, 4])
 def test_tiles_of_pairs_among_others_lie_within_their_halves(steps, seed):
-    """A half has half as many entries for a stage whose blocks take pairs of them."""
+    """A half has half as many entries for a stage whose blocks use pairs."""
     generator, machine, instructions = random.Random(seed), Machine(config=CONFIG), []
     accumulators = Accumulators(machine, instructions)
     for number in range(60):

@@ -90,7 +90,7 @@ def test_external_memory_orders_a_load_after_the_store():
 
 
 def test_columns_of_a_matrix_wait_for_their_own_readers_alone():
-    """Rows of 32 bytes: the first 16 are read while the others arrive."""
+    """Rows of 32 bytes: the first 16 are read while the rest arrives."""
     order = _order()
 
     def columns(first):

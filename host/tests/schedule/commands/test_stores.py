@@ -36,7 +36,7 @@ def test_each_byte_of_a_result_is_stored_once(shape, seed):
 
 
 def test_little_is_stored_after_the_last_blocks():
-    """Not whole rows: what else they have is stored before."""
+    """Only parts of rows; the rest has been stored before."""
     *_, before, last = _stores(compile_network(product_graph(256, 64, 128), CONFIG))
     assert last["rows"] * last["row_bytes"] <= 2 * CONFIG.columns * before["rows"]
     assert last["dram_row_step"] == 128

@@ -1,4 +1,4 @@
-"""Whatever order the decoupled units choose, the waits lead to the same result."""
+"""Waits give the same result for every order that the decoupled units may choose."""
 
 import random
 
@@ -21,7 +21,7 @@ WAITS = ("wait_load", "wait_exec", "wait_post", "wait_store")
 
 
 def _queues(program):
-    """Return the instructions of each unit, in order, with their place in the program."""
+    """Return the instructions of each unit, in order, with their positions in the program."""
     (step,) = program.steps
     queues = {unit: [] for unit in UNITS}
     issued = dict.fromkeys(UNITS, 0)
@@ -38,7 +38,7 @@ def _queues(program):
 
 
 def _run(program, inputs, choose):
-    """Execute one instruction after another in an order of `choose`'s that obeys the waits."""
+    """Execute instructions one at a time, in an order chosen by `choose` that obeys the waits."""
     regions = {region: np.zeros(size, np.uint8) for region, size in program.region_bytes.items()}
     regions[Region.PROGRAM] = np.frombuffer(program.image, np.uint8)
     (step,) = program.steps
@@ -82,7 +82,7 @@ def test_every_order_that_obeys_the_waits_is_right(config, seed):
 @pytest.mark.parametrize("shape", [(33, 40, 24), (50, 30, 21), (70, 64, 9)])
 @pytest.mark.parametrize("prologue", [(24, 2, 2), (40, 3, 1), (128, 8, 4)])
 def test_products_that_arrive_panel_by_panel(shape, prologue, monkeypatch, seed):
-    """Exact, in whatever order the waits allow, and verified, the repetition too."""
+    """Exact in any order that the waits allow, and verified, also when repeated."""
     rows, blocks, steps = prologue
     candidate = Candidate(first=Prologue(rows=rows, blocks=blocks, steps=steps))
     monkeypatch.setattr(search, "candidates", lambda _segment, **_options: (candidate,))

@@ -36,7 +36,7 @@ def test_spread_buffers_lie_in_different_banks():
 
 
 def test_weights_end_where_a_quiet_bank_ends():
-    """The rest of the next bank is free, and read by others: the last place before it is higher."""
+    """The rest of the next bank is free but busy; so the last place before it is preferred."""
     bank, capacity = CONFIG.bank_bytes, 2 * CONFIG.bank_bytes
     space = Allocator(capacity, CONFIG, avoid_conflicts=True)
     space.reserve(bank + bank // 2, bank // 2, 0, 9, high=False, reads=(0, 9))
@@ -95,7 +95,7 @@ def test_a_buffer_rests_before_its_first_tick_where_there_is_room():
 
 
 def test_the_earliest_tick_among_many_is_that_of_trying_each(seed):
-    """Against every tick in order, on random buffers of random lives."""
+    """Compared with trying every tick in order, on random buffers."""
     draw = random.Random(seed)
     for _ in range(60):
         space = Allocator(256, CONFIG, avoid_conflicts=draw.random() < 0.5)

@@ -23,7 +23,7 @@ def test_groups_that_repeat_lie_where_a_search_would_place_them(monkeypatch):
 
     class Forgetful(dict):
         def __setitem__(self, _key, _found):
-            """Keep nothing."""
+            """Store nothing."""
 
     begin = placing._Placing.__init__
 

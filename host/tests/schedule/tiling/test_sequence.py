@@ -31,7 +31,7 @@ def _tiling(stage, tiles):
 
 
 def _order(*stages, spilled=()):
-    """Return stage and first byte of each tile: four of each stage."""
+    """Return stage and first byte of each tile; each stage has four."""
     sizes = {"x": 64, "r": 8, **{stage.output: stage.size for stage in stages}}
     machine = Machine(config=PRESETS["nano"])
     segment = Segment(
@@ -65,7 +65,7 @@ def _order(*stages, spilled=()):
 
 
 def test_stages_follow_each_other_tile_by_tile():
-    """The last of three makes half as many bytes, so its tiles are half as large."""
+    """The last of three stages writes half as many bytes, so its tiles are half as large."""
     chain = _stage(("x",), "a"), _stage(("a",), "b"), _stage(("b",), "c", ratio=2)
     assert _order(*chain) == [(stage, tile) for tile in range(4) for stage in range(3)]
 

@@ -108,7 +108,7 @@ def test_one_exec_makes_whole_turns_of_a_loop():
 @pytest.mark.parametrize("kernel", [(3, 1), (5, 1), (3, 3), (1, 5), (1, 1), (2, 4)])
 @pytest.mark.parametrize("depth", [5, 8, 20, 40])
 def test_a_split_tile_meets_each_byte_under_its_kernel_once(depth, kernel, dilation):
-    """Where the last third of the steps is an EXEC of its own."""
+    """Also if the last third of the steps is a separate EXEC."""
     height, width = (dilation * (taps - 1) + 1 for taps in kernel)
     stage = stage_of(
         CONFIG,
@@ -184,7 +184,7 @@ def test_an_opening_covers_each_step_of_each_output_once(prologue):
 
 @pytest.mark.parametrize("ramp_down", [False, True])
 def test_ranges_of_bytes_follow_each_other(ramp_down):
-    """The last is a single row where they taper."""
+    """If they taper, the last is a single row."""
     rows, row_bytes = 32, 512
     stage = VectorStage(
         name="add",
@@ -206,7 +206,7 @@ def test_ranges_of_bytes_follow_each_other(ramp_down):
 
 
 def test_the_last_positions_end_with_a_single_block():
-    """After the last arithmetic POST has a block to do, and fetches its parameters only."""
+    """After the last arithmetic, POST has one block left, and fetches only its parameters."""
     *others, final = cut_array(
         _stage(channels=60),
         TilingParams(weights=Weights.RESIDENT, last=Last.ROWS),

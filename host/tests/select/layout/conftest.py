@@ -1,4 +1,4 @@
-"""A memory that POSTs write by the fields of a layout, byte by byte."""
+"""A memory that POSTs write with the fields of a layout, byte by byte."""
 
 import numpy as np
 import pytest
@@ -8,7 +8,7 @@ from matloom.schedule.tiling.tiles import ArrayTile
 
 
 def tile_of(layout, rows, blocks=None, xs=None):
-    """Return the tile of some rows (half open), by default of all positions and blocks."""
+    """Return the tile of some rows (half open), by default with all positions and blocks."""
     first_block, end_block = blocks or (0, layout.grid.blocks)
     first_x, end_x = xs or (0, layout.grid.width)
     return ArrayTile(
@@ -28,7 +28,7 @@ def tile_of(layout, rows, blocks=None, xs=None):
 
 
 def copy(memory, post):
-    """Let a POST copy bytes within the scratchpad, clamped."""
+    """Execute a POST that copies bytes within the scratchpad, with clamping."""
     assert post["source"] == Source.SPAD
     for row in range(post["height"]):
         for x in range(post["width"]):
@@ -43,7 +43,7 @@ def copy(memory, post):
 
 
 def store(memory, layout, tile, outputs):
-    """Let POSTs write a tile of outputs (images, rows, positions, bytes of a position)."""
+    """Execute POSTs that write a tile of outputs (images, rows, positions, bytes of a position)."""
     for write in layout.writes(tile):
         start = (tile.first_block + write.block) * layout.grid.block_bytes
         for number, row in enumerate(range(tile.first_row, tile.end_row, tile.row_step)):
@@ -58,7 +58,7 @@ def store(memory, layout, tile, outputs):
 
 @pytest.fixture
 def written():
-    """Return what makes a memory of random bytes, then writes outputs to it, tile by tile."""
+    """Return a function that writes outputs, tile by tile, to a memory of random bytes."""
 
     def write(layout, outputs, tiles, size=None):
         random = np.random.default_rng(5)
@@ -74,7 +74,7 @@ def written():
 
 @pytest.fixture
 def outputs_of():
-    """Return what makes random outputs of a grid: (images, rows, positions, bytes)."""
+    """Return a function that makes random outputs: (images, rows, positions, bytes)."""
 
     def make(grid):
         shape = (grid.images, grid.rows, grid.width, grid.position_bytes)

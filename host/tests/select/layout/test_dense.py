@@ -1,4 +1,4 @@
-"""Dense tensors: tiles of any shape join to an array in C order, and LOADs copy any of its runs."""
+"""Dense tensors: tiles form an array in C order, and LOADs copy any part of it."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""A convolution writes two bands of rows as a depthwise layer of both reads them."""
+"""A convolution writes two bands of rows as a depthwise layer reads them."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ PAD = -3
 
 
 def bands(packed, *, height=6, width=4, channels=5):
-    """Return the layout of a tensor of which a maker's position holds some positions."""
+    """Return the banded layout of a tensor, for a producer with some positions per vector."""
     grid = Grid(
         images=1,
         rows=height,

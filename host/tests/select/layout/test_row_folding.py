@@ -1,4 +1,4 @@
-"""Rows as channels: their LOADs, filters and choice, and layers that read them, bit by bit."""
+"""Rows as channels: LOADs, filters, the choice, and layers that use them, bit by bit."""
 
 import itertools
 import random
@@ -40,7 +40,7 @@ KEYWORDS = Window(
 
 
 def tensor_of(rows, image):
-    """Return the tensor by its definition: uint8 (rows, positions, channels)."""
+    """Return the tensor by definition: uint8 (rows, positions, channels)."""
     result = np.full((rows.rows, rows.source_row_bytes, rows.channels), rows.fill_value, np.uint8)
     for row, channel in itertools.product(range(rows.rows), range(rows.channels)):
         source = rows.first_row + row * rows.row_step + channel
@@ -100,7 +100,7 @@ def test_loads_bring_exactly_the_bytes_asked_for(channels, seed):
 
 
 def sums(image, filters, window):
-    """Return a convolution as nested sums; beyond the edges there are zeros."""
+    """Return a convolution as nested sums, with zero padding."""
     result = np.zeros((window.out_height, window.out_width, filters.shape[0]), np.int64)
     taps = itertools.product(range(window.kernel_height), range(window.kernel_width))
     for (i, j), y, x in itertools.product(taps, range(window.out_height), range(window.out_width)):
@@ -132,7 +132,7 @@ def test_rearranged_filters_come_to_the_same(channels, seed):
 
 
 def choose(config, window):
-    """Return the channels that the fastest stage of 64 filters reads."""
+    """Return the number of channels in the fastest stage of 64 filters."""
 
     def make(window, filters, tensor):
         return convolution_stage(
@@ -163,7 +163,7 @@ def choose(config, window):
 
 
 def test_as_many_rows_as_fill_the_array_and_loads_keep_up_with():
-    """Eight channels would fill the array of 32 rows, but each beat would take eight writes."""
+    """Eight channels would fill an array of 32 rows, but each beat would take eight writes."""
     chosen = [choose(config, KEYWORDS) for config in ("nano", "small", "reference", "large")]
     assert chosen == [1, 2, 4, 4]
 
@@ -198,7 +198,7 @@ def run(program, data):
 @pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("config", ["nano", "reference"])
 def test_layers_equal_the_interpreter(config, seed, monkeypatch):
-    """With every choice that there is, whole tensors and tiles, verified."""
+    """Try every choice, with whole tensors and tiles, and verify."""
     chance, tried = random.Random(seed), 0
     monkeypatch.setattr(row_folding, "_WORTH", 1 << 30)
     monkeypatch.setattr(

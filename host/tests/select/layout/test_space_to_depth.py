@@ -15,7 +15,7 @@ def layout_of(height, width, above, left, channels=10):
 
 
 def blocks_of(layout, outputs):
-    """Return blocks by definition: (planes, rows, columns, x, y, channels); NaN is any byte."""
+    """Return blocks by definition: (planes, rows, columns, x, y, channels); NaN: any byte."""
     image = outputs[0]
     height, width, channels = image.shape
     padded = np.full((2 * layout.rows, layout.row_bytes // layout.block_bytes * 2, 12), np.nan)
@@ -26,7 +26,7 @@ def blocks_of(layout, outputs):
 
 
 def parities(first, end):
-    """Return the rows of the two tiles that together make all rows of a range."""
+    """Return the rows of two tiles that together cover a range."""
     return [{"rows": (row, end)} for row in (first, first + 1) if row < end]
 
 

@@ -1,4 +1,4 @@
-"""Damaged files: a share of the cases of bench/fuzz_files.py, and what the harness itself sees."""
+"""Damaged files: some cases of bench/fuzz_files.py, and tests of the harness itself."""
 
 import random
 from dataclasses import replace
@@ -75,7 +75,7 @@ def test_stray_accesses_are_seen(recorder):
 
 
 def test_stray_writes_of_the_engine_are_seen(recorder):
-    """With its regions made larger than the program's the engine stores where it must not."""
+    """With regions larger than the program's, the engine writes where it must not."""
     program, device, driver = recorder
     driver.write_region(Region.PROGRAM, 0, program.image)
     step = program.steps[0]

@@ -1,4 +1,4 @@
-"""Mutants of the scheduler: what the rules make, and a share of those that must be noticed."""
+"""Mutants of the scheduler: results of the rules, and some that must be noticed."""
 
 import pytest
 
@@ -12,7 +12,7 @@ from support.mutants import Mutant, applied, baseline, mutants, try_out
 
 
 def subject(first, second, limits):
-    """Have a place for every rule."""
+    """Function with a place for every rule."""
     limits.last = first
     if first > second and limits:
         return 0
@@ -27,7 +27,7 @@ class TilingParams:
 
 @pytest.fixture
 def here(monkeypatch):
-    """Return a module that holds nothing but `subject`, for mutants to be made of."""
+    """Return a module that contains only `subject`."""
     monkeypatch.setattr(module, "_function", lambda _module, _name: (module, "subject", subject))
     monkeypatch.setattr(module, "subject", subject, raising=False)
     return module

@@ -1,4 +1,4 @@
-"""Random networks on random engines: a share here, thousands by bench/fuzz_networks.py."""
+"""Random networks on random engines: some here, thousands by bench/fuzz_networks.py."""
 
 import hashlib
 import statistics
@@ -72,7 +72,7 @@ def test_engines_differ():
 
 
 def _forgets_blocks(stage, steps):
-    """Cut steps as the planner did once: the unit of kernel rows lacks the blocks."""
+    """Split steps as the planner once did: the unit of kernel rows ignores the blocks."""
     loops = stage.loop_nest.fields((0, 1), (0, 1), 0)
     unit, outer = 1, loops["blocks"]
     for name, inside in (("kernel_cols", "blocks"), ("kernel_rows", "kernel_cols")):
@@ -86,14 +86,14 @@ def _forgets_blocks(stage, steps):
 
 
 def test_a_defect_of_the_planner_is_found(monkeypatch):
-    """Weights that are never used: what mnist_arduino_q once met."""
+    """Weights are never used, a bug once met with mnist_arduino_q."""
     assert failure_of(case_of(SENSITIVE)) is None
     monkeypatch.setattr(cutting, "first_parts", _forgets_blocks)
     assert failure_of(case_of(SENSITIVE)) is not None
 
 
 def test_a_wrong_place_is_found(monkeypatch):
-    """Parts of a concatenation all at its first byte."""
+    """All parts of a concatenation are written to its first byte."""
     right = elide_copies._moved
 
     def wrong(maker, copy):

@@ -1,4 +1,4 @@
-"""Random networks: valid, the same for equal seeds, and with everything that the engine runs."""
+"""Random networks are valid, reproducible, and contain everything that the engine runs."""
 
 import numpy as np
 import pytest
@@ -42,7 +42,7 @@ def test_words():
 
 
 def test_networks_that_remember():
-    """They are what the library runs, and their programs do that on the device and on the host."""
+    """The library runs them, and their programs give its results on device and host."""
     placed = set()
     for seed in range(5):
         graph = random_network(seed, SMALL, state=True)
@@ -64,7 +64,7 @@ def test_every_operator_of_the_engine():
 
 
 def test_numbers_stay_alive():
-    """Most tensors have many different values, however deep they lie: mistakes show."""
+    """Most tensors have many different values, at any depth, so that mistakes show."""
     distinct = total = 0
     for seed in range(5):
         graph = random_network(seed, Size(operators=40, tensor_bytes=1024, macs=200_000))

@@ -9,7 +9,7 @@ from single_operators.reference import References
 
 
 def failures(first, count):
-    """Return the failures of so many seeds; each repeats by --first SEED --count 1."""
+    """Return the failures of some seeds; repeat one with --first SEED --count 1."""
     with References() as references:
         verdicts = (judge(draw_case(seed), references) for seed in range(first, first + count))
         return [str(verdict) for verdict in verdicts if verdict.failed]

@@ -1,4 +1,4 @@
-"""Seeds that once failed, replayed; and what keeps them."""
+"""Replays of seeds that once failed, and the file that keeps them."""
 
 import dataclasses
 import json
@@ -41,7 +41,7 @@ def run(tmp_path, *options):
 
 @pytest.mark.slow
 def test_a_failing_check_is_kept_once_and_fails_again(tmp_path, monkeypatch):
-    """The chip is right: here the model ends every stream with one byte changed."""
+    """Here the model is wrong: it ends every stream with one byte changed."""
 
     def wrong(driver, stream):
         written = run_stream(driver, stream)
@@ -83,7 +83,7 @@ def test_kept_seeds_come_back(tmp_path):
 
 
 def test_a_build_that_takes_too_long_ends_with_the_time(tmp_path, monkeypatch):
-    """In the cache, which has a sentence of its own for errors of the system."""
+    """The cache must not report it as an error of the system."""
     monkeypatch.setenv("MATLOOM_CACHE", str(tmp_path / "cache"))
 
     def build(*_words, **_more):
@@ -101,7 +101,7 @@ def test_a_build_that_takes_too_long_ends_with_the_time(tmp_path, monkeypatch):
 @pytest.mark.slow
 @pytest.mark.parametrize("seconds", [20, 60])
 def test_soak_tests_something_and_ends_in_time(tmp_path, seconds):
-    """As in `make soak SECONDS=60`, with a simulator that is there or can be built in time."""
+    """As in `make soak SECONDS=60`, with a simulator that exists or can be built in time."""
     RtlTransport(PRESETS["nano"], MEMORY_BYTES).close()
     words = ["--seconds", str(seconds), "--keep", str(tmp_path / "failed.json")]
     began = time.monotonic()
