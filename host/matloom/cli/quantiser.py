@@ -37,7 +37,7 @@ _PRECISIONS = "i8xi8, i8xi4, i16xi8 or float32"
     "--output",
     type=click.Path(path_type=Path),
     required=True,
-    help="The .tflite file to write.",
+    help="The .tflite file to write, or .onnx.",
 )
 @click.option("--labels", metavar="NAME|FILE", help="Classes, as for evaluate: also accuracy.")
 @click.option(
@@ -109,7 +109,8 @@ def quantise(
 ) -> None:
     """Quantise a float NET on samples of its inputs.
 
-    Writes a .tflite file of integers, and shows how close each layer and the outputs are to the
+    Writes a .tflite file of integers, or an .onnx file with QuantizeLinear and DequantizeLinear,
+    and shows how close each layer and the outputs are to the
     float network.
     """
     from matloom.quantiser import page_of

@@ -1,5 +1,5 @@
 """Converts model files to graphs and back, with one reader per format, chosen by file content."""
 
-from matloom.frontend.readers import complete, declaration, load, macs, reshaped, write
+from matloom.frontend.readers import complete, declaration, load, load_floats, macs, reshaped, write
 
-__all__ = ["complete", "declaration", "load", "macs", "reshaped", "write"]
+__all__ = ["complete", "declaration", "load", "load_floats", "macs", "reshaped", "write"]

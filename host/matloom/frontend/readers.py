@@ -9,7 +9,7 @@ from matloom.frontend.declaration import Declaration
 from matloom.frontend.errors import ModelError
 from matloom.frontend.onnx.arithmetic import onnx_macs
 from matloom.frontend.onnx.declaration import declared_by_onnx
-from matloom.frontend.onnx.read import graph_of_onnx, resized_onnx
+from matloom.frontend.onnx.read import floats_of_onnx, graph_of_onnx, resized_onnx
 from matloom.frontend.onnx.recognise import is_onnx
 from matloom.frontend.source import ModelFile, foreign_file, read_file
 from matloom.frontend.tflite.arithmetic import file_macs
@@ -19,7 +19,17 @@ from matloom.frontend.tflite.write import write_tflite
 from matloom.frontend.torch.exported import is_exported, is_module, onnx_of_exported
 from matloom.ir.graph import Graph
 
-__all__ = ["READERS", "Reader", "complete", "declaration", "load", "macs", "reshaped", "write"]
+__all__ = [
+    "READERS",
+    "Reader",
+    "complete",
+    "declaration",
+    "load",
+    "load_floats",
+    "macs",
+    "reshaped",
+    "write",
+]
 
 Shapes = Mapping[str, Sequence[int]]
 Dims = Mapping[str, int]
@@ -119,6 +129,22 @@ def load(
     if shapes or dims:
         file = replace(file, content=reader.reshaped(file, shapes or {}, dims or {}, exact))
     return reader.graph(file, exact)
+
+
+def load_floats(source: Source) -> Graph:
+    """Return the graph of a network to quantise: like `load`, but with float ONNX converted.
+
+    The graph of a float ONNX file has channels last inside, and only operators that have a form in
+    integers. Its results differ from ONNX Runtime's by rounding.
+
+    Raises
+    ------
+    ModelError
+        As `load`; or an operator of an ONNX file has no counterpart.
+    """
+    reader, file = _opened(source)
+    floats = floats_of_onnx(file) if reader is ONNX else None
+    return reader.graph(file, False) if floats is None else floats
 
 
 def reshaped(

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from matloom import frontend
 from matloom.errors import UserError
+from matloom.frontend.onnx.writing.write import write_onnx
 from matloom.frontend.readers import Source
 from matloom.ir.graph import Array, Graph
 from matloom.ir.operators import OPERATORS
@@ -17,6 +18,7 @@ from matloom.quantiser.build import BuildStep, QuantisationPlan, build
 from matloom.quantiser.calibrate import Calibration, calibrated, planned
 from matloom.quantiser.measure import Closeness, closeness, outputs_of_both, sqnr_db
 from matloom.quantiser.options import Options
+from matloom.quantiser.padding import separate_padding
 from matloom.quantiser.precisions import layer_precisions
 from matloom.quantiser.prepare import prepared
 from matloom.quantiser.report import LayerQuality, QuantisationReport
@@ -44,9 +46,29 @@ class QuantisedNetwork:
     content: bytes
     report: QuantisationReport
 
+    def onnx(self) -> bytes:
+        """Return an ONNX file, whose inputs and outputs are floats.
+
+        8-bit tensors lie between QuantizeLinear and DequantizeLinear. Results are those of ONNX
+        Runtime, which rounds otherwise than TensorFlow Lite Micro does.
+
+        Raises
+        ------
+        UserError
+            ONNX has no such operator, or activations have 16 bits.
+        """
+        try:
+            return write_onnx(self.graph)
+        except ValueError as error:
+            raise UserError(
+                f"{self.report.network} cannot be written as an .onnx file: {error}",
+                hint="write a .tflite file",
+            ) from None
+
     def save(self, path: str | Path) -> None:
-        """Write the TensorFlow Lite file."""
-        Path(path).write_bytes(self.content)
+        """Write a TensorFlow Lite file, or an ONNX file if the path ends in ``.onnx``."""
+        path = Path(path)
+        path.write_bytes(self.onnx() if path.suffix == ".onnx" else self.content)
 
 
 def quantise(
@@ -95,7 +117,7 @@ def quantise(
         finite, or an option is wrong.
     """
     options, goal = _options(choices), None if target is None else Goal.parse(target)
-    source = model if isinstance(model, Graph) else frontend.load(model)
+    source = model if isinstance(model, Graph) else frontend.load_floats(model)
     exact = prepared(source)
     split = split_samples(exact, data, samples, options.seed)
     classes = _labels(labels, split)
@@ -107,7 +129,7 @@ def quantise(
         found = search(calibration, split.calibration, options, goal, engine)
         precision = dict.fromkeys(found.chosen.layers, "i8xi4")
     made, layers = _made(calibration, split, precision, options)
-    content = frontend.write(made)[1]
+    content = _file(made)
     note("measuring")
     report = QuantisationReport(
         network=source.name,
@@ -116,7 +138,7 @@ def quantise(
         tested=tuple(split.measured.tolist()),
         layers=layers,
         outputs=_outputs(exact, made, split, classes),
-        bytes_before=len(frontend.write(exact)[1]),
+        bytes_before=len(_file(exact)),
         bytes_after=len(content),
         search=found,
     )
@@ -144,6 +166,11 @@ def _made(
 
     made = build(calibration.graph, plan, split.calibration, observe)
     return made, tuple(layers)
+
+
+def _file(graph: Graph) -> bytes:
+    """Return a graph as a TensorFlow Lite file."""
+    return frontend.write(separate_padding(graph))[1]
 
 
 def _options(choices: Mapping[str, Any]) -> Options:

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 
 from matloom.errors import MissingPackageError
 from matloom.frontend.errors import ModelError
+from matloom.frontend.onnx.floats.read import float_graph
 from matloom.frontend.onnx.graph import GraphReader
 from matloom.frontend.onnx.model import open_model
 from matloom.frontend.onnx.shapes import inferred
@@ -13,7 +14,7 @@ from matloom.frontend.source import ModelFile
 from matloom.ir.graph import Graph
 from matloom.ir.verify import verify
 
-__all__ = ["graph_of_onnx", "resized_onnx"]
+__all__ = ["floats_of_onnx", "graph_of_onnx", "resized_onnx"]
 
 #: Metadata of a file whose graph is to be exact.
 _EXACT = "matloom.exact"
@@ -45,6 +46,26 @@ def graph_of_onnx(file: ModelFile, *, exact: bool = False) -> Graph:
     except Exception as error:
         raise _refused(file.name, error) from None
     return graph
+
+
+def floats_of_onnx(file: ModelFile) -> Graph | None:
+    """Return the graph of an ONNX network of floats; None if the file is quantised already.
+
+    All operators are those of the graph, with channels last, which the quantiser needs; inputs and
+    outputs have the shapes of the file. Results differ from ONNX Runtime's by rounding only.
+
+    Raises
+    ------
+    ModelError
+        As `graph_of_onnx`; or an operator has no counterpart, or an input is not float32.
+    MissingPackageError
+        The package onnx is not installed.
+    """
+    try:
+        return float_graph(file)
+    # Of a damaged file, as in `graph_of_onnx`.
+    except Exception as error:
+        raise _refused(file.name, error) from None
 
 
 def resized_onnx(

@@ -1,0 +1,153 @@
+"""Operators element by element, and SOFTMAX."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from matloom.frontend.errors import Unsupported
+from matloom.frontend.onnx.floats.node import FileNode
+from matloom.frontend.onnx.floats.values import Values
+from matloom.frontend.onnx.values import Order
+from matloom.ir.attributes import Activation, Arithmetic, Attributes, LeakyRelu, Softmax
+from matloom.ir.graph import Op
+
+__all__ = ["ELEMENTWISE"]
+
+_Converter = Callable[[Values, FileNode], None]
+
+_PLAIN = Arithmetic(activation=Activation.NONE)
+#: Limits of RELU6, and the slope and offset of the HardSigmoid that RELU6 computes.
+_SIX, _SLOPE, _OFFSET = 6.0, 1 / 6, 0.5
+_NEAR = 1e-6
+
+
+def _binary(op: Op, attributes: Attributes | None = None) -> _Converter:
+    def convert(values: Values, node: FileNode) -> None:
+        order = values.order_of(node.inputs)
+        made, *others = (values.ordered(name, order) for name in node.inputs)
+        for other in others:
+            made = values.add(op, [made, other], attributes, name=node.output)
+        values.hold(node.output, order, made)
+
+    return convert
+
+
+def _division(values: Values, node: FileNode) -> None:
+    """Convert Div by a constant, which becomes a product."""
+    divisor = values.constant(node.inputs[1])
+    if not np.all(divisor):
+        raise Unsupported("divides by zero")
+    order = values.order_of(node.inputs)
+    shape = (1,) * (len(order) - divisor.ndim) + divisor.shape
+    factors = np.ascontiguousarray((1 / divisor).reshape(shape).transpose(order), np.float32)
+    operands = [values.ordered(node.source, order), values.builder.constant(factors)]
+    made = values.add(Op.MUL, operands, _PLAIN, name=node.output)
+    values.hold(node.output, order, made)
+
+
+def _same(values: Values, node: FileNode) -> tuple[int, Order]:
+    """Return the tensor and the axis order of an operator's only input."""
+    order = values.order_of([node.source])
+    return values.ordered(node.source, order), order
+
+
+def _unary(op: Op) -> _Converter:
+    def convert(values: Values, node: FileNode) -> None:
+        number, order = _same(values, node)
+        values.hold(node.output, order, values.add(op, [number], name=node.output))
+
+    return convert
+
+
+def _leaky(values: Values, node: FileNode) -> None:
+    number, order = _same(values, node)
+    attributes = LeakyRelu(alpha=float(np.float32(node.options.get("alpha", 0.01))))
+    made = values.add(Op.LEAKY_RELU, [number], attributes, name=node.output)
+    values.hold(node.output, order, made)
+
+
+def _clip(values: Values, node: FileNode) -> None:
+    """Convert Clip to RELU, RELU6, or MAXIMUM and MINIMUM."""
+    number, order = _same(values, node)
+    limits = [
+        None if value is None else float(np.float32(str(value)))
+        for value in (values.option(node, name, at) for name, at in (("min", 1), ("max", 2)))
+    ]
+    if limits in ([0.0, _SIX], [0.0, None]):
+        op = Op.RELU6 if limits[1] else Op.RELU
+        number = values.add(op, [number], name=node.output)
+    else:
+        for op, limit in zip((Op.MAXIMUM, Op.MINIMUM), limits, strict=True):
+            if limit is not None and np.isfinite(limit):
+                number = values.add(op, [number, values.number(limit)])
+    values.hold(node.output, order, number)
+
+
+def _hard_sigmoid(values: Values, node: FileNode) -> None:
+    """Convert HardSigmoid of the usual slope: a RELU6 of the sum, divided by six."""
+    slope, offset = node.options.get("alpha", 0.2), node.options.get("beta", _OFFSET)
+    if abs(slope - _SLOPE) > _NEAR or abs(offset - _OFFSET) > _NEAR:
+        raise Unsupported(f"has a slope of {slope:.4g}, not a sixth")
+    number, order = _same(values, node)
+    limited = Arithmetic(activation=Activation.RELU6)
+    number = values.add(Op.ADD, [number, values.number(3.0)], limited)
+    made = values.add(Op.MUL, [number, values.number(_SLOPE)], _PLAIN, name=node.output)
+    values.hold(node.output, order, made)
+
+
+def _softmax(values: Values, node: FileNode) -> None:
+    shape = values.shape(node.source)
+    axis = int(node.options.get("axis", -1 if node.opset >= 13 else 1)) % len(shape)
+    kind = Op.LOG_SOFTMAX if node.op == "LogSoftmax" else Op.SOFTMAX
+    if node.opset < 13 and any(size != 1 for size in shape[axis + 1 :]):
+        raise Unsupported("normalises several axes together")
+    axis = axis if node.opset >= 13 or len(shape) == axis + 1 else len(shape) - 1
+    order = (*(each for each in range(len(shape)) if each != axis), axis)
+    attributes = Softmax(beta=1.0) if kind is Op.SOFTMAX else None
+    made = values.add(kind, [values.ordered(node.source, order)], attributes, name=node.output)
+    values.hold(node.output, order, made)
+
+
+def _prelu(values: Values, node: FileNode) -> None:
+    """Convert PRelu."""
+    order = values.order_of(node.inputs[:1])
+    slopes = values.constant(node.inputs[1])
+    full = slopes.reshape((1,) * (len(order) - slopes.ndim) + slopes.shape).transpose(order)
+    # TensorFlow Lite has slopes without the axis of images.
+    full = full[0] if len(full) == 1 and full.ndim > 1 else full
+    constant = values.builder.constant(np.ascontiguousarray(full, np.float32))
+    operands = [values.ordered(node.source, order), constant]
+    values.hold(node.output, order, values.add(Op.PRELU, operands, name=node.output))
+
+
+def _plain_name(values: Values, node: FileNode) -> None:
+    """Convert Identity and Dropout: another name."""
+    if values.is_constant(node.source):
+        values.constants[node.output] = values.constants[node.source]
+        return
+    values.held[node.output] = values.held[node.source]
+    if node.source in values.flattened:
+        values.flattened[node.output] = values.flattened[node.source]
+
+
+#: By the operator's name.
+ELEMENTWISE: dict[str, _Converter] = {
+    "Add": _binary(Op.ADD, _PLAIN),
+    "Clip": _clip,
+    "Div": _division,
+    "Dropout": _plain_name,
+    "HardSigmoid": _hard_sigmoid,
+    "HardSwish": _unary(Op.HARD_SWISH),
+    "Identity": _plain_name,
+    "LeakyRelu": _leaky,
+    "LogSoftmax": _softmax,
+    "Max": _binary(Op.MAXIMUM),
+    "Min": _binary(Op.MINIMUM),
+    "Mul": _binary(Op.MUL, _PLAIN),
+    "PRelu": _prelu,
+    "Relu": _unary(Op.RELU),
+    "Sigmoid": _unary(Op.LOGISTIC),
+    "Softmax": _softmax,
+    "Sub": _binary(Op.SUB, _PLAIN),
+    "Tanh": _unary(Op.TANH),
+}

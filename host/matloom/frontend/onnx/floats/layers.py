@@ -1,0 +1,247 @@
+"""Layers with weights: Conv, ConvTranspose, Gemm, MatMul and BatchNormalization."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from matloom.frontend.errors import Unsupported
+from matloom.frontend.onnx.floats.node import FileNode
+from matloom.frontend.onnx.floats.values import Values
+from matloom.frontend.onnx.values import LAST, in_file_order
+from matloom.ir.attributes import (
+    Activation,
+    Arithmetic,
+    Axis,
+    Conv2D,
+    DepthwiseConv2D,
+    FullyConnected,
+    Padding,
+    Split,
+)
+from matloom.ir.graph import Array, Op
+
+__all__ = ["LAYERS", "hold_image", "image_of", "padding_of", "pair"]
+
+#: Axes of a line: images, channels, positions.
+_LINE = 3
+
+
+def image_of(values: Values, name: str) -> int:
+    """Return the tensor of an image with channels last; a line becomes an image of one row."""
+    if len(values.shape(name)) != _LINE:
+        return values.last(name)
+    number = values.ordered(name, (0, 2, 1))
+    images, positions, channels = values.builder.tensors[number].shape
+    return values.add(Op.RESHAPE, [number], shape=(images, 1, positions, channels))
+
+
+def hold_image(values: Values, node: FileNode, number: int) -> None:
+    """Record the output of an operator of images; lines lose their row again."""
+    if len(values.shape(node.source)) != _LINE:
+        values.hold(node.output, LAST, number)
+        return
+    images, _one, positions, channels = values.builder.tensors[number].shape
+    line = values.add(Op.RESHAPE, [number], shape=(images, positions, channels))
+    values.hold(node.output, (0, 2, 1), line)
+
+
+def pair(node: FileNode, name: str) -> tuple[int, int]:
+    """Return an attribute with a number for each axis of an image; lines have one row."""
+    given = list(node.options.get(name, []))
+    if len(given) == 1:
+        return 1, int(given[0])
+    if len(given) > 2:
+        raise Unsupported(f"has {name} of {len(given)} dimensions")
+    return (int(given[0]), int(given[1])) if given else (1, 1)
+
+
+def padding_of(
+    node: FileNode,
+    image: tuple[int, ...],
+    window: tuple[int, int],
+    stride: tuple[int, int],
+    dilation: tuple[int, int],
+) -> Padding:
+    """Return the padding of a window over an image of (images, height, width, channels)."""
+    kind = node.options.get("auto_pad", b"NOTSET").decode()
+    pads = list(node.options.get("pads", []))
+    if kind in ("SAME_UPPER", "SAME_LOWER"):
+        total = [
+            max(0, (-(-size // step) - 1) * step + (taps - 1) * apart + 1 - size)
+            for size, taps, step, apart in zip(image[1:3], window, stride, dilation, strict=True)
+        ]
+        less, more = [each // 2 for each in total], [-(-each // 2) for each in total]
+        pads = [*less, *more] if kind == "SAME_UPPER" else [*more, *less]
+    elif len(pads) == 2:
+        pads = [0, pads[0], 0, pads[1]]
+    pads = pads if pads and kind != "VALID" else [0, 0, 0, 0]
+    if min(pads) < 0:
+        raise Unsupported(f"has padding of {pads}")
+    return Padding(top=pads[0], left=pads[1], bottom=pads[2], right=pads[3])
+
+
+def _bias(values: Values, name: str, channels: int) -> list[int]:
+    """Return the number of a bias, if there is one."""
+    if not name:
+        return []
+    data = values.constant(name)
+    if data.size not in (1, channels):
+        raise Unsupported(f"has a bias of the shape {data.shape} for {channels} outputs")
+    data = np.broadcast_to(data.reshape(-1), channels)
+    return [values.builder.constant(np.ascontiguousarray(data, np.float32), name=name)]
+
+
+def _weights(values: Values, name: str) -> Array:
+    data = values.constant(name)
+    if data.dtype != np.float32:
+        raise Unsupported(f"has weights of {data.dtype}")
+    return data
+
+
+def _convolution(values: Values, node: FileNode) -> None:
+    weights = _weights(values, node.inputs[1])
+    if weights.ndim == _LINE:
+        weights = weights[:, :, np.newaxis]
+    if weights.ndim != len(LAST):
+        raise Unsupported(f"has a window of {weights.ndim - 2} dimensions")
+    number = image_of(values, node.source)
+    image = values.builder.tensors[number].shape
+    window = (weights.shape[2], weights.shape[3])
+    stride, dilation = pair(node, "strides"), pair(node, "dilations")
+    common: dict[str, Any] = {
+        "stride": stride,
+        "dilation": dilation,
+        "padding": padding_of(node, image, window, stride, dilation),
+        "activation": Activation.NONE,
+    }
+    groups = int(node.options.get("group", 1))
+    bias = _bias(values, node.input(2), len(weights))
+    if groups == 1:
+        made = _filtered(values, number, weights, bias, common, node.output)
+    elif groups == image[3] and weights.shape[1] == 1:
+        filters = values.builder.constant(
+            np.ascontiguousarray(weights.transpose(1, 2, 3, 0)), name=node.inputs[1]
+        )
+        attributes = DepthwiseConv2D(**common, depth_multiplier=len(weights) // groups)
+        operands = [number, filters, *bias]
+        made = values.add(Op.DEPTHWISE_CONV_2D, operands, attributes, name=node.output)
+    else:
+        made = _grouped(values, number, weights, node, common)
+    hold_image(values, node, made)
+
+
+def _filtered(
+    values: Values,
+    number: int,
+    weights: Array,
+    bias: list[int],
+    common: dict[str, Any],
+    name: str,
+) -> int:
+    """Add a CONV_2D for weights (outputs, inputs, height, width)."""
+    filters = np.ascontiguousarray(weights.transpose(0, 2, 3, 1))
+    operands = [number, values.builder.constant(filters), *bias]
+    return values.add(Op.CONV_2D, operands, Conv2D(**common), name=name)
+
+
+def _grouped(
+    values: Values, number: int, weights: Array, node: FileNode, common: dict[str, Any]
+) -> int:
+    """Add a convolution for each group of channels, and join their outputs."""
+    groups, channels = int(node.options["group"]), values.builder.tensors[number].shape[3]
+    sizes = (channels // groups,) * groups
+    shape = (*values.builder.tensors[number].shape[:3], sizes[0])
+    builder = values.builder
+    parts = [builder.tensor(_like(values, number, shape, at)) for at in range(groups)]
+    builder.node(Op.SPLIT, [number], parts, Split(axis=3, sizes=sizes))
+    outputs = len(weights) // groups
+    bias = values.constant(node.input(2)).reshape(-1) if node.input(2) else None
+    made = []
+    for at, part in enumerate(parts):
+        chosen = slice(at * outputs, (at + 1) * outputs)
+        own = [] if bias is None else [builder.constant(np.ascontiguousarray(bias[chosen]))]
+        made.append(_filtered(values, part, weights[chosen], own, common, f"{node.output}/{at}"))
+    return values.add(Op.CONCATENATION, made, Axis(axis=3), name=node.output)
+
+
+def _like(values: Values, number: int, shape: tuple[int, ...], at: int) -> Any:
+    tensor = values.builder.tensors[number]
+    return replace(tensor, name=f"{tensor.name}/{at}", shape=shape, data=None)
+
+
+def _dense(values: Values, node: FileNode) -> None:
+    """Convert Gemm."""
+    options = node.options
+    if options.get("transA", 0):
+        raise Unsupported("multiplies a transposed matrix")
+    weights = _weights(values, node.inputs[1])
+    weights = weights if options.get("transB", 0) else weights.T
+    weights = weights * np.float32(options.get("alpha", 1.0))
+    bias = _bias(values, node.input(2), len(weights))
+    if bias and options.get("beta", 1.0) != 1.0:
+        raise Unsupported("scales its bias")
+    _product(values, node, weights, bias)
+
+
+def _matmul(values: Values, node: FileNode) -> None:
+    weights = _weights(values, node.inputs[1])
+    if weights.ndim != 2:
+        raise Unsupported(f"multiplies by a tensor of {weights.ndim} dimensions")
+    _product(values, node, weights.T, [])
+
+
+def _product(values: Values, node: FileNode, weights: Array, bias: list[int]) -> None:
+    """Add a dense layer for weights (outputs, inputs)."""
+    shape = values.shape(node.source)
+    number, columns = _rows(values, node.source)
+    weights = np.ascontiguousarray(weights if columns is None else weights[:, columns])
+    kind = FullyConnected(keep_num_dims=len(shape) != 2, activation=Activation.NONE)
+    operands = [number, values.builder.constant(weights, name=node.inputs[1]), *bias]
+    made = values.add(Op.FULLY_CONNECTED, operands, kind, name=node.output)
+    values.hold(node.output, in_file_order(len(shape)), made)
+
+
+def _rows(values: Values, name: str) -> tuple[int, Array | None]:
+    """Return the rows that are multiplied, and the place of each column in the file.
+
+    Flattened images keep their channels last: the weights are permuted instead.
+    """
+    shape, image = values.shape(name), values.flattened.get(name)
+    if image is None or len(shape) != 2 or LAST not in values.held[image]:
+        return values.plain(name), None
+    source = values.shape(image)
+    if source[0] != shape[0]:
+        return values.plain(name), None
+    number = values.add(Op.RESHAPE, [values.held[image][LAST]], shape=shape)
+    places = np.arange(shape[1]).reshape(source[1:])
+    return number, places.transpose(1, 2, 0).reshape(-1)
+
+
+def _normalisation(values: Values, node: FileNode) -> None:
+    """Convert BatchNormalization to a product and a sum for each channel."""
+    scale, offset, mean, variance = (
+        values.constant(name).astype(np.float64) for name in node.inputs[1:5]
+    )
+    if int(node.options.get("training_mode", 0)):
+        raise Unsupported("is in training mode")
+    factor = scale / np.sqrt(variance + node.options.get("epsilon", 1e-5))
+    order = values.order_of([node.source])
+    number = values.ordered(node.source, order)
+    shape = [1] * len(order)
+    shape[order.index(1)] = -1
+    attributes = Arithmetic(activation=Activation.NONE)
+    for op, data in ((Op.MUL, factor), (Op.ADD, offset - mean * factor)):
+        constant = values.builder.constant(data.astype(np.float32).reshape(shape))
+        name = node.output if op is Op.ADD else ""
+        number = values.add(op, [number, constant], attributes, name=name)
+    values.hold(node.output, order, number)
+
+
+#: By the operator's name.
+LAYERS = {
+    "BatchNormalization": _normalisation,
+    "Conv": _convolution,
+    "Gemm": _dense,
+    "MatMul": _matmul,
+}

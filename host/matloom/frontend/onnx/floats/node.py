@@ -1,0 +1,57 @@
+"""Operators of an ONNX file: names of inputs and outputs, attributes."""
+
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["FileNode"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class FileNode:
+    """An operator of an ONNX file.
+
+    Members
+    -------
+    inputs, outputs:
+        Names of values; absent ones at the end are left out, others are empty.
+    options:
+        Its attributes by name, as Python values.
+    opset:
+        Version of the operator set.
+    """
+
+    op: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    options: dict[str, Any]
+    opset: int
+
+    @classmethod
+    def of(cls, proto: Any, opset: int) -> "FileNode":
+        """Return the operator of a NodeProto."""
+        import onnx
+
+        domain = "" if proto.domain in ("", "ai.onnx") else f"{proto.domain}."
+        value_of = onnx.helper.get_attribute_value
+        options = {each.name: value_of(each) for each in proto.attribute}
+        return cls(
+            op=domain + proto.op_type,
+            inputs=tuple(proto.input),
+            outputs=tuple(proto.output),
+            options=options,
+            opset=opset,
+        )
+
+    @property
+    def source(self) -> str:
+        """The first input."""
+        return self.inputs[0]
+
+    @property
+    def output(self) -> str:
+        """The first output."""
+        return self.outputs[0]
+
+    def input(self, place: int) -> str:
+        """Return the name of an input; empty if it is absent."""
+        return self.inputs[place] if place < len(self.inputs) else ""

@@ -1,0 +1,114 @@
+"""Pooling, means and sums."""
+
+from collections.abc import Callable
+
+from matloom.frontend.errors import Unsupported
+from matloom.frontend.onnx.floats.layers import hold_image, image_of, padding_of, pair
+from matloom.frontend.onnx.floats.node import FileNode
+from matloom.frontend.onnx.floats.values import Values
+from matloom.frontend.onnx.values import in_file_order
+from matloom.ir.attributes import Activation, Pad, Padding, Pool2D, Reduce
+from matloom.ir.graph import Op
+
+__all__ = ["POOLS"]
+
+_NO_PADDING = Padding(top=0, bottom=0, left=0, right=0)
+
+
+def _pool(op: Op) -> Callable[[Values, FileNode], None]:
+    def convert(values: Values, node: FileNode) -> None:
+        if len([name for name in node.outputs if name]) > 1 or pair(node, "dilations") != (1, 1):
+            raise Unsupported("has indices, or gaps in its window")
+        number = image_of(values, node.source)
+        image, window = values.builder.tensors[number].shape, pair(node, "kernel_shape")
+        stride = pair(node, "strides")
+        padding = padding_of(node, image, window, stride, (1, 1))
+        if node.options.get("ceil_mode", 0):
+            whole = _rounded_up(image, window, stride, padding)
+            if whole != padding and node.options.get("count_include_pad", 0):
+                raise Unsupported("counts its padding, and has a size that is rounded up")
+            padding = whole
+        if op is Op.AVERAGE_POOL_2D and node.options.get("count_include_pad", 0):
+            number, padding = _padded(values, number, padding), _NO_PADDING
+        attributes = Pool2D(
+            window=window, stride=stride, padding=padding, activation=Activation.NONE
+        )
+        hold_image(values, node, values.add(op, [number], attributes, name=node.output))
+
+    return convert
+
+
+def _padded(values: Values, number: int, padding: Padding) -> int:
+    """Return an image with zeros around it, which an average counts."""
+    if padding == _NO_PADDING:
+        return number
+    edges = Pad(
+        before=(0, padding.top, padding.left, 0), after=(0, padding.bottom, padding.right, 0)
+    )
+    return values.add(Op.PAD, [number], edges)
+
+
+def _rounded_up(
+    image: tuple[int, ...], window: tuple[int, int], stride: tuple[int, int], padding: Padding
+) -> Padding:
+    """Return a padding to which a last, partial window is added."""
+    first = (padding.top, padding.left)
+    last = [padding.bottom, padding.right]
+    for axis in range(2):
+        size = image[axis + 1] + first[axis] + last[axis]
+        count = -(-(size - window[axis]) // stride[axis])
+        # A window may not start in the padding behind the image.
+        if count * stride[axis] >= image[axis + 1] + first[axis]:
+            count -= 1
+        last[axis] += max(0, count * stride[axis] + window[axis] - size)
+    return Padding(top=first[0], left=first[1], bottom=last[0], right=last[1])
+
+
+def _global(values: Values, node: FileNode) -> None:
+    """Convert GlobalAveragePool and GlobalMaxPool."""
+    number = image_of(values, node.source)
+    if node.op == "GlobalAveragePool":
+        attributes = Reduce(axes=(1, 2), keep_dims=True)
+        hold_image(values, node, values.add(Op.MEAN, [number], attributes, name=node.output))
+        return
+    window = values.builder.tensors[number].shape[1:3]
+    pool = Pool2D(
+        window=(window[0], window[1]),
+        stride=(1, 1),
+        padding=_NO_PADDING,
+        activation=Activation.NONE,
+    )
+    hold_image(values, node, values.add(Op.MAX_POOL_2D, [number], pool, name=node.output))
+
+
+def _reduction(op: Op) -> Callable[[Values, FileNode], None]:
+    def convert(values: Values, node: FileNode) -> None:
+        rank = len(values.shape(node.source))
+        given = values.option(node, "axes", 1)
+        given = given if isinstance(given, list) else []
+        if not given and node.options.get("noop_with_empty_axes", 0):
+            raise Unsupported("reduces no axis")
+        axes = {int(axis) % rank for axis in given} or {*range(rank)}
+        keep = bool(node.options.get("keepdims", 1))
+        order = values.order_of([node.source])
+        kept = [axis for axis in order if axis not in axes]
+        if not keep and kept != sorted(kept):
+            order, kept = in_file_order(rank), sorted(kept)
+        places = tuple(sorted(order.index(axis) for axis in axes))
+        number = values.ordered(node.source, order)
+        attributes = Reduce(axes=places, keep_dims=keep)
+        made = values.add(op, [number], attributes, name=node.output)
+        values.hold(node.output, order if keep else in_file_order(len(kept)), made)
+
+    return convert
+
+
+#: By the operator's name.
+POOLS: dict[str, Callable[[Values, FileNode], None]] = {
+    "AveragePool": _pool(Op.AVERAGE_POOL_2D),
+    "GlobalAveragePool": _global,
+    "GlobalMaxPool": _global,
+    "MaxPool": _pool(Op.MAX_POOL_2D),
+    "ReduceMean": _reduction(Op.MEAN),
+    "ReduceSum": _reduction(Op.SUM),
+}

@@ -1,0 +1,133 @@
+"""Reads an ONNX network of floats as a graph that can be quantised."""
+
+from typing import Any
+
+import numpy as np
+
+from matloom.frontend.errors import ModelError, Unsupported
+from matloom.frontend.onnx.floats.elementwise import ELEMENTWISE
+from matloom.frontend.onnx.floats.layers import LAYERS
+from matloom.frontend.onnx.floats.moves import MOVES
+from matloom.frontend.onnx.floats.node import FileNode
+from matloom.frontend.onnx.floats.pools import POOLS
+from matloom.frontend.onnx.floats.values import Values
+from matloom.frontend.onnx.model import DTYPES, open_model
+from matloom.frontend.onnx.optimised import is_quantised
+from matloom.frontend.onnx.sizes import inputs_of, set_sizes
+from matloom.frontend.onnx.values import in_file_order
+from matloom.frontend.source import ModelFile
+from matloom.ir.graph import Graph
+
+__all__ = ["CONVERTERS", "float_graph"]
+
+#: By the name of an operator.
+CONVERTERS = {**LAYERS, **ELEMENTWISE, **MOVES, **POOLS}
+_HINT = "matloom runs it on ONNX Runtime as it is; quantise a network without this operator"
+
+
+def float_graph(file: ModelFile) -> Graph | None:
+    """Return the graph of an ONNX network of floats; None if the file is quantised already.
+
+    All operators are those of the graph, with channels last; the inputs and outputs have the
+    shapes of the file. Only the order of the additions differs from ONNX Runtime.
+
+    Raises
+    ------
+    ModelError
+        The file is damaged, an operator has no counterpart, or an input is not float32 or has no
+        size.
+    """
+    model = open_model(file)
+    if is_quantised(model.graph):
+        return None
+    set_sizes(model.graph, {}, {})
+    return _Reader(model, file.name).graph()
+
+
+class _Reader:
+    """Conversion of one model."""
+
+    def __init__(self, model: Any, name: str) -> None:
+        from onnx import numpy_helper
+
+        self._proto, self._name = model.graph, name
+        self._opset = max(
+            (each.version for each in model.opset_import if each.domain in ("", "ai.onnx")),
+            default=1,
+        )
+        constants = {each.name: numpy_helper.to_array(each) for each in model.graph.initializer}
+        self._values = Values(name, constants)
+
+    def graph(self) -> Graph:
+        """Convert all operators; return the graph."""
+        values = self._values
+        for value in inputs_of(self._proto):
+            kind = value.type.tensor_type
+            dtype = DTYPES.get(kind.elem_type, "another type")
+            if dtype != "float32":
+                raise ModelError(
+                    f"must have inputs of float32 to be quantised, but {value.name!r} is {dtype}",
+                    hint="cut the network behind what the input selects",
+                )
+            shape = tuple(each.dim_value for each in kind.shape.dim)
+            values.hold(
+                value.name,
+                in_file_order(len(shape)),
+                values.builder.input(value.name, shape, dtype),
+            )
+        for proto in self._proto.node:
+            self._convert(FileNode.of(proto, self._opset))
+        outputs = [value.name for value in self._proto.output]
+        for name in outputs:
+            if name not in values.held:
+                raise ModelError(f"must compute its outputs, but {name!r} is constant")
+        return values.builder.graph(*(values.plain(name) for name in outputs))
+
+    def _convert(self, node: FileNode) -> None:
+        values = self._values
+        known = [name for name in node.inputs if name]
+        if node.op == "Shape" and known[0] in values.held:
+            shape = values.shape(known[0])
+            chosen = slice(node.options.get("start", 0), node.options.get("end"))
+            values.constants[node.output] = np.array(shape[chosen], np.int64)
+            return
+        if node.op == "Constant" or all(values.is_constant(name) for name in known):
+            self._fold(node)
+            return
+        try:
+            if node.op not in CONVERTERS:
+                raise Unsupported("has no integer form")
+            CONVERTERS[node.op](values, node)
+        except (Unsupported, ValueError) as error:
+            label = f"{node.op}, which makes {node.output!r},"
+            raise ModelError(f"cannot be quantised: {label} {error}", hint=_HINT) from None
+
+    def _fold(self, node: FileNode) -> None:
+        """Compute an operator of constants."""
+        import onnx
+        from onnx.reference import ReferenceEvaluator
+
+        proto = next(each for each in self._proto.node if list(each.output) == list(node.outputs))
+        model = onnx.helper.make_model(
+            onnx.helper.make_graph(
+                [proto],
+                "constants",
+                [
+                    onnx.helper.make_tensor_value_info(
+                        name,
+                        onnx.helper.np_dtype_to_tensor_dtype(self._values.constants[name].dtype),
+                        None,
+                    )
+                    for name in dict.fromkeys(node.inputs)
+                    if name
+                ],
+                [onnx.ValueInfoProto(name=name) for name in node.outputs if name],
+            ),
+            opset_imports=[onnx.helper.make_opsetid("", self._opset)],
+        )
+        given = {name: self._values.constants[name] for name in node.inputs if name}
+        results = ReferenceEvaluator(model).run(None, given)
+        names = [name for name in node.outputs if name]
+        self._values.constants.update(
+            {name: np.asarray(result) for name, result in zip(names, results, strict=True)}
+        )

@@ -1,0 +1,134 @@
+"""Values of an ONNX network of floats as tensors of a graph, in the axis orders that are needed."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from matloom.frontend.errors import Unsupported
+from matloom.frontend.onnx.floats.node import FileNode
+from matloom.frontend.onnx.values import LAST, Order, in_file_order, kept_axes
+from matloom.ir.attributes import Attributes, Transpose
+from matloom.ir.builder import GraphBuilder
+from matloom.ir.graph import Array, Op
+
+__all__ = ["Values"]
+
+
+class Values:
+    """The graph under construction, and the tensors that hold each value of the file.
+
+    Members
+    -------
+    builder:
+        The graph.
+    constants:
+        Values that are known, by name, in the file's order.
+    held:
+        Tensor numbers of the computed values, by name and axis order.
+    flattened:
+        Values that hold the elements of an image in another shape: the image's name.
+    """
+
+    def __init__(self, name: str, constants: dict[str, Array]) -> None:
+        self.builder = GraphBuilder(name)
+        self.constants = constants
+        self.held: dict[str, dict[Order, int]] = {}
+        self.flattened: dict[str, str] = {}
+
+    def is_constant(self, name: str) -> bool:
+        """Return whether a value is known."""
+        return name in self.constants
+
+    def constant(self, name: str) -> Array:
+        """Return a known value; raise Unsupported if it is computed."""
+        if name not in self.constants:
+            raise Unsupported(f"computes {name!r}, which must be a constant")
+        return self.constants[name]
+
+    def option(self, node: FileNode, name: str, place: int, default: object = None) -> object:
+        """Return what older files have as an attribute, and newer ones as a constant input."""
+        if name in node.options:
+            return node.options[name]
+        if node.input(place):
+            return self.constant(node.input(place)).tolist()
+        return default
+
+    def shape(self, name: str) -> tuple[int, ...]:
+        """Return the shape of a value in the file."""
+        if name in self.constants:
+            return tuple(self.constants[name].shape)
+        order, number = next(iter(self.held[name].items()))
+        shape = self.builder.tensors[number].shape
+        return tuple(shape[order.index(axis)] for axis in range(len(order)))
+
+    def order_of(self, names: Sequence[str]) -> Order:
+        """Return the axis order for an operator element by element: channels last if one has it."""
+        rank = max(len(self.shape(name)) for name in names)
+        for name in names:
+            if name not in self.constants and len(self.shape(name)) == rank:
+                others = [order for order in self.held[name] if order != in_file_order(rank)]
+                if others:
+                    return others[0]
+        return in_file_order(rank)
+
+    def ordered(self, name: str, order: Order) -> int:
+        """Return the number of a tensor that holds a value with its axes in an order.
+
+        A value of fewer axes gets axes of length one in front, as NumPy's broadcasting does.
+        """
+        shape = self.shape(name)
+        full = (1,) * (len(order) - len(shape)) + shape
+        if name in self.constants:
+            data = self.constants[name].reshape(full).transpose(order)
+            return self.builder.constant(np.ascontiguousarray(data, np.float32), name=name)
+        if len(full) != len(shape):
+            number = self.ordered(name, in_file_order(len(shape)))
+            number = self.builder.add(Op.RESHAPE, [number], shape=full)
+            return self._moved(number, in_file_order(len(order)), order, name)
+        held = self.held[name]
+        if order not in held:
+            before, number = next(iter(held.items()))
+            held[order] = self._moved(number, before, order, name)
+        return held[order]
+
+    def plain(self, name: str) -> int:
+        """Return the number of a tensor that holds a value in the file's order."""
+        return self.ordered(name, in_file_order(len(self.shape(name))))
+
+    def last(self, name: str) -> int:
+        """Return the number of a tensor that holds an image with channels last."""
+        if len(self.shape(name)) != len(LAST):
+            raise Unsupported(f"has {name!r} of {len(self.shape(name))} dimensions, not four")
+        return self.ordered(name, LAST)
+
+    def hold(self, name: str, order: Order, number: int) -> None:
+        """Record the tensor that holds a value."""
+        self.held.setdefault(name, {})[order] = number
+
+    def add(
+        self,
+        op: Op,
+        inputs: Sequence[int],
+        attributes: Attributes | None = None,
+        *,
+        name: str = "",
+        shape: tuple[int, ...] | None = None,
+    ) -> int:
+        """Add an operator; return the number of its output, which is always float32."""
+        return self.builder.add(op, inputs, attributes, name=name, shape=shape)
+
+    def number(self, value: float) -> int:
+        """Return the number of a constant of one element."""
+        return self.builder.constant(np.array([value], np.float32))
+
+    def _moved(self, number: int, before: Order, after: Order, name: str) -> int:
+        """Return a tensor with its axes in another order; a RESHAPE where no element moves."""
+        if before == after:
+            return number
+        tensor = self.builder.tensors[number]
+        permutation = tuple(before.index(axis) for axis in after)
+        shape = tuple(tensor.shape[axis] for axis in permutation)
+        file = tuple(tensor.shape[before.index(axis)] for axis in range(len(before)))
+        if kept_axes(before, file) == kept_axes(after, file):
+            return self.add(Op.RESHAPE, [number], shape=shape)
+        return self.add(Op.TRANSPOSE, [number], Transpose(permutation=permutation))

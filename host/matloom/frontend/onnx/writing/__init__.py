@@ -1,0 +1,1 @@
+"""Writes graphs as ONNX files, quantised ones between QuantizeLinear and DequantizeLinear."""

@@ -1,0 +1,157 @@
+"""The ONNX file under construction: values by axis order, constants and operators."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from matloom.frontend.onnx.values import Order, in_file_order, kept_axes
+from matloom.ir.graph import Array, Graph, Tensor
+
+__all__ = ["FIRST", "FORMAT", "OPSET", "File"]
+
+#: Axes of an image of the graph in the order of ONNX: channels after the images.
+FIRST = (0, 3, 1, 2)
+#: Version of the operator set, and of the format.
+OPSET, FORMAT = 17, 8
+#: Added to int8, it makes uint8. ONNX Runtime leaves products of int8 with int8 in floats on some
+#: processors, and those of uint8 with int8 overflow 16 bits on others.
+_UNSIGNED = 128
+
+
+class File:
+    """Operators and constants of an ONNX file.
+
+    Every tensor of the graph is a value of floats in the file, that of integers after
+    DequantizeLinear. A value may exist with its axes in several orders.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.nodes: list[Any] = []
+        self.constants: list[Any] = []
+        self._names: dict[int, dict[Order, str]] = {}
+        self._used: set[str] = set()
+        self._ends = {graph.tensors[number].name for number in (*graph.inputs, *graph.outputs)}
+
+    def unique(self, name: str) -> str:
+        """Return a name that nothing in the file has."""
+        base = name.split(";")[0] or "value"
+        made, count = base, 1
+        while made in self._used or made in self._ends:
+            made, count = f"{base}_{count}", count + 1
+        self._used.add(made)
+        return made
+
+    def constant(self, data: Array, name: str = "constant") -> str:
+        """Add a constant; return its name."""
+        from onnx import numpy_helper
+
+        made = self.unique(name)
+        self.constants.append(numpy_helper.from_array(np.asarray(data, order="C"), made))
+        return made
+
+    def node(self, op: str, inputs: Sequence[str], name: str = "", **attributes: Any) -> str:
+        """Add an operator; return the name of its output, `name` if it is given."""
+        import onnx
+
+        made = name or self.unique(op.lower())
+        label = f"{op}_{len(self.nodes)}"
+        node = onnx.helper.make_node(op, inputs, [made], name=label, **attributes)
+        self.nodes.append(node)
+        return made
+
+    def held(self, number: int) -> dict[Order, str]:
+        """Return the names of a tensor's value, by the order of its axes."""
+        return self._names.setdefault(number, {})
+
+    def order_of(self, numbers: Sequence[int]) -> Order:
+        """Return the axis order for an operator element by element: that of its first image."""
+        rank = max(len(self.graph.tensors[number].shape) for number in numbers)
+        plain = in_file_order(rank)
+        for number in numbers:
+            held = self._names.get(number, {})
+            if len(self.graph.tensors[number].shape) == rank and held and plain not in held:
+                return next(iter(held))
+        return plain
+
+    def value(self, number: int, order: Order | None = None) -> str:
+        """Return the name of a tensor's value with its axes in an order.
+
+        A tensor of fewer axes gets axes of length one in front.
+        """
+        tensor = self.graph.tensors[number]
+        rank = len(tensor.shape)
+        order = in_file_order(rank) if order is None else order
+        if tensor.data is not None:
+            return self._constant_value(tensor, order)
+        if len(order) != rank:
+            full = (1,) * (len(order) - rank) + tensor.shape
+            shape = self.constant(np.array([full[axis] for axis in order], np.int64), "shape")
+            name = self.node("Reshape", [self.value(number), shape])
+            return self.requantised(tensor, name)
+        held = self.held(number)
+        if order not in held:
+            before, name = next(iter(held.items()))
+            if kept_axes(before, tensor.shape) == kept_axes(order, tensor.shape):
+                sizes = [tensor.shape[axis] for axis in order]
+                shape = self.constant(np.array(sizes, np.int64), "shape")
+                moved = self.node("Reshape", [name, shape])
+            else:
+                moved = self.node("Transpose", [name], perm=[before.index(a) for a in order])
+            held[order] = self.requantised(tensor, moved)
+        return held[order]
+
+    def made(self, number: int, order: Order, name: str) -> None:
+        """Record what an operator makes, quantised as the tensor is."""
+        self.held(number)[order] = self.requantised(self.graph.tensors[number], name)
+
+    def requantised(self, tensor: Tensor, name: str) -> str:
+        """Return a value through QuantizeLinear and DequantizeLinear, if the tensor is quantised.
+
+        Raises
+        ------
+        ValueError
+            The tensor has integers of 16 bits.
+        """
+        if tensor.quantisation is None:
+            return name
+        scale = self._scale(tensor)
+        integers = self.node("QuantizeLinear", [name, *scale])
+        return self.node("DequantizeLinear", [integers, *scale])
+
+    def _scale(self, tensor: Tensor) -> list[str]:
+        """Return the names of the scale and the zero point of a tensor, as uint8."""
+        if tensor.dtype != "int8":
+            raise ValueError(f"{tensor.name!r} is {tensor.dtype}, not int8")
+        zero = np.array(tensor.zero_point + _UNSIGNED, np.uint8)
+        scale = self.constant(np.array(tensor.scale, np.float32), "scale")
+        return [scale, self.constant(zero, "zero_point")]
+
+    def dequantised(self, data: Array, scales: Array, name: str, axis: int = 0) -> str:
+        """Return constant integers through DequantizeLinear, with a scale for each channel."""
+        single = scales.size == 1
+        scales = scales.reshape(() if single else -1).astype(np.float32)
+        zero = np.zeros(scales.shape, data.dtype)
+        if data.dtype == np.int8:
+            data = (data.astype(np.int16) + _UNSIGNED).astype(np.uint8)
+            zero = np.full(scales.shape, _UNSIGNED, np.uint8)
+        operands = [
+            self.constant(data, name),
+            self.constant(scales, f"{name}_scale"),
+            self.constant(zero, f"{name}_zero_point"),
+        ]
+        if single:
+            return self.node("DequantizeLinear", operands)
+        return self.node("DequantizeLinear", operands, axis=axis)
+
+    def _constant_value(self, tensor: Tensor, order: Order) -> str:
+        data = tensor.data
+        assert data is not None
+        full = data.reshape((1,) * (len(order) - data.ndim) + data.shape).transpose(order)
+        if tensor.quantisation is None:
+            return self.constant(full, tensor.name)
+        data = (full.astype(np.int16) + _UNSIGNED).astype(np.uint8)
+        return self.node(
+            "DequantizeLinear", [self.constant(data, tensor.name), *self._scale(tensor)]
+        )

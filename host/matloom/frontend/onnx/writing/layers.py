@@ -1,0 +1,143 @@
+"""Layers with weights, and pooling, as operators of ONNX."""
+
+from typing import Any
+
+import numpy as np
+
+from matloom.frontend.onnx.values import in_file_order
+from matloom.frontend.onnx.writing.file import FIRST, File
+from matloom.ir.attributes import (
+    Activation,
+    Conv2D,
+    DepthwiseConv2D,
+    FullyConnected,
+    Padding,
+    Pool2D,
+)
+from matloom.ir.graph import Array, Node, Op, Tensor
+from matloom.ir.shapes import BIAS, MATRIX_RANK
+
+__all__ = ["LAYERS", "activated"]
+
+#: The least and the largest number of int8.
+_INT8 = (-128, 127)
+
+
+#: Limits of activations.
+_LIMITS = {
+    Activation.NONE: (-np.inf, np.inf),
+    Activation.RELU: (0.0, np.inf),
+    Activation.RELU6: (0.0, 6.0),
+    Activation.RELU_N1_TO_1: (-1.0, 1.0),
+}
+
+
+def activated(file: File, name: str, activation: Activation, made: Tensor) -> str:
+    """Return a value after an activation; unchanged where the range of its integers limits it."""
+    low, high = _LIMITS[activation]
+    if made.quantisation is not None:
+        ends = [(end - made.zero_point) * made.scale for end in _INT8]
+        spare = made.scale / 2
+        if ends[0] >= low - spare and ends[1] <= high + spare:
+            return name
+    elif activation is Activation.NONE:
+        return name
+    if activation is Activation.RELU:
+        return file.node("Relu", [name])
+    limits = [file.constant(np.array(limit, np.float32), "limit") for limit in (low, high)]
+    return file.node("Clip", [name, *limits])
+
+
+def pads(padding: Padding) -> list[int]:
+    """Return a padding in the order of ONNX."""
+    return [padding.top, padding.left, padding.bottom, padding.right]
+
+
+def _operands(file: File, node: Node, weights: Array) -> list[str]:
+    """Return the names of weights, channels first, and of the bias if there is one."""
+    tensors = file.graph.tensors
+    data, held = (tensors[number] for number in node.inputs[:2])
+    bias = tensors[node.inputs[BIAS]].data if len(node.inputs) > BIAS else None
+    if held.quantisation is None:
+        names = [file.constant(weights, held.name)]
+        return names if bias is None else [*names, file.constant(bias.reshape(-1), "bias")]
+    scales = np.array(held.quantisation.scale, np.float32)
+    names = [file.dequantised(weights, scales, held.name)]
+    if bias is not None:
+        scales = np.float32(data.scale) * scales
+        label = tensors[node.inputs[BIAS]].name
+        names.append(file.dequantised(bias.reshape(-1), scales, label))
+    return names
+
+
+def _convolution(file: File, node: Node) -> None:
+    attributes = node.attributes_as(Conv2D)
+    weights = file.graph.tensors[node.inputs[1]].data
+    assert weights is not None
+    axes = (3, 0, 1, 2) if node.op is Op.DEPTHWISE_CONV_2D else FIRST
+    weights = weights.transpose(axes)
+    more: dict[str, Any] = {}
+    if isinstance(attributes, DepthwiseConv2D):
+        more["group"] = file.graph.tensors[node.inputs[0]].shape[3]
+    operands = [file.value(node.inputs[0], FIRST), *_operands(file, node, weights)]
+    made = file.node(
+        "Conv",
+        operands,
+        kernel_shape=list(weights.shape[2:]),
+        strides=list(attributes.stride),
+        dilations=list(attributes.dilation),
+        pads=pads(attributes.padding),
+        **more,
+    )
+    file.made(
+        node.output,
+        FIRST,
+        activated(file, made, attributes.activation, file.graph.tensors[node.output]),
+    )
+
+
+def _dense(file: File, node: Node) -> None:
+    attributes = node.attributes_as(FullyConnected)
+    weights = file.graph.tensors[node.inputs[1]].data
+    assert weights is not None
+    tensor, shape = file.graph.tensors[node.inputs[0]], file.graph.tensors[node.output].shape
+    name = file.value(node.inputs[0])
+    if len(tensor.shape) != MATRIX_RANK:
+        rows = file.constant(np.array([-1, weights.shape[1]], np.int64), "shape")
+        name = file.requantised(tensor, file.node("Reshape", [name, rows]))
+    made = file.node("Gemm", [name, *_operands(file, node, weights)], transB=1)
+    made = activated(file, made, attributes.activation, file.graph.tensors[node.output])
+    if len(shape) == MATRIX_RANK:
+        file.made(node.output, in_file_order(MATRIX_RANK), made)
+        return
+    result = file.graph.tensors[node.output]
+    sizes = file.constant(np.array(shape, np.int64), "shape")
+    reshaped = file.node("Reshape", [file.requantised(result, made), sizes])
+    file.made(node.output, in_file_order(len(shape)), reshaped)
+
+
+def _pool(file: File, node: Node) -> None:
+    attributes = node.attributes_as(Pool2D)
+    op = "MaxPool" if node.op is Op.MAX_POOL_2D else "AveragePool"
+    made = file.node(
+        op,
+        [file.value(node.inputs[0], FIRST)],
+        kernel_shape=list(attributes.window),
+        strides=list(attributes.stride),
+        pads=pads(attributes.padding),
+    )
+    file.made(
+        node.output,
+        FIRST,
+        activated(file, made, attributes.activation, file.graph.tensors[node.output]),
+    )
+
+
+#: By operator.
+LAYERS = {
+    Op.AVERAGE_POOL_2D: _pool,
+    Op.CONV_2D: _convolution,
+    Op.DEPTHWISE_CONV_2D: _convolution,
+    Op.FULLY_CONNECTED: _dense,
+    Op.MAX_POOL_2D: _pool,
+}

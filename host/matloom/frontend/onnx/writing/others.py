@@ -1,0 +1,196 @@
+"""Operators without weights as operators of ONNX."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from matloom.frontend.onnx.values import Order, in_file_order, kept_axes
+from matloom.frontend.onnx.writing.file import FIRST, File
+from matloom.frontend.onnx.writing.layers import activated
+from matloom.ir.attributes import (
+    Arithmetic,
+    Axis,
+    LeakyRelu,
+    Pad,
+    Reduce,
+    Resize,
+    Slice,
+    Softmax,
+    Split,
+    Transpose,
+)
+from matloom.ir.graph import Node, Op
+
+__all__ = ["OTHERS"]
+
+_Writer = Callable[[File, Node], None]
+
+
+def _ordered(file: File, node: Node) -> tuple[list[str], Order]:
+    """Return the names of all inputs in one axis order, and that order."""
+    order = file.order_of(node.inputs)
+    return [file.value(number, order) for number in node.inputs], order
+
+
+def _elementwise(op: str) -> _Writer:
+    def write(file: File, node: Node) -> None:
+        names, order = _ordered(file, node)
+        made = file.node(op, names)
+        if isinstance(node.attributes, Arithmetic):
+            tensor = file.graph.tensors[node.output]
+            made = activated(file, made, node.attributes.activation, tensor)
+        file.made(node.output, order, made)
+
+    return write
+
+
+def _leaky(file: File, node: Node) -> None:
+    names, order = _ordered(file, node)
+    alpha = node.attributes_as(LeakyRelu).alpha
+    file.made(node.output, order, file.node("LeakyRelu", names, alpha=alpha))
+
+
+def _relu6(file: File, node: Node) -> None:
+    names, order = _ordered(file, node)
+    limits = [file.constant(np.array(limit, np.float32), "limit") for limit in (0, 6)]
+    file.made(node.output, order, file.node("Clip", [*names, *limits]))
+
+
+def _softmax(file: File, node: Node) -> None:
+    name = file.value(node.inputs[0])
+    if node.op is Op.SOFTMAX and node.attributes_as(Softmax).beta != 1.0:
+        beta = file.constant(np.array(node.attributes_as(Softmax).beta, np.float32), "beta")
+        name = file.node("Mul", [name, beta])
+    op = "Softmax" if node.op is Op.SOFTMAX else "LogSoftmax"
+    rank = len(file.graph.tensors[node.output].shape)
+    file.made(node.output, in_file_order(rank), file.node(op, [name], axis=-1))
+
+
+def _reduction(file: File, node: Node) -> None:
+    attributes, shape = node.attributes_as(Reduce), file.graph.tensors[node.inputs[0]].shape
+    if node.op is Op.MEAN and attributes == Reduce(axes=(1, 2), keep_dims=True):
+        made = file.node("GlobalAveragePool", [file.value(node.inputs[0], FIRST)])
+        file.made(node.output, FIRST, made)
+        return
+    name, keep = file.value(node.inputs[0]), int(attributes.keep_dims)
+    if node.op is Op.MEAN:
+        made = file.node("ReduceMean", [name], axes=list(attributes.axes), keepdims=keep)
+    else:
+        axes = file.constant(np.array(attributes.axes, np.int64), "axes")
+        made = file.node("ReduceSum", [name, axes], keepdims=keep)
+    kept = len(shape) if keep else len(shape) - len(attributes.axes)
+    file.made(node.output, in_file_order(kept), made)
+
+
+def _reshape(file: File, node: Node) -> None:
+    source, target = file.graph.tensors[node.inputs[0]], file.graph.tensors[node.output]
+    plain = kept_axes(in_file_order(len(source.shape)), source.shape)
+    same = [o for o in file.held(node.inputs[0]) if kept_axes(o, source.shape) == plain]
+    name = file.value(node.inputs[0], same[0] if same else None)
+    shape = file.constant(np.array(target.shape, np.int64), "shape")
+    file.made(node.output, in_file_order(len(target.shape)), file.node("Reshape", [name, shape]))
+
+
+def _transpose(file: File, node: Node) -> None:
+    """Give the value another order; nothing moves before an operator needs it."""
+    permutation = node.attributes_as(Transpose).permutation
+    file.value(node.inputs[0], next(iter(file.held(node.inputs[0])), None))
+    for order, name in file.held(node.inputs[0]).items():
+        file.held(node.output)[tuple(permutation.index(axis) for axis in order)] = name
+
+
+def _concatenation(file: File, node: Node) -> None:
+    names, order = _ordered(file, node)
+    axis = order.index(node.attributes_as(Axis).axis)
+    file.made(node.output, order, file.node("Concat", names, axis=axis))
+
+
+def _split(file: File, node: Node) -> None:
+    attributes, (names, order) = node.attributes_as(Split), _ordered(file, node)
+    axis, begin = order.index(attributes.axis), 0
+    for number, size in zip(node.outputs, attributes.sizes, strict=True):
+        _cut(file, names[0], (axis, begin, begin + size), number, order)
+        begin += size
+
+
+def _cut(file: File, name: str, part: tuple[int, int, int], number: int, order: Order) -> None:
+    """Add a Slice along one axis."""
+    axis, *ends = part
+    operands = [file.constant(np.array([each], np.int64), "end") for each in (*ends, axis)]
+    file.made(number, order, file.node("Slice", [name, *operands]))
+
+
+def _slice(file: File, node: Node) -> None:
+    attributes, name = node.attributes_as(Slice), file.value(node.inputs[0])
+    axes = list(zip(attributes.begin, attributes.size, attributes.step, strict=True))
+    # An end before the first element has no number but a very small one.
+    ends = [b + n * s if b + n * s >= 0 else -(2**31) for b, n, s in axes]
+    rows = (attributes.begin, ends, range(len(axes)), attributes.step)
+    operands = [file.constant(np.array(list(row), np.int64), "slice") for row in rows]
+    made = file.node("Slice", [name, *operands])
+    tensor = file.graph.tensors[node.output]
+    if attributes.dropped:
+        shape = file.constant(np.array(tensor.shape, np.int64), "shape")
+        made = file.node("Reshape", [file.requantised(tensor, made), shape])
+    file.made(node.output, in_file_order(len(tensor.shape)), made)
+
+
+def _pad(file: File, node: Node) -> None:
+    attributes, (names, order) = node.attributes_as(Pad), _ordered(file, node)
+    tensor, value = file.graph.tensors[node.output], attributes.value or 0.0
+    if attributes.value is not None and tensor.quantisation is not None:
+        value = (attributes.value - tensor.zero_point) * tensor.scale
+    edges = [side[axis] for side in (attributes.before, attributes.after) for axis in order]
+    operands = [
+        file.constant(np.array(edges, np.int64), "pads"),
+        file.constant(np.array(value, np.float32), "value"),
+    ]
+    file.made(node.output, order, file.node("Pad", [*names, *operands]))
+
+
+def _resize(file: File, node: Node) -> None:
+    attributes, tensor = node.attributes_as(Resize), file.graph.tensors[node.inputs[0]]
+    if attributes.align_corners or attributes.half_pixel_centers:
+        raise ValueError(f"{node} has a grid that needs a .tflite file")
+    sizes = np.array([tensor.shape[0], tensor.shape[3], *attributes.size], np.int64)
+    made = file.node(
+        "Resize",
+        [file.value(node.inputs[0], FIRST), "", "", file.constant(sizes, "sizes")],
+        mode="nearest",
+        coordinate_transformation_mode="asymmetric",
+        nearest_mode="floor",
+    )
+    file.made(node.output, FIRST, made)
+
+
+def _requantise(file: File, node: Node) -> None:
+    """Write QUANTIZE and DEQUANTIZE: the scale of the output says which."""
+    names, order = _ordered(file, node)
+    file.made(node.output, order, names[0])
+
+
+#: By operator.
+OTHERS: dict[Op, _Writer] = {
+    Op.ADD: _elementwise("Add"),
+    Op.CONCATENATION: _concatenation,
+    **dict.fromkeys((Op.DEQUANTIZE, Op.QUANTIZE), _requantise),
+    **dict.fromkeys((Op.EXPAND_DIMS, Op.RESHAPE, Op.SQUEEZE), _reshape),
+    Op.HARD_SWISH: _elementwise("HardSwish"),
+    Op.LEAKY_RELU: _leaky,
+    Op.LOGISTIC: _elementwise("Sigmoid"),
+    **dict.fromkeys((Op.LOG_SOFTMAX, Op.SOFTMAX), _softmax),
+    Op.MAXIMUM: _elementwise("Max"),
+    **dict.fromkeys((Op.MEAN, Op.SUM), _reduction),
+    Op.MINIMUM: _elementwise("Min"),
+    Op.MUL: _elementwise("Mul"),
+    **dict.fromkeys((Op.PAD, Op.PADV2), _pad),
+    Op.PRELU: _elementwise("PRelu"),
+    Op.RELU: _elementwise("Relu"),
+    Op.RELU6: _relu6,
+    Op.RESIZE_NEAREST_NEIGHBOR: _resize,
+    **dict.fromkeys((Op.SLICE, Op.STRIDED_SLICE), _slice),
+    **dict.fromkeys((Op.SPLIT, Op.SPLIT_V), _split),
+    Op.SUB: _elementwise("Sub"),
+    Op.TANH: _elementwise("Tanh"),
+    Op.TRANSPOSE: _transpose,
+}

@@ -1,0 +1,59 @@
+"""Writes a graph as an ONNX file."""
+
+from typing import Any
+
+from matloom.frontend.onnx.values import in_file_order
+from matloom.frontend.onnx.writing.file import FORMAT, OPSET, File
+from matloom.frontend.onnx.writing.layers import LAYERS
+from matloom.frontend.onnx.writing.others import OTHERS
+from matloom.ir.graph import Graph, Tensor
+
+__all__ = ["write_onnx"]
+
+_WRITERS = {**LAYERS, **OTHERS}
+
+
+def write_onnx(graph: Graph) -> bytes:
+    """Return `graph` as an ONNX file with inputs and outputs of float32.
+
+    Tensors of 8-bit integers are written between QuantizeLinear and DequantizeLinear, which ONNX
+    Runtime and Matloom turn into integer operators. Images have channels first inside; inputs and
+    outputs keep their shapes.
+
+    Raises
+    ------
+    ValueError
+        The graph has an operator or a type that such a file does not express.
+    """
+    import onnx
+
+    file = File(graph)
+    for number in graph.inputs:
+        tensor = graph.tensors[number]
+        file.made(number, in_file_order(len(tensor.shape)), tensor.name)
+    for node in graph.nodes:
+        if node.op not in _WRITERS:
+            raise ValueError(f"{node} has no counterpart in ONNX")
+        _WRITERS[node.op](file, node)
+    for number in graph.outputs:
+        file.node("Identity", [file.value(number)], name=graph.tensors[number].name)
+    made = onnx.helper.make_graph(
+        file.nodes,
+        graph.name,
+        [_end(graph.tensors[number]) for number in graph.inputs],
+        [_end(graph.tensors[number]) for number in graph.outputs],
+        initializer=file.constants,
+    )
+    imports = [onnx.helper.make_opsetid("", OPSET)]
+    model = onnx.helper.make_model(
+        made, producer_name="matloom", opset_imports=imports, ir_version=FORMAT
+    )
+    content: bytes = model.SerializeToString(deterministic=True)
+    return content
+
+
+def _end(tensor: Tensor) -> Any:
+    import onnx
+
+    shape = list(tensor.shape)
+    return onnx.helper.make_tensor_value_info(tensor.name, onnx.TensorProto.FLOAT, shape)

@@ -1,0 +1,71 @@
+"""Padding that TensorFlow Lite cannot state, as operators of its own."""
+
+from dataclasses import replace
+
+from matloom.errors import UserError
+from matloom.ir.attributes import Conv2D, Pad, Padding, Pool2D
+from matloom.ir.graph import Graph, Node, Op, Tensor
+from matloom.ir.shapes import same_padding
+
+__all__ = ["separate_padding"]
+
+_NONE = Padding(top=0, bottom=0, left=0, right=0)
+
+
+def separate_padding(graph: Graph) -> Graph:
+    """Return the graph with paddings other than SAME and VALID as PAD before the operator.
+
+    Raises
+    ------
+    UserError
+        An average has such a padding, whose elements it does not count.
+    """
+    tensors, nodes = dict(graph.tensors), []
+    for node in graph.nodes:
+        padding = _unstated(graph, node)
+        if padding is None:
+            nodes.append(node)
+            continue
+        before, after = (0, padding.top, padding.left, 0), (0, padding.bottom, padding.right, 0)
+        image = tensors[node.inputs[0]]
+        sizes = zip(before, image.shape, after, strict=True)
+        number = max(tensors) + 1
+        name = f"{image.name}:padded"
+        tensors[number] = replace(image, name=name, shape=tuple(map(sum, sizes)), data=None)
+        value = _least(image) if node.op is Op.MAX_POOL_2D else None
+        edges = Pad(before=before, after=after, value=value)
+        op = Op.PAD if value is None else Op.PADV2
+        source = node.inputs[0]
+        nodes.append(replace(node, op=op, inputs=(source,), outputs=(number,), attributes=edges))
+        attributes = node.attributes
+        assert isinstance(attributes, Conv2D | Pool2D)
+        inputs = (number, *node.inputs[1:])
+        nodes.append(replace(node, inputs=inputs, attributes=replace(attributes, padding=_NONE)))
+    return replace(graph, tensors=tensors, nodes=tuple(nodes))
+
+
+def _unstated(graph: Graph, node: Node) -> Padding | None:
+    """Return a padding that is neither SAME nor VALID."""
+    attributes, shape = node.attributes, graph.tensors[node.inputs[0]].shape
+    if isinstance(attributes, Conv2D):
+        window = graph.tensors[node.inputs[1]].shape[1:3]
+        dilation = attributes.dilation
+    elif isinstance(attributes, Pool2D):
+        window, dilation = attributes.window, (1, 1)
+    else:
+        return None
+    image = (shape[1], shape[2])
+    same = same_padding(image, (window[0], window[1]), attributes.stride, dilation)
+    if attributes.padding in (_NONE, same):
+        return None
+    if node.op is Op.AVERAGE_POOL_2D:
+        raise UserError(
+            f"{node} must have SAME or VALID padding in a .tflite file, not {attributes.padding}",
+            hint="write an .onnx file, or leave the padding out of the average",
+        )
+    return attributes.padding
+
+
+def _least(tensor: Tensor) -> float | int:
+    """Return the least number of a type, which no maximum chooses."""
+    return {"int8": -128, "int16": -32768}.get(tensor.dtype, -3.0e38)

@@ -1,0 +1,128 @@
+"""ONNX networks of floats as graphs: equal to ONNX's own test cases and to ONNX Runtime."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+from matloom import frontend
+from matloom.frontend.errors import ModelError
+from matloom.frontend.onnx.floats.read import CONVERTERS
+from matloom.quantiser.sweep import outputs_of
+from support.float_onnx import FloatFile, float_onnx
+
+onnx = pytest.importorskip("onnx", reason="onnx is not installed")
+ort = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+
+#: Operators that ONNX's cases have in other forms only.
+_ELSEWHERE = {"Dropout", "HardSigmoid", "Identity"}
+
+
+def cases():
+    """Return ONNX's test cases of single operators that have a converter."""
+    from onnx.backend.test.case.node import collect_testcases
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        found = collect_testcases(None)
+    for case in found:
+        nodes = case.model.graph.node
+        if len(nodes) == 1 and nodes[0].op_type in CONVERTERS and case.data_sets:
+            inputs, outputs = case.data_sets[0]
+            if len(inputs) and all(
+                isinstance(each, np.ndarray | np.generic) for each in (*inputs, *outputs)
+            ):
+                yield case.model, inputs, outputs
+
+
+def bound(model, inputs):
+    """Return a file whose inputs but the first are constants."""
+    made = onnx.ModelProto()
+    made.CopyFrom(model)
+    names = [value.name for value in made.graph.input]
+    for name, data in list(zip(names, inputs, strict=True))[1:]:
+        made.graph.initializer.append(onnx.numpy_helper.from_array(np.asarray(data), name))
+    return made.SerializeToString()
+
+
+@pytest.mark.slow
+def test_operators_compute_what_onnx_says():
+    """Expected values are those of ONNX's own test cases."""
+    passed, refused = set(), []
+    for model, inputs, outputs in cases():
+        op = model.graph.node[0].op_type
+        try:
+            graph = frontend.load_floats(bound(model, inputs))
+        except ModelError as error:
+            refused.append(str(error))
+            continue
+        if not graph.nodes:
+            continue
+        results = outputs_of(graph, {graph.inputs[0]: inputs[0][np.newaxis]})
+        for result, wanted in zip(results, outputs, strict=False):
+            assert result[0].shape == wanted.shape, (op, model.graph.name)
+            assert np.allclose(result[0], wanted, rtol=1e-4, atol=1e-4), (op, model.graph.name)
+        passed.add(op)
+    assert set(CONVERTERS) - passed <= _ELSEWHERE
+    assert refused
+    assert not any("\n" in message for message in refused)
+
+
+def test_a_network_computes_what_onnx_runtime_does():
+    content = float_onnx()
+    graph = frontend.load_floats(content)
+    images = np.random.default_rng(1).normal(0, 1, (3, 1, 3, 8, 8)).astype(np.float32)
+    (results,) = outputs_of(graph, {graph.inputs[0]: images})
+    session = ort.InferenceSession(content, providers=["CPUExecutionProvider"])
+    for image, result in zip(images, results, strict=True):
+        assert np.allclose(session.run(None, {"image": image})[0], result, atol=1e-6)
+
+
+def odd_ones():
+    """Return a network of operators that a file may have in several forms."""
+    file = FloatFile()
+    line = file.add("Squeeze", "image", file.constant(np.array([2])))
+    gate = file.add("HardSigmoid", line, alpha=1 / 6, beta=0.5)
+    gated = file.add("Identity", file.add("Mul", gate, line))
+    made = file.add("Conv", gated, file.weights(4, 6, 3), pads=[1, 1], strides=[2])
+    grouped = file.add("Conv", made, file.weights(4, 2, 3), file.bias(4), group=2, dilations=[2])
+    return file.content((1, 6, 1, 14), file.add("Transpose", grouped, perm=[0, 2, 1]))
+
+
+def test_lines_groups_and_gates():
+    """Convolutions of one dimension, of groups, and with gaps in their window."""
+    content = odd_ones()
+    graph = frontend.load_floats(content)
+    lines = np.random.default_rng(2).normal(0, 2, (2, 1, 6, 1, 14)).astype(np.float32)
+    (results,) = outputs_of(graph, {graph.inputs[0]: lines})
+    session = ort.InferenceSession(content, providers=["CPUExecutionProvider"])
+    for line, result in zip(lines, results, strict=True):
+        assert np.allclose(session.run(None, {"image": line})[0], result, atol=1e-5)
+
+
+def unknown():
+    file = FloatFile()
+    return file.content((1, 4), file.add("Erf", "image"))
+
+
+def computed_weights():
+    file = FloatFile()
+    return file.content((1, 2, 2), file.add("MatMul", "image", "image"))
+
+
+def of_integers():
+    file = FloatFile()
+    return file.content((1, 4), file.add("Cast", "image", to=1), kind=7)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (unknown, "cannot be quantised: Erf, which makes 'value_0', has no integer form"),
+        (computed_weights, "MatMul, which makes 'value_0', computes 'image', which must be"),
+        (of_integers, "must have inputs of float32 to be quantised, but 'image' is int64"),
+    ],
+)
+def test_what_cannot_be_quantised_gets_a_sentence(make, message):
+    with pytest.raises(ModelError, match=message):
+        frontend.load_floats(make())
