@@ -11,6 +11,7 @@ from matloom.frontend.onnx.arithmetic import onnx_macs
 from matloom.frontend.onnx.declaration import declared_by_onnx
 from matloom.frontend.onnx.read import floats_of_onnx, graph_of_onnx, resized_onnx
 from matloom.frontend.onnx.recognise import is_onnx
+from matloom.frontend.onnx.writing.write import write_onnx
 from matloom.frontend.source import ModelFile, foreign_file, read_file
 from matloom.frontend.tflite.arithmetic import file_macs
 from matloom.frontend.tflite.declaration import declared_by_tflite
@@ -187,15 +188,21 @@ def complete(source: Source) -> tuple[str, bytes]:
     return reader.format, content
 
 
-def write(graph: Graph) -> tuple[str, bytes]:
+def write(graph: Graph, suffix: str = ".tflite") -> tuple[str, bytes]:
     """Return the suffix and the bytes of a model file that contains a graph.
+
+    Parameters
+    ----------
+    suffix:
+        ``.tflite``; or ``.onnx`` for a file with inputs and outputs of floats, in which 8-bit
+        tensors lie between QuantizeLinear and DequantizeLinear.
 
     Raises
     ------
     ValueError, KeyError, AttributeError
-        No format can represent it.
+        The format cannot represent it.
     """
-    return ".tflite", write_tflite(graph)
+    return suffix, (write_onnx if suffix == ".onnx" else write_tflite)(graph)
 
 
 def _opened(source: Source) -> tuple[Reader, ModelFile]:

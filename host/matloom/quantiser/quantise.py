@@ -10,7 +10,6 @@ import numpy.typing as npt
 
 from matloom import frontend
 from matloom.errors import UserError
-from matloom.frontend.onnx.writing.write import write_onnx
 from matloom.frontend.readers import Source
 from matloom.ir.graph import Array, Graph
 from matloom.ir.operators import OPERATORS
@@ -58,7 +57,7 @@ class QuantisedNetwork:
             ONNX has no such operator, or activations have 16 bits.
         """
         try:
-            return write_onnx(self.graph)
+            return frontend.write(self.graph, ".onnx")[1]
         except ValueError as error:
             raise UserError(
                 f"{self.report.network} cannot be written as an .onnx file: {error}",

@@ -73,7 +73,12 @@ def float_onnx() -> bytes:
     inside = file.add(
         "Conv", positive, file.weights(8, 1, 3, 3), file.bias(8), pads=[1] * 4, group=8
     )
-    limited = file.add("Clip", inside, file.constant(np.float32(0)), file.constant(np.float32(6)))
+    limited = file.add(
+        "Clip",
+        inside,
+        file.constant(np.array(0, np.float32)),
+        file.constant(np.array(6, np.float32)),
+    )
     last = file.add("Conv", limited, file.weights(8, 8, 1, 1), file.bias(8))
     total = file.add("Relu", file.add("Add", positive, last))
     pooled = file.add("MaxPool", total, kernel_shape=[2, 2], strides=[2, 2])

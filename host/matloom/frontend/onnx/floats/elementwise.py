@@ -6,14 +6,14 @@ import numpy as np
 
 from matloom.frontend.errors import Unsupported
 from matloom.frontend.onnx.floats.node import FileNode
-from matloom.frontend.onnx.floats.values import Values
+from matloom.frontend.onnx.floats.values import FloatValues
 from matloom.frontend.onnx.values import Order
 from matloom.ir.attributes import Activation, Arithmetic, Attributes, LeakyRelu, Softmax
 from matloom.ir.graph import Op
 
 __all__ = ["ELEMENTWISE"]
 
-_Converter = Callable[[Values, FileNode], None]
+_Converter = Callable[[FloatValues, FileNode], None]
 
 _PLAIN = Arithmetic(activation=Activation.NONE)
 #: Limits of RELU6, and the slope and offset of the HardSigmoid that RELU6 computes.
@@ -22,7 +22,7 @@ _NEAR = 1e-6
 
 
 def _binary(op: Op, attributes: Attributes | None = None) -> _Converter:
-    def convert(values: Values, node: FileNode) -> None:
+    def convert(values: FloatValues, node: FileNode) -> None:
         order = values.order_of(node.inputs)
         made, *others = (values.ordered(name, order) for name in node.inputs)
         for other in others:
@@ -32,7 +32,7 @@ def _binary(op: Op, attributes: Attributes | None = None) -> _Converter:
     return convert
 
 
-def _division(values: Values, node: FileNode) -> None:
+def _division(values: FloatValues, node: FileNode) -> None:
     """Convert Div by a constant, which becomes a product."""
     divisor = values.constant(node.inputs[1])
     if not np.all(divisor):
@@ -45,28 +45,28 @@ def _division(values: Values, node: FileNode) -> None:
     values.hold(node.output, order, made)
 
 
-def _same(values: Values, node: FileNode) -> tuple[int, Order]:
+def _same(values: FloatValues, node: FileNode) -> tuple[int, Order]:
     """Return the tensor and the axis order of an operator's only input."""
     order = values.order_of([node.source])
     return values.ordered(node.source, order), order
 
 
 def _unary(op: Op) -> _Converter:
-    def convert(values: Values, node: FileNode) -> None:
+    def convert(values: FloatValues, node: FileNode) -> None:
         number, order = _same(values, node)
         values.hold(node.output, order, values.add(op, [number], name=node.output))
 
     return convert
 
 
-def _leaky(values: Values, node: FileNode) -> None:
+def _leaky(values: FloatValues, node: FileNode) -> None:
     number, order = _same(values, node)
     attributes = LeakyRelu(alpha=float(np.float32(node.options.get("alpha", 0.01))))
     made = values.add(Op.LEAKY_RELU, [number], attributes, name=node.output)
     values.hold(node.output, order, made)
 
 
-def _clip(values: Values, node: FileNode) -> None:
+def _clip(values: FloatValues, node: FileNode) -> None:
     """Convert Clip to RELU, RELU6, or MAXIMUM and MINIMUM."""
     number, order = _same(values, node)
     limits = [
@@ -83,7 +83,7 @@ def _clip(values: Values, node: FileNode) -> None:
     values.hold(node.output, order, number)
 
 
-def _hard_sigmoid(values: Values, node: FileNode) -> None:
+def _hard_sigmoid(values: FloatValues, node: FileNode) -> None:
     """Convert HardSigmoid of the usual slope: a RELU6 of the sum, divided by six."""
     slope, offset = node.options.get("alpha", 0.2), node.options.get("beta", _OFFSET)
     if abs(slope - _SLOPE) > _NEAR or abs(offset - _OFFSET) > _NEAR:
@@ -95,7 +95,7 @@ def _hard_sigmoid(values: Values, node: FileNode) -> None:
     values.hold(node.output, order, made)
 
 
-def _softmax(values: Values, node: FileNode) -> None:
+def _softmax(values: FloatValues, node: FileNode) -> None:
     shape = values.shape(node.source)
     axis = int(node.options.get("axis", -1 if node.opset >= 13 else 1)) % len(shape)
     kind = Op.LOG_SOFTMAX if node.op == "LogSoftmax" else Op.SOFTMAX
@@ -108,7 +108,7 @@ def _softmax(values: Values, node: FileNode) -> None:
     values.hold(node.output, order, made)
 
 
-def _prelu(values: Values, node: FileNode) -> None:
+def _prelu(values: FloatValues, node: FileNode) -> None:
     """Convert PRelu."""
     order = values.order_of(node.inputs[:1])
     slopes = values.constant(node.inputs[1])
@@ -120,7 +120,7 @@ def _prelu(values: Values, node: FileNode) -> None:
     values.hold(node.output, order, values.add(Op.PRELU, operands, name=node.output))
 
 
-def _plain_name(values: Values, node: FileNode) -> None:
+def _plain_name(values: FloatValues, node: FileNode) -> None:
     """Convert Identity and Dropout: another name."""
     if values.is_constant(node.source):
         values.constants[node.output] = values.constants[node.source]

@@ -7,7 +7,7 @@ import numpy as np
 
 from matloom.frontend.errors import Unsupported
 from matloom.frontend.onnx.floats.node import FileNode
-from matloom.frontend.onnx.floats.values import Values
+from matloom.frontend.onnx.floats.values import FloatValues
 from matloom.frontend.onnx.values import LAST, in_file_order
 from matloom.ir.attributes import (
     Activation,
@@ -27,7 +27,7 @@ __all__ = ["LAYERS", "hold_image", "image_of", "padding_of", "pair"]
 _LINE = 3
 
 
-def image_of(values: Values, name: str) -> int:
+def image_of(values: FloatValues, name: str) -> int:
     """Return the tensor of an image with channels last; a line becomes an image of one row."""
     if len(values.shape(name)) != _LINE:
         return values.last(name)
@@ -36,7 +36,7 @@ def image_of(values: Values, name: str) -> int:
     return values.add(Op.RESHAPE, [number], shape=(images, 1, positions, channels))
 
 
-def hold_image(values: Values, node: FileNode, number: int) -> None:
+def hold_image(values: FloatValues, node: FileNode, number: int) -> None:
     """Record the output of an operator of images; lines lose their row again."""
     if len(values.shape(node.source)) != _LINE:
         values.hold(node.output, LAST, number)
@@ -81,7 +81,7 @@ def padding_of(
     return Padding(top=pads[0], left=pads[1], bottom=pads[2], right=pads[3])
 
 
-def _bias(values: Values, name: str, channels: int) -> list[int]:
+def _bias(values: FloatValues, name: str, channels: int) -> list[int]:
     """Return the number of a bias, if there is one."""
     if not name:
         return []
@@ -92,14 +92,14 @@ def _bias(values: Values, name: str, channels: int) -> list[int]:
     return [values.builder.constant(np.ascontiguousarray(data, np.float32), name=name)]
 
 
-def _weights(values: Values, name: str) -> Array:
+def _weights(values: FloatValues, name: str) -> Array:
     data = values.constant(name)
     if data.dtype != np.float32:
         raise Unsupported(f"has weights of {data.dtype}")
     return data
 
 
-def _convolution(values: Values, node: FileNode) -> None:
+def _convolution(values: FloatValues, node: FileNode) -> None:
     weights = _weights(values, node.inputs[1])
     if weights.ndim == _LINE:
         weights = weights[:, :, np.newaxis]
@@ -132,7 +132,7 @@ def _convolution(values: Values, node: FileNode) -> None:
 
 
 def _filtered(
-    values: Values,
+    values: FloatValues,
     number: int,
     weights: Array,
     bias: list[int],
@@ -146,7 +146,7 @@ def _filtered(
 
 
 def _grouped(
-    values: Values, number: int, weights: Array, node: FileNode, common: dict[str, Any]
+    values: FloatValues, number: int, weights: Array, node: FileNode, common: dict[str, Any]
 ) -> int:
     """Add a convolution for each group of channels, and join their outputs."""
     groups, channels = int(node.options["group"]), values.builder.tensors[number].shape[3]
@@ -165,12 +165,12 @@ def _grouped(
     return values.add(Op.CONCATENATION, made, Axis(axis=3), name=node.output)
 
 
-def _like(values: Values, number: int, shape: tuple[int, ...], at: int) -> Any:
+def _like(values: FloatValues, number: int, shape: tuple[int, ...], at: int) -> Any:
     tensor = values.builder.tensors[number]
     return replace(tensor, name=f"{tensor.name}/{at}", shape=shape, data=None)
 
 
-def _dense(values: Values, node: FileNode) -> None:
+def _dense(values: FloatValues, node: FileNode) -> None:
     """Convert Gemm."""
     options = node.options
     if options.get("transA", 0):
@@ -184,14 +184,14 @@ def _dense(values: Values, node: FileNode) -> None:
     _product(values, node, weights, bias)
 
 
-def _matmul(values: Values, node: FileNode) -> None:
+def _matmul(values: FloatValues, node: FileNode) -> None:
     weights = _weights(values, node.inputs[1])
     if weights.ndim != 2:
         raise Unsupported(f"multiplies by a tensor of {weights.ndim} dimensions")
     _product(values, node, weights.T, [])
 
 
-def _product(values: Values, node: FileNode, weights: Array, bias: list[int]) -> None:
+def _product(values: FloatValues, node: FileNode, weights: Array, bias: list[int]) -> None:
     """Add a dense layer for weights (outputs, inputs)."""
     shape = values.shape(node.source)
     number, columns = _rows(values, node.source)
@@ -202,7 +202,7 @@ def _product(values: Values, node: FileNode, weights: Array, bias: list[int]) ->
     values.hold(node.output, in_file_order(len(shape)), made)
 
 
-def _rows(values: Values, name: str) -> tuple[int, Array | None]:
+def _rows(values: FloatValues, name: str) -> tuple[int, Array | None]:
     """Return the rows that are multiplied, and the place of each column in the file.
 
     Flattened images keep their channels last: the weights are permuted instead.
@@ -218,7 +218,7 @@ def _rows(values: Values, name: str) -> tuple[int, Array | None]:
     return number, places.transpose(1, 2, 0).reshape(-1)
 
 
-def _normalisation(values: Values, node: FileNode) -> None:
+def _normalisation(values: FloatValues, node: FileNode) -> None:
     """Convert BatchNormalization to a product and a sum for each channel."""
     scale, offset, mean, variance = (
         values.constant(name).astype(np.float64) for name in node.inputs[1:5]

@@ -8,7 +8,7 @@ import numpy as np
 
 from matloom.frontend.errors import Unsupported
 from matloom.frontend.onnx.floats.node import FileNode
-from matloom.frontend.onnx.floats.values import Values
+from matloom.frontend.onnx.floats.values import FloatValues
 from matloom.frontend.onnx.values import LAST, in_file_order, kept_axes
 from matloom.ir.attributes import Axis, Pad, Resize, Slice, Split
 from matloom.ir.graph import Op
@@ -25,7 +25,7 @@ def _list(given: object, what: str) -> list[int]:
     return [int(value) for value in given]
 
 
-def _target(values: Values, node: FileNode) -> tuple[int, ...]:
+def _target(values: FloatValues, node: FileNode) -> tuple[int, ...]:
     """Return the shape that Reshape, Flatten, Squeeze and Unsqueeze make."""
     shape = values.shape(node.source)
     if node.op == "Flatten":
@@ -52,7 +52,7 @@ def _target(values: Values, node: FileNode) -> tuple[int, ...]:
     return tuple(1 if axis in places else next(rest) for axis in range(rank))
 
 
-def _reshape(values: Values, node: FileNode) -> None:
+def _reshape(values: FloatValues, node: FileNode) -> None:
     shape, wanted = values.shape(node.source), _target(values, node)
     held = values.held[node.source]
     plain = kept_axes(in_file_order(len(shape)), shape)
@@ -68,14 +68,14 @@ def _reshape(values: Values, node: FileNode) -> None:
     values.hold(node.output, in_file_order(len(wanted)), made)
 
 
-def _transpose(values: Values, node: FileNode) -> None:
+def _transpose(values: FloatValues, node: FileNode) -> None:
     rank = len(values.shape(node.source))
     permutation = list(node.options.get("perm", list(reversed(range(rank)))))
     for order, number in list(values.held[node.source].items()):
         values.hold(node.output, tuple(permutation.index(axis) for axis in order), number)
 
 
-def _concatenation(values: Values, node: FileNode) -> None:
+def _concatenation(values: FloatValues, node: FileNode) -> None:
     computed = [name for name in node.inputs if not values.is_constant(name)]
     order = values.order_of(computed)
     axis = int(node.options["axis"]) % len(order)
@@ -86,7 +86,7 @@ def _concatenation(values: Values, node: FileNode) -> None:
     )
 
 
-def _split(values: Values, node: FileNode) -> None:
+def _split(values: FloatValues, node: FileNode) -> None:
     shape, order = values.shape(node.source), values.order_of([node.source])
     axis = int(node.options.get("axis", 0)) % len(shape)
     given = values.option(node, "split", 1)
@@ -106,7 +106,7 @@ def _split(values: Values, node: FileNode) -> None:
     values.builder.node(op, [number], made, Split(axis=place, sizes=tuple(sizes)))
 
 
-def _slice(values: Values, node: FileNode) -> None:
+def _slice(values: FloatValues, node: FileNode) -> None:
     shape, order = values.shape(node.source), values.order_of([node.source])
     starts, ends = (
         _list(values.option(node, name, at), name) for name, at in (("starts", 1), ("ends", 2))
@@ -126,7 +126,7 @@ def _slice(values: Values, node: FileNode) -> None:
     values.hold(node.output, order, made)
 
 
-def _pad(values: Values, node: FileNode) -> None:
+def _pad(values: FloatValues, node: FileNode) -> None:
     shape, order = values.shape(node.source), values.order_of([node.source])
     mode = node.options.get("mode", b"constant")
     if mode != b"constant" or node.input(3):
@@ -145,7 +145,7 @@ def _pad(values: Values, node: FileNode) -> None:
     values.hold(node.output, order, values.add(op, [number], attributes, name=node.output))
 
 
-def _resize(values: Values, node: FileNode) -> None:
+def _resize(values: FloatValues, node: FileNode) -> None:
     """Convert Resize and Upsample to the nearest neighbour, by whole factors.
 
     For these, the usual grids choose the same neighbours: those of RESIZE_NEAREST_NEIGHBOR.
@@ -175,7 +175,7 @@ def _resize(values: Values, node: FileNode) -> None:
 
 
 #: By the operator's name.
-MOVES: dict[str, Callable[[Values, FileNode], None]] = {
+MOVES: dict[str, Callable[[FloatValues, FileNode], None]] = {
     **dict.fromkeys(("Flatten", "Reshape", "Squeeze", "Unsqueeze"), _reshape),
     "Concat": _concatenation,
     "Pad": _pad,

@@ -5,7 +5,7 @@ from collections.abc import Callable
 from matloom.frontend.errors import Unsupported
 from matloom.frontend.onnx.floats.layers import hold_image, image_of, padding_of, pair
 from matloom.frontend.onnx.floats.node import FileNode
-from matloom.frontend.onnx.floats.values import Values
+from matloom.frontend.onnx.floats.values import FloatValues
 from matloom.frontend.onnx.values import in_file_order
 from matloom.ir.attributes import Activation, Pad, Padding, Pool2D, Reduce
 from matloom.ir.graph import Op
@@ -15,8 +15,8 @@ __all__ = ["POOLS"]
 _NO_PADDING = Padding(top=0, bottom=0, left=0, right=0)
 
 
-def _pool(op: Op) -> Callable[[Values, FileNode], None]:
-    def convert(values: Values, node: FileNode) -> None:
+def _pool(op: Op) -> Callable[[FloatValues, FileNode], None]:
+    def convert(values: FloatValues, node: FileNode) -> None:
         if len([name for name in node.outputs if name]) > 1 or pair(node, "dilations") != (1, 1):
             raise Unsupported("has indices, or gaps in its window")
         number = image_of(values, node.source)
@@ -38,7 +38,7 @@ def _pool(op: Op) -> Callable[[Values, FileNode], None]:
     return convert
 
 
-def _padded(values: Values, number: int, padding: Padding) -> int:
+def _padded(values: FloatValues, number: int, padding: Padding) -> int:
     """Return an image with zeros around it, which an average counts."""
     if padding == _NO_PADDING:
         return number
@@ -64,7 +64,7 @@ def _rounded_up(
     return Padding(top=first[0], left=first[1], bottom=last[0], right=last[1])
 
 
-def _global(values: Values, node: FileNode) -> None:
+def _global(values: FloatValues, node: FileNode) -> None:
     """Convert GlobalAveragePool and GlobalMaxPool."""
     number = image_of(values, node.source)
     if node.op == "GlobalAveragePool":
@@ -81,8 +81,8 @@ def _global(values: Values, node: FileNode) -> None:
     hold_image(values, node, values.add(Op.MAX_POOL_2D, [number], pool, name=node.output))
 
 
-def _reduction(op: Op) -> Callable[[Values, FileNode], None]:
-    def convert(values: Values, node: FileNode) -> None:
+def _reduction(op: Op) -> Callable[[FloatValues, FileNode], None]:
+    def convert(values: FloatValues, node: FileNode) -> None:
         rank = len(values.shape(node.source))
         given = values.option(node, "axes", 1)
         given = given if isinstance(given, list) else []
@@ -104,7 +104,7 @@ def _reduction(op: Op) -> Callable[[Values, FileNode], None]:
 
 
 #: By the operator's name.
-POOLS: dict[str, Callable[[Values, FileNode], None]] = {
+POOLS: dict[str, Callable[[FloatValues, FileNode], None]] = {
     "AveragePool": _pool(Op.AVERAGE_POOL_2D),
     "GlobalAveragePool": _global,
     "GlobalMaxPool": _global,

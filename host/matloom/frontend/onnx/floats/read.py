@@ -10,7 +10,7 @@ from matloom.frontend.onnx.floats.layers import LAYERS
 from matloom.frontend.onnx.floats.moves import MOVES
 from matloom.frontend.onnx.floats.node import FileNode
 from matloom.frontend.onnx.floats.pools import POOLS
-from matloom.frontend.onnx.floats.values import Values
+from matloom.frontend.onnx.floats.values import FloatValues
 from matloom.frontend.onnx.model import DTYPES, open_model
 from matloom.frontend.onnx.optimised import is_quantised
 from matloom.frontend.onnx.sizes import inputs_of, set_sizes
@@ -56,7 +56,7 @@ class _Reader:
             default=1,
         )
         constants = {each.name: numpy_helper.to_array(each) for each in model.graph.initializer}
-        self._values = Values(name, constants)
+        self._values = FloatValues(name, constants)
 
     def graph(self) -> Graph:
         """Convert all operators; return the graph."""

@@ -8,7 +8,7 @@ import numpy as np
 from matloom.frontend.onnx.values import Order, in_file_order, kept_axes
 from matloom.ir.graph import Array, Graph, Tensor
 
-__all__ = ["FIRST", "FORMAT", "OPSET", "File"]
+__all__ = ["FIRST", "FORMAT", "OPSET", "OnnxFile"]
 
 #: Axes of an image of the graph in the order of ONNX: channels after the images.
 FIRST = (0, 3, 1, 2)
@@ -19,7 +19,7 @@ OPSET, FORMAT = 17, 8
 _UNSIGNED = 128
 
 
-class File:
+class OnnxFile:
     """Operators and constants of an ONNX file.
 
     Every tensor of the graph is a value of floats in the file, that of integers after

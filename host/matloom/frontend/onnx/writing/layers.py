@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from matloom.frontend.onnx.values import in_file_order
-from matloom.frontend.onnx.writing.file import FIRST, File
+from matloom.frontend.onnx.writing.file import FIRST, OnnxFile
 from matloom.ir.attributes import (
     Activation,
     Conv2D,
@@ -32,7 +32,7 @@ _LIMITS = {
 }
 
 
-def activated(file: File, name: str, activation: Activation, made: Tensor) -> str:
+def activated(file: OnnxFile, name: str, activation: Activation, made: Tensor) -> str:
     """Return a value after an activation; unchanged where the range of its integers limits it."""
     low, high = _LIMITS[activation]
     if made.quantisation is not None:
@@ -53,7 +53,7 @@ def pads(padding: Padding) -> list[int]:
     return [padding.top, padding.left, padding.bottom, padding.right]
 
 
-def _operands(file: File, node: Node, weights: Array) -> list[str]:
+def _operands(file: OnnxFile, node: Node, weights: Array) -> list[str]:
     """Return the names of weights, channels first, and of the bias if there is one."""
     tensors = file.graph.tensors
     data, held = (tensors[number] for number in node.inputs[:2])
@@ -70,7 +70,7 @@ def _operands(file: File, node: Node, weights: Array) -> list[str]:
     return names
 
 
-def _convolution(file: File, node: Node) -> None:
+def _convolution(file: OnnxFile, node: Node) -> None:
     attributes = node.attributes_as(Conv2D)
     weights = file.graph.tensors[node.inputs[1]].data
     assert weights is not None
@@ -96,7 +96,7 @@ def _convolution(file: File, node: Node) -> None:
     )
 
 
-def _dense(file: File, node: Node) -> None:
+def _dense(file: OnnxFile, node: Node) -> None:
     attributes = node.attributes_as(FullyConnected)
     weights = file.graph.tensors[node.inputs[1]].data
     assert weights is not None
@@ -116,7 +116,7 @@ def _dense(file: File, node: Node) -> None:
     file.made(node.output, in_file_order(len(shape)), reshaped)
 
 
-def _pool(file: File, node: Node) -> None:
+def _pool(file: OnnxFile, node: Node) -> None:
     attributes = node.attributes_as(Pool2D)
     op = "MaxPool" if node.op is Op.MAX_POOL_2D else "AveragePool"
     made = file.node(

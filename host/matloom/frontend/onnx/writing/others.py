@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 
 from matloom.frontend.onnx.values import Order, in_file_order, kept_axes
-from matloom.frontend.onnx.writing.file import FIRST, File
+from matloom.frontend.onnx.writing.file import FIRST, OnnxFile
 from matloom.frontend.onnx.writing.layers import activated
 from matloom.ir.attributes import (
     Arithmetic,
@@ -23,17 +23,17 @@ from matloom.ir.graph import Node, Op
 
 __all__ = ["OTHERS"]
 
-_Writer = Callable[[File, Node], None]
+_Writer = Callable[[OnnxFile, Node], None]
 
 
-def _ordered(file: File, node: Node) -> tuple[list[str], Order]:
+def _ordered(file: OnnxFile, node: Node) -> tuple[list[str], Order]:
     """Return the names of all inputs in one axis order, and that order."""
     order = file.order_of(node.inputs)
     return [file.value(number, order) for number in node.inputs], order
 
 
 def _elementwise(op: str) -> _Writer:
-    def write(file: File, node: Node) -> None:
+    def write(file: OnnxFile, node: Node) -> None:
         names, order = _ordered(file, node)
         made = file.node(op, names)
         if isinstance(node.attributes, Arithmetic):
@@ -44,19 +44,19 @@ def _elementwise(op: str) -> _Writer:
     return write
 
 
-def _leaky(file: File, node: Node) -> None:
+def _leaky(file: OnnxFile, node: Node) -> None:
     names, order = _ordered(file, node)
     alpha = node.attributes_as(LeakyRelu).alpha
     file.made(node.output, order, file.node("LeakyRelu", names, alpha=alpha))
 
 
-def _relu6(file: File, node: Node) -> None:
+def _relu6(file: OnnxFile, node: Node) -> None:
     names, order = _ordered(file, node)
     limits = [file.constant(np.array(limit, np.float32), "limit") for limit in (0, 6)]
     file.made(node.output, order, file.node("Clip", [*names, *limits]))
 
 
-def _softmax(file: File, node: Node) -> None:
+def _softmax(file: OnnxFile, node: Node) -> None:
     name = file.value(node.inputs[0])
     if node.op is Op.SOFTMAX and node.attributes_as(Softmax).beta != 1.0:
         beta = file.constant(np.array(node.attributes_as(Softmax).beta, np.float32), "beta")
@@ -66,7 +66,7 @@ def _softmax(file: File, node: Node) -> None:
     file.made(node.output, in_file_order(rank), file.node(op, [name], axis=-1))
 
 
-def _reduction(file: File, node: Node) -> None:
+def _reduction(file: OnnxFile, node: Node) -> None:
     attributes, shape = node.attributes_as(Reduce), file.graph.tensors[node.inputs[0]].shape
     if node.op is Op.MEAN and attributes == Reduce(axes=(1, 2), keep_dims=True):
         made = file.node("GlobalAveragePool", [file.value(node.inputs[0], FIRST)])
@@ -82,7 +82,7 @@ def _reduction(file: File, node: Node) -> None:
     file.made(node.output, in_file_order(kept), made)
 
 
-def _reshape(file: File, node: Node) -> None:
+def _reshape(file: OnnxFile, node: Node) -> None:
     source, target = file.graph.tensors[node.inputs[0]], file.graph.tensors[node.output]
     plain = kept_axes(in_file_order(len(source.shape)), source.shape)
     same = [o for o in file.held(node.inputs[0]) if kept_axes(o, source.shape) == plain]
@@ -91,7 +91,7 @@ def _reshape(file: File, node: Node) -> None:
     file.made(node.output, in_file_order(len(target.shape)), file.node("Reshape", [name, shape]))
 
 
-def _transpose(file: File, node: Node) -> None:
+def _transpose(file: OnnxFile, node: Node) -> None:
     """Give the value another order; nothing moves before an operator needs it."""
     permutation = node.attributes_as(Transpose).permutation
     file.value(node.inputs[0], next(iter(file.held(node.inputs[0])), None))
@@ -99,13 +99,13 @@ def _transpose(file: File, node: Node) -> None:
         file.held(node.output)[tuple(permutation.index(axis) for axis in order)] = name
 
 
-def _concatenation(file: File, node: Node) -> None:
+def _concatenation(file: OnnxFile, node: Node) -> None:
     names, order = _ordered(file, node)
     axis = order.index(node.attributes_as(Axis).axis)
     file.made(node.output, order, file.node("Concat", names, axis=axis))
 
 
-def _split(file: File, node: Node) -> None:
+def _split(file: OnnxFile, node: Node) -> None:
     attributes, (names, order) = node.attributes_as(Split), _ordered(file, node)
     axis, begin = order.index(attributes.axis), 0
     for number, size in zip(node.outputs, attributes.sizes, strict=True):
@@ -113,14 +113,14 @@ def _split(file: File, node: Node) -> None:
         begin += size
 
 
-def _cut(file: File, name: str, part: tuple[int, int, int], number: int, order: Order) -> None:
+def _cut(file: OnnxFile, name: str, part: tuple[int, int, int], number: int, order: Order) -> None:
     """Add a Slice along one axis."""
     axis, *ends = part
     operands = [file.constant(np.array([each], np.int64), "end") for each in (*ends, axis)]
     file.made(number, order, file.node("Slice", [name, *operands]))
 
 
-def _slice(file: File, node: Node) -> None:
+def _slice(file: OnnxFile, node: Node) -> None:
     attributes, name = node.attributes_as(Slice), file.value(node.inputs[0])
     axes = list(zip(attributes.begin, attributes.size, attributes.step, strict=True))
     # An end before the first element has no number but a very small one.
@@ -135,7 +135,7 @@ def _slice(file: File, node: Node) -> None:
     file.made(node.output, in_file_order(len(tensor.shape)), made)
 
 
-def _pad(file: File, node: Node) -> None:
+def _pad(file: OnnxFile, node: Node) -> None:
     attributes, (names, order) = node.attributes_as(Pad), _ordered(file, node)
     tensor, value = file.graph.tensors[node.output], attributes.value or 0.0
     if attributes.value is not None and tensor.quantisation is not None:
@@ -148,7 +148,7 @@ def _pad(file: File, node: Node) -> None:
     file.made(node.output, order, file.node("Pad", [*names, *operands]))
 
 
-def _resize(file: File, node: Node) -> None:
+def _resize(file: OnnxFile, node: Node) -> None:
     attributes, tensor = node.attributes_as(Resize), file.graph.tensors[node.inputs[0]]
     if attributes.align_corners or attributes.half_pixel_centers:
         raise ValueError(f"{node} has a grid that needs a .tflite file")
@@ -163,7 +163,7 @@ def _resize(file: File, node: Node) -> None:
     file.made(node.output, FIRST, made)
 
 
-def _requantise(file: File, node: Node) -> None:
+def _requantise(file: OnnxFile, node: Node) -> None:
     """Write QUANTIZE and DEQUANTIZE: the scale of the output says which."""
     names, order = _ordered(file, node)
     file.made(node.output, order, names[0])

@@ -3,7 +3,7 @@
 from typing import Any
 
 from matloom.frontend.onnx.values import in_file_order
-from matloom.frontend.onnx.writing.file import FORMAT, OPSET, File
+from matloom.frontend.onnx.writing.file import FORMAT, OPSET, OnnxFile
 from matloom.frontend.onnx.writing.layers import LAYERS
 from matloom.frontend.onnx.writing.others import OTHERS
 from matloom.ir.graph import Graph, Tensor
@@ -27,7 +27,7 @@ def write_onnx(graph: Graph) -> bytes:
     """
     import onnx
 
-    file = File(graph)
+    file = OnnxFile(graph)
     for number in graph.inputs:
         tensor = graph.tensors[number]
         file.made(number, in_file_order(len(tensor.shape)), tensor.name)
