@@ -10,8 +10,8 @@ __all__ = [
     "own_block_rams",
 ]
 
-#: Multiplier blocks of a lane, next to that of its product where products are built, and of
-#: everything outside the array and the lanes.
+#: Multiplier blocks of a lane, and of everything outside the array, the lanes, and the products
+#: that POST makes of each column.
 _LANE_BLOCKS, _OTHER_BLOCKS = 4, 3
 
 #: Bytes side by side in a block RAM, and how many rows of them it holds.
@@ -22,7 +22,8 @@ _WIDEST = 36
 
 
 def _outside_array(config: Config) -> int:
-    return (_LANE_BLOCKS + bool(config.products)) * config.lanes + _OTHER_BLOCKS
+    products = config.columns if config.products else 0
+    return _LANE_BLOCKS * config.lanes + products + _OTHER_BLOCKS
 
 
 def columns_in_tables(config: Config, blocks: int) -> int:
