@@ -109,10 +109,11 @@ def test_fields_of_units_that_are_not_built():
     assert illegal_field(Instruction(Opcode.POST, fields), PRESETS["reference"]) is None
     problem = illegal_field(Instruction(Opcode.POST, fields), CONFIG)
     assert problem == "POST.table must be 0 in a configuration without tables, not 2"
-    absent = {"table", "product", "factor_zero"}
+    tables, products = {"table"}, {"product", "factor_zero", "addend"}
+    built = {"medium": products, "reference": tables | products, "large": tables | products}
     for name in PRESETS:
         known = {item.name for item in fields_of(Opcode.POST, PRESETS[name])}
-        assert absent & known == (absent if name in ("reference", "large") else set())
+        assert (tables | products) & known == built.get(name, set())
 
 
 def test_modes_that_are_not_built_are_illegal():

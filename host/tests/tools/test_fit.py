@@ -80,14 +80,19 @@ def test_latency_comes_before_size(usual):
 @pytest.mark.parametrize(
     ("device", "text", "beyond"),
     [
-        ("ecp5-85k", "medium", False),
+        ("ecp5-85k", "medium+products=0+windows=1", False),
+        ("ecp5-85k", "medium", True),
         ("ecp5-85k", "medium+lanes=16+columns=32+acc_bytes=131072", True),
         ("ecp5-25k", "nano", False),
         ("xc7a35t", "nano", True),
     ],
 )
 def test_what_has_more_tables_than_any_that_was_routed_is_known(device, text, beyond):
+<<<<<<< HEAD
     """`medium` on a ULX3S-85F is the largest routed design; there is none for an Artix-7."""
+=======
+    """The earlier `medium` of a ULX3S-85F is the largest, and nothing was for an Artix-7."""
+>>>>>>> 07a8dae4 (arch.config: figures of presets with wide windows and sums in POST)
     capacity = PART.capacity | {"multipliers": 156}
     part = dataclasses.replace(PART, device=device, capacity=capacity)
     candidate = Fit(part=part).candidate(text)

@@ -22,7 +22,7 @@ from matloom_rtl.ports import (
     mark_bits,
 )
 
-__all__ = ["Execute"]
+__all__ = ["Execute", "known_layout"]
 
 _CAUSES = [name for name, _doc in EXEC_CAUSES]
 
@@ -45,7 +45,7 @@ def _tag_layout(config: Config) -> data.StructLayout:
     )
 
 
-def _known_layout(config: Config) -> data.StructLayout:
+def known_layout(config: Config) -> data.StructLayout:
     """Return the layout of the attributes stored for a vector until its bytes arrive."""
     members = vector_layout(config).members
     return data.StructLayout({name: members[name] for name in members if name != "address"})
@@ -267,7 +267,7 @@ class Execute(wiring.Component):
         They are stored in a memory when the walk issues the vector. A vector that reuses the place
         is issued at least two cycles after the grant of the old one and written four cycles later.
         """
-        layout = _known_layout(self._config)
+        layout = known_layout(self._config)
         m.submodules.known = queue = UncheckedFIFO(width=layout.size, depth=CREDITS)
         written = data.View(layout, queue.w_data)
         known = Signal(layout, reset_less=True)

@@ -8,6 +8,7 @@ from matloom_rtl.formal.array.loader import loader_proofs
 from matloom_rtl.formal.array.outputs import output_proofs
 from matloom_rtl.formal.array.walk import walk_proofs
 from matloom_rtl.formal.array.walk_reach import reach_proofs
+from matloom_rtl.formal.array.windows import windows_proofs
 from matloom_rtl.formal.control.answers import answer_proofs
 from matloom_rtl.formal.control.contents import contents_proofs
 from matloom_rtl.formal.control.extents import bounds_proofs
@@ -53,7 +54,7 @@ KINDS = (
     *(sdram_proofs, datapath_proofs, merge_proofs, progress_proofs, share_proofs),
     *(contents_proofs, supervisor_proofs, timestamps_proofs),
     *(row_proofs, position_proofs, walk_proofs, reach_proofs, output_proofs),
-    *(loader_proofs, parameters_proofs, parameter_cache_proofs),
+    *(windows_proofs, loader_proofs, parameters_proofs, parameter_cache_proofs),
     *(sequencer_proofs, reader_proofs, lanes_proofs, writer_proofs),
     *(execute_proofs, gather_proofs),
     *(requantise_proofs, products_proofs, numbers_proofs, float_proofs),

@@ -17,7 +17,7 @@ CONFIGS = {
     "8x8": PRESETS["small"],
     "16x8": dataclasses.replace(PRESETS["small"], rows=16, broadcast_group=2),
     "12x8": dataclasses.replace(PRESETS["small"], rows=12, broadcast_group=2, weight_rows=4),
-    "16x16": Config(),
+    "16x16": Config(windows=1),
     "wide": dataclasses.replace(PRESETS["small"], rows=16, broadcast_group=2, windows=2),
     "wide, blocks": Config(columns=8, broadcast_group=2, lanes=8, windows=2),
 }

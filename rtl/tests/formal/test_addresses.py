@@ -8,11 +8,13 @@ from matloom_rtl.array.execute import Execute
 from matloom_rtl.array.loader import Loader
 from matloom_rtl.array.outputs import Outputs
 from matloom_rtl.array.walk import Walk
+from matloom_rtl.array.windows import Windows
 from matloom_rtl.dma.rows import Rows
 from matloom_rtl.formal.array.execute import execute
 from matloom_rtl.formal.array.loader import loader
 from matloom_rtl.formal.array.outputs import outputs
 from matloom_rtl.formal.array.walk import walk
+from matloom_rtl.formal.array.windows import windows
 from matloom_rtl.formal.dma.rows import rows
 from matloom_rtl.formal.engine import PROVEN
 from matloom_rtl.formal.post.parameters import parameters
@@ -56,6 +58,10 @@ def narrow_weights(component=Loader):
 
 def float_weights(component=Loader):
     return loader(component(load_config("small+bf16+fp16+fp8_e5m2+weight_rows=2")))
+
+
+def wide_windows(component=Windows):
+    return windows(component(load_config("small+rows=16+windows=2+broadcast_group=2"), 2))
 
 
 def post_parameters(component=Parameters):
@@ -143,6 +149,21 @@ MUTANTS = {
     "a block of a window is taken for two weights a byte": (
         *(Loader, ("Mux(self.taken, 0, delivered)", "delivered")),
         *(narrow_weights, 16),
+    ),
+    "a line of five taps is stored as one of three": (
+        *(Windows, ("self._last_rows(_THREE_LINES)[1:]", "self._last_rows(0)[1:]")),
+        *(wide_windows, 6),
+    ),
+    "the lines of a window are in the wrong order": (
+        *(Windows, ("ends[len(lines) - 1 - last_rows.index(row)]", "ends[last_rows.index(row)]")),
+        *(wide_windows, 6),
+    ),
+    "a window's first taps are what stood to their right": (
+        *(
+            Windows,
+            ("Mux(self._any(slide.shift, moves), right, following)", "right"),
+        ),
+        *(wide_windows, 6),
     ),
     "a block of parameters is a read too long": (
         *(Parameters, ("_BIAS_READS, _SCALE_READS = 4, 5", "_BIAS_READS, _SCALE_READS = 4, 6")),

@@ -49,6 +49,8 @@ PAIRED = {
     "link.share:share_reads": (4, BUS),
     "link.share:share_writes": (5, BUS),
     "array.walk_lemmas:_places": (1, "Walk"),
+    "array.windows:_Step._flags": (2, "Execute, Walk"),
+    "array.windows:_Step._follow": (4, "Execute, Walk, Outputs"),
 }
 
 #: Those that no claim makes true: simulations of the units that use the proven one hold them, not

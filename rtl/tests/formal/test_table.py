@@ -18,7 +18,7 @@ def test_every_unit_has_its_proofs():
             *("UncheckedFIFO", "CreditQueue", "SkidBuffer", "StreamRegister"),
             *("SyncFIFO", "SyncFIFOBuffered"),
         },
-        "addresses": {"Loader", "Outputs", "Parameters", "Positions", "Rows", "Walk"},
+        "addresses": {"Loader", "Outputs", "Parameters", "Positions", "Rows", "Walk", "Windows"},
         "places": {"Execute", "Lanes", "Parameters", "Reader", "Sequencer", "Writer"},
         "bounds": {"Bounds"},
         "bursts": {"Bursts"},

@@ -1,8 +1,9 @@
 """EXEC's requests: the attributes of each vector are stored until its bytes arrive."""
 
-from amaranth.hdl import Assert, Assume, Cover, Module, Signal
+from amaranth.hdl import Assert, Assume, Cat, Const, Cover, Module, Signal
+from amaranth.lib import data
 
-from matloom_rtl.array.execute import Execute
+from matloom_rtl.array.execute import Execute, known_layout
 from matloom_rtl.formal.array.walk_nest import STAGES
 from matloom_rtl.formal.parts.channel import implies
 from matloom_rtl.formal.parts.whitebox import Whitebox, inputs_of
@@ -24,7 +25,8 @@ def execute(unit: Execute) -> Claim:
     """
     m = Module()
     whitebox = Whitebox(unit)
-    walk, vectors, known = (whitebox.child(name).unit for name in ("walk", "vectors", "known"))
+    names = ("walk", "vectors", "known", "array")
+    walk, vectors, known, array = (whitebox.child(name).unit for name in names)
     free = [port for name in _FREE for port in whitebox.free(name)]
     m.submodules.unit = whitebox.fragment
     shown, taken = vectors.o, vectors.o.valid & vectors.o.ready
@@ -71,7 +73,33 @@ def execute(unit: Execute) -> Claim:
         Assert((some <= waits) & (used <= CREDITS)),
         Cover(known.w_en & (level == 5)),
     ]
+    if unit._config.has_windows:
+        _windows(m, unit._config, array, known, fired[SPAD_READ_LATENCY])
     return Claim(module=m, ports=(*free, *inputs_of(unit)))
+
+
+def _windows(m: Module, config, array, known, arrives) -> None:
+    """Claim that the array gets the attributes of windows with the bytes, the position before."""
+    layout = known_layout(config)
+    present, entered = (Signal(layout, name=name) for name in ("present", "entered"))
+    enters = Signal()
+    m.d.sync += [
+        *(present.eq(known.r_data), entered.eq(present)),
+        enters.eq(arrives),
+    ]
+    slide, window = array.slide, entered.window
+    m.d.comb += [
+        implies(arrives, array.position == present.position),
+        Assert(array.valid == enters),
+        implies(enters, (slide.window == window) & (slide.pad == entered.pad)),
+        implies(enters, slide.shift == (window & ~entered.first)),
+        implies(enters, slide.recall == (window & ~entered.first_line)),
+    ]
+    if config.has_wide_windows:
+        shapes = (Const(1, len(config.window_shapes)) << entered.window_shape) & window.replicate(4)
+        m.d.comb += implies(enters, Cat(slide.shapes) == shapes)
+    if config.has_paired_windows:
+        m.d.comb += implies(enters, slide.paired == entered.paired)
 
 
 def execute_proofs(units: list) -> list[Proof]:
@@ -81,7 +109,7 @@ def execute_proofs(units: list) -> list[Proof]:
             kind="places",
             unit="Execute",
             statement="the attributes of a vector of EXEC are stored when it is issued, and still "
-            "there when its bytes arrive",
+            "there when its bytes arrive; the array gets those of windows with the bytes",
             build=lambda unit=unit: execute(unit),
             depth=SPAD_READ_LATENCY + STAGES,
             cover_depth=20,

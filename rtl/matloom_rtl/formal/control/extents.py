@@ -4,6 +4,8 @@ Only the positions of fields come from the table behind the hardware: two things
 table cannot check each other.
 """
 
+from collections.abc import Mapping
+
 from amaranth.hdl import Assert, Assume, Cat, Const, Cover, Module, Mux, ResetSignal, Signal
 
 from matloom.arch.config import Config
@@ -11,7 +13,7 @@ from matloom.arch.csr import Fault
 from matloom.arch.isa import FORMATS, Destination, Opcode, Source, Table
 from matloom.arch.numerics import Rounding
 from matloom_rtl.control.bounds import Bounds
-from matloom_rtl.control.layouts import slice_field
+from matloom_rtl.control.layouts import field_place, slice_field
 from matloom_rtl.formal.parts.channel import implies
 from matloom_rtl.formal.proof import Claim, Proof
 
@@ -109,6 +111,7 @@ def _post(f: _Fields) -> list:
     f.assumed += [
         Cat(rounding == each.value for each in config.roundings).any(),
         *(destination <= 2, table <= 2, ~(floats & f("words").any()), addend <= 1),
+        ~(product.any() & addend.any()),
     ]
     size = Mux(f("words"), 1, 0)
     if config.has_float:
@@ -145,10 +148,19 @@ _EXTENTS = {
 }
 
 
-def bounds(opcode: Opcode, unit: Bounds) -> Claim:
+def _fixed(word, opcode: Opcode, values: Mapping[str, int]):
+    """Return an instruction with some fields replaced by constants."""
+    for name, value in values.items():
+        first, beyond = field_place(opcode, name)
+        word = Cat(word[:first], Const(value, beyond - first), word[beyond:])
+    return word
+
+
+def bounds(opcode: Opcode, unit: Bounds, values: Mapping[str, int] | None = None) -> Claim:
     """Claim that a check ends in time, with the first extent beyond its memory.
 
-    From a reset on, one check; the instruction is any legal one with small factors.
+    From a reset on, one check; the instruction is any legal one with small factors, and with these
+    values of fields.
     """
     m = Module()
     m.submodules.unit = unit
@@ -160,7 +172,7 @@ def bounds(opcode: Opcode, unit: Bounds) -> Claim:
     kept_size = Signal(32)
     # Drawn in the first cycle, and kept.
     m.d.comb += [
-        *(unit.word.eq(Mux(held, kept, word)), unit.start.eq(~held)),
+        *(unit.word.eq(_fixed(Mux(held, kept, word), opcode, values or {})), unit.start.eq(~held)),
         unit.region_bytes.eq(Mux(held, kept_size, size)),
     ]
     m.d.sync += [kept.eq(unit.word), kept_size.eq(unit.region_bytes), held.eq(1)]
@@ -191,15 +203,34 @@ def bounds(opcode: Opcode, unit: Bounds) -> Claim:
     return Claim(module=m, ports=(word, size))
 
 
+def _cases(opcode: Opcode, config: Config) -> dict[str, dict[str, int]]:
+    """Return cases that are proved apart, by name, each with what it fixes; together they are all.
+
+    With sums in POST, all of it in one claim takes the solver too long.
+    """
+    if opcode is not Opcode.POST or not config.has_addends:
+        return {opcode.name: {}}
+    return {
+        f"{opcode.name}, {source.name} to {destination.name}": {
+            "source": source.value,
+            "destination": destination.value,
+        }
+        for source in Source
+        for destination in Destination
+    }
+
+
 def bounds_proofs(units: list) -> list[Proof]:
-    """Return a proof for each opcode of the bounds check among the units of a chip."""
+    """Return the proofs for each opcode of the bounds check among the units of a chip."""
     return [
         Proof(
             kind="bounds",
-            unit=f"Bounds, {opcode.name}",
+            unit=f"Bounds, {name}",
             statement="the first extent of the instruction set that exceeds its memory is found, "
             "with its end, in time; for factors below 4, and any values that are only added",
-            build=lambda unit=unit, opcode=opcode: bounds(opcode, Bounds(unit._config)),
+            build=lambda unit=unit, opcode=opcode, values=values: bounds(
+                opcode, Bounds(unit._config), values
+            ),
             depth=CYCLES[opcode] + 2,
             cover_depth=CYCLES[opcode] + 2,
             bounded=True,
@@ -208,4 +239,5 @@ def bounds_proofs(units: list) -> list[Proof]:
         for unit in units
         if isinstance(unit, Bounds)
         for opcode in _EXTENTS
+        for name, values in _cases(opcode, unit._config).items()
     ]
