@@ -64,14 +64,9 @@ def test_windows_of_dilated_kernels():
 @pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(("taps", "count"), [(5, 4), (6, 4), (7, 9)])
 def test_windows_of_wide_kernels(taps, count):
-<<<<<<< HEAD
     """Five taps become two windows of three in each direction; one has a zero weight."""
-    found = windows(depthwise((28, 28, 32), (taps, taps), stride=(2, 2)))
-=======
-    """Five taps are two windows of three both ways, of which one has a weight of zero."""
     plain = dataclasses.replace(REFERENCE, windows=1)
     found = windows(depthwise((28, 28, 32), (taps, taps), stride=(2, 2)), plain)
->>>>>>> c2d6f113 (arch.config: medium by counters, tests of plain windows name them)
     assert steps_of(found) == 2 * 14 * 14 * 2 * count
 
 

@@ -88,11 +88,7 @@ def test_latency_comes_before_size(usual):
     ],
 )
 def test_what_has_more_tables_than_any_that_was_routed_is_known(device, text, beyond):
-<<<<<<< HEAD
-    """`medium` on a ULX3S-85F is the largest routed design; there is none for an Artix-7."""
-=======
-    """The earlier `medium` of a ULX3S-85F is the largest, and nothing was for an Artix-7."""
->>>>>>> 07a8dae4 (arch.config: figures of presets with wide windows and sums in POST)
+    """An earlier `medium` on a ULX3S-85F is the largest routed design; an Artix-7 has none."""
     capacity = PART.capacity | {"multipliers": 156}
     part = dataclasses.replace(PART, device=device, capacity=capacity)
     candidate = Fit(part=part).candidate(text)

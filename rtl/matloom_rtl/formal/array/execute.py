@@ -1,7 +1,6 @@
 """EXEC's requests: the attributes of each vector are stored until its bytes arrive."""
 
 from amaranth.hdl import Assert, Assume, Cat, Const, Cover, Module, Signal
-from amaranth.lib import data
 
 from matloom_rtl.array.execute import Execute, known_layout
 from matloom_rtl.formal.array.walk_nest import STAGES
