@@ -1,4 +1,4 @@
-"""The bench around the chip: clock, reset, memory, registers, the monitor, and running jobs."""
+"""The bench around the chip: clock, reset, memory, registers, the monitor, and jobs."""
 
 import logging
 import os
@@ -36,7 +36,7 @@ _BASES = (0, 0x8000_0000, 2**32 - MEMORY_BYTES)
 
 
 def stalls(generator, share):
-    """Yield forever whether a channel rests in a cycle; stalls come in runs, too."""
+    """Yield forever whether a channel pauses in a cycle; pauses also come in runs."""
     while True:
         rest = generator.random() < share
         for _ in range(generator.choice((1, 1, 2, 7))):
@@ -49,7 +49,7 @@ class Bench:
     Members
     -------
     config, random, memory, monitor:
-        What the chip was built from, the test's generator, and what stands around the chip.
+        The chip's configuration, the test's generator, and the parts around the chip.
     model:
         The functional model, which runs every job as well; see `compare`.
     """
@@ -128,7 +128,7 @@ class Bench:
         assert response == AxiResp.OKAY, f"writing {name} must succeed"
 
     async def place(self, job):
-        """Put a job's regions at random places in memory, tell the chip, clear the interrupt."""
+        """Place a job's regions at random in memory, set the registers, clear the interrupt."""
         width = self.config.bus_bytes
         cursor = self.memory.base
         order = list(Region)
@@ -164,7 +164,7 @@ class Bench:
         await self.write("CONTROL", START)
 
     async def finish(self, cycles=400_000):
-        """Wait for the interrupt, and fail after so many cycles; return STATUS."""
+        """Wait for the interrupt, or fail after so many cycles; return STATUS."""
         if not int(self.dut.irq.value):
             try:
                 await with_timeout(RisingEdge(self.dut.irq), cycles * PERIOD_NS, "ns")
@@ -205,7 +205,7 @@ class Bench:
         return regions
 
     def expect_memory(self, expected):
-        """Every byte of memory must be as given."""
+        """Check that every byte of memory is as given."""
         found = self.memory.content
         if found != expected:
             first = next(n for n in range(len(found)) if found[n] != expected[n])
@@ -215,7 +215,7 @@ class Bench:
             )
 
     def check_traffic(self):
-        """Nothing was touched that is not the chip's, and nothing is owed."""
+        """Check that there were no stray accesses, and nothing is outstanding."""
         assert not self.memory.stray, f"the chip must not do: {self.memory.stray[:3]}"
         assert self.monitor.idle, "the bus must be quiet at the end of a run"
 
@@ -224,7 +224,7 @@ class Bench:
 
 
 class SimTransport:
-    """A bench as the transport of the unmodified blocking driver: run it under `bridge`."""
+    """A bench as the transport of the unmodified blocking driver; run it under `bridge`."""
 
     def __init__(self, bench):
         self._bench = bench

@@ -38,21 +38,21 @@ class _Reads(AxiSlaveRead):
 
 
 class ExternalMemory:
-    """Bytes from `base` on.
+    """Memory from bus address `base` on.
 
     Members
     -------
     content:
         The bytes.
     readable, writable:
-        (first, end) bus addresses that the chip may touch; beats elsewhere go to `stray`. A read
-        beat counts as inside where any of its bytes is.
+        (first, end) bus addresses that the chip may access; beats elsewhere go to `stray`. A read
+        beat counts as inside if any of its bytes is.
     errors, silent:
         Ranges that answer with an error, or not at all until `speak`.
     parts, channels:
-        The models of cocotbext-axi: of the two directions, and of the five channels by name.
+        The models of cocotbext-axi: the two directions, and the five channels by name.
     stray:
-        What the chip must not have done, in words.
+        Forbidden accesses of the chip, described.
     """
 
     def __init__(self, dut, config, random, base, size):
@@ -80,7 +80,7 @@ class ExternalMemory:
         }
 
     def speak(self):
-        """End all silence."""
+        """Let silent ranges answer again."""
         self.silent = []
         self._voice.set()
         self._voice.clear()

@@ -1,4 +1,4 @@
-"""Command buffers with the memory they need, and what the functional model makes of them."""
+"""Command buffers with the memory they need, and the functional model's results for them."""
 
 from dataclasses import dataclass
 
@@ -14,7 +14,7 @@ from matloom.verification.random_programs import random_stream
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """Contents of every region before the run, and where in PROGRAM the commands are."""
+    """Contents of every region before the run, and the position of the commands in PROGRAM."""
 
     regions: dict[Region, bytes]
     command_offset: int = 0
@@ -30,7 +30,7 @@ class Job:
 
     @classmethod
     def stream(cls, seed: int, config: Config, length: int = 12) -> "Job":
-        """Return a random legal stream; it starts from a scratchpad that both sides know."""
+        """Return a random legal stream that starts from a known scratchpad."""
         stream = random_stream(seed, config, length)
         regions = {**stream.regions, Region.PROGRAM: stream.commands}
         return cls(regions=regions, command_bytes=len(stream.commands))
@@ -65,7 +65,7 @@ def ordered(config: Config, *steps, **region_bytes) -> list[Instruction]:
 
 
 def transfer(opcode: Opcode, region: Region, row_bytes: int, **fields: int):
-    """Return a LOAD or STORE of one row, or what `fields` make of it."""
+    """Return a LOAD or STORE of one row, unless `fields` change it."""
     return opcode, {
         "region": region,
         "row_bytes": row_bytes,
@@ -76,7 +76,7 @@ def transfer(opcode: Opcode, region: Region, row_bytes: int, **fields: int):
 
 
 def scrub(config: Config) -> Job:
-    """Return a job after which scratchpad and accumulators are all zeros."""
+    """Return a job that clears scratchpad and accumulators."""
     entries = config.acc_entries
     width = min(entries, 2048)
     zeros = {"source": 1, "destination": 1, "oc_blocks": 1, "tail": config.columns}
@@ -88,7 +88,7 @@ def scrub(config: Config) -> Job:
 
 
 def checkup(config: Config, random) -> Job:
-    """Return a small job that uses every unit and depends on nothing that was there before."""
+    """Return a small job that uses every unit, independent of earlier state."""
     rows, columns, tile = config.rows, config.columns, config.tile_bytes
     positions = random.randint(1, 12)
     size = positions * rows

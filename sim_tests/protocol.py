@@ -27,7 +27,7 @@ _PAYLOADS = {
 
 
 class _Channel:
-    """One channel: what is shown stays until it is taken."""
+    """Checks one channel: a payload stays until it is accepted."""
 
     def __init__(self, dut, prefix, require):
         self.prefix, self._require = prefix, require
@@ -44,7 +44,7 @@ class _Channel:
         self._held = None
 
     def step(self):
-        """Look at one clock edge; return the payload where it was taken, else None."""
+        """Check one clock edge; return the payload if it was accepted, else None."""
         held = self._held
         if not self.valid:
             if held is not None:
@@ -61,7 +61,7 @@ class _Channel:
 
 
 class Monitor:
-    """Checks every channel, and counts and remembers bursts.
+    """Checks every channel, and counts and records bursts.
 
     Members
     -------
@@ -73,7 +73,7 @@ class Monitor:
     Parameters
     ----------
     ignored:
-        Names of rules that are not judged.
+        Names of rules that are not checked.
     """
 
     def __init__(self, dut, config, ignored=()):
@@ -107,7 +107,7 @@ class Monitor:
 
     @property
     def idle(self):
-        """Nothing is owed by either side."""
+        """Whether neither side has anything outstanding."""
         return not (any(self._read_ids.values()) or self._owed or self._beats or self._unanswered)
 
     async def run(self):
@@ -117,7 +117,7 @@ class Monitor:
             self.step()
 
     def step(self):
-        """Look at one cycle."""
+        """Check one cycle."""
         if int(self._dut.rst.value):
             self._forget()
             self._reset_cycles += 1
@@ -143,7 +143,7 @@ class Monitor:
         self._cycle += 1
 
     def _burst(self, name, payload, on_way):
-        """Check an address; return the bus addresses of its first and after its last byte."""
+        """Check an address; return the first and end bus address of its bytes."""
         width, address, beats = self._config.bus_bytes, payload["addr"], payload["len"] + 1
         first = address // width * width
         end = first + beats * width
@@ -164,14 +164,14 @@ class Monitor:
         return first, end
 
     def _region(self, window):
-        """Return where a region begins and ends on the bus, as the chip was told."""
+        """Return the first and end bus address of a region, from the chip's registers."""
         base, size = (
             self._registers.get(offset, 0) for offset in (window.base_offset, window.bytes_offset)
         )
         return base, base + size
 
     def _inside(self, window, first, end):
-        """Return whether whole beats touch a region, and nothing but it and its rim."""
+        """Return whether whole beats touch a region and nothing beyond its edge beats."""
         width = self._config.bus_bytes
         base, limit = self._region(window)
         return limit > base and base // width * width <= first and end <= -(-limit // width) * width
@@ -220,7 +220,7 @@ class Monitor:
         self._match()
 
     def _match(self):
-        """Give writes their beats, which may precede the address."""
+        """Assign beats to writes; they may precede the address."""
         while self._owed and self._beats:
             first, beats, sent = self._owed[0]
             self._judge_beat(first + sent * self._config.bus_bytes, sent + 1, beats)
@@ -249,7 +249,7 @@ class Monitor:
             self._unanswered -= 1
 
     def _lite_step(self, taken):
-        """Check answers of the registers, and follow what places the regions."""
+        """Check register responses, and record writes that place regions."""
         owed = self._lite_owed
         # A register that refuses a write, as a region's does in a run, keeps its value.
         if taken["s_axil_b"] is not None and self._unsure:

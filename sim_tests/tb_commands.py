@@ -1,4 +1,4 @@
-"""Matrix and convolution commands and post-processing: exact sums, random streams and layers."""
+"""Matrix products, convolutions and post-processing: exact sums, random streams and layers."""
 
 import cocotb
 import numpy as np
@@ -89,7 +89,7 @@ async def a_product_of_matrices_is_numpys(dut):
 
 @cocotb.test(timeout_time=5, timeout_unit="ms")
 async def a_convolution_is_numpys(dut):
-    """3x3 with padding over a one-channel image whose kernel rows are single runs of bytes."""
+    """3x3 with padding, on a one-channel image: each kernel row is one run of bytes."""
     bench = await Bench.open(dut)
     rows, columns, tile = bench.config.rows, bench.config.columns, bench.config.tile_bytes
     height, width, pad = 5, 6, -7
@@ -166,7 +166,7 @@ async def random_streams_agree_with_the_model(dut):
 
 
 async def _check_counters(bench, job):
-    """The chip counts what was seen on its bus, and gives each cycle one cause."""
+    """Check that the counters match the bus, and that each cycle has one cause."""
     counters = await bench.counters()
     assert {name: counters[name] for name in bench.monitor.counts} == bench.monitor.counts
     assert counters["instructions"] == bench.model.executed

@@ -8,7 +8,7 @@ from matloom.arch.isa import Opcode, Region
 
 
 def _shape(random, most):
-    """Return row_bytes, rows and planes of at most `most` bytes."""
+    """Return row_bytes, rows and planes with at most `most` bytes."""
     row_bytes = random.choice((1, 2, 3, 7, 8, random.randint(1, 300)))
     rows, planes = random.choice((1, 2, 5)), random.choice((1, 2, 3))
     while row_bytes * rows * planes > most:
@@ -17,7 +17,7 @@ def _shape(random, most):
 
 
 def _steps(random, row_bytes, rows):
-    """Return steps from row to row and plane to plane that overlap nothing."""
+    """Return strides of rows and planes without overlaps."""
     row_step = row_bytes + random.choice((0, 1, 5, 64))
     return row_step, rows * row_step + random.choice((0, 3, 17))
 
@@ -34,7 +34,7 @@ def _addresses(start, shape, steps):
 
 
 def _copy(bench, size):
-    """Return a job that loads and stores a box of bytes, and the OUTPUT it must leave."""
+    """Return a job that loads and stores a box of bytes, and the expected OUTPUT."""
     random, config = bench.random, bench.config
     source, output = random.randbytes(size), bytearray(random.randbytes(size))
     shape = _shape(random, 1000)
@@ -107,7 +107,7 @@ async def long_rows_split_at_pages_and_burst_lengths(dut):
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def every_alignment_of_short_rows(dut):
-    """Each byte of a beat as the first of a row, on either side, with rows about a beat long."""
+    """Start rows at each byte of a beat, on either side, with rows about a beat long."""
     bench = await Bench.open(dut)
     width = bench.config.bus_bytes
     lengths = (1, width - 1, width, width + 1)
@@ -130,7 +130,7 @@ async def every_alignment_of_short_rows(dut):
 
 @cocotb.test(timeout_time=10, timeout_unit="ms")
 async def commands_begin_anywhere_in_their_region(dut):
-    """Commands after constants, which LOAD reads from the same region."""
+    """Commands follow constants, which LOAD reads from the same region."""
     bench = await Bench.open(dut)
     for _ in range(4):
         constants = bench.random.randbytes(16 * bench.random.randint(1, 40))

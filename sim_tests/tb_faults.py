@@ -1,4 +1,4 @@
-"""Every cause of a fault: the right record, nothing written elsewhere, and work afterwards."""
+"""Every cause of a fault: the right record, no stray writes, and a working chip afterwards."""
 
 import cocotb
 from bench import BUSY, DONE, FAULT, Bench
@@ -43,7 +43,7 @@ def _reserved(instruction):
 
 
 def _bad_instructions(config):
-    """Return for each cause of the dispatcher instructions that have it."""
+    """Return, for each cause of the dispatcher, instructions that raise it."""
     spad, entries = config.spad_bytes, config.acc_entries
     return {
         Fault.ILLEGAL_OPCODE: [b"\x05" * 16, b"\xff" * 16],
@@ -98,8 +98,8 @@ def _job(*instructions):
 async def _expect_fault(bench, job, bad=None, silent=None):
     """Run a job that stops with a fault; only OUTPUT and ARENA may change.
 
-    `bad` and `silent` are (region, byte) pairs that answer with an error or not at all. Return
-    the record, and the bus address of `bad`.
+    `bad` and `silent` are (region, byte) pairs that answer with an error or not at all. Return the
+    record and the bus address of `bad`.
     """
     await bench.place(job)
     memory = bench.memory
@@ -154,7 +154,7 @@ async def nothing_is_fetched_from_outside_the_region(dut):
 
 
 def _mutant(bench):
-    """Return a random stream with flipped bits in one instruction, and the fault it must cause."""
+    """Return a random stream with flipped bits in one instruction, and its expected fault."""
     random, config = bench.random, bench.config
     while True:
         stream = random_stream(random.getrandbits(32), config, length=3)
@@ -173,7 +173,7 @@ def _mutant(bench):
 
 
 class _Checker(Engine):
-    """The model's checks alone."""
+    """The model's checks, without executing."""
 
     def _execute(self, instruction):
         pass
@@ -191,7 +191,7 @@ async def flipped_bits_leave_the_models_record(dut):
 
 
 def _burst_at(bursts, address, width):
-    """Return the address of the burst that touches a byte."""
+    """Return the address of the burst with a byte."""
     (found,) = {
         first
         for first, beats in bursts

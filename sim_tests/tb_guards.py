@@ -1,4 +1,4 @@
-"""What no preset has: the limit on an instruction's time, and parity. Records, and work after."""
+"""LIMIT and parity, which no preset has: fault records, and a working chip afterwards."""
 
 import os
 
@@ -21,7 +21,7 @@ _ACC = 1
 
 
 def _long():
-    """Return an instruction for each unit that takes some hundred cycles."""
+    """Return an instruction for each unit that takes a few hundred cycles."""
     many = {"width": 16, "height": 8}
     return {
         Opcode.LOAD: _load(row_bytes=SIZE),
@@ -61,7 +61,7 @@ async def a_limit_that_none_reaches_changes_nothing(dut):
 
 @_checked
 async def a_bit_that_flips_in_a_run_is_noticed(dut):
-    """In the accumulators, at an entry that nobody writes, and a POST reads later."""
+    """In an accumulator entry that nobody writes and a POST reads later."""
     bench = await Bench.open(dut)
     bank = dut.core.accumulators.bank_0
     many = {"width": 16, "height": 8}
@@ -79,7 +79,7 @@ async def a_bit_that_flips_in_a_run_is_noticed(dut):
 
 
 async def _flip(bench, word, value):
-    """Change a word of a memory while a run is under way."""
+    """Change a word of a memory during a run."""
     while not int(bench.dut.m_axi_arvalid.value):
         await ClockCycles(bench.dut.clk, 1)
     await ClockCycles(bench.dut.clk, bench.random.randrange(20))

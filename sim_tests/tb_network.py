@@ -18,7 +18,7 @@ IMAGES = 2
 
 
 def _run(transport, program, inputs):
-    """Run the engine's steps in a device; return every tensor they leave, and the counters."""
+    """Run the engine's steps on a device; return all resulting tensors, and the counters."""
     driver = Driver(transport, program.config, timeout=600)
     driver.reset()
     driver.allocate(program.region_bytes)

@@ -11,7 +11,7 @@ TIMES = 6
 
 
 async def _interrupt_a_stream(bench):
-    """Start a random stream and leave it somewhere on its way."""
+    """Start a random stream and stop at a random point of its run."""
     job = Job.stream(bench.random.getrandbits(32), bench.config)
     await bench.place(job)
     await bench.start()

@@ -30,7 +30,7 @@ GUARDED, GUARDS = "nano+parity=1+time_limit=1", "tb_guards"
 
 
 def _cases():
-    """A fast and a slow share; a configuration that was asked for by name is all there is."""
+    """Return a fast and a slow set; a configuration given by name replaces all."""
     if CHOSEN:
         return [pytest.param(each, CHOSEN, 0, id=f"{Path(CHOSEN).stem}-{each}") for each in BENCHES]
     more = [("nano", seed) for seed in range(1, SEEDS)] + [("small", 0), ("reference", 0)]
@@ -46,7 +46,7 @@ def _cases():
 
 
 def _described(name):
-    """Return what `load_config` takes anywhere: a preset with its changes, or a whole path."""
+    """Return a name for `load_config`: a preset with its changes, or an absolute path."""
     return name if name.split("+")[0] in PRESETS else str(Path(name).absolute())
 
 

@@ -1,4 +1,4 @@
-"""Chips that many tests look at, generated once for each worker."""
+"""Chips that many tests use, generated once for each worker."""
 
 import pytest
 

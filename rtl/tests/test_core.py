@@ -1,4 +1,4 @@
-"""Any legal configuration elaborates; the core shows no VALID in a reset."""
+"""Any legal configuration elaborates; VALID is low during a reset."""
 
 import dataclasses
 
@@ -85,7 +85,7 @@ MORE = {
 
 
 def ports(text, name):
-    """Return the ports of a module of RTLIL text."""
+    """Return the ports of a module in RTLIL."""
     body = text[text.index(f"\nmodule \\{name}\n") :]
     body = body[: body.index("\nend\n")]
     words = [line.split() for line in body.splitlines() if line.startswith("  wire ")]
@@ -135,9 +135,9 @@ def copy_program():
 
 @pytest.mark.slow
 def test_a_reset_silences_every_channel_in_the_same_cycle():
-    """The wire is pulled, looked at and let go within each cycle of a run: no clock edge sees it.
+    """Pulse the wire within each cycle of a run, without a clock edge, and look at the outputs.
 
-    Nobody takes an answer at once, so that each channel stands still for some cycles.
+    Answers are accepted late, so that each channel is stalled for some cycles.
     """
     core, program = Core(SMALLEST), copy_program()
     memory = bytearray(program.ljust(1024, b"\0") + bytes(range(256)) * 4)
@@ -157,7 +157,7 @@ def test_a_reset_silences_every_channel_in_the_same_cycle():
     seen, causes = set(), []
 
     async def tick(ctx):
-        """Let a cycle pass, after a look at what a reset would show."""
+        """Advance a cycle, after a look at the outputs under reset."""
         shown = {name for name, valid in offered.items() if ctx.get(valid)}
         ctx.set(core.reset, 1)
         assert not [name for name, valid in offered.items() if ctx.get(valid)]

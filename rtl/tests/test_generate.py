@@ -1,4 +1,4 @@
-"""The generated chip: Verilog that lints, and a sidecar that describes it."""
+"""The generated chip: Verilog without lint warnings, and a sidecar that describes it."""
 
 import dataclasses
 import json
@@ -28,7 +28,7 @@ def test_nothing_is_complained_of_and_every_waiver_is_needed(nano, tmp_path):
 
 
 def test_waivers_end_with_the_file(nano, tmp_path):
-    """A fault in the user's own file is complained of, wherever it stands."""
+    """A fault in the user's own file is reported, before and after the chip's."""
     source, _sidecar = nano.write(tmp_path)
     user = tmp_path / "user.v"
     user.write_text("module user(input [7:0] a, output [3:0] b); assign b = a; endmodule\n")
@@ -36,7 +36,7 @@ def test_waivers_end_with_the_file(nano, tmp_path):
 
 
 def test_no_signal_is_a_keyword(nano):
-    """Of VHDL or SystemVerilog."""
+    """Neither of VHDL nor of SystemVerilog."""
     declared = r"(?:wire|reg|input|output)(?: signed)?(?: \[\d+:\d+\])? \\?([^\s;=]+)"
     names = set(re.findall(declared, re.sub(r"//.*", "", nano.verilog)))
     assert len(names) > 500
@@ -44,7 +44,7 @@ def test_no_signal_is_a_keyword(nano):
 
 
 def test_a_reader_finds_what_the_chip_is(nano):
-    """Header, template, attributes, and a sentence for each module of a component."""
+    """Header, template, attributes, and a sentence for each component's module."""
     head = nano.verilog[: nano.verilog.index("module ")]
     assert f"digest {PRESETS['nano'].digest:08x}, interface version {INTERFACE_VERSION}" in head
     assert "synchronous, active high" in head
@@ -79,7 +79,7 @@ def test_other_chips_complain_of_nothing_else(other, tmp_path):
 
 
 def slang_warnings(chip):
-    """Return what slang says of a chip by default."""
+    """Return slang's default warnings for a chip."""
     slang = pytest.importorskip("pyslang", reason="slang is not installed: extra integration")
     tree = slang.syntax.SyntaxTree.fromText(chip.verilog)
     compilation = slang.ast.Compilation()
@@ -94,7 +94,7 @@ def slang_warnings(chip):
 
 @pytest.mark.slow
 def test_slang_has_nothing_to_say(nano):
-    """By its defaults; of a faulty chip it has."""
+    """No default warnings; for a faulty chip there are some."""
     assert slang_warnings(nano) == ""
     faulty = nano.verilog.replace("endmodule", "  nothing missing();\nendmodule", 1)
     assert "nothing" in slang_warnings(dataclasses.replace(nano, verilog=faulty))
@@ -107,7 +107,7 @@ def test_slang_has_nothing_to_say_of_others(other):
 
 @pytest.mark.slow
 def test_yosys_finds_no_fault(nano, tmp_path):
-    """No module, wire or driver is missing, none is double, no loop is of gates alone."""
+    """No missing or multiple modules, wires or drivers, and no combinational loops."""
     try:
         yosys = find(YOSYS)
     except FlowError as error:

@@ -14,7 +14,7 @@ SOURCES = sorted(RTL.rglob("*.py"))
 
 
 def makes_signal(item):
-    """Whether an expression is `Signal(...)` or `Signal.like(...)`, without a name of its own."""
+    """Return whether an expression is `Signal(...)` or `Signal.like(...)` without a name."""
     if not isinstance(item, ast.Call) or any(each.arg == "name" for each in item.keywords):
         return False
     made = item.func
@@ -26,7 +26,7 @@ def makes_signal(item):
 def nameless(text):
     """Return the lines of signals that Amaranth cannot name.
 
-    It names a signal after the variable or attribute that the next instruction stores it in: the
+    It names a signal after the variable or attribute that the next instruction stores it in, so the
     call must be the whole right side of an assignment to one of these.
     """
     tree = ast.parse(text)
@@ -63,7 +63,7 @@ def test_what_has_no_name_is_found(text, lines):
 
 
 def generated_names(config):
-    """Return the names in a chip that Amaranth gives to signals without one."""
+    """Return the names that Amaranth made up for unnamed signals in a chip."""
     text = to_rtlil(Top(config), "matloom")
     return {name for name in ("$signal", "$like") if name in text}
 

@@ -1,4 +1,4 @@
-"""Reports of area and clock say of which netlist they are; pages mark those of an earlier one."""
+"""Reports of area and clock name their netlist; pages mark those of an earlier one."""
 
 import json
 from pathlib import Path
@@ -61,6 +61,6 @@ def test_digests_are_those_of_today():
 
 @pytest.mark.slow
 def test_a_report_is_generated_again(nano):
-    """As `nano` alone has it."""
+    """The same Verilog as for `nano` alone."""
     report = {"config": nano.config.as_dict()}
     assert netlists.verilog_of(report) == nano.verilog

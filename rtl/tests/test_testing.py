@@ -1,4 +1,4 @@
-"""The harness: results, the count of cycles, and what it says of a bench that hangs."""
+"""The harness: results, the number of cycles, and its message for a bench that hangs."""
 
 import gc
 
@@ -72,7 +72,7 @@ def test_resets_midway():
 
 
 class Count(wiring.Component):
-    """Counts in a register, and keeps the last of four counts in a memory."""
+    """Counts in a register, and stores counts in a memory of four words."""
 
     o: Out(8)
     last: Out(8)
@@ -94,7 +94,7 @@ class Count(wiring.Component):
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
 def test_each_run_begins_with_power_up():
-    """Registers, memories, time and benches, also after one that was ended half way."""
+    """Registers, memories, time and benches start afresh, also after an aborted run."""
     dut, seen = Count(), []
 
     async def watch(ctx):

@@ -37,7 +37,7 @@ extern "C" void stream(const uint64_t *in, uint64_t *out, int64_t count, int64_t
 
 
 class Numbers:
-    """Patterns that find mistakes, and random ones."""
+    """Corner cases and random bit patterns."""
 
     def __init__(self, seed: int):
         self._generator = np.random.default_rng(seed)

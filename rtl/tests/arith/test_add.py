@@ -1,4 +1,4 @@
-"""FloatAdd against the number rules, which are tested against float32."""
+"""FloatAdd, compared with the number rules, which are tested against float32."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Unpack and FloatMultiply, one after the other, against the number rules."""
+"""Unpack and FloatMultiply in sequence, compared with the number rules."""
 
 import numpy as np
 import pytest
@@ -43,7 +43,7 @@ class Product(wiring.Component):
 
 
 def gather(numbers, formats, count, pick=None):
-    """Return operands of all formats in turn with the products that are due."""
+    """Return operands of all formats in turn, with the expected products."""
     columns = []
     for index, name in enumerate(formats):
         a, b = numbers.operands(count, name)
@@ -66,7 +66,7 @@ def test_products(seed, numbers, check, formats):
 
 
 def test_stages_of_a_product():
-    """What is always a normal number of fp32 needs neither a shift nor a rounding."""
+    """A product that is always a normal fp32 number needs neither shift nor rounding."""
     assert FloatMultiply.latency_of(FORMATS[1:]) == 2
     assert FloatMultiply.latency_of(FORMATS) == 5
 

@@ -1,4 +1,4 @@
-"""Narrow against the number rules: corners, numbers of the format and the middles between."""
+"""Narrow, compared with the number rules: corners, numbers of the format and their midpoints."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,10 @@ FORMATS = tuple(FLOAT_FORMATS)
 
 
 def gather(numbers, count, step):
-    """Return fp32 patterns for every format: any, and around where rounding turns."""
+    """Return fp32 patterns for every format.
+
+    Arbitrary ones, and those around rounding thresholds.
+    """
     columns = []
     for index, name in enumerate(FORMATS):
         form = FLOAT_FORMATS[name]

@@ -1,4 +1,4 @@
-"""Leading zeros and shifts of every width that is used, against integers."""
+"""Leading zeros and shifts of every width in use, compared with integers."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""Widen against the number rules: every 8-bit number, many of 16 bits."""
+"""Widen, compared with the number rules: every 8-bit number, many of 16 bits."""
 
 import numpy as np
 import pytest

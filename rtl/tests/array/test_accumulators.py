@@ -1,4 +1,4 @@
-"""The accumulators against a NumPy array: values, grants and the latencies of `ports`."""
+"""The accumulators, compared with a NumPy array: values, grants and the latencies of `ports`."""
 
 import dataclasses
 
@@ -37,13 +37,13 @@ def values_of(word, columns):
 
 
 def larger(old, new):
-    """Return the one whose 17 low bits are the larger signed number, column by column."""
+    """Return the larger number of each column, by the signed low 17 bits."""
     low_old, low_new = ((values + 2**16) % 2**17 for values in (old, new))
     return np.where(low_new > low_old, new, old)
 
 
 class Bench:
-    """Presents requests, checks grants, and follows what the entries must hold."""
+    """Presents requests, checks grants, and tracks the expected entries."""
 
     def __init__(self, config):
         self.dut = kept(Accumulators, config)
@@ -56,7 +56,7 @@ class Bench:
         self.due = {}
 
     def places(self, array):
-        """Return the entries that an update of the array reaches: one, or those of its pair."""
+        """Return the entries that an update of the array changes: one, or those of its pair."""
         entry = array["entry"]
         if "seconds" not in array:
             return (entry,)
@@ -76,9 +76,9 @@ class Bench:
         self.updated[entry] = self.cycle
 
     async def step(self, ctx, array=None, update=None, read=None):
-        """Present up to three requests for one cycle; return whether update and read went.
+        """Present up to three requests in a cycle; return whether update and read were granted.
 
-        The array's is announced in this cycle and made in the next.
+        The array's request is announced in this cycle and made in the next.
         """
         dut = self.dut
         ctx.set(dut.sum_valid, array is not None)
@@ -200,7 +200,7 @@ def test_random_requests(name, rates):
 
 
 def test_entry_is_updated_every_fourth_cycle():
-    """The shortest distance that initiators may keep, from each side, read back at once."""
+    """The shortest interval allowed, for each initiator, read back immediately."""
     bench = Bench(PRESETS["nano"])
 
     async def drive(ctx):
@@ -241,7 +241,7 @@ def test_maximum_replaces_without_add():
 
 
 def test_maximum_stores_the_larger_or_nothing():
-    """Equal, next to each other, of either sign, at the ends of 17 bits; steps on one entry."""
+    """Equal and adjacent numbers, both signs, the ends of 17 bits; several steps on one entry."""
     bench = Bench(PRESETS["nano"])
     ends = [-(2**16), -(2**16) + 1, -129, -128, -1, 0, 1, 127, 2**15, 2**16 - 1]
     pairs = [(old, new) for old in ends for new in ends]
@@ -263,7 +263,7 @@ def test_maximum_stores_the_larger_or_nothing():
 
 
 def test_without_maxima():
-    """What is left out changes nothing else."""
+    """Leaving them out changes nothing else."""
     bench = Bench(dataclasses.replace(PRESETS["nano"], maximum=0))
 
     async def drive(ctx):
@@ -280,7 +280,7 @@ def test_without_maxima():
 
 
 def test_reset_midway():
-    """What is stored stays; an update under way is forgotten and the next ones are exact."""
+    """Entries stay; an update in progress is dropped, and later ones are exact."""
     bench = Bench(PRESETS["nano"])
     reset = Signal()
     rng = np.random.default_rng(2)
@@ -307,7 +307,7 @@ def test_reset_midway():
 
 
 def test_floating_point_sums(seed):
-    """Sums and updates of both kinds, one after the other and side by side in both banks."""
+    """Sums and updates of both kinds, in sequence and in parallel in both banks."""
     rng, columns = np.random.default_rng(seed), FLOAT.columns
     dut, half, latency = Accumulators(FLOAT), FLOAT.acc_entries // 2, FLOAT.acc_update_latency
     entries = np.zeros((2, columns), np.int64)
@@ -382,7 +382,7 @@ USES = {
     "name", ["few+parity", "narrow+parity", pytest.param("float+parity", marks=pytest.mark.slow)]
 )
 def test_each_flipped_bit_that_is_used_is_told(name, use):
-    """Four cycles after the grant, for one cycle; in each bank, and for every bit of an entry."""
+    """Each bit of an entry, in each bank, is reported once, four cycles after the grant."""
     configs = {**CONFIGS, "float+parity": dataclasses.replace(FLOAT, parity=1, acc_bytes=16 * 16)}
     config = configs[name]
     dut, entries = Accumulators(config), config.acc_entries

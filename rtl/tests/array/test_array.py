@@ -1,4 +1,4 @@
-"""The array against exact integer arithmetic: every sum, its tag and its cycle."""
+"""The array, compared with exact integer arithmetic: every sum, its tag and its cycle."""
 
 import numpy as np
 import pytest
@@ -55,7 +55,7 @@ class Oracle:
         return sums
 
     def _slide(self, operands, number, line, pad, paired, shape=0):
-        """Replace the rows of the window by the definition of decision 0002."""
+        """Fill the rows of the window as decision 0002 defines."""
         columns = self.config.columns
         if paired:
             self._slide_blocks(operands, number, line, pad)
@@ -67,7 +67,7 @@ class Oracle:
             operands[row] = self.past[index][:columns] if index >= 0 else pad
 
     def _slide_blocks(self, operands, number, line, pad):
-        """The same where blocks of 2 x 2 positions, (x, y, column), slide."""
+        """Fill the rows of the window for blocks of 2 x 2 positions, (x, y, column)."""
         columns = self.config.columns
         corners = (number - line - 1, number - line, number - 1, number)
         blocks = [
@@ -83,7 +83,7 @@ class Oracle:
 
 
 def draw(config, rng, cycles, vector_rate, write_rate):
-    """Return what happens in each cycle; the extremes of int8 are frequent."""
+    """Return the events of each cycle, with many extremes of int8."""
     groups = config.tile_load_cycles
 
     def numbers(*shape):
@@ -107,7 +107,7 @@ def draw(config, rng, cycles, vector_rate, write_rate):
 
 
 def add_windows(config, rng, events):
-    """Let steps of some vectors slide, as dense ones before and after them."""
+    """Make some steps slide, between dense ones."""
     window, left = None, 0
     for event in events:
         if "vector" not in event:
@@ -131,7 +131,7 @@ def add_windows(config, rng, events):
 
 
 def present_window(ctx, dut, event, following, config):
-    """Show how the vector slides, and the position of the next one."""
+    """Present how the vector slides, and the position of the next one."""
     window, after = event.get("window"), following.get("window")
     ctx.set(dut.position, after["number"] % after["line"] if after else 0)
     number, line = (window["number"], window["line"]) if window else (0, 3)
@@ -159,7 +159,7 @@ def present(ctx, dut, event, tag):
 
 
 def play(config, events):
-    """Present the events; compare every cycle's outputs."""
+    """Present the events; compare the outputs in every cycle."""
     dut = kept(Array, config, 8)
     oracle, expected = Oracle(config), {}
 
@@ -209,7 +209,7 @@ def test_windows_of_the_reference():
 
 
 def test_tiles_follow_without_a_gap():
-    """Weights of the next tile load while this one streams; each switch meets its own tile."""
+    """Weights of the next tile load while this one streams; each switch selects its own tile."""
     config, rng = PRESETS["small"], np.random.default_rng(3)
     groups = config.tile_load_cycles
     events = draw(config, rng, 0, 0, 0)

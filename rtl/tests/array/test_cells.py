@@ -51,7 +51,7 @@ def flags_of(mode, config):
 
 
 class Products(wiring.Component):
-    """Cells side by side, and what each product holds."""
+    """Cells side by side, and the meaning of each product."""
 
     def __init__(self):
         config = CONFIGS["nano"]
@@ -126,7 +126,7 @@ def test_every_pair_of_operands(mode):
 
 
 def bytes_of(rng, *shape):
-    """Return bytes whose extremes are frequent, those of their nibbles too."""
+    """Return bytes with many extremes, also of their nibbles."""
     values = rng.integers(-128, 128, shape)
     extremes = rng.choice([-128, 127, -1, 0x78 - 256, -0x78, 0x07, -0x80 + 7], shape)
     return np.where(rng.random(shape) < 0.4, extremes, values).astype(np.int8)
@@ -136,7 +136,7 @@ def bytes_of(rng, *shape):
 @pytest.mark.parametrize("name", CONFIGS)
 @pytest.mark.parametrize("gaps", [0, 0.4])
 def test_tiles_of_all_modes_in_a_row(name, gaps, seed):
-    """Each tile loads while the one before streams; sums come in their cycle, with their tag."""
+    """Each tile loads while the one before streams; sums arrive in their cycle, with their tag."""
     config, rng = CONFIGS[name], np.random.default_rng(seed)
     dut, groups = Array(config, 8), config.tile_load_cycles
     tiles = [
@@ -195,7 +195,7 @@ def test_tiles_of_all_modes_in_a_row(name, gaps, seed):
 @pytest.mark.parametrize("name", ["words", "rows12"])
 @pytest.mark.parametrize(("word", "weight"), [(-(2**15), -128), (-(2**15), 127), (2**15 - 1, -128)])
 def test_extremes_of_words(name, word, weight):
-    """All rows at their ends: no sum of a tree overflows."""
+    """All rows are at their extremes; no sum of a tree overflows."""
     config = CONFIGS[name]
     dut = Array(config, 8)
     vector = np.full(config.rows // 2, word, "<i2").tobytes()
@@ -233,7 +233,7 @@ def test_extremes_of_words(name, word, weight):
     ],
 )
 def test_flags_of_every_mode(modes):
-    """Each flag is built where a mode that is built needs it; a format is an index."""
+    """Each flag exists if an available mode needs it; a format is an index."""
     floats = [mode for mode in MAC_MODES if mode in modes and mode.startswith(("bf", "fp"))]
     config = dataclasses.replace(
         Config(), mac_modes=modes, weight_rows=2, float_rows=2 if floats else 0

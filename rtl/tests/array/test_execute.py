@@ -104,7 +104,7 @@ BLOCKS = PLAIN | {
 
 
 def expected_sums(spad, command, entries=None, config=CONFIG):
-    """Compute entry -> sums by the definition, accumulating over the steps and on `entries`."""
+    """Return entry -> sums by definition, accumulated over the steps and onto `entries`."""
     c = {name: 0 for name, _ in body_layout(Opcode.EXEC, config)} | command
     rows, columns = config.rows, config.columns
     sums, tile, block_entry = {}, 0, c["acc_addr"]
@@ -151,9 +151,9 @@ def expected_sums(spad, command, entries=None, config=CONFIG):
 
 
 def products(mode, operands, weights):
-    """Return the sums of products: one a column, in modes 1 and 2 of low and high nibbles.
+    """Return the sums of products: one per column; in modes 1 and 2 of low and high nibbles.
 
-    Bytes of mode 3 are low and high ones in turn.
+    Bytes of mode 3 alternate between low and high ones.
     """
     if mode == 3:
         operands = operands.copy()
@@ -168,7 +168,7 @@ def products(mode, operands, weights):
 
 
 def places(command, entry, config):
-    """Return the entries of an output: in modes 1 and 2 those of the pair of its number."""
+    """Return the entries of an output: in modes 1 and 2 those of its pair."""
     if command["mode"] in (0, 3):
         return (entry,)
     first = entry if entry < config.pair_distance else entry + config.pair_distance
@@ -183,7 +183,7 @@ def expected_all(spad, commands, config=CONFIG):
 
 
 def is_output(command, number):
-    """Apply the definition of decision 0002 to a vector of a step."""
+    """Return whether a vector of a step is an output, by decision 0002."""
     oy, ox = divmod(number - command["first_output"], max(command["line"], 3))
     x_step, y_step = command["out_x_skip"] + 1, command["out_y_skip"] + 1
     return (
@@ -199,7 +199,7 @@ def is_paired(command):
 
 
 def operands_of_blocks(command, vectors, number, config):
-    """Return (rows, columns) where the window ends in the first position of a block."""
+    """Return (rows, columns) for a window that ends in the first position of a block."""
     columns, line = config.columns, max(command["line"], 3)
     operands = np.full((config.rows, columns), command["pad_value"], np.int64)
     for row in range(9):
@@ -211,7 +211,7 @@ def operands_of_blocks(command, vectors, number, config):
 
 
 def operands_of(command, vectors, number, config):
-    """Return (rows, columns): what the cells multiply with a vector of a step."""
+    """Return the operands (rows, columns) of the cells for a vector of a step."""
     if is_paired(command):
         return operands_of_blocks(command, vectors, number, config)
     operands = np.repeat(np.array(vectors[number], np.int64)[:, np.newaxis], config.columns, axis=1)
@@ -231,11 +231,12 @@ def run(commands, *, config=CONFIG, **options):
     Options
     -------
     refuse, unmet:
-        Probability that a port grants nothing in a cycle, that a dependency is not met.
+        Probability per cycle that a port grants nothing, and that a dependency is not met.
     late:
-        Cycles before the first command: which unit each waits for, of LOAD whether for constants.
+        Cycles before the first command: the unit that each waits for, and for LOAD, whether it
+        waits for constants.
     granted:
-        Where reads that ask for a bank must begin to be granted at all; by default anywhere.
+        First address at which reads of a bank are granted; by default any.
     """
     refuse, unmet, late = (options.get(name, 0) for name in ("refuse", "unmet", "late"))
     seed, reset_at = options.get("seed", 0), options.get("reset_at")
@@ -389,7 +390,7 @@ def test_waits_are_named_after_their_unit():
 
 @pytest.mark.slow
 def test_modes_follow_each_other_without_a_gap():
-    """A pair of output blocks takes the vectors of one, whatever mode comes before it."""
+    """A pair of output blocks takes the vectors of one, in any order of modes."""
     commands = [
         PLAIN
         | {"mode": mode, "acc_addr": address, "timestamp": timestamp, "accumulate": accumulate}
@@ -429,7 +430,7 @@ def test_modes_with_refused_reads_and_late_dependencies(seed, refuse, unmet):
 
 @pytest.mark.slow
 def test_blocks_among_modes(seed):
-    """Tiles of other modes come in the gaps of blocks."""
+    """Tiles of other modes load in the gaps between blocks."""
     config = dataclasses.replace(
         NARROW, rows=12, columns=8, broadcast_group=4, weight_rows=4, acc_bytes=16384, lanes=8
     )
@@ -472,7 +473,7 @@ def test_windows_take_a_cycle_a_vector():
 
 
 def test_blocks_take_a_cycle_each_and_a_tile_waits_for_them():
-    """Tiles come between steps, by the port that the blocks have."""
+    """Tiles load between steps, through the port that the blocks use."""
     commands = [BLOCKS, PLAIN | {"acc_addr": 100}, BLOCKS | {"acc_addr": 200, "timestamp": 6}]
     config = SHAPES["blocks"]
     spad, entries, timestamps, causes = run(commands, config=config)
@@ -489,7 +490,7 @@ def test_blocks_take_a_cycle_each_and_a_tile_waits_for_them():
 @pytest.mark.parametrize("name", ["4x4", "8x4", "16x8", "blocks", "wide"])
 @pytest.mark.parametrize("refuse", [0, 0.4])
 def test_windows_at_random(seed, name, refuse):
-    """Dense and sliding instructions, also on top of what earlier ones left."""
+    """Dense and sliding instructions, also adding to the sums of earlier ones."""
     generator = random.Random(seed + int(10 * refuse))
     config = SHAPES[name]
     commands = []
@@ -558,9 +559,9 @@ def test_reset_midway(command, config):
     ids=["dense", "sliding", "blocks"],
 )
 def test_padding_asks_for_no_bank(command, config, outside):
-    """Rows of padding are not kept up by banks that nobody grants, and are right.
+    """Rows of padding are right, and proceed although no bank is granted.
 
-    Weights lie in front of the inputs, and are granted.
+    Weights precede the inputs, and are granted.
     """
     rows = {"above": {"first_row": -40}, "below": {"first_row": 20}, "no rows": {"input_rows": 0}}
     padded = command | rows[outside]
@@ -608,7 +609,7 @@ def test_progress_is_a_read_of_the_cycle_before(seed, name):
 
 @pytest.mark.parametrize("heeds", [0, 1])
 def test_weights_wait_for_post_where_the_instruction_says_so(heeds):
-    """They are asked for a fixed time after LOAD is met, or after LOAD and POST are."""
+    """They are requested a fixed time after LOAD is met, or after LOAD and POST are."""
     dut = Execute(CONFIG)
     asked = {}
 

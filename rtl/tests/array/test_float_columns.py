@@ -1,4 +1,4 @@
-"""FloatColumns: sums of every format in the stated order, weights that change, exact latency."""
+"""FloatColumns: sums of every format in the stated order, changing weights, exact latency."""
 
 import dataclasses
 
@@ -35,7 +35,7 @@ def column_sums(elements, weights, form):
 
 
 def vector_bytes(elements, size, rows, rng):
-    """Return a vector as a number; what lies beyond the elements is noise."""
+    """Return a vector as a number, with noise beyond its elements."""
     raw = b"".join(int(each).to_bytes(size, "little") for each in elements)
     return int.from_bytes(raw + rng.bytes(rows - len(raw)), "little")
 
@@ -54,7 +54,7 @@ def tile_rows(weights, size, config, rng):
 @pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("name", CONFIGS)
 def test_sums(name, seed):
-    """Tiles of all formats in turn: each is written while vectors of the one before stream."""
+    """Tiles of all formats in turn; each is written while the one before is in use."""
     config, rng = CONFIGS[name], np.random.default_rng(seed)
     dut, latency = FloatColumns(config), FloatColumns.latency_of(config)
     elements = config.float_rows
@@ -105,6 +105,6 @@ def test_sums(name, seed):
 
 
 def test_latency():
-    """Unpack 2, operands 1, product 5 or 2, seven for each level, one for each further group."""
+    """Unpack 2, operands 1, product 5 or 2, seven per level, one per additional group."""
     latencies = {name: FloatColumns.latency_of(config) for name, config in CONFIGS.items()}
     assert latencies == {"one": 5, "two": 18, "four": 23, "bytes": 12}

@@ -40,10 +40,10 @@ def tiles_of(item):
 
 
 def run(config, commands, *, refuse=0.0, idle=0.0, seed=0, reset_at=None):
-    """Return the addresses granted, the cycle of each, and the rows delivered.
+    """Return the granted addresses, the cycle of each, and the rows delivered.
 
-    Every tile is announced once: as many are released as were granted. Whether one is the last of
-    its command is told with its release, and is noise without one.
+    Every tile is announced once, and as many are released as were granted. The flag for the last
+    tile of a command comes with its release, and is noise otherwise.
     """
     lasts = [tile == tiles_of(item) - 1 for item in commands for tile in range(tiles_of(item))]
     dut = Loader(config)
@@ -114,7 +114,7 @@ def run(config, commands, *, refuse=0.0, idle=0.0, seed=0, reset_at=None):
 
 
 def pattern(address, width):
-    """Tell bytes of different addresses apart."""
+    """Return bytes that differ between addresses."""
     return int.from_bytes(bytes((37 * (address + i)) % 256 for i in range(width)), "little")
 
 
@@ -208,7 +208,7 @@ FLOATS = dataclasses.replace(MODES, mac_modes=("i8xi8", "bf16", "fp8_e5m2"), flo
     ids=["narrow", "formats"],
 )
 def test_rows_and_blocks_share_the_port(seed, config, flag, flags):
-    """Rows go with the flag of their own instruction; blocks without, and padding in full."""
+    """Rows carry the flag of their own instruction; blocks have none, and full padding."""
     dut, generator = Loader(config), random.Random(seed)
     width = config.weight_rows * config.columns
     order = [*flags, *reversed(flags)]

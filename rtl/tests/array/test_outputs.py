@@ -1,4 +1,4 @@
-"""Outputs: which vectors of a step are outputs, their entries and positions, by decision 0002."""
+"""Outputs: which vectors of a step are outputs, their entries and positions (decision 0002)."""
 
 import dataclasses
 import random
@@ -30,7 +30,7 @@ PLAIN = {
 
 
 def is_output(command, number):
-    """Apply the definition to a vector of a step."""
+    """Return whether a vector of a step is an output, by definition."""
     if not command["window"]:
         return True
     if number < command["first_output"]:
@@ -47,7 +47,7 @@ def is_output(command, number):
 
 
 def vectors_of(command):
-    """Return what each vector of an instruction shows, and what is expected of it."""
+    """Return the inputs and the expected outputs for each vector of an instruction."""
     line = max(command["line"], 3)
     outputs = sum(is_output(command, number) for number in range(command["vectors"]))
     found = []
@@ -135,7 +135,7 @@ def play(commands, *, config=CONFIG, bubbles=0.0, seed=0, reset_at=None):
 
 
 def test_a_padded_image():
-    """A 5 x 5 image with lines of six: 4 x 3 windows fit after one line and two vectors."""
+    """A 5 x 5 image with lines of six: 4 x 3 windows, the first after one line and two vectors."""
     made = [number for number in range(30) if is_output(PLAIN, number)]
     assert made == [8, 9, 10, 11, 14, 15, 16, 17, 20, 21, 22, 23]
     play([PLAIN, PLAIN | {"window": 0}, PLAIN | {"out_x_skip": 1, "out_y_skip": 1}])
@@ -159,7 +159,7 @@ def test_reset_midway():
 
 
 def test_the_vector_before_the_last_of_every_line():
-    """Lines have three vectors at least, numbered from 0."""
+    """Lines have at least three vectors, numbered from 0."""
     line = Signal(8)
     found = Signal(8)
     m = Module()

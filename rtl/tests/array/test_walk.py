@@ -1,4 +1,4 @@
-"""Walk: addresses, padding and entries of every vector, and the cycles they take."""
+"""Walk: addresses, padding and entries of every vector, and their timing."""
 
 import dataclasses
 import itertools
@@ -65,7 +65,7 @@ SLIDING = PLAIN | {
 
 
 def expected_vectors(command, rows=CONFIG.rows):
-    """Compute what the loops say, straight from the definition in the instruction set."""
+    """Return the vectors by the loops that the instruction set defines."""
     c = {name: 0 for name, _ in body_layout(Opcode.EXEC, CONFIG)} | command
     found = []
     made = [not c["window"] or is_output(c, number) for number in range(c["height"] * c["width"])]
@@ -116,7 +116,7 @@ def expected_vectors(command, rows=CONFIG.rows):
 
 
 def is_output(command, number):
-    """Apply the definition of decision 0002 to a vector of a step."""
+    """Return whether a vector of a step is an output, by decision 0002."""
     oy, ox = divmod(number - command["first_output"], max(command["line"], 3))
     x_step, y_step = command["out_x_skip"] + 1, command["out_y_skip"] + 1
     return (
@@ -144,7 +144,7 @@ def observed(payload, rows=CONFIG.rows):
 
 
 def run(commands, *, config=CONFIG, gaps=0.0, stalls=0.0, seed=0, reset_at=None, limit=20000):
-    """Return the vectors that arrive and the cycle of each; with stalls, its place in the queue."""
+    """Return the vectors and their cycles; with stalls, their positions in the queue."""
     dut = Walk(config)
     generator = random.Random(seed)
     reset = Signal()
@@ -246,7 +246,7 @@ def test_stalled_either_side(seed, gaps, stalls):
 
 
 def test_an_entry_is_never_revisited_too_early(seed):
-    """Short steps and accumulating commands leave the accumulators time to write."""
+    """Short steps and accumulating commands give the accumulators time to write."""
     single = PLAIN | {"width": 1, "height": 1, "oc_blocks": 1}
     commands = [single, single | {"accumulate": 1}, single | {"accumulate": 1, "width": 2}]
     commands.append(commands[-1] | {"window": 1, "out_width": 2, "out_height": 1})
@@ -263,7 +263,7 @@ def test_an_entry_is_never_revisited_too_early(seed):
 
 @pytest.mark.parametrize("idle", [1, 2, 7])
 def test_what_is_shown_while_nothing_comes_is_no_command(idle):
-    """Commands that accumulate, short and long steps, each after the walk has come to rest."""
+    """Accumulating commands with short and long steps, each after the walk was idle."""
     dut, seen = Walk(CONFIG), []
     short = PLAIN | {"accumulate": 1, "width": 1, "height": 1, "oc_blocks": 1}
     commands = [short, PLAIN | {"accumulate": 1, "kernel_rows": 1}, short, PLAIN]
@@ -318,7 +318,7 @@ def test_lines_are_of_three_vectors_or_more():
 
 @pytest.mark.parametrize("row", [0, 1, 1023, 1024, 2047, 2048, 4092])
 def test_every_bit_of_rows_and_addresses(row):
-    """Rows up to the largest that an EXEC can have, with a pitch of all 20 bits."""
+    """Rows up to the largest of an EXEC, with a pitch that uses all 20 bits."""
     command = PLAIN | {
         **{"input_rows": 4095, "first_row": row, "input_pitch": 2**20 - 3, "first_byte": 1},
         **{"input_addr": 2**24 - 5, "kernel_rows": 1, "kernel_cols": 1, "oc_blocks": 1},
@@ -330,7 +330,7 @@ def test_every_bit_of_rows_and_addresses(row):
 
 @pytest.mark.parametrize("step", ["x_step", "kernel_col_step", "oc_step", "y_step"])
 def test_what_is_beyond_the_input_stays_there(step):
-    """Steps add up to many times what the bits of a position hold."""
+    """Steps add up to many times the range of a position's bits."""
     count = {"x_step": "width", "kernel_col_step": "kernel_cols", "oc_step": "oc_blocks"}
     command = PLAIN | {
         **{"width": 1, "height": 1, "kernel_rows": 1, "kernel_cols": 1, "oc_blocks": 1},
@@ -356,7 +356,7 @@ FLOATS = dataclasses.replace(MODES, mac_modes=("i8xi8", "bf16", "fp8_e5m2"), flo
 
 
 def blocks_of(command, config):
-    """Return whether each vector in turn is a block, and if so whether it lies in its row."""
+    """Return whether each vector is a block, and if so whether it lies in its row."""
     found = []
     for _step in range(command["kernel_rows"] * command["oc_blocks"]):
         for y in range(command["height"]):
@@ -372,7 +372,7 @@ def blocks_of(command, config):
 @pytest.mark.fast_cases(2)
 @pytest.mark.parametrize("first_byte", [-33, -1, 0, 1])
 def test_blocks_are_whole_or_padding(first_byte):
-    """Of a block no byte is masked: one that is not in its row as a whole is padding."""
+    """No byte of a block is masked: if it does not lie in its row entirely, it is padding."""
     size = MODES.paired_bytes
     block = SLIDING | {
         **{"paired": 1, "x_step": size // 2, "first_byte": first_byte, "oc_step": 0},
@@ -427,7 +427,7 @@ def test_blocks_are_whole_or_padding(first_byte):
     ids=["integers", "floats"],
 )
 def test_flags_follow_the_mode(config, flags):
-    """Each vector has the flags of its own instruction, at the border between two, too."""
+    """Each vector has the flags of its own instruction, also between two instructions."""
     dut, seen, wanted = Walk(config), [], []
     order = [*flags, *reversed(flags)]
     small = PLAIN | {"kernel_rows": 1, "oc_blocks": 1, "kernel_cols": 1}
@@ -457,7 +457,7 @@ def test_no_windows_where_there_are_none():
 
 
 def test_shapes_of_windows_go_with_their_vectors():
-    """A block has the plain shape, whatever the field says."""
+    """A block has the plain shape, whatever the field is."""
     shapes, seen, dut = [(0, 0), (1, 0), (2, 0), (3, 0), (3, 1), (2, 0)], [], Walk(WIDE)
     small = SLIDING | {"kernel_rows": 1, "oc_blocks": 1}
 

@@ -1,4 +1,4 @@
-"""Windows: the operands after every vector, sliding or dense, by the indices of decision 0002."""
+"""Windows: the operands after every vector, sliding or dense, by decision 0002."""
 
 import dataclasses
 import random
@@ -31,7 +31,7 @@ LINES = {
 
 
 def draw_step(generator, config, window):
-    """Return the vectors of a step, or its blocks, each with those before it."""
+    """Return the vectors, or blocks, of a step, each with those before it."""
     paired = bool(window and config.has_paired_windows and generator.random() < 0.6)
     size = 4 * config.columns if paired else config.rows
     line = generator.choice(
@@ -58,7 +58,7 @@ def draw(generator, config, *, steps, gaps):
 
 
 def expected(event, config, column, row):
-    """Compute the operand of a cell, straight from the definition."""
+    """Return the operand of a cell, by definition."""
     past, lines = event["past"], config.window_lines
     taps = LINES.get(event["shape"], [(lines - 1 - row // 3, 2 - row % 3) for row in range(9)])
     dense = not event["window"] or row >= (len(taps) if event["shape"] else 3 * lines)
@@ -106,7 +106,7 @@ def present(ctx, dut, event, following, config, first_column):
 
 
 def play(config, events, *, first_column=0, reset_after=None):
-    """Present the events, before and after a reset; compare the operands of every cycle."""
+    """Present the events, before and after a reset; compare the operands in every cycle."""
     dut = Windows(config, first_column)
     reset = Signal()
 
@@ -141,7 +141,7 @@ def test_operands_of_mixed_steps(name, gaps, seed):
 
 @pytest.mark.parametrize(("name", "shape"), [("16x8", 0), ("wide", 2), ("wide", 3)])
 def test_shortest_lines_without_a_gap(name, shape, seed):
-    """The line memory is written just before the next read of the position."""
+    """The line memory is written immediately before the position is read again."""
     config, generator = CONFIGS[name], random.Random(seed)
     rows = range(config.rows)
     vectors = [[generator.randint(-128, 127) for _row in rows] for _ in range(60)]

@@ -1,4 +1,4 @@
-"""Bitstreams: a small design through all tools, kept results, and a clock that is missed."""
+"""Bitstreams: a small design through all tools, stored results, and a missed clock."""
 
 from types import SimpleNamespace
 
@@ -24,7 +24,7 @@ DIVISOR = 25
 
 
 class Echo(wiring.Component):
-    """A board's clock and reset, and a line that sends back what it hears."""
+    """A board's clock and reset, and a line that echoes bytes."""
 
     def __init__(self, pll):
         self._pll = pll
@@ -51,7 +51,7 @@ class Echo(wiring.Component):
 
 
 def echo_plan(monkeypatch, clock_hz):
-    """Return a plan as `make_plan` makes it, but for its design."""
+    """Return a plan like `make_plan`'s, with the design Echo."""
 
     def echo(_board, _config, pll, _link, _soc):
         return verilog.convert(Echo(pll), name=plans.BOARD_TOP, emit_src=False)
@@ -124,7 +124,7 @@ def test_a_missed_clock_is_no_bitstream(tmp_path, monkeypatch):
 
 
 def test_a_clock_that_is_missed_after_the_last_round_is_an_error():
-    """The router's own times are a little shorter than those of the report."""
+    """The router's own estimate is slightly better than the report."""
     plan = SimpleNamespace(clock_mhz=75.0, device=SimpleNamespace(margin=1.02))
     clock = {"achieved": 74.1, "constraint": 76.5}
     message = "clock main reached 74.10 of 75.00 MHz with seed 5"
@@ -137,7 +137,7 @@ def test_a_clock_that_is_missed_after_the_last_round_is_an_error():
 
 
 def test_seeds_until_one_reaches_the_clock(monkeypatch):
-    """One that is not routed and one that is too slow are passed over; none is tried after."""
+    """Skip a seed that fails to route and one that is too slow; stop at the first that works."""
     reached, tried = {4: None, 5: 61.0, 6: 62.5, 7: 90.0}, []
 
     def routed(_netlist, seeds, _say, _jobs):

@@ -1,4 +1,4 @@
-"""Reset follows the lock: long enough for the engine, again where the lock is lost."""
+"""Reset follows the PLL's lock: long enough for the engine, and again if the lock is lost."""
 
 from fractions import Fraction
 
@@ -43,7 +43,7 @@ def test_a_lost_lock_resets_again(gone):
 
 
 def test_a_clock_twice_as_fast():
-    """25 / 3 * 68 = 566.67, an eighth and a quarter, of which half is two of its cycles."""
+    """25 / 3 * 68 = 566.67; an eighth and a quarter, of which half is two of its cycles."""
     pll = pll_for("ecp5", 25_000_000, 71_000_000, gear=2)
     assert (pll.oscillator_hz, pll.output_divider) == (Fraction(1_700_000_000, 3), 8)
     # Without it there is a nearer one, whose divider has no quarter: 25 / 2 * 17 / 3.

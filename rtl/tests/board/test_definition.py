@@ -1,4 +1,4 @@
-"""Board files: all that come with Matloom are sound, and mistakes in one are told by name."""
+"""Board files: all that come with Matloom are valid, and mistakes are named."""
 
 import json
 import subprocess
@@ -40,7 +40,7 @@ def test_board_is_sound(name):
 
 
 def test_the_pins_of_the_ulx3s():
-    """By the board's schematics: the oscillator, and the two wires of the FT231X."""
+    """From the board's schematics: the oscillator, and the two wires of the FT231X."""
     pytest.importorskip("amaranth_boards", reason="amaranth-boards is absent: extra boards")
     text = constraints(load_board("ulx3s-85f"), "ecp5")
     for port, site in (("clk", "G2"), ("uart_rx", "M1"), ("uart_tx", "L4")):
@@ -50,7 +50,7 @@ def test_the_pins_of_the_ulx3s():
 
 
 def test_the_part_is_that_of_the_definition():
-    """Device, package and grade, where amaranth-boards tells them too."""
+    """Device, package and grade, where amaranth-boards states them, too."""
     boards = pytest.importorskip(
         "amaranth_boards", reason="amaranth-boards is absent: extra boards"
     )
@@ -145,7 +145,7 @@ def test_mistakes_in_the_sites_of_an_sdram(old, new, message, tmp_path):
 
 
 def test_the_sdram_of_the_tang_nano():
-    """By Apicula's doc/sdram.md, the ends of each vector."""
+    """Ends of each vector, from Apicula's doc/sdram.md."""
     board = load_board("tang-nano-20k")
     assert board.memory.bytes == 8 << 20
     found = {port: place for port, place in places(board).items() if port.startswith("sdram")}
@@ -158,7 +158,7 @@ def test_the_sdram_of_the_tang_nano():
 
 @pytest.mark.parametrize("name", ["ulx3s-85f", "ulx3s-25f"])
 def test_the_sdram_of_the_ulx3s(name):
-    """By the board's schematics, the ends of each vector; active-low pins are told so."""
+    """Ends of each vector, from the board's schematics; active-low pins are marked."""
     pytest.importorskip("amaranth_boards", reason="amaranth-boards is absent: extra boards")
     board = load_board(name)
     assert board.memory.bytes == 32 << 20
@@ -171,7 +171,7 @@ def test_the_sdram_of_the_ulx3s(name):
 
 
 def test_the_sdrams_of_the_colorlight():
-    """By hardware_V7.0.md of q3k/chubby75, the ends of each vector; CKE, CS, DQM have no pins."""
+    """Ends of each vector, from hardware_V7.0.md of q3k/chubby75; CKE, CS, DQM have no pins."""
     pytest.importorskip("amaranth_boards", reason="amaranth-boards is absent: extra boards")
     board = load_board("colorlight-5a75b")
     assert board.memory.bytes == 4 << 20
@@ -209,7 +209,7 @@ def test_mistakes_in_what_is_wired(text, old, new, message, tmp_path):
 
 @pytest.mark.parametrize("name", ["ulx3s-85f", "ulx3s-25f"])
 def test_one_bitstream_for_each_chip_that_a_ulx3s_may_have(name):
-    """At the board's clock the part of its file waits no shorter than any of the others."""
+    """At the board's clock, no other part needs longer waits than that of the file."""
     board = load_board(name)
     chosen = load_sdram(board.memory.part)
     gear = board.memory.gear
@@ -250,7 +250,7 @@ def test_a_board_with_a_processor_may_be_slower():
     ],
 )
 def test_the_memory_of_the_compiler_is_that_of_the_board(name, memory):
-    """By the figures of docs/sdram.md: the first beat, and what refreshes leave of the pins."""
+    """As in docs/sdram.md: latency of the first beat, and bandwidth after refreshes."""
     board = load_board(name)
     part = load_sdram(board.memory.part)
     gear = board.memory.gear
@@ -305,7 +305,7 @@ def test_a_memory_that_cannot_be_as_fast(tmp_path, name, old, new, message):
 
 
 def test_a_memory_that_cannot_be_worked_out():
-    """A sentence and no traceback: for no board, and for a board that is not there."""
+    """A message without a traceback, for a missing board and an unknown one."""
     command = [sys.executable, "-m", "matloom_rtl.board.external"]
     for words, message in (([], "usage: "), (["ulx4m"], "matloom: ")):
         done = subprocess.run([*command, *words], capture_output=True, text=True)
@@ -388,7 +388,7 @@ WITH_NETWORKS = [path for path in REPORTS if "networks" in json.loads(path.read_
 
 @pytest.mark.parametrize("path", REPORTS, ids=lambda path: path.stem)
 def test_reports_of_boards_met_their_clock(path):
-    """A report that is kept is that of a bitstream: its clock is met, and its board is known."""
+    """Each stored report has a clock that was met, and a known board."""
     report = json.loads(path.read_text())
     assert load_board(report["board"]).device == report["device"]
     assert report["fmax_mhz"] >= report["clock_asked_mhz"]
@@ -397,7 +397,7 @@ def test_reports_of_boards_met_their_clock(path):
 
 @pytest.mark.parametrize("path", WITH_NETWORKS, ids=lambda path: path.stem)
 def test_networks_of_a_report_are_those_of_its_board(path):
-    """Measured with the board's memory and engine, and as predicted."""
+    """Measured with the board's memory and engine, close to the prediction."""
     report = json.loads(path.read_text())
     board = load_board(report["board"])
     assert load_memory(board.name).name == report["memory_model"]

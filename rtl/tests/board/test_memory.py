@@ -1,5 +1,5 @@
 # amaranth: UnusedElaboratable=no
-"""Block RAM on AXI: all data right under stalls, errors outside, throughput, orders, resets."""
+"""Block RAM on AXI: data under stalls, errors outside, throughput, order, resets."""
 
 import random
 
@@ -14,7 +14,7 @@ SIZE = WORDS * BANKS * WIDTH
 
 
 class Bench:
-    """An initiator that remembers what memory must hold."""
+    """An initiator that tracks the expected contents of memory."""
 
     def __init__(self, *, stall=0.0, seed=0, banks=BANKS, bits=8 * WIDTH):
         self.width = bits // 8

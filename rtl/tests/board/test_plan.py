@@ -1,4 +1,4 @@
-"""Plans: what is generated for a board, and that its digest tells plans apart."""
+"""Plans: the design generated for a board, and a digest that distinguishes plans."""
 
 import re
 
@@ -69,7 +69,7 @@ def pll_settings(text):
 
 
 def assert_early(text, clock, early):
-    """Assert that an output of a PLL comes up to an eighth of a cycle, or a step, early."""
+    """Assert that a PLL output is early by at most an eighth of a cycle, or by one step."""
     setting = pll_settings(text)
     assert setting[f"{early}_DIV"] == setting[f"{clock}_DIV"]
     lead = setting[f"{clock}_DIV"] + setting[f"{clock}_CPHASE"] - setting[f"{early}_CPHASE"]
@@ -78,7 +78,7 @@ def assert_early(text, clock, early):
 
 @pytest.mark.slow
 def test_an_sdram_has_a_register_at_each_pin():
-    """Two registers and a buffer a data pin, and a clock that is early by a step of the PLL."""
+    """Two registers and a buffer per data pin, and a clock that is early by a PLL step."""
     pytest.importorskip("amaranth_boards", reason="amaranth-boards is absent: extra boards")
     text = make_plan(load_board("ulx3s-25f"), LEAST).verilog
     cells = {name: len(re.findall(rf"^  {name} ", text, re.MULTILINE)) for name in CELLS}
@@ -94,7 +94,7 @@ def test_an_early_clock_beside_one_that_is_not_fed_back():
 
 @pytest.mark.slow
 def test_an_sdram_twice_as_fast_has_double_registers(sdram_plan):
-    """All of them have the engine's clock but that of the clock's pin, half a cycle later."""
+    """All use the engine's clock, except for the clock pin, half a cycle later."""
     text = sdram_plan.verilog
     cells = {name: len(re.findall(rf"^  {name} ", text, re.MULTILINE)) for name in DOUBLE_CELLS}
     assert cells == DOUBLE_CELLS
@@ -113,7 +113,7 @@ def test_an_sdram_twice_as_fast_has_double_registers(sdram_plan):
 
 @pytest.mark.slow
 def test_what_a_board_has_wired_is_no_port():
-    """Two chips side by side: 16 outputs with the clock, none of them clk_en, cs or a mask."""
+    """Two chips side by side: 16 outputs including the clock, without clk_en, cs or masks."""
     board = load_board("colorlight-5a75b")
     text = board_verilog(board, load_config(LEAST), *settings_for(board))
     ports = {port["name"] for port in ports_of(text, BOARD_TOP) if "sdram" in port["name"]}

@@ -1,4 +1,4 @@
-"""PLLs: the nearest clock that the rules allow, by a search of everything, and by another tool."""
+"""PLLs: the nearest legal clock, compared with an exhaustive search and with another tool."""
 
 import re
 import shutil
@@ -19,7 +19,7 @@ OSCILLATORS = (12_000_000, 25_000_000, 27_000_000, 48_000_000, 33_333_000)
 
 
 def reachable(input_hz, rules):
-    """Return every clock that a PLL makes, by trying all dividers one by one."""
+    """Return all clocks of a PLL, by trying all dividers."""
     clocks = set()
     for divide, multiply in product(rules.input_dividers, rules.feedback_dividers):
         detector = Fraction(input_hz, divide)
@@ -37,7 +37,7 @@ def reachable(input_hz, rules):
 
 
 def other_clocks(input_hz, rules):
-    """Return those of an ECP5 whose feedback comes from an output that is not the clock."""
+    """Return the clocks of an ECP5 PLL with feedback from another output."""
     clocks = set()
     for divide in rules.input_dividers:
         detector = Fraction(input_hz, divide)
@@ -65,7 +65,7 @@ def test_nothing_is_nearer(family, input_hz):
 
 
 def test_nothing_is_nearer_on_an_artix():
-    """The feedback of this one comes from the oscillator."""
+    """Its PLL takes its feedback from the oscillator."""
     rules, clocks = XC7_RULES, set()
     detectors = [Fraction(100_000_000, divide) for divide in range(1, 6)]
     for detector, multiply, after in product(detectors, range(2, 65), range(1, 129)):

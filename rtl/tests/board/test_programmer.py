@@ -1,4 +1,4 @@
-"""How bitstreams are written: calls of openFPGALoader, and what is told where there is none."""
+"""Writing bitstreams: calls of openFPGALoader, and the message if it is missing."""
 
 import pytest
 

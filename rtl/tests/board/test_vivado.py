@@ -1,4 +1,4 @@
-"""A folder for Vivado: pins, clock and part in its files; its synthesis by Yosys where asked."""
+"""A folder for Vivado: pins, clock and part; optionally its synthesis by Yosys."""
 
 import json
 import re
@@ -27,7 +27,7 @@ def project():
 
 @pytest.mark.slow
 def test_pins_by_the_schematics(project):
-    """Oscillator, and the two wires of the FT2232H: A9 comes from it."""
+    """The oscillator, and the two wires of the FT2232H; its output drives A9."""
     text = project.files["pins.xdc"]
     for port, site in (("clk", "E3"), ("uart_rx", "A9"), ("uart_tx", "D10")):
         assert f"{{PACKAGE_PIN {site} IOSTANDARD LVCMOS33}} [get_ports {{{port}}}]" in text

@@ -1,4 +1,4 @@
-"""The channels: who drives what, and the widths that the flat names of the chip need."""
+"""The channels: directions, and the widths that the chip's flat names need."""
 
 import pytest
 from amaranth.hdl import Shape

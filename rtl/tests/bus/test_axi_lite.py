@@ -1,5 +1,5 @@
 # amaranth: UnusedElaboratable=no
-"""The register channels: who drives what, and that both sides of a wire agree."""
+"""The register channels: directions, and agreement of both sides."""
 
 from amaranth.hdl import Module
 from amaranth.lib.wiring import connect, flipped

@@ -1,4 +1,4 @@
-"""The slice: each channel's values in order, cycles, stalls of one channel, and a reset."""
+"""The slice: order in each channel, cycles, stalls of one channel, and a reset."""
 
 import random
 
@@ -13,7 +13,7 @@ CHANNELS = ("ar", "r", "aw", "w", "b")
 
 
 def sides(dut, name):
-    """Return where items of a channel come in, and where they go out."""
+    """Return the input and the output side of a channel."""
     read = name in ("ar", "r")
     bus, memory = (dut.bus_read, dut.axi_read) if read else (dut.bus_write, dut.axi_write)
     bus, memory = getattr(bus, name), getattr(memory, name)
@@ -21,7 +21,7 @@ def sides(dut, name):
 
 
 def items_of(stream, count, generator):
-    """Return random items, every bit of a payload used."""
+    """Return random items that use every bit of a payload."""
     return [generator.getrandbits(Shape.cast(stream.payload.shape()).width) for _ in range(count)]
 
 
@@ -59,7 +59,7 @@ def drain(target, items, refuse, generator, ends):
 
 
 def run(names, *, count=200, gaps=0.0, refuse=0.0, seed=0):
-    """Pass items through the channels named; return the cycles that each of them took."""
+    """Pass items through the given channels; return the cycles of each."""
     dut, ends = BusSlice(BUS_BITS), []
     benches = []
     for index, name in enumerate(names):
@@ -85,7 +85,7 @@ def test_stalls(seed, gaps, refuse):
 
 @pytest.mark.parametrize("name", CHANNELS)
 def test_a_channel_waits_for_no_other(name):
-    """With all others still, and their outputs refused."""
+    """All others are idle, and their outputs are refused."""
     assert run([name]) == [201]
 
 

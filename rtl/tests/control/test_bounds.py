@@ -1,4 +1,4 @@
-"""Bounds against `isa.extent_end`: random extents, limits, products beyond 32 bits, cycles."""
+"""Bounds, compared with `isa.extent_end`: random extents, limits, large products, cycles."""
 
 import dataclasses
 import random
@@ -44,7 +44,7 @@ def verdict(instruction, config=CONFIG):
 
 
 def random_field(item, chance):
-    """Return a legal value, with small, round and huge ones more often than chance has them."""
+    """Return a legal value; small, round and huge ones are frequent."""
     low, high = item.limits(CONFIG)
     if item.allowed(CONFIG) is not None:
         return int(chance.choice(item.allowed(CONFIG)))
@@ -72,7 +72,7 @@ def random_instruction(chance):
 
 
 def check(instructions, config=CONFIG, cycles=100):
-    """Run checks; return the cycles that each took, from start to done."""
+    """Run checks; return the cycles of each, from start to done."""
     dut, took = Bounds(config), []
 
     async def bench(ctx):
@@ -176,9 +176,9 @@ def test_a_large_product_times_zero_is_zero():
 
 
 def test_cycles():
-    """A cycle for the first factor of a term, two for each further one, and six.
+    """One cycle for the first factor of a term, two for each other factor, and six more.
 
-    Bases cost nothing, except where an extent has no further factor to wait for.
+    Bases are free, unless an extent has no other factor to wait for.
     """
     row = {"row_bytes": 1, "rows": 1, "planes": 1}
     plain = {"width": 1, "height": 1, "tail": 1, "oc_blocks": 1}

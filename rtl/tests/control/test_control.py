@@ -1,4 +1,4 @@
-"""Control between registers and behavioural units: runs, gates, faults, watchdog, reset, marks."""
+"""Control between registers and simulated units: runs, gates, faults, watchdog, reset, marks."""
 
 import dataclasses
 import random
@@ -22,7 +22,7 @@ BUSY, DONE, FAULT, RESETTING = 1, 2, 4, 8
 
 
 class Unit:
-    """Takes instructions in order, some at a time, and completes them after random times."""
+    """Takes instructions in order, several at a time, and completes them after random times."""
 
     def __init__(self, bench, opcode, seed, longest):
         self.opcode, self.taken, self.completed, self.timestamps = opcode, [], 0, []
@@ -82,7 +82,7 @@ class Bench:
         self.begun = None
 
     def check_start(self, unit, payload):
-        """An instruction is the next of its unit, and all it waits for has completed."""
+        """Check that an instruction is the next of its unit, and its waits are met."""
         mine = [index for index, each in enumerate(self.instructions) if each.opcode == unit.opcode]
         index = mine[len(unit.taken)]
         unit.taken.append(index)
@@ -378,7 +378,7 @@ def test_watchdog(timeout, status):
 @pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("opcode", UNITS)
 def test_progress_of_any_unit_keeps_the_watchdog_quiet(opcode):
-    """LOAD never completes; it is a fault 100 cycles after the last progress, not before."""
+    """LOAD never completes; the fault comes exactly 100 cycles after the last progress."""
     bench = Bench([GOOD, END], longest=10**6)
 
     async def main(ctx):
@@ -403,7 +403,7 @@ class LimitedBench(Bench):
 
 
 class Times(list):
-    """Takes the place of the random generator of a unit: one time after the other."""
+    """Replaces the random generator of a unit by a list of times."""
 
     def randrange(self, *bounds):
         return self.pop(0) if len(bounds) == 2 else 0
@@ -412,7 +412,7 @@ class Times(list):
 @pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(("limit", "status"), [(30, FAULT), (2000, DONE), (0, DONE)])
 def test_an_instruction_that_takes_too_long_is_named_by_its_number(limit, status):
-    """The fourth LOAD takes 300 cycles, in all of which the watchdog sees progress."""
+    """The fourth LOAD takes 300 cycles, all with progress."""
     bench = LimitedBench([GOOD] * 6 + [END], longest=400)
     bench.units[Opcode.LOAD]._random = Times([20, 20, 20, 300, 20, 20])
 
@@ -492,7 +492,7 @@ def test_start_and_reset_in_one_write_is_a_reset():
 
 
 def test_commands_end_with_their_region():
-    """Instruction words beyond the PROGRAM region are not fetched: the buffer ends before END."""
+    """Words beyond the PROGRAM region are not fetched: the buffer ends before END."""
     bench = Bench([GOOD, GOOD, END])
 
     async def main(ctx):
@@ -550,7 +550,7 @@ def test_nothing_is_fetched_from_beyond_the_region(offset, size, region, fetched
     ],
 )
 def test_commands_begin_and_end_with_a_word(offset, size):
-    """Else nothing of them is fetched, even if END lies in what whole words there are."""
+    """Otherwise nothing is fetched, even if a complete word has END."""
     bench = Bench([GOOD, GOOD, END])
 
     async def main(ctx):
@@ -609,7 +609,7 @@ class ParityBench(Bench):
     ],
 )
 def test_wrong_parity_names_unit_memory_and_the_oldest_instruction(memory, port, unit, bit):
-    """Two LOADs have completed, the unit's first instruction too, and its second is under way."""
+    """Two LOADs and the unit's first instruction have completed; its second is running."""
     reader = Instruction(unit, READERS[unit])
     bench = ParityBench([GOOD, GOOD, reader, reader, reader, END], longest=400)
     bench.units[Opcode.LOAD]._random = Times([20, 20])

@@ -26,7 +26,7 @@ INPUTS = {
 
 
 async def values_of(ctx, dut):
-    """Ask for every counter, in an order that is not that of the visits."""
+    """Read every counter, in a different order than the scan."""
     values = {"cycles": ctx.get(dut.cycles)}
     for number, (name, _doc) in reversed(list(enumerate(COUNTERS))[1:]):
         ctx.set(dut.slot, number)

@@ -1,4 +1,4 @@
-"""Registers: every offset, strobes, orders of address and data, errors, write-one-to-clear."""
+"""Registers: offsets, strobes, order of address and data, errors, write-one-to-clear."""
 
 import dataclasses
 import random
@@ -29,7 +29,7 @@ CONSTANTS = {"ID": IDENTITY, "DIGEST": CONFIG.digest}
 
 
 class Bench:
-    """A bus master that can hold back each channel."""
+    """A bus master that can stall each channel."""
 
     def __init__(self, stall=0.0, seed=0, config=CONFIG):
         self.dut, self._stall, self._random = Registers(config), stall, random.Random(seed)
@@ -150,7 +150,7 @@ def test_read_only_registers_show_their_inputs_and_refuse_writes(seed):
 
 @pytest.mark.parametrize("turn", [1, 5, 21])
 def test_a_counter_is_read_when_it_is_shown(turn):
-    """Its number is asked for, other registers do not wait, and the value is of that cycle."""
+    """Its number is requested; other registers do not wait; the value is of that cycle."""
     bench = Bench()
 
     async def show(ctx):
@@ -262,7 +262,7 @@ def test_events_stay_until_cleared_and_win_over_a_clear():
 
 @pytest.mark.parametrize("late", range(4))
 def test_the_same_event_again_is_never_lost(late):
-    """The event that a write clears comes again: before the write it is cleared, else it stays."""
+    """An event before the write is cleared; one in the same cycle or later stays."""
     bench, offset = Bench(), register("IRQ_STATUS").offset
     dut = bench.dut
 
@@ -310,7 +310,7 @@ def test_marks_are_read_through_their_port():
 def test_cycles(writes):
     """A write is answered 2 cycles after address and data, a read 3 after its address.
 
-    A write that takes effect in the cycle after the address of a read holds that back by two.
+    A write that takes effect in the cycle after a read's address delays the read by two.
     """
     bench = Bench()
     dut = bench.dut
@@ -341,7 +341,7 @@ def test_cycles(writes):
 
 
 def test_a_reset_brings_back_what_registers_began_with(seed):
-    """Also where bytes of a word are written after it: the others are not those from before."""
+    """Also for the other bytes of a word that is partly written afterwards."""
     bench, chance = Bench(), random.Random(seed)
     reset = Signal()
     wrapped = ResetInserter(reset)(bench.dut)
@@ -364,7 +364,7 @@ def test_a_reset_brings_back_what_registers_began_with(seed):
 
 
 def test_regions_are_looked_up(seed):
-    """A size in the same cycle, bases within two; zero until written, and after a reset."""
+    """Sizes in the same cycle, bases within two; zero until written, and after a reset."""
     bench, chance = Bench(), random.Random(seed)
     dut = bench.dut
     reset = Signal()

@@ -1,4 +1,4 @@
-"""Dispatch: every check against the instruction set's own tables, order of faults, targets."""
+"""Dispatch: every check, compared with the ISA's tables; order of faults; targets."""
 
 import itertools
 import random
@@ -44,7 +44,7 @@ _CAUSES = {
 
 
 def verdict(instruction, issued, config=CONFIG):
-    """Return the fault and its address that the tables ask for."""
+    """Return the fault and its address by the tables."""
     if illegal_field(instruction, config):
         return Fault.ILLEGAL_FIELD, None
     if instruction.opcode is Opcode.STORE and instruction.region not in WRITABLE_REGIONS:
@@ -77,7 +77,7 @@ def instruction_words(data):
 
 
 def with_regions(dut):
-    """Return a module that tells the sizes of regions."""
+    """Return a module that provides the sizes of regions."""
     m = Module()
     m.submodules.dut = dut
     m.d.comb += dut.region_bytes.eq(Array(REGION_BYTES)[dut.region])
@@ -144,7 +144,7 @@ def run(data, *, gaps=0.0, stalls=0.0, seed=0):
 
 
 def corrupt(generator, instruction, config):
-    """Return the instruction with a field at an extreme of its bits or of what is legal, or any."""
+    """Return the instruction with a field at an extreme of its bits or legal values, or random."""
     item = generator.choice(FORMATS[instruction.opcode].all_fields[1:])
     smallest, largest = generator.choice((item.range, item.limits(config)))
     value = generator.choice((smallest, largest, generator.randint(smallest, largest)))
@@ -182,7 +182,7 @@ def judge(data, issued, config):
 
 
 def bad_bytes(generator, instruction, config):
-    """Return the bytes of an instruction with some fields or one bit corrupted; or none at all."""
+    """Return an instruction's bytes with some corrupted fields, one corrupted bit, or none."""
     for _field in range(generator.choice((0, 1, 1, 1, 2, 3))):
         instruction = corrupt(generator, instruction, config)
     data = bytearray(pack(instruction))
@@ -207,7 +207,7 @@ def without_waits(instruction):
     ids=("nano", "words", "unchecked"),
 )
 def test_corrupted_instructions_fault_as_the_tables_say(seed, config):
-    """One after another until one fails, then a reset: what was issued before counts for waits."""
+    """Dispatch until one fails, then reset; waits refer to what was issued before."""
     generator = random.Random(seed)
     reset = Signal()
     dut, seen = Dispatch(config), dict.fromkeys(Fault, 0)
@@ -225,7 +225,7 @@ def test_corrupted_instructions_fault_as_the_tables_say(seed, config):
         return dict.fromkeys(UNITS, 0)
 
     async def send(ctx, data):
-        """Return the unit that the instruction reaches, or the fault and its address."""
+        """Return the unit that receives the instruction, or the fault and its address."""
         sent = instruction_words(data)
         # Fewer instruction words are asked for where the opcode is none.
         while True:
@@ -275,7 +275,7 @@ def test_corrupted_instructions_fault_as_the_tables_say(seed, config):
 
 
 def test_huge_products_do_not_wrap():
-    """Products of many large factors are beyond every memory, whatever their low bits."""
+    """Products of many large factors exceed every memory, whatever their low bits."""
     largest = {
         "input_rows": 1,
         "input_row_bytes": 1,
@@ -324,7 +324,7 @@ def test_cycles_of_an_instruction(seed):
 
 
 def smallest(unit, **waits):
-    """Return an instruction of a unit that does next to nothing."""
+    """Return an instruction of a unit that does as little as possible."""
     row = {"row_bytes": 1, "rows": 1, "planes": 1, "region": Region.ARENA}
     ones = ("input_rows", "input_row_bytes", "kernel_rows", "kernel_cols", "blocks")
     block = {"width": 1, "height": 1, "oc_blocks": 1}
@@ -341,7 +341,7 @@ def smallest(unit, **waits):
 @pytest.mark.parametrize("count", [0, 1, 31, 32, 45, 62, 63])
 @pytest.mark.parametrize("unit", UNITS)
 def test_a_wait_reaches_back_to_the_first_instruction_and_no_further(unit, count):
-    """Also where a unit has been given half as many as the longest wait, and more."""
+    """Also if a unit got half as many instructions as the longest wait, and more."""
     longest, name = LONGEST_WAIT, f"wait_{unit.name.lower()}"
     other = UNITS[(UNITS.index(unit) + 1) % len(UNITS)]
     before = [*[smallest(unit)] * count, smallest(other, **{name: count})]
@@ -357,7 +357,7 @@ def test_a_wait_reaches_back_to_the_first_instruction_and_no_further(unit, count
 @pytest.mark.fast_cases(9)
 @pytest.mark.parametrize("when", range(60, 100, 3))
 def test_nothing_is_issued_from_the_cycle_after_halt_on(when):
-    """And all goes on when `halt` falls; `when` falls into every state of the dispatcher."""
+    """Dispatch resumes when `halt` falls; `when` hits every state of the dispatcher."""
     dut, issues, cycle = kept(Dispatch, CONFIG), [], 0
     units = [Opcode.EXEC, Opcode.LOAD, Opcode.POST, Opcode.STORE, Opcode.LOAD, Opcode.EXEC]
     sent = instruction_words(b"".join(pack(smallest(unit)) for unit in units))
@@ -389,7 +389,7 @@ def test_nothing_is_issued_from_the_cycle_after_halt_on(when):
 
 @pytest.mark.parametrize("last", range(len(UNITS)))
 def test_end_awaits_every_unit(last):
-    """One instruction of each unit; END is finished in the cycle after the last has completed."""
+    """After one instruction per unit, END finishes one cycle after the last completion."""
     dut = kept(Dispatch, CONFIG)
     sent = [
         instruction_word

@@ -1,4 +1,4 @@
-"""InstructionMemory: order of words, places that are free again, cycles, stalls, reset midway."""
+"""InstructionMemory: order of words, freed places, cycles, stalls, reset midway."""
 
 import random
 
@@ -20,7 +20,7 @@ def words_of(unit):
 
 
 async def store(ctx, dut, words, notes):
-    """Store an instruction, note something of it, and return its place."""
+    """Store an instruction with a note; return its place."""
     for word in words:
         ctx.set(dut.i.payload, word)
         ctx.set(dut.i.valid, 1)
@@ -77,7 +77,7 @@ def test_every_unit_gets_its_instructions_whatever_the_order(seed, gaps, stalls)
 
 
 def test_cycles():
-    """Words in the cycles after the question, the last first; a cycle between readers."""
+    """Words arrive in the cycles after the request, last word first; one cycle between readers."""
     dut = InstructionMemory(CONFIG)
 
     async def main(ctx):

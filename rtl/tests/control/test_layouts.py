@@ -1,4 +1,4 @@
-"""Places of fields against what `pack` writes: bodies, reserved bits, names that are none."""
+"""Positions of fields, compared with the output of `pack`: bodies and reserved bits."""
 
 import dataclasses
 import random
@@ -90,7 +90,7 @@ def test_bodies_have_the_layout_of_the_units(seed, opcode, name):
 @pytest.mark.parametrize("name", CONFIGS)
 @pytest.mark.parametrize("opcode", Opcode)
 def test_reserved_are_all_bits_without_a_field(opcode, name):
-    """Bit by bit: of fields that the configuration has not, above a span, and after the fields."""
+    """Bit by bit: absent fields, gaps, and bits after the last field."""
     config = CONFIGS[name]
     free = set(range(FORMATS[opcode].used_bits, FORMATS[opcode].bits))
     position = 0

@@ -1,4 +1,4 @@
-"""Limit: the cycle in which it tells, of which unit and instruction, and of whom it never does."""
+"""Limit: the cycle in which it fires, the unit and instruction it names, and no false alarms."""
 
 import random
 
@@ -10,19 +10,19 @@ from matloom_rtl.testing import simulate
 
 
 class Instructions:
-    """What a unit shows of instructions that it is busy with from one cycle to another."""
+    """Outputs of a unit that is busy with instructions in given cycles."""
 
     def __init__(self, *spans):
         self.spans = spans
 
     def shows(self, cycle):
-        """Return whether it is busy, whether an instruction completes, and how many did before."""
+        """Return whether it is busy, whether one completes, and how many did before."""
         busy = any(start <= cycle <= end for start, end in self.spans)
         done = any(cycle == end for _start, end in self.spans)
         return busy, done, sum(end < cycle for _start, end in self.spans)
 
     def oldest(self, cycle):
-        """Return since when the oldest instruction has been that, or None."""
+        """Return the first cycle of the oldest instruction, or None."""
         since = None
         for index, (start, end) in enumerate(self.spans):
             if start <= cycle <= end:
@@ -33,7 +33,7 @@ class Instructions:
 
 
 def run(limit, units, cycles, running=lambda _cycle: True):
-    """Return (cycle, unit, index) of each cycle that is late."""
+    """Return (cycle, unit, index) for each cycle in which Limit fires."""
     dut, found = Limit(), []
 
     async def main(ctx):
@@ -65,7 +65,7 @@ def units_with(number, unit):
 @pytest.mark.parametrize("limit", [1, 2, 7, 20])
 @pytest.mark.parametrize("start", range(0, 9))
 def test_one_that_never_ends_is_found_in_time(number, limit, start):
-    """Marks come in cycles k * (limit + 1) - 1, k > 0; the second that it sees is one too many."""
+    """Marks come in cycles k * (limit + 1) - 1, k > 0; seeing two of them is too long."""
     found = run(limit, units_with(number, Instructions((start, 10**6))), 100)
     period = limit + 1
     first = -(-(start + 1) // period) * period - 1
@@ -78,7 +78,7 @@ def test_one_that_never_ends_is_found_in_time(number, limit, start):
 @pytest.mark.parametrize("limit", [1, 5, 12])
 @pytest.mark.parametrize("phase", range(14))
 def test_as_many_cycles_as_the_limit_are_never_too_many(limit, phase):
-    """Back to back, and with the next one taken up before: its time begins with the completion."""
+    """Also back to back: an instruction's time begins with the completion before it."""
     spans = [(phase + n * (limit + 1), phase + n * (limit + 1) + limit) for n in range(20)]
     early = [(start - 3 * (n > 0), end) for n, (start, end) in enumerate(spans)]
     for each in (spans, early):
@@ -105,7 +105,7 @@ def test_between_runs_nothing_counts():
 
 
 def test_random_units_against_the_definition(seed):
-    """Whoever is late has had more than the limit, and who has twice as much and two is late."""
+    """Fire only above the limit, and always from twice the limit plus two on."""
     generator = random.Random(seed)
     for _case in range(12):
         limit, units = generator.randint(1, 15), []

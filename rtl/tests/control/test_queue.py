@@ -1,4 +1,4 @@
-"""UnitQueue: order, gates, the modular order of numbers, cycles, stalls, reset midway."""
+"""UnitQueue: order, gates, numbers that wrap, cycles, stalls, reset midway."""
 
 import random
 
@@ -17,7 +17,7 @@ NUMBERS = 1 << count_bits(CONFIG)
 
 
 class Bench:
-    """A queue next to a memory that brings what it asks for, as `InstructionMemory` does."""
+    """A queue and a memory that behaves like `InstructionMemory`."""
 
     def __init__(self, opcode, *, gated=True, seed=0, busy=0.0):
         self.dut = UnitQueue(CONFIG, opcode, gated=gated)
@@ -25,7 +25,7 @@ class Bench:
         self._kept, self._place = {}, 0
 
     def entry(self, fields, targets):
-        """Keep an instruction that waits for `targets`, None for nothing; return its place."""
+        """Store an instruction that waits for `targets` (None: nothing); return its place."""
         self._place = (self._place + 1) % (1 << place_bits(CONFIG))
         notes = {
             "waits": sum(1 << index for index, each in enumerate(targets) if each is not None),
@@ -51,7 +51,7 @@ class Bench:
             ctx.set(dut.brings, 0)
 
     async def put(self, ctx, fields, targets, *, checked=0):
-        """Give an instruction; `checked` cycles later it is found good, with None never."""
+        """Add an instruction; its check passes after `checked` cycles, or never with None."""
         dut = self.dut
         ctx.set(dut.i.payload, self.entry(fields, targets))
         ctx.set(dut.i.valid, 1)
@@ -140,7 +140,7 @@ def test_head_of_an_ungated_queue_is_shown_with_what_is_met():
 
 @pytest.mark.parametrize("gated", [True, False])
 def test_what_is_not_issued_is_not_shown(gated):
-    """Neither the first arrival nor the second; the one before it is shown."""
+    """The instruction before it is shown; it is not, on either arrival."""
     bench = Bench(Opcode.LOAD, gated=gated)
     dut, free = bench.dut, (None,) * 4
 
@@ -195,7 +195,7 @@ def test_depth_and_cycles(opcode, words):
 
 
 def test_what_a_head_has_reached_stays_met_however_long_it_waits():
-    """Completions of one unit go around all of their numbers while another is waited for."""
+    """The numbers of one unit wrap around while another unit is awaited."""
     bench = Bench(Opcode.STORE)
     dut = bench.dut
 

@@ -1,4 +1,4 @@
-"""Queues: an instruction of any unit goes through whole, however many others pass it."""
+"""Queues: instructions of all units pass through intact while others overtake them."""
 
 import dataclasses
 
@@ -17,7 +17,7 @@ FIRST = {"load": "rows", "exec": "height", "post": "height", "store": "rows"}
 
 
 async def give(ctx, dut, unit, *, target):
-    """Give an instruction that waits for completion `target` + 1 of LOAD, and find it good."""
+    """Add an instruction that waits for completion `target` + 1 of LOAD, and pass its check."""
     data = pack(Instruction(unit, {FIRST[unit.name.lower()]: 3}))
     for start in range(0, len(data), 16):
         ctx.set(dut.i.payload, int.from_bytes(data[start : start + 16], "little"))
@@ -68,7 +68,7 @@ def test_an_instruction_that_stays_goes_through_whole(unit):
     ("depth", "unread", "bits"), [(1, 7, 8), (2, 7, 8), (4, 15, 8), (8, 31, 8), (32, 127, 9)]
 )
 def test_numbers_are_wide_enough_for_what_the_memory_holds(depth, unread, bits):
-    """A memory of 16 words and more: without the first instruction's two, two for each other."""
+    """A memory of 16 words or more: two words per instruction, except for the first."""
     config = dataclasses.replace(CONFIG, queue_depth=depth)
     assert issued_unread(config, 2) == unread
     assert count_bits(config) == bits

@@ -11,7 +11,7 @@ EVENT_DONE, EVENT_FAULT = 1, 2
 
 
 def run(*steps, quiet=1, held=("timeout", "quiet", "busy_unit")):
-    """Set inputs for one cycle each, but those held for good; return what each cycle showed."""
+    """Set inputs for one cycle each, or permanently; return the outputs of each cycle."""
     dut, seen = Supervisor(), []
     outputs = ("status", "begin", "events", "halt", "core_reset")
 
@@ -136,7 +136,7 @@ def test_watchdog_is_off_at_zero():
 
 
 def waits(*steps):
-    """Return the cycles from the last step until the run fails; None where it goes on for 40."""
+    """Return the cycles from the last progress to the fault; None if there is none in 40."""
     seen = statuses(run({"timeout": 8, **START}, *steps, *[IDLE] * 40))[len(steps) + 1 :]
     return seen.index(FAULT) if FAULT in seen else None
 

@@ -1,4 +1,4 @@
-"""Marks: simultaneous completions, the last one of a slot, clearing, the read port."""
+"""Timestamps: simultaneous completions, the last one of a slot, clearing, the read port."""
 
 import random
 
@@ -36,7 +36,7 @@ class Bench:
             assert ctx.get(self.dut.stored) == self.expected.get(slot, 0), slot
 
     async def start(self, ctx):
-        """Begin a run; the cycle is still that of the last one when the clearing begins."""
+        """Begin a run; when clearing begins, the cycle counter still has its old value."""
         self.expected = {}
         await self.step(ctx, start=1)
         await self.step(ctx)
@@ -65,7 +65,7 @@ def test_random_completions(seed):
 
 
 def test_completion_while_the_table_is_cleared():
-    """Early completions wait for the clearing, each unit's latest."""
+    """Early completions wait for the clearing; each unit keeps its latest."""
     bench = Bench()
 
     async def main(ctx):
@@ -99,7 +99,7 @@ def test_every_unit_a_completion_each_four_cycles():
 
 @pytest.mark.parametrize("early", range(6))
 def test_no_mark_of_the_last_run_survives_a_start(early):
-    """Completions of all units up to the very cycle of the start."""
+    """All units complete instructions up to the cycle of the start."""
     bench = Bench()
 
     async def main(ctx):

@@ -1,4 +1,4 @@
-"""Rows of every alignment, cut: coverage of the bytes, the AXI rules, a burst a cycle."""
+"""Bursts of rows at every alignment: coverage of the bytes, AXI rules, a burst per cycle."""
 
 import random
 from itertools import pairwise
@@ -11,7 +11,7 @@ from matloom_rtl.testing import simulate
 
 
 def config(bus_bytes, burst_beats):
-    """Return a configuration whose addresses have every bit."""
+    """Return a configuration whose addresses use every bit."""
     return Config(
         **{"bus_bits": 8 * bus_bytes, "burst_beats": burst_beats},
         **{"spad_bytes": 2**24, "spad_banks": 16, "timestamps": 256},
@@ -106,7 +106,7 @@ def test_a_burst_a_cycle_and_a_cycle_between_rows():
 
 
 def split(row, bus_bytes, burst_beats):
-    """Cut a row beat by beat: a burst ends with its row, or before a multiple of its longest."""
+    """Split a row into bursts: each ends with its row, or before a multiple of the longest."""
     first_beat = row["address"] // bus_bytes
     last_beat = (row["address"] + row["bytes"] - 1) // bus_bytes
     bursts, beats = [], []
@@ -141,7 +141,7 @@ def split(row, bus_bytes, burst_beats):
 @pytest.mark.parametrize(("bus_bytes", "burst_beats"), [(4, 16), (8, 32), (32, 16), (16, 256)])
 @pytest.mark.parametrize("stall", [0.0, 0.5])
 def test_every_field_of_every_burst(seed, bus_bytes, burst_beats, stall):
-    """Rows that end an instruction and others, with all that goes with them."""
+    """Rows that end an instruction and others, with all their attributes."""
     dut, chance, seen = (
         Bursts(config(bus_bytes, burst_beats)),
         random.Random(seed),

@@ -1,4 +1,4 @@
-"""Instruction words against the memory: every width, how far ahead, restarts, errors, halt."""
+"""Fetch, compared with memory: every width, read-ahead, restarts, errors, halt."""
 
 import random
 
@@ -22,7 +22,7 @@ def instruction_words(address, size):
 
 
 class Bench:
-    """A Fetch on a memory; `run` starts it and compares what it delivers."""
+    """A Fetch on a memory; `run` starts it and compares the delivered words."""
 
     def __init__(self, bus_bits=64, *, burst_beats=16, stall=0.0, **memory):
         self.dut = Fetch(Config(bus_bits=bus_bits, burst_beats=burst_beats))
@@ -132,7 +132,7 @@ def test_start_forgets_what_was_left(bus_bits, when):
 @pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("bus_bits", [32, 64])
 def test_start_in_any_cycle_of_a_burst(bus_bits):
-    """Also with the last beat of one, while others are on their way."""
+    """Also with the last beat of one, while others are outstanding."""
     bench = Bench(bus_bits)
 
     async def restart(ctx):
@@ -168,7 +168,7 @@ def test_error_is_reported_with_the_address_of_its_burst():
 @pytest.mark.parametrize("bus_bits", BUSES)
 @pytest.mark.parametrize("instruction_word", [0, 14, 15, 29])
 def test_error_of_any_one_beat_is_reported_a_cycle_after_it(bus_bits, instruction_word):
-    """In the first, a middle or the last burst, which begin at multiples of their longest."""
+    """In the first, a middle or the last burst; bursts begin at multiples of the longest."""
     place = 0x10F0 + 16 * instruction_word
     longest = 8 * bus_bits // 8
     bench = Bench(bus_bits, burst_beats=8, broken_beats=[place // (bus_bits // 8) * bus_bits // 8])
@@ -197,7 +197,7 @@ def test_error_of_any_one_beat_is_reported_a_cycle_after_it(bus_bits, instructio
 
 @pytest.mark.parametrize("when", [5, 34, 35, 41, 60])
 def test_errors_of_what_a_start_forgets_are_no_faults(when):
-    """Two bursts are on their way, one after the other, when the start comes; both are bad."""
+    """Two bursts with errors are outstanding when the start comes."""
     bench, starts, faults = Bench(64, broken=[0x3000, 0x3080, 0x3100]), [], []
 
     async def watch(ctx):

@@ -1,4 +1,4 @@
-"""LOAD against plain loops over bytes: every alignment and width, cycles, stalls, errors, halt."""
+"""LOAD, compared with loops over bytes: alignments, widths, cycles, stalls, errors, halt."""
 
 import random
 from dataclasses import replace
@@ -34,7 +34,7 @@ def linear(offset, size, spad, **other):
 
 
 def reference(bodies, dram, spad):
-    """Execute by the definition of the fields."""
+    """Execute an instruction by the definition of its fields."""
     for body in bodies:
         get = {"region": 0, "fill": 0}.__or__(body).get
         for plane in range(get("planes")):
@@ -87,7 +87,7 @@ class Bench:
 
 
 def random_body(chance, last_spread=0):
-    """Return rows inside memories of the sizes above, with strides in both."""
+    """Return rows within the memory sizes above, with strides in both memories."""
     rows, planes = chance.randrange(1, 5), chance.randrange(1, 4)
     spread = chance.randint(0, last_spread)
     return {
@@ -159,7 +159,7 @@ def test_without_strides_dense_rows_take_the_same_cycles(bus_bits, stall):
 
 
 def test_rows_between_the_bytes_of_rows():
-    """Four rows into the four bytes of each position: what a dense tensor of four channels is."""
+    """Interleave four rows into four bytes per position: a dense tensor of four channels."""
     planes = {"planes": 4, "dram_plane_step": 10, "spad_plane_step": 1}
     rows = {"rows": 20, "dram_row_step": 20, "spad_row_step": 40}
     Bench(make_config(), [linear(4, 10, 64, spread=2, **rows, **planes)]).run()
@@ -180,7 +180,7 @@ def test_a_spread_beat_takes_as_many_writes_as_its_bytes_lie_apart(bus_bits, spr
 
 
 def test_nothing_is_written_after_a_spread_row():
-    """Ten bytes from byte 2 on: four pieces of two bytes, and two more for four."""
+    """Ten bytes from byte 2 on: four pieces of two bytes, and two more at spread four."""
     bench = Bench(make_config(), [linear(2, 10, 0, spread=2)])
     bench.run()
     assert len(bench.spad.grants) == 6
@@ -244,7 +244,7 @@ def test_next_instruction_is_taken_early():
 
 
 def test_tells_whose_bytes_are_awaited():
-    """Constants come from region 0; a fill comes from nowhere, whatever its region."""
+    """Constants come from region 0; a fill reads nothing, whatever its region."""
     fill = linear(0, 256, 512, fill=1)
     bodies = [linear(0, 256, 0), linear(0, 256, 256, region=1), fill, linear(0, 256, 768)]
     bench = Bench(make_config(), bodies)
@@ -336,7 +336,7 @@ def test_error_of_any_one_beat_is_reported_a_cycle_after_it(beat):
 @pytest.mark.parametrize("spad_stall", [0.0, 0.8])
 @pytest.mark.parametrize("spread", [0, 2])
 def test_error_tells_how_many_loads_before_it_are_not_done(bus_bits, spad_stall, spread):
-    """Together with the completions until the cycle before, the number of the LOAD at fault."""
+    """With the completions so far, this gives the number of the LOAD at fault."""
     chance = random.Random(bus_bits)
     starts, bodies, at = [], [], 0
     for index in range(12):
@@ -411,7 +411,7 @@ def test_halt_then_reset_then_again(when, stall, spread):
 
 
 def offer_until_halt(dut, bodies):
-    """Return a bench that offers all instructions until a halt."""
+    """Return a bench that offers instructions until a halt."""
 
     async def run(ctx):
         for body in bodies:
@@ -449,7 +449,7 @@ def test_halt_while_the_scratchpad_refuses_everything():
 
 @pytest.mark.parametrize("spread", [0, 1])
 def test_progress_is_a_beat_or_a_write_of_the_cycle_before(spread):
-    """The watchdog must see a bus or a scratchpad that answers nothing."""
+    """The watchdog must see a stuck bus or scratchpad."""
     bodies = [linear(0, 200, 0, spread=spread), linear(300, 40, 900)]
     bench = Bench(make_config(), bodies, memory_stall=0.5, spad_stall=0.7)
     dut, moved, told = bench.dut, [], []

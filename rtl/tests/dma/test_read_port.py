@@ -1,4 +1,4 @@
-"""Fetch and Load on one port: both right, commands first, bursts bounded, events counted."""
+"""Fetch and Load on one port: data, priority of commands, outstanding bursts, events."""
 
 import random
 
@@ -20,7 +20,7 @@ DRAM = random.Random(17).randbytes(0x4000)
 
 
 class Readers(wiring.Component):
-    """Both readers on a port, as the core has them."""
+    """Both readers on a port, connected as in the core."""
 
     def __init__(self, config):
         super().__init__({"axi": Out(AxiReadSignature(config.bus_bits))})
@@ -164,7 +164,7 @@ def test_an_address_once_shown_stays():
 
 
 def test_ready_does_not_follow_the_id():
-    """By no gate: whatever else the inputs are, both ids find the same READY."""
+    """No combinational path: READY is the same for both ids, whatever the other inputs."""
     dut, rng, seen = SharedReadPort(Config(outstanding=3)), random.Random(5), set()
     inputs = (dut.fetch.ar.valid, dut.load.ar.valid, dut.axi.ar.ready, dut.load.r.ready)
     inputs += (dut.axi.r.valid, dut.axi.r.payload.last)
@@ -187,7 +187,7 @@ def test_ready_does_not_follow_the_id():
 
 
 def test_commands_that_arrive_while_load_waits_are_taken_once():
-    """A beat of Fetch waits for a write of LOAD, and Fetch sees it when the bus gives it."""
+    """Fetch's beat waits for a write of LOAD; Fetch accepts it when the bus shows it."""
     dut = SharedReadPort(Config(outstanding=2))
 
     async def main(ctx):
@@ -218,7 +218,7 @@ def test_commands_that_arrive_while_load_waits_are_taken_once():
 
 @pytest.mark.parametrize("outstanding", [1, 2, 4, 7, 8, 16])
 def test_no_more_bursts_than_may_be_outstanding(outstanding):
-    """Both readers ask forever; only the last beat of a burst makes room for another."""
+    """Both readers always request; only the last beat of a burst makes room for another."""
     dut, asked = SharedReadPort(Config(outstanding=outstanding)), []
 
     async def step(ctx, beat, last):

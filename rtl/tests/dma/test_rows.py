@@ -1,4 +1,4 @@
-"""Planes and rows against the sum of products that the instruction set states."""
+"""Planes and rows, compared with the sum of products that the instruction set defines."""
 
 import random
 
@@ -141,7 +141,7 @@ def test_a_reset_forgets_rows():
 
 
 def _seen_after_reset(first, second, cycles):
-    """Return the rows of an instruction shown in the place of another, which a reset cut short."""
+    """Return the rows of an instruction after a reset cut another one short."""
     dut = Rows(Opcode.LOAD, CONFIG)
     reset = Signal()
     seen = []

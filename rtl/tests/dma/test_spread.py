@@ -1,4 +1,4 @@
-"""Beats of spread rows against a loop over bytes: every spread and width, stalls, cycles, reset."""
+"""Spread rows, compared with a loop over bytes: spreads, widths, stalls, cycles, reset."""
 
 import random
 
@@ -27,7 +27,7 @@ def rows_of(chance, width, last_spread, count):
 
 
 def beats_of(rows, width, values):
-    """Return the fields of every beat, its bytes from an iterator."""
+    """Return the fields of every beat, with bytes from an iterator."""
     beats = []
     for timestamp, (spread, address, first, size) in enumerate(rows):
         stop = first + size
@@ -61,12 +61,12 @@ def expected(rows, beats, width):
 
 
 def pieces_of(rows, width):
-    """Return the writes that rows take: none after the last byte."""
+    """Return the writes of rows; none follow the last byte."""
     return sum(-(-(first + size) // (width >> spread)) for spread, _address, first, size in rows)
 
 
 def drive(dut, beats, width, *, stall=0.0):
-    """Return benches that feed and collect, and the writes that they fill, one list a row."""
+    """Return benches that feed and collect, and the list of writes of each row."""
     chance = random.Random(2)
     written = [[]]
 

@@ -1,4 +1,4 @@
-"""STORE against plain loops over bytes: every alignment and width, cycles, stalls, errors, halt."""
+"""STORE, compared with loops over bytes: alignments, widths, cycles, stalls, errors, halt."""
 
 import dataclasses
 import random
@@ -29,7 +29,7 @@ def linear(offset, size, spad, **other):
 
 
 def reference(bodies, dram, spad):
-    """Execute by the definition of the fields."""
+    """Execute an instruction by the definition of its fields."""
     for body in bodies:
         for plane in range(body["planes"]):
             for row in range(body["rows"]):
@@ -87,7 +87,7 @@ class Bench:
 
 
 def random_body(chance):
-    """Return rows inside memories of the sizes above, with strides in both."""
+    """Return rows within the memory sizes above, with strides in both memories."""
     return {
         "timestamp": chance.randrange(64),
         "region": chance.randrange(4),
@@ -131,7 +131,7 @@ def test_random_transfers_stalled(bus_bits, stall, memory_stall, spad_stall):
 @pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(("address_first", "memory_stall"), [(0, 0.9), (1, 0), (1, 0.9)])
 def test_data_wait_for_their_address_where_they_must(address_first, memory_stall):
-    """With the option no beat is shown whose address was not taken before; without it some are."""
+    """With `address_first`, no beat precedes its address; without it, some do."""
     chance = random.Random(9)
     config = dataclasses.replace(make_config(), address_first=address_first)
     bench = Bench(
@@ -219,7 +219,7 @@ def test_error_is_reported_with_the_address_of_its_burst():
 
 
 def offer_until_halt(dut, bodies):
-    """Return a bench that offers all instructions until a halt."""
+    """Return a bench that offers instructions until a halt."""
 
     async def run(ctx):
         for body in bodies:
@@ -292,7 +292,7 @@ def test_halt_while_the_scratchpad_refuses_everything():
 
 @pytest.mark.parametrize("silent", ["scratchpad", "bus"])
 def test_no_progress_is_told_while_nothing_moves(silent):
-    """The watchdog must see a bus or a scratchpad that answers nothing."""
+    """The watchdog must see a stuck bus or scratchpad."""
     stalls = {"spad_stall": 1.0} if silent == "scratchpad" else {"memory_stall": 1.0}
     bench = Bench(make_config(), [linear(0, 600, 0)], **stalls)
     told = []
@@ -319,7 +319,7 @@ def test_no_progress_is_told_while_nothing_moves(silent):
 
 
 def test_progress_is_told_of_reads_beats_and_responses():
-    """Between the grants of the reads and the last response no pause is longer than a latency."""
+    """From the first read to the last response, no pause exceeds a latency."""
     bench = Bench(make_config(), [linear(0, 600, 0)], memory_stall=0.3, spad_stall=0.3, latency=20)
     told = []
 

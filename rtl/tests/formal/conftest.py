@@ -11,7 +11,7 @@ from matloom_rtl.formal.runner import run_proofs
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """Mark the slow tests of this folder: they are a run of their own, `make formal-mutants`."""
+    """Mark the slow tests of this folder, which `make formal-mutants` runs."""
     for item in items:
         if item.path.is_relative_to(Path(__file__).parent) and item.get_closest_marker("slow"):
             item.add_marker("proof")
@@ -19,7 +19,7 @@ def pytest_collection_modifyitems(items):
 
 @pytest.fixture
 def mutated():
-    """Makes a class with texts of its module's source replaced, each of which must occur once."""
+    """Return a class with texts of its module's source replaced; each must occur once."""
 
     def mutated(component, *changes):
         source = Path(sys.modules[component.__module__].__file__).read_text()
@@ -35,7 +35,7 @@ def mutated():
 
 @pytest.fixture
 def prove(tmp_path):
-    """Returns the verdict on a claim, or on a proof, with nothing kept of earlier ones."""
+    """Return the verdict on a claim or a proof, without cached results."""
     if missing():
         pytest.skip(missing())
 
@@ -51,7 +51,7 @@ def prove(tmp_path):
 
 @pytest.fixture
 def refuted(prove):
-    """Asserts that a run of so many cycles breaks a claim."""
+    """Assert that a run of so many cycles breaks a claim."""
 
     def refuted(claim, depth):
         # No induction is needed, and none is tried meanwhile.

@@ -1,4 +1,4 @@
-"""Mutants of address generators, which no proof passes."""
+"""Mutants of address generators; every proof fails."""
 
 import pytest
 
@@ -207,5 +207,5 @@ def test_loops_are_those_of_the_page(prove, claim):
 
 @pytest.mark.slow
 def test_weights_of_two_a_byte_are_proven(prove):
-    """No configuration of the report has such modes."""
+    """No configuration in the report has such modes."""
     assert prove(narrow_weights, depth=SPAD_READ_LATENCY + 3, cover_depth=30).verdict == PROVEN

@@ -1,4 +1,4 @@
-"""Every assumption of a proof is paired with its justification; one without a pair fails."""
+"""Every assumption of a proof is paired with its justification."""
 
 import ast
 from collections import Counter
@@ -106,7 +106,7 @@ UNPROVEN = {
 
 
 def assumptions():
-    """Return how many times each function of the proofs assumes something."""
+    """Return the number of assumptions in each function of the proofs."""
     found = {}
 
     def look(node, file, names):
@@ -136,7 +136,7 @@ def test_every_assumption_is_in_the_table():
 
 
 def test_all_of_a_file_is_looked_at():
-    """No assumption stands outside of functions, or under another name."""
+    """No assumption is outside a function, or under another name."""
     written = sum(file.read_text().count("Assume(") for file in FOLDER.rglob("*.py"))
     assert sum(assumptions().values()) == written
 

@@ -1,4 +1,4 @@
-"""Mutants of the managers of the bus and of the register port, which no proof passes."""
+"""Mutants of the bus managers and of the register port; every proof fails."""
 
 import pytest
 

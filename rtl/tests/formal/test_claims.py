@@ -1,4 +1,4 @@
-"""Every claim can be put together: it finds the registers that its lemmas speak of."""
+"""Every claim can be built: the registers that its lemmas mention exist."""
 
 import pytest
 from amaranth.hdl import Fragment

@@ -1,4 +1,4 @@
-"""Expected durations of proofs: from the report, and for proofs that were never measured."""
+"""Expected durations of proofs: from the report, or estimated if never measured."""
 
 import json
 from pathlib import Path
@@ -13,7 +13,7 @@ REPORT = json.loads((Path(__file__).parents[3] / "docs" / "results" / "formal.js
 
 
 def test_the_table_is_that_of_the_report():
-    """If not: python -m matloom_rtl.formal.durations docs/results/formal.json."""
+    """To renew it: python -m matloom_rtl.formal.durations docs/results/formal.json."""
     assert durations.durations_of(REPORT) == durations._known()
 
 

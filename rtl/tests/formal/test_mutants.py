@@ -1,4 +1,4 @@
-"""Mutants replace text that is there: a rename shows here, before minutes of proofs."""
+"""The text that a mutant replaces exists: a rename fails here, before minutes of proofs."""
 
 import runpy
 from pathlib import Path

@@ -12,7 +12,7 @@ from support.folders import FOLDERS
 
 
 def claim(*, limit=7, allowed=1):
-    """A counter that stops at 7 stays at or below a limit, where its input is what is allowed."""
+    """Return a claim: a counter that saturates at 7 stays within a limit, for allowed inputs."""
     m = Module()
     enable = Signal()
     count = Signal(4)
@@ -37,7 +37,7 @@ def test_a_cover_that_no_run_reaches_fails_the_proof(prove):
 
 @pytest.mark.slow
 def test_an_induction_that_knows_too_little_is_no_failure(prove):
-    """From a count of 9, which no run has, the next state breaks a limit of 9."""
+    """The unreachable count 9 would break the limit in the next cycle."""
     assert prove(lambda: claim(limit=9)).verdict == NOT_PROVEN
     assert prove(lambda: claim(limit=6), depth=9).verdict == FAILED
 
@@ -69,7 +69,7 @@ def test_a_missing_tool_is_told(tmp_path, monkeypatch):
 
 @pytest.fixture
 def asked(monkeypatch):
-    """Units whose claims were proven, in a pretended proof."""
+    """Return the units whose claims a faked proof was asked for."""
     units = []
 
     def proves(proof, text, folder, seconds):

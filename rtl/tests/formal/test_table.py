@@ -1,4 +1,4 @@
-"""Proofs of a chip: each kind for the units that it has."""
+"""Proofs of a chip: each kind, for the units that exist."""
 
 from collections import defaultdict
 

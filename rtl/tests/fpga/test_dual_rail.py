@@ -1,4 +1,4 @@
-"""What is undefined in a design of two rails, output by output."""
+"""Undefined bits in a dual-rail design, output by output."""
 
 import ctypes
 import shutil
@@ -90,7 +90,7 @@ def design():
 
 @pytest.fixture(scope="module")
 def told(design, tmp_path_factory):
-    """Return a function that runs the design, or its mutant, and returns what it told."""
+    """Return a function that runs the design, or a mutant, and returns its output."""
     if shutil.which("g++") is None:
         pytest.skip("no compiler of C++")
     folder = tmp_path_factory.mktemp("rails")
@@ -108,10 +108,10 @@ def told(design, tmp_path_factory):
 
 @pytest.mark.slow
 def test_what_is_undefined_is_told(design, told):
-    """Of four-valued Verilog, and no more: what an undefined bit cannot change is defined.
+    """As in four-valued Verilog, but exact: undefined bits that do not matter leave no trace.
 
-    Of written data byte 2 is undefined and strobed, byte 1 undefined alone; an address is without
-    a meaning where it is not valid.
+    Byte 2 of the written data is undefined with its strobe set, byte 1 undefined without; the
+    address is meaningless unless valid.
     """
     expected = {name for name in design.checks if name.startswith("is_")}
     assert len(expected) == 10

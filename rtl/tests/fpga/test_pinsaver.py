@@ -1,4 +1,4 @@
-"""The few-pin wrapper: every port of the chip is connected, once."""
+"""The few-pin wrapper connects every port of the chip, once."""
 
 import re
 

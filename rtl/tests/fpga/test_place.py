@@ -1,4 +1,4 @@
-"""Seeds, checkpoints and reports, with tools that only pretend; and a tiny design on real ones."""
+"""Seeds, checkpoints and reports, with fake tools; a tiny design with real ones."""
 
 import dataclasses
 import json
@@ -86,7 +86,7 @@ json.dump({"modules": {"top": top}}, open("ecp5.json", "w"))
 
 @pytest.fixture
 def pretended(tmp_path, monkeypatch):
-    """Put tools on PATH that only pretend."""
+    """Put fake tools on PATH."""
     folder = tmp_path / "bin"
     folder.mkdir()
     texts = dict.fromkeys(("nextpnr-ecp5", "nextpnr-himbaechel-gowin"), NEXTPNR)
@@ -326,7 +326,7 @@ def test_tools_take_a_folder_of_any_name(name, tmp_path):
 
 
 def test_of_several_clocks_the_one_that_reaches_least_of_its_own_counts():
-    """In terms of the slowest: 100 of 125 MHz are as bad as 60 of 75."""
+    """Relative to the slowest clock: 100 of 125 MHz is as bad as 60 of 75."""
 
     def told(engine, memory):
         clocks = {"engine": (engine, 75), "memory": (memory, 125)}

@@ -1,4 +1,4 @@
-"""The model of an ECP5's PLL: frequencies, phases and lock, by the formulas of Lattice's guides."""
+"""The model of an ECP5's PLL: frequencies, phases and lock, by Lattice's formulas."""
 
 import ctypes
 from dataclasses import dataclass, field
@@ -66,11 +66,11 @@ extern "C" void run(const uint64_t* hz, const uint64_t* lost, uint32_t inputs, u
 
 @dataclass(frozen=True, kw_only=True)
 class Case:
-    """A PLL and what it should do.
+    """A PLL and its expected outputs.
 
-    `clocks` are Hz and phase by output, the phase in periods of the oscillator after CLKOP, or
-    after the feedback where that is another; `oscillator_hz` is what these are periods of. After
-    `detectors` periods of the detector all outputs are as far in theirs as before.
+    `clocks` has Hz and phase by output; the phase is in periods of the oscillator after CLKOP, or
+    after another feedback output. `oscillator_hz` is the oscillator's frequency. After `detectors`
+    periods of the phase detector, all outputs are at the same phase again.
     """
 
     input_hz: int
@@ -85,7 +85,7 @@ class Case:
 
 
 def pll(wires=".CLKFB(@o[0])", **settings):
-    """Return an instance with the parameters, whose feedback is CLKOP where nothing else is."""
+    """Return an instance with the parameters; the default feedback is CLKOP."""
     told = ", ".join(
         f'.{name}("{value}")' if isinstance(value, str) else f".{name}({value})"
         for name, value in settings.items()
@@ -202,7 +202,7 @@ MISTAKES = [
 
 
 def sources(models):
-    """Return the modules of all models, with the boards' own, and a top of all cases."""
+    """Return the modules of all models including the boards', and a top level of all cases."""
     modules, rows = [], []
     for number, model in enumerate(models):
         block = f"EHXPLLL_{number}"
@@ -225,7 +225,7 @@ def sources(models):
 
 
 def measured(folder, models):
-    """Run every case with every model; return the times of edges by model, case and output."""
+    """Run every case with every model; return edge times by model, case and output."""
     (folder / "top.v").write_text(sources(models))
     (folder / "harness.cpp").write_text(HARNESS)
     flags = ["--timing", "-CFLAGS", f"-DEDGES={EDGES}"]
@@ -248,12 +248,12 @@ def measured(folder, models):
 
 
 def near(time, wanted, period):
-    """Return whether times agree but for whole periods."""
+    """Return whether times agree modulo whole periods."""
     return np.all(np.abs((time - wanted + period / 2) % period - period / 2) <= NEAR)
 
 
 def fault(name, edges):
-    """Return what is wrong with the edges of a case; "" if nothing is."""
+    """Return the error in the edges of a case; "" if there is none."""
     case, lock = CASES[name], edges[LOCK]
     wanted = {"input lost": 2, "reset": 3}.get(name, 1) if case.locks else 0
     if len(lock) != wanted:

@@ -1,4 +1,4 @@
-"""The model of an ECP5's lookup table does what Yosys' own does, for every content."""
+"""The model of an ECP5's lookup table equals Yosys' own, for every content."""
 
 import re
 import subprocess
@@ -46,7 +46,7 @@ def opened(module, name):
 
 
 def proven(folder, model):
-    """Return whether a model is that of Yosys' library for every content and address."""
+    """Return whether a model equals that of Yosys' library for every content and address."""
     theirs = netlist.module_of_library("LUT4")
     (folder / "bench.v").write_text(opened(theirs, "theirs") + opened(model, "ours") + EQUAL)
     script = "read_verilog -sv bench.v; hierarchy -top equal; proc; flatten; opt; "

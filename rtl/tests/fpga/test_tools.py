@@ -1,4 +1,4 @@
-"""Which tool is taken; tools that fail, that are missing, and that never finish."""
+"""Selection of tools; tools that fail, are missing, or never finish."""
 
 import os
 import sys
@@ -52,7 +52,7 @@ def test_missing_tool_is_named():
 
 @pytest.fixture
 def native(tmp_path, monkeypatch):
-    """Return a function that puts a program on PATH which tells a version."""
+    """Return a function that puts a program with a version on PATH."""
     monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
 
     def put(name, told):
@@ -134,7 +134,7 @@ def test_rounds_of_routing_are_told(tmp_path):
 
 
 def late(*connections):
-    """Return the rounds of a routing without shared wires, whose clock is too fast."""
+    """Return the rounds of a routing without shared wires that misses its clock."""
     counts = "overused=0 overuse=0 resources=9 overused=0 overuse=0"
     return [
         f"Info:  iter={n} wires=9 {counts} tmgfail={each} archfail=NA"

@@ -1,4 +1,4 @@
-"""Area by unit: netlists by hand whose shares can be counted, and what counts as growth."""
+"""Area by unit: handmade netlists with known shares, and the definition of growth."""
 
 import json
 
@@ -27,7 +27,7 @@ def test_units_are_two_names_below_the_core():
 
 
 def test_logic_belongs_to_what_it_drives():
-    """A table that drives one register of a and, by another table, two of b, one of c."""
+    """A table drives a register of a and, through another table, two of b and one of c."""
     cells = {
         "shared": cell("LUT4", ["0", 1], [10]),
         "further": cell("LUT4", [10, 11], [12]),

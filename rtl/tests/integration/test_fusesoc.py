@@ -1,4 +1,4 @@
-"""The FuseSoC core: known to FuseSoC, linted by Verilator, run by two simulators."""
+"""The FuseSoC core: found by FuseSoC, linted by Verilator, run by two simulators."""
 
 import os
 import shutil
@@ -19,7 +19,7 @@ NAME = "matloom:engine:matloom"
 
 @pytest.fixture(scope="module")
 def library(nano, tmp_path_factory):
-    """Return a folder in which FuseSoC knows the chip."""
+    """Return a folder that is registered as a FuseSoC library."""
     folder = tmp_path_factory.mktemp("fusesoc")
     (folder / "chip").mkdir()
     nano.write(folder / "chip")
@@ -29,7 +29,7 @@ def library(nano, tmp_path_factory):
 
 
 def fusesoc(folder, *arguments):
-    """Return what FuseSoC prints."""
+    """Return FuseSoC's output."""
     environment = {**os.environ, **find_verilator().environment}
     done = subprocess.run(
         [FUSESOC, *arguments], cwd=folder, env=environment, capture_output=True, text=True

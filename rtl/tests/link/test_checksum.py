@@ -1,4 +1,4 @@
-"""The serial CRC-32 against zlib's; cycles; clearing midway."""
+"""The serial CRC-32, compared with zlib's; cycles; clearing midway."""
 
 import random
 import zlib

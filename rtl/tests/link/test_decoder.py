@@ -1,4 +1,4 @@
-"""The decoder: whole requests only, a stand-in for each that is damaged, whatever came before."""
+"""The decoder delivers complete requests, or a placeholder for a damaged one."""
 
 import random
 import zlib
@@ -12,7 +12,7 @@ from matloom_rtl.testing import simulate
 
 
 def stuffed(data):
-    """Stuff bytes the slow way: find the next zero, or the end."""
+    """Stuff bytes the simple way: find the next zero, or the end."""
     out, rest = bytearray(), data + b"\0"
     while rest:
         size = rest.index(0)
@@ -40,7 +40,7 @@ GAP, SMALL = CYCLES_A_BYTE, 64
 
 
 class Bench:
-    """A decoder whose bytes come `GAP` cycles apart, and who listens as often as `ready` says."""
+    """A decoder with bytes every `GAP` cycles, and a receiver that is ready at rate `ready`."""
 
     def __init__(self, line, *, ready=1.0, deaf_until=0, reset_at=None, small=False):
         self.decoder = Decoder(SMALL if small else 2048)
@@ -80,7 +80,7 @@ class Bench:
 
 
 def same(taken, expected):
-    """Whether bytes are those expected; what a stand-in holds does not matter."""
+    """Return whether bytes are as expected; the contents of a placeholder do not matter."""
     return len(taken) == len(expected) and all(
         last == wanted_last and wanted in (None, byte)
         for (byte, last), (wanted, wanted_last) in zip(taken, expected, strict=True)

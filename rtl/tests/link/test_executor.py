@@ -1,4 +1,4 @@
-"""Executor and accesses on real buses: what is done, answered, counted; stalls, errors, resets."""
+"""Executor and accesses on real buses: effects, answers, counts; stalls, errors, resets."""
 
 import random
 
@@ -24,7 +24,7 @@ ACCESS_CYCLES = 1 + 5 + 1 + 1
 
 
 class Both(wiring.Component):
-    """The executor with its accesses, as the link has them."""
+    """The executor with its accesses, connected as in the link."""
 
     def __init__(self, bus_bits):
         self.executor, self.accesses = Executor(HELLO), Accesses(bus_bits)
@@ -203,7 +203,7 @@ def test_registers_and_their_errors():
 
 
 def test_sequence():
-    """Due, done before, too early; the kept status is that of the first time."""
+    """Requests in order, repeated, and too early; a repeated one gets its first status."""
 
     async def scenario(ctx, bench):
         def write(number, address=8):

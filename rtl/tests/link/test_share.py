@@ -1,4 +1,4 @@
-"""Engine and link on one memory: all data right, AXI's rules kept, bursts whole, the link alone."""
+"""Engine and link on one memory: data, AXI rules, bursts, and the link alone."""
 
 import random
 
@@ -59,7 +59,7 @@ class Bench:
             self.ended += beat.last
 
     def engine_offers(self, which):
-        """Return benches that write bursts: addresses first, data first, or as they come."""
+        """Return benches that write bursts: address first, data first, or in any order."""
         bus, done = self.dut.engine_write, self.done
 
         def may(name):

@@ -1,4 +1,4 @@
-"""Receiver and transmitter: each against bits written out, then back to back; cycles, resets."""
+"""Receiver and transmitter: compared with bits written out, then connected; cycles, resets."""
 
 import random
 
@@ -15,7 +15,7 @@ def bits_of(byte, stop=1):
 
 
 def received(divisor, levels, extra=40):
-    """Return the bytes, and the dropped ones, that a receiver makes of levels, a cycle each."""
+    """Return the bytes received, and those dropped, from the line's level in each cycle."""
     dut, found, broken = Receiver(divisor), [], []
 
     async def drive(ctx):
@@ -78,7 +78,7 @@ def test_a_glitch_is_no_start():
 
 
 class Sending:
-    """A transmitter that is given bytes at random times, and its line."""
+    """A transmitter that gets bytes at random times, and its line."""
 
     def __init__(self, divisor, data, idle=0.0):
         self.reset = Signal()

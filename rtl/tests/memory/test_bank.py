@@ -1,4 +1,4 @@
-"""One bank: words side by side and across lines, and the cycles in which they come."""
+"""One bank: adjacent words, also across lines, and their cycles."""
 
 import random
 from collections import Counter
@@ -13,7 +13,7 @@ WORD, LINES = 4, 8
 
 
 def test_lines_and_carries():
-    """One read and one write in each cycle; a read sees the writes of all cycles before."""
+    """One read and one write per cycle; a read sees the writes of all earlier cycles."""
     dut, draw = Bank(word_bytes=WORD, lines=LINES), random.Random(1)
     lines = [bytearray(2 * WORD) for _line in range(LINES)]
     due = {}
@@ -78,7 +78,7 @@ def test_words_stay_until_the_next_read_and_reset_drops_a_write():
 
 @pytest.mark.parametrize("seed", range(3))
 def test_parity_tells_of_each_flipped_bit_that_is_read(seed):
-    """Words are as without parity; `wrong` comes five cycles after a read, and for that one."""
+    """Words are as without parity; `wrong` is set five cycles after such a read only."""
     dut, draw = Bank(word_bytes=WORD, lines=LINES, parity=True), random.Random(seed)
     lines = [bytearray(2 * WORD) for _line in range(LINES)]
     flipped, due, told = {}, {}, {}
@@ -137,7 +137,7 @@ def test_parity_tells_of_each_flipped_bit_that_is_read(seed):
 
 @pytest.mark.parametrize(("cycles", "told"), [(1, 0), (3, 0), (5, 1), (9, 1)])
 def test_a_reset_forgets_wrong_parity_under_way(cycles, told):
-    """The reset comes so many cycles after the read; the flip stays, and the next read tells."""
+    """The reset comes some cycles after the read; the flip stays, and the next read reports it."""
     dut = Bank(word_bytes=WORD, lines=LINES, parity=True)
     reset = Signal()
 

@@ -1,4 +1,4 @@
-"""Selected banks against the banks of each byte, looked up one by one."""
+"""Bank selection, compared with the bank of each byte."""
 
 import dataclasses
 

@@ -1,4 +1,4 @@
-"""Credits: order, cycles, and that what has begun always finds its place."""
+"""Credits: order, cycles, and room for every item that was started."""
 
 import random
 
@@ -14,7 +14,7 @@ PLACES = 16
 
 
 def play(*, begins, takes, latency, cycles=400, seed=0, reset_at=None):
-    """Begin and take items at random; check each cycle; return how many were taken when."""
+    """Start and take items at random; check each cycle; return the numbers taken by cycle."""
     dut = CreditQueue(ITEM, registered=("there", "number"))
     reset = Signal()
     generator = random.Random(seed)
@@ -66,7 +66,7 @@ def test_items_in_order(seed, latency, begins, takes):
 
 
 def test_one_item_a_cycle():
-    """From the first on, after a pipeline of so many cycles, three less than there are places."""
+    """From the first item on, with a pipeline three cycles shorter than the number of places."""
     for latency in (0, 4, PLACES - 3):
         taken = play(begins=1, takes=1, latency=latency)
         assert taken == list(range(latency + 1, 400))

@@ -1,4 +1,4 @@
-"""Gathering: every rotation of several widths, a read in each cycle, bytes of two banks."""
+"""Gather: every rotation of several widths, a read per cycle, bytes of two banks."""
 
 import random
 

@@ -1,12 +1,12 @@
-"""The contract of a queue, which all queues of the hardware keep.
+"""The contract that all queues of the hardware keep.
 
 - Items leave once, in order and unchanged.
 - An item that is shown stays until it is taken; nothing else is shown.
-- An item is shown so many cycles after it was put, if it is the oldest.
+- The oldest item is shown a fixed number of cycles after it was put.
 - A queue holds a fixed number of items, and no more; an empty one soon has room.
-- A reset forgets all items.
+- A reset drops all items.
 
-What else a unit promises, such as its cycles, is in a file of its own; `formal` proves the order.
+Other promises of a unit, such as its cycles, have their own files; `formal` proves the order.
 """
 
 import random
@@ -35,20 +35,20 @@ SOON = 3
 
 @dataclass(frozen=True, kw_only=True)
 class Queue:
-    """A unit, and its ports as those of a queue.
+    """A unit, with its ports mapped to those of a queue.
 
     Members
     -------
     put, data:
         Signals that put an item.
     room:
-        Whether one may be put; None where the user must know.
+        Whether one may be put; None if the user must know.
     shown, item, take:
         Whether an item is shown, the item, and the signal that takes it.
     places, latency:
-        Items that it holds; cycles from putting an item to showing it.
+        Capacity in items; cycles from putting an item to showing it.
     polite:
-        Putting needs room and taking an item: the unit checks neither.
+        The user must check for room and for an item; the unit does not.
     """
 
     unit: object
@@ -93,7 +93,7 @@ QUEUES: dict[str, Callable[[], Queue]] = {
 
 
 class Model:
-    """What a queue must do: items with the cycles since they were put, the oldest first."""
+    """Model of a queue: items with the cycles since they were put, the oldest first."""
 
     def __init__(self, queue):
         self.queue, self.held, self.idle = queue, deque(), 0
@@ -107,7 +107,7 @@ class Model:
             assert self.held[0][1] < self.queue.latency, "an item is shown in time, and stays"
 
     def has_room(self, signal):
-        """Return whether an item may be put, as the unit says it, or its user must know."""
+        """Return whether an item may be put, from the unit's signal or from the model."""
         full = len(self.held) >= self.queue.places
         if signal is None:
             return not full
@@ -115,7 +115,7 @@ class Model:
         return bool(signal)
 
     def step(self, put, taken):
-        """Go on to the next cycle; `put` is an item or None."""
+        """Advance to the next cycle; `put` is an item or None."""
         if taken:
             self.held.popleft()
         self.held = deque((item, age + 1) for item, age in self.held)
@@ -186,7 +186,7 @@ def test_a_queue_holds_its_places_until_a_reset_forgets_them(name):
 
 
 def test_all_kinds_of_queues_are_held_against_the_contract():
-    """Queues of one clock: those of `memory`, and Amaranth's that the hardware uses."""
+    """All queues with one clock: those of `memory`, and those of Amaranth in use."""
     root = Path(matloom_rtl.__file__).parent
     used = set()
     for path in root.rglob("*.py"):

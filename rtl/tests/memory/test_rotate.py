@@ -1,4 +1,4 @@
-"""Rotations against slices of Python lists, every amount."""
+"""Rotations by every amount, compared with slices of Python lists."""
 
 import pytest
 from amaranth.hdl import Module, Signal

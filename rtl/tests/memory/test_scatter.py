@@ -1,4 +1,4 @@
-"""Scattering: every offset of several widths, a write in each cycle."""
+"""Scatter: every offset of several widths, a write per cycle."""
 
 import random
 

@@ -1,5 +1,5 @@
 # amaranth: UnusedElaboratable=no
-"""The scratchpad against a bytearray: bytes, grants and the latencies of `ports`."""
+"""The scratchpad, compared with a bytearray: bytes, grants and the latencies of `ports`."""
 
 import dataclasses
 import random
@@ -46,7 +46,7 @@ CONFIGS = {
 
 
 class Bench:
-    """Holds requests until they are granted, checks grants and data, and follows the bytes."""
+    """Holds requests until they are granted, checks grants and data, and tracks the bytes."""
 
     def __init__(self, config, seed=1, groups=(0, 1, 2, 3)):
         self.config, self.groups = config, groups
@@ -74,7 +74,7 @@ class Bench:
         return {bank for bank in touched if 0 <= bank < self.config.spad_banks}
 
     def expected_grants(self, kind, requests, widths):
-        """Return the grants of fixed priority; a request that waits blocks what it needs."""
+        """Return the grants by fixed priority; a waiting request blocks its banks."""
         taken, grants = set(), []
         for index, (request, width) in enumerate(zip(requests, widths, strict=True)):
             needs = self.banks(request["address"], width) if request else set()
@@ -85,14 +85,14 @@ class Bench:
         return grants
 
     def settled(self, address, width):
-        """Tell whether a read would see only writes that are long enough ago."""
+        """Return whether a read would only see writes that have completed."""
         return all(
             self.cycle - self.written.get(position, -9) >= SPAD_WRITE_LATENCY
             for position in range(address, address + width)
         )
 
     async def step(self, ctx, reads, writes):
-        """Present the requests for a cycle; return those that still wait."""
+        """Present the requests of a cycle; return those that still wait."""
         for kind, requests in (("read", reads), ("write", writes)):
             for index, request in enumerate(requests):
                 port = getattr(self.dut, f"{kind}_{index}")
@@ -236,7 +236,7 @@ def test_random_accesses(name, rates):
     ("name", "groups"), [("nano", (0, 1, 2, 2)), ("wide bus", (0, 1, 2, 2)), ("nano", (0, 1, 0, 0))]
 )
 def test_readers_that_share(name, groups, rates):
-    """One of them at a time, the first first, with the bytes of each at their latency."""
+    """They are served one at a time, the first with priority, each at its latency."""
     bench = Bench(CONFIGS[name], groups=groups)
 
     async def drive(ctx):
@@ -259,7 +259,7 @@ def test_reference():
 @pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("name", ["12 rows", "wide bus", "wide weights", "three rows", "four rows"])
 def test_every_alignment(name):
-    """All bytes written, then each port reads one address after another without a pause."""
+    """Write all bytes, then each port reads every address without a pause."""
     bench = Bench(CONFIGS[name])
     config = bench.config
 
@@ -278,7 +278,7 @@ def test_every_alignment(name):
 
 
 def test_write_is_visible_after_its_latency():
-    """A read granted `SPAD_WRITE_LATENCY` cycles after each write, across the end of a bank."""
+    """Reads granted `SPAD_WRITE_LATENCY` cycles after writes, also across banks."""
     bench = Bench(PRESETS["nano"])
     edge = bench.config.bank_bytes
 
@@ -309,7 +309,7 @@ def test_beyond_the_end_never_blocks():
 
 
 def test_reset_midway():
-    """Bytes stay; a write under way is dropped whole; afterwards all is as before."""
+    """Bytes stay; a write in progress is dropped as a whole; then everything works as before."""
     bench = Bench(PRESETS["nano"])
     reset = Signal()
 
@@ -344,7 +344,7 @@ def test_width_beyond_a_word(side):
 @pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("name", ["nano", "three rows"])
 def test_wrong_parity_is_told_of_the_port_that_reads_it(name):
-    """Six cycles after the grant, of the first and the last byte that each port reads."""
+    """Reported six cycles after the grant, for the first and last byte that each port reads."""
     config = dataclasses.replace(CONFIGS[name], parity=1)
     bench = Bench(config)
     dut, word = bench.dut, config.word_bytes

@@ -1,4 +1,4 @@
-"""Selection: every offset of several spans, and when the bytes come."""
+"""Select: every offset of several spans, and the latency."""
 
 import random
 

@@ -1,4 +1,4 @@
-"""Slice: order and cycles, steady and with stalls on either side."""
+"""SkidBuffer: order and cycles, steady and with stalls on either side."""
 
 import random
 
@@ -55,11 +55,11 @@ def test_stalls(seed, gaps, refuse, registered):
 
 @pytest.mark.parametrize("registered", REGISTERED, ids=["chosen", "registered", "all"])
 def test_two_items_wait_and_no_third(registered):
-    """Cycle by cycle: `i.ready` falls with the second item, and what `o` shows does not change."""
+    """Cycle by cycle: `i.ready` falls with the second item, and `o` stays the same."""
     dut = SkidBuffer(PAYLOAD, registered=registered)
 
     async def step(ctx, item, ready):
-        """Offer an item; return what the cycle shows."""
+        """Offer an item; return the outputs of the cycle."""
         ctx.set(dut.i.valid, item is not None)
         ctx.set(dut.i.payload, {"low": (item or 0) % 16, "high": (item or 0) // 16})
         ctx.set(dut.o.ready, ready)

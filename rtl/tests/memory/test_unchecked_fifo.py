@@ -1,4 +1,4 @@
-"""Reserved: order and cycles, full and empty, and what a reset forgets."""
+"""UncheckedFIFO: order and cycles, full and empty, and a reset."""
 
 import random
 

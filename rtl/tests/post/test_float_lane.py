@@ -1,4 +1,4 @@
-"""FloatLane against the number rules: values of fp32 and of each format, biases, limits."""
+"""FloatLane, compared with the number rules: values of all formats, biases, limits."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ INFINITE, SIX, NOTHING = 0x7F800000, 0x40C00000, 1 << 31
 
 
 def draw(rng, count, form):
-    """Return values and biases; near numbers, so that sums are no mere copies."""
+    """Return values and biases of similar size, so that sums are not just copies."""
     patterns = rng.integers(0, 1 << form.bits, count)
     wide = np.asarray(widen(patterns, form))
     bias = wide ^ rng.integers(0, 1 << 24, count) ^ (1 << 31) * rng.integers(0, 2, count)

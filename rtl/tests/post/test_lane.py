@@ -1,4 +1,4 @@
-"""Lane: every rounding rule and shift against the number rules."""
+"""Lane: every rounding rule and shift, compared with the number rules."""
 
 import random
 
@@ -12,7 +12,7 @@ _CORNERS = (0, 1, -1, 2, -2, 127, -128, 2**30, -(2**30), 2**31 - 1, -(2**31), 2*
 
 
 def draw(generator):
-    """Return value, bias, multiplier, shift: corners and noise."""
+    """Return value, bias, multiplier, shift: corner cases and random values."""
     return (
         generator.choice((*_CORNERS, generator.randint(-(2**31), 2**31 - 1))),
         generator.choice((0, 1, -1, 2**30, generator.randint(-(2**31), 2**31 - 1))),
@@ -29,7 +29,7 @@ def expected(item, rounding, pre_shift, zero, low, high):
 
 
 def run(items, rounding, pre_shift, *, limits=(-128, 127), zero=5, bits=8, limited=1):
-    """Return the results, of limited ones the low bits with their sign; and the cycles taken."""
+    """Return the results (low bits and sign if limited), and the cycles."""
     dut, results, cycles = Lane(bits), [], 0
     sign = 1 << (bits if limited else 32) - 1
 
@@ -92,7 +92,7 @@ def test_ties_and_clamps():
 @pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("rounding", SUPPORTED_ROUNDINGS)
 def test_words(seed, rounding):
-    """Limits of 16 bits, whole and uneven ones, and those of bytes in a lane of words."""
+    """16-bit limits, full and narrower, and 8-bit limits in a 16-bit lane."""
     generator = random.Random(seed)
     items = [draw(generator) for _ in range(300)]
     items += [(value, 0, 2**30, shift) for value in _CORNERS for shift in (1, 0, -1, -14, -16)]

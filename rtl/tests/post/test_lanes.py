@@ -1,4 +1,4 @@
-"""Lanes: vectors in beats against the number rules, places for results, cycles and stalls."""
+"""Lanes, compared with the number rules: beats of vectors, room for results, cycles, stalls."""
 
 import dataclasses
 import itertools
@@ -63,7 +63,7 @@ def packed(values, bits):
 
 
 def expected(command, vector, table=None):
-    """Return a vector's results, as far as the destination sees them."""
+    """Return a vector's results, truncated as for the destination."""
     results = []
     for value, (bias, multiplier, shift) in zip(vector[0], vector[1], strict=True):
         rounding = command["rounding"]
@@ -77,7 +77,7 @@ def expected(command, vector, table=None):
 
 
 def show_parameters(ctx, dut, config, block, later):
-    """Show each lane the parameters of its beat; return the multipliers that are due later."""
+    """Give each lane the parameters of its beat; return the multipliers, due later."""
     multipliers = []
     for lane in range(config.lanes):
         beat = ctx.get(dut.parameters.beats[lane])
@@ -90,7 +90,7 @@ def show_parameters(ctx, dut, config, block, later):
 
 
 def run(config, command, vectors, seed, *, scarce=0.0, away=0.0, slow=0.0, reset_at=None, table=()):
-    """Check all results; return the cycles of the first beats' takers and of the results."""
+    """Check all results; return the cycles of first beats and of results."""
     chance, dut = random.Random(seed), kept(Lanes, config)
     wrapped, reset = with_reset(dut)
     entered, completed, waiting, vector = [], [], [], []
@@ -184,7 +184,7 @@ def run(config, command, vectors, seed, *, scarce=0.0, away=0.0, slow=0.0, reset
 @pytest.mark.parametrize("name", CONFIGS)
 @pytest.mark.parametrize("destination", Destination)
 def test_steady(seed, name, destination):
-    """A beat a cycle, and results their latency later."""
+    """A beat per cycle, and each result after its latency."""
     config, generator = CONFIGS[name], random.Random(seed)
     command, vectors = draw(generator, config, destination=destination)
     entered, completed = run(config, command, vectors, seed)
@@ -209,7 +209,7 @@ def test_stalls(seed, name, scarce, away, slow):
 
 @pytest.mark.parametrize("name", ["4_by_2", "8_by_8"])
 def test_no_more_vectors_than_places(seed, name):
-    """While no result is written, as many enter as there are places, and not one more."""
+    """If no result is taken, exactly as many vectors enter as there are places."""
     dut, entered = Lanes(CONFIGS[name]), []
 
     async def bench(ctx):
@@ -230,7 +230,7 @@ def test_no_more_vectors_than_places(seed, name):
 @pytest.mark.parametrize("tables", [1, 2])
 @pytest.mark.parametrize("name", ["4_by_2", "8_by_8"])
 def test_tables(seed, name, tables):
-    """Rows fill the table; bytes looked up come a cycle later."""
+    """Rows fill the table; bytes are looked up one cycle later."""
     config, generator = dataclasses.replace(CONFIGS[name], tables=tables), random.Random(seed)
     dut, size = Lanes(config), config.table_row_bytes
     contents = generator.sample(range(256), 256)
@@ -248,7 +248,7 @@ def test_tables(seed, name, tables):
             await ctx.tick()
 
     async def look_up(ctx, bytes_in):
-        """Return the entries of a vector's bytes, by the beats in which they emerge."""
+        """Return the table's entries for a vector, by the beats of their results."""
         ctx.set(dut.vectors.payload.values, packed(bytes_in, 32))
         ctx.set(dut.vectors.valid, 1)
         await ctx.tick().until(dut.vectors.ready)

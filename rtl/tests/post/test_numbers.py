@@ -45,7 +45,7 @@ def limit(command, side):
 
 
 def fp32_of_e5m2(byte):
-    """Return the fp32 pattern of an fp8_e5m2 number: the upper byte of a half."""
+    """Return the fp32 pattern of an fp8_e5m2 number, which is the upper byte of an fp16."""
     half = np.array([(byte & 255) << 8], np.uint16).view(np.float16)
     return int(half.astype(np.float32).view(np.uint32)[0])
 

@@ -1,4 +1,4 @@
-"""Parameters: blocks of channels and repeated values, one block ahead, with late memories."""
+"""Parameters: blocks of channels and repeated values, one block ahead, with slow memories."""
 
 import random
 
@@ -36,7 +36,7 @@ def task(chance, kind, blocks):
 
 
 def blocks_of(config, item):
-    """Return biases, multipliers and shifts of each block, as the lanes see them."""
+    """Return the biases, multipliers and shifts of each block, as the lanes get them."""
     columns, place, found = config.columns, item["address"], []
 
     def take(per_channel, of_channels, value):
@@ -110,7 +110,7 @@ def run(config, tasks, *, refuse=0.0, linger=(0, 0), seed=0, reset_at=None):
     due = []
 
     def enter(ctx, block, beat):
-        """Let a beat enter: its biases and shifts are there, and its multipliers when due."""
+        """Let a beat enter; check its biases and shifts now, and its multipliers when due."""
         lanes = range(config.lanes)
         for lane in lanes:
             ctx.set(dut.o.beats[lane], beat)
@@ -122,7 +122,7 @@ def run(config, tasks, *, refuse=0.0, linger=(0, 0), seed=0, reset_at=None):
         due.append([Lane.MULTIPLIER_DELAY, multipliers])
 
     async def step(ctx):
-        """Pass a cycle, and check the multipliers that are due in the next; return `ready`."""
+        """Advance a cycle, and check the multipliers due in the next; return `ready`."""
         _clock, _reset, ready = await ctx.tick().sample(dut.o.ready)
         for each in due:
             each[0] -= 1

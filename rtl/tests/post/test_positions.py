@@ -1,4 +1,4 @@
-"""Positions against the loops that the instruction set states: addresses, entries, ends."""
+"""Positions, compared with the loops of the instruction set: addresses, entries, ends."""
 
 import dataclasses
 import random
@@ -20,7 +20,7 @@ PLAIN = {"address": 100, "entry": 5, "pitch": 70, "x_step": 9, "width": 3, "heig
 
 
 def expected(config, geometry):
-    """Return of each vector its address, entry, and whether it ends its block and all."""
+    """Return each vector's address and entry, and whether it ends its block and the command."""
     g = {"size": 0, "pairs": 0} | geometry
     found, apart = [], config.pair_distance
     each = g["width"] * g["height"]
@@ -44,7 +44,7 @@ def expected(config, geometry):
 
 
 def bank_select(config, address):
-    """Return a bit for each bank in which a vector's first bytes lie."""
+    """Return a bit for each bank with a vector's first bytes."""
     ends = address, (address + config.columns - 1) % 2**config.spad_size_bits
     banks = {end // config.bank_bytes for end in ends}
     return sum(1 << bank for bank in banks if bank < config.spad_banks)
@@ -111,6 +111,6 @@ def test_random_geometries(seed, name, stall):
 
 @pytest.mark.parametrize("longest", ["width", "height", "blocks"])
 def test_loops_of_more_than_half_the_largest_count(longest):
-    """2,049 is the first count that eleven bits cannot hold."""
+    """2,049 is the first count that does not fit eleven bits."""
     one = {"width": 1, "height": 1, "blocks": 1}
     check(BYTES, [PLAIN | one | {longest: 2049, "entry": 200}])

@@ -1,4 +1,4 @@
-"""Post: whole instructions against the functional model, their cycles, refusals and reset."""
+"""Post: instructions, compared with the functional model; cycles, refused grants, reset."""
 
 import dataclasses
 import random
@@ -57,7 +57,7 @@ PARAMETERS = 3000
 
 
 def draw(generator, config, **fixed):
-    """Return the fields of a POST whose accesses lie apart."""
+    """Return the fields of a POST whose accesses do not overlap."""
     width, height = generator.randint(1, 5), generator.randint(1, 3)
     blocks, tail = generator.randint(1, 3), generator.randint(1, config.columns)
     words = fixed.get("words", int(config.has_words and generator.random() < 0.5))
@@ -128,7 +128,7 @@ def fill(config, address, timestamp=1, rows=None):
 
 
 def initial_state(config, seed):
-    """Return bytes with legal parameter blocks everywhere they may be read, and sums."""
+    """Return bytes, with legal parameter blocks wherever they may be read, and sums."""
     noise = np.random.default_rng(seed)
     spad = noise.integers(0, 256, SPAD_BYTES, np.uint8)
     sums = noise.integers(-(2**20), 2**20, (config.acc_entries, config.columns)).astype(np.int32)
@@ -152,7 +152,7 @@ def put_parameters(spad, values, config, seed):
 
 
 def run(config, instructions, spad, sums, *, refuse=0.0, gaps=0.0, seed=0, reset_at=None):
-    """Execute on copies of the memories; return them, the marks and the cycles taken."""
+    """Execute on copies of the memories; return them, the marks and the cycles."""
     dut = kept(Post, config)
     wrapped, reset = with_reset(dut)
     generator = random.Random(seed)
@@ -292,7 +292,7 @@ def test_vectors_at_full_rate(seed, name):
 @pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("name", CONFIGS)
 def test_parameters_are_fetched_ahead(seed, name):
-    """Between blocks passes one cycle; between instructions none but those of the lanes."""
+    """One cycle between blocks; between instructions only the latency of the lanes."""
     config = CONFIGS[name]
     fixed = {"tail": config.columns, "x_step": 3 * config.columns, "height": 1, "source_addr": 0}
     fixed |= {"source": Source.ACC, "destination": Destination.SPAD, "dest_addr": 1000}
@@ -317,7 +317,7 @@ def test_parameters_are_fetched_ahead(seed, name):
 
 
 def steady(config, count, **fixed):
-    """Return fields of one block of whole vectors, without parameters."""
+    """Return the fields of one block of whole vectors, without parameters."""
     return {
         **dict.fromkeys(
             ("channel_bias", "channel_scale", "acc_addr", "source_addr", "oc_blocks"), 0
@@ -357,7 +357,7 @@ def test_tables_are_filled_and_looked_up_at_full_rate(seed, name, tables):
 @pytest.mark.parametrize("tables", [1, 2])
 @pytest.mark.parametrize("name", CONFIGS)
 def test_a_table_is_filled_from_its_first_entry(seed, name, tables):
-    """Fills of any number of rows, one after another and with look-ups between them."""
+    """Fills of any number of rows, in sequence and with look-ups in between."""
     config = dataclasses.replace(CONFIGS[name], tables=tables)
     generator, rows = random.Random(seed), 256 // config.table_row_bytes
     looked_up = steady(config, 60, source=Source.ACC, table=Table.LOOK_UP)
@@ -386,7 +386,7 @@ def test_products_come_at_full_rate(seed, name):
 @pytest.mark.parametrize("tables", [0, 1])
 @pytest.mark.parametrize("products", [0, 1])
 def test_units_that_are_not_built(seed, tables, products):
-    """Commands lack the fields; everything else is as it was."""
+    """Commands lack their fields; everything else is unchanged."""
     config = dataclasses.replace(CONFIGS["4_by_2"], tables=tables, products=products)
     absent = {} if tables else {"table": Table.NONE}
     absent |= {} if products else {"product": 0, "factor_zero": 0}
@@ -398,7 +398,7 @@ def test_units_that_are_not_built(seed, tables, products):
 @pytest.mark.parametrize("name", WORDS)
 @pytest.mark.parametrize("source", Source)
 def test_words(seed, name, source):
-    """Elements of two bytes and of one, in turn, whole and with tails."""
+    """16-bit and 8-bit elements in turn, full vectors and partial ones."""
     config, generator = WORDS[name], random.Random(seed)
     for destination in Destination:
         fixed = {"source": source, "destination": destination, "param_addr": PARAMETERS}
@@ -411,7 +411,7 @@ def test_words(seed, name, source):
 
 
 def test_words_lie_one_after_the_other(seed):
-    """What is written is what integers say: sums, scaled and limited, in two bytes each."""
+    """Compare with integers: sums, scaled and limited, in two bytes each."""
     config = WORDS["4_by_2"]
     spad, sums = initial_state(config, seed)
     values = steady(config, 16, source=Source.ACC, x_step=8, words=1)
@@ -429,7 +429,7 @@ def test_words_lie_one_after_the_other(seed):
 @pytest.mark.parametrize("name", WORDS)
 @pytest.mark.parametrize("source", Source)
 def test_words_at_full_rate(seed, name, source):
-    """A vector takes its beats, or a cycle for each byte of a word."""
+    """A vector takes its beats, or a cycle for each byte of a 16-bit element."""
     config, generator = WORDS[name], random.Random(seed)
 
     def apart(count):
@@ -446,7 +446,7 @@ def test_words_at_full_rate(seed, name, source):
 @pytest.mark.fast_cases(1)
 @pytest.mark.parametrize(("source", "refuse"), [(Source.ACC, 0.4), (Source.SPAD, 0)])
 def test_floats(seed, source, refuse):
-    """Elements of each format and of fp32, biased and limited, one instruction after the other."""
+    """Elements of each format and of fp32, biased and limited, in successive instructions."""
     config, generator, noise = FLOATS, random.Random(seed), np.random.default_rng(seed)
     spad, _sums = initial_state(config, seed)
     normal = noise.standard_normal((config.acc_entries, config.columns)).astype(np.float32)
@@ -488,7 +488,7 @@ def test_refused_and_late(seed, refuse, gaps, config):
 
 @pytest.mark.parametrize("reset_at", [25, 40])
 def test_reset_midway(seed, reset_at):
-    """Between the beats of a vector, and between the bytes of words."""
+    """Between the beats of a vector, and between the bytes of 16-bit elements."""
     fixed = {"width": 5, "height": 3, "oc_blocks": 2, "tail": 4}
     config = CONFIGS["8_by_2"]
     values = draw(random.Random(seed), config, source=Source.ACC, **fixed)
@@ -513,7 +513,7 @@ def test_an_idle_unit_makes_no_progress():
 
 
 def test_progress_ends_where_nothing_is_granted(seed):
-    """The watchdog must see a POST that moves, and memories that refuse everything."""
+    """The watchdog must see both a POST that progresses and one that is stuck."""
     config, told = CONFIGS["4_by_2"], []
     dut, values = Post(config), steady(config, 60, source=Source.ACC, table=Table.NONE)
     values = draw(random.Random(seed), config, **values)

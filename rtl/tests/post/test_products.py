@@ -1,4 +1,4 @@
-"""Products: bytes times 9-bit numbers and plus whole sums, sums waiting for bytes, and reset."""
+"""Products: bytes times 9-bit numbers, plus sums; sums that wait for bytes; reset."""
 
 import random
 from dataclasses import replace
@@ -16,7 +16,7 @@ DEPTH = 12
 
 
 def packed(values, bits):
-    """Return numbers as one, the first lowest."""
+    """Return numbers packed into one, the first lowest."""
     return sum((value & ((1 << bits) - 1)) << bits * at for at, value in enumerate(values))
 
 
@@ -28,7 +28,7 @@ def signed(word, bits):
 
 
 def vectors(generator, count):
-    """Return sums whose low 9 bits count, and bytes; corners among them."""
+    """Return sums whose low 9 bits matter, and bytes, with corner cases."""
     sums = [
         [
             generator.choice((-255, 255, -256, generator.randint(-255, 255)))
@@ -48,7 +48,7 @@ def wrapped(value):
 
 
 def run(generator, count, zero, *, ahead, gaps, config=CONFIG, adds=0, reset_at=None):
-    """Send sums `ahead` of their bytes; return the cycles until all results were right."""
+    """Send sums `ahead` of their bytes; return the cycles until all results have been checked."""
     dut = Products(config, DEPTH)
     reset = Signal()
     sums, data = vectors(generator, count)

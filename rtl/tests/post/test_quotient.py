@@ -33,7 +33,7 @@ endmodule
 
 
 class Same(wiring.Component):
-    """Compare `Quotient` with what `numerics.requantize` makes of a product, written wide."""
+    """Compares `Quotient` with `numerics.requantize`, written out in full width."""
 
     product: In(signed(63))
     right: In(5)
@@ -68,7 +68,7 @@ class Same(wiring.Component):
 
 
 def holds(folder, text, rounding):
-    """Return whether Yosys proves `same` of a text for all products and shifts."""
+    """Return whether Yosys proves `same` for all products and shifts."""
     (folder / "same.v").write_text(text)
     (folder / "wires.v").write_text(_WIRES)
     script = (
@@ -86,7 +86,7 @@ def holds(folder, text, rounding):
 @needs_yosys
 @pytest.mark.parametrize("rounding", SUPPORTED_ROUNDINGS)
 def test_proof(tmp_path, rounding):
-    """For each of the 2**68 products and shifts under a rule."""
+    """For all 2**68 products and shifts of a rule."""
     text = verilog.convert(Same(), name="same", emit_src=False)
     assert holds(tmp_path, text, rounding)
     # The same text under a rule of which it knows nothing: the proof can fail.

@@ -1,4 +1,4 @@
-"""Reader: sums, bytes, words, products, addends in order, parameters between; cycles, stalls."""
+"""Reader: sums, bytes, words, products, addends; order, parameters in between, cycles, stalls."""
 
 import random
 
@@ -29,7 +29,7 @@ LATENCIES = {
 
 
 def sums_of(entry):
-    """Return the sums of an entry: any that differ."""
+    """Return the sums of an entry, different for each."""
     return [(entry * 7919 + column * 104729) % 2**32 - 2**31 for column in range(COLUMNS)]
 
 
@@ -55,7 +55,7 @@ def expected(kind, position, zero):
 
 
 def run(kind, count, seed, *, refuse=0.0, lazy=0.0, parameters=0.0, reset_at=None):
-    """Read some vectors; return the cycles at which they could be taken, from `streaming` on."""
+    """Read some vectors; return the cycles at which they were available, from `streaming` on."""
     chance = random.Random(seed)
     reset = Signal()
     dut = Reader({"words": WORDS, "addends": ADDENDS}.get(kind, BYTES))

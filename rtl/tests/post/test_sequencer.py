@@ -13,7 +13,7 @@ CONFIG = PRESETS["nano"]
 
 
 async def begin(ctx, dut, command, idle=3):
-    """Offer a command; its parameters are being fetched after some cycles. Return after it."""
+    """Offer a command whose parameters arrive some cycles later; return after it."""
     ctx.set(dut.unit.command.payload, command)
     ctx.set(dut.unit.command.valid, 1)
     for _cycle in range(idle):

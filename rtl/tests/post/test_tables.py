@@ -1,4 +1,4 @@
-"""Tables: filled row by row, looked up by every lane in every cycle."""
+"""Tables: filled row by row, read by every lane in every cycle."""
 
 import random
 
@@ -41,7 +41,7 @@ async def fill(ctx, dut, config, contents, gaps):
 
 
 async def wait(ctx, dut):
-    """Wait for `ready`; return the cycles that takes."""
+    """Wait for `ready`; return the cycles."""
     cycles = 0
     while not ctx.get(dut.ready):
         await ctx.tick()
@@ -94,7 +94,7 @@ def test_a_second_filling_replaces_the_first_as_far_as_it_goes(seed, name):
 @pytest.mark.fast_cases(2)
 @pytest.mark.parametrize("name", CONFIGS)
 def test_every_filling_begins_at_entry_0(seed, name):
-    """Whatever the one before left: one row, a few, or all of them but one."""
+    """Whatever the fill before left: one row, a few, or all but one."""
     config, generator = CONFIGS[name], random.Random(seed)
     dut, size = Tables(config), config.table_row_bytes
     rows = 256 // size

@@ -1,4 +1,4 @@
-"""Writer: results and their places to either memory, in parts where elements are words."""
+"""Writer: results and their addresses to either memory, in parts for 16-bit elements."""
 
 import dataclasses
 import random
@@ -29,7 +29,7 @@ KINDS = {
 
 
 def draw(generator, count):
-    """Return results with their positions, of which the last two belong to the last block."""
+    """Return results with their positions; the last two are in the last block."""
     return [
         {
             "values": [generator.getrandbits(32) for _ in range(COLUMNS)],
@@ -43,7 +43,7 @@ def draw(generator, count):
 
 
 def writes_of(item, destination, size):
-    """Return what a result writes: bytes by address, or sums by entry and column."""
+    """Return the writes of a result: bytes by address, or sums by entry and column."""
     columns = TAIL if item["last_block"] else COLUMNS
     if destination != Destination.SPAD:
         return {(item["entry"], column): item["values"][column] for column in range(columns)}
@@ -101,7 +101,7 @@ def run(kind, count, seed, *, lanes=4, refuse=0.0, scarce=0.0, reset_at=None, bu
             ctx.set(dut.emerges, 0)
 
     def show(ctx, item):
-        """Show where the oldest result goes."""
+        """Show the destination of the oldest result."""
         names = ("address", "entry", "last_block", "end")
         position = {name: item[name] for name in names}
         ctx.set(dut.position, position | {"bank_select": item["address"] % 16})
@@ -176,7 +176,7 @@ def run(kind, count, seed, *, lanes=4, refuse=0.0, scarce=0.0, reset_at=None, bu
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_steady(seed, kind):
-    """From a result to its grant one cycle, two of parts; a result, or a part of one, a cycle."""
+    """A result is granted after one cycle, two for parts; one result, or part, per cycle."""
     given, granted, finished = run(kind, 30, seed)
     parts, in_parts = 1 << KINDS[kind][2], KINDS[kind][1] is not BYTES
     first = given[0] + 1 + in_parts
@@ -186,7 +186,7 @@ def test_steady(seed, kind):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_steady_beats(seed, kind):
-    """A result in two cycles, seen in the cycle after its last beat."""
+    """A result every two cycles, visible in the cycle after its last beat."""
     given, granted, _finished = run(kind, 30, seed, lanes=2)
     assert given == list(range(given[0], given[0] + 60)) or KINDS[kind][2] > 1
     if KINDS[kind][1] is BYTES:
@@ -201,7 +201,7 @@ def test_stalls(seed, kind, refuse, scarce):
 
 
 def test_what_fills_the_table_is_not_written(seed):
-    """Its places come and go as those of others do, a row a cycle, whatever the memories say."""
+    """Its positions advance as usual, a row per cycle, whatever the memories grant."""
     given, _granted, finished = run("bytes", 10, seed, refuse=1, busy=0.0)
     assert finished == [given[-1] + 1]
     run("bytes", 30, seed, refuse=1, busy=0.8)

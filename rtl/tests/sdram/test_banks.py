@@ -1,4 +1,4 @@
-"""The waits of the banks, proven: whoever asks Banks before each command breaks no rule of rows."""
+"""Waits of the banks, proven: asking Banks before each command keeps the rules of rows."""
 
 import dataclasses
 import subprocess
@@ -29,9 +29,9 @@ def plan_of(name, mhz, bus_bits, **changes):
 
 
 class Rules(wiring.Component):
-    """Banks under any commands: `legal` where they ask it first, `good` while no rule is broken.
+    """Banks with any commands: `legal` if they ask first, `good` while no rule is broken.
 
-    The rules are of the last commands, remembered here one by one; nothing of Banks' own counts.
+    The rules use the last commands, recorded here separately from Banks.
     """
 
     def __init__(self, plan, kept):
@@ -90,7 +90,7 @@ class Rules(wiring.Component):
 
 
 def proven(folder, plan, kept):
-    """Return whether `good` follows from `legal`, at any time, by induction over cycles."""
+    """Return whether `legal` implies `good` at all times, by induction over cycles."""
     (folder / "rules.il").write_text(rtlil.convert(Rules(plan, kept), name="rules", emit_src=False))
     # The longest wait, and some cycles to come to a state that can be.
     script = (

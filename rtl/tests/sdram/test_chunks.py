@@ -1,4 +1,4 @@
-"""Chunks against plain Python: every start in a chunk, many lengths; cycles; stalls; a reset."""
+"""Chunks, compared with Python: every start in a chunk, many lengths; cycles; stalls; a reset."""
 
 import random
 
@@ -16,7 +16,7 @@ ROW_BEATS = PART.row_bytes // 8
 
 
 def reference(address, beats, ident):
-    """Return what each chunk has to be: row, bank, beat, beats, id, last."""
+    """Return the expected chunks: row, bank, beat, beats, id, last."""
     place, chunks = address // 8, []
     while beats:
         size = min(beats, 8 - place % 8)
@@ -28,7 +28,7 @@ def reference(address, beats, ident):
 
 
 def run(bursts, stall=0.0, limit=20000):
-    """Pass bursts through; compare, and return the cycles."""
+    """Pass bursts through; compare them, and return the cycles."""
     dut, chance, found = Chunks(PLAN, write=True), random.Random(3), []
     expected = [chunk for burst in bursts for chunk in reference(*burst)]
 
@@ -79,7 +79,7 @@ def test_random_places_of_the_whole_address_space(seed):
 
 
 def test_cycles():
-    """A burst of one chunk in 3 cycles, of more in 2 for each and one."""
+    """A burst of one chunk takes 3 cycles, of n chunks 2 * n + 1."""
     assert run([(64 * index, 8, 0) for index in range(50)]) <= 3 * 50 + 2
     assert run([(2048 * index, 256, 0) for index in range(10)]) <= (2 * 32 + 1) * 10 + 2
 

@@ -1,5 +1,5 @@
 # amaranth: UnusedElaboratable=no
-"""The controller against the SDRAM model: exact data, no rule broken, efficiency, refreshes."""
+"""The controller with the SDRAM model: data, rules, efficiency, refreshes."""
 
 import dataclasses
 import itertools
@@ -34,7 +34,7 @@ GEARED = CASES[9]
 
 
 class Bench:
-    """A controller with an SDRAM of full size, the first `span` bytes of each bank's first rows."""
+    """A controller with a full-size SDRAM; tests use `span` bytes of each bank's first rows."""
 
     def __init__(self, case=CASES[0], *, span=1 << 16, **options):
         name, mhz, bus_bits, latency, *geared = case
@@ -136,7 +136,7 @@ def wait(cycles):
 
 
 def straight(width, beats, size, start=0):
-    """Return full bursts, one after another, of so many bytes."""
+    """Return consecutive full bursts with a total number of bytes."""
     step = width * beats
     return [(start + place, beats) for place in range(0, size, step)]
 
@@ -159,7 +159,7 @@ def straight(width, beats, size, start=0):
     ],
 )
 def test_efficiency(case, reads, writes, least):
-    """Columns by cycle of the SDRAM in long transfers, from the first to the last, refreshes in."""
+    """Columns per SDRAM cycle in long transfers, from the first to the last, with refreshes."""
     width, size = case[2] // 8, 1 << 13
     bench = Bench(
         case,
@@ -189,7 +189,7 @@ def test_efficiency(case, reads, writes, least):
 
 @pytest.mark.slow
 def test_latency_of_an_open_row():
-    """As the docstring says, for each CAS latency and each length of a beat."""
+    """As documented, for each CAS latency and each length of a beat."""
     for case in (CASES[0], CASES[1], CASES[2], GEARED):
         bench = Bench(case, reads=[(0, 1), (64, 1), (8, 1)], outstanding=1)
         asked, came = [], []
@@ -241,7 +241,7 @@ BROKEN_RULES = [
     ("case", "demands", "kept", "rule"), BROKEN_RULES, ids=lambda value: str(value)
 )
 def test_a_wait_too_short_is_noticed(case, demands, kept, rule):
-    """So the controller goes to the limit of each rule, and the model sees each broken."""
+    """So the controller uses each wait fully, and the model notices each violation."""
     chance = random.Random(1)
     # Rows of the same banks, hit with single beats at random.
     traffic = [
@@ -272,7 +272,7 @@ def test_the_same_traffic_keeps_all_rules(case, demands):
 
 @pytest.mark.slow
 def test_a_reset_midway_leaves_nothing(seed):
-    """Bursts in every stage are forgotten: their beats and responses never come."""
+    """Bursts in every stage are dropped, with their beats and responses."""
     chance = random.Random(seed)
     for _ in range(3):
         when = chance.randrange(330, 900)
@@ -319,7 +319,7 @@ def test_a_reset_midway_leaves_nothing(seed):
 
 @pytest.mark.slow
 def test_a_slow_writer_stops_no_reader_and_a_slow_reader_no_writer():
-    """An address to write whose data never come; then reads that nobody takes."""
+    """A write address without data, then reads that nobody accepts."""
     size = 1 << 12
     bench = Bench(reads=straight(8, 32, size))
     dut = bench.dut
@@ -354,9 +354,9 @@ def test_a_slow_writer_stops_no_reader_and_a_slow_reader_no_writer():
     ids=lambda value: value if isinstance(value, str) else f"{value[1]}_mhz",
 )
 def test_answers_that_nobody_takes_are_kept(case, withheld, seed):
-    """All bursts that an arbiter can have under way, and nothing taken until all have come.
+    """An arbiter's maximum of bursts; no answer is accepted until all have arrived.
 
-    The controller keeps as many answers as it has places for, and lets no burst more go.
+    The controller has room for that many answers, and starts no further burst.
     """
     chance, end = random.Random(seed), 1500
 
@@ -396,7 +396,7 @@ def test_answers_that_nobody_takes_are_kept(case, withheld, seed):
 @pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("busy", [0, 1])
 def test_refreshes_keep_their_distance(busy):
-    """Between two there are never two distances, and never is one left out; idle or not."""
+    """Never twice the interval, and none is left out, idle or busy."""
     size = 1 << 15
     bench = Bench(reads=straight(8, 32, size) if busy else ())
     due, edges = bench.timing.refresh_due, []

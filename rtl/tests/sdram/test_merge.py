@@ -1,4 +1,4 @@
-"""Writes without byte masks: values at random, cycles, order, no deadlock, and the controller."""
+"""Writes without byte masks: data, cycles, order, no deadlock, and with the controller."""
 
 import dataclasses
 import random
@@ -21,11 +21,11 @@ from matloom_rtl.testing import kept, simulate
 
 
 class Memory:
-    """Memory as unhelpful as AXI and the controller's contract allow, which refuses masked beats.
+    """The slowest memory that AXI and the controller's contract allow; it refuses masked beats.
 
-    A read finds what memory holds when its address is taken, a write is there with its response,
-    not before. Reads return in the order of their addresses, `latency` cycles after; so do
-    responses, after the last beat. An address to read is taken every `pace` cycles at most.
+    A read returns the contents when its address is accepted; a write takes effect with its
+    response. Reads return in order, `latency` cycles after their addresses; responses come as long
+    after the last beat. At most one read address is accepted every `pace` cycles.
     """
 
     def __init__(self, dut, contents, *, latency=12, pace=1, stall=0.0, seed=0):
@@ -116,7 +116,7 @@ class Memory:
 
 
 class Rows(Initiator):
-    """An initiator that writes rows as STORE does: strobes lack at both ends, if at all.
+    """An initiator that writes rows as STORE does: only the ends may lack strobes.
 
     `writes` are (address, bytes).
     """
@@ -176,7 +176,7 @@ def bursts_at_random(chance, count, width, span):
     ("stall", "memory_stall", "latency"), [(0, 0, 12), (0.5, 0, 3), (0, 0.5, 12), (0.4, 0.4, 30)]
 )
 def test_random_strobes(bus_bits, stall, memory_stall, latency, seed):
-    """In so little memory that bursts hit one another: steady, stalled either side, and both."""
+    """In a small memory with overlapping bursts: steady, stalled on either side, and on both."""
     chance, width = random.Random(seed), bus_bits // 8
     parts = bench_of(
         bus_bits,
@@ -193,7 +193,7 @@ def test_random_strobes(bus_bits, stall, memory_stall, latency, seed):
 
 
 def test_rows_that_share_beats(seed):
-    """Each begins in the beat in which the one before ends, or in the beat of an earlier one."""
+    """Each begins in the last beat of the one before, or in an earlier one's."""
     rows, place = [], 3
     for size in (1, 2, 5, 9, 3, 14, 1, 1, 6, 30, 7):
         rows.append((place, size))
@@ -204,7 +204,7 @@ def test_rows_that_share_beats(seed):
 
 
 def test_whole_beats_pass_at_full_rate():
-    """A beat a cycle over all bursts, the first 4 cycles after it was taken; nothing is read."""
+    """One beat per cycle over all bursts, 4 cycles after the first; nothing is read."""
     rows = [(64 * index, 64) for index in range(32)]
     dut, initiator, memory = bench_of(32, Rows, rows=rows)
     taken = []
@@ -225,7 +225,7 @@ def test_whole_beats_pass_at_full_rate():
 
 @pytest.mark.parametrize("latency", [4, 16, 28])
 def test_rows_do_not_wait_for_each_others_reads(latency):
-    """A row with both ends in part takes 2 cycles more for each; the time of a read counts once."""
+    """Each row with two partial ends takes 2 cycles more; the read latency counts once."""
     # 13 bytes from byte 2 of a beat on: 4 beats, of which the first and the last lack strobes.
     rows = [(2 + 32 * index, 13) for index in range(40)]
     dut, initiator, memory = bench_of(32, Rows, rows=rows, latency=latency, outstanding=8)
@@ -238,7 +238,7 @@ def test_rows_do_not_wait_for_each_others_reads(latency):
 
 
 def test_a_row_waits_for_the_one_whose_beat_it_shares():
-    """It is read when that has its response, and only then; one elsewhere does not wait."""
+    """It is read once the other has its response; rows elsewhere do not wait."""
     rows = [(0, 6), (6, 4), (64, 3)]
     dut, initiator, memory = bench_of(32, Rows, rows=rows, latency=20)
     run(dut, initiator, memory, 400)
@@ -248,9 +248,9 @@ def test_a_row_waits_for_the_one_whose_beat_it_shares():
 
 
 def test_a_slow_reader_stops_no_writer():
-    """An initiator that takes what it reads after the response of its writes gets both.
+    """An initiator that accepts reads only after its write responses gets both.
 
-    It asks for more beats than there are places.
+    It requests more beats than there is room for.
     """
     dut, initiator, memory = bench_of(
         32,
@@ -277,7 +277,7 @@ def test_a_slow_reader_stops_no_writer():
 
 
 def test_responses_that_wait_stop_nothing_before_their_places_are_used():
-    """Eight bursts that share a beat are written though none of their responses is taken."""
+    """Eight bursts that share a beat are written although no response is accepted."""
     dut, initiator, memory = bench_of(32, Rows, rows=[(1, 2)] * 20, outstanding=20)
     respond = initiator.respond
 
@@ -294,9 +294,9 @@ def test_responses_that_wait_stop_nothing_before_their_places_are_used():
 
 
 def test_beats_that_were_read_have_their_places():
-    """Memory takes no beat for long: of 16 that are wanted, 9 are read, and the others later.
+    """Memory stalls writes: of 16 beats to merge, 9 are read at first.
 
-    There are 8 places, and the first beat is whole and stands before memory.
+    There are 8 places, and the first beat is complete and waits for memory.
     """
     rows = [(2 + 32 * index, 13) for index in range(8)]
     dut, initiator, memory = bench_of(32, Rows, rows=rows)
@@ -313,7 +313,7 @@ def test_beats_that_were_read_have_their_places():
 
 
 def test_reads_of_both_take_turns():
-    """Bursts of an initiator that always wants to read do not keep beats from being read."""
+    """An initiator that always reads does not block the reads of beats."""
     dut, initiator, memory = bench_of(
         32,
         Rows,
@@ -330,7 +330,7 @@ def test_reads_of_both_take_turns():
 
 
 def test_beats_in_part_do_not_keep_the_initiator_from_reading():
-    """At memory that takes an address in six cycles, as busy as beats can be wanted."""
+    """Memory accepts an address in six cycles, and all beats are partial."""
     dut, initiator, memory = bench_of(
         32,
         Rows,
@@ -347,7 +347,7 @@ def test_beats_in_part_do_not_keep_the_initiator_from_reading():
 
 
 def test_latency_of_a_read():
-    """1 cycle to memory and 3 back more than memory has."""
+    """Memory's latency plus 1 cycle there and 3 back."""
     dut, initiator, memory = bench_of(32, Initiator, reads=[(64, 1)], latency=10)
     asked = []
 
@@ -407,7 +407,7 @@ def test_a_reset_midway_leaves_nothing(seed):
 
 
 class Merged(wiring.Component):
-    """The unit before a controller, or the controller alone."""
+    """Merge and a controller, or the controller alone."""
 
     def __init__(self, part, timing, bus_bits, *, merge=True):
         self._merge = Merge(bus_bits) if merge else None
@@ -470,13 +470,13 @@ def test_with_the_controller_on_the_model(bus_bits, stall, seed):
 
 
 def test_the_model_notices_a_masked_write():
-    """Without the unit: its mask is high where the board has it wired low."""
+    """Without Merge, the mask is high where the board ties it low."""
     sdram, contents = on_the_model(32, 5, merge=False, reads=0)
     assert sdram.breach == "mask"
     assert sdram.read(0, len(contents)) != contents
 
 
 def test_the_model_notices_what_is_read_before_it_was_written():
-    """A beat in part of memory that nobody wrote: its other bytes are noise, which is told."""
+    """A partial beat in unwritten memory: the rest of it is noise, and reported."""
     sdram, _ = on_the_model(32, 5, reads=0, written=False)
     assert sdram.breach == "unwritten"

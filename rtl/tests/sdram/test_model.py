@@ -1,4 +1,4 @@
-"""The SDRAM model by itself: each rule holds to the cycle, and what is stored comes back."""
+"""The SDRAM model alone: each rule is exact to the cycle, and data are stored."""
 
 import dataclasses
 
@@ -30,7 +30,7 @@ COMMANDS = {
 
 
 class Pins:
-    """Steps the model by commands; `data` has what came at each edge."""
+    """Drives the model with commands; `data` has the word at each edge."""
 
     def __init__(self, **changes):
         names = ("refuse_unwritten", "maskless")
@@ -51,7 +51,7 @@ class Pins:
             self.edge(**pins)
 
     def start(self, *, power_up=20, refreshes=2, rp=4, rfc=9, mrd=5, mode=MODE):
-        """Initialise; the last command is `mrd` - 1 cycles ago."""
+        """Initialise; the last command was `mrd` - 1 cycles ago."""
         self.wait(power_up)
         self.edge("precharge", a=ALL)
         self.wait(rp - 1)
@@ -63,7 +63,7 @@ class Pins:
         return self
 
     def write(self, words, *, ba=0, a=0, masks=(0,) * BURST):
-        """WRITE a burst; the edge of its last word is the last."""
+        """WRITE a burst, up to the edge of its last word."""
         for index, (word, mask) in enumerate(zip(words, masks, strict=True)):
             place = {"command": "write", "ba": ba, "a": a} if index == 0 else {}
             self.edge(drive=1, dq=word, dqm=mask, **place)
@@ -257,7 +257,7 @@ def auto_precharge(short):
 
 
 def auto_precharged():
-    """Return pins with row 5 of bank 0 open, whose bursts may close it."""
+    """Return pins with row 5 of bank 0 open, and auto-precharge allowed."""
     pins = opened()
     pins.model.allow_auto_precharge()
     pins.wait(20)

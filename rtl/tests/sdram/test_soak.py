@@ -1,4 +1,4 @@
-"""A million cycles of random traffic through the Verilog, against the model in the same process."""
+"""A million cycles of random traffic through the Verilog, with the model in the same process."""
 
 import ctypes
 import dataclasses
@@ -74,7 +74,7 @@ class Flat(wiring.Component):
 
 
 def build(case, folder, **wrong):
-    """Return the library, and the shape of its SDRAM."""
+    """Return the library, and the dimensions of its SDRAM."""
     name, mhz, bus_bits, *geared = case
     part, gear = load_sdram(name), geared[0] if geared else 1
     timing = dataclasses.replace(part.timing_of_gear(mhz * 10**6, gear), power_up=300)
@@ -124,6 +124,6 @@ def test_a_million_cycles(case, seed, tmp_path):
 
 @pytest.mark.slow
 def test_a_broken_controller_is_noticed(tmp_path):
-    """The harness itself can fail: with a row opened a cycle too early for its columns."""
+    """The harness can fail: this controller opens rows a cycle too late for their columns."""
     library, shape = build(CASES[1], tmp_path, rcd=2)
     assert soak(library, shape, 1, 100_000, 0)[:2] == (1, "tRCD")

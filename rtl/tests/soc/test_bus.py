@@ -1,5 +1,5 @@
 # amaranth: UnusedElaboratable=no
-"""Turns, addresses and block RAM of the processor's bus, put together: values, cycles, errors."""
+"""Arbiter, decoder and block RAM of the processor's bus together: values, cycles, errors."""
 
 import random
 

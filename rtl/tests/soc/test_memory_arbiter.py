@@ -1,4 +1,4 @@
-"""Engine and processor on one memory: all data right, AXI's rules kept, both get on."""
+"""Engine and processor on one memory: data, AXI rules, and progress of both."""
 
 import random
 
@@ -14,7 +14,7 @@ BURSTS = 24
 
 
 class Bench:
-    """Each initiator has half of the memory, and asks without waiting for answers."""
+    """Each initiator has half of the memory, and sends requests without waiting for answers."""
 
     def __init__(self, *, stall=0.0, pause=0.0, seed=0):
         self.dut, self.random, self.pause = MemoryArbiter(32, 4), random.Random(seed), pause
@@ -28,7 +28,7 @@ class Bench:
         self.order = []
 
     def bursts(self, who):
-        """Return (address, beats) of an initiator: the engine's are long, the processor's short."""
+        """Return (address, beats) of an initiator: long for the engine, short for the processor."""
         base, beats = (0, 16) if who == "engine" else (2048, 2)
         return [(base + 64 * k, beats) for k in range(BURSTS)]
 

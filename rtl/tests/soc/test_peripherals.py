@@ -45,7 +45,7 @@ class Bench:
         assert not (await self.cpu.access(ctx, address, value))[1]
 
     async def resets(self, ctx):
-        """Check that every register has its value of after a reset."""
+        """Check that every register has its reset value."""
         ctx.set(self.reset, 1)
         await ctx.tick()
         ctx.set(self.reset, 0)
@@ -142,7 +142,7 @@ def test_system(cpu, data_cache_bytes):
 
 
 def looped(divisor, room=4):
-    """Return a bench whose UART hears itself."""
+    """Return a bench whose UART is connected to itself."""
     bench = Bench("UART", Uart(divisor, room))
     bench.module.d.comb += bench.part.rx.eq(bench.part.tx)
     return bench

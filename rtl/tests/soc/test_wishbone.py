@@ -18,7 +18,7 @@ class Bench:
         self.cpu = BusInitiator(self.dut.wishbone)
 
     async def serve(self, ctx):
-        """Take addresses and words at once; answer in the next cycle."""
+        """Accept addresses and words at once; answer in the next cycle."""
         lite = self.dut.axi_lite
         for channel in (lite.ar, lite.aw, lite.w):
             ctx.set(channel.ready, 1)

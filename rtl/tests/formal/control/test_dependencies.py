@@ -1,4 +1,4 @@
-"""Mutants of what holds instructions back until they may start, which no proof passes."""
+"""Mutants of the units that delay instructions until they may start; every proof fails."""
 
 import pytest
 

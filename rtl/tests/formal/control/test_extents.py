@@ -1,4 +1,4 @@
-"""Mutants of the bounds check and of the table that it is made from, which no proof passes."""
+"""Mutants of the bounds check and of its table; every proof fails."""
 
 from dataclasses import replace
 
@@ -37,7 +37,7 @@ def test_a_sum_that_forgets_a_carry_is_not_proven(prove, mutated):
 
 @pytest.mark.slow
 def test_a_wrong_extent_in_the_shared_table_is_not_proven(prove, monkeypatch):
-    """A term too few: hardware, model and compiler would all believe it."""
+    """Without one term, hardware, model and compiler would all agree on the wrong extent."""
 
     def shortened(opcode, config):
         extents = isa.extents_of(opcode, config)

@@ -1,4 +1,4 @@
-"""Proofs of requantising and of conversions, and mutants that they do not pass."""
+"""Proofs of requantising and conversions, and mutants for which they fail."""
 
 import pytest
 
@@ -17,7 +17,7 @@ def test_sums_of_products_are_proven(prove):
 
 @pytest.mark.slow
 def test_a_quotient_that_rounds_negative_halves_up_is_not_proven(prove, mutated):
-    """Under DOUBLE they are rounded away from zero."""
+    """The rule DOUBLE rounds them away from zero."""
     mutant = mutated(Quotient, ("first | some, first & some)", "first | some, first)"))
     assert prove(lambda: quotient(mutant()), depth=5).verdict == FAILED
 

@@ -1,4 +1,4 @@
-"""Mutants of post-processing, which no proof passes."""
+"""Mutants of post-processing; every proof fails."""
 
 import pytest
 
@@ -173,5 +173,5 @@ def test_mutants_are_not_proven(refuted, mutated, name):
 
 @pytest.mark.slow
 def test_numbers_of_all_formats_are_proven(prove):
-    """No configuration of the report has words and floating point."""
+    """No configuration in the report has both 16-bit and floating-point formats."""
     assert prove(all_numbers, depth=5, cover_depth=8).verdict == PROVEN

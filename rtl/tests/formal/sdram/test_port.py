@@ -1,4 +1,4 @@
-"""Mutants of the port of an SDRAM, which no proof passes."""
+"""Mutants of the SDRAM's port; every proof fails."""
 
 import pytest
 
