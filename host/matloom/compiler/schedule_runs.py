@@ -15,10 +15,18 @@ from matloom.compiler.values import (
 )
 from matloom.compiler.variables import overwritten
 from matloom.program.instruction_table import InstructionTable
-from matloom.schedule import DoesNotFit, Place, ProgramImage, Scheduled, schedule_segment
+from matloom.schedule import (
+    Choices,
+    DoesNotFit,
+    Place,
+    ProgramImage,
+    Scheduled,
+    Segment,
+    schedule_segment,
+)
 from matloom.select.partition import HostRun
 
-__all__ = ["schedule_runs"]
+__all__ = ["placed", "schedule_runs"]
 
 
 def schedule_runs(bound: Bound, job: Job) -> ScheduledNetwork | DoesNotFit:
@@ -45,19 +53,10 @@ def _scheduled(
     bound: Bound, run: BoundRun, job: Job, image: ProgramImage
 ) -> ScheduledRun | DoesNotFit:
     """Return the instructions of a run; its constants are appended to the image."""
-    image = image.fork()
-    constants = {
-        name: Place(region=Region.PROGRAM, offset=image.add(values))
-        for name, values in run.constants.items()
-    }
-    segment = replace(
-        run.segment,
-        sources={**run.segment.sources, **constants},
-        image=image,
-        arena_start=bound.rewritten.state_bytes,
-    )
     alone = sum(not isinstance(other, HostRun) for other in bound.runs) == 1
-    found = schedule_segment(segment, job.options, may_pin=alone)
+    found = schedule_segment(
+        placed(bound, run, image), job.options, may_pin=alone, choices=_choices(bound, run, job)
+    )
     if isinstance(found, DoesNotFit):
         return found
     commands = _packed(found.instructions, job.config)
@@ -68,6 +67,31 @@ def _scheduled(
     assert isinstance(commands, bytes)
     assert again is None or isinstance(again, bytes)
     return ScheduledRun(bound=run, scheduled=found, commands=commands, repeat_commands=again)
+
+
+def placed(bound: Bound, run: BoundRun, image: ProgramImage) -> Segment:
+    """Return the segment of a run behind an image, to which its constants are appended."""
+    image = image.fork()
+    constants = {
+        name: Place(region=Region.PROGRAM, offset=image.add(values))
+        for name, values in run.constants.items()
+    }
+    return replace(
+        run.segment,
+        sources={**run.segment.sources, **constants},
+        image=image,
+        arena_start=bound.rewritten.state_bytes,
+    )
+
+
+def _choices(bound: Bound, run: BoundRun, job: Job) -> Choices | None:
+    """Return the recorded choices of a run; None if there are none."""
+    runs = [each for each in bound.runs if not isinstance(each, HostRun)]
+    if len(runs) != len(job.options.choices):
+        return None
+    return next(
+        found for each, found in zip(runs, job.options.choices, strict=True) if each is run
+    )
 
 
 def _packed(instructions: list[Instruction], config: Config) -> bytes | DoesNotFit:

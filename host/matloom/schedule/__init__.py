@@ -1,5 +1,6 @@
 """Schedules stages as instructions: tiles, order, scratchpad addresses, waits, predicted cycles."""
 
+from matloom.schedule.choices.chosen import Choices
 from matloom.schedule.image import ProgramImage
 from matloom.schedule.options import CompileOptions
 from matloom.schedule.plan import DoesNotFit
@@ -9,6 +10,7 @@ from matloom.schedule.segment import Place, Segment
 from matloom.select.errors import CompileError
 
 __all__ = [
+    "Choices",
     "CompileError",
     "CompileOptions",
     "DoesNotFit",

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from matloom.arch.memory import REFERENCE_MEMORY, Memory
+from matloom.schedule.choices.chosen import Choices
 
 __all__ = ["EFFORTS", "CompileOptions"]
 
@@ -34,6 +35,11 @@ class CompileOptions:
         the predicted cycles of the network's first layers. 2: compare them by the predicted cycles
         of the whole network, even if estimates promise no gain; compilation takes several times as
         long.
+    choices:
+        Recorded choices for each run of the engine, in order, instead of a search; None, or none
+        that apply, for those that are searched.
+    tuned:
+        Use the choices that `matloom tune` kept for this network, engine and memory, if any.
 
     Raises
     ------
@@ -46,6 +52,8 @@ class CompileOptions:
     plain: bool = False
     effort: int = 1
     memory: Memory = REFERENCE_MEMORY
+    choices: tuple[Choices | None, ...] = ()
+    tuned: bool = True
 
     def __post_init__(self) -> None:
         """Check that `effort` is valid."""

@@ -87,7 +87,8 @@ class ScheduleParams:
     tile by tile before buffers filled by LOADs, which may arrive later. `strips` lets tiles share
     rows of tensors in external memory (`tiling.sizes`), and lets a LOAD follow the tiles that make
     its bytes rather than all tiles that make the tensor. `resident` gives all
-    weights addresses that nothing else uses. `pinned_at` holds the addresses, by stage and chunk,
+    weights addresses that nothing else uses, but for those of the stages in `leaving`, which each
+    call loads. `pinned_at` holds the addresses, by stage and chunk,
     of weights that are on chip before the segment starts and must be intact when it ends; None if
     there are none. `plain` runs one stage after another and gives each tensor its own bytes.
     `start` is the choices before tightening, to which some stages are reset when others are
@@ -101,6 +102,7 @@ class ScheduleParams:
     results_first: bool = False
     strips: bool = False
     resident: bool = False
+    leaving: frozenset[int] = frozenset()
     pinned_at: Mapping[tuple[int, int], int] | None = None
     seed: int | None = None
     plain: bool = False
@@ -165,7 +167,7 @@ class Plan:
         return {
             (int(load.what[1]), load.what[2]): load.buffer.address
             for load in self.loads
-            if load.what[0] == "chunk"
+            if load.what[0] == "chunk" and int(load.what[1]) not in self.policy.leaving
         }
 
     @property

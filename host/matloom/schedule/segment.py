@@ -41,6 +41,8 @@ class Segment:
         The constants of earlier segments; a schedule appends its own to a copy.
     arena_start:
         First byte of region ARENA that is free for tensors.
+    layouts:
+        Alternative layouts that were made (`choices.layouts`): the name of each, and its tensors.
     """
 
     stages: tuple[Stage, ...]
@@ -53,6 +55,7 @@ class Segment:
     views: dict[str, tuple[int, int]] = field(default_factory=dict)
     image: ProgramImage = field(default_factory=ProgramImage, repr=False, compare=False)
     arena_start: int = 0
+    layouts: tuple[tuple[str, frozenset[str]], ...] = ()
 
     @property
     def config(self) -> Config:

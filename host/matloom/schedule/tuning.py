@@ -6,9 +6,11 @@ are in `sensitivity`. Other modules read the values at the time of use, so a swe
 change them.
 """
 
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 
-__all__ = ["TABLE", "TuningConstant"]
+__all__ = ["TABLE", "TuningConstant", "changed"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -229,3 +231,20 @@ TABLE: dict[str, TuningConstant] = {
         sensitivity="none",
     ),
 }
+
+
+@contextmanager
+def changed(values: Mapping[str, float]) -> Iterator[None]:
+    """Give constants other values, by name, for the duration of a ``with`` block.
+
+    Raises
+    ------
+    KeyError
+        There is no such constant.
+    """
+    before = {name: globals()[name] for name in values if TABLE[name]}
+    globals().update(values)
+    try:
+        yield
+    finally:
+        globals().update(before)

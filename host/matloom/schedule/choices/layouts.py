@@ -32,9 +32,14 @@ class Layout:
         [Sequence[Stage], Collection[str], Config], tuple[list[Stage], dict[str, int]]
     ]
 
-    def make(self, segment: Segment) -> Segment | None:
-        """Return the segment with this layout wherever it applies; None if it applies nowhere."""
-        stages, sizes = self.rewrite(segment.stages, _private(segment), segment.config)
+    def make(self, segment: Segment, only: frozenset[str] | None = None) -> Segment | None:
+        """Return the segment with this layout wherever it applies; None if it applies nowhere.
+
+        `only` names the tensors that may have it.
+        """
+        private = _private(segment)
+        allowed = private if only is None else private & only
+        stages, sizes = self.rewrite(segment.stages, allowed, segment.config)
         if not sizes:
             return None
         return replace(
@@ -42,6 +47,7 @@ class Layout:
             stages=tuple(stages),
             sizes={**segment.sizes, **sizes},
             on_chip=segment.on_chip | sizes.keys(),
+            layouts=(*segment.layouts, (self.name, frozenset(sizes))),
         )
 
 

@@ -191,14 +191,14 @@ class Builder:
         if again or held is None:
             held = buffer = Buffer(size, number, number, index, high=chunk >= 0, first_read=number)
             buffer.boundary = self.config.weight_boundary if chunk >= 0 else 1
-            buffer.pinned = policy.resident or policy.pinned_at is not None
+            buffer.pinned = policy.keeps_weights and index not in policy.leaving
             self._chunk[key] = buffer
             self.transient.append(("weights", buffer))
             self._arrived[key] = 0
-            if policy.pinned_at is not None:
+            if buffer.pinned and policy.pinned_at is not None:
                 buffer.address = policy.pinned_at[key]
         done, wanted = self._arrived[key], size if part is None else part
-        if policy.pinned_at is None and done < wanted:
+        if (policy.pinned_at is None or not held.pinned) and done < wanted:
             load = Load(held, ("chunk", index, chunk), done, wanted - done, number)
             self.plan.loads.append(load)
             self._arrived[key] = wanted

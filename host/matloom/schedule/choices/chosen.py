@@ -1,0 +1,132 @@
+"""Choices as data: everything that a search decides about a segment, and its JSON form.
+
+A search may be replaced by its choices: `schedule.replay` makes the same schedule of them at once.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from matloom.schedule.params import (
+    ORDINARY_START,
+    First,
+    Last,
+    Order,
+    Outside,
+    Prologue,
+    TilingParams,
+    Weights,
+)
+from matloom.schedule.plan import ScheduleParams
+
+__all__ = ["Choices", "from_json", "to_json"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Choices:
+    """All that a search decides about a segment.
+
+    Members
+    -------
+    layouts:
+        Alternative layouts in the order in which they are made: the name of each, and the tensors
+        that have it.
+    first:
+        Choices of the first call, after tightening.
+    later:
+        Choices of later calls, which find weights on chip; None where no weights stay. Addresses
+        are those of the first call.
+    constants:
+        Constants of `schedule.tuning` that differ from their defaults, by name.
+    """
+
+    layouts: tuple[tuple[str, frozenset[str]], ...] = ()
+    first: ScheduleParams
+    later: ScheduleParams | None = None
+    constants: tuple[tuple[str, float], ...] = ()
+
+
+_FLAGS = ("avoid_conflicts", "in_place", "results_first", "strips", "resident", "plain")
+
+
+def to_json(choices: Choices) -> dict[str, Any]:
+    """Return choices as a dictionary of JSON types."""
+    return {
+        "layouts": [[name, sorted(tensors)] for name, tensors in choices.layouts],
+        "first": _params_to_json(choices.first),
+        "later": None if choices.later is None else _params_to_json(choices.later),
+        "constants": dict(choices.constants),
+    }
+
+
+def from_json(found: dict[str, Any]) -> Choices:
+    """Return choices from the dictionary that `to_json` makes.
+
+    Raises
+    ------
+    KeyError, TypeError, ValueError
+        It is no such dictionary.
+    """
+    later = found["later"]
+    return Choices(
+        layouts=tuple((str(name), frozenset(tensors)) for name, tensors in found["layouts"]),
+        first=_params_from_json(found["first"]),
+        later=None if later is None else _params_from_json(later),
+        constants=tuple(sorted((str(k), float(v)) for k, v in found["constants"].items())),
+    )
+
+
+def _params_to_json(params: ScheduleParams) -> dict[str, Any]:
+    return {
+        "spilled": sorted(params.spilled),
+        "leaving": sorted(params.leaving),
+        "limits": [_limits_to_json(each) for each in params.limits],
+        **{name: getattr(params, name) for name in _FLAGS},
+    }
+
+
+def _params_from_json(found: dict[str, Any]) -> ScheduleParams:
+    return replace(
+        ScheduleParams(),
+        spilled=frozenset(map(str, found["spilled"])),
+        leaving=frozenset(map(int, found["leaving"])),
+        limits=tuple(_limits_from_json(each) for each in found["limits"]),
+        start=ORDINARY_START,
+        **{name: bool(found[name]) for name in _FLAGS},
+    )
+
+
+def _limits_to_json(limits: TilingParams) -> dict[str, Any]:
+    first = limits.first
+    return {
+        "weights": limits.weights.name,
+        "chunk_bytes": limits.chunk_bytes,
+        "tile_bytes": limits.tile_bytes,
+        "tiles": limits.tiles,
+        "first": first.name
+        if isinstance(first, First)
+        else [first.rows, first.blocks, first.steps],
+        "last": limits.last.value,
+        "order": limits.order.name,
+        "params_apart": limits.params_apart,
+        "outside": limits.outside.value,
+    }
+
+
+def _limits_from_json(found: dict[str, Any]) -> TilingParams:
+    first = found["first"]
+    if isinstance(first, str):
+        shape: First | Prologue = First[first]
+    else:
+        rows, blocks, steps = map(int, first)
+        shape = Prologue(rows=rows, blocks=blocks, steps=steps)
+    return TilingParams(
+        weights=Weights[found["weights"]],
+        chunk_bytes=int(found["chunk_bytes"]),
+        tile_bytes=int(found["tile_bytes"]),
+        tiles=int(found["tiles"]),
+        first=shape,
+        last=Last(found["last"]),
+        order=Order[found["order"]],
+        params_apart=bool(found["params_apart"]),
+        outside=Outside(found["outside"]),
+    )

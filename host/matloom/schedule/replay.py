@@ -1,0 +1,97 @@
+"""Makes a schedule from recorded choices, without a search."""
+
+from dataclasses import replace
+
+from matloom.schedule import tuning
+from matloom.schedule.cache import Cache
+from matloom.schedule.choices.chosen import Choices
+from matloom.schedule.choices.layouts import LAYOUTS
+from matloom.schedule.params import ORDINARY_START
+from matloom.schedule.pipeline import evaluate, tilings_of
+from matloom.schedule.plan import DoesNotFit, ScheduleParams
+from matloom.schedule.scheduled import Repetition, Scheduled
+from matloom.schedule.segment import Segment
+
+__all__ = ["choices_of", "laid_out", "replayed"]
+
+
+def choices_of(scheduled: Scheduled) -> Choices:
+    """Return the choices that a schedule was made from."""
+    later = None
+    if scheduled.repeat is not None:
+        later = replace(scheduled.repeat.plan.policy, pinned_at=None, start=ORDINARY_START)
+    return Choices(
+        layouts=scheduled.segment.layouts,
+        first=replace(scheduled.plan.policy, start=ORDINARY_START),
+        later=later,
+    )
+
+
+def replayed(segment: Segment, choices: Choices, cache: Cache | None = None) -> Scheduled | DoesNotFit:
+    """Return the schedule of a segment with these choices, or why there is none.
+
+    The cache must be of choices with the same layouts and constants.
+    """
+    laid = laid_out(segment, choices)
+    if isinstance(laid, DoesNotFit):
+        return laid
+    cache = Cache() if cache is None else cache
+    with tuning.changed(dict(choices.constants)):
+        first = evaluate(laid, choices.first, cache)
+        if isinstance(first, DoesNotFit) or choices.later is None:
+            return first
+        return _with_later(laid, first, choices.later, cache)
+
+
+def laid_out(segment: Segment, choices: Choices) -> Segment | DoesNotFit:
+    """Return the segment with the layouts of some choices, or why they are not of this segment."""
+    known = {layout.name: layout for layout in LAYOUTS}
+    for name, tensors in choices.layouts:
+        made = known[name].make(segment, tensors) if name in known else None
+        if made is None or made.layouts[-1] != (name, tensors):
+            return DoesNotFit(reason=f"{name!r} is no layout of these tensors")
+        segment = made
+    stages, count = len(segment.stages), len(choices.first.limits)
+    if count != stages or (choices.later is not None and len(choices.later.limits) != stages):
+        return DoesNotFit(reason=f"there are {stages} stages, and choices of {count}")
+    return segment
+
+
+def _with_later(
+    segment: Segment, first: Scheduled, later: ScheduleParams, cache: Cache
+) -> Scheduled | DoesNotFit:
+    """Return a schedule with the instructions of later calls, whose weights are on chip."""
+    params = replace(later, resident=False, pinned_at=first.plan.chunk_addresses)
+    if not _same_weights(segment, first.plan.policy, params, cache):
+        return DoesNotFit(reason="later calls cut weights in another way than the first one")
+    # Its constants are in the image already.
+    again = evaluate(replace(segment, image=first.image), params, cache)
+    if isinstance(again, DoesNotFit):
+        return again
+    return replace(
+        first,
+        image=again.image,
+        arena_end=max(first.arena_end, again.arena_end),
+        repeat=Repetition(
+            instructions=again.instructions,
+            plan=again.plan,
+            prediction=again.prediction,
+            kept=first.plan.resident_bytes,
+        ),
+    )
+
+
+def _same_weights(
+    segment: Segment, first: ScheduleParams, later: ScheduleParams, cache: Cache
+) -> bool:
+    """Return whether weights that stay are cut into the same chunks in both calls."""
+    if not first.resident or first.leaving != later.leaving:
+        return False
+    cuts = [tilings_of(segment, params, cache) for params in (first, later)]
+    for index, (one, other) in enumerate(zip(*cuts, strict=True)):
+        if index in first.leaving:
+            continue
+        apart = first.limits[index].params_apart, later.limits[index].params_apart
+        if apart[0] != apart[1] or one.chunk_bytes != other.chunk_bytes:
+            return False
+    return True
