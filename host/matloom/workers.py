@@ -1,18 +1,36 @@
-"""Workers: independent tasks on several processes, with the same results as on one.
+"""Workers: independent tasks on several processes or machines, with the same results as on one.
 
-Tasks are written against `concurrent.futures.Executor`, so that a cluster can take the place of the
-processes of this machine.
+Tasks are written against `concurrent.futures.Executor`: `processes` makes one of processes of this
+machine, `cluster` one of the workers of a Dask scheduler.
 """
 
 import multiprocessing
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Executor, Future, ProcessPoolExecutor, as_completed
-from concurrent.futures.process import BrokenProcessPool
-from typing import Any, TypeVar
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import (
+    BrokenExecutor,
+    Executor,
+    Future,
+    ProcessPoolExecutor,
+    as_completed,
+)
+from contextlib import contextmanager
+from functools import partial
+from types import TracebackType
+from typing import Any, Self, TypeVar
 
-from matloom.errors import HintedError
+from matloom.errors import HintedError, MissingPackageError
 
-__all__ = ["LostWorkersError", "completed", "ordered", "processes"]
+__all__ = [
+    "ClusterError",
+    "LostWorkersError",
+    "cluster",
+    "completed",
+    "is_address",
+    "kept",
+    "ordered",
+    "processes",
+]
 
 _Task = TypeVar("_Task")
 _Result = TypeVar("_Result")
@@ -25,6 +43,16 @@ class LostWorkersError(HintedError):
     """Workers died again and again, so that a task was never finished."""
 
     hint = "try fewer workers: each needs memory of its own"
+
+
+class ClusterError(HintedError):
+    """A cluster that does not answer, or cannot be used: why, and what to do."""
+
+
+#: Seconds until a scheduler must answer.
+_ANSWER_SECONDS = 10
+
+_ADDRESS = re.compile(r"(tcp|tls)://(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9.-]+):([0-9]{1,5})")
 
 
 class _Inline(Executor):
@@ -50,6 +78,128 @@ def processes(workers: int) -> Executor:
     if workers == 1:
         return _Inline()
     return ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn"))
+
+
+def is_address(text: str) -> bool:
+    """Return whether a text is the address of a scheduler: ``tcp://host:8786``."""
+    found = _ADDRESS.fullmatch(text)
+    return found is not None and 0 < int(found[3]) < 1 << 16
+
+
+def cluster(address: str, resources: Mapping[str, float] | None = None) -> Executor:
+    """Return an executor on the workers of a Dask scheduler (extra ``cluster``).
+
+    A task whose worker dies runs again on another one.
+
+    Parameters
+    ----------
+    resources:
+        What a task takes of a worker's resources, such as ``{"nextpnr": 1}``; a worker started with
+        ``--resources nextpnr=1`` then runs one such task at a time.
+
+    Errors
+    ------
+    ClusterError
+        There is no scheduler at the address.
+    MissingPackageError
+        Dask's ``distributed`` is not installed.
+    """
+    try:
+        from distributed import Client
+    except ModuleNotFoundError as error:
+        raise MissingPackageError("distributed", "a cluster") from error
+    try:
+        client: Any = Client(  # type: ignore[no-untyped-call]  # Dask has no annotations.
+            address, timeout=_ANSWER_SECONDS, set_as_default=False
+        )
+    except (OSError, TimeoutError) as error:
+        raise ClusterError(
+            f"no scheduler answers at {address}", hint="start one there: dask scheduler"
+        ) from error
+    return _Cluster(client, dict(resources or {}))
+
+
+class _Cluster(Executor):
+    """An executor on the workers of a Dask client, which it closes at the end."""
+
+    def __init__(self, client: Any, resources: dict[str, float]) -> None:
+        self._client = client
+        # Dask takes equal calls for one; ours may be repeated, and none needs it.
+        self._executor = client.get_executor(pure=False, resources=resources)
+
+    def submit(
+        self, function: Callable[..., _Result], /, *arguments: Any, **named: Any
+    ) -> Future[_Result]:
+        """Run a call on a worker."""
+        ours: Future[_Result] = Future()
+        theirs = self._executor.submit(function, *arguments, **named)
+        theirs.add_done_callback(partial(_pass_on, ours))
+        return ours
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Disconnect from the scheduler."""
+        self._executor.shutdown(wait=wait)
+        self._client.close()
+
+
+def _pass_on(ours: Future[_Result], theirs: Future[_Result]) -> None:
+    """Finish a future like another; the loss of its worker is an error of the executor."""
+    if theirs.cancelled():
+        ours.set_exception(BrokenExecutor("the scheduler dropped a task"))
+        return
+    error = theirs.exception()
+    if error is None:
+        ours.set_result(theirs.result())
+    elif type(error).__name__ in ("KilledWorker", "CommClosedError", "FutureCancelledError"):
+        ours.set_exception(BrokenExecutor(str(error)))
+    else:
+        ours.set_exception(error)
+
+
+class _Kept(Executor):
+    """An executor that outlives its ``with`` blocks, unless it broke in one."""
+
+    def __init__(self, make: Callable[[], Executor]) -> None:
+        self._make = make
+        self._executor: Executor | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if kind is not None:
+            self.close()
+
+    def submit(
+        self, function: Callable[..., _Result], /, *arguments: Any, **named: Any
+    ) -> Future[_Result]:
+        """Run a call on the executor, which is made first where there is none."""
+        self._executor = self._executor or self._make()
+        return self._executor.submit(function, *arguments, **named)
+
+    def close(self) -> None:
+        """End the executor; a further call makes another."""
+        if self._executor is not None:
+            self._executor.shutdown(wait=True, cancel_futures=True)
+        self._executor = None
+
+
+@contextmanager
+def kept(make: Callable[[], Executor]) -> Iterator[Callable[[], Executor]]:
+    """Yield a function like `make` whose executor serves many rounds of tasks.
+
+    Workers keep what they have cached from one round to the next.
+    """
+    executor = _Kept(make)
+    try:
+        yield lambda: executor
+    finally:
+        executor.close()
 
 
 def completed(
@@ -80,16 +230,16 @@ def completed(
     lost = 0
     while left:
         before = len(left)
-        with make() as executor:
-            try:
+        try:
+            with make() as executor:
                 while left:
                     yield from _batch(function, tasks, left, executor, ahead)
-            except BrokenProcessPool:
-                lost = 1 if len(left) < before else lost + 1
-                if lost == _ATTEMPTS:
-                    raise LostWorkersError(
-                        f"workers died {lost} times in a row with {len(left)} tasks left"
-                    ) from None
+        except BrokenExecutor:
+            lost = 1 if len(left) < before else lost + 1
+            if lost == _ATTEMPTS:
+                raise LostWorkersError(
+                    f"workers died {lost} times in a row with {len(left)} tasks left"
+                ) from None
 
 
 def _batch(

@@ -49,13 +49,14 @@ ROOMS = (
         "runtime",
         "profile",
     ),
-    *("compat", "ops", "data", "tools", "quantiser", "plugins", "verification", "cli"),
+    *("compat", "ops", "data", "tools", "tuner", "quantiser", "plugins", "verification", "cli"),
 )
 #: Modules and sub-packages of rooms that have parts, in the order of imports.
 PARTS = {
     "matloom.schedule": (
-        *("tuning", "options", "image", "segment", "params", "tiling", "plan", "memory"),
-        *("commands", "scheduled", "choices", "cache", "check", "text", "pipeline", "search"),
+        *("tuning", "image", "segment", "params", "tiling", "plan", "memory", "commands"),
+        *("scheduled", "choices", "options", "cache", "check", "text", "pipeline", "replay"),
+        "search",
     ),
     "matloom_rtl.formal": (
         *("proof", "parts", "memory", "dma", "control", "post", "array", "link", "sdram", "table"),

@@ -21,6 +21,7 @@ from matloom.cli import (
     profiling,
     programs,
     quantiser,
+    tuning,
     verify,
 )
 from matloom.cli.complaints import complaint, show_warning
@@ -44,6 +45,7 @@ __all__ = [
     "profiling",
     "programs",
     "quantiser",
+    "tuning",
     "verify",
 ]
 

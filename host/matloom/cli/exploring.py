@@ -1,7 +1,6 @@
 """The verb explore: engines for a board and some networks, the fastest and the smallest."""
 
 import json
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +12,7 @@ from matloom.cli.network_argument import NetworkFile
 from matloom.cli.options import OUTPUT_FOLDER, SEED
 from matloom.cli.places import require_folder
 from matloom.cli.say import say
+from matloom.cli.worker_options import Workers, on_workers
 from matloom.errors import UserError
 
 if TYPE_CHECKING:
@@ -45,13 +45,7 @@ __all__: list[str] = []
     show_default=True,
     help="Engines that are predicted.",
 )
-@click.option(
-    "--workers",
-    type=click.IntRange(1, 256),
-    default=1,
-    show_default=True,
-    help="Processes; the result is the same.",
-)
+@on_workers
 @click.option("--seed", type=SEED, default=0, show_default=True, help="Of the first engines.")
 @click.option("--freq", type=click.FloatRange(1, 2000), metavar="MHZ", help="Another clock.")
 def explore(
@@ -59,7 +53,7 @@ def explore(
     networks: tuple[Path, ...],
     output: Path,
     points: int,
-    workers: int,
+    workers: Workers,
     seed: int,
     freq: float | None,
 ) -> None:
@@ -97,10 +91,10 @@ def explore(
     say(f"wrote {output / 'index.html'}")
 
 
-def _run(exploration: "Exploration", points: int, workers: int) -> list["ExploredPoint"]:
+def _run(exploration: "Exploration", points: int, workers: Workers) -> list["ExploredPoint"]:
     """Explore so many engines, and show how many are done."""
     from matloom.terminal.progress import progress
-    from matloom.workers import processes
+    from matloom.workers import kept
 
     done = [0]
 
@@ -110,8 +104,11 @@ def _run(exploration: "Exploration", points: int, workers: int) -> list["Explore
     def far() -> str:
         return f"{done[0]} of {points} engines"
 
-    with progress(f"exploring {exploration.part.board}", detail=far):
-        return exploration.run(points, partial(processes, workers), note)
+    with (
+        progress(f"exploring {exploration.part.board}", detail=far),
+        kept(workers.make) as make,
+    ):
+        return exploration.run(points, make, note)
 
 
 def _write(exploration: "Exploration", found: list["ExploredPoint"], folder: Path) -> None:

@@ -19,6 +19,7 @@ SECTIONS = {
         "run",
         "evaluate",
         "profile",
+        "tune",
         "compile",
         "compare",
         "quantise",

@@ -67,6 +67,8 @@ _EFFORT = click.option(
     show_default=True,
     help="How long to look for a fast program: 0 takes the first, 2 compares whole programs.",
 )
+
+
 OUTPUT_FOLDER = click.option(
     "-o",
     "--output",

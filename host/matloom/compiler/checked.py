@@ -11,6 +11,7 @@ from matloom.arch.config import Config, load_config
 from matloom.arch.garbage import gc_paused
 from matloom.compiler.pipeline import compiled
 from matloom.compiler.values import Compiled
+from matloom.compiler.winners import with_winner
 from matloom.ir.graph import RESHAPES, Graph
 from matloom.ir.names import unique_names
 from matloom.passes.choose_modes import Precision
@@ -48,7 +49,7 @@ def compile_network(
         Even a program that runs everything on the host fails its check.
     """
     config, mode = load_config(config), check_mode(check)
-    options = options or CompileOptions()
+    options, tuned = with_winner(graph, config, options or CompileOptions(), precision)
     # Products of the checks are small: the threads of a linear algebra library would spin for most
     # of their time, and take it from other processes.
     with _one_thread(), gc_paused():
@@ -57,7 +58,7 @@ def compile_network(
     def with_outputs(numbers: Sequence[int]) -> Program:
         return compile_network(_with_outputs(graph, numbers), config, options, precision, mode)
 
-    return replace(program, origin=_origin(graph, candidate, with_outputs))
+    return replace(program, origin=_origin(graph, candidate, with_outputs, tuned))
 
 
 def _one_thread() -> AbstractContextManager[object]:
@@ -93,7 +94,10 @@ def _with_outputs(graph: Graph, numbers: Sequence[int]) -> Graph:
 
 
 def _origin(
-    source: Graph, candidate: Compiled, with_outputs: Callable[[Sequence[int]], Program]
+    source: Graph,
+    candidate: Compiled,
+    with_outputs: Callable[[Sequence[int]], Program],
+    tuned: str,
 ) -> Origin:
     return Origin(
         source=source,
@@ -101,6 +105,7 @@ def _origin(
         prepared=candidate.prepared,
         numbers=candidate.numbers,
         with_outputs=with_outputs,
+        tuned=tuned,
     )
 
 
@@ -118,7 +123,13 @@ def _plainer(
     wrong moved to the host, one at a time; finally with all operators on the host.
     """
     refused: dict[int, str] = {}
-    plain = replace(options, tiling_seed=None, resident=options.resident or False, plain=True)
+    plain = replace(
+        options,
+        tiling_seed=None,
+        resident=options.resident or False,
+        plain=True,
+        choices=(),
+    )
     for _ in range(len(graph.nodes) + 2):
         candidate = compiled(graph, config, plain, precision, refused)
         try:

@@ -32,6 +32,8 @@ def _passed(staged: StagedRun, job: Job) -> StagedRun:
     """Return a run after all passes; with ``MATLOOM_VERIFY=1``, check it after each pass."""
     checked = os.environ.get("MATLOOM_VERIFY") == "1"
     for change in STAGE_PASSES:
+        if change.__name__ in job.options.left_out:
+            continue
         staged = change(staged)
         if checked:
             check_staged(staged, job.config, change.__name__)

@@ -16,7 +16,6 @@ from matloom.compiler.values import (
 from matloom.compiler.variables import overwritten
 from matloom.program.instruction_table import InstructionTable
 from matloom.schedule import (
-    Choices,
     DoesNotFit,
     Place,
     ProgramImage,
@@ -24,6 +23,7 @@ from matloom.schedule import (
     Segment,
     schedule_segment,
 )
+from matloom.schedule.replay import replayed
 from matloom.select.partition import HostRun
 
 __all__ = ["placed", "schedule_runs"]
@@ -53,10 +53,7 @@ def _scheduled(
     bound: Bound, run: BoundRun, job: Job, image: ProgramImage
 ) -> ScheduledRun | DoesNotFit:
     """Return the instructions of a run; its constants are appended to the image."""
-    alone = sum(not isinstance(other, HostRun) for other in bound.runs) == 1
-    found = schedule_segment(
-        placed(bound, run, image), job.options, may_pin=alone, choices=_choices(bound, run, job)
-    )
+    found = _searched(bound, run, job, placed(bound, run, image))
     if isinstance(found, DoesNotFit):
         return found
     commands = _packed(found.instructions, job.config)
@@ -84,14 +81,17 @@ def placed(bound: Bound, run: BoundRun, image: ProgramImage) -> Segment:
     )
 
 
-def _choices(bound: Bound, run: BoundRun, job: Job) -> Choices | None:
-    """Return the recorded choices of a run; None if there are none."""
+def _searched(bound: Bound, run: BoundRun, job: Job, segment: Segment) -> Scheduled | DoesNotFit:
+    """Return the schedule of recorded choices, if there are some that apply; else search."""
     runs = [each for each in bound.runs if not isinstance(each, HostRun)]
-    if len(runs) != len(job.options.choices):
-        return None
-    return next(
-        found for each, found in zip(runs, job.options.choices, strict=True) if each is run
-    )
+    alone = len(runs) == 1
+    if len(runs) == len(job.options.choices):
+        at = next(number for number, each in enumerate(runs) if each is run)
+        choices = job.options.choices[at]
+        found = None if choices is None else replayed(segment, choices)
+        if isinstance(found, Scheduled) and (alone or found.repeat is None):
+            return found
+    return schedule_segment(segment, job.options, may_pin=alone)
 
 
 def _packed(instructions: list[Instruction], config: Config) -> bytes | DoesNotFit:

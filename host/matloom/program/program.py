@@ -31,6 +31,8 @@ class Origin:
         Tensor numbers by name in the program; they are the same in all graphs that have the tensor.
     with_outputs:
         Compiles the network again, with more tensors of `source` as outputs after its own.
+    tuned:
+        What `matloom tune` found, as a sentence; empty if the program is not of its choices.
     """
 
     source: Graph
@@ -38,6 +40,7 @@ class Origin:
     prepared: Graph
     numbers: Mapping[str, int]
     with_outputs: Callable[[Sequence[int]], "Program"]
+    tuned: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -38,6 +38,8 @@ class CompileOptions:
     choices:
         Recorded choices for each run of the engine, in order, instead of a search; None, or none
         that apply, for those that are searched.
+    left_out:
+        Passes over the stages that are left out, by name (`select.rewrites.stage_passes`).
     tuned:
         Use the choices that `matloom tune` kept for this network, engine and memory, if any.
 
@@ -53,6 +55,7 @@ class CompileOptions:
     effort: int = 1
     memory: Memory = REFERENCE_MEMORY
     choices: tuple[Choices | None, ...] = ()
+    left_out: frozenset[str] = frozenset()
     tuned: bool = True
 
     def __post_init__(self) -> None:

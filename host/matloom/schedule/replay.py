@@ -27,7 +27,9 @@ def choices_of(scheduled: Scheduled) -> Choices:
     )
 
 
-def replayed(segment: Segment, choices: Choices, cache: Cache | None = None) -> Scheduled | DoesNotFit:
+def replayed(
+    segment: Segment, choices: Choices, cache: Cache | None = None
+) -> Scheduled | DoesNotFit:
     """Return the schedule of a segment with these choices, or why there is none.
 
     The cache must be of choices with the same layouts and constants.

@@ -16,7 +16,6 @@ from matloom.cost.predict import predict
 from matloom.schedule import tuning
 from matloom.schedule.cache import Cache
 from matloom.schedule.choices.candidates import candidates, is_large
-from matloom.schedule.choices.chosen import Choices
 from matloom.schedule.choices.layouts import LAYOUTS, Layout
 from matloom.schedule.choices.policies import (
     first_params,
@@ -31,7 +30,6 @@ from matloom.schedule.options import CompileOptions
 from matloom.schedule.params import Candidate
 from matloom.schedule.pipeline import evaluate, tilings_of
 from matloom.schedule.plan import DoesNotFit, ScheduleParams
-from matloom.schedule.replay import replayed
 from matloom.schedule.scheduled import Repetition, Scheduled, Tried
 from matloom.schedule.segment import Segment
 from matloom.schedule.tiling.stages import Tiling
@@ -82,23 +80,14 @@ def search(
 
 
 def schedule_segment(
-    segment: Segment,
-    options: CompileOptions,
-    *,
-    may_pin: bool = True,
-    run: Run = map,
-    choices: Choices | None = None,
+    segment: Segment, options: CompileOptions, *, may_pin: bool = True, run: Run = map
 ) -> Scheduled | DoesNotFit:
     """Return the fastest schedule of a segment, or why none fits.
 
     Other layouts of tensors are used where they are predicted to be faster. `may_pin` says that
     nothing else uses the scratchpad between two calls, so weights may stay. `run` does not affect
-    the result. With `choices` that apply there is no search.
+    the result.
     """
-    if choices is not None:
-        known = replayed(segment, choices)
-        if isinstance(known, Scheduled) and (may_pin or known.repeat is None):
-            return known
     decisions = _Decisions(options=options, may_pin=may_pin, run=run)
     found = decisions.made(segment)
     if isinstance(found, DoesNotFit):

@@ -243,7 +243,7 @@ def changed(values: Mapping[str, float]) -> Iterator[None]:
         There is no such constant.
     """
     before = {name: globals()[name] for name in values if TABLE[name]}
-    globals().update(values)
+    globals().update({name: type(before[name])(values[name]) for name in values})
     try:
         yield
     finally:

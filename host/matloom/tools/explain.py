@@ -118,6 +118,7 @@ def _totals(program: Program) -> list[str]:
         _share(program),
         f"{cycles:,} cycles (predicted): utilisation {program.utilisation(cycles):.3f}",
         f"cycles are predicted for memory {program.memory.name}",
+        *_tuned(program),
         f"external memory in bytes: {sizes}; the host's constants: {len(program.host_data):,}",
     ]
     if engine:
@@ -136,6 +137,11 @@ def _totals(program: Program) -> list[str]:
     for name, stage in preprocessing_of(program).items():
         lines.append(f"before {name}, on the host: {stage.describe(infos[name])}")
     return [*lines, sentence(program.verdict), f"what would help most: {_advice(program)}"]
+
+
+def _tuned(program: Program) -> list[str]:
+    """Return what `matloom tune` found, if the program is of its choices."""
+    return [program.origin.tuned] if program.origin is not None and program.origin.tuned else []
 
 
 def _moved(program: Program) -> dict[Region, int]:

@@ -3,7 +3,7 @@
 A search may be replaced by its choices: `schedule.replay` makes the same schedule of them at once.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from matloom.schedule.params import (
@@ -85,13 +85,13 @@ def _params_to_json(params: ScheduleParams) -> dict[str, Any]:
 
 
 def _params_from_json(found: dict[str, Any]) -> ScheduleParams:
-    return replace(
-        ScheduleParams(),
+    flags: dict[str, Any] = {name: bool(found[name]) for name in _FLAGS}
+    return ScheduleParams(
         spilled=frozenset(map(str, found["spilled"])),
         leaving=frozenset(map(int, found["leaving"])),
         limits=tuple(_limits_from_json(each) for each in found["limits"]),
         start=ORDINARY_START,
-        **{name: bool(found[name]) for name in _FLAGS},
+        **flags,
     )
 
 

@@ -1,0 +1,187 @@
+"""The verb tune: a faster schedule for a network, kept for later compilations."""
+
+import functools
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from matloom.cli.group import cli
+from matloom.cli.network_argument import NETWORK
+from matloom.cli.options import SEED, Compilation, compilation
+from matloom.cli.places import require_place
+from matloom.cli.programs import SOURCE, modes_by_layer
+from matloom.cli.say import say
+from matloom.cli.worker_options import Workers, on_workers
+from matloom.errors import UserError
+from matloom.frontend.source import is_program
+
+if TYPE_CHECKING:
+    from matloom.tuner.study import Study
+    from matloom.tuner.tune import Outcome
+
+__all__: list[str] = []
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Limits:
+    """How far to search, named as on the command line."""
+
+    seconds: float
+    trials: int
+    measured: int
+    seed: int
+
+
+def _limits(verb: Callable[..., Any]) -> Any:
+    """Give a verb the options of `_Limits`, its argument `limits`."""
+
+    @click.option(
+        "--seconds",
+        type=click.FloatRange(0, 10**7),
+        default=60,
+        show_default=True,
+        help="How long to search; counting on the chip comes after it.",
+    )
+    @click.option(
+        "--trials",
+        type=click.IntRange(1, 10**7),
+        default=1000,
+        show_default=True,
+        help="Schedules that are predicted at most.",
+    )
+    @click.option(
+        "--measured",
+        type=click.IntRange(0, 100),
+        default=3,
+        show_default=True,
+        help="Of the best, how many run on the simulated chip; with 0 a prediction decides.",
+    )
+    @click.option("--seed", type=SEED, default=0, show_default=True, help="Of the search.")
+    @functools.wraps(verb)
+    def called(seconds: float, trials: int, measured: int, seed: int, **values: Any) -> Any:
+        limits = _Limits(seconds=seconds, trials=trials, measured=measured, seed=seed)
+        return verb(limits=limits, **values)
+
+    return called
+
+
+@cli.command(
+    examples=(
+        "matloom tune digits --config nano",
+        "matloom tune net.tflite --seconds 600 --workers 2",
+        "matloom tune net.tflite --memory sdram-16 --measured 0",
+        "matloom tune net.tflite --forget",
+    ),
+)
+@NETWORK
+@compilation("config", "precision", "memory")
+@_limits
+@click.option("--forget", is_flag=True, help="Drop what was kept; compile as by default again.")
+@click.option("--report", type=click.Path(path_type=Path, dir_okay=False), help="Write JSON, too.")
+@on_workers
+def tune(
+    network: Path,
+    how: Compilation,
+    limits: "_Limits",
+    forget: bool,
+    report: Path | None,
+    workers: Workers,
+) -> None:
+    """Search for a faster schedule of NET, and keep it.
+
+    Tiles, orders, layouts, fusion, and which weights stay on chip are tried far beyond what a
+    compilation tries, first by prediction; the best few are then counted on the simulated chip. A
+    winner is kept for this network, engine, memory and compiler, and later compilations use it.
+    The same command goes on where it stopped (docs/tuning.md).
+    """
+    from matloom.compiler.winners import forget as drop
+
+    if is_program(network):
+        raise UserError(f"NET must be a network, not the program {str(network)!r}", hint=SOURCE)
+    if report is not None:
+        require_place("--report", report)
+    study = _study(network, how)
+    if forget:
+        known = drop(study.digest)
+        say("forgotten: compiled as by default again" if known else "nothing was kept")
+        return
+    found = _tuned(study, network, limits, workers)
+    say(_sentence(found))
+    if report is not None:
+        report.write_text(json.dumps(_as_dict(found), indent=1) + "\n", encoding="utf-8")
+
+
+def _study(network: Path, how: Compilation) -> "Study":
+    from matloom import frontend
+    from matloom.arch.config import load_config
+    from matloom.arch.memory import load_memory
+    from matloom.compiler import CompileOptions
+    from matloom.tuner.study import runs_of, study_of
+
+    graph, config = frontend.load(network), load_config(how.config)
+    options = CompileOptions(memory=load_memory(how.memory))
+    study = study_of(graph, config, options, modes_by_layer(network, how))
+    if not runs_of(study):
+        raise UserError(
+            f"{network.name} has nothing that runs on the engine",
+            hint="matloom explain says why",
+        )
+    return study
+
+
+def _tuned(study: "Study", network: Path, limits: "_Limits", workers: Workers) -> "Outcome":
+    """Search, and keep the winner."""
+    from matloom.compiler.winners import keep, winners_folder
+    from matloom.terminal.progress import progress
+    from matloom.tuner.tune import Budget, tune
+    from matloom.workers import kept
+
+    folder = winners_folder()
+    folder.mkdir(parents=True, exist_ok=True)
+    state = [""]
+
+    def note(text: str) -> None:
+        state[0] = text
+
+    budget = Budget(
+        trials=limits.trials,
+        until=time.monotonic() + limits.seconds,
+        measured=limits.measured,
+    )
+    journal = folder / f"{study.digest}.jsonl"
+    with (
+        progress(f"tuning {network.name}", detail=lambda: state[0]),
+        kept(workers.make) as make,
+    ):
+        found = tune(study, journal, budget, make, seed=limits.seed, note=note)
+    if found.winner is not None:
+        keep(study.digest, found.winner)
+    return found
+
+
+def _sentence(found: "Outcome") -> str:
+    how = "counted by the simulated chip" if found.counted else "predicted"
+    if found.winner is None:
+        return f"the default is the fastest of {found.trials} schedules ({how})"
+    gain = 1 - found.after.both / found.before.both
+    return (
+        f"{gain:.1%} fewer cycles, {how}: first call {found.before.first:,} to "
+        f"{found.after.first:,}, later calls {found.before.later:,} to {found.after.later:,}; "
+        f"kept for later compilations"
+    )
+
+
+def _as_dict(found: "Outcome") -> dict[str, Any]:
+    return {
+        "before": {"first": found.before.first, "later": found.before.later},
+        "after": {"first": found.after.first, "later": found.after.later},
+        "predicted": {"first": found.predicted.first, "later": found.predicted.later},
+        "trials": found.trials,
+        "counted": found.counted,
+        "kept": found.winner is not None,
+    }

@@ -1,0 +1,77 @@
+"""Where verbs run independent tasks: --workers and --cluster."""
+
+import functools
+from collections.abc import Callable
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from typing import Any
+
+import click
+
+__all__ = ["Workers", "on_workers"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Workers:
+    """Processes of this machine, or the workers of a cluster."""
+
+    workers: int = 1
+    cluster: str | None = None
+
+    def make(self, resources: dict[str, float] | None = None) -> Executor:
+        """Return an executor (`matloom.workers`).
+
+        Parameters
+        ----------
+        resources:
+            What a task takes of a worker's resources, on a cluster.
+        """
+        from matloom import workers
+
+        if self.cluster is None:
+            return workers.processes(self.workers)
+        return workers.cluster(self.cluster, resources)
+
+
+class _Cluster(click.ParamType[str]):
+    """The address of a Dask scheduler."""
+
+    name = "tcp://HOST:PORT"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the address, or refuse it."""
+        from matloom.workers import is_address
+
+        if not is_address(value):
+            self.fail(f"it must be tcp://HOST:PORT or tls://HOST:PORT, not {value!r}", param, ctx)
+        return value
+
+
+_WORKERS = click.option(
+    "--workers",
+    "count",
+    type=click.IntRange(1, 256),
+    default=1,
+    show_default=True,
+    help="Processes; the result is the same.",
+)
+_CLUSTER = click.option(
+    "--cluster",
+    type=_Cluster(),
+    metavar="tcp://HOST:PORT",
+    help="Workers of a Dask scheduler instead (docs/cluster.md).",
+)
+
+
+def on_workers(verb: Callable[..., Any]) -> Any:
+    """Give a verb --workers and --cluster, its argument `workers`."""
+
+    @_WORKERS
+    @_CLUSTER
+    @functools.wraps(verb)
+    def called(count: int, cluster: str | None, **values: Any) -> Any:
+        if cluster is not None and count != 1:
+            raise click.UsageError("either --workers or --cluster must be given, not both")
+        return verb(workers=Workers(workers=count, cluster=cluster), **values)
+
+    return called

@@ -1,0 +1,238 @@
+"""Moves of a search: single changes of the choices of a segment, drawn at random."""
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from matloom.schedule import tuning
+from matloom.schedule.choices.chosen import Choices
+from matloom.schedule.choices.layouts import LAYOUTS
+from matloom.schedule.params import UNBOUNDED, First, Last, Order, Weights
+from matloom.schedule.plan import ScheduleParams
+from matloom.schedule.segment import Segment
+
+__all__ = ["Move", "applied", "drawn"]
+
+#: Values that are tried.
+_TILES = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 24, 32)
+_CHUNKS = (*(1 << bits for bits in range(9, 17)), 24 << 10, UNBOUNDED)
+_TILE_BYTES = (*(1 << bits for bits in range(10, 18)), UNBOUNDED)
+_FACTORS = (0.5, 0.75, 1.5, 2.0)
+#: Shares of the scratchpad that weights which stay may fill.
+_SHARES = (0.2, 0.35, 0.5, 0.6, 0.7, 0.8, 0.9)
+
+#: How often a move of a stage leaves the first call as it is; one of a layout takes it from all
+#: tensors, or gives it to a single one; and one of residency lets no weights stay, or changes those
+#: of a single stage.
+_LATER_ALONE, _TO_NONE, _TO_ONE, _NONE_STAY, _ONE_STAYS = 0.5, 0.3, 0.5, 0.1, 0.7
+
+#: Constants that the steps of a schedule read.
+_CONSTANTS = (
+    *("BLOCK_ENTRIES", "TALLER_TILES", "RESULT_CYCLES", "RESULT_LATENCY", "NARROWER_BYTES"),
+    *("STORED_BEATS", "STORED_TILES", "REST_SLOTS", "INPUT_CONFLICT"),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Move:
+    """A change of one choice.
+
+    Members
+    -------
+    what:
+        The choice: a field of `TilingParams` where there is a `stage`, else of `ScheduleParams`, or
+        ``"layouts"``, ``"residency"``, ``"spilled"`` or a constant of `schedule.tuning`.
+    value:
+        Its new value.
+    stage:
+        Index of the stage.
+    later_alone:
+        Leave the first call as it is.
+    """
+
+    what: str
+    value: Any
+    stage: int | None = None
+    later_alone: bool = False
+
+
+def applied(choices: Choices, move: Move) -> Choices:
+    """Return the choices after a move."""
+    if move.what == "layouts":
+        return replace(choices, layouts=move.value)
+    if move.what in _CONSTANTS:
+        constants = {**dict(choices.constants), move.what: move.value}
+        return replace(choices, constants=tuple(sorted(constants.items())))
+    if move.what == "residency":
+        return _residency(choices, move.value)
+    later = None if choices.later is None else _changed(choices.later, move)
+    first = choices.first if move.later_alone and later else _changed(choices.first, move)
+    return replace(choices, first=first, later=later)
+
+
+def _residency(choices: Choices, leaving: frozenset[int] | None) -> Choices:
+    """Return choices where the weights of all stages but some stay on chip; None: of none."""
+    if leaving is None:
+        first = replace(choices.first, resident=False, leaving=frozenset())
+        return replace(choices, first=first, later=None)
+    first = replace(choices.first, resident=True, leaving=leaving)
+    later = choices.later or first
+    return replace(choices, first=first, later=replace(later, resident=False, leaving=leaving))
+
+
+def _changed(params: ScheduleParams, move: Move) -> ScheduleParams:
+    if move.stage is not None:
+        limits = list(params.limits)
+        limits[move.stage] = replace(limits[move.stage], **{move.what: move.value})
+        return replace(params, limits=tuple(limits))
+    if move.what == "spilled":
+        return replace(params, spilled=params.spilled ^ {move.value})
+    return replace(params, **{move.what: move.value})
+
+
+def drawn(
+    segment: Segment,
+    choices: Choices,
+    weights: Sequence[float],
+    draw: random.Random,
+    kind: str | None = None,
+) -> Move | None:
+    """Return a random move, of a kind if one is given; None if the draw changes nothing.
+
+    Parameters
+    ----------
+    weights:
+        How often each stage is drawn.
+    """
+    if kind is None:
+        (kind,) = draw.choices(tuple(_KINDS), tuple(share for share, _ in _KINDS.values()))
+    return _KINDS[kind][1](segment, choices, weights, draw)
+
+
+def _of_stage(
+    segment: Segment, choices: Choices, weights: Sequence[float], draw: random.Random
+) -> Move | None:
+    """Change the tiles of a stage."""
+    (at,) = draw.choices(range(len(weights)), weights)
+    stage, before = segment.stages[at], choices.first.limits[at]
+    fields: list[tuple[str, Any]] = [
+        ("tiles", draw.choice(_TILES)),
+        ("tile_bytes", draw.choice(_TILE_BYTES)),
+        ("first", draw.choice(tuple(First))),
+        ("last", before.last ^ draw.choice((Last.CHUNKS, Last.ROWS, Last.BLOCKS))),
+        ("order", Order.BY_ROWS if before.order is Order.BY_BLOCKS else Order.BY_BLOCKS),
+    ]
+    if stage.loads_weights:
+        fields += [
+            ("chunk_bytes", draw.choice(_CHUNKS)),
+            ("weights", draw.choice(tuple(Weights))),
+        ]
+    if stage.has_params:
+        fields.append(("params_apart", not before.params_apart))
+    what, value = draw.choice(fields)
+    if getattr(before, what) == value:
+        return None
+    alone = choices.later is not None and what in _OF_LATER and draw.random() < _LATER_ALONE
+    return Move(what=what, value=value, stage=at, later_alone=alone)
+
+
+#: Fields of a stage that do not say how its weights are cut.
+_OF_LATER = ("tiles", "tile_bytes", "first", "order")
+
+
+def _of_all(
+    segment: Segment, choices: Choices, weights: Sequence[float], draw: random.Random
+) -> Move:
+    """Change what holds for all stages."""
+    what = draw.choice(("avoid_conflicts", "in_place", "results_first"))
+    return Move(what=what, value=not getattr(choices.first, what))
+
+
+def _of_tensor(
+    segment: Segment, choices: Choices, weights: Sequence[float], draw: random.Random
+) -> Move | None:
+    """Move a tensor from the chip to external memory, or back."""
+    names = [
+        name for name in segment.sizes if name not in segment.on_chip and name not in segment.views
+    ]
+    return Move(what="spilled", value=draw.choice(names)) if names else None
+
+
+def _of_layout(
+    segment: Segment, choices: Choices, weights: Sequence[float], draw: random.Random
+) -> Move | None:
+    """Give tensors another layout, or one of them its ordinary one."""
+    layout = draw.choice(LAYOUTS)
+    known = dict(choices.layouts)
+    if layout.name in known:
+        fewer = known[layout.name] - {draw.choice(sorted(known[layout.name]))}
+        fewer = frozenset() if draw.random() < _TO_NONE else fewer
+        others = tuple(
+            (name, fewer if name == layout.name else tensors) for name, tensors in choices.layouts
+        )
+        return Move(what="layouts", value=tuple(each for each in others if each[1]))
+    made = layout.make(segment)
+    if made is None:
+        return None
+    tensors = made.layouts[-1][1]
+    if draw.random() < _TO_ONE:
+        tensors = frozenset({draw.choice(sorted(tensors))})
+    # Layouts are made in the order of the list.
+    value = [(name, known[name]) for name in known] + [(layout.name, tensors)]
+    order = [each.name for each in LAYOUTS]
+    return Move(what="layouts", value=tuple(sorted(value, key=lambda one: order.index(one[0]))))
+
+
+def _of_constant(
+    segment: Segment, choices: Choices, weights: Sequence[float], draw: random.Random
+) -> Move:
+    """Change a constant that steers the steps of a schedule."""
+    name = draw.choice(_CONSTANTS)
+    default = getattr(tuning, name)
+    value = type(default)(default * draw.choice(_FACTORS))
+    return Move(what=name, value=float(value))
+
+
+def _of_residency(
+    segment: Segment, choices: Choices, weights: Sequence[float], draw: random.Random
+) -> Move | None:
+    """Let the weights of other stages stay on chip."""
+    able = {
+        at
+        for at, (stage, limits) in enumerate(zip(segment.stages, choices.first.limits, strict=True))
+        if stage.loads_weights and limits.weights is not Weights.STREAMED
+    }
+    every = frozenset(range(len(segment.stages)))
+    if not able or (choices.later is not None and draw.random() < _NONE_STAY):
+        return None if choices.later is None else Move(what="residency", value=None)
+    if choices.later is not None and draw.random() < _ONE_STAYS:
+        one = draw.choice(sorted(able | choices.first.leaving))
+        return Move(what="residency", value=choices.first.leaving ^ {one})
+    room = draw.choice(_SHARES) * segment.config.spad_bytes
+    staying = set()
+    # First those that are used least for each byte.
+    for at in sorted(able, key=lambda each: _uses(segment, each)):
+        size = segment.stages[at].weight_bytes
+        if size <= room:
+            staying.add(at)
+            room -= size
+    return Move(what="residency", value=every - staying) if staying else None
+
+
+def _uses(segment: Segment, at: int) -> int:
+    """Return how often a stage uses each of its weights."""
+    grid = segment.stages[at].grid
+    return grid.images * grid.rows * grid.width
+
+
+_Draw = Callable[[Segment, Choices, Sequence[float], random.Random], Move | None]
+#: Kinds of moves, and how often each is drawn.
+_KINDS: dict[str, tuple[float, _Draw]] = {
+    "stage": (12, _of_stage),
+    "all": (1, _of_all),
+    "tensor": (2, _of_tensor),
+    "layout": (1, _of_layout),
+    "constant": (1.5, _of_constant),
+    "residency": (2.5, _of_residency),
+}

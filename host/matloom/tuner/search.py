@@ -1,0 +1,204 @@
+"""A local search over choices: rounds of moves from the best so far, evaluated by workers."""
+
+import json
+import random
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from matloom.schedule import Choices
+from matloom.schedule.params import Order, Weights
+from matloom.tuner.moves import Move, applied, drawn
+from matloom.tuner.study import Cost, Run, Study, Trial, cost_of, key_of, runs_of
+from matloom.workers import completed
+
+__all__ = ["Best", "Tuning"]
+
+#: Trials of a round: all workers are busy, and a round soon builds on the one before.
+_ROUND = 16
+
+#: By how much a first call may be slower, as of weights that stay (`schedule.tuning`).
+_FIRST_SLOWER = 1.005
+
+#: Stages whose order is turned round in the first rounds, those with most cycles first.
+_TURNED = 24
+
+#: Share of moves that are made of two.
+_DOUBLE = 0.3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Best:
+    """Choices of a run, and their predicted cost."""
+
+    choices: Choices
+    cost: Cost
+
+
+@dataclass(kw_only=True)
+class Tuning:
+    """A search for the choices of one run of the engine, which goes on where it stopped.
+
+    Its result depends on the seed and the number of trials alone: not on workers, nor on how often
+    it was interrupted.
+
+    Members
+    -------
+    journal:
+        File with a line for each trial; it is read first.
+    found:
+        The best choices so far, the best first.
+    done:
+        Trials so far.
+    """
+
+    study: Study
+    number: int
+    journal: Path
+    seed: int = 0
+    found: list[Best] = field(default_factory=list)
+    done: int = 0
+
+    def __post_init__(self) -> None:
+        run = runs_of(self.study)[self.number]
+        self._run: Run = run
+        self._known = dict(self._read())
+        self._weights = _weights(run)
+        self._merge: list[Move] = []
+        self.found = [Best(choices=run.choices, cost=run.cost)]
+
+    @property
+    def best(self) -> Best:
+        """The best choices so far."""
+        return self.found[0]
+
+    def run(
+        self,
+        trials: int,
+        make: Callable[[], Executor],
+        *,
+        until: float | None = None,
+        note: Callable[[int, float], None] = lambda done, gain: None,
+    ) -> list[Best]:
+        """Return the best choices of so many trials, the best first.
+
+        Parameters
+        ----------
+        until:
+            Time of `time.monotonic` at which no further round begins.
+        note:
+            Takes the number of trials so far, and the share of cycles saved.
+        """
+        number = 0
+        openers = list(self._openers())
+        while self.done < trials and (until is None or time.monotonic() < until):
+            draw = random.Random(f"{self.seed} {self.number} {number}")
+            moves = [self._merge] if len(self._merge) > 1 else []
+            while len(moves) < _ROUND and openers:
+                moves.append([openers.pop(0)])
+            moves += self._drawn(_ROUND - len(moves), draw)
+            self._round(moves[: trials - self.done], make)
+            self.done = min(self.done + len(moves), trials)
+            number += 1
+            note(self.done, 1 - self.best.cost.both / self._run.cost.both)
+        return self.found
+
+    def _openers(self) -> Iterator[Move]:
+        """Yield moves that often gain much: other orders, and weights that stay on chip."""
+        segment, choices = self._run.segment, self._run.choices
+        draw = random.Random(f"{self.seed} openers")
+        seen = set()
+        for _ in range(_ROUND):
+            move = drawn(segment, choices, self._weights, draw, "residency")
+            if move is not None and move not in seen and self._run.may_pin:
+                seen.add(move)
+                yield move
+        heavy = sorted(range(len(self._weights)), key=lambda at: -self._weights[at])[:_TURNED]
+        for at in heavy:
+            limits = choices.first.limits[at]
+            turned = Order.BY_ROWS if limits.order is Order.BY_BLOCKS else Order.BY_BLOCKS
+            yield Move(what="order", value=turned, stage=at)
+            if segment.stages[at].loads_weights and limits.weights is not Weights.RESIDENT:
+                other = Weights.ONCE if limits.weights is Weights.STREAMED else Weights.STREAMED
+                yield Move(what="weights", value=other, stage=at)
+
+    def _drawn(self, count: int, draw: random.Random) -> list[list[Move]]:
+        moves: list[list[Move]] = []
+        for _ in range(20 * count):
+            if len(moves) == count:
+                break
+            size = 2 if draw.random() < _DOUBLE else 1
+            each = [
+                drawn(self._run.segment, self.best.choices, self._weights, draw)
+                for _ in range(size)
+            ]
+            made = [move for move in each if move is not None]
+            if made and (self._run.may_pin or all(one.what != "residency" for one in made)):
+                moves.append(made)
+        return moves
+
+    def _round(self, moves: list[list[Move]], make: Callable[[], Executor]) -> None:
+        """Evaluate moves from the best so far, and take the best of them."""
+        start = self.best
+        tried = [_all_applied(start.choices, each) for each in moves]
+        trials = [Trial(study=self.study, run=self.number, choices=each) for each in tried]
+        costs = self._costs(trials, make)
+        better: list[tuple[Cost, int]] = []
+        for at, cost in enumerate(costs):
+            if cost is None or cost.first > _FIRST_SLOWER * self._run.cost.first:
+                continue
+            if cost.both <= start.cost.both and tried[at] != start.choices:
+                better.append((cost, at))
+        better.sort(key=lambda item: (item[0].both, item[1]))
+        # Those that gain on their own are made together in the next round.
+        self._merge = [move for cost, at in better for move in moves[at] if cost != start.cost]
+        for cost, at in reversed(better):
+            self.found.insert(0, Best(choices=tried[at], cost=cost))
+        self.found.sort(key=lambda each: each.cost.both)
+        del self.found[_ROUND:]
+
+    def _costs(self, trials: list[Trial], make: Callable[[], Executor]) -> list[Cost | None]:
+        """Return the cost of each trial, and write those that are new into the journal."""
+        keys = [key_of(each) for each in trials]
+        new = {key: each for key, each in zip(keys, trials, strict=True) if key not in self._known}
+        names = list(new)
+        with self.journal.open("a", encoding="utf-8") as journal:
+            for at, cost in completed(cost_of, list(new.values()), make):
+                self._known[names[at]] = cost
+                journal.write(json.dumps({"key": names[at], "cost": cost}) + "\n")
+                journal.flush()
+        return [self._known[key] for key in keys]
+
+    def _read(self) -> Iterator[tuple[str, Cost | None]]:
+        """Yield the trials of the journal; lines that were cut short or altered are left out."""
+        if not self.journal.exists():
+            return
+        for line in self.journal.read_text(encoding="utf-8", errors="replace").splitlines():
+            try:
+                found = json.loads(line)
+                cost = found["cost"]
+                key = str(found["key"])
+                yield key, None if cost is None else Cost(int(cost[0]), int(cost[1]))
+            except (ValueError, KeyError, TypeError, IndexError):
+                continue
+
+
+def _all_applied(choices: Choices, moves: list[Move]) -> Choices:
+    for move in moves:
+        choices = applied(choices, move)
+    return choices
+
+
+def _weights(run: Run) -> list[float]:
+    """Return how often to change each stage: half evenly, half by its bytes and products."""
+    segment = run.segment
+    grids = [stage.grid for stage in segment.stages]
+    sizes = [each.images * each.rows * each.width * each.blocks for each in grids]
+    costs = [
+        size * getattr(stage, "steps", 1) + segment.machine.transfer_cycles(stage.weight_bytes)
+        for size, stage in zip(sizes, segment.stages, strict=True)
+    ]
+    total, count = sum(costs) or 1, len(costs)
+    return [each / total + 1 / count for each in costs]

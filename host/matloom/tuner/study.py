@@ -1,0 +1,156 @@
+"""What is tuned, and the predicted cost of choices: the task that workers run."""
+
+import functools
+import hashlib
+import json
+import pickle
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from matloom.arch.config import Config
+from matloom.arch.garbage import gc_paused
+from matloom.compiler.pipeline import run_phases
+from matloom.compiler.schedule_runs import placed
+from matloom.compiler.values import Job, ScheduledNetwork, ScheduledRun
+from matloom.compiler.winners import digest_of
+from matloom.ir.graph import Graph
+from matloom.passes.choose_modes import Precision
+from matloom.schedule import Choices, CompileOptions, ProgramImage, Scheduled, Segment
+from matloom.schedule.cache import Cache
+from matloom.schedule.choices.chosen import to_json
+from matloom.schedule.replay import choices_of, replayed
+
+__all__ = ["Cost", "Run", "Study", "Trial", "cost_of", "key_of", "runs_of", "study_of"]
+
+#: Caches of intermediate results that a worker keeps.
+_CACHES = 4
+
+
+class Cost(NamedTuple):
+    """Cycles of a first and of a later call."""
+
+    first: int
+    later: int
+
+    @property
+    def both(self) -> int:
+        """Their sum, which a search makes least."""
+        return self.first + self.later
+
+
+@dataclass(frozen=True, kw_only=True)
+class Study:
+    """A network, engine and memory to tune for.
+
+    Members
+    -------
+    graph:
+        The network, pickled.
+    left_out:
+        Passes over the stages that are left out.
+    digest:
+        Of all that costs depend on, but for `left_out`.
+    """
+
+    graph: bytes = field(repr=False, compare=False)
+    config: Config
+    options: CompileOptions
+    precision: str = ""
+    left_out: frozenset[str] = frozenset()
+    digest: str
+
+    @property
+    def job(self) -> Job:
+        """How to compile it."""
+        options = replace(self.options, tuned=False, left_out=self.left_out)
+        return Job(
+            config=self.config, options=options, precision=json.loads(self.precision or "null")
+        )
+
+    def network(self) -> Graph:
+        """Return the network."""
+        graph = pickle.loads(self.graph)
+        assert isinstance(graph, Graph)
+        return graph
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """A run of the engine: its segment, and the choices that a search makes by default."""
+
+    segment: Segment
+    choices: Choices
+    cost: Cost
+    may_pin: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trial:
+    """Choices to predict, for a run of a study by its number."""
+
+    study: Study
+    run: int
+    choices: Choices
+
+
+def study_of(
+    graph: Graph, config: Config, options: CompileOptions, precision: Precision | None = None
+) -> Study:
+    """Return a study of a network."""
+    return Study(
+        graph=pickle.dumps(graph),
+        config=config,
+        options=options,
+        precision=json.dumps(precision),
+        digest=digest_of(graph, config, options.memory, precision),
+    )
+
+
+def key_of(trial: Trial) -> str:
+    """Return the digest of a trial."""
+    parts = [trial.study.digest, sorted(trial.study.left_out), trial.run, to_json(trial.choices)]
+    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:24]
+
+
+@functools.lru_cache(maxsize=8)
+def runs_of(study: Study) -> tuple[Run, ...]:
+    """Return the runs of a network's engine, as they are scheduled by default."""
+    found = run_phases(study.network(), study.job, "schedule").values["schedule"]
+    assert isinstance(found, ScheduledNetwork)
+    image, runs = ProgramImage(), list[Run]()
+    scheduled = [run for run in found.runs if isinstance(run, ScheduledRun)]
+    for run in scheduled:
+        made = run.scheduled
+        runs.append(
+            Run(
+                segment=placed(found.bound, run.bound, image),
+                choices=choices_of(made),
+                cost=_cost(made),
+                may_pin=len(scheduled) == 1,
+            )
+        )
+        image = made.image
+    return tuple(runs)
+
+
+def cost_of(trial: Trial) -> Cost | None:
+    """Return the predicted cost of choices; None if they do not fit."""
+    run = runs_of(trial.study)[trial.run]
+    if trial.choices.later is not None and not run.may_pin:
+        return None
+    layouts, constants = trial.choices.layouts, trial.choices.constants
+    with gc_paused():
+        cache = _cache(trial.study, trial.run, layouts, constants)
+        found = replayed(run.segment, trial.choices, cache)
+    return _cost(found) if isinstance(found, Scheduled) else None
+
+
+@functools.lru_cache(maxsize=_CACHES)
+def _cache(study: Study, run: int, layouts: Sequence[object], constants: Sequence[object]) -> Cache:
+    return Cache()
+
+
+def _cost(scheduled: Scheduled) -> Cost:
+    first = scheduled.prediction.cycles
+    return Cost(first, scheduled.repeat.prediction.cycles if scheduled.repeat else first)

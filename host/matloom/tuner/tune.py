@@ -1,0 +1,217 @@
+"""Tunes a network: fusion, then the choices of each run, then the best on the simulated chip."""
+
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from matloom.compiler import compile_network
+from matloom.compiler.winners import Winner
+from matloom.program import Program
+from matloom.runtime import load
+from matloom.schedule import Choices
+from matloom.select.rewrites.stage_passes import STAGE_PASSES
+from matloom.tools.interface import random_arrays
+from matloom.tuner.search import Best, Tuning
+from matloom.tuner.study import Cost, Study, runs_of
+
+__all__ = ["Budget", "Outcome", "counted", "tune"]
+
+#: Share of a later call that a first one may be slower by default's.
+_FIRST_SLOWER = 1.005
+
+
+@dataclass(frozen=True, kw_only=True)
+class Budget:
+    """When to stop.
+
+    Members
+    -------
+    trials:
+        Choices that are predicted, over all runs.
+    until:
+        Time of `time.monotonic` at which the search ends; None for none.
+    measured:
+        Choices that run on the simulated chip; 0 for none.
+    """
+
+    trials: int
+    until: float | None = None
+    measured: int = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What tuning found.
+
+    Members
+    -------
+    winner:
+        The best choices; None if none is faster than the default.
+    before, after:
+        Cost by default and of the best, counted or predicted.
+    predicted:
+        Predicted cost of the best choices, before any were counted.
+    trials:
+        Choices that were predicted.
+    """
+
+    winner: Winner | None
+    before: Cost
+    after: Cost
+    predicted: Cost
+    trials: int
+    counted: bool
+
+
+def tune(
+    study: Study,
+    journal: Path,
+    budget: Budget,
+    make: Callable[[], Executor],
+    *,
+    seed: int = 0,
+    note: Callable[[str], None] = lambda text: None,
+) -> Outcome:
+    """Return the fastest choices for a network that the budget allows to find.
+
+    Choices are predicted; the best few are then counted on the simulated chip, where the budget
+    says so, and none is taken that is slower there than the default.
+    """
+    default = _total(run.cost for run in runs_of(study))
+    study = _fused(study, note)
+    begin = time.monotonic()
+    searches = _searches(study, journal, seed)
+    done = 0
+    for at, search in enumerate(searches):
+        share = _share(budget, begin, at, len(searches))
+        first = done
+
+        def told(count: int, gain: float, first: int = first) -> None:
+            note(f"{first + count} trials, {gain:.1%} fewer cycles predicted")
+
+        trials = budget.trials // len(searches)
+        search.run(trials, make, until=share, note=told)
+        done += search.done
+    found = list(_combined(searches, budget.measured))
+    predicted = _total(each.cost for each in found[0])
+    if not budget.measured:
+        best = min([(default.both, None), (predicted.both, 0)], key=lambda item: item[0])[1]
+        winner = None if best is None else _winner(study, found[0], default, predicted, False)
+        after = default if winner is None else predicted
+        return Outcome(
+            winner=winner,
+            before=default,
+            after=after,
+            predicted=predicted,
+            trials=done,
+            counted=False,
+        )
+    return _measured(study, found, predicted, done, note)
+
+
+def counted(program: Program) -> Cost:
+    """Return the cycles that the simulated chip counts in a first and a second call."""
+    with load(program, device="rtl", memory=program.memory) as session:
+        cycles = []
+        for _ in range(2):
+            session.run(random_arrays(program, 0))
+            cycles.append(session.report().cycles)
+    return Cost(*cycles)
+
+
+def _fused(study: Study, note: Callable[[str], None]) -> Study:
+    """Return the study without those passes over the stages that make it slower."""
+    best = study
+    for each in STAGE_PASSES:
+        other = replace(best, left_out=best.left_out | {each.__name__})
+        note(f"without {each.__name__}")
+        if _predicted(other).both < _predicted(best).both:
+            best = other
+    return best
+
+
+def _predicted(study: Study) -> Cost:
+    return _total(run.cost for run in runs_of(study))
+
+
+def _searches(study: Study, journal: Path, seed: int) -> list[Tuning]:
+    return [
+        Tuning(study=study, number=number, journal=journal, seed=seed)
+        for number in range(len(runs_of(study)))
+    ]
+
+
+def _share(budget: Budget, begin: float, at: int, count: int) -> float | None:
+    """Return when the search of a run ends: each has as much time as the others."""
+    if budget.until is None:
+        return None
+    return begin + (budget.until - begin) * (at + 1) / count
+
+
+def _total(costs: Iterator[Cost]) -> Cost:
+    every = list(costs)
+    return Cost(sum(each.first for each in every), sum(each.later for each in every))
+
+
+def _combined(searches: list[Tuning], count: int) -> Iterator[list[Best]]:
+    """Yield the best choices of all runs, then others of the run that matters most."""
+    best = [search.best for search in searches]
+    yield best
+    if not searches:
+        return
+    at = max(range(len(best)), key=lambda each: best[each].cost.both)
+    seen = {best[at].cost}
+    for other in searches[at].found:
+        if len(seen) < count and other.cost not in seen:
+            seen.add(other.cost)
+            yield [*best[:at], other, *best[at + 1 :]]
+
+
+def _measured(
+    study: Study, found: list[list[Best]], predicted: Cost, trials: int, note: Callable[[str], None]
+) -> Outcome:
+    """Count the cycles of choices on the simulated chip; take the fastest that nothing speaks for.
+
+    The default is counted first.
+    """
+    note("counting the default on the simulated chip")
+    before = counted(_program(study, None))
+    after, winner = before, None
+    for number, bests in enumerate(found, 1):
+        note(f"counting {number} of {len(found)} on the simulated chip")
+        cost = counted(_program(study, bests))
+        slower = cost.later > before.later or cost.first > _FIRST_SLOWER * before.first
+        if not slower and cost.both < after.both:
+            after, winner = cost, _winner(study, bests, before, cost, True)
+    return Outcome(
+        winner=winner,
+        before=before,
+        after=after,
+        predicted=predicted,
+        trials=trials,
+        counted=True,
+    )
+
+
+def _program(study: Study, bests: list[Best] | None) -> Program:
+    """Return the program of choices, or of the default, checked like any other."""
+    options = replace(study.options, tuned=False)
+    if bests is not None:
+        options = replace(options, choices=_choices(bests), left_out=study.left_out)
+    return compile_network(study.network(), study.config, options, study.job.precision)
+
+
+def _choices(bests: list[Best]) -> tuple[Choices | None, ...]:
+    return tuple(each.choices for each in bests)
+
+
+def _winner(study: Study, bests: list[Best], before: Cost, after: Cost, counted: bool) -> Winner:
+    return Winner(
+        choices=_choices(bests),
+        left_out=study.left_out,
+        before=before,
+        after=after,
+        counted=counted,
+    )

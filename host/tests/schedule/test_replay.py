@@ -1,0 +1,116 @@
+"""Choices as data: they make the same program without a search, and survive JSON."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import matloom
+from matloom.arch.config import load_config
+from matloom.compiler import CompileOptions, Job, run_phases
+from matloom.compiler.values import ScheduledRun
+from matloom.data.digits import NETWORK
+from matloom.schedule import DoesNotFit, Scheduled, tuning
+from matloom.schedule.choices.chosen import Choices, from_json, to_json
+from matloom.schedule.params import First, Last, Order, Prologue, TilingParams, Weights
+from matloom.schedule.plan import ScheduleParams
+from matloom.schedule.replay import choices_of, replayed
+from matloom.tools.interface import random_arrays
+from support.mobilenet import mobilenet
+
+
+def searched(network, config):
+    """Return the segments before the search, and what it makes of them."""
+    job = Job(config=load_config(config), options=CompileOptions(tuned=False))
+    found = run_phases(network, job, "schedule").values["schedule"].runs
+    return [(run.bound.segment, run.scheduled) for run in found if isinstance(run, ScheduledRun)]
+
+
+@pytest.mark.parametrize("config", ["nano", "small"])
+def test_recorded_choices_make_the_same_program(config):
+    network = mobilenet(7, 32) if config == "small" else NETWORK
+    choices = tuple(choices_of(made) for _segment, made in searched(network, config))
+    again = tuple(from_json(json.loads(json.dumps(to_json(each)))) for each in choices)
+    assert again == choices
+    made = matloom.compile(network, config, CompileOptions(choices=again), check="none")
+    plain = matloom.compile(network, config, check="none")
+    assert made.to_bytes() == plain.to_bytes()
+
+
+def test_every_choice_survives_json():
+    limits = TilingParams(
+        weights=Weights.ONCE,
+        chunk_bytes=5,
+        tile_bytes=6,
+        tiles=7,
+        first=Prologue(rows=1, blocks=2, steps=3),
+        last=Last.ROWS | Last.BLOCKS,
+        order=Order.BY_BLOCKS,
+        params_apart=True,
+    )
+    params = ScheduleParams(
+        spilled=frozenset({"b", "a"}),
+        limits=(limits, replace(limits, first=First.SPLIT)),
+        avoid_conflicts=False,
+        in_place=True,
+        results_first=True,
+        strips=True,
+        leaving=frozenset({1}),
+    )
+    choices = Choices(
+        layouts=(("2 x 2 blocks", frozenset({"x"})),),
+        first=replace(params, resident=True),
+        later=params,
+        constants=(("REST_SLOTS", 3.0),),
+    )
+    assert from_json(json.loads(json.dumps(to_json(choices)))) == choices
+
+
+def test_choices_of_another_network_do_not_apply():
+    ((segment, made),) = searched(NETWORK, "nano")
+    choices = choices_of(made)
+    fewer = replace(choices, first=replace(choices.first, limits=choices.first.limits[1:]))
+    assert isinstance(replayed(segment, fewer), DoesNotFit)
+    other = replace(choices, layouts=(("2 x 2 blocks", frozenset({"no such tensor"})),))
+    assert isinstance(replayed(segment, other), DoesNotFit)
+    # A compilation then searches.
+    program = matloom.compile(NETWORK, "nano", CompileOptions(choices=(fewer,)), check="none")
+    plain = matloom.compile(NETWORK, "nano", check="none")
+    assert program.to_bytes() == plain.to_bytes()
+
+
+def test_weights_of_some_stages_stay():
+    """Later calls load what does not stay, and give what the first call gave."""
+    ((segment, made),) = searched(NETWORK, "nano")
+    heavy = max(range(len(segment.stages)), key=lambda at: segment.stages[at].weight_bytes)
+    first = replace(made.plan.policy, resident=True, leaving=frozenset({heavy}), pinned_at=None)
+    choices = Choices(first=first, later=replace(first, resident=False))
+    found = replayed(segment, choices)
+    assert isinstance(found, Scheduled)
+    assert found.repeat is not None
+    loads = [load.what for load in found.repeat.plan.loads if load.what[0] == "chunk"]
+    assert {stage for _kind, stage, _chunk in loads} == {heavy}
+    kept = sum(end - start for start, end in found.repeat.kept)
+    weights = [stage.weight_bytes for stage in segment.stages]
+    assert 0 < kept <= 2 * (sum(weights) - weights[heavy])
+    options = CompileOptions(choices=(choices,))
+    with (
+        matloom.load(NETWORK, "model", "nano", options) as session,
+        matloom.load(NETWORK, "model", "nano") as plain,
+    ):
+        assert session.program.repeat is not None
+        for seed in (1, 2, 1):
+            given = random_arrays(plain.program, seed)
+            expected, made_here = plain.run(given), session.run(given)
+            assert all(np.array_equal(made_here[name], expected[name]) for name in expected)
+
+
+def test_constants_have_their_values_again():
+    before = tuning.REST_SLOTS
+    with tuning.changed({"REST_SLOTS": 5.0}):
+        assert tuning.REST_SLOTS == 5
+        assert isinstance(tuning.REST_SLOTS, int)
+    assert before == tuning.REST_SLOTS
+    with pytest.raises(KeyError), tuning.changed({"NONE": 1.0}):
+        pass

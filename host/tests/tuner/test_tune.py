@@ -1,0 +1,139 @@
+"""Tuning: the same result by any number of workers and after any interruption, kept and used."""
+
+import json
+from dataclasses import replace
+from functools import partial
+
+import numpy as np
+import pytest
+
+import matloom
+from matloom import frontend
+from matloom.arch.config import load_config
+from matloom.compiler import CompileOptions, winners
+from matloom.compiler.winners import Winner, forget, keep, winner_of
+from matloom.data.digits import NETWORK
+from matloom.tools.explain import explain
+from matloom.tools.interface import random_arrays
+from matloom.tuner import study as studies
+from matloom.tuner import tune as tuner
+from matloom.tuner.moves import Move, applied
+from matloom.tuner.search import Tuning
+from matloom.tuner.study import Cost, Trial, cost_of, runs_of, study_of
+from matloom.tuner.tune import Budget, tune
+from matloom.workers import processes
+
+SERIAL = partial(processes, 1)
+
+
+@pytest.fixture(scope="module")
+def study():
+    return study_of(frontend.load(NETWORK), load_config("nano"), CompileOptions())
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    monkeypatch.setenv(winners.VARIABLE, str(tmp_path / "winners"))
+    return tmp_path
+
+
+def searched(study, journal, trials, make=SERIAL):
+    return Tuning(study=study, number=0, journal=journal, seed=1).run(trials, make)
+
+
+def test_a_search_goes_on_where_it_stopped(study, tmp_path, monkeypatch):
+    whole = searched(study, tmp_path / "whole", 48)
+    assert whole[0].cost.both <= runs_of(study)[0].cost.both
+    searched(study, tmp_path / "parts", 16)
+    with (tmp_path / "parts").open("a") as journal:
+        journal.write('3\n{"key": 1}\n{"key": "cut')
+    assert searched(study, tmp_path / "parts", 48) == whole
+    monkeypatch.setattr("matloom.tuner.search.cost_of", None)
+    assert searched(study, tmp_path / "whole", 48) == whole
+
+
+@pytest.mark.slow
+def test_workers_find_the_same(study, tmp_path):
+    one = searched(study, tmp_path / "one", 48)
+    assert searched(study, tmp_path / "two", 48, partial(processes, 2)) == one
+    lines = [sorted((tmp_path / name).read_text().splitlines()) for name in ("one", "two")]
+    assert lines[0] == lines[1]
+
+
+def test_costs_are_those_of_the_program(study):
+    """What a search compares is what a compilation with its choices predicts."""
+    (run,) = runs_of(study)
+    fewer = applied(run.choices, Move(what="tiles", value=1, stage=0))
+    cost = cost_of(Trial(study=study, run=0, choices=fewer))
+    program = matloom.compile(NETWORK, "nano", CompileOptions(choices=(fewer,)), check="none")
+    later = program.repeat.predicted_cycles if program.repeat else program.predicted_cycles
+    assert cost == Cost(program.predicted_cycles, later)
+    assert cost != run.cost
+
+
+def test_winners_serve_later_compilations(study, folder):
+    plain = matloom.compile(NETWORK, "nano", check="none")
+    assert not plain.origin.tuned
+    (run,) = runs_of(study)
+    choices = applied(run.choices, Move(what="tiles", value=1, stage=0))
+    winner = Winner(choices=(choices,), before=(9, 8), after=(7, 6), counted=True)
+    path = keep(study.digest, winner)
+    assert winner_of(study.digest) == winner
+    program = matloom.compile(NETWORK, "nano")
+    assert program.to_bytes() != plain.to_bytes()
+    assert winner.sentence in explain(program)
+    given = random_arrays(plain, 5)
+    with matloom.load(program, "model") as session, matloom.load(plain, "model") as other:
+        made, expected = session.run(given), other.run(given)
+    assert all(np.array_equal(made[name], expected[name]) for name in expected)
+    # Not for other engines or memories, nor where other schedules are asked for.
+    assert not matloom.compile(NETWORK, "nano+lanes=4", check="none").origin.tuned
+    assert not matloom.compile(NETWORK, "nano", memory="on-chip", check="none").origin.tuned
+    options = CompileOptions(tuned=False)
+    assert matloom.compile(NETWORK, "nano", options, check="none").to_bytes() == plain.to_bytes()
+    for damaged in ("", "[]", '{"choices": [3]}', path.read_text()[:-40]):
+        path.write_text(damaged)
+        assert matloom.compile(NETWORK, "nano", check="none").to_bytes() == plain.to_bytes()
+    assert forget(study.digest)
+    assert not forget(study.digest)
+
+
+def test_nothing_slower_on_the_chip_wins(study, tmp_path, monkeypatch):
+    """However good a prediction is, the chip's counters decide."""
+    counts = {"default": Cost(1000, 1000), "tuned": Cost(1000, 1001)}
+
+    def count(program):
+        return counts["tuned" if tuned[0] else "default"]
+
+    def program(study, bests):
+        tuned[0] = bests is not None
+
+    tuned = [False]
+    monkeypatch.setattr(tuner, "counted", count)
+    monkeypatch.setattr(tuner, "_program", program)
+    budget = Budget(trials=32, measured=2)
+    found = tune(study, tmp_path / "journal", budget, SERIAL)
+    assert found.winner is None
+    assert found.after == found.before == Cost(1000, 1000)
+    counts["tuned"] = Cost(1010, 900)
+    assert tune(study, tmp_path / "journal", budget, SERIAL).winner is None
+    counts["tuned"] = Cost(1004, 900)
+    found = tune(study, tmp_path / "journal", budget, SERIAL)
+    assert (found.winner.before, found.winner.after) == ((1000, 1000), (1004, 900))
+
+
+def test_digests_differ_with_all_that_choices_depend_on(study):
+    graph, config = frontend.load(NETWORK), load_config("nano")
+    number = next(at for at, each in graph.tensors.items() if each.data is not None)
+    weights = replace(graph.tensors[number], data=graph.tensors[number].data + 1)
+    other = replace(graph, tensors={**graph.tensors, number: weights})
+    found = {
+        study_of(other, config, CompileOptions()).digest,
+        study_of(graph, load_config("small"), CompileOptions()).digest,
+        study_of(graph, config, CompileOptions(), {"*": "i8xi4"}).digest,
+        study_of(frontend.load(NETWORK), config, CompileOptions()).digest,
+    }
+    assert len(found) == 4
+    assert study.digest in found
+    assert json.loads(study.precision) is None
+    assert studies.key_of(Trial(study=study, run=0, choices=runs_of(study)[0].choices))
