@@ -21,6 +21,7 @@ RIGHT = {
     "run": ("digits", "--input", "random", "--device", "fast", *_QUICK),
     "evaluate": ("digits", "--input", "x.npz", "--labels", "y", *_QUICK),
     "profile": ("digits", "--device", "fast", *_QUICK),
+    "tune": ("digits", "--config", "nano", "--seconds", "0", "--trials", "1", "--measured", "0"),
     "compile": ("digits", "-o", "out.mloom", *_QUICK),
     "compare": ("digits",),
     "precision": (

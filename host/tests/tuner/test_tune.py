@@ -42,14 +42,14 @@ def searched(study, journal, trials, make=SERIAL):
 
 
 def test_a_search_goes_on_where_it_stopped(study, tmp_path, monkeypatch):
-    whole = searched(study, tmp_path / "whole", 48)
+    whole = searched(study, tmp_path / "whole", 24)
     assert whole[0].cost.both <= runs_of(study)[0].cost.both
     searched(study, tmp_path / "parts", 16)
     with (tmp_path / "parts").open("a") as journal:
         journal.write('3\n{"key": 1}\n{"key": "cut')
-    assert searched(study, tmp_path / "parts", 48) == whole
+    assert searched(study, tmp_path / "parts", 24) == whole
     monkeypatch.setattr("matloom.tuner.search.cost_of", None)
-    assert searched(study, tmp_path / "whole", 48) == whole
+    assert searched(study, tmp_path / "whole", 24) == whole
 
 
 @pytest.mark.slow
@@ -111,7 +111,7 @@ def test_nothing_slower_on_the_chip_wins(study, tmp_path, monkeypatch):
     tuned = [False]
     monkeypatch.setattr(tuner, "counted", count)
     monkeypatch.setattr(tuner, "_program", program)
-    budget = Budget(trials=32, measured=2)
+    budget = Budget(trials=16, measured=2)
     found = tune(study, tmp_path / "journal", budget, SERIAL)
     assert found.winner is None
     assert found.after == found.before == Cost(1000, 1000)
