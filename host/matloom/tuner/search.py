@@ -23,7 +23,10 @@ _ROUND = 16
 _FIRST_SLOWER = 1.005
 
 #: Stages whose order is turned round in the first rounds, those with most cycles first.
-_TURNED = 24
+_TURNED = 16
+
+#: Tensors that are moved out of the chip, or back, in the first rounds: the largest.
+_SPILLED = 8
 
 #: Share of moves that are made of two.
 _DOUBLE = 0.3
@@ -106,8 +109,14 @@ class Tuning:
         return self.found
 
     def _openers(self) -> Iterator[Move]:
-        """Yield moves that often gain much: other orders, and weights that stay on chip."""
+        """Yield moves that often gain much.
+
+        What holds for all stages, as `tighten` gives it up early where memory is short; weights
+        that stay on chip; other orders; large tensors on chip or outside.
+        """
         segment, choices = self._run.segment, self._run.choices
+        for what in ("avoid_conflicts", "in_place", "results_first"):
+            yield Move(what=what, value=not getattr(choices.first, what))
         draw = random.Random(f"{self.seed} openers")
         seen = set()
         for _ in range(_ROUND):
@@ -115,14 +124,17 @@ class Tuning:
             if move is not None and move not in seen and self._run.may_pin:
                 seen.add(move)
                 yield move
-        heavy = sorted(range(len(self._weights)), key=lambda at: -self._weights[at])[:_TURNED]
-        for at in heavy:
+        heavy = sorted(range(len(self._weights)), key=lambda at: -self._weights[at])
+        for at in heavy[:_TURNED]:
             limits = choices.first.limits[at]
             turned = Order.BY_ROWS if limits.order is Order.BY_BLOCKS else Order.BY_BLOCKS
             yield Move(what="order", value=turned, stage=at)
             if segment.stages[at].loads_weights and limits.weights is not Weights.RESIDENT:
                 other = Weights.ONCE if limits.weights is Weights.STREAMED else Weights.STREAMED
                 yield Move(what="weights", value=other, stage=at)
+        able = segment.sizes.keys() - segment.on_chip - segment.views.keys()
+        for name in sorted(able, key=lambda each: (-segment.sizes[each], each))[:_SPILLED]:
+            yield Move(what="spilled", value=name)
 
     def _drawn(self, count: int, draw: random.Random) -> list[list[Move]]:
         moves: list[list[Move]] = []
