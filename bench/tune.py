@@ -1,4 +1,4 @@
-"""What `matloom tune` gains on networks: cycles of the simulated chip, against the default.
+"""Gain of `matloom tune` on networks: cycles of the simulated chip, against the default.
 
     python bench/tune.py ../shared/wild/models --config reference --seconds 100
     python bench/tune.py --table              # the report again, as lines
@@ -88,9 +88,10 @@ def main() -> None:
     parser.add_argument("--trials", type=int, default=1000)
     parser.add_argument("--measured", type=int, default=2)
     parser.add_argument("--cycles", type=int, default=1_000_000)
+    parser.add_argument("--report", type=Path, default=REPORT)
     parser.add_argument("--table", action="store_true")
     given = parser.parse_args()
-    report = json.loads(REPORT.read_text()) if REPORT.is_file() else []
+    report = json.loads(given.report.read_text()) if given.report.is_file() else []
     known = {(each["network"], each["config"]) for each in report}
     if given.folder is not None:
         paths = sorted(given.folder.rglob("*.tflite"), key=lambda each: each.stat().st_size)
@@ -100,7 +101,7 @@ def main() -> None:
                 if made is not None:
                     print(json.dumps(made), flush=True)
                     report.append(made)
-                    REPORT.write_text(json.dumps(report, indent=1) + "\n")
+                    given.report.write_text(json.dumps(report, indent=1) + "\n")
     chosen = [each for each in report if each["config"] == given.config]
     for each in chosen:
         saved = [

@@ -22,14 +22,14 @@ from matloom.frontend.source import is_program
 
 if TYPE_CHECKING:
     from matloom.tuner.study import Study
-    from matloom.tuner.tune import Outcome
+    from matloom.tuner.tune import TuningResult
 
 __all__: list[str] = []
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Limits:
-    """How far to search, named as on the command line."""
+    """Limits of a search, named as on the command line."""
 
     seconds: float
     trials: int
@@ -134,7 +134,7 @@ def _study(network: Path, how: Compilation) -> "Study":
     return study
 
 
-def _tuned(study: "Study", network: Path, limits: "_Limits", workers: Workers) -> "Outcome":
+def _tuned(study: "Study", network: Path, limits: "_Limits", workers: Workers) -> "TuningResult":
     """Search, and keep the winner."""
     from matloom.compiler.winners import keep, winners_folder
     from matloom.terminal.progress import progress
@@ -164,7 +164,7 @@ def _tuned(study: "Study", network: Path, limits: "_Limits", workers: Workers) -
     return found
 
 
-def _sentence(found: "Outcome") -> str:
+def _sentence(found: "TuningResult") -> str:
     how = "counted by the simulated chip" if found.counted else "predicted"
     if found.winner is None:
         return f"the default is the fastest of {found.trials} schedules ({how})"
@@ -176,7 +176,7 @@ def _sentence(found: "Outcome") -> str:
     )
 
 
-def _as_dict(found: "Outcome") -> dict[str, Any]:
+def _as_dict(found: "TuningResult") -> dict[str, Any]:
     return {
         "before": {"first": found.before.first, "later": found.before.later},
         "after": {"first": found.after.first, "later": found.after.later},

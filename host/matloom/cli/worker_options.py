@@ -1,4 +1,4 @@
-"""Where verbs run independent tasks: --workers and --cluster."""
+"""Options for where independent tasks run: --workers and --cluster."""
 
 import functools
 from collections.abc import Callable

@@ -62,7 +62,7 @@ class Winner:
 
     @property
     def sentence(self) -> str:
-        """What was found, for people."""
+        """Sentence for people on what was found."""
         how = "counted by the simulated chip" if self.counted else "predicted"
         return (
             f"tuned: {self.before[1]:,} to {self.after[1]:,} cycles a call, first call "

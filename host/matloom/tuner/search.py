@@ -11,7 +11,7 @@ from pathlib import Path
 from matloom.schedule import Choices
 from matloom.schedule.params import Order, Weights
 from matloom.tuner.moves import Move, applied, drawn
-from matloom.tuner.study import Cost, Run, Study, Trial, cost_of, key_of, runs_of
+from matloom.tuner.study import Cost, StudiedRun, Study, Trial, cost_of, key_of, runs_of
 from matloom.workers import completed
 
 __all__ = ["Best", "Tuning"]
@@ -66,7 +66,7 @@ class Tuning:
 
     def __post_init__(self) -> None:
         run = runs_of(self.study)[self.number]
-        self._run: Run = run
+        self._run: StudiedRun = run
         self._known = dict(self._read())
         self._weights = _weights(run)
         self._merge: list[Move] = []
@@ -203,7 +203,7 @@ def _all_applied(choices: Choices, moves: list[Move]) -> Choices:
     return choices
 
 
-def _weights(run: Run) -> list[float]:
+def _weights(run: StudiedRun) -> list[float]:
     """Return how often to change each stage: half evenly, half by its bytes and products."""
     segment = run.segment
     grids = [stage.grid for stage in segment.stages]

@@ -1,4 +1,4 @@
-"""What is tuned, and the predicted cost of choices: the task that workers run."""
+"""Studies: a network to tune, and the predicted cost of choices, the task that workers run."""
 
 import functools
 import hashlib
@@ -21,7 +21,7 @@ from matloom.schedule.cache import Cache
 from matloom.schedule.choices.chosen import to_json
 from matloom.schedule.replay import choices_of, replayed
 
-__all__ = ["Cost", "Run", "Study", "Trial", "cost_of", "key_of", "runs_of", "study_of"]
+__all__ = ["Cost", "StudiedRun", "Study", "Trial", "cost_of", "key_of", "runs_of", "study_of"]
 
 #: Caches of intermediate results that a worker keeps.
 _CACHES = 4
@@ -62,7 +62,7 @@ class Study:
 
     @property
     def job(self) -> Job:
-        """How to compile it."""
+        """The job that compiles it."""
         options = replace(self.options, tuned=False, left_out=self.left_out)
         return Job(
             config=self.config, options=options, precision=json.loads(self.precision or "null")
@@ -76,7 +76,7 @@ class Study:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Run:
+class StudiedRun:
     """A run of the engine: its segment, and the choices that a search makes by default."""
 
     segment: Segment
@@ -114,16 +114,16 @@ def key_of(trial: Trial) -> str:
 
 
 @functools.lru_cache(maxsize=8)
-def runs_of(study: Study) -> tuple[Run, ...]:
+def runs_of(study: Study) -> tuple[StudiedRun, ...]:
     """Return the runs of a network's engine, as they are scheduled by default."""
     found = run_phases(study.network(), study.job, "schedule").values["schedule"]
     assert isinstance(found, ScheduledNetwork)
-    image, runs = ProgramImage(), list[Run]()
+    image, runs = ProgramImage(), list[StudiedRun]()
     scheduled = [run for run in found.runs if isinstance(run, ScheduledRun)]
     for run in scheduled:
         made = run.scheduled
         runs.append(
-            Run(
+            StudiedRun(
                 segment=placed(found.bound, run.bound, image),
                 choices=choices_of(made),
                 cost=_cost(made),

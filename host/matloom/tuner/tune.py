@@ -16,7 +16,7 @@ from matloom.tools.interface import random_arrays
 from matloom.tuner.search import Best, Tuning
 from matloom.tuner.study import Cost, Study, runs_of
 
-__all__ = ["Budget", "Outcome", "counted", "tune"]
+__all__ = ["Budget", "TuningResult", "counted", "tune"]
 
 #: Share of a later call that a first one may be slower by default's.
 _FIRST_SLOWER = 1.005
@@ -42,8 +42,8 @@ class Budget:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Outcome:
-    """What tuning found.
+class TuningResult:
+    """Result of tuning.
 
     Members
     -------
@@ -73,7 +73,7 @@ def tune(
     *,
     seed: int = 0,
     note: Callable[[str], None] = lambda text: None,
-) -> Outcome:
+) -> TuningResult:
     """Return the fastest choices for a network that the budget allows to find.
 
     Choices are predicted; the best few are then counted on the simulated chip, where the budget
@@ -100,7 +100,7 @@ def tune(
         best = min([(default.both, None), (predicted.both, 0)], key=lambda item: item[0])[1]
         winner = None if best is None else _winner(study, found[0], default, predicted, False)
         after = default if winner is None else predicted
-        return Outcome(
+        return TuningResult(
             winner=winner,
             before=default,
             after=after,
@@ -171,7 +171,7 @@ def _combined(searches: list[Tuning], count: int) -> Iterator[list[Best]]:
 
 def _measured(
     study: Study, found: list[list[Best]], predicted: Cost, trials: int, note: Callable[[str], None]
-) -> Outcome:
+) -> TuningResult:
     """Count the cycles of choices on the simulated chip; take the fastest that nothing speaks for.
 
     The default is counted first.
@@ -185,7 +185,7 @@ def _measured(
         slower = cost.later > before.later or cost.first > _FIRST_SLOWER * before.first
         if not slower and cost.both < after.both:
             after, winner = cost, _winner(study, bests, before, cost, True)
-    return Outcome(
+    return TuningResult(
         winner=winner,
         before=before,
         after=after,
