@@ -611,6 +611,8 @@ ATTRIBUTES = (
         low=-128,
         high=127,
     ),
+    Attribute(key=33, name="adj_x", doc="transposed first input", kinds=(Kind.BOOLEAN,)),
+    Attribute(key=34, name="adj_y", doc="transposed second input", kinds=(Kind.BOOLEAN,)),
 )
 
 
@@ -677,6 +679,7 @@ OPERATORS = tuple(
         (102, "SPLIT_V", _PARTS),
         (114, "QUANTIZE", ()),
         (117, "HARD_SWISH", ()),
+        (126, "BATCH_MATMUL", ("adj_x", "adj_y")),
         (1000, "LOOKUP", ("table",)),
     )
 )

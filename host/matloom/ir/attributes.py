@@ -80,6 +80,20 @@ class Axis(Attributes):
 
 
 @dataclass(frozen=True, kw_only=True)
+class BatchMatmul(Attributes):
+    """Products of two tensors of matrices, the last two axes.
+
+    Members
+    -------
+    adj_x, adj_y:
+        Whether the matrices of the first and of the second input are transposed.
+    """
+
+    adj_x: bool
+    adj_y: bool
+
+
+@dataclass(frozen=True, kw_only=True)
 class Conv2D(Attributes):
     """Convolution; pairs are (vertical, horizontal).
 

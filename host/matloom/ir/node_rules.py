@@ -15,6 +15,7 @@ from matloom.ir.scales import (
     channel_multipliers,
     hard_swish_scales,
     leaky_scales,
+    matmul_multiplier,
     prelu_scales,
     product_multiplier,
     reduction_multiplier,
@@ -55,6 +56,7 @@ _LEAST_SCALE = 2.0**-20
 #: What derives multipliers from the scales of quantised operators, or says why it cannot.
 RATIOS: Mapping[Op, Callable[[Graph, Node], object]] = {
     Op.ADD: addition,
+    Op.BATCH_MATMUL: matmul_multiplier,
     Op.HARD_SWISH: hard_swish_scales,
     Op.LEAKY_RELU: leaky_scales,
     Op.LOGISTIC: sigmoid_scale,

@@ -8,6 +8,7 @@ from matloom.ir.attributes import (
     Arithmetic,
     Attributes,
     Axis,
+    BatchMatmul,
     Conv2D,
     DepthwiseConv2D,
     FullyConnected,
@@ -42,6 +43,7 @@ from matloom.ir.moves import (
 from matloom.ir.shapes import (
     Shape,
     ShapeRule,
+    batch_matmul_shape,
     broadcast_shape,
     convolution_shape,
     dense_shape,
@@ -163,6 +165,9 @@ OPERATORS = {
     Op.ARG_MAX: _PICK,
     Op.ARG_MIN: _PICK,
     Op.AVERAGE_POOL_2D: _POOL,
+    Op.BATCH_MATMUL: Operator(
+        attributes=BatchMatmul, types=_binary("int8"), shape=batch_matmul_shape
+    ),
     Op.CONCATENATION: Operator(
         attributes=Axis, types=_ANY, shape=concatenation_shape, variadic=True, scaled=False
     ),

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 
 from matloom.ir.attributes import (
     Attributes,
+    BatchMatmul,
     Conv2D,
     DepthwiseConv2D,
     FullyConnected,
@@ -18,6 +19,7 @@ __all__ = [
     "MATRIX_RANK",
     "MULTIPLIERS",
     "Shape",
+    "batch_matmul_shape",
     "bias_fits",
     "broadcast_shape",
     "convolution_shape",
@@ -160,6 +162,21 @@ def dense_shape(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
     if size % depth:
         raise ValueError(f"the input's size must be a multiple of {depth}, not {size}")
     return (size // depth, units)
+
+
+def batch_matmul_shape(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
+    """Left (..., rows, inner), right (..., inner, columns), each perhaps transposed."""
+    assert isinstance(attributes, BatchMatmul)
+    if min(map(len, shapes)) < MATRIX_RANK:
+        raise ValueError(f"the inputs must have 2 dimensions or more, not {shapes[0]}, {shapes[1]}")
+    (rows, inner), (depth, columns) = (
+        shape[: -MATRIX_RANK - 1 : -1] if adjoint else shape[-MATRIX_RANK:]
+        for shape, adjoint in zip(shapes, (attributes.adj_x, attributes.adj_y), strict=True)
+    )
+    if depth != inner:
+        raise ValueError(f"the right side must have {inner} rows, not {depth}")
+    batch = broadcast_shape([shape[:-MATRIX_RANK] for shape in shapes], attributes)
+    return (*batch, rows, columns)
 
 
 def matrix_product_shape(shapes: Sequence[Shape], attributes: Attributes) -> Shape:

@@ -32,6 +32,7 @@ from matloom.kernels.floating import (
     float_transposed_convolution,
 )
 from matloom.kernels.hybrid import hybrid_convolution, hybrid_dense
+from matloom.kernels.matmul import batch_matmul
 from matloom.kernels.moves import (
     concatenation,
     pack,
@@ -58,6 +59,7 @@ KERNELS: dict[Op, Kernel] = {
     Op.ARG_MAX: pick,
     Op.ARG_MIN: pick,
     Op.AVERAGE_POOL_2D: average_pool,
+    Op.BATCH_MATMUL: batch_matmul,
     Op.CONCATENATION: concatenation,
     Op.CONV_2D: convolution,
     Op.DEPTHWISE_CONV_2D: depthwise,

@@ -10,6 +10,7 @@ from matloom.ir.attributes import (
     Arithmetic,
     Attributes,
     Axis,
+    BatchMatmul,
     Conv2D,
     DepthwiseConv2D,
     FullyConnected,
@@ -49,7 +50,7 @@ KEPT = {
     *(Op.SQUEEZE, Op.EXPAND_DIMS, Op.RESIZE_NEAREST_NEIGHBOR, Op.MAXIMUM, Op.MINIMUM, Op.RELU6),
 }
 #: Layers with weights, whose sums want larger scales.
-WEIGHTED = {Op.CONV_2D, Op.DEPTHWISE_CONV_2D, Op.FULLY_CONNECTED, Op.TRANSPOSE_CONV}
+WEIGHTED = {Op.BATCH_MATMUL, Op.CONV_2D, Op.DEPTHWISE_CONV_2D, Op.FULLY_CONNECTED, Op.TRANSPOSE_CONV}
 
 
 class Instances:
@@ -292,6 +293,20 @@ class Instances:
         ]
         return inputs, FullyConnected(keep_num_dims=keep, activation=self._activation())
 
+    def _products(self, op: Op) -> tuple[list[Tensor], Attributes]:
+        rows, inner, columns = (self._channels(12) for _ in range(3))
+        batch = self._shape(self._integer(0, 2), 3)
+        attributes = BatchMatmul(
+            adj_x=not self._integer(0, 2), adj_y=bool(self._integer(0, 1))
+        )
+        left = (inner, rows) if attributes.adj_x else (rows, inner)
+        right = (columns, inner) if attributes.adj_y else (inner, columns)
+        shared = () if batch and self._integer(0, 3) == 0 else batch
+        return [
+            self._tensor("input", (*batch, *left)),
+            self._tensor("other", ((1,) * (len(batch) - len(shared)) + shared + right)),
+        ], attributes
+
     def _broadcast(self) -> list[Tensor]:
         shape = self._shape()
         other = tuple(1 if self._integer(0, 3) == 0 else length for length in shape)
@@ -497,6 +512,7 @@ KINDS = {
     Op.ARG_MAX: "picking",
     Op.ARG_MIN: "picking",
     Op.AVERAGE_POOL_2D: "pooling",
+    Op.BATCH_MATMUL: "products",
     Op.CONCATENATION: "joining",
     Op.CONV_2D: "convolution",
     Op.DEPTHWISE_CONV_2D: "convolution",

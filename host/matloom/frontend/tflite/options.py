@@ -13,6 +13,7 @@ from matloom.ir.attributes import (
     Arithmetic,
     Attributes,
     Axis,
+    BatchMatmul,
     Conv2D,
     DepthwiseConv2D,
     FullyConnected,
@@ -97,6 +98,11 @@ def _dense(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -
     return FullyConnected(keep_num_dims=bool(table.KeepNumDims()), activation=_activation(table))
 
 
+def _batch_matmul(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Attributes:
+    table = options(operator, tflite.BatchMatMulOptions)
+    return BatchMatmul(adj_x=bool(table.AdjX()), adj_y=bool(table.AdjY()))
+
+
 def _pooling(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor]) -> Attributes:
     table = options(operator, tflite.Pool2DOptions)
     window = _pair("window", table.FilterHeight(), table.FilterWidth())
@@ -157,6 +163,7 @@ def _nothing(operator: Any, inputs: Sequence[Tensor], outputs: Sequence[Tensor])
 READERS: dict[Op, Reader] = {
     **PARAMETER_READERS,
     Op.ADD: _arithmetic(tflite.AddOptions),
+    Op.BATCH_MATMUL: _batch_matmul,
     Op.AVERAGE_POOL_2D: _pooling,
     Op.CONCATENATION: _concatenation,
     Op.CONV_2D: _convolution,

@@ -10,6 +10,7 @@ from matloom.ir.attributes import (
     Arithmetic,
     Attributes,
     Axis,
+    BatchMatmul,
     Conv2D,
     DepthwiseConv2D,
     FullyConnected,
@@ -70,6 +71,11 @@ def _dense(attributes: Attributes, shapes: Shapes) -> Fields:
         "KeepNumDims": attributes.keep_num_dims,
         "FusedActivationFunction": _activation(attributes.activation),
     }
+
+
+def _batch_matmul(attributes: Attributes, shapes: Shapes) -> Fields:
+    assert isinstance(attributes, BatchMatmul)
+    return {"AdjX": attributes.adj_x, "AdjY": attributes.adj_y}
 
 
 def _pooling(attributes: Attributes, shapes: Shapes) -> Fields:
@@ -218,6 +224,7 @@ OPTIONS: dict[Op, tuple[str, Callable[[Attributes, Shapes], Fields]]] = {
     Op.ARG_MAX: ("ArgMaxOptions", _pick),
     Op.ARG_MIN: ("ArgMinOptions", _pick),
     Op.AVERAGE_POOL_2D: ("Pool2DOptions", _pooling),
+    Op.BATCH_MATMUL: ("BatchMatMulOptions", _batch_matmul),
     Op.CONCATENATION: ("ConcatenationOptions", _axis),
     Op.CONV_2D: ("Conv2DOptions", _convolution),
     Op.DEPTHWISE_CONV_2D: ("DepthwiseConv2DOptions", _convolution),
