@@ -120,6 +120,11 @@ class _Binder:
                 assert stage.inputs[0] not in sizes
                 sizes[stage.inputs[0]] = layout.rows * layout.row_bytes
                 sources[stage.inputs[0]] = sources[layout.source]
+            weights = stage.computed
+            if weights is not None:
+                between[weights.tensor] = weights.nbytes
+                if weights.layout.source is not None:
+                    sources[weights.tensor] = sources[weights.layout.source]
             if stage.output not in sizes:
                 # Between an operator's stages; several may write parts of it.
                 end = max(stage.size, stage.output_layout.end)
@@ -134,6 +139,9 @@ class _Binder:
             results=_with_views(results, staged.views),
             views={name: (start, end) for name, (_output, start, end) in staged.views.items()},
             timestamps=_stage_timestamps(staged, timestamps),
+            on_chip=frozenset(
+                stage.computed.tensor for stage in stages if stage.computed is not None
+            ),
         )
 
 

@@ -3,6 +3,7 @@
 import math
 from collections import Counter
 
+from matloom.ir.attributes import BatchMatmul
 from matloom.ir.graph import Graph, Node, Op
 from matloom.ir.operators import OPERATORS
 
@@ -41,11 +42,14 @@ def is_counted(operator: str) -> bool:
 
 
 def macs(graph: Graph, node: Node) -> int:
-    """Return the multiply-accumulates of a layer with weights; 0 for other operators."""
+    """Return the multiply-accumulates of a layer with weights or of a product; 0 for other operators."""
+    output = graph.tensors[node.outputs[0]].shape
+    if isinstance(node.attributes, BatchMatmul):
+        axis = -2 if node.attributes.adj_x else -1
+        return math.prod(output) * graph.tensors[node.inputs[0]].shape[axis]
     if OPERATORS[node.op].weight_axis is None:
         return 0
     data, weights = (graph.tensors[number].shape for number in node.inputs[:2])
-    output = graph.tensors[node.output].shape
     if node.op is Op.TRANSPOSE_CONV:
         return math.prod(data) * math.prod(weights[:3])
     if node.op is Op.DEPTHWISE_CONV_2D:

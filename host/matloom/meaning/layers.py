@@ -10,6 +10,7 @@ from matloom.arch.modes import FLOAT_MODES
 from matloom.arch.numerics import Rounding, reciprocal, short_multiplier
 from matloom.ir.attributes import (
     Activation,
+    BatchMatmul,
     Conv2D,
     DepthwiseConv2D,
     FullyConnected,
@@ -22,6 +23,7 @@ from matloom.ir.scales import (
     activation_range,
     channel_multipliers,
     layer_rounding,
+    matmul_multiplier,
     reduction_multiplier,
     sums_are_wide,
 )
@@ -34,11 +36,13 @@ from matloom.meaning.terms import (
     limbs,
     nibbles,
     peaks,
+    product_of_probes,
     requantised,
 )
 
 __all__ = [
     "average_pool",
+    "batch_matmul",
     "convolution",
     "dense",
     "depthwise",
@@ -147,6 +151,25 @@ def dense(context: NodeInputs) -> list[Integers]:
     if attributes.mode in FLOAT_MODES:
         return float_result(context, sums, attributes.activation)
     return _layer(context, sums, attributes.activation)
+
+
+def batch_matmul(context: NodeInputs) -> list[Integers]:
+    """BATCH_MATMUL, matrix by matrix."""
+    attributes = context.node.attributes_as(BatchMatmul)
+    left, right = (
+        values.swapaxes(-1, -2) if adjoint else values
+        for values, adjoint in (
+            (context.centred(0).astype(np.float64), attributes.adj_x),
+            (context.centred(1).astype(np.float64), attributes.adj_y),
+        )
+    )
+    batch = context.output.shape[:-2]
+    left = np.broadcast_to(left, (*batch, *left.shape[-2:]))
+    right = np.broadcast_to(right, (*batch, *right.shape[-2:]))
+    sums = np.empty(context.output.shape, np.int64)
+    for at in np.ndindex(batch):
+        sums[at] = product_of_probes(left[at], right[at])
+    return context.written(context.result(sums, *matmul_multiplier(context.graph, context.node)))
 
 
 def transposed_convolution(context: NodeInputs) -> list[Integers]:

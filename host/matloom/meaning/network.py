@@ -19,6 +19,7 @@ _Rule = Callable[[NodeInputs], list[Integers]]
 _RULES: dict[Op, _Rule] = {
     Op.ADD: elementwise.add,
     Op.AVERAGE_POOL_2D: layers.average_pool,
+    Op.BATCH_MATMUL: layers.batch_matmul,
     Op.CONCATENATION: moves.concatenation,
     Op.CONV_2D: layers.convolution,
     Op.DEPTHWISE_CONV_2D: layers.depthwise,

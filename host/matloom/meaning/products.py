@@ -14,7 +14,7 @@ from matloom.arch.numerics import high_nibble, low_nibble, wrap32
 from matloom.meaning.errors import MeaningError
 from matloom.meaning.floats import elements, weight_probes
 from matloom.meaning.state import State
-from matloom.meaning.terms import Integers, is_known, nibbles, peaks
+from matloom.meaning.terms import Integers, is_known, nibbles, peaks, product_of_probes
 from matloom.meaning.walk import input_vectors, paired_vectors
 
 __all__ = ["accumulate"]
@@ -43,7 +43,7 @@ def accumulate(state: State, fields: _Fields) -> None:
     for block in range(fields["oc_blocks"]):
         if operands is None or fields["oc_step"]:
             operands = _operands(state, fields, block, mode)
-        tiles = _tiles(state, fields, block)[0]
+        tiles = _tiles(state, fields, block, constant=True)[0]
         first_entry = fields["acc_addr"] + block * positions
         if mode in NARROW_MODES:
             apart = config.pair_distance
@@ -58,6 +58,11 @@ def accumulate(state: State, fields: _Fields) -> None:
             _put_from(state, first_entry, _sums(operands, tiles, fields), fields)
 
 
+def _may_be_computed(fields: _Fields) -> bool:
+    """Return whether weights may be the bytes of a tensor."""
+    return bool(fields["weights_wait_post"] and not fields["weights_fixed"])
+
+
 def _apart(fields: _Fields) -> bool:
     """Return whether steps must be added separately, not as one matrix product."""
     return bool(fields["maximum"] or fields["weights_fixed"])
@@ -67,7 +72,7 @@ def _accumulate_blocks(state: State, fields: _Fields, mode: str) -> None:
     """Run an EXEC whose output blocks all read the same operands, as one product."""
     blocks, columns = fields["oc_blocks"], state.config.columns
     operands = _operands(state, fields, 0, mode)
-    tiles = _tiles(state, fields, 0, blocks)
+    tiles = _tiles(state, fields, 0, blocks, constant=not _may_be_computed(fields))
     wide = tiles.transpose(1, 2, 0, 3).reshape(1, -1, blocks * columns)
     sums = _sums(operands.reshape(len(operands), 1, -1), wide, fields)
     by_block = sums.reshape(-1, blocks, columns).transpose(1, 0, 2).reshape(-1, columns)
@@ -99,6 +104,8 @@ def _sums(operands: _Floats, tiles: _Floats, fields: _Fields) -> Integers:
         once: Integers = (operands.sum(axis=1) @ tiles[0]).astype(np.int64)
         return once
     flat, matrix = operands.reshape(len(operands), -1), tiles.reshape(steps * rows, -1)
+    if _may_be_computed(fields):
+        return product_of_probes(flat, matrix)
     if len(matrix) <= _EXACT:
         return (flat @ matrix).astype(np.int64)
     total = np.zeros((len(flat), matrix.shape[1]), np.int64)
@@ -125,8 +132,13 @@ def _operands(state: State, fields: _Fields, block: int, mode: str) -> _Floats:
     return raw
 
 
-def _tiles(state: State, fields: _Fields, block: int, blocks: int = 1) -> _Floats:
-    """Return the weights (blocks, steps, rows, columns) of output blocks; (1, 1, ...) if shared."""
+def _tiles(
+    state: State, fields: _Fields, block: int, blocks: int = 1, *, constant: bool
+) -> _Floats:
+    """Return the weights (blocks, steps, rows, columns) of output blocks; (1, 1, ...) if shared.
+
+    Those that must be `constant` are refused if they are not.
+    """
     config = state.config
     steps = fields["kernel_rows"] * fields["kernel_cols"] * fields["blocks"]
     first = fields["weight_addr"]
@@ -136,7 +148,7 @@ def _tiles(state: State, fields: _Fields, block: int, blocks: int = 1) -> _Float
         first += block * steps * config.tile_bytes
     flat = state.spad[first : first + blocks * steps * config.tile_bytes]
     known = is_known(flat)
-    if not known.all():
+    if constant and not known.all():
         raise MeaningError(
             f"byte {first + int(np.argmin(known))} of the scratchpad must hold a weight"
         )
@@ -163,7 +175,7 @@ def _slide(state: State, fields: _Fields) -> None:
             state, fields, block, count
         )
         tiles = np.broadcast_to(
-            _tiles(state, fields, block, count),
+            _tiles(state, fields, block, count, constant=True),
             (count, steps, state.config.rows, state.config.columns),
         )
         sums = _windows(

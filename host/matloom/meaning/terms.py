@@ -32,6 +32,7 @@ __all__ = [
     "mixed",
     "nibbles",
     "peaks",
+    "product_of_probes",
     "requantised",
     "split_words",
 ]
@@ -46,6 +47,9 @@ WORD = 2**30
 
 #: Products of probes of 31 bits with bytes, or with weights of 12 bits, that add up below 2**53.
 _EXACT = 2**13
+
+#: Half of the bits of a probe.
+_HALF_PROBE = 2**13
 
 #: Multiplier and shift that change nothing (`numerics.requantize`).
 _SAME = (2**30, 1)
@@ -64,6 +68,14 @@ def exact_product(rows: NDArray[np.float64], matrix: NDArray[np.float64]) -> Int
         part = slice(first, first + _EXACT)
         total += (rows[..., part] @ matrix[part]).astype(np.int64)
     return total
+
+
+def product_of_probes(rows: NDArray[np.float64], matrix: NDArray[np.float64]) -> Integers:
+    """Return products of (..., inner) and (inner, outputs) modulo 2**32, where both hold probes."""
+    high = np.floor(matrix / _HALF_PROBE)
+    # Each half has 13 bits, so it is multiplied exactly.
+    halves = [exact_product(rows, half) for half in (high, matrix - high * _HALF_PROBE)]
+    return np.asarray(wrap32(wrap32(halves[0]) * _HALF_PROBE + halves[1]))
 
 
 def _finished(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:

@@ -6,9 +6,16 @@ import numpy as np
 
 from matloom.arch.config import Config
 from matloom.arch.modes import MODES
-from matloom.select.layout.base import OutputLayout
+from matloom.select.layout.panels import Panels
 
-__all__ = ["Computed", "Constant", "Operand", "constant_weights", "same_weights"]
+__all__ = [
+    "Computed",
+    "Constant",
+    "Correction",
+    "Operand", 
+    "constant_weights",
+    "same_weights",
+]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,21 +60,41 @@ class Constant:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Correction:
+    """One more EXEC of a tile, which adds products of an operand with constants.
+
+    Members
+    -------
+    offset:
+        First byte of the constants in `Computed.constants`.
+    replaces_input:
+        Whether they are an input row for all positions; otherwise a weight tile for all steps.
+    """
+
+    offset: int
+    replaces_input: bool
+
+
+@dataclass(frozen=True, kw_only=True)
 class Computed:
-    """Weights that another stage writes to the scratchpad. No instruction waits for them yet.
+    """Weights that other stages write to the scratchpad, or LOAD brings from a computed tensor.
 
     Members
     -------
     tensor, layout:
-        The tensor, and its layout on chip.
+        The tensor, which stays on chip, and its panels.
     steps, tile_bytes:
         As in `Constant`.
+    constants, corrections:
+        Constants loaded with the parameters, uint8, and the EXECs that use them.
     """
 
     tensor: str
-    layout: OutputLayout
+    layout: Panels
     steps: int
     tile_bytes: int
+    constants: bytes = field(default=b"", repr=False)
+    corrections: tuple[Correction, ...] = ()
 
     @property
     def nbytes(self) -> int:
@@ -79,13 +106,14 @@ class Computed:
         """Bytes of the tiles of an output block."""
         return self.steps * self.tile_bytes
 
-    def tile(self, block: int, step: int) -> bytes:
-        """Raise: the bytes are unknown before the network runs."""
-        raise NotImplementedError(f"tile {step} of block {block} of {self.tensor} is computed")
+    def first_byte(self, image: int, block: int, step: int) -> int:
+        """Return the byte of the tensor at which a tile begins; images may share weights."""
+        at = image * self.layout.image_bytes if self.layout.images > 1 else 0
+        return at + block * self.block_bytes + step * self.tile_bytes
 
     def chunk(self, blocks: slice, steps: slice) -> bytes:
-        """Raise: the bytes are unknown before the network runs."""
-        raise NotImplementedError(f"the tiles of {self.tensor} are computed")
+        """Return the constants: all else is unknown before the network runs."""
+        return self.constants
 
 
 Operand = Constant | Computed

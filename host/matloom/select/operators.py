@@ -22,6 +22,7 @@ from matloom.select.float_elementwise import float_add, float_quantize, float_re
 from matloom.select.float_layers import matrix_product
 from matloom.select.layers import convolution, dense, depthwise, pooling
 from matloom.select.lookup import table_stage
+from matloom.select.matmul import batch_matmul
 from matloom.select.moves import (
     join_stages,
     pad_stages,
@@ -60,6 +61,7 @@ _LARGEST = {
 _STAGES: dict[Op, Callable[[Context], Stage | tuple[Stage, ...]]] = {
     Op.ADD: add,
     Op.AVERAGE_POOL_2D: pooling(average_stage),
+    Op.BATCH_MATMUL: batch_matmul,
     Op.CONCATENATION: join_stages,
     Op.CONV_2D: convolution,
     Op.DEPTHWISE_CONV_2D: depthwise,
@@ -193,7 +195,7 @@ def stages_of(
         sources=tuple(source_name(graph, node, number, names) for number in node.inputs),
         results=tuple(names[number] for number in node.outputs),
         machine=machine,
-        external=names[node.inputs[0]] in {names[number] for number in _entering(graph)},
+        entering=frozenset(names[number] for number in _entering(graph)),
     )
     built = build(context)
     stages = built if isinstance(built, tuple) else (built,)

@@ -10,7 +10,7 @@ from matloom.arch.modes import NARROW_MODES
 from matloom.select.layout.base import Grid, InputLayout, OutputLayout
 from matloom.select.layout.dense import Dense, DenseInput
 from matloom.select.loop_nest import Walk
-from matloom.select.operand import Operand
+from matloom.select.operand import Computed, Operand
 
 __all__ = ["ArrayStage", "OutputRegion", "Posts", "Stage", "VectorStage"]
 
@@ -38,7 +38,8 @@ class ArrayStage:
     name, nodes:
         Name of the operator, and the numbers of the graph's nodes that it implements.
     inputs, output:
-        Tensor names: one input, and, with `addend_post`, a second that is added to the sums.
+        Tensor names: one input, and a second one if weights are computed, or, with `addend_post`,
+        if it is added to the sums.
     input_layout, output_layout:
         Layouts of its input and its output on chip; `output_layout` contains the grid of outputs.
     loop_nest:
@@ -107,8 +108,18 @@ class ArrayStage:
 
     @property
     def loads_weights(self) -> bool:
-        """Whether each output block has its own weights."""
-        return not self.loop_nest.weights_fixed
+        """Whether each output block has its own weights, which LOADs bring from the image."""
+        return not self.loop_nest.weights_fixed and self.computed is None
+
+    @property
+    def computed(self) -> Computed | None:
+        """Weights that are computed; None for constant ones."""
+        return self.weights if isinstance(self.weights, Computed) else None
+
+    @property
+    def corrections(self) -> int:
+        """How many more EXECs a tile takes."""
+        return 0 if self.computed is None else len(self.computed.corrections)
 
     @property
     def pools(self) -> bool:
@@ -132,7 +143,9 @@ class ArrayStage:
 
     @property
     def block_bytes(self) -> int:
-        """Bytes of the weights and parameters of an output block."""
+        """Bytes that LOADs bring from the image for an output block: weights and parameters."""
+        if self.computed is not None:
+            return int(self.params.shape[1])
         return self.weight_block_bytes + int(self.params.shape[1])
 
     @property
@@ -251,6 +264,7 @@ class VectorStage:
     block_bytes: ClassVar[int] = 0
     used_modes: ClassVar[frozenset[str]] = frozenset()
     addend: ClassVar[str | None] = None
+    computed: ClassVar[Computed | None] = None
 
     @property
     def text(self) -> str:

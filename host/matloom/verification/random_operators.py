@@ -295,7 +295,7 @@ class Instances:
 
     def _products(self, op: Op) -> tuple[list[Tensor], Attributes]:
         rows, inner, columns = (self._channels(12) for _ in range(3))
-        batch = self._shape(self._integer(0, 2), 3)
+        batch = tuple(self._length(3) for _ in range(self._integer(0, 2)))
         attributes = BatchMatmul(
             adj_x=not self._integer(0, 2), adj_y=bool(self._integer(0, 1))
         )

@@ -94,6 +94,7 @@ def _has_prologue(segment: Segment, config: Config) -> bool:
     )
     return (
         single
+        and stage.computed is None
         and stage.grid.blocks > 1
         and loop_nest.blocks > 1
         and loop_nest.oc_step == loop_nest.pad_top == 0

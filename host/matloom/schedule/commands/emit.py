@@ -101,9 +101,10 @@ class _Emitter:
             "oc_blocks": tile.end_block - tile.first_block,
             "weight_addr": weights,
             "acc_addr": entry,
+            "weights_wait_post": int(stage.computed is not None),
             **self._input(number, stage, tile),
         }
-        for execute in self._executes(stage, tile, fields):
+        for execute in (*self._executes(stage, tile, fields), *self._corrections(number, fields)):
             self.order.append(Opcode.EXEC, **execute)
         if tile.end_step < stage.loop_nest.steps:
             return
@@ -208,9 +209,30 @@ class _Emitter:
                 "input_addr": fields["input_addr"] + plane * apart,
             }
 
+    def _corrections(self, number: int, fields: dict[str, int]) -> Iterator[dict[str, int]]:
+        """Yield the fields of the EXECs that correct the sums of a tile for zero points."""
+        slot = self.plan.slots[number]
+        stage, tile = self.segment.stages[slot.stage], slot.tile
+        if not isinstance(stage, ArrayStage) or stage.computed is None:
+            return
+        assert isinstance(tile, ArrayTile)
+        inside = exec_fields(stage, tile, self.config)["first_byte"]
+        for each in stage.computed.corrections:
+            address = self.plan.weights[number].address + each.offset
+            changes = {"weights_fixed": 1, "weight_addr": address}
+            if each.replaces_input:
+                changes = {"input_addr": address, "input_pitch": 0, "input_rows": 1}
+                changes |= {"input_row_bytes": stage.input_layout.row_bytes, "y_step": 0}
+                changes |= {"first_row": 0, "first_byte": inside}
+            yield {**fields, **changes, "accumulate": 1}
+
     def _chunk_addresses(self, number: int, stage: ArrayStage, tile: ArrayTile) -> tuple[int, int]:
         """Return the addresses of a tile's first weights and parameters; 0 for no parameters."""
         index = self.plan.slots[number].stage
+        computed = stage.computed
+        if computed is not None:
+            home = self.plan.tensor_buffers[computed.tensor].address
+            return home + computed.first_byte(tile.image, tile.first_block, tile.first_step), 0
         chunk = self.plan.tilings[index].chunks[tile.chunk]
         base = self.plan.weights[number].address
         tile_bytes, param_bytes = stage.weight_tile_bytes, stage.params.shape[1]

@@ -48,7 +48,9 @@ class ArrayTiling(BaseTiling[ArrayStage, ArrayTile]):
         return [
             exec_cycles(
                 stage.loop_nest.vectors(tile.height, tile.end_x - tile.first_x),
-                (tile.end_step - tile.first_step) * (tile.end_block - tile.first_block),
+                (tile.end_step - tile.first_step)
+                * (tile.end_block - tile.first_block)
+                * (1 + stage.corrections),
                 tile.entries * accumulators,
                 self.config,
                 weights_fixed=stage.loop_nest.weights_fixed,
@@ -67,12 +69,26 @@ class ArrayTiling(BaseTiling[ArrayStage, ArrayTile]):
         return [_addend_range(self.stage, tile) for tile in self.tiles]
 
     def reads(self, number: int) -> Iterator[tuple[str, InputRange]]:
-        """Yield the range of the first input, and of the second if the tile completes its sums."""
+        """Yield the range of the first input, and those of computed weights and of an addend.
+
+        The addend counts only if the tile completes its sums.
+        """
         yield self.stage.inputs[0], self.input_ranges[number]
+        if self.stage.computed is not None:
+            yield self.stage.computed.tensor, self._weight_range(number)
         addend = self.stage.addend
         if addend is not None and self.completes[number]:
             # After what EXEC waits for: it is wanted when that has ended.
             yield addend, self.addend_ranges[number]
+
+    def _weight_range(self, number: int) -> InputRange:
+        """Return the part of computed weights that a tile reads."""
+        tile, weights = self.tiles[number], self.stage.computed
+        assert weights is not None
+        first, end = (
+            weights.first_byte(tile.image, block, 0) for block in (tile.first_block, tile.end_block)
+        )
+        return InputRange(start=first, rows=1, width=end - first, pitch=0)
 
     @cached_property
     def made_bytes(self) -> list[int]:
@@ -125,7 +141,9 @@ class ArrayTiling(BaseTiling[ArrayStage, ArrayTile]):
         for chunk in self.chunks:
             blocks = chunk.end_block - chunk.first_block
             size = (chunk.end_step - chunk.first_step) * blocks * stage.weight_tile_bytes
-            if stage.loop_nest.weights_fixed:
+            if stage.computed is not None:
+                size = len(stage.computed.constants)
+            elif stage.loop_nest.weights_fixed:
                 size = stage.weight_tile_bytes
             last = chunk.end_step == stage.loop_nest.steps
             params = blocks * int(stage.params.shape[1])
@@ -152,8 +170,8 @@ class ArrayTiling(BaseTiling[ArrayStage, ArrayTile]):
 
     @cached_property
     def used_chunks(self) -> list[int | None]:
-        """The chunk of weights of each tile."""
-        return [tile.chunk for tile in self.tiles]
+        """The chunk of weights of each tile; None where it is empty."""
+        return [tile.chunk if self.chunk_bytes[tile.chunk] else None for tile in self.tiles]
 
     @property
     def param_bytes(self) -> int:

@@ -24,7 +24,7 @@ _Rows = tuple[int, int]
 def chunks(stage: ArrayStage, limits: TilingParams, config: Config) -> list[Chunk]:
     """Return the chunks in which weights are loaded; parameters come with the last steps."""
     steps = stage.loop_nest.steps
-    if stage.loop_nest.weights_fixed:
+    if stage.loop_nest.weights_fixed or stage.computed is not None:
         return [Chunk(first_block=0, end_block=stage.grid.blocks, first_step=0, end_step=steps)]
     block_bytes = stage.block_bytes
     blocks = max(1, min(limits.chunk_bytes // max(1, block_bytes), stage.grid.blocks))
