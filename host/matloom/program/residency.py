@@ -25,7 +25,7 @@ def repeat_problem(
 
     The step, `first`, must write each kept byte once, from the constant region PROGRAM; the
     repetition, `again`, must not write any. Weights, parameters and tables that it reads must be
-    kept, or written earlier by itself. Both must be legal.
+    kept, or written earlier by itself, except for weights that are computed. Both must be legal.
     """
     kept = np.zeros(config.spad_bytes, bool)
     for start, end in repeat.kept:
@@ -74,7 +74,14 @@ def _repeating_problem(
 
 
 def _constant(access: MemoryAccess, instruction: Instruction) -> bool:
-    """Return whether an access only touches data that is the same in every call."""
+    """Return whether an access only touches data that is the same in every call.
+
+    Weights that wait for POST are computed in each call: rows of a tile that nothing writes meet
+    padding.
+    """
+    get = instruction.values.get
+    if access.base == "weight_addr" and get("weights_wait_post") and not get("weights_fixed"):
+        return False
     if access.base in _CONSTANTS:
         return True
     fills = instruction.opcode is Opcode.POST and instruction.table == Table.FILL
