@@ -120,15 +120,15 @@ class _Binder:
                 assert stage.inputs[0] not in sizes
                 sizes[stage.inputs[0]] = layout.rows * layout.row_bytes
                 sources[stage.inputs[0]] = sources[layout.source]
-            weights = stage.computed
-            if weights is not None:
-                between[weights.tensor] = weights.nbytes
-                if weights.layout.source is not None:
-                    sources[weights.tensor] = sources[weights.layout.source]
             if stage.output not in sizes:
                 # Between an operator's stages; several may write parts of it.
                 end = max(stage.size, stage.output_layout.end)
                 between[stage.output] = max(between.get(stage.output, 0), end)
+        computed = [stage.computed for stage in stages if stage.computed is not None]
+        for weights in computed:
+            between[weights.tensor] = weights.nbytes
+            if weights.layout.source is not None:
+                sources[weights.tensor] = sources[weights.layout.source]
         sizes.update(between)
         used = {name for stage in stages for name in (*stage.inputs, stage.output)}
         return Segment(
@@ -139,9 +139,7 @@ class _Binder:
             results=_with_views(results, staged.views),
             views={name: (start, end) for name, (_output, start, end) in staged.views.items()},
             timestamps=_stage_timestamps(staged, timestamps),
-            on_chip=frozenset(
-                stage.computed.tensor for stage in stages if stage.computed is not None
-            ),
+            on_chip=frozenset(weights.tensor for weights in computed),
         )
 
 

@@ -42,7 +42,7 @@ def is_counted(operator: str) -> bool:
 
 
 def macs(graph: Graph, node: Node) -> int:
-    """Return the multiply-accumulates of a layer with weights or of a product; 0 for other operators."""
+    """Return the multiply-accumulates of a layer or a product; 0 for other operators."""
     output = graph.tensors[node.outputs[0]].shape
     if isinstance(node.attributes, BatchMatmul):
         axis = -2 if node.attributes.adj_x else -1

@@ -28,6 +28,8 @@ __all__ = ["batch_matmul"]
 #: Positions or rows that EXEC counts, and bytes between positions that POST writes.
 _MOST_ROWS = largest(Opcode.EXEC, "height")
 _LONGEST_STEP = largest(Opcode.POST, "x_step")
+#: Largest number of a byte.
+_LARGEST = 127
 #: The share of the scratchpad that the panels of a stage may take.
 _SHARE = 4
 
@@ -121,16 +123,14 @@ def _column_groups(product: _Product, config: Config) -> list[tuple[int, int]]:
     ]
 
 
-def _copy(
-    context: Context, source: int, result: str, copy: Copy, **place: int
-) -> ArrayStage:
+def _copy(context: Context, source: int, result: str, copy: Copy, **place: int) -> ArrayStage:
     return copy_stage(
         name=context.name,
         nodes=context.nodes,
         tensors=(context.sources[source], result),
         copy=copy,
         config=context.config,
-        place=partial(Placed, **{"offset": 0, "image_step": 0, "complete": 0, **place}),
+        place=lambda grid: Placed(grid=grid, **{"offset": 0, "complete": 0, **place}),
     )
 
 
@@ -212,13 +212,11 @@ def _transposed(context: Context, product: _Product, name: str) -> Iterator[Arra
 
 def _parts(value: int) -> list[int]:
     """Return bytes that add up to a number from -127 to 128; none for 0."""
-    return [value // 2, value // 2] if value > 127 else [value] if value else []
+    return [value // 2, value // 2] if value > _LARGEST else [value] if value else []
 
 
-def _corrections(
-    zeros: tuple[int, int], product: _Product, config: Config
-) -> tuple[bytes, tuple[Correction, ...]]:
-    """Return the constants and the EXECs that make up for zero points other than 0.
+def _weights(tensor: str, panels: Panels, zeros: tuple[int, int], config: Config) -> Computed:
+    """Return panels as weights, with the EXECs that make up for zero points other than 0.
 
     (a - x)(b - y) is ab - ay - bx + xy: a multiplied by a tile of -y, then a row of -x by b. The
     bias is xy times the inner size.
@@ -229,8 +227,32 @@ def _corrections(
         constants += np.full(tile, value, np.int8).tobytes()
     for value in _parts(-zeros[0]):
         found.append(Correction(offset=len(constants), replaces_input=True))
-        constants += np.full(product.inner, value, np.int8).tobytes()
-    return constants, tuple(found)
+        constants += np.full(panels.inner, value, np.int8).tobytes()
+    return Computed(
+        tensor=tensor,
+        layout=panels,
+        steps=panels.depth // config.rows,
+        tile_bytes=tile,
+        constants=constants,
+        corrections=tuple(found),
+    )
+
+
+def _rows_of(inner: int, steps: int) -> LoopNest:
+    """Return the loops over rows of an operand; bytes beyond a row read as zeros."""
+    return LoopNest(
+        kernel_rows=1,
+        kernel_row_step=1,
+        kernel_cols=1,
+        kernel_col_step=0,
+        blocks=steps,
+        oc_step=0,
+        x_step=inner,
+        y_step=1,
+        pad_top=0,
+        pad_left_bytes=0,
+        pad_value=0,
+    )
 
 
 def _stage(
@@ -243,7 +265,6 @@ def _stage(
     """Return the product of the first operand and some panels."""
     config = context.config
     zeros = context.inputs[0].zero_point, context.inputs[1].zero_point
-    constants, corrections = _corrections(zeros, product, config)
     scale: Requantisation = context.result(
         *matmul_multiplier(context.graph, context.node), Activation.NONE
     )
@@ -256,7 +277,7 @@ def _stage(
         block_bytes=config.columns,
     )
     layout: OutputLayout = Dense(grid=grid) if place is None else place(grid=grid)
-    steps = panels.depth // config.rows
+    weights = _weights(operands[1], panels, zeros, config)
     return ArrayStage(
         name=context.name,
         nodes=context.nodes,
@@ -264,28 +285,9 @@ def _stage(
         output=context.results[0],
         input_layout=DenseInput(rows=product.rows, row_bytes=product.inner),
         output_layout=layout,
-        loop_nest=LoopNest(
-            kernel_rows=1,
-            kernel_row_step=1,
-            kernel_cols=1,
-            kernel_col_step=0,
-            blocks=steps,
-            oc_step=0,
-            x_step=product.inner,
-            y_step=1,
-            pad_top=0,
-            pad_left_bytes=0,
-            pad_value=0,
-        ),
+        loop_nest=_rows_of(product.inner, weights.steps),
         regions=(OutputRegion(first_row=0, end_row=product.rows, first_x=0, end_x=1, post=post),),
-        weights=Computed(
-            tensor=operands[1],
-            layout=panels,
-            steps=steps,
-            tile_bytes=config.tile_bytes,
-            constants=constants,
-            corrections=corrections,
-        ),
+        weights=weights,
         params=np.zeros((grid.blocks, 0), np.uint8),
         macs=product.images * product.rows * product.inner * panels.columns,
     )

@@ -12,7 +12,7 @@ __all__ = [
     "Computed",
     "Constant",
     "Correction",
-    "Operand", 
+    "Operand",
     "constant_weights",
     "same_weights",
 ]

@@ -117,11 +117,6 @@ class ArrayStage:
         return self.weights if isinstance(self.weights, Computed) else None
 
     @property
-    def corrections(self) -> int:
-        """How many more EXECs a tile takes."""
-        return 0 if self.computed is None else len(self.computed.corrections)
-
-    @property
     def pools(self) -> bool:
         """Whether all taps and channels share one weight tile, as in pooling and copies."""
         return self.loop_nest.weights_fixed
@@ -144,9 +139,8 @@ class ArrayStage:
     @property
     def block_bytes(self) -> int:
         """Bytes that LOADs bring from the image for an output block: weights and parameters."""
-        if self.computed is not None:
-            return int(self.params.shape[1])
-        return self.weight_block_bytes + int(self.params.shape[1])
+        weights = 0 if self.computed is not None else self.weight_block_bytes
+        return weights + int(self.params.shape[1])
 
     @property
     def has_params(self) -> bool:

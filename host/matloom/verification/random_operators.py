@@ -50,7 +50,13 @@ KEPT = {
     *(Op.SQUEEZE, Op.EXPAND_DIMS, Op.RESIZE_NEAREST_NEIGHBOR, Op.MAXIMUM, Op.MINIMUM, Op.RELU6),
 }
 #: Layers with weights, whose sums want larger scales.
-WEIGHTED = {Op.BATCH_MATMUL, Op.CONV_2D, Op.DEPTHWISE_CONV_2D, Op.FULLY_CONNECTED, Op.TRANSPOSE_CONV}
+WEIGHTED = {
+    Op.BATCH_MATMUL,
+    Op.CONV_2D,
+    Op.DEPTHWISE_CONV_2D,
+    Op.FULLY_CONNECTED,
+    Op.TRANSPOSE_CONV,
+}
 
 
 class Instances:
@@ -296,9 +302,7 @@ class Instances:
     def _products(self, op: Op) -> tuple[list[Tensor], Attributes]:
         rows, inner, columns = (self._channels(12) for _ in range(3))
         batch = tuple(self._length(3) for _ in range(self._integer(0, 2)))
-        attributes = BatchMatmul(
-            adj_x=not self._integer(0, 2), adj_y=bool(self._integer(0, 1))
-        )
+        attributes = BatchMatmul(adj_x=not self._integer(0, 2), adj_y=bool(self._integer(0, 1)))
         left = (inner, rows) if attributes.adj_x else (rows, inner)
         right = (columns, inner) if attributes.adj_y else (inner, columns)
         shared = () if batch and self._integer(0, 3) == 0 else batch

@@ -35,7 +35,9 @@ NEAR = [
     *(Op.LOG_SOFTMAX, Op.MEAN, Op.SOFTMAX, Op.SUM, Op.TANH, Op.TRANSPOSE_CONV),
 ]
 CONVERSIONS = [Op.QUANTIZE, Op.DEQUANTIZE]
-FLOAT_CASES = [op for op in KINDS if op not in (*NEAR, *CONVERSIONS)]
+#: What has a kernel for integers alone.
+OF_INTEGERS = [Op.BATCH_MATMUL]
+FLOAT_CASES = [op for op in KINDS if op not in (*NEAR, *CONVERSIONS, *OF_INTEGERS)]
 
 
 def check(dtype, op, count, seed):

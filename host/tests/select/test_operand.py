@@ -1,12 +1,12 @@
 """Weights as an operand: tiles by output block and step."""
 
+from dataclasses import replace
+
 import numpy as np
-import pytest
 
 from matloom.arch.config import PRESETS
-from matloom.select.layout.base import Grid
-from matloom.select.layout.dense import Dense
-from matloom.select.operand import Computed, Constant, constant_weights
+from matloom.select.layout.panels import Panels
+from matloom.select.operand import Computed, constant_weights
 
 NANO = PRESETS["nano"]
 
@@ -20,10 +20,13 @@ def test_tiles_of_a_block_follow_each_other():
     assert weights.chunk(slice(0, 2), slice(1, 3)) == blocks[:, size:].tobytes()
 
 
-def test_what_is_computed_has_a_size_but_no_bytes():
-    grid = Grid(images=1, rows=4, width=1, position_bytes=8, block_bytes=8)
-    weights = Computed(tensor="keys", layout=Dense(grid=grid), steps=1, tile_bytes=32)
-    assert weights.nbytes == 32
-    assert weights.block_bytes == Constant(tiles=np.zeros((1, 1, 32), np.uint8)).block_bytes
-    with pytest.raises(NotImplementedError, match="tile 0 of block 0 of keys is computed"):
-        weights.tile(0, 0)
+def test_computed_weights_have_places_and_constants():
+    panels = Panels(images=2, inner=6, columns=7, depth=8, width=NANO.columns)
+    weights = Computed(
+        tensor="keys", layout=panels, steps=2, tile_bytes=NANO.tile_bytes, constants=b"12"
+    )
+    assert weights.nbytes == 2 * 2 * 8 * NANO.columns
+    assert weights.first_byte(1, 1, 1) == weights.nbytes - NANO.tile_bytes
+    assert weights.chunk(slice(0, 2), slice(0, 2)) == b"12"
+    shared = replace(weights, layout=replace(panels, images=1))
+    assert shared.first_byte(1, 0, 0) == 0

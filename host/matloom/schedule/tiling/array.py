@@ -11,7 +11,7 @@ from matloom.schedule import tuning
 from matloom.schedule.params import TilingParams, Weights
 from matloom.schedule.tiling.base import BaseTiling
 from matloom.schedule.tiling.cutting import chunks, cut_array
-from matloom.schedule.tiling.tile_reads import InputRange, Panel, Staged
+from matloom.schedule.tiling.tile_reads import InputRange, Panel, Staged, weight_range
 from matloom.schedule.tiling.tiles import ArrayTile, input_box
 from matloom.select.exec_steps import Box
 from matloom.select.layout.dense import apart
@@ -44,13 +44,12 @@ class ArrayTiling(BaseTiling[ArrayStage, ArrayTile]):
     def cycles(self) -> list[int]:
         """Cycles of each tile: those of the array or of POST, whichever are more."""
         stage = self.stage
+        executes = 1 if stage.computed is None else 1 + len(stage.computed.corrections)
         accumulators = stage.accumulators_per_block * stage.output_layout.limbs
         return [
             exec_cycles(
                 stage.loop_nest.vectors(tile.height, tile.end_x - tile.first_x),
-                (tile.end_step - tile.first_step)
-                * (tile.end_block - tile.first_block)
-                * (1 + stage.corrections),
+                (tile.end_step - tile.first_step) * (tile.end_block - tile.first_block) * executes,
                 tile.entries * accumulators,
                 self.config,
                 weights_fixed=stage.loop_nest.weights_fixed,
@@ -75,20 +74,11 @@ class ArrayTiling(BaseTiling[ArrayStage, ArrayTile]):
         """
         yield self.stage.inputs[0], self.input_ranges[number]
         if self.stage.computed is not None:
-            yield self.stage.computed.tensor, self._weight_range(number)
+            yield self.stage.computed.tensor, weight_range(self.stage.computed, self.tiles[number])
         addend = self.stage.addend
         if addend is not None and self.completes[number]:
             # After what EXEC waits for: it is wanted when that has ended.
             yield addend, self.addend_ranges[number]
-
-    def _weight_range(self, number: int) -> InputRange:
-        """Return the part of computed weights that a tile reads."""
-        tile, weights = self.tiles[number], self.stage.computed
-        assert weights is not None
-        first, end = (
-            weights.first_byte(tile.image, block, 0) for block in (tile.first_block, tile.end_block)
-        )
-        return InputRange(start=first, rows=1, width=end - first, pitch=0)
 
     @cached_property
     def made_bytes(self) -> list[int]:

@@ -1,0 +1,92 @@
+"""Products of two computed tensors: tiles, zero points, repeated calls, and what proofs find."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from matloom.arch.config import PRESETS
+from matloom.arch.isa import Opcode
+from matloom.compiler import compile_network
+from matloom.device.open import open_device
+from matloom.frontend.tflite.write import write_tflite
+from matloom.ir.attributes import BatchMatmul
+from matloom.ir.builder import GraphBuilder
+from matloom.ir.graph import Op, Quantisation
+from matloom.program.instruction_table import unpack_all
+from matloom.runtime import load
+from matloom.tools.compare import random_inputs
+from matloom.tools.references import MicroReference
+from matloom.verification.random_operators import Instances
+
+NANO = PRESETS["nano"]
+
+
+def product(left, right, zeros, *, adj_x=False, adj_y=False):
+    """Return the network of one product of tensors of these shapes and zero points."""
+    builder = GraphBuilder("product")
+    inputs = [
+        builder.input(name, shape, "int8", Quantisation(scale=(0.02,), zero_point=(zero,)))
+        for name, shape, zero in zip("ab", (left, right), zeros, strict=True)
+    ]
+    attributes = BatchMatmul(adj_x=adj_x, adj_y=adj_y)
+    scale = Quantisation(scale=(2.0,), zero_point=(-3,))
+    return builder.graph(builder.add(Op.BATCH_MATMUL, inputs, attributes, quantisation=scale))
+
+
+def check(graph, device, config, calls=2):
+    """Compare calls with TensorFlow Lite Micro; return the program."""
+    pytest.importorskip("tflite_micro", reason="tflite-micro is not installed")
+    program = compile_network(graph, config)
+    assert all(layer.where == "engine" for layer in program.layers)
+    reference = MicroReference(write_tflite(graph), graph)
+    session = load(program, device)
+    for call in range(calls):
+        inputs = random_inputs(graph, call)
+        wanted = reference.run(inputs)[graph.outputs[0]]
+        found = session.run({graph.tensors[at].name: array for at, array in inputs.items()})
+        np.testing.assert_array_equal(next(iter(found.values())), wanted)
+    return program
+
+
+@pytest.mark.parametrize("zeros", [(0, 0), (-128, 0), (0, -128), (-128, 127)])
+def test_zero_points_are_exact(zeros):
+    check(product((3, 9), (9, 6), zeros), "model", NANO, calls=1)
+
+
+def test_large_products_are_cut_into_groups_of_columns():
+    """The panels of all columns would leave no room on chip."""
+    program = check(product((5, 600), (600, 40), (3, 0)), "model", NANO)
+    (step,) = program.steps
+    commands = program.commands(step)
+    loads = [each for each in unpack_all(commands) if each.opcode is Opcode.LOAD]
+    assert [each.planes for each in loads if each.rows == 600].count(3) > 1
+
+
+def test_the_second_operand_may_be_what_a_layer_made():
+    """The panels come from a tensor on chip, and from that tensor turned."""
+    shape, scale = (1, 7, 7), Quantisation(scale=(0.02,), zero_point=(5,))
+    for adj_y in (False, True):
+        builder = GraphBuilder("square")
+        given = builder.input("a", shape, "int8", scale)
+        relu = builder.add(Op.RELU, [given], quantisation=scale)
+        last = builder.add(
+            Op.BATCH_MATMUL,
+            [relu, relu],
+            BatchMatmul(adj_x=False, adj_y=adj_y),
+            quantisation=Quantisation(scale=(0.3,), zero_point=(0,)),
+        )
+        program = check(builder.graph(last), "model", replace(NANO, tables=1))
+        assert len(program.steps) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("preset", ["nano", "small", "reference"])
+def test_chip_equals_the_reference(preset, seed):
+    driver = open_device("rtl", preset)
+    try:
+        for number in range(12):
+            graph = Instances([seed, number], engine=True).make(Op.BATCH_MATMUL)
+            check(graph, driver, PRESETS[preset])
+    finally:
+        driver.close()
