@@ -13,8 +13,8 @@ __all__ = ["Panels"]
 class Panels:
     """Matrices (inner, columns) in panels of `width` columns, as EXEC reads them as weights.
 
-    A panel has `depth` rows of `width` bytes, at least `inner`; rows and columns beyond the matrix
-    are never written, and count for nothing: the array reads zeros there, or POST drops the sums.
+    A panel has `depth` rows of `width` bytes, at least `inner`. Rows and columns beyond the matrix
+    are never written; they do not matter, because rows meet zeros and POST drops columns.
 
     Members
     -------
