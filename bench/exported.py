@@ -1,260 +1,155 @@
-"""Exports 20 networks of PyTorch, loads each, and compares it with what PyTorch computes.
+"""Exports 20 networks of PyTorch, quantises them, and compares each with the runtime it came from.
 
-python bench/exported.py
+    python bench/exported.py                 # all of them that are not in the report yet
+    python bench/exported.py lstm gru --again
 
-Each is loaded twice: as a program of torch.export, and as the file that
-torch.onnx.export(dynamo=True) writes. Needs torch and onnxscript.
+Each network is loaded as a program of torch.export, and as the file that
+torch.onnx.export(dynamo=True) writes: both are compared with PyTorch. ONNX Runtime's static
+quantiser then makes a QDQ network of uint8 and a QOperator network of int8 of the file. These and
+the file are compared with ONNX Runtime, on random inputs for nano, on the model and on the chip.
+
+Needs torch and onnxscript. Every row goes into docs/results/exported.json as soon as it is there.
 """
 
 import json
+import logging
 import tempfile
 from pathlib import Path
 
 import click
 import numpy as np
+import onnx
+import onnxruntime
 import torch
-from torch import nn
-from torch.nn import functional
+from exported_networks import NETWORKS, network
+from onnxruntime import quantization
+from onnxruntime.quantization.shape_inference import quant_pre_process
 
 import matloom
+from matloom.kernels.onnx_sessions import onnx_session
 
 REPORT = Path(__file__).parents[1] / "docs" / "results" / "exported.json"
+#: Forms of quantised networks, and their activations.
+FORMS = {"QDQ": quantization.QuantType.QUInt8, "QOperator": quantization.QuantType.QInt8}
+#: Inputs that ranges are taken from, and inputs on the model and on the chip.
+CALIBRATION, SAMPLES, CHIP_SAMPLES = 32, 100, 3
 
 
-def block(given, made, size=3, stride=1, groups=1, dilation=1):
-    """Return a convolution, a batch norm and a ReLU."""
-    padding = dilation * (size // 2)
-    layer = nn.Conv2d(given, made, size, stride, padding, dilation, groups, bias=False)
-    return nn.Sequential(layer, nn.BatchNorm2d(made), nn.ReLU())
+def inputs(path, count, seed):
+    """Return random inputs of a file, by name."""
+    draw = np.random.default_rng(seed)
+    (value,) = onnx.load(path).graph.input
+    kind = value.type.tensor_type
+    shape = [dim.dim_value for dim in kind.shape.dim]
+    if kind.elem_type == onnx.TensorProto.FLOAT:
+        return [{value.name: draw.standard_normal(shape).astype(np.float32)} for _ in range(count)]
+    return [{value.name: draw.integers(0, 20, shape)} for _ in range(count)]
 
 
-class Residual(nn.Module):
-    """A sum of two branches."""
+class Calibration(quantization.CalibrationDataReader):
+    """The inputs that the quantiser takes ranges from."""
 
-    def __init__(self):
-        super().__init__()
-        self.first, self.dense = block(3, 8), nn.Linear(8, 5)
-        self.second = nn.Sequential(nn.Conv2d(8, 8, 3, padding=1), nn.BatchNorm2d(8))
+    def __init__(self, path):
+        self._given = iter(inputs(path, CALIBRATION, 1))
 
-    def forward(self, x):
-        """Return the output."""
-        x = self.first(x)
-        x = functional.relu(x + self.second(x))
-        return self.dense(functional.adaptive_avg_pool2d(x, 1).flatten(1))
+    def get_next(self):
+        """Return the next input; None after the last."""
+        return next(self._given, None)
 
 
-class Concatenation(nn.Module):
-    """Two branches, concatenated."""
-
-    def __init__(self):
-        super().__init__()
-        self.wide, self.narrow, self.last = block(3, 8), block(3, 4, 1), block(12, 6)
-
-    def forward(self, x):
-        """Return the output."""
-        return self.last(torch.cat([self.wide(x), self.narrow(x)], 1)).mean((2, 3))
-
-
-class Recurrent(nn.Module):
-    """A recurrent layer; returns its last output."""
-
-    def __init__(self, kind):
-        super().__init__()
-        self.cells, self.dense = kind(6, 8, batch_first=True), nn.Linear(8, 3)
-
-    def forward(self, x):
-        """Return the output."""
-        return self.dense(self.cells(x)[0][:, -1])
+def quantised(path, form):
+    """Return the file of a quantised network, beside the network's."""
+    prepared, made = path.with_suffix(".prepared.onnx"), path.with_suffix(f".{form}.onnx")
+    quant_pre_process(path, prepared, skip_symbolic_shape=True)
+    quantization.quantize_static(
+        prepared,
+        made,
+        Calibration(prepared),
+        quant_format=quantization.QuantFormat[form],
+        per_channel=True,
+        activation_type=FORMS[form],
+        weight_type=quantization.QuantType.QInt8,
+    )
+    return made
 
 
-class Attention(nn.Module):
-    """A norm, then attention with two heads."""
-
-    def __init__(self):
-        super().__init__()
-        self.norm, self.split, self.join = nn.LayerNorm(16), nn.Linear(16, 48), nn.Linear(16, 16)
-
-    def forward(self, x):
-        """Return the output."""
-        batch, length, width = x.shape
-        parts = self.split(self.norm(x)).view(batch, length, 3, 2, 8).permute(2, 0, 3, 1, 4)
-        made = functional.scaled_dot_product_attention(*parts.unbind(0))
-        return x + self.join(made.transpose(1, 2).reshape(batch, length, width))
+def off(made, wanted):
+    """Return the largest difference of any output, over the output's largest number."""
+    assert len(made) == len(wanted)
+    return max(
+        float(np.abs(one.astype(np.float64) - two).max() / np.abs(two).max())
+        for one, two in zip(made, wanted, strict=True)
+    )
 
 
-class Segmentation(nn.Module):
-    """A small U-Net: downsampling, upsampling and a skip connection."""
-
-    def __init__(self):
-        super().__init__()
-        self.down, self.deep = block(3, 8), block(8, 16, stride=2)
-        self.up = nn.ConvTranspose2d(16, 8, 2, 2)
-        self.join, self.last = block(16, 4), nn.Conv2d(4, 1, 1)
-
-    def forward(self, x):
-        """Return the output."""
-        down = self.down(x)
-        joined = torch.cat([down, self.up(self.deep(down))], 1)
-        return torch.sigmoid(self.last(self.join(joined)))
+def compared(program, device, given, wanted):
+    """Return how many runs are equal, and the largest error."""
+    with matloom.load(program, device=device) as session:
+        found = [
+            off(list(session.run(one).values()), two)
+            for one, two in zip(given, wanted, strict=True)
+        ]
+    return {"samples": len(found), "equal": found.count(0.0), "largest": max(found)}
 
 
-class SqueezeExcite(nn.Module):
-    """Channels scaled by a gate."""
-
-    def __init__(self):
-        super().__init__()
-        self.first = block(3, 8)
-        self.gate = nn.Sequential(nn.Linear(8, 2), nn.SiLU(), nn.Linear(2, 8), nn.Hardsigmoid())
-
-    def forward(self, x):
-        """Return the output."""
-        x = self.first(x)
-        return functional.hardswish(x * self.gate(x.mean((2, 3)))[:, :, None, None]).amax((2, 3))
-
-
-class Upsampling(nn.Module):
-    """Three ways of upsampling by two."""
-
-    def __init__(self):
-        super().__init__()
-        self.first = nn.Conv2d(3, 12, 3, padding=1)
-
-    def forward(self, x):
-        """Return the output."""
-        smooth = functional.interpolate(x, scale_factor=2, mode="bilinear", align_corners=False)
-        shuffled = functional.pixel_shuffle(self.first(x), 2)
-        return shuffled + smooth + functional.interpolate(x, scale_factor=2)
-
-
-class Words(nn.Module):
-    """An embedding of words, averaged."""
-
-    def __init__(self):
-        super().__init__()
-        self.table, self.dense = nn.Embedding(20, 8), nn.Linear(8, 4)
-
-    def forward(self, x):
-        """Return the output."""
-        return functional.log_softmax(self.dense(self.table(x).mean(1)), -1)
-
-
-class Detection(nn.Module):
-    """Slices of channels, concatenated and split again."""
-
-    def __init__(self):
-        super().__init__()
-        self.first = nn.Sequential(nn.Conv2d(3, 8, 3, 2, 1), nn.SiLU())
-        self.second = nn.Conv2d(4, 4, 3, padding=1)
-
-    def forward(self, x):
-        """Return the output."""
-        left, right = self.first(x).chunk(2, 1)
-        pooled = functional.max_pool2d(right, 5, 1, 2)
-        made = torch.cat([self.second(left), right, pooled], 1)
-        return made.flatten(2).transpose(1, 2).split([4, 8], 2)
-
-
-IMAGE, SEQUENCE, TOKENS = (1, 3, 16, 16), (1, 10, 6), (1, 7, 16)
-
-#: By name: what makes the network, and the shape of its input.
-NETWORKS = {
-    "dense": (lambda: [nn.Linear(10, 20), nn.ReLU(), nn.Linear(20, 3)], (1, 10)),
-    "convolutions": (
-        lambda: [
-            *(block(3, 8), nn.MaxPool2d(2), block(8, 16), nn.AdaptiveAvgPool2d(1)),
-            *(nn.Flatten(), nn.Linear(16, 4), nn.Softmax(-1)),
-        ],
-        IMAGE,
-    ),
-    "residual": (lambda: [Residual()], IMAGE),
-    "depthwise": (
-        lambda: [block(3, 8), block(8, 8, groups=8), nn.Conv2d(8, 4, 1), nn.ReLU6()],
-        IMAGE,
-    ),
-    "dilated": (lambda: [block(3, 8, dilation=2), block(8, 8, dilation=3)], IMAGE),
-    "transposed": (
-        lambda: [nn.Conv2d(3, 6, 3, 2, 1), nn.ReLU(), nn.ConvTranspose2d(6, 3, 3, 2, 1, 1)],
-        IMAGE,
-    ),
-    "concatenation": (lambda: [Concatenation()], IMAGE),
-    "lstm": (lambda: [Recurrent(nn.LSTM)], SEQUENCE),
-    "gru": (lambda: [Recurrent(nn.GRU)], SEQUENCE),
-    "rnn": (lambda: [Recurrent(nn.RNN)], SEQUENCE),
-    "attention": (lambda: [Attention()], TOKENS),
-    "transformer": (
-        lambda: [nn.TransformerEncoderLayer(16, 2, 32, batch_first=True, activation="gelu")],
-        TOKENS,
-    ),
-    "segmentation": (lambda: [Segmentation()], IMAGE),
-    "squeeze and excite": (lambda: [SqueezeExcite()], IMAGE),
-    "upsampling": (lambda: [Upsampling()], IMAGE),
-    "embedding": (lambda: [Words()], (1, 6)),
-    "detection": (lambda: [Detection()], IMAGE),
-    "one-dimensional": (
-        lambda: [
-            *(nn.Conv1d(6, 8, 3, padding="same"), nn.BatchNorm1d(8), nn.GELU()),
-            *(nn.AvgPool1d(2), nn.Flatten(), nn.Linear(40, 3)),
-        ],
-        (1, 6, 10),
-    ),
-    "group norm": (
-        lambda: [
-            *(nn.Conv2d(3, 8, 3), nn.GroupNorm(4, 8), nn.LeakyReLU(0.1), nn.InstanceNorm2d(8)),
-            *(nn.ReflectionPad2d(1), nn.AvgPool2d(3, 2, 1), nn.PReLU(8)),
-        ],
-        IMAGE,
-    ),
-    "three-dimensional": (
-        lambda: [nn.Conv3d(2, 4, 3), nn.ELU(), nn.Flatten(), nn.Dropout(0.3)],
-        (1, 2, 4, 5, 6),
-    ),
-}
-
-
-def network(name):
-    """Return a network in eval mode, and an input."""
-    torch.manual_seed(0)
-    parts, shape = NETWORKS[name]
-    made = nn.Sequential(*parts()).eval()
-    given = torch.randint(0, 20, shape) if name == "embedding" else torch.randn(shape)
-    return made, given
+def in_onnx_runtime(path, *, exact):
+    """Return how a file compares with ONNX Runtime on the model and on the chip."""
+    given = inputs(path, SAMPLES, 7)
+    session = onnx_session(path.read_bytes())
+    wanted = [session.run(None, each) for each in given]
+    program = matloom.compile(path, "nano", exact=exact)
+    return {
+        "macs": program.macs,
+        "engine_macs": program.engine_macs,
+        "model": compared(program, "model", given, wanted),
+        "rtl": compared(program, "rtl", given[:CHIP_SAMPLES], wanted[:CHIP_SAMPLES]),
+    }
 
 
 def error(source, given, wanted):
-    """Return the largest error of a run on the kernels, relative to the largest output."""
+    """Return the error of a run on the kernels."""
     with matloom.load(source, device="fast", config="nano", check="none") as session:
         names = [info.name for info in session.program.inputs]
-        found = list(session.run({names[0]: given}).values())
-    assert len(found) == len(wanted)
-    pairs = zip(found, wanted, strict=True)
-    return max(float(np.abs(one - two).max() / np.abs(two).max()) for one, two in pairs)
+        return off(list(session.run({names[0]: given}).values()), wanted)
 
 
 def measured(name):
-    """Return a row of the report: the error of the program, and of the exported file."""
+    """Return a row of the report."""
     made, given = network(name)
     with torch.no_grad():
         wanted = made(given)
     wanted = [each.numpy() for each in (wanted if isinstance(wanted, tuple) else [wanted])]
-    row = {"name": name}
-    row["error"] = error(torch.export.export(made, (given,)), given.numpy(), wanted)
+    row = {"error": error(torch.export.export(made, (given,)), given.numpy(), wanted)}
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "net.onnx"
-        torch.onnx.export(made, (given,), path, dynamo=True, verbose=False)
+        torch.onnx.export(made, (given,), path, dynamo=True, verbose=False, external_data=False)
         row["file_error"] = error(path, given.numpy(), wanted)
+        row["float"] = in_onnx_runtime(path, exact=False)
+        for form in FORMS:
+            file = quantised(path, form)
+            row[form] = {
+                kind: in_onnx_runtime(file, exact=kind == "exact") for kind in ("default", "exact")
+            }
     return row
 
 
 @click.command()
 @click.argument("names", nargs=-1)
-def main(names):
-    """Measure networks by name, or all of them, which writes the report."""
-    rows = []
+@click.option("--again", is_flag=True, help="Measure rows that are there, too.")
+def main(names, *, again):
+    """Measure networks by name, or all of them, and write each row into the report."""
+    logging.disable(logging.WARNING)
+    versions = {"torch": torch.__version__, "onnxruntime": onnxruntime.__version__}
+    report = json.loads(REPORT.read_text()) if REPORT.exists() else {}
+    if not isinstance(report.get("rows"), dict) or not report.items() >= versions.items():
+        report = {**versions, "rows": {}}
     for name in names or NETWORKS:
-        rows.append(measured(name))
-        print(json.dumps(rows[-1]), flush=True)
-    if not names:
-        REPORT.write_text(json.dumps({"torch": torch.__version__, "rows": rows}, indent=1) + "\n")
+        if again or name not in report["rows"]:
+            report["rows"][name] = measured(name)
+            print(name, json.dumps(report["rows"][name]), flush=True)
+            partial = REPORT.with_suffix(".part")
+            partial.write_text(json.dumps(report, indent=1) + "\n")
+            partial.replace(REPORT)
 
 
 if __name__ == "__main__":

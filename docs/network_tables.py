@@ -84,11 +84,39 @@ def _onnx_counts(found: dict[str, Any]) -> dict[str, int]:
 def _exported() -> str:
     found = report("exported.json")
     return table(
-        found["rows"],
+        found["rows"].items(),
         (
-            Column(f"network (torch {found['torch']})", lambda row: row["name"]),
-            Column("program: error", lambda row: row["error"], "{:.1g}".format),
-            Column("file: error", lambda row: row["file_error"], "{:.1g}".format),
+            Column(f"network (torch {found['torch']})", lambda item: item[0]),
+            Column("program: error", lambda item: item[1]["error"], "{:.1g}".format),
+            Column("file: error", lambda item: item[1]["file_error"], "{:.1g}".format),
+        ),
+    )
+
+
+def _exported_quantised() -> str:
+    found = report("exported.json")
+
+    def equal(row: dict[str, Any]) -> str:
+        return ", ".join(
+            f"{row[device]['equal']} of {row[device]['samples']}" for device in ("model", "rtl")
+        )
+
+    def shares(row: dict[str, Any]) -> str:
+        return " / ".join(
+            f"{row[form]['exact']['engine_macs'] / row[form]['exact']['macs']:.0%}"
+            for form in ("QDQ", "QOperator")
+        )
+
+    return table(
+        found["rows"].items(),
+        (
+            Column(f"onnxruntime {found['onnxruntime']}", lambda item: item[0]),
+            Column("float", lambda item: equal(item[1]["float"])),
+            Column("QDQ", lambda item: equal(item[1]["QDQ"]["default"])),
+            Column("QOperator", lambda item: equal(item[1]["QOperator"]["default"])),
+            Column("QDQ, exact", lambda item: equal(item[1]["QDQ"]["exact"])),
+            Column("QOperator, exact", lambda item: equal(item[1]["QOperator"]["exact"])),
+            Column("exact: MACs on the engine", lambda item: shares(item[1])),
         ),
     )
 
@@ -216,6 +244,7 @@ BLOCKS = {
     "floats": _floats,
     "four bits": _four_bits,
     "exported": _exported,
+    "exported quantised": _exported_quantised,
     "onnx networks": _onnx_networks,
     "onnx runs": _onnx_runs,
     "onnx nodes": _onnx_nodes,

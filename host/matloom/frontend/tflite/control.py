@@ -9,7 +9,7 @@ from matloom.frontend.tflite.flatbuffer import enum_name, numbers, operator_numb
 from matloom.frontend.tflite.tensors import FileTensors
 from matloom.frontend.tflite.values import sized_by_values
 
-__all__ = ["CONTROL", "stands_alone"]
+__all__ = ["CONTROL", "is_plain", "stands_alone"]
 
 CONTROL = frozenset({"IF", "WHILE"})
 
@@ -35,7 +35,7 @@ def stands_alone(known: FileTensors, names: Sequence[str], operators: Sequence[A
     parts = [
         FileTensors(known.content, known.model, known.model.Subgraphs(at)) for at in range(1, count)
     ]
-    if not all(map(_is_plain, parts)):
+    if not all(map(is_plain, parts)):
         return False
     for name, operator in zip(names, operators, strict=True):
         if name in CONTROL:
@@ -79,7 +79,7 @@ def _operators(part: FileTensors) -> Iterator[tuple[str, list[int]]]:
         yield name, numbers(operator, "Inputs").tolist()
 
 
-def _is_plain(part: FileTensors) -> bool:
+def is_plain(part: FileTensors) -> bool:
     """Return whether a subgraph has no state and no sizes that depend on values."""
     tables = list(records(part.subgraph, "Tensors"))
     if any(table.IsVariable() or -1 in numbers(table, "ShapeSignature") for table in tables):

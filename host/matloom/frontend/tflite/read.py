@@ -8,6 +8,7 @@ from matloom.frontend.errors import ModelError
 from matloom.frontend.source import ModelFile
 from matloom.frontend.tflite.resize import resized
 from matloom.frontend.tflite.subgraph import SubgraphReader
+from matloom.frontend.tflite.written_out import written_out
 from matloom.ir.graph import Graph
 from matloom.ir.verify import verify
 
@@ -26,7 +27,7 @@ def graph_of_tflite(file: ModelFile) -> Graph:
     number is added after a colon. Constants of 4-bit integers become int8. Constants that are
     parameters of an operator (axes, paddings) become attributes; an absent bias is dropped.
     Operators that the graph does not know, or that break one of its rules, become REFERENCE nodes
-    with the reason.
+    with the reason. Branches and loops with quantised layers are written out.
 
     Raises
     ------
@@ -34,7 +35,7 @@ def graph_of_tflite(file: ModelFile) -> Graph:
         The file is truncated or malformed, or a tensor is read that nothing provides.
     """
     try:
-        graph = SubgraphReader(file.content).graph(file.name)
+        graph = SubgraphReader(written_out(file.content)).graph(file.name)
         verify(graph, file.name)
     # A damaged file is found out by whatever meets it: struct.error, IndexError, TypeError.
     except Exception as error:

@@ -23,8 +23,8 @@ X = np.random.default_rng(0).integers(-128, 128, (1, 4)).astype(np.int8)
 class File:
     """A file of several subgraphs, whose int8 tensors have one scale."""
 
-    def __init__(self):
-        self.model = schema.ModelT()
+    def __init__(self, shape=(1, 4)):
+        self.model, self.shape = schema.ModelT(), list(shape)
         self.model.version, self.model.description = 3, b""
         self.model.buffers, self.model.operatorCodes = [schema.BufferT()], []
         self.model.subgraphs = []
@@ -47,14 +47,19 @@ class File:
 
     def _tensor(self, graph, name, kind, data=None):
         tensor = schema.TensorT()
+        if data is not None:
+            data = np.asarray(data, data.dtype if isinstance(data, np.ndarray) else np.int32)
+            kind = Kind.INT8 if data.dtype == np.int8 else Kind.INT32
         tensor.name, tensor.type, tensor.buffer = name.encode(), kind, 0
-        tensor.shape = [1, 4] if kind in (Kind.INT8, Kind.FLOAT32) else [1]
+        tensor.shape = self.shape if kind in (Kind.INT8, Kind.FLOAT32) else [1]
         if kind == Kind.INT8:
             tensor.quantization = schema.QuantizationParametersT()
-            tensor.quantization.scale, tensor.quantization.zeroPoint = [0.1], [0]
+            scale = 0.1 if data is None else 0.0131313
+            tensor.quantization.scale, tensor.quantization.zeroPoint = [scale], [0]
         if data is not None:
+            tensor.shape = list(data.shape)
             held = schema.BufferT()
-            held.data = np.frombuffer(np.array(data, np.int32).tobytes(), np.uint8)
+            held.data = np.frombuffer(data.tobytes(), np.uint8)
             self.model.buffers.append(held)
             tensor.buffer = len(self.model.buffers) - 1
         self.numbers[name] = len(graph.tensors)
@@ -194,3 +199,99 @@ def test_a_loop_until_numbers_are_reached_stays_in_one_piece():
     """With the random inputs of the checks, it might not end."""
     (node,) = frontend.load(loop(counter=Kind.INT8).content()).nodes
     assert node.attributes.positions == ()
+
+
+def convolved(given, made, seed):
+    """Return a convolution with constants of its own, for the steps of a subgraph."""
+    draw = np.random.default_rng(seed)
+    held = {
+        f"w{seed}": draw.integers(-127, 128, (4, 3, 3, 4)).astype(np.int8),
+        f"b{seed}": draw.integers(-500, 500, 4).astype(np.int32),
+    }
+    options = schema.Conv2DOptionsT()
+    options.strideH = options.strideW = options.dilationHFactor = options.dilationWFactor = 1
+    return (Op.CONV_2D, [given, *held], [(made, Kind.INT8)], options), held
+
+
+def layers_in_a_loop(turns=3, counted=True):
+    """Return turns of a convolution, then RELU6; the file holds the first count if `counted`."""
+    file = File((1, 6, 5, 4))
+    i, x = ("i", Kind.INT32), ("x", Kind.INT8)
+    made = [("n", Kind.INT32), ("m", Kind.INT8)]
+    turn = (Op.WHILE, ["i", "x"], made, calls("WHILE", 1, 2))
+    after = (Op.RELU6, ["m"], [("y", Kind.INT8)], None)
+    held = {"i": [0]} if counted else {}
+    file.subgraph([x] if counted else [i, x], [turn, after], ["n", "y"], held)
+    less = (Op.LESS, ["i", "end"], [("go", Kind.BOOL)], schema.LessOptionsT())
+    file.subgraph([i, x], [less], ["go"], {"end": [turns]})
+    count = (Op.ADD, ["i", "one"], [("n", Kind.INT32)], schema.AddOptionsT())
+    layer, held = convolved("x", "y", 1)
+    file.subgraph([i, x], [count, layer], ["n", "y"], {"one": [1], **held})
+    return file
+
+
+def layers_in_branches():
+    """Return one convolution or two, by a condition, then RELU6."""
+    file = File((1, 6, 5, 4))
+    c, x = ("c", Kind.BOOL), ("x", Kind.INT8)
+    turn = (Op.IF, ["c", "x"], [("m", Kind.INT8)], calls("IF", 1, 2))
+    after = (Op.RELU6, ["m"], [("y", Kind.INT8)], None)
+    file.subgraph([c, x], [turn, after], ["y"])
+    (one, first), (two, second), (three, third) = (
+        convolved(given, made, seed)
+        for given, made, seed in (("x", "y", 1), ("x", "z", 2), ("z", "y", 3))
+    )
+    file.subgraph([x], [one], ["y"], first)
+    file.subgraph([x], [two, three], ["y"], {**second, **third})
+    return file
+
+
+IMAGES = np.random.default_rng(4).integers(-128, 128, (2, 1, 6, 5, 4)).astype(np.int8)
+
+
+@pytest.mark.parametrize("device", ["model", pytest.param("rtl", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("file", "layers", "inputs"),
+    [
+        (layers_in_a_loop, 3, [{"x": x} for x in IMAGES]),
+        (lambda: layers_in_a_loop(0), 0, [{"x": x} for x in IMAGES]),
+        (layers_in_branches, 3, [{"c": np.array([c]), "x": IMAGES[0]} for c in (False, True)]),
+    ],
+)
+def test_layers_in_branches_and_loops_run_on_the_engine(file, layers, inputs, device):
+    content = file().content()
+    with matloom.load(content, **{**FAST, "device": device}) as session:
+        places = [(layer.operator, layer.where) for layer in session.program.layers]
+        assert places.count(("CONV_2D", "engine")) == layers
+        assert not {"IF", "WHILE"} & {name for name, _ in places}
+        for given in inputs:
+            found, wanted = session.run(given), expected(content, given)
+            assert found.keys() == wanted.keys()
+            for key, array in found.items():
+                np.testing.assert_array_equal(array, wanted[key])
+
+
+def of_another_scale(file):
+    file.model.subgraphs[2].tensors[-1].quantization.scale = [0.2]
+
+
+def too_long(file):
+    file.model.buffers[file.model.subgraphs[1].tensors[2].buffer].data = np.frombuffer(
+        np.int32(10_000).tobytes(), np.uint8
+    )
+
+
+@pytest.mark.parametrize(
+    ("file", "change"),
+    [
+        (lambda: layers_in_a_loop(counted=False), lambda file: None),
+        (layers_in_a_loop, of_another_scale),
+        (layers_in_a_loop, too_long),
+    ],
+    ids=["count", "scale", "length"],
+)
+def test_other_loops_with_layers_stay_on_the_host(file, change):
+    network = file()
+    change(network)
+    graph = frontend.load(network.content())
+    assert [node.op.value for node in graph.nodes] == ["REFERENCE", "RELU6"]

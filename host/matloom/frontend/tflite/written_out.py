@@ -1,0 +1,298 @@
+"""Writes out branches and loops with quantised layers, instead of IF and WHILE.
+
+The operators of a branch or a body are then compiled like all others. Of IF, both branches run, and
+SELECT_V2 chooses, so their operators must be such that they cannot fail. Of WHILE, the turns follow
+one another where integers that the file holds decide how many there are.
+"""
+
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import tflite
+
+from matloom.frontend.tflite.control import CONTROL, is_plain
+from matloom.frontend.tflite.flatbuffer import enum_name
+from matloom.frontend.tflite.tensors import FileTensors
+from matloom.ir.graph import Array
+from matloom.kernels.cut import packed, plain_model
+
+__all__ = ["written_out"]
+
+#: Operators of all turns of a loop; longer loops stay loops.
+_MOST = 512
+#: Of these, a branch or a body has at least one, of integers, or it stays what it is.
+_LAYERS = frozenset({"CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "TRANSPOSE_CONV"})
+_CANNOT_FAIL = _LAYERS | {
+    *("ADD", "AVERAGE_POOL_2D", "CONCATENATION", "DEQUANTIZE", "EXPAND_DIMS", "HARD_SWISH"),
+    *("LEAKY_RELU", "LOGISTIC", "MAXIMUM", "MAX_POOL_2D", "MEAN", "MINIMUM", "MUL", "PAD", "PADV2"),
+    *("PRELU", "QUANTIZE", "RELU", "RELU6", "RELU_N1_TO_1", "RESHAPE", "SOFTMAX", "SQUEEZE", "SUB"),
+    *("TANH", "TRANSPOSE"),
+}
+#: What decides how many turns there are.
+_COUNTS: dict[str, Callable[..., Array]] = {
+    **{"ADD": np.add, "SUB": np.subtract, "MUL": np.multiply, "EQUAL": np.equal},
+    **{"NOT_EQUAL": np.not_equal, "LESS": np.less, "LESS_EQUAL": np.less_equal},
+    **{"GREATER": np.greater, "GREATER_EQUAL": np.greater_equal},
+    **{"LOGICAL_AND": np.logical_and, "LOGICAL_OR": np.logical_or, "LOGICAL_NOT": np.logical_not},
+}
+_TYPES: dict[int, np.dtype[Any]] = {
+    tflite.TensorType.INT32: np.dtype(np.int32),
+    tflite.TensorType.INT64: np.dtype(np.int64),
+    tflite.TensorType.BOOL: np.dtype(np.bool_),
+}
+_WORDS = (tflite.TensorType.INT8, tflite.TensorType.INT16)
+_PACKAGE = "ai-edge-litert"
+
+
+class _RefusedError(Exception):
+    """A branch or a loop stays what it is."""
+
+
+def written_out(content: bytes) -> bytes:
+    """Return a file in which branches and loops of quantised layers are written out.
+
+    They are those of the main subgraph, and have no state and no control flow themselves. The file
+    is returned as it is if there are none, or if LiteRT, whose schema writes it, is not installed.
+    """
+    model = tflite.Model.GetRootAs(content)
+    count = model.SubgraphsLength()
+    parts = [FileTensors(content, model, model.Subgraphs(at)) for at in range(1, count)]
+    if not parts or not all(map(is_plain, parts)):
+        return content
+    try:
+        return _rewritten(plain_model(content, _PACKAGE)) or content
+    # LiteRT is not installed; or the file is damaged, and its reader says where.
+    except (ImportError, AttributeError, LookupError, TypeError, ValueError):
+        return content
+
+
+def _rewritten(objects: Any) -> bytes:
+    """Return the file of a model's objects with what could be written out; nothing if nothing."""
+    objects.buffers, objects.operatorCodes = list(objects.buffers), list(objects.operatorCodes)
+    main, left, changed = objects.subgraphs[0], False, False
+    main.tensors, operators = list(main.tensors), []
+    for at, operator in enumerate(main.operators):
+        if _name(objects, operator) not in CONTROL:
+            operators.append(operator)
+            continue
+        try:
+            operators += _Writer(objects, operator, f"operator {at}").operators()
+            changed = True
+        except _RefusedError:
+            operators.append(operator)
+            left = True
+    if not changed:
+        return b""
+    main.operators = operators
+    if not left:
+        objects.subgraphs = [main]
+    return packed(objects)
+
+
+def _name(model: Any, operator: Any) -> str:
+    code = model.operatorCodes[operator.opcodeIndex]
+    return enum_name(tflite.BuiltinOperator, max(code.builtinCode, code.deprecatedBuiltinCode))
+
+
+class _Writer:
+    """Writes out one operator of a model's main subgraph, which gets the tensors."""
+
+    def __init__(self, model: Any, operator: Any, label: str) -> None:
+        self.model, self.main, self.operator = model, model.subgraphs[0], operator
+        self.label, self.made = label, list[Any]()
+        self._constants: dict[tuple[int, int], int] = {}
+        self.loops = _name(model, operator) == "WHILE"
+        options = operator.builtinOptions
+        numbers = (
+            (options.condSubgraphIndex, options.bodySubgraphIndex)
+            if self.loops
+            else (options.thenSubgraphIndex, options.elseSubgraphIndex)
+        )
+        self.called = [model.subgraphs[number] for number in numbers]
+        layers = [
+            each for each in self.called for item in each.operators if self._layer(each, item)
+        ]
+        if not layers:
+            raise _RefusedError
+
+    def operators(self) -> list[Any]:
+        """Return the operators, in order."""
+        (self._loop if self.loops else self._branches)()
+        return self.made
+
+    def _layer(self, graph: Any, operator: Any) -> bool:
+        given = graph.tensors[operator.inputs[0]]
+        return _name(self.model, operator) in _LAYERS and given.type in _WORDS
+
+    def _branches(self) -> None:
+        condition, *given = map(int, self.operator.inputs)
+        chosen = []
+        for branch, side in zip(self.called, ("then", "else"), strict=True):
+            if not {_name(self.model, each) for each in branch.operators} <= _CANNOT_FAIL:
+                raise _RefusedError
+            self._require_same(branch, branch.inputs, given)
+            self._require_same(branch, branch.outputs, self.operator.outputs)
+            inside = dict(zip(map(int, branch.inputs), given, strict=True))
+            chosen.append(self._turn(branch, inside, {}, f"{self.label} {side}"))
+        for one, other, made in zip(*chosen, self.operator.outputs, strict=True):
+            self._add("SELECT_V2", [condition, one, other], int(made))
+
+    def _loop(self) -> None:
+        condition, body = self.called
+        carried = list(map(int, self.operator.inputs))
+        for graph, side in (
+            (condition, condition.inputs),
+            (body, body.inputs),
+            (body, body.outputs),
+            (self.main, self.operator.outputs),
+        ):
+            self._require_same(graph, side, carried)
+        values = {at: self._value(self.main, number) for at, number in enumerate(carried)}
+        turn = 0
+        while self._goes_on(condition, values):
+            if (turn + 1) * max(1, len(body.operators)) > _MOST:
+                raise _RefusedError
+            label = f"{self.label} turn {turn}"
+            known = self._known(body, values)
+            carried = self._turn(
+                body, dict(zip(map(int, body.inputs), carried, strict=True)), known, label
+            )
+            values = {at: known.get(int(number)) for at, number in enumerate(body.outputs)}
+            turn += 1
+        for number, made in zip(carried, self.operator.outputs, strict=True):
+            shape = np.array(self.main.tensors[int(made)].shape, np.int32)
+            sizes = self._constant(shape, f"{self.label} shape {made}")
+            self._add("RESHAPE", [number, sizes], int(made))
+
+    def _goes_on(self, condition: Any, values: Mapping[int, Array | None]) -> bool:
+        found = self._known(condition, values).get(int(condition.outputs[0]))
+        if found is None or found.size != 1:
+            raise _RefusedError
+        return bool(found.item())
+
+    def _known(self, graph: Any, given: Mapping[int, Array | None]) -> dict[int, Array]:
+        """Return the integers of a subgraph that follow from known inputs, by tensor."""
+        known = {
+            int(number): value
+            for number, value in zip(graph.inputs, given.values(), strict=True)
+            if value is not None
+        }
+        for operator in graph.operators:
+            name = _name(self.model, operator)
+            values = [self._value(graph, int(at), known) for at in operator.inputs]
+            fused = getattr(operator.builtinOptions, "fusedActivationFunction", 0)
+            if name in _COUNTS and not fused and all(value is not None for value in values):
+                known[int(operator.outputs[0])] = _COUNTS[name](*values)
+        return known
+
+    def _value(
+        self, graph: Any, number: int, known: Mapping[int, Array] | None = None
+    ) -> Array | None:
+        """Return the integers that a tensor holds; None if it is computed, or of another type."""
+        if known and number in known:
+            return known[number]
+        tensor = graph.tensors[number]
+        data = self.model.buffers[tensor.buffer].data
+        if data is None or not len(data) or tensor.type not in _TYPES:
+            return None
+        shape = () if tensor.shape is None else tuple(map(int, tensor.shape))
+        found: Array = np.frombuffer(bytes(data), _TYPES[tensor.type]).reshape(shape)
+        return found
+
+    def _turn(
+        self, graph: Any, inside: dict[int, int], known: Mapping[int, Array], label: str
+    ) -> list[int]:
+        """Add the operators of a branch or a turn; return the numbers of its outputs.
+
+        `inside` has the main subgraph's numbers of the inputs; `known` needs no operator.
+        """
+        for operator in graph.operators:
+            if all(int(number) in known for number in operator.outputs):
+                continue
+            item = copy.copy(operator)
+            item.inputs = [
+                self._inside(graph, int(at), inside, known, label) for at in operator.inputs
+            ]
+            item.outputs = [self._tensor(graph, int(at), inside, label) for at in operator.outputs]
+            self.made.append(item)
+        return [self._inside(graph, int(at), inside, known, label) for at in graph.outputs]
+
+    def _inside(
+        self,
+        graph: Any,
+        number: int,
+        inside: dict[int, int],
+        known: Mapping[int, Array],
+        label: str,
+    ) -> int:
+        """Return the main subgraph's number of a tensor that an operator reads."""
+        if number < 0:
+            return number
+        if number in known:
+            name = f"{graph.tensors[number].name!r} ({label})"
+            return self._constant(known[number], name, graph.tensors[number])
+        if number in inside:
+            return inside[number]
+        # Only constants are left: turns share them.
+        key = (self.called.index(graph), number)
+        if key not in self._constants:
+            self._constants[key] = self._tensor(graph, number, {}, self.label)
+        return self._constants[key]
+
+    def _tensor(self, graph: Any, number: int, inside: dict[int, int], label: str) -> int:
+        tensor = copy.copy(graph.tensors[number])
+        tensor.name = b"%s (%s)" % (tensor.name or b"", label.encode())
+        self.main.tensors.append(tensor)
+        inside[number] = len(self.main.tensors) - 1
+        return inside[number]
+
+    def _constant(self, data: Array, name: str, like: Any = None) -> int:
+        """Add a constant to the main subgraph; return its number."""
+        tensor = type(self.main.tensors[0])() if like is None else copy.copy(like)
+        if like is None:
+            tensor.shape, tensor.type = np.array(data.shape, np.int32), tflite.TensorType.INT32
+        tensor.name, tensor.buffer = name.encode(), len(self.model.buffers)
+        held = type(self.model.buffers[0])()
+        held.data = np.frombuffer(np.ascontiguousarray(data).tobytes(), np.uint8)
+        self.model.buffers.append(held)
+        self.main.tensors.append(tensor)
+        return len(self.main.tensors) - 1
+
+    def _add(self, name: str, inputs: Sequence[int], output: int) -> None:
+        """Add an operator without options to the main subgraph."""
+        number = getattr(tflite.BuiltinOperator, name)
+        codes = [
+            max(each.builtinCode, each.deprecatedBuiltinCode) for each in self.model.operatorCodes
+        ]
+        if number not in codes:
+            code = type(self.model.operatorCodes[0])()
+            code.builtinCode, code.version = number, 1
+            code.deprecatedBuiltinCode = min(
+                number, tflite.BuiltinOperator.PLACEHOLDER_FOR_GREATER_OP_CODES
+            )
+            self.model.operatorCodes.append(code)
+            codes.append(number)
+        item = type(self.operator)()
+        item.opcodeIndex, item.inputs, item.outputs = codes.index(number), inputs, [output]
+        item.builtinOptionsType = tflite.BuiltinOptions.NONE
+        self.made.append(item)
+
+    def _require_same(self, graph: Any, inside: Sequence[int], outside: Sequence[int]) -> None:
+        """Refuse values that cross with another type, shape or quantisation."""
+        kinds = [
+            [_kind(each.tensors[int(number)]) for number in side]
+            for each, side in ((graph, inside), (self.main, outside))
+        ]
+        if kinds[0] != kinds[1]:
+            raise _RefusedError
+
+
+def _kind(tensor: Any) -> tuple[Any, ...]:
+    shape = [] if tensor.shape is None else list(map(int, tensor.shape))
+    scales = tensor.quantization
+    if scales is None or scales.scale is None:
+        return tensor.type, shape, [], []
+    zeros = [] if scales.zeroPoint is None else list(map(int, scales.zeroPoint))
+    return tensor.type, shape, list(map(float, scales.scale)), zeros
