@@ -1,9 +1,10 @@
-"""Writes out branches and loops whose operators the engine may run, instead of If and Loop.
+"""Writes out branches and loops whose operators the engine may run: If, Loop and Scan.
 
 The operators of a branch or a body are then compiled like all others. Of If, both branches run, and
 Where chooses; a loop whose number of turns is known runs them one after the other, and Where keeps
-the values of a turn that its condition does not allow. So all operators must be such that they
-cannot fail, whatever their inputs: others stay with ONNX Runtime, branch or loop and all.
+the values of a turn that its condition does not allow; Scan has a turn for each slice of its
+inputs. So all operators must be such that they cannot fail, whatever their inputs: others stay with
+ONNX Runtime, branch or loop and all.
 """
 
 from collections.abc import Mapping, Sequence
@@ -52,7 +53,7 @@ def written_out(model: Any) -> Any:
     import onnx
 
     for at, node in enumerate(model.graph.node):
-        if node.op_type not in ("If", "Loop") or node.domain not in ("", "ai.onnx"):
+        if node.op_type not in ("If", "Loop", "Scan") or node.domain not in ("", "ai.onnx"):
             continue
         changed = onnx.ModelProto()
         changed.CopyFrom(model)
@@ -73,9 +74,9 @@ class _Writer:
 
     def __init__(self, model: Any, at: int) -> None:
         self.graph, self.node, self.label = model.graph, model.graph.node[at], f"turn {at}"
-        self.modern = any(
-            each.version >= 13 for each in model.opset_import if each.domain in ("", "ai.onnx")
-        )
+        versions = [each.version for each in model.opset_import if each.domain in ("", "ai.onnx")]
+        # Unsqueeze has its axes as an input; Scan has no batches.
+        self.modern, self._scans = max(versions) >= 13, max(versions) >= 9
         self.made: list[Any] = []
         bodies = list(subgraphs(self.node))
         if not any(is_integer(each.op_type) for body in bodies for each in body.node):
@@ -89,7 +90,8 @@ class _Writer:
 
     def nodes(self) -> list[Any]:
         """Return the operators."""
-        (self._branches if self.node.op_type == "If" else self._loop)()
+        kinds = {"If": self._branches, "Loop": self._loop, "Scan": self._scan}
+        kinds[self.node.op_type]()
         return self.made
 
     def _branches(self) -> None:
@@ -133,12 +135,69 @@ class _Writer:
                 each.append(self._unsqueezed(name, f"{label} {len(each)} of {name}"))
             if not always:
                 alive = self._add("And", [alive, ends[0]], f"{label} on") if alive else ends[0]
+        self._end(carried, [(parts, 0) for parts in stacked])
+
+    def _scan(self) -> None:
+        (body,) = subgraphs(self.node)
+        given = {item.name: item for item in self.node.attribute}
+        if "num_scan_inputs" not in given or not self._scans:
+            raise _RefusedError
+        count = given["num_scan_inputs"].i
+        carried, scanned = list(self.node.input[:-count]), list(self.node.input[-count:])
+        made = len(body.output) - len(carried)
+
+        def numbers(name: str, length: int) -> list[int]:
+            return list(given[name].ints) if name in given else [0] * length
+
+        axes, turns = self._slices(scanned, numbers("scan_input_axes", count))
+        if not 0 < turns * len(body.node) <= _MOST:
+            raise _RefusedError
+        stacked: list[list[str]] = [[] for _ in range(made)]
+        ends = numbers("scan_output_axes", made)
+        constants, names = self._constants(body), [value.name for value in body.input]
+        for turn in range(turns):
+            label = f"{self.label}.{turn}"
+            parts = []
+            for place, reverse in enumerate(numbers("scan_input_directions", count)):
+                at = self._new(np.array(turns - 1 - turn if reverse else turn), f"{label} {place}")
+                source = [scanned[place], at]
+                parts.append(self._add("Gather", source, f"{at} slice", axis=axes[place]))
+            inside = dict(zip(names, [*carried, *parts], strict=True))
+            values = self._turn(body, inside, label, constants)
+            carried = values[: len(carried)]
+            for place, name in enumerate(values[len(carried) :]):
+                new = f"{label} {turn} of {name} {place}"
+                stacked[place].append(self._unsqueezed(name, new, ends[place]))
+        backward = numbers("scan_output_directions", made)
+        ordered = [
+            each[::-1] if back else each for each, back in zip(stacked, backward, strict=True)
+        ]
+        self._end(carried, list(zip(ordered, ends, strict=True)))
+
+    def _slices(self, names: Sequence[str], axes: Sequence[int]) -> tuple[list[int], int]:
+        """Return the axes of Scan's inputs, none negative, and the number of slices."""
+        known = {each.name: each.type for each in (*self.graph.input, *self.graph.value_info)}
+        found, sizes = [], set()
+        for name, axis in zip(names, axes, strict=True):
+            if name not in known:
+                raise _RefusedError
+            dims = known[name].tensor_type.shape.dim
+            if not -len(dims) <= axis < len(dims):
+                raise _RefusedError
+            found.append(axis % len(dims))
+            sizes.add(dims[axis].dim_value)
+        if len(sizes) != 1:
+            raise _RefusedError
+        return found, sizes.pop()
+
+    def _end(self, carried: Sequence[str], stacked: Sequence[tuple[Sequence[str], int]]) -> None:
+        """Add the outputs: what the last turn leaves, and values of all turns with their axis."""
         for name, output in zip(carried, self.node.output, strict=False):
             if output:
                 self._add("Identity", [name], output)
-        for parts, output in zip(stacked, self.node.output[len(carried) :], strict=True):
+        for (parts, axis), output in zip(stacked, self.node.output[len(carried) :], strict=True):
             if output:
-                self._add("Concat", parts, output, axis=0)
+                self._add("Concat", parts, output, axis=axis)
 
     def _turn(
         self, body: Any, given: Mapping[str, str], label: str, constants: Mapping[str, str]
@@ -183,10 +242,10 @@ class _Writer:
         self.made.append(onnx.helper.make_node(op, inputs, [output], **attributes))
         return output
 
-    def _unsqueezed(self, name: str, output: str) -> str:
+    def _unsqueezed(self, name: str, output: str, axis: int = 0) -> str:
         if not self.modern:
-            return self._add("Unsqueeze", [name], output, axes=[0])
-        axes = self._new(np.zeros(1, np.int64), f"{output} axes")
+            return self._add("Unsqueeze", [name], output, axes=[axis])
+        axes = self._new(np.full(1, axis, np.int64), f"{output} axes")
         return self._add("Unsqueeze", [name, axes], output)
 
 

@@ -48,7 +48,7 @@ IMAGE, FLAG, COUNT = (INT8, SHAPE), (BOOL, []), (INT64, [])
 
 def whole(piece, inputs, outputs):
     graph = piece.graph(inputs, outputs)
-    imports = [helper.make_opsetid("", 17)]
+    imports = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
     return helper.make_model(graph, opset_imports=imports, ir_version=8).SerializeToString()
 
 
@@ -93,12 +93,39 @@ def loop(turns, wanted=None, *, stacked=False, other=""):
     return whole(main, {"x": IMAGE}, dict(list(outputs.items())[: 1 + stacked]))
 
 
+def scan(axis=0, backward=0, made_axis=0):
+    """Return a network that scans images along an axis: a convolution of each, and their sum."""
+    body, main = Piece("body"), Piece("main")
+    body.conv("v", "w")
+    body.constants |= {"s": np.float32(0.03), "z": np.int8(3)}
+    names = ["u", "s", "z", "w", "s", "z", "s", "z"]
+    add = helper.make_node("QLinearAdd", names, ["sum"], domain="com.microsoft")
+    body.nodes.append(add)
+    graph = body.graph({"u": IMAGE, "v": IMAGE}, {"sum": IMAGE, "w": IMAGE})
+    attributes = {
+        **{"num_scan_inputs": 1, "scan_input_axes": [axis], "scan_input_directions": [backward]},
+        **{"scan_output_axes": [made_axis], "scan_output_directions": [backward]},
+    }
+    scanned, made = list(SHAPE), list(SHAPE)
+    scanned.insert(axis % 5, 3)
+    made.insert(made_axis % 5, 3)
+    main.nodes.append(
+        helper.make_node("Scan", ["x", "all"], ["m", "each"], body=graph, **attributes)
+    )
+    main.conv("m", "y")
+    ends = {"x": IMAGE, "all": (INT8, scanned)}, {"y": IMAGE, "each": (INT8, made)}
+    return whole(main, *ends)
+
+
 def inputs(content, seed):
     draw = np.random.default_rng(seed)
     given = {"x": draw.integers(-128, 128, SHAPE).astype(np.int8)}
     session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
-    if len(session.get_inputs()) > 1:
-        given["p"] = np.array(bool(seed % 2))
+    for value in session.get_inputs()[1:]:
+        if value.name == "p":
+            given["p"] = np.array(bool(seed % 2))
+        else:
+            given[value.name] = draw.integers(-128, 128, value.shape).astype(np.int8)
     return given, session.run(None, given)
 
 
@@ -117,14 +144,19 @@ NETWORKS = {
     "Loop": (loop(3), 4),
     "Loop, all turns": (loop(3, stacked=True), 4),
     "Loop that may end": (loop(3, wanted=400), 4),
+    "Scan": (scan(), 4),
+    "Scan, other axes": (scan(-1, 1, 2), 4),
 }
 
 
 @pytest.mark.parametrize(
     "name",
     [
-        *("If", "Loop that may end"),
-        *(pytest.param(name, marks=pytest.mark.slow) for name in ("Loop", "Loop, all turns")),
+        *("If", "Loop that may end", "Scan, other axes"),
+        *(
+            pytest.param(name, marks=pytest.mark.slow)
+            for name in ("Loop", "Loop, all turns", "Scan")
+        ),
     ],
 )
 def test_branches_and_turns_are_on_the_engine(name):
