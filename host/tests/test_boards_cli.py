@@ -93,7 +93,7 @@ def test_mistakes_are_one_sentence(words, sentence):
 
 
 @pytest.mark.slow
-def test_fit_says_what_limits_it_and_how_sure_it_is():
+def test_fit_prints_its_limit_and_certainty():
     network = Path(__file__).parents[1] / "matloom" / "data" / "digits.tflite"
     done = run("fit", "ulx3s-25f", "--network", str(network))
     assert done.returncode == 0, done.stderr

@@ -203,7 +203,7 @@ def test_compile_refuses_unknown_phases_and_lists_all(monkeypatch, capsys):
     assert f"{', '.join(names)} or {last}." in help_text
 
 
-def test_what_does_not_go_with_stop_after(tmp_path, monkeypatch, capsys):
+def test_options_incompatible_with_stop_after(tmp_path, monkeypatch, capsys):
     stop = ("--stop-after", "read")
     assert run_main(monkeypatch, "compile", str(NETWORK), *stop, "--check", "full") == 2
     assert "--check must go with --output" in capsys.readouterr().err
@@ -272,7 +272,7 @@ LONG = {
 
 
 @pytest.mark.parametrize("arguments", LONG, ids=" ".join)
-def test_what_takes_long_shows_progress(arguments, monkeypatch, tmp_path):
+def test_long_tasks_print_progress(arguments, monkeypatch, tmp_path):
     shown = []
 
     @contextmanager

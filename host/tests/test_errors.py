@@ -36,7 +36,7 @@ def test_a_missing_package_names_the_versions_that_are_wanted():
     assert isinstance(error, ModuleNotFoundError)
 
 
-def test_install_command_of_what_matloom_does_not_list():
+def test_install_command_of_an_unlisted_package():
     assert install_command("some_thing") == "python -m pip install 'some_thing'"
     assert install_command("ML_dtypes") == "python -m pip install 'ml-dtypes>=0.5'"
 

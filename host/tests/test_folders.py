@@ -37,7 +37,7 @@ def _package(folder: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FOLDERS)
-def test_everything_lies_in_a_folder_of_any_name(name, tmp_path):
+def test_all_folders_have_unusual_names(name, tmp_path):
     """A startup module adds the package to the path, since PYTHONPATH splits at colons."""
     folder = tmp_path / FOLDERS[name]
     folder.mkdir(parents=True)

@@ -220,14 +220,14 @@ def _tight(extent, instruction, found, start, end, reached):
 
 
 @pytest.mark.slow
-def test_tables_say_what_the_model_touches(runs):
+def test_tables_cover_the_models_accesses(runs):
     assert list(problems(runs)) == []
     modes = {i.mode for _config, i, _found in runs if i.opcode is Opcode.EXEC}
     assert modes == {0, 1, 2, 3, 4, 5, 6, 7}
 
 
 @pytest.mark.slow
-def test_the_verifier_knows_all_that_is_touched(runs):
+def test_the_verifier_knows_all_accesses(runs):
     """Compare the accesses that it derives: extents and lines together."""
     for config, instruction, found in runs:
         for (memory, write), addresses in found.items():
@@ -252,7 +252,7 @@ def conflict(one, other, regions):
     return False
 
 
-def test_what_meets_is_ordered(runs):
+def test_overlapping_accesses_are_ordered(runs):
     """Two instructions of different units that touch the same address must be ordered."""
     generator, conflicts, frees = random.Random(1), 0, 0
     for _number in range(1600):

@@ -137,7 +137,7 @@ def test_hardware_needs_arch_and_amaranth_only():
     assert found == {}
 
 
-def test_the_check_of_meaning_shares_nothing_with_what_it_checks():
+def test_the_check_of_meaning_does_not_import_the_scheduler():
     friends = [f"matloom.{name}" for name in ("arch", "kernels.kernels", "ir", "meaning")]
     for path in HOST:
         if path.parent.name == "meaning":

@@ -137,7 +137,7 @@ def test_names_that_are_none(graph):
             session.run(np.zeros((1, 7, 8, 1), np.int8), outputs=[inner])
 
 
-def test_a_program_file_has_its_outputs_alone(tmp_path, graph):
+def test_a_program_file_has_no_intermediates(tmp_path, graph):
     path = tmp_path / "digits.mloom"
     matloom.compile(NETWORK, "nano").save(path)
     (made,) = (graph.tensors[number].name for number in graph.outputs)
@@ -153,7 +153,7 @@ def test_a_program_file_has_its_outputs_alone(tmp_path, graph):
         assert caught.value.hint == "load the network instead, the .tflite file"
 
 
-def test_reports_tell_of_what_is_stored(graph):
+def test_reports_describe_stored_state(graph):
     inner = graph.tensors[graph.nodes[0].outputs[0]].name
     with matloom.load(NETWORK, "rtl", "nano") as session:
         session.run(images(1))

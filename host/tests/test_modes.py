@@ -250,7 +250,7 @@ def test_words_through_many_operators(device, seed):
     assert abs(report.predicted_cycles / report.cycles - 1) < 0.05
 
 
-def test_words_whose_wide_sums_might_not_fit_run_on_the_host():
+def test_wide_sums_that_might_overflow_run_on_the_host():
     """64-bit sums; 32-bit ones wrap on the engine as in the kernels."""
     graph = words_chain(0)
     bias = graph.tensors[2]

@@ -76,7 +76,7 @@ def test_rows_sum_to_the_total(program):
     assert any("43 together" in row for row in rows)
 
 
-def test_predicted_rows_say_what_is_joint(program):
+def test_predicted_rows_mark_joint_times(program):
     text = as_text(explain(program))
     assert text.count("together") == 4
     joint = sum(layer.predicted_cycles for layer in program.layers if layer.timestamp == LAST)

@@ -185,7 +185,7 @@ def test_a_network_is_compiled_for_the_memory_of_its_device():
         assert matloom.load(NETWORK, driver, "small", **asked).program.memory is MEMORIES[name]
 
 
-def test_what_a_program_cannot_be_given(session):
+def test_inputs_that_a_program_cannot_take(session):
     with pytest.raises(TypeError, match="precision must go with a network, not the program"):
         matloom.load(session.program, "model", precision="i8xi4")
     with pytest.raises(TypeError, match="check must go with a network, not the program"):

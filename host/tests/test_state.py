@@ -102,7 +102,7 @@ def test_state_is_saved_and_restored(graph, session):
     assert not equal(session.state, kept_too)
 
 
-def test_what_is_no_state(session):
+def test_invalid_states(session):
     kept = session.state
     with pytest.raises(ValueError, match=r"a state must be of \['v0', 'v1', 'v2', 'v3'\], not"):
         session.restore({"v0": kept["v0"]})

@@ -113,7 +113,7 @@ def test_a_phrase_is_found_across_lines(text):
     assert phrases_in(text)
 
 
-def test_other_words_are_not():
+def test_other_words_are_not_found():
     assert not phrases_in("accountable, handy, a newer one, replace it in its place")
     assert openings_in('def f():\n    """What it is."""') == ["What it is."]
     assert not openings_in('def f():\n    """Whether it is."""\nclass A:\n    x = "What"')

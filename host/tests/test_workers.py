@@ -35,7 +35,7 @@ def test_one_worker_needs_no_process():
     assert ordered(square, [], partial(processes, 1)) == []
 
 
-def test_results_come_with_their_place():
+def test_results_keep_their_positions():
     found = dict(completed(square, [3, 1, 2], partial(processes, 1), ahead=2))
     assert found == {0: 9, 1: 1, 2: 4}
 
@@ -46,7 +46,7 @@ def test_errors_of_tasks_are_raised():
 
 
 @pytest.mark.slow
-def test_a_worker_that_dies_changes_nothing_but_time(tmp_path):
+def test_a_dying_worker_changes_no_result(tmp_path):
     task = partial(dies_once, tmp_path)
     assert ordered(task, range(8), partial(processes, 2)) == [n * n for n in range(8)]
     assert (tmp_path / "died").exists()

@@ -21,7 +21,7 @@ def complaints(chip, folder):
     return {warning.kind for warning in lint([source], TOP_NAME)}
 
 
-def test_nothing_is_complained_of_and_every_waiver_is_needed(nano, tmp_path):
+def test_no_warnings_and_no_unused_waivers(nano, tmp_path):
     assert complaints(nano, tmp_path) == set()
     bare = re.sub(r"/\* verilator lint_\w+ \w+ \*/", "", nano.verilog)
     assert complaints(dataclasses.replace(nano, verilog=bare), tmp_path) == set(WAIVERS)
@@ -43,7 +43,7 @@ def test_no_signal_is_a_keyword(nano):
     assert {name for name in names if name.lower() in RESERVED} == set()
 
 
-def test_a_reader_finds_what_the_chip_is(nano):
+def test_verilog_is_documented(nano):
     """Header, template, attributes, and a sentence for each component's module."""
     head = nano.verilog[: nano.verilog.index("module ")]
     assert f"digest {PRESETS['nano'].digest:08x}, interface version {INTERFACE_VERSION}" in head
@@ -93,7 +93,7 @@ def slang_warnings(chip):
 
 
 @pytest.mark.slow
-def test_slang_has_nothing_to_say(nano):
+def test_slang_reports_no_warnings(nano):
     """No default warnings; for a faulty chip there are some."""
     assert slang_warnings(nano) == ""
     faulty = nano.verilog.replace("endmodule", "  nothing missing();\nendmodule", 1)
@@ -101,7 +101,7 @@ def test_slang_has_nothing_to_say(nano):
 
 
 @pytest.mark.slow
-def test_slang_has_nothing_to_say_of_others(other):
+def test_slang_reports_no_warnings_of_other_presets(other):
     assert slang_warnings(other) == ""
 
 

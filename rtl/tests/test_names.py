@@ -58,7 +58,7 @@ def test_each_signal_is_assigned_to_one_variable():
         ("use(Signal())", [1]),
     ],
 )
-def test_what_has_no_name_is_found(text, lines):
+def test_unnamed_signals_are_found(text, lines):
     assert nameless(text) == lines
 
 

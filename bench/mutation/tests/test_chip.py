@@ -15,7 +15,7 @@ def changed(before, after):
 
 
 @pytest.mark.slow
-def test_netlists_tell_other_hardware_apart():
+def test_netlist_digests_distinguish_hardware():
     sound = chip.digests_of(UNIT, None, {})
     assert list(sound) == [*chip.CONFIGS, *chip.AROUND]
     assert "" not in sound.values()
@@ -27,7 +27,7 @@ def test_netlists_tell_other_hardware_apart():
 
 
 @pytest.mark.slow
-def test_streams_are_equal_without_a_mutant_alone():
+def test_streams_are_equal_only_without_a_mutant():
     assert chip.judge(UNIT, None, "nano", 10) == ("survived", "10 streams equal")
     turned = changed("value.rotate_left(", "value.rotate_right(")
     verdict, found = chip.judge(UNIT, turned, "nano", 10)

@@ -62,7 +62,7 @@ def legal(opcode):
     return dict.fromkeys(ones, 1)
 
 
-def test_a_byte_is_added_or_multiplied_and_lies_where_it_lay():
+def test_bytes_are_added_or_multiplied_in_place():
     adds = dataclasses.replace(CONFIG, products=2)
     post = {**legal(Opcode.POST), "source": Source.SPAD, "addend": 1}
     data = int.from_bytes(pack(Instruction(Opcode.POST, {"addend": 3})), "little")
@@ -76,7 +76,7 @@ def test_a_byte_is_added_or_multiplied_and_lies_where_it_lay():
         assert illegal_field(Instruction(Opcode.POST, post | values), config) == sentence
 
 
-def test_what_is_reserved_is_all_of_it():
+def test_reserved_bits_are_complete():
     found = {
         (opcode, item.name)
         for opcode, layout in FORMATS.items()
@@ -151,7 +151,7 @@ def test_one_extent_for_each_spread_of_a_load(spread):
 
 
 @pytest.mark.parametrize(("window", "end"), [(0, 10 + 3 * 4 * 5), (1, 10 + 3 * 2 * 7)])
-def test_every_output_block_has_entries_of_its_own(window, end):
+def test_output_blocks_do_not_share_entries(window, end):
     """Windows keep `out_height * out_width` sums of each block, other EXECs all positions."""
     values = {**dict.fromkeys(_ONES, 1), "oc_blocks": 3, "height": 4, "width": 5, "acc_addr": 10}
     values |= {"window": window, "out_height": 2, "out_width": 7}
@@ -261,7 +261,7 @@ def test_blocks_of_pairs_are_counted_by_two(blocks, pairs):
     assert problem == "POST.pairs must be 0 in a configuration without has_narrow, not 1"
 
 
-def test_the_largest_value_of_a_field_is_what_its_bits_hold():
+def test_the_largest_value_of_a_field_fits_its_bits():
     """As on the page of instructions: 12 bits of rows, 20 of a pitch, 22 signed ones."""
     assert largest(Opcode.EXEC, "input_rows") == 4095
     assert largest(Opcode.POST, "dest_pitch") == 1048575

@@ -64,7 +64,7 @@ def test_the_memory_of_a_board_by_its_name(board, name):
     assert load_memory(board) is MEMORIES[name]
 
 
-def test_nobody_asks_for_another_than_the_reference():
+def test_only_the_reference_library_is_used():
     assert load_memory(None) is REFERENCE_MEMORY
 
 
@@ -82,7 +82,7 @@ def test_wrong_files(text, sentence):
         Memory.from_json(text)
 
 
-def test_what_is_no_memory(tmp_path):
+def test_invalid_memories(tmp_path):
     with pytest.raises(
         InvalidMemoryError, match=r"memory must be one of reference, .*, not 'ddr9'"
     ):

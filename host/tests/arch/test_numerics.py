@@ -237,7 +237,7 @@ def test_two_numbers_in_a_byte(low, high):
         assert (low_nibble(view), high_nibble(view)) == (low, high)
 
 
-def test_sums_are_what_their_limbs_say(seed):
+def test_sums_equal_their_limbs(seed):
     generator = random.Random(seed)
     ends = [LARGEST_LIMBS - 1, -LARGEST_LIMBS + 1, 127, 128, -129, 2**15 - 1, 2**15 - 129, 2**22]
     for x in ends + [generator.randrange(-LARGEST_LIMBS + 1, LARGEST_LIMBS) for _ in range(5000)]:

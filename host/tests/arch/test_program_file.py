@@ -76,7 +76,7 @@ def test_keys_are_taken_once():
         assert [item.key for item in attributes] == list(range(1, len(attributes) + 1))
 
 
-def test_configuration_is_whole():
+def test_configuration_is_complete():
     assert {item.name for item in CONFIGURATION} == {
         item.name for item in dataclasses.fields(Config)
     }

@@ -53,7 +53,7 @@ def test_no_row_waits_longer_than_its_data_sheet_says(part, clock):
     assert timing.power_up * 10**6 >= part.power_up_us * clock
 
 
-def test_two_of_its_cycles_in_one_of_a_controller():
+def test_timing_at_twice_the_controllers_clock():
     """By hand, at 142 MHz (7.04 ns): 20, 45 and 70 ns are 3, 7 and 10 cycles, so 2, 4 and 5."""
     part = SDRAMS["IS42S16160"]
     own = part.timing_of_gear(71_000_000, 2)

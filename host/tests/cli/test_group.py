@@ -85,7 +85,7 @@ def test_every_verb_refuses_an_unknown_option(name, monkeypatch, capsys):
     assert err.startswith(f"error: matloom {name} has no option '--no-such-option'\nhint: ")
 
 
-def test_an_error_of_the_system_says_what_and_where():
+def test_system_errors_name_operation_and_path():
     assert complaint(FileNotFoundError(2, "No such file or directory", "a/b")) == (
         "error: cannot use a/b: no such file or directory\n"
         "hint: check the path, and that it can be used"
@@ -104,7 +104,7 @@ def test_interruption_is_silent(monkeypatch, capsys):
     assert output(monkeypatch, capsys, "doctor")[:2] == (130, "")
 
 
-def test_a_warning_is_told_as_an_error_is(monkeypatch, capsys, tmp_path):
+def test_warnings_look_like_errors(monkeypatch, capsys, tmp_path):
     (tmp_path / "file").touch()
     monkeypatch.setenv("MATLOOM_CACHE", str(tmp_path / "file"))
     monkeypatch.setattr(cli.commands["doctor"], "callback", lambda **_options: cache_folder())

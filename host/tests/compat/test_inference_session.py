@@ -157,7 +157,7 @@ def test_a_closed_session_does_not_run():
 
 
 @pytest.mark.parametrize("options", [ours.SessionOptions(), theirs.SessionOptions()])
-def test_arguments_without_effect_are_told(options, tmp_path):
+def test_arguments_without_effect_are_reported(options, tmp_path):
     names = ["CUDAExecutionProvider", ("TensorrtExecutionProvider", {}), "CPUExecutionProvider"]
     sentence = "CUDAExecutionProvider, TensorrtExecutionProvider is ignored"
     with pytest.warns(CompatWarning, match=sentence) as told:

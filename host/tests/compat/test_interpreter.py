@@ -171,7 +171,7 @@ def test_calls_before_allocation_are_refused():
         unready.report()
 
 
-def test_what_is_no_network_is_refused_at_once():
+def test_other_files_are_refused_immediately():
     with pytest.raises(UserError, match="a model_path or a model_content, one of them"):
         matloom.Interpreter()
     with pytest.raises(ModelError, match="no such file"):

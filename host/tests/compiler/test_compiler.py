@@ -146,7 +146,7 @@ def test_constants_are_added_on_the_engine(seed):
     assert np.array_equal(result, interpret(graph, {0: given})[2])
 
 
-def test_what_cannot_fit_runs_on_the_host(monkeypatch):
+def test_layers_that_cannot_fit_run_on_the_host(monkeypatch):
     def schedule(segment, *rest, **more):
         if any(stage.name == "CONV_2D_1" for stage in segment.stages):
             return DoesNotFit(reason="CONV_2D_1 needs more than there is")
@@ -166,7 +166,7 @@ def test_what_cannot_fit_runs_on_the_host(monkeypatch):
     assert np.array_equal(result, interpret(graph, {0: given})[graph.outputs[0]])
 
 
-def test_what_does_not_fit_together_runs_stage_by_stage(monkeypatch):
+def test_large_segments_run_stage_by_stage(monkeypatch):
     plain = []
 
     def schedule(segment, options, **more):
@@ -186,7 +186,7 @@ def test_what_does_not_fit_together_runs_stage_by_stage(monkeypatch):
     assert np.array_equal(result, interpret(graph, {0: given})[graph.outputs[0]])
 
 
-def test_layers_tell_where_they_run():
+def test_layers_show_where_they_run():
     path = MODELS / "models" / "mlperf_tiny" / "pretrainedResnet_quant.tflite"
     if not path.is_file():
         pytest.skip(f"the model collection has no {path}")

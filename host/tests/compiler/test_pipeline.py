@@ -28,7 +28,7 @@ from matloom.schedule import DoesNotFit, schedule_segment, search
 SMALL = Job(config=PRESETS["small"], options=CompileOptions())
 
 
-def test_the_whole_way_is_in_one_file():
+def test_a_whole_path_in_one_file():
     assert len(Path(inspect.getfile(pipeline)).read_text().splitlines()) < 200
 
 
@@ -71,7 +71,7 @@ def test_every_phase_can_be_looked_at():
         ("assemble", "step 0: engine,"),
     ],
 )
-def test_what_is_printed(stop, sentence):
+def test_output_of_the_verb(stop, sentence):
     assert sentence in describe(NETWORK, SMALL, stop)
 
 
@@ -81,7 +81,7 @@ def test_an_unknown_phase_is_refused_with_the_names_of_all():
     assert all(name in str(no.value) for name in STOPS)
 
 
-def test_tries_that_failed_are_told(monkeypatch):
+def test_failed_attempts_are_printed(monkeypatch):
     def schedule(segment, options, **more):
         if len(segment.stages) > 1 and not options.plain:
             return DoesNotFit(reason="the stages need more than there is")
@@ -94,7 +94,7 @@ def test_tries_that_failed_are_told(monkeypatch):
     assert describe(NETWORK, SMALL, "search").splitlines()[0] == line
 
 
-def test_what_never_fits_is_an_error_with_the_last_reason(monkeypatch):
+def test_impossible_schedules_raise_the_last_reason(monkeypatch):
     def schedule(segment, *rest, **more):
         if len(segment.stages) > 1:
             return DoesNotFit(reason="the stages need more than there is")
@@ -105,7 +105,7 @@ def test_what_never_fits_is_an_error_with_the_last_reason(monkeypatch):
         compiled(frontend.load(NETWORK), **given())
 
 
-def test_the_collector_rests_during_a_compilation_and_a_check_alone(monkeypatch):
+def test_garbage_collection_pauses_while_compiling_and_checking(monkeypatch):
     seen = []
 
     def fails(*_args, **_kwargs):

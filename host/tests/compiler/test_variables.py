@@ -63,7 +63,7 @@ def two_readers(height):
     return network.graph(network.total, again)
 
 
-def test_a_sum_replaces_what_it_reads():
+def test_a_sum_overwrites_its_input():
     network = Network()
     assert placed(network.graph(network.total, network.operator(Op.RELU, [network.total]))) == [
         True
@@ -71,7 +71,7 @@ def test_a_sum_replaces_what_it_reads():
 
 
 @pytest.mark.parametrize(("height", "pinned"), [(4, True), (16, False), (64, False)])
-def test_what_is_read_again_after_it_is_replaced(height, pinned):
+def test_variables_read_after_their_update(height, pinned):
     """Small tensors are read once and may stay; others would be read again."""
     assert placed(two_readers(height)) == [pinned]
 
@@ -86,14 +86,14 @@ def test_a_wrong_place_is_found_by_both_checks(monkeypatch):
         check_meaning(wrong.prepared, wrong.program, names)
 
 
-def test_what_the_user_has_is_the_hosts():
+def test_variables_that_are_inputs_or_outputs_stay_on_the_host():
     network = Network()
     assert placed(network.graph(network.total, network.total)) == [False]
     network = Network()
     assert placed(network.graph(network.input, network.total)) == [False]
 
 
-def test_what_the_host_reads_or_makes_is_the_hosts():
+def test_variables_used_by_the_host_stay_there():
     network = Network()
     chances = network.operator(Op.SOFTMAX, [network.before], Softmax(beta=1.0))
     assert placed(network.graph(network.total, chances)) == [False]
@@ -105,7 +105,7 @@ def test_what_the_host_reads_or_makes_is_the_hosts():
     assert placed(network.graph(chances, network.total)) == [False]
 
 
-def test_what_two_variables_hold_is_the_hosts():
+def test_values_of_two_variables_stay_on_the_host():
     network = Network()
     other = network.variable()
     network.growth.assign(other, network.total)

@@ -40,7 +40,7 @@ def test_a_step_takes_its_positions_or_its_weights_whichever_is_more():
     assert longer - fixed == 20 * 4
 
 
-def test_what_adds_to_sums_waits_for_those_before():
+def test_accumulating_instructions_wait_for_earlier_sums():
     first, second = (
         _cycles(Instruction(Opcode.EXEC, _exec(100, 5, accumulate=again))) for again in (0, 1)
     )

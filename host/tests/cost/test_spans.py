@@ -46,7 +46,7 @@ def test_spans_make_the_totals_of_the_prediction(timeline):
     assert total.busy["load"] <= load <= 1.2 * total.busy["load"]
 
 
-def test_a_unit_does_one_thing_at_a_time_and_nothing_before_what_it_awaits(timeline):
+def test_spans_respect_units_and_waits(timeline):
     _machine, instructions, found = timeline
     for unit in UNITS:
         own = [span for span in found if span.unit is unit]

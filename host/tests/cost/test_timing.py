@@ -26,7 +26,7 @@ def instructions():
 
 @pytest.mark.parametrize("memory", [Memory(), ROWS])
 @pytest.mark.parametrize("preset", ["nano", "reference"])
-def test_instructions_alike_cost_what_each_does_alone(preset, memory, instructions):
+def test_equal_instructions_cost_the_same(preset, memory, instructions):
     machine = Machine(config=PRESETS[preset], memory=memory)
     together, met = Timings(machine), set()
     for instruction in instructions:

@@ -45,7 +45,7 @@ def test_each_shape_of_a_window_is_a_mode():
     assert not any("shape" in point for point in declare(NANO).every)
 
 
-def test_what_cannot_be_had_has_a_reason():
+def test_undeclared_points_have_a_reason():
     nano = declare(NANO)
     # 256 entries of four sums, a scratchpad of 32 KiB.
     assert nano.excluded["EXEC i8xi8: width 4095"] == "no more than 256 fits in the memories"

@@ -56,7 +56,7 @@ def test_both_directions_of_each_bit_are_toggles(units):
     assert post.missing_toggles == {"matloom.core.post.lanes b": 2}
 
 
-def test_what_is_left_out_is_counted_by_its_reason(units):
+def test_exclusions_are_counted_by_reason(units):
     post = units(
         line(0, "5"),
         line(0, "9"),

@@ -92,7 +92,7 @@ def first_difference(runs):
     return None
 
 
-def test_what_nobody_wrote_is_seen(seed):
+def test_unwritten_bytes_change_the_digest(seed):
     """The digest must depend on the first state if unwritten bytes are stored."""
     runs = [shown(CONFIGS["nano"], seed + n, store_scratchpad) for n in range(2)]
     assert first_difference(runs) is not None

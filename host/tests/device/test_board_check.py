@@ -59,7 +59,7 @@ def test_a_wire_of_the_data():
     assert address % 2 == 1
 
 
-def test_bytes_that_come_otherwise_each_time():
+def test_unstable_bytes():
     reads = iter(range(1 << 30))
     flaky = Memory(shown=lambda at, byte: byte ^ (next(reads) % 1009 == 1008))
     fault = check_memory(flaky, 1 << 14).fault
@@ -72,7 +72,7 @@ def test_masks_that_do_not_mask():
     assert "of 512 bytes are wrong" in found.fault
 
 
-def test_what_a_board_says_of_itself():
+def test_description_of_a_board():
     hello = Hello(
         identity=0,
         clock_hz=70_833_333,

@@ -39,7 +39,7 @@ def chip(**options):
     return RtlTransport(CONFIG, 1 << 16, **options)
 
 
-def test_who_says_whether_the_bus_is_checked(monkeypatch):
+def test_switches_of_the_bus_check(monkeypatch):
     assert chip().check_bus, "in every test"
     assert not chip(check_bus=False).check_bus
     monkeypatch.setenv(CHECK_VARIABLE, "0")
@@ -80,7 +80,7 @@ def test_a_broken_rule_stops_the_simulation():
     copy(Driver(transport, CONFIG))
 
 
-def test_nobody_looks_where_nobody_asked():
+def test_the_bus_is_not_checked_unless_asked():
     transport = chip(check_bus=False)
     copy(Driver(transport, CONFIG))
     assert not transport.check_bus

@@ -15,7 +15,7 @@ from matloom.toolchain.probes import with_probes
 NANO = load_config("nano")
 
 
-def test_timings_are_told_apart():
+def test_timings_distinguish_instructions():
     assert stall_of(MemoryTiming(), 4) == "steady"
     assert stall_of(MemoryTiming(stall_per_1024=1), 4) == "withheld"
     assert stall_of(MemoryTiming(memory=load_memory("sdram-16")), 4) == "slow"
@@ -31,7 +31,7 @@ def commands(*instructions):
 
 
 @pytest.mark.slow
-def test_what_a_run_did_is_counted(tmp_path, monkeypatch):
+def test_runs_add_to_coverage(tmp_path, monkeypatch):
     kept = tmp_path / "coverage.json"
     monkeypatch.setenv(COVERAGE_VARIABLE, str(kept))
     size = {"rows": 1, "planes": 1}

@@ -92,7 +92,7 @@ def test_reports_say_what_they_are(tmp_path):
         (Verdict(mode="full", share=1.0, stages=(2, 3)), "the program gives the same: "),
     ],
 )
-def test_how_far_the_program_was_checked_is_said(verdict, start):
+def test_the_extent_of_the_check_is_printed(verdict, start):
     assert equality(verdict).startswith(start)
     program = dataclasses.replace(matloom.compile(NETWORK, "nano", check="none"), verdict=verdict)
     report = make_report(program, "fast", [], kernels=True)

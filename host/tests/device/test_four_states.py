@@ -100,7 +100,7 @@ def store_scratchpad(transport):
 
 
 @pytest.mark.slow
-def test_what_nobody_wrote_is_undefined(chip):
+def test_unwritten_bytes_are_undefined(chip):
     transport = chip()
     store_scratchpad(transport)
     assert {each.output for each in transport.undefined} == {

@@ -74,7 +74,7 @@ def stopped(driver, size, limit):
 
 @pytest.mark.parametrize("slow", [False, True], ids=["calm", "stalls"])
 @pytest.mark.parametrize("opcode", ENDLESS, ids=lambda opcode: opcode.name)
-def test_an_instruction_that_goes_on_for_ever_is_ended(pair, opcode, slow):
+def test_an_endless_instruction_is_stopped(pair, opcode, slow):
     """The watchdog sees progress. The long instruction comes third, after short ones."""
     driver = pair.rtl
     short = {**ENDLESS[opcode], "width": 1, "height": 1, "rows": 1, "planes": 1}

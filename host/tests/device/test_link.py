@@ -27,7 +27,7 @@ def opened(there=None, back=None, target=None, **details):
     return line, LinkTransport(Link(line, silence=0.03))
 
 
-def test_a_request_is_what_the_page_says():
+def test_requests_match_the_page():
     frame = request_frame(Request.WRITE_MEMORY, 7, 3, 0x80000001, b"\1\0\2", attempt=5)
     body = bytes([0x53, 7, 3, 0, 1, 0, 0, 0x80, 1, 0, 2])
     body += zlib.crc32(body).to_bytes(4, "little")
@@ -82,7 +82,7 @@ def test_blocks_use_nine_tenths_of_the_line():
     # Of the page: header 8, checksum 4, two delimiters, a byte of stuffing for each 254 begun.
     [(1, 1, 16), (100, 1, 115), (1024, 1, 1043), (4096, 4, 4 * 1043), (1025, 2, 1043 + 16)],
 )
-def test_what_a_block_costs_on_the_line(size, frames, sent):
+def test_traffic_of_a_block(size, frames, sent):
     line, transport = opened()
     before, time = transport.line_cost, line.now()
     transport.write_block(0x1000, b"\x55" * size)
@@ -129,7 +129,7 @@ def test_a_host_that_begins_in_the_middle_of_a_frame(seed):
     assert all(kind is Request.WRITE_REGISTERS for kind, *_ in line.device.writes)
 
 
-def test_garbage_is_no_request(seed):
+def test_garbage_is_ignored(seed):
     line, transport = opened()
     for _ in range(50):
         line.write(random.Random(seed).randbytes(3000))
@@ -150,7 +150,7 @@ def test_a_restarted_device_is_an_error_until_it_is_opened_again():
     assert len(line.device.writes) == 2
 
 
-def test_a_restart_while_nobody_answers_is_noticed():
+def test_a_restart_during_silence_is_noticed():
     line, transport = opened()
     line.back.dropped = 1.0
     with pytest.raises(DeviceTimeoutError):
@@ -204,7 +204,7 @@ def test_a_line_that_babbles_ends_in_time():
     assert line.time < 20
 
 
-def test_what_came_while_the_machine_was_busy_is_read():
+def test_bytes_received_while_suspended_are_read():
     """The machine repeatedly suspends this program for longer than the time-out."""
 
     class Busy(Line):
@@ -270,7 +270,7 @@ def test_a_driver_runs_a_network_through_noise(small_product, small_inputs, seed
     }
 
 
-def test_a_session_says_what_the_link_cost(small_product, small_inputs):
+def test_a_session_reports_link_traffic(small_product, small_inputs):
     config = PRESETS["nano"]
     program = compile(small_product, "nano")
     line, transport = opened(target=ModelTransport(config), config_digest=config.digest)

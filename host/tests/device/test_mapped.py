@@ -161,7 +161,7 @@ def test_registers_and_memory_are_where_the_kernel_says(tmp_path):
         ({"size": "0x4000000"}, r"cannot map 67109376 bytes of .*uio0: mmap"),
     ],
 )
-def test_what_cannot_be_used(changes, sentence, tmp_path):
+def test_unusable_inputs(changes, sentence, tmp_path):
     with pytest.raises(DeviceError, match=sentence):
         MappedTransport(root=tree(tmp_path, **changes))
 

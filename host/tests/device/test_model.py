@@ -454,7 +454,7 @@ def test_the_first_failing_check_wins():
         assert caught.value.cause is cause
 
 
-def test_what_ran_before_a_fault_stays():
+def test_effects_before_a_fault_stay():
     made = engine()
     fill = Instruction(Opcode.LOAD, legal(fill=1, fill_value=77, spad_addr=5))
     with pytest.raises(EngineFaultError, match="COMMAND_RANGE at instruction 1"):

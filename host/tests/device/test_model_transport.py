@@ -91,7 +91,7 @@ def test_a_fault_stays_until_a_reset(device):
     assert read(device, "STATUS") == 2
 
 
-def test_range_faults_tell_the_end_of_the_extent(device):
+def test_range_faults_report_the_end_of_the_extent(device):
     start(device, pack(Instruction(Opcode.LOAD, {**LOAD, "dram_offset": 4093})))
     assert read(device, "FAULT") == Fault.DRAM_RANGE | Opcode.LOAD << 8
     assert read(device, "FAULT_ADDRESS") == 4097

@@ -171,7 +171,7 @@ def test_a_network_runs_once_a_call(board, opened, name, small_product, small_in
 
 
 @pytest.mark.slow
-def test_a_network_runs_once_though_nobody_heard(board, small_product, small_inputs):
+def test_a_network_runs_once_if_answers_are_lost(board, small_product, small_inputs):
     """Each register write is sent twice, also those that start the engine."""
     with load(small_product, device="model", config=LEAST) as session:
         (expected,) = session.run(small_inputs).values()

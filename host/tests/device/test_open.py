@@ -20,7 +20,7 @@ def test_memory_for_regions(size, wanted):
 
 
 @pytest.mark.parametrize("option", ["waves", "timing", "check_bus"])
-def test_what_the_model_has_not(option):
+def test_registers_that_the_model_lacks(option):
     with pytest.raises(ValueError, match=f"{option} must go with device 'rtl', not 'model'"):
         open_device("model", "nano", **{option: object()})
 

@@ -84,7 +84,7 @@ def chip(request):
 
 @pytest.mark.parametrize("chip", [1, 2, 3], indirect=True)
 @pytest.mark.parametrize("name", READS)
-def test_memories_of_random_bits_are_noticed_by_whoever_reads_them(chip, name):
+def test_reading_random_memory_is_a_parity_fault(chip, name):
     """The bus still obeys its rules; after a reset and a first write, reads are fine."""
     commands, unit, memory = READS[name]
     driver = Driver(chip, CONFIG)

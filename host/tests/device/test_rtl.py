@@ -151,7 +151,7 @@ def test_write_error_is_a_fault(pair):
 
 
 @pytest.mark.parametrize("region", [Region.PROGRAM, Region.INPUT])
-def test_region_that_is_no_memory_is_a_fault(pair, region):
+def test_an_unmapped_region_is_a_fault(pair, region):
     """The interconnect answers DECERR."""
     copy(pair.rtl)
     pair.rtl.write(f"{region.name}_BASE", 0x1000)
@@ -321,7 +321,7 @@ def test_a_known_build_is_not_made_again(pair, monkeypatch):
     assert simulator.build(pair.config).is_file()
 
 
-def test_builds_are_known_by_everything_that_goes_into_them(pair, tmp_path, monkeypatch):
+def test_every_input_of_a_build_selects_a_library(pair, tmp_path, monkeypatch):
     """Harness, configuration, tracing and probes each select a different library."""
     known = {
         simulator.source_digest(PRESETS["nano"], "", "none"),
@@ -337,7 +337,7 @@ def test_builds_are_known_by_everything_that_goes_into_them(pair, tmp_path, monk
     assert len(known) == 6
 
 
-def test_edits_are_built_anew(pair, tmp_path, monkeypatch):
+def test_edits_are_built_again(pair, tmp_path, monkeypatch):
     """A change of the harness or the generated text is built again; anything else is not."""
     outputs, verilog = [], "module matloom(); endmodule\n"
 

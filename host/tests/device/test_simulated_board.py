@@ -204,7 +204,7 @@ def test_a_network_runs_on_a_system_that_was_booted(system, small_product, small
 
 
 @pytest.mark.slow
-def test_a_system_that_runs_a_network_alone(system, tmp_path):
+def test_a_stand_alone_system(system, tmp_path):
     image = tmp_path / "digits.bin"
     words = ("compile", NETWORK, "--config", LEAST, "--emit", "soc", "-o", image)
     subprocess.run([PROGRAM, *words], check=True)

@@ -105,7 +105,7 @@ def test_interrupts(lines):
     assert fault == Fault.COMMAND_RANGE
 
 
-def test_failed_accesses_are_told(lines):
+def test_failed_accesses_are_reported(lines):
     end = region("UNCACHED").base + MEMORY_BYTES
     assert lines["errors"] == [0, 1, MEMORY_BASE + 16, 0, end]
 
@@ -135,7 +135,7 @@ def session():
         yield running
 
 
-def test_a_network_runs_as_on_the_engine_alone(session):
+def test_a_network_runs_in_the_cycles_of_the_engine(session):
     picture = np.random.default_rng(3).integers(-128, 128, (1, 8, 8, 1), np.int8)
     outputs, cycles = {}, {}
     with load_network(NETWORK, device="rtl", config="nano") as alone:

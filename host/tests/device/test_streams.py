@@ -27,7 +27,7 @@ def test_legal_streams(pair, numbers, seed):
 
 
 @pytest.mark.parametrize("pair", ["nano"], indirect=True)
-def test_state_is_what_the_model_holds(pair, seed):
+def test_state_equals_the_models(pair, seed):
     """Instructions read the state; compare it with the model's own arrays."""
     engine = pair.model.transport.engine
     for number in range(seed, seed + 100):

@@ -55,7 +55,7 @@ def test_a_damaged_image_is_sent_again(boot, kind, seed):
     assert max(attempts) > 1
 
 
-def test_what_does_not_fit_is_refused(boot):
+def test_misfits_are_refused(boot):
     with pytest.raises(DeviceError, match="refused an image of 4,097 bytes: LENGTH"):
         send_image(boot(), bytes(MOST + 1))
 

@@ -148,7 +148,7 @@ def test_macros_describe_the_tensors(case, compiler, standard, tmp_path):
 DTYPES = {"bool": 0, "uint8": 1, "int8": 5, "int16": 6, "int32": 7, "float32": 10}
 
 
-def test_memory_is_what_the_driver_asks_for(build, tmp_path):
+def test_stated_memory_equals_the_drivers(build, tmp_path):
     write_c(compile_network(frontend.load(NETWORK), "nano"), tmp_path / "digits.c")
     (tmp_path / "main.c").write_text(
         '#include <stdio.h>\n#include "digits.c"\nint main(void) {\n'

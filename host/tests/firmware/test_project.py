@@ -43,7 +43,7 @@ def written(tmp_path_factory):
     return folder
 
 
-def test_it_says_what_to_link(written, tmp_path):
+def test_files_to_link_are_printed(written, tmp_path):
     """The printed files equal those in the header and README, and suffice."""
     result = matloom(NETWORK, "--config", "nano", "-o", tmp_path / "out")
     (line,) = re.findall(r"^link: (.*)$", result.output, re.MULTILINE)

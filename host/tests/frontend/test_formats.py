@@ -274,7 +274,7 @@ def test_protobuf_fields():
         assert message(wrong) is None
 
 
-def test_a_pipe_or_a_device_is_no_file(tmp_path):
+def test_pipes_and_devices_are_refused(tmp_path):
     """A pipe without a writer would hang, and /dev/zero never ends."""
     os.mkfifo(tmp_path / "pipe.tflite")
     for path in (tmp_path / "pipe.tflite", Path("/dev/zero")):

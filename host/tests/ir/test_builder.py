@@ -32,7 +32,7 @@ def test_a_variable_keeps_what_it_is_assigned():
     np.testing.assert_array_equal(second[after], [[2, 4, 6]])
 
 
-def test_what_does_not_fit():
+def test_misfits():
     graph = GraphBuilder("wrong")
     x = graph.input("x", (1, 3), "int8", SCALE)
     y = graph.input("y", (2, 4), "int8", SCALE)

@@ -25,7 +25,7 @@ def graph():
     return growth.graph("a test", [given], [output])
 
 
-def test_what_enters_and_leaves(graph):
+def test_inputs_and_outputs_of_variables(graph):
     (variable,) = graph.variables
     assert graph.entering == (*graph.inputs, variable.before)
     assert graph.leaving == (*graph.outputs, variable.after)
@@ -40,7 +40,7 @@ def test_text(graph):
     assert re.fullmatch(rf"variable {re.escape(before)}.* becomes {re.escape(after)}.* 'v0'", line)
 
 
-def test_a_call_has_no_memory(graph):
+def test_calls_are_independent(graph):
     (variable,) = graph.variables
     (given,) = graph.inputs
     rows = np.arange(8, dtype=np.int8).reshape(1, 2, 1, 4)

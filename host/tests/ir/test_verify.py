@@ -118,7 +118,7 @@ def test_unknown_input(graph):
     refused(replace(graph, inputs=(0, 8)), "input 8 must be one of the graph's tensors")
 
 
-def test_output_that_nothing_makes(graph):
+def test_an_output_without_producer(graph):
     refused(replace(graph, outputs=(7,)), "output 7 must be made by an operator")
 
 

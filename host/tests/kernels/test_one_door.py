@@ -510,7 +510,7 @@ def test_an_operator_that_fails():
             session.run({"t0": rows, "t1": np.array([2**30], np.int32)})
 
 
-def test_what_no_interpreter_runs_is_refused_when_it_is_compiled():
+def test_operators_without_interpreter_fail_to_compile():
     """No interpreter has an exponential of booleans."""
     content = dynamic("EXP", schema.ExpOptionsT(), [(2, 3)], (2, 3), ("BOOL", "BOOL"))
     with pytest.raises(InterpreterError) as error:

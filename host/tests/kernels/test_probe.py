@@ -52,7 +52,7 @@ def test_a_process_that_ended_is_replaced(processes):
         assert kept not in processes._kept.values()
 
 
-def test_a_fork_has_processes_of_its_own(processes, monkeypatch):
+def test_a_fork_starts_its_own_processes(processes, monkeypatch):
     with probe.kept_processes():
         assert probe.refusals(PACKAGE, [cut(1005)]) == [""]
         (kept,) = processes._kept.values()
@@ -62,6 +62,6 @@ def test_a_fork_has_processes_of_its_own(processes, monkeypatch):
         assert [*processes._kept.values()] == [kept]
 
 
-def test_outside_of_a_block_none_stays(processes):
+def test_no_process_is_kept_outside_a_block(processes):
     assert probe.refusals(PACKAGE, [cut(1006)]) == [""]
     assert not processes._kept

@@ -93,7 +93,7 @@ def test_sessions_stay_where_they_are(session, take):
     ("name", "near"),
     [("confg", "config"), ("memory_", "memory"), ("wave", "waves"), ("zzz", None)],
 )
-def test_arguments_that_load_has_not(name, near):
+def test_unknown_arguments_of_load(name, near):
     with pytest.raises(UserTypeError, match=f"load has no argument '{name}'") as caught:
         matloom.load(NETWORK, "model", **{name: 1})
     assert caught.value.hint == (f"did you mean {near!r}?" if near else "")

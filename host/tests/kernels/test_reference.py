@@ -170,7 +170,7 @@ def test_neither_interpreter(with_difference, monkeypatch):
     assert error.value.hint == f"run: {install_command('tflite-micro', 'ai-edge-litert')}"
 
 
-def test_what_no_interpreter_knows(monkeypatch):
+def test_operators_that_no_interpreter_runs(monkeypatch):
     monkeypatch.setitem(sys.modules, "ai_edge_litert", None)
     model = schema.ModelT.InitFromObj(schema.Model.GetRootAs(NETWORK.read_bytes(), 0))
     code = model.operatorCodes[1]
@@ -183,7 +183,7 @@ def test_what_no_interpreter_knows(monkeypatch):
         interpret(graph, {graph.inputs[0]: np.zeros((1, 8, 8, 1), np.int8)})
 
 
-def test_what_litert_alone_knows(seed):
+def test_operators_that_only_litert_runs(seed):
     """Float activations with int8 weights of per-channel scales; LiteRT quantises activations."""
     pytest.importorskip("ai_edge_litert", reason="ai-edge-litert is not installed")
     instances = Instances([seed, 1], "float32")

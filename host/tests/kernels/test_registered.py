@@ -140,7 +140,7 @@ def rescaled(use, builder, x):
         ({"stages": lambda use, builder, x: builder.add(Op.RELU, [99])}, "failed: KeyError: 99"),
     ],
 )
-def test_what_does_not_fit_is_refused_when_a_file_is_loaded(change, sentence):
+def test_oversized_programs_are_refused_at_load(change, sentence):
     matloom.register_operator(NAME, **{"shape": same, "kernel": positive, **change})
     with pytest.raises(ModelError, match=sentence) as told:
         matloom.compile(file(), "nano")

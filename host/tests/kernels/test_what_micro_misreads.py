@@ -75,7 +75,7 @@ def test_outputs_that_depend_on_old_memory_are_no_result(package):
     assert wanted[package] in reason
 
 
-def test_what_litert_leaves_unwritten_is_no_result():
+def test_unwritten_outputs_of_litert_are_ignored():
     """LiteRT's SUM of int16 writes nothing."""
     x, y = (
         FileTensor(name=name, shape=shape, dtype="int16", scales=(0.1,), zeros=(0,))

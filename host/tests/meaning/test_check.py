@@ -133,7 +133,7 @@ def test_a_wrong_weight_is_noticed():
         check_meaning(graph, wrong, names)
 
 
-def test_a_repeated_call_may_rely_on_what_is_kept_alone():
+def test_a_repeated_call_relies_only_on_kept_bytes():
     options = CompileOptions(resident=True)
     graph, program, names = compiled(product_graph(3, 20, 10), PRESETS["nano"], options)
     assert check_meaning(graph, program, names) == (1, 1)

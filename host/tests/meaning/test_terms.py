@@ -44,7 +44,7 @@ def test_probes_differ_from_bytes_and_from_each_other():
 
 
 @pytest.mark.parametrize("rounding", ROUNDINGS)
-def test_what_passes_unchanged_does_so_in_a_lane(rounding):
+def test_unchanged_probes_pass_a_lane_unchanged(rounding):
     scale = Scale(rounding=rounding)
     values = np.arange(-1000, 1000)
     assert np.array_equal(requantize(values, scale.multiplier, scale.shift, rounding), values)
@@ -108,7 +108,7 @@ def test_each_limb_of_a_sum_is_another_byte():
     assert all((first != second).any() for first, second in itertools.combinations(made, 2))
 
 
-def test_tables_keep_constants_and_tell_tables_apart():
+def test_tables_keep_constants_and_are_distinguished():
     table = np.roll(EVERY_BYTE, 5)
     assert np.array_equal(looked_up(table, EVERY_BYTE), table[EVERY_BYTE & 255])
     probes, other = fresh(300, 10), table.copy()
@@ -122,6 +122,6 @@ def test_nibbles_of_constants_are_numbers():
     assert (nibbles(probes) != probes).all()
 
 
-def test_the_least_byte_counts_for_nothing_in_a_maximum():
+def test_the_minimum_does_not_affect_a_maximum():
     assert peaks(np.array([-128]))[0] == 0
     assert (peaks(EVERY_BYTE[1:]) > 0).all()

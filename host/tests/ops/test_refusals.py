@@ -142,7 +142,7 @@ def int8(*shape):
         ({"shift": 0.5}, ValueError, "shift must be an integer or 2 of them, not 0.5"),
     ],
 )
-def test_what_does_not_fit(change, error, sentence):
+def test_misfits(change, error, sentence):
     arguments = {"a": int8(2, 3), "b": int8(3, 2), "mode": "i8xi8", **UNSCALED}
     with pytest.raises(error, match=sentence):
         ops.matmul(**{**arguments, **change})

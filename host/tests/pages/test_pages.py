@@ -78,7 +78,7 @@ def test_names_stay_text_wherever_they_are():
         assert all(each.isprintable() or each == "\n" for each in text)
 
 
-def test_a_page_refers_to_nothing_outside_and_forbids_it():
+def test_a_page_loads_nothing_external():
     page = hostile_page()
     elements = Outline(page).elements
     policy = next(a["content"] for _, a in elements if a.get("http-equiv"))
@@ -97,7 +97,7 @@ def test_links_of_the_navigation_lead_to_sections():
     assert {a["href"][1:] for name, a in elements if name == "a"} <= set(ids)
 
 
-def test_elements_escape_what_is_no_element():
+def test_text_is_escaped():
     assert tag("b", "1 < 2", 3, None, ["&", tag("i", "x")]) == "<b>1 &lt; 23&amp;<i>x</i></b>"
     assert tag("p", class_="a", data_tip='"', open=True, hidden=False, id=None) == (
         '<p class="a" data-tip="&quot;" open></p>'

@@ -74,7 +74,7 @@ def test_a_shuffle_before_a_convolution_becomes_its_weights():
     same(graph, changed)
 
 
-def test_what_is_cheaper_together_is_one_convolution():
+def test_convolutions_are_merged_if_cheaper():
     network = Network()
     graph = network.graph(network.convolution(network.groups(network.image(), 0, 4)))
     changed = run_passes(graph)
@@ -95,7 +95,7 @@ def test_a_shuffle_after_a_convolution_orders_its_filters(scales):
     same(graph, changed)
 
 
-def test_what_others_read_stays():
+def test_tensors_with_other_readers_stay():
     network = Network()
     made = network.convolution(network.image())
     graph = network.graph(made, network.groups(made, 1, 4))

@@ -51,7 +51,7 @@ def test_others_stay(graph):
     assert drop_identities(graph) is graph
 
 
-def test_limits_of_what_never_exceeds_them():
+def test_limits_that_are_never_exceeded():
     builder = GraphBuilder()
     image = builder.input("x", (1, 2), "int8", quantisation(0.25, -128))
     least = builder.constant(np.array(-128, np.int8), quantisation(0.25, -128))

@@ -47,7 +47,7 @@ def test_a_convolution_pads_for_itself(dtype):
     np.testing.assert_array_equal(result, interpret(graph, {0: given})[3])
 
 
-def test_what_others_read_stays():
+def test_tensors_with_other_readers_stay():
     graph = replace(network(), outputs=(1, 3))
     assert [node.op for node in run_passes(graph).nodes] == [Op.PAD, Op.CONV_2D]
     assert run_passes(graph).nodes[1].inputs == (0, 2)

@@ -126,7 +126,7 @@ def test_chip(mode):
     assert np.array_equal(chip, model)
 
 
-def test_what_does_not_fit_stays_float32():
+def test_unsuitable_layers_stay_float32():
     """A horizontally dilated kernel is not a single run."""
     graph = Net().graph()
     conv = graph.nodes[1]

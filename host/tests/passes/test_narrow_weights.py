@@ -170,7 +170,7 @@ def test_twice_the_rate():
     assert cycles[1] < 0.6 * cycles[0]
 
 
-def test_what_the_host_computes_keeps_its_weights():
+def test_host_layers_keep_their_weights():
     """Here the filter is longer than the engine's fields allow."""
     graph = network(np.random.default_rng(0).integers(-99, 99, (3, 2, 2, 3)))
     conv = graph.nodes[0]

@@ -243,7 +243,7 @@ def _sealed(content):
         (lambda content: _sealed(_damaged(content, 34)), "has its program outside the file"),
     ],
 )
-def test_what_is_no_bundle(plugin, digits, tmp_path, edit, sentence):
+def test_files_that_are_not_bundles(plugin, digits, tmp_path, edit, sentence):
     path = tmp_path / "edited.bundle"
     path.write_bytes(edit(digits.read_bytes()))
     with pytest.raises(ValueError, match=sentence):
@@ -264,7 +264,7 @@ def test_what_is_no_bundle(plugin, digits, tmp_path, edit, sentence):
         ({"device": "uio:uio77,udmabuf77"}, "device uio:uio77,udmabuf77 cannot be opened"),
     ],
 )
-def test_what_cannot_be_opened(plugin, digits, options, sentence):
+def test_files_that_cannot_be_opened(plugin, digits, options, sentence):
     options = {"bundle": str(digits), **options} if "device" in options else options
     with pytest.raises(ValueError, match=sentence):
         plugin.load(**options)

@@ -212,7 +212,7 @@ def test_another_network_stays_with_the_runtime(folder, counts):
         ({"device": "uio:uio77,udmabuf77"}, "matloom: device uio:uio77,udmabuf77 cannot be opened"),
     ],
 )
-def test_what_cannot_be_opened(folder, changed, sentence):
+def test_files_that_cannot_be_opened(folder, changed, sentence):
     with pytest.raises(Exception, match=re.escape(sentence)) as caught:
         _session(_network().SerializeToString(), **_options(folder, **changed))
     assert type(caught.value).__module__.startswith("onnxruntime.")

@@ -20,7 +20,7 @@ def program():
 
 
 @pytest.mark.parametrize("stage", [GREY, Image(size=[3, 4], mean=[1, 2, 3], crop=[0, 1, 2, 3])])
-def test_text_is_equal_to_what_it_says(stage):
+def test_text_equals_its_contents(stage):
     assert loads(dumps(stage)) == stage
     assert hash(loads(dumps(stage))) == hash(stage)
 
@@ -59,7 +59,7 @@ def test_sessions_take_raw_data_and_files_keep_how(program, tmp_path):
         assert np.array_equal(session.run(images), made)
 
 
-def test_explain_says_what_is_before_an_input(program):
+def test_explain_shows_preprocessing(program):
     lines = [line for line in explain(attached(program, GREY)) if isinstance(line, str)]
     (line,) = [line for line in lines if line.startswith("before image, on the host: ")]
     assert "crop to the centre, resize (area) to 8 x 8, grey; " in line
@@ -76,7 +76,7 @@ def test_explain_says_what_is_before_an_input(program):
         ({"imge": GREY}, "an input to preprocess must be one of image, not 'imge'"),
     ],
 )
-def test_what_does_not_fit_is_refused(program, stage, message):
+def test_misfits_are_refused(program, stage, message):
     with pytest.raises(ValueError, match=message):
         attached(program, stage)
 

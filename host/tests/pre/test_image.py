@@ -140,7 +140,7 @@ def test_matching_scales_are_a_shift_of_bytes(dtype, zero_point, expected):
         (info("float32"), {"mean": (1, 2, 3)}, "3 tables of 256 float32"),
     ],
 )
-def test_descriptions_say_what_is_exact(to, fields, words):
+def test_descriptions_name_exact_parts(to, fields, words):
     stage = Image(size=(8, 8), crop="centre", **fields)
     if words is None:
         with pytest.raises(ValueError, match="no scale"):
@@ -162,7 +162,7 @@ def test_descriptions_say_what_is_exact(to, fields, words):
         (np.zeros((5, 4, 3), np.uint8), ValueError, r"the size \(4, 4\), not \(5, 4\)"),
     ],
 )
-def test_what_is_no_image_is_refused(image, error, message):
+def test_files_that_are_not_images_are_refused(image, error, message):
     with pytest.raises(error, match=message):
         Image(size=(2, 2), source=(4, 4)).apply(image)
 

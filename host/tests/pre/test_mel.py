@@ -171,7 +171,7 @@ def test_fields_are_checked(stage, fields, message):
         stage(**fields)
 
 
-def test_numbers_that_are_none_are_refused():
+def test_invalid_numbers_are_refused():
     raw = np.zeros(SAMPLES, np.float32)
     raw[7] = np.nan
     with pytest.raises(ValueError, match="samples of a waveform must be finite"):

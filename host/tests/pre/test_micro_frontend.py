@@ -108,6 +108,6 @@ def test_fields_are_checked(fields, message):
         (np.zeros((1, SAMPLES), np.int16), ValueError, r"in one axis, not \(1, 8000\)"),
     ],
 )
-def test_what_is_no_waveform_is_refused(raw, error, message):
+def test_files_that_are_not_sound_are_refused(raw, error, message):
     with pytest.raises(error, match=message):
         STAGE.apply(raw)

@@ -22,7 +22,7 @@ def advice_of(config, memory=None, again=compiler):
     return program, make_profile(program, report, compile_again=again).advice
 
 
-def test_the_first_line_is_what_its_change_gives():
+def test_the_first_line_predicts_its_gain():
     """At nano the array is the limit; the advised command line reaches the stated gain."""
     program, lines = advice_of("nano")
     assert [line.after for line in lines] == sorted(line.after for line in lines)

@@ -44,14 +44,14 @@ def test_the_verb_writes_its_files(folder):
         assert f"{title}</h2>" in page
 
 
-def test_an_earlier_profile_is_compared_with(folder):
+def test_comparison_with_an_earlier_profile(folder):
     words = ["profile", "digits", "--config", "nano", "--device", "fast", "--check", "none"]
     before = str(folder / "profile.json")
     result = CliRunner().invoke(cli.cli, [*words, "--compare", before], catch_exceptions=False)
     assert "+0.0%." in result.output
 
 
-def test_a_network_that_the_host_runs_alone_has_a_page():
+def test_a_network_on_the_host_only_has_a_page():
     program = compile_network(frontend.load(NETWORK), load_config("nano"), check="none")
     report = make_report(program, "model", [])
     profile = make_profile(program, report, advised=False)

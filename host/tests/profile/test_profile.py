@@ -171,7 +171,7 @@ def test_every_instruction_has_an_operator(program):
             assert span.start < window.end
 
 
-def test_the_scratchpad_holds_what_is_read_and_nothing_beyond(program):
+def test_scratchpad_contents_of_a_profile(program):
     (timeline,) = timelines(program)
     found = holdings(timeline, program.config)
     assert {each.content for each in found} == set(range(len(CONTENTS)))
@@ -220,7 +220,7 @@ def test_files_hold_the_figures_of_the_profile(program):
     assert sum(each["value"] for each in results.values()) == profile.report.cycles
 
 
-def test_a_name_is_no_formula(program):
+def test_names_are_not_spreadsheet_formulas(program):
     layers = (replace(program.layers[0], name="=HYPERLINK(1)"), *program.layers[1:])
     other = replace(program, layers=layers)
     profile = make_profile(other, make_report(other, "model", []), advised=False)

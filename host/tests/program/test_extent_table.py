@@ -37,7 +37,7 @@ def table(instructions):
 
 
 @pytest.mark.parametrize("preset", ["nano", "reference"])
-def test_all_extents_are_those_of_each_alone(instructions, table, preset):
+def test_table_extents_equal_single_ones(instructions, table, preset):
     config = PRESETS[preset]
     expected = {
         (number, extent, getattr(each, extent.base), extent_end(extent, each, config))
@@ -57,7 +57,7 @@ def test_all_extents_are_those_of_each_alone(instructions, table, preset):
 
 
 @pytest.mark.parametrize("preset", ["nano", "reference"])
-def test_what_leaves_its_memory_is_found(instructions, table, preset):
+def test_accesses_beyond_a_memory_are_found(instructions, table, preset):
     config = PRESETS[preset]
     limits = {AddressSpace.SPAD: config.spad_bytes, AddressSpace.ACC: config.acc_entries}
     expected = []

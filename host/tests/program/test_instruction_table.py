@@ -29,12 +29,12 @@ def drawn(seed):
     return [_drawn(draw, draw.choice(opcodes)) for _ in range(300)]
 
 
-def test_many_are_packed_as_each_alone(drawn):
+def test_packing_many_equals_packing_each(drawn):
     assert pack_all(drawn) == b"".join(pack(each) for each in drawn)
     assert pack_all([]) == b""
 
 
-def test_many_are_unpacked_as_each_alone(drawn):
+def test_unpacking_many_equals_unpacking_each(drawn):
     data = b"".join(pack(each) for each in (*drawn, Instruction(Opcode.END)))
     offset, expected = 0, []
     while offset < len(data):
@@ -68,7 +68,7 @@ def test_a_value_that_its_bits_do_not_hold_is_refused(drawn):
 
 
 @pytest.mark.parametrize("preset", ["nano", "reference"])
-def test_what_is_no_suspect_is_legal(drawn, preset):
+def test_unsuspected_instructions_are_legal(drawn, preset):
     config = PRESETS[preset]
     draw = random.Random(str(drawn[0]))
     few = []

@@ -84,7 +84,7 @@ def test_round_trip_of_a_verdict(program):
         replace(program, verdict=Verdict(mode="maybe")).to_bytes()
 
 
-def test_what_no_file_can_hold(program):
+def test_graphs_that_no_file_can_hold(program):
     layers = (replace(program.layers[0], macs=-1),)
     with pytest.raises(ProgramError, match="layers must fit their fields"):
         replace(program, layers=layers).to_bytes()

@@ -91,7 +91,7 @@ FIRST = [load(0), load(64, region=Region.INPUT), load(128)]
         ),
     ],
 )
-def test_what_a_repetition_relies_on(first, again, sentence):
+def test_bytes_that_a_repetition_relies_on(first, again, sentence):
     assert repeat_problem(first, again, KEPT, CONFIG) == sentence
 
 
@@ -120,7 +120,7 @@ def test_a_program_is_verified_with_its_repetition():
         verify_program(twice)
 
 
-def test_weights_that_come_in_parts_are_kept_once():
+def test_weights_loaded_in_parts_are_kept_once():
     """A product loads the parts of its weights separately into one buffer."""
     options = CompileOptions(resident=True)
     program = compile_network(product_graph(40, 96, 48), PRESETS["small"], options)

@@ -216,7 +216,7 @@ def test_layers(digits):
     refused(changed(mode="bf16"), "must have modes of i8xi8, not 'bf16'")
 
 
-def test_what_runs_is_accepted(digits):
+def test_runnable_files_are_accepted(digits):
     validate(digits)
     with matloom.load(Program.from_bytes(digits.to_bytes()), "model") as session:
         assert session.run(np.zeros((1, 8, 8, 1), np.int8)).shape == (1, 10)

@@ -189,7 +189,7 @@ def judge_every_wait(listing, region_bytes):
 
 
 @pytest.mark.parametrize("heeds", [0, 1])
-def test_weights_may_come_from_post_where_exec_heeds_its_wait(heeds):
+def test_weights_from_post_need_a_wait(heeds):
     """The wait is then needed for the weights; the bit alone is not a wait."""
     fill = {**LOAD, "fill": 1, "row_bytes": 64, "rows": 1, "planes": 1, "spad_addr": 0}
     copy = {"source": 1, "width": 4, "height": 1, "oc_blocks": 1, "tail": CONFIG.columns}
@@ -420,7 +420,7 @@ def test_tables_are_filled_before_they_are_used(posts, sentence):
         verify_commands(commands, PRESETS["reference"], SIZES)
 
 
-def test_a_table_is_filled_with_what_a_load_has_brought():
+def test_a_table_is_filled_with_loaded_bytes():
     load = Instruction(Opcode.LOAD, {**LOAD, "row_bytes": 256})
     late = Instruction(Opcode.POST, {**FILL, "wait_load": 1})
     verify_commands(packed([load, late]), PRESETS["reference"], SIZES)
@@ -439,7 +439,7 @@ def test_a_product_reads_the_sums():
         )
 
 
-def test_what_is_checked_in_arrays_is_checked_one_by_one(seed, monkeypatch):
+def test_array_checks_equal_single_checks(seed, monkeypatch):
     """Both ways refuse corrupted streams with the same message."""
     generator = random.Random(seed)
     buffers = []

@@ -106,7 +106,7 @@ def test_measured_on_the_same_samples_where_there_are_no_others(network):
     assert "the calibration samples" in str(report)
 
 
-def test_agreement_is_that_of_other_runtimes(content, made):
+def test_agreement_equals_that_of_other_runtimes(content, made):
     """Count it again with LiteRT and TensorFlow Lite Micro."""
     images = float_samples(30)[list(made.report.tested)]
     wanted = [litert(content, [image])[0].argmax() for image in images]

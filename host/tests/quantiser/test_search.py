@@ -46,7 +46,7 @@ def test_errors_grow_as_cycles_fall(made):
     assert ratios[-1] > ratios[0]
 
 
-def test_agreement_is_that_of_litert(network, made):
+def test_agreement_equals_litert(network, made):
     """LiteRT runs the quantised and the float file on the calibration samples."""
     content = frontend.write(network)[1]
     images = float_samples(16)
@@ -92,7 +92,7 @@ def test_the_page_has_a_chart_and_every_point(made):
         ({"target": "points=1", "config": "nano"}, "an engine with the mode i8xi4, unlike nano"),
     ],
 )
-def test_what_cannot_be_searched(network, options, message):
+def test_searches_that_are_refused(network, options, message):
     with pytest.raises(UserError, match=message):
         quantise(network, float_samples(2), **options)
 

@@ -74,7 +74,7 @@ def _digits_on_nano(seed=5):
     return made, interpret(graph, {number: given})[graph.outputs[0]]
 
 
-def test_results_placed_before_what_is_loaded(monkeypatch):
+def test_results_below_loaded_data(monkeypatch):
     first_params, placed = search.first_params, []
 
     def tight(segment, candidate):

@@ -56,7 +56,7 @@ def test_each_decision_has_one_candidate_chosen_and_a_reason_for_all_others(segm
     assert all(each.outcome for each in found.tried)
 
 
-def test_what_does_not_fit_is_returned(segment):
+def test_misfits_are_returned(segment):
     small = PRESETS["small"]
     tiny = replace(small, spad_bytes=small.spad_banks * 16 * small.line_bytes)
     machine = replace(segment.machine, config=tiny)
@@ -149,7 +149,7 @@ def test_other_processes_find_the_same(segment):
     assert bytes(here.image) == bytes(there.image)
 
 
-def test_a_candidate_is_its_arguments_alone(segment):
+def test_a_candidate_depends_only_on_its_arguments(segment):
     """Evaluated in another process, with a cache or without, the result is the same."""
     params = first_params(segment, Candidate(tiles=3))
     here = evaluate(segment, params)
@@ -194,7 +194,7 @@ def product_segment(rows, inner, outputs):
     return run.segment, job.config
 
 
-def test_what_loads_fewer_bytes_comes_again(monkeypatch):
+def test_operands_of_fewer_bytes_are_reloaded(monkeypatch):
     # 100 KB of input, 18 KB of weights in five chunks or more: weights, for each of eight tiles.
     segment, _config = product_segment(1000, 100, 180)
     plan = evaluate(segment, first_params(segment, Candidate())).plan
@@ -211,7 +211,7 @@ def test_what_loads_fewer_bytes_comes_again(monkeypatch):
     assert tried == {None, False, True}
 
 
-def test_an_estimate_alone_would_be_wrong():
+def test_the_estimate_differs_from_the_exact_answer():
     # 512 x 512 x 512 at reference: weights once take an eighth less than weights for each tile.
     weights = []
     for streamed in (False, None):

@@ -50,7 +50,7 @@ def test_all_numbers_have_a_row():
 
 
 @pytest.mark.parametrize("name", sorted(tuning.TABLE))
-def test_a_row_says_what_and_why(name):
+def test_a_row_names_the_fault_and_its_reason(name):
     row = tuning.TABLE[name]
     assert getattr(tuning, name) > 0
     assert row.unit

@@ -66,7 +66,7 @@ def test_convolutions_write_side_by_side(axis, config):
     assert (layer.timestamp, layer.predicted_cycles) == (0, 0)
 
 
-def test_what_somebody_else_reads_is_copied():
+def test_tensors_with_other_readers_are_copied():
     network = Network(5, (1, 4, 4, 16))
     first, second = network.convolution(0, 16), network.convolution(0, 16)
     joined = network.add(Op.CONCATENATION, (first, second), Axis(axis=3))

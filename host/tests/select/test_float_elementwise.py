@@ -208,7 +208,7 @@ def test_a_sum_that_the_engine_lacks_is_rounded_on_the_host():
             assert layers["CONV_2D"].where == "engine"
 
 
-def test_what_is_not_next_to_a_layer_stays_on_the_host():
+def test_isolated_operators_stay_on_the_host():
     """The engine would gain nothing from moving it there and back."""
     shape = (1, 4, 4, 3)
     graph = Net((shape, shape), limit=Op.RELU).graph()

@@ -63,7 +63,7 @@ def kinds(found):
     return {kind: sum(post.table == kind for post in found) for kind in Table}
 
 
-def test_a_table_holds_what_the_operator_makes_of_each_byte():
+def test_a_table_has_the_operators_results():
     graph = Network().instances.network(
         Op.TANH, [replace(Network().tensors[0], shape=(256,), name="bytes")]
     )
@@ -90,7 +90,7 @@ def test_a_table_after_a_table_is_one():
     assert found[Table.NONE] == 0
 
 
-def test_what_is_needed_unchanged_is_looked_up_afterwards():
+def test_tensors_with_other_readers_are_looked_up_later():
     network = Network()
     kept = network.convolution(0)
     found = kinds(posts(network.graph(kept, network.unary(Op.HARD_SWISH, kept))))
@@ -98,7 +98,7 @@ def test_what_is_needed_unchanged_is_looked_up_afterwards():
     assert found[Table.FILL] == 1
 
 
-def test_what_two_read_is_looked_up_afterwards():
+def test_tensors_with_two_readers_are_looked_up_later():
     """A convolution times its own gate, as in many networks."""
     network = Network()
     made = network.convolution(0)

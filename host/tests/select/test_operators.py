@@ -250,7 +250,7 @@ def test_words_are_padded_with_equal_bytes():
     assert reason(graph) == "the engine pads with equal bytes, not with 5"
 
 
-def test_halves_keep_a_difference_on_the_host():
+def test_ties_keep_a_difference_on_the_host():
     # 0.1 as a float has 24 bits, the last of them set: 8 times an odd number scales to a half.
     graph = Instances(0).make(Op.SUB)
     first, second = (

@@ -59,7 +59,7 @@ def test_reshapes_cost_nothing_but_a_name():
     assert parts.roots[3] == 2
 
 
-def test_what_the_host_has_it_reshapes_itself():
+def test_host_tensors_are_reshaped_on_the_host():
     reshape = Node(op=Op.RESHAPE, inputs=(0,), outputs=(2,), attributes=Attributes(), index=0)
     tensors = [_tensor("a"), _tensor("b"), _tensor("c", (8,))]
     (run,) = _partition(_graph(tensors, (reshape,), (2,))).runs

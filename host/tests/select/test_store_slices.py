@@ -87,7 +87,7 @@ def test_a_slice_that_is_read_is_made():
     made.check("full")
 
 
-def test_what_does_not_fit_the_chip_is_copied():
+def test_large_tensors_are_copied():
     """The tensor would have to stay on chip, and is too large."""
     graph = remembering(64, read=False)
     assert graph.tensors[graph.nodes[0].output].size == 2 * NANO.spad_bytes

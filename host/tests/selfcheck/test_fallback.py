@@ -79,7 +79,7 @@ def test_a_wrong_place_in_a_concatenation(monkeypatch, branches, config):
     require_right(program, branches)
 
 
-def test_what_every_schedule_has_wrong_runs_on_the_host(monkeypatch, branches, config):
+def test_operators_that_every_schedule_breaks_run_on_the_host(monkeypatch, branches, config):
     right = emit.exec_fields
 
     def wrong(stage, tile, config):
@@ -97,7 +97,7 @@ def test_what_every_schedule_has_wrong_runs_on_the_host(monkeypatch, branches, c
     require_right(program, branches)
 
 
-def test_a_check_that_nothing_passes(monkeypatch, branches, config):
+def test_no_program_if_even_the_host_fails(monkeypatch, branches, config):
     """If even the host gives wrong results, no program is returned."""
     right = Definition.value
 
@@ -110,7 +110,7 @@ def test_a_check_that_nothing_passes(monkeypatch, branches, config):
         compile_network(branches, config, check="full")
 
 
-def test_without_a_check_nothing_is_said(monkeypatch, branches, config):
+def test_no_message_without_a_check(monkeypatch, branches, config):
     def forbidden(*_arguments, **_options):
         raise AssertionError
 
@@ -119,7 +119,7 @@ def test_without_a_check_nothing_is_said(monkeypatch, branches, config):
     assert program.verdict.mode == "none"
 
 
-def test_what_only_the_proof_of_meaning_sees(monkeypatch, branches, config):
+def test_faults_that_only_the_proof_of_meaning_finds(monkeypatch, branches, config):
     """Runs on data would miss a wrong position; the proof finds it."""
 
     def blind(program, graph, names, *, mode, seed):

@@ -44,7 +44,7 @@ def test_where_the_cache_cannot_be_written(tmp_path, monkeypatch, branches, conf
     assert (folder / "network.tflite").is_file()
 
 
-def test_what_the_format_cannot_hold(tmp_path, monkeypatch, config):
+def test_graphs_that_the_format_cannot_hold(tmp_path, monkeypatch, config):
     """Padding other than SAME or VALID is stored as text and arrays."""
     monkeypatch.setenv("MATLOOM_CACHE", str(tmp_path))
     for seed in range(50):

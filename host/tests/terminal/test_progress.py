@@ -15,11 +15,11 @@ def _shown(seconds, after, *, terminal=True):
     return stream.getvalue()
 
 
-def test_what_takes_long_is_shown():
+def test_long_tasks_show_progress():
     assert "compiling net" in _shown(0.3, 0.01)
 
 
-def test_what_is_done_soon_is_not_shown():
+def test_short_tasks_show_no_progress():
     assert "compiling net" not in _shown(0.0, 60.0)
 
 
@@ -36,7 +36,7 @@ def test_lines_go_to_a_file():
     assert 3 <= len(lines) <= 6
 
 
-def test_what_begins_within_another_is_what_that_is_doing():
+def test_nested_tasks_do_not_print():
     stream = io.StringIO()
     console = Console(file=stream, width=80)
     outer = progress("running net", after=0, every=0.1, console=console)
@@ -46,7 +46,7 @@ def test_what_begins_within_another_is_what_that_is_doing():
     assert "\nbuilding" not in stream.getvalue()
 
 
-def test_what_fails_is_not_done():
+def test_failed_requests_have_no_effect():
     stream = io.StringIO()
     shown = progress("compiling net", after=0, console=Console(file=stream))
     with pytest.raises(OSError, match="no"), shown:

@@ -71,7 +71,7 @@ def directory(path):
 
 @pytest.mark.parametrize("damage", [cut, empty, replace, remove, directory])
 @pytest.mark.parametrize("name", ["deep/library.so", "text", "digests.json"])
-def test_what_was_damaged_is_made_anew(cache, name, damage):
+def test_damaged_entries_are_rebuilt(cache, name, damage):
     made = []
 
     def make(folder):
@@ -105,7 +105,7 @@ def test_an_entry_that_is_another_is_made_anew(cache, what):
     assert not (folder / "stranger").exists()
 
 
-def test_what_was_interrupted_leaves_no_entry(cache):
+def test_interrupted_builds_leave_no_entry(cache):
     def fail(folder):
         fill(folder)
         raise KeyboardInterrupt
@@ -128,7 +128,7 @@ def test_a_full_disk_is_one_sentence(cache):
     assert "MATLOOM_CACHE" in caught.value.hint
 
 
-def test_an_error_of_a_tool_stays_what_it_is(cache):
+def test_errors_of_tools_are_passed_on(cache):
     def fail(folder):
         raise ToolError("g++ failed")
 

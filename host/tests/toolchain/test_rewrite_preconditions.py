@@ -61,12 +61,12 @@ def test_a_second_writer_is_refused(text, message):
         simulated(text)
 
 
-def test_what_is_not_joined_may_have_two_writers():
+def test_separate_memories_may_have_two_writers():
     text = module(lanes(4), process("\\words$1 [other] <= bytes;"))
     assert simulated(text) == text
 
 
-def test_equal_names_in_other_modules_are_others():
+def test_equal_names_in_other_modules_differ():
     text = module(lanes()) + module(lanes(2) + lanes(2, line="other"), name="second")
     assert simulated(text) == simulated(module(lanes())) + text[len(module(lanes())) :]
 

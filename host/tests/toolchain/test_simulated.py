@@ -29,7 +29,7 @@ def memory(lanes=LANES):
     return f"{dedent(head)}{zeros}  end\n  always @(posedge clk) begin\n{writes}{tail}"
 
 
-def test_lanes_become_a_word():
+def test_masked_lanes_become_one_word():
     text = simulated(memory())
     assert "if (|mask [7:0])" in text
     assert text.count("<=") == 2
@@ -41,7 +41,7 @@ def test_values_given_in_a_process_stay():
     assert "a[1] = 1'h0;" in simulated(text)
 
 
-def test_what_is_no_run_of_lanes_stays():
+def test_masks_that_are_not_lanes_stay():
     for text in (memory(lanes=4), memory().replace("mask[3]", "mask[4]")):
         assert simulated(text).count("<=") == text.count("<=")
 

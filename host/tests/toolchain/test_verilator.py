@@ -79,7 +79,7 @@ def test_counter_counts(counter, tmp_path):
     assert len(lines) == built
 
 
-def test_what_chips_share_is_compiled_once_for_equal_flags(tmp_path, monkeypatch):
+def test_shared_sources_are_compiled_once_for_equal_flags(tmp_path, monkeypatch):
     """A build uses Verilator's own files as compiled before, unchanged."""
     monkeypatch.setenv("MATLOOM_CACHE", str(tmp_path / "cache"))
     told = []
@@ -104,7 +104,7 @@ def test_what_chips_share_is_compiled_once_for_equal_flags(tmp_path, monkeypatch
 
 
 @pytest.mark.slow
-def test_compiled_headers_are_what_a_build_includes(counter, tmp_path, monkeypatch):
+def test_builds_use_precompiled_headers(counter, tmp_path, monkeypatch):
     """The text of the headers, a fallback for other flags, is broken here."""
     apart = ("-MAKEFLAGS", "VM_PARALLEL_BUILDS=1")
     monkeypatch.setenv("MATLOOM_CACHE", str(tmp_path))
@@ -150,7 +150,7 @@ def test_a_folder_may_have_any_character(monkeypatch, tmp_path, name):
     find_verilator.cache_clear()
 
 
-def test_lint_lists_what_is_not_waived(tmp_path):
+def test_lint_lists_unwaived_warnings(tmp_path):
     source = write(
         tmp_path / "narrow.v",
         """
@@ -166,7 +166,7 @@ def test_lint_lists_what_is_not_waived(tmp_path):
     assert str(left).startswith("WIDTHTRUNC: ")
 
 
-def test_lint_refuses_what_is_not_verilog(tmp_path):
+def test_lint_refuses_other_files(tmp_path):
     source = write(tmp_path / "bad.v", "module bad(; endmodule\n")
     with pytest.raises(ToolError, match="syntax error"):
         lint([source], "bad")

@@ -37,7 +37,7 @@ def cost(config):
     return 7000 + 50 * config.rows * config.columns + 300 * config.columns + 700 * config.lanes
 
 
-def test_it_finds_what_engines_cost():
+def test_the_model_finds_the_costs():
     model = AreaModel(samples(cost))
     config = load_config("small+rows=16+columns=16+lanes=8")
     predicted = model.predict(config, "ecp5")
@@ -56,13 +56,13 @@ def test_other_families_are_in_proportion():
 
 
 def test_kept_syntheses_left_out_are_predicted():
-    """Within 15 %; predicting the mean is off by 60 % (`test_the_mean_is_no_model`)."""
+    """Within 15 %; predicting the mean is off by 60 % (`test_predicting_the_mean_fails`)."""
     model = load_model()
     assert len(model.errors["COMB"]) >= 6
     assert max(model.worst().values()) < 0.15
 
 
-def test_the_mean_is_no_model():
+def test_predicting_the_mean_fails():
     kept = [item for item in load_samples()["engines"] if item.family == "ecp5"]
     for name in RESOURCES:
         found = [item.total[name] for item in kept]

@@ -49,7 +49,7 @@ def test_arrays_are_read_as_numpy_does(save, tmp_path):
         np.testing.assert_array_equal(found[name], array)
 
 
-def test_headers_are_not_believed(tmp_path):
+def test_headers_are_checked_against_the_file(tmp_path):
     path, whole = tmp_path / "in.npz", npy(np.zeros((1, 8), np.int8))
     refused(path, archive_of(a=whole.replace(b"(1, 8)", b"(9**9)")), ".")
     huge = whole.replace(b"(1, 8), }  ", b"(99999, 9)}")
@@ -76,7 +76,7 @@ def test_data_must_be_there(tmp_path):
     refused(tmp_path / "in.npz", bytes(data), ".")
 
 
-def test_what_other_libraries_cannot_read(tmp_path):
+def test_files_that_other_libraries_cannot_read(tmp_path):
     data = bytearray(archive_of(a=npy(np.zeros(8))))
     struct.pack_into("<H", data, data.index(b"PK\1\2") + 10, 77)
     refused(tmp_path / "in.npz", bytes(data), "That compression method is not supported")

@@ -137,7 +137,7 @@ def test_figures_of_layers(path):
 
 
 @pytest.mark.usefixtures("reference")
-def test_litert_stands_in(path, monkeypatch):
+def test_litert_replaces_tensorflow_lite_micro(path, monkeypatch):
     """Its dense layers differ by one from there on, and the report says so."""
     pytest.importorskip("ai_edge_litert", reason="LiteRT is not installed")
 
@@ -182,7 +182,7 @@ def test_against_another_network(path):
     assert "farthest off: " in str(outcome)
 
 
-def test_networks_that_have_nothing_in_common(path, tmp_path, small_product):
+def test_comparing_unrelated_networks(path, tmp_path, small_product):
     other = tmp_path / "product.tflite"
     other.write_bytes(write_tflite(small_product))
     with pytest.raises(UserError, match="both networks must have inputs of one shape, not"):

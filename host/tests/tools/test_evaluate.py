@@ -87,7 +87,7 @@ def test_the_chip_is_counted(program, integers, held_out):
     assert "(counted)" in text
 
 
-def test_floats_are_quantised_and_that_is_said(program, integers, held_out):
+def test_quantising_floats_is_reported(program, integers, held_out):
     images, labels = held_out
     wanted = matloom.evaluate(program, integers, labels)
     made = matloom.evaluate(program, images, labels)
@@ -154,7 +154,7 @@ def test_samples_of_a_network_that_remembers_do_not_know_of_each_other():
         ({"inputs": {"y": np.zeros(3), "z": np.zeros(3)}}, "no array for input .* or 'x' among"),
     ],
 )
-def test_what_does_not_fit(program, integers, held_out, changes, sentence):
+def test_misfits(program, integers, held_out, changes, sentence):
     given = {"inputs": integers, "labels": held_out[1], **changes}
     with pytest.raises(ValueError, match=sentence):
         matloom.evaluate(program, **given)

@@ -72,7 +72,7 @@ def test_host_alone():
         ),
     ],
 )
-def test_what_the_configuration_leaves_out(change, sentence):
+def test_features_missing_in_the_configuration(change, sentence):
     """A MobileNet block at `reference` with a depthwise layer of stride 2."""
     graph = mobilenet(7, 16)
     depthwise = [node for node in graph.nodes if node.op is Op.DEPTHWISE_CONV_2D]

@@ -30,7 +30,7 @@ def usual():
     return searched()
 
 
-def test_what_is_found_fits(usual):
+def test_found_engines_fit(usual):
     assert usual.found
     for item in usual.found:
         for name, use in item.uses.items():
@@ -87,7 +87,7 @@ def test_latency_comes_before_size(usual):
         ("xc7a35t", "nano", True),
     ],
 )
-def test_what_has_more_tables_than_any_that_was_routed_is_known(device, text, beyond):
+def test_designs_larger_than_any_routed_one_are_marked(device, text, beyond):
     """An earlier `medium` on a ULX3S-85F is the largest routed design; an Artix-7 has none."""
     capacity = PART.capacity | {"multipliers": 156}
     part = dataclasses.replace(PART, device=device, capacity=capacity)

@@ -95,6 +95,6 @@ def test_errors_are_means_of_samples():
 
 
 @pytest.mark.parametrize("metric", ["top0", "top", "top-1", "f1", "", "TOP1", "top01"])
-def test_what_is_no_metric(metric):
+def test_invalid_metrics(metric):
     with pytest.raises(ValueError, match="metric must be one of top1, top5, auc, mse, mae, not"):
         metric_rank(metric)

@@ -113,7 +113,7 @@ def test_verdicts_of_another_netlist_are_forgotten(tmp_path):
     assert not mutant_report.kept(before, {"seed": 1, "netlist": one, "mutants": {}})
 
 
-def test_a_reason_is_for_one_netlist_and_for_what_nothing_notices(monkeypatch, tmp_path):
+def test_a_reason_applies_to_survivors_of_one_netlist(monkeypatch, tmp_path):
     monkeypatch.setattr(mutant_report, "REASONS", tmp_path / "reasons.json")
     mutant_report.REASONS.write_text('{"one": {"a": "not asked for", "b": "noticed"}}')
     mutants = {"a": {"verdict": "nothing", "by": ""}, "b": {"verdict": "streams", "by": "x"}}

@@ -88,7 +88,7 @@ def test_labels_that_do_not_fit(labels):
         precision_report(NETWORK, "i8xi4", images(2), labels, CONFIG)
 
 
-def test_what_needs_inputs():
+def test_verbs_that_need_inputs():
     for given in ({"labels": [1]}, {"by_layer": True}):
         with pytest.raises(ValueError, match="labels and by_layer must go with inputs"):
             precision_report(NETWORK, "i8xi4", config="small+i8xi4", **given)

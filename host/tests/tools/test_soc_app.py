@@ -78,7 +78,7 @@ def test_collection(name, models):
     check(models / "models" / "mlperf_tiny" / f"{name}.tflite", inputs, expected)
 
 
-def test_failures_are_results_and_traps_are_told():
+def test_failures_and_traps_are_reported():
     """An unused address, a run that takes too long, an interrupt, an illegal instruction."""
     program = compile_network(frontend.load(NETWORK), CONFIG, check="none")
     with SocChip(CONFIG) as chip:

@@ -44,12 +44,12 @@ def test_an_estimate(stand_in, tmp_path):
     assert "--system-config Ethos_U85_SYS_Flash_High --memory-mode Sram_Only" in told
 
 
-def test_a_network_of_the_processor_alone_has_no_cycles(stand_in):
+def test_a_network_without_engine_steps_has_no_cycles(stand_in):
     found = vela.estimate(stand_in(npu=0, cpu=9, cycles="nan"), NETWORK, "ethos-u55-256")
     assert found["estimated_cycles"] is None
 
 
-def test_what_vela_refuses_is_said(stand_in):
+def test_refusals_of_vela_are_reported(stand_in):
     found = vela.estimate(stand_in(status=3), NETWORK, "ethos-u55-256")
     assert found == {"error": "NPU operators = 5 (97.4%)"}
 

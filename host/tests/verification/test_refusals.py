@@ -77,7 +77,7 @@ def test_a_record_with_another_address_is_noticed(pair, monkeypatch):
         check_refusals(pair, 4, 20)
 
 
-def test_what_the_chip_lets_pass_is_noticed(pair, monkeypatch):
+def test_a_missed_refusal_is_noticed(pair, monkeypatch):
     """As if a check looked at fewer bits."""
     monkeypatch.setattr(
         refusals, "refusal", lambda config, commands: (Fault.ILLEGAL_FIELD, Opcode.END, 0, 0)

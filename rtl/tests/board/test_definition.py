@@ -116,7 +116,7 @@ def test_the_part_is_that_of_the_definition():
         ('config = "nano"', "config = 7", "soc.config in .* must be as without it, not 7"),
     ],
 )
-def test_mistakes_are_told(old, new, message, tmp_path):
+def test_mistakes_are_reported(old, new, message, tmp_path):
     assert old in LINES
     path = tmp_path / "mine.toml"
     path.write_text(LINES.replace(old, new))
@@ -198,7 +198,7 @@ COLORLIGHT = (BOARD_FOLDER / "colorlight-5a75b.toml").read_text()
         ),
     ],
 )
-def test_mistakes_in_what_is_wired(text, old, new, message, tmp_path):
+def test_mistakes_in_wired_pins(text, old, new, message, tmp_path):
     pytest.importorskip("amaranth_boards", reason="amaranth-boards is absent: extra boards")
     assert text.count(old) == 1
     path = tmp_path / "mine.toml"
@@ -396,7 +396,7 @@ def test_reports_of_boards_met_their_clock(path):
 
 
 @pytest.mark.parametrize("path", WITH_NETWORKS, ids=lambda path: path.stem)
-def test_networks_of_a_report_are_those_of_its_board(path):
+def test_network_cycles_of_a_report_match_its_board(path):
     """Measured with the board's memory and engine, close to the prediction."""
     report = json.loads(path.read_text())
     board = load_board(report["board"])

@@ -111,7 +111,7 @@ def test_outside(place):
     simulate(bench.dut, run, cycles=2_000)
 
 
-def test_reads_come_a_beat_a_cycle():
+def test_reads_return_a_beat_per_cycle():
     bench, bursts, arrivals = Bench(), 6, []
     bus = bench.dut.axi_read
 

@@ -37,7 +37,7 @@ def sdram_plan():
 
 
 @pytest.mark.slow
-def test_what_is_generated(plan):
+def test_generated_files(plan):
     assert {(port["name"], port["direction"]) for port in ports_of(plan.verilog, BOARD_TOP)} == {
         ("clk", "input"),
         ("uart_rx", "input"),
@@ -112,7 +112,7 @@ def test_an_sdram_twice_as_fast_has_double_registers(sdram_plan):
 
 
 @pytest.mark.slow
-def test_what_a_board_has_wired_is_no_port():
+def test_wired_pins_are_no_ports():
     """Two chips side by side: 16 outputs including the clock, without clk_en, cs or masks."""
     board = load_board("colorlight-5a75b")
     text = board_verilog(board, load_config(LEAST), *settings_for(board))
@@ -131,7 +131,7 @@ def test_what_a_board_has_wired_is_no_port():
 
 
 @pytest.mark.slow  # It generates two boards with 288 KiB each.
-def test_digest_tells_plans_apart(plan):
+def test_digest_distinguishes_plans(plan):
     board = load_board("orangecrab-85f")
     again, slower = make_plan(board, LEAST), make_plan(board, LEAST, 48_000_000)
     assert again.digest() == plan.digest()

@@ -118,7 +118,7 @@ def test_rules(rules, dividers, input_hz):
     assert not allowed(Pll(input_hz=input_hz, **dict(zip(names, dividers, strict=True))), rules)
 
 
-def test_what_cannot_be_made():
+def test_clocks_that_no_pll_makes():
     with pytest.raises(
         ValueError, match=r"PLL of the ECP5 makes from 25 MHz, within 2%, not 7 MHz"
     ):

@@ -66,7 +66,7 @@ def test_the_kept_report_is_of_this_device():
 
 
 @pytest.mark.slow
-def test_what_does_not_fit_is_told(project, tmp_path, monkeypatch):
+def test_misfits_are_reported(project, tmp_path, monkeypatch):
     cells = {"LUT6": 20801, "FDRE": 1, "DSP48E1": 1, "RAMB36E1": 1}
     made = {"cells": cells, "latches": [], "conflicts": [], "loops": []}
     monkeypatch.setattr("matloom_rtl.board.vivado.synthesise", lambda *_: made)

@@ -98,7 +98,7 @@ def check(instructions, config=CONFIG, cycles=100):
     return took
 
 
-def test_without_checks_external_memory_alone_counts():
+def test_without_checks_only_external_memory_is_checked():
     config, chance = dataclasses.replace(CONFIG, checks=0), random.Random(2)
     instructions = [random_instruction(chance) for _ in range(1000)]
     full = [verdict(instruction)[0] for instruction in instructions]

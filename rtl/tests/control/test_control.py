@@ -461,7 +461,7 @@ def test_reset_midway_waits_for_the_bus_and_forgets_everything(seed):
 
 
 @pytest.mark.parametrize(("instructions", "event"), [([END], 1), ([GOOD], 2)], ids=["end", "fault"])
-def test_interrupt_tells_of_enabled_events_alone(instructions, event):
+def test_only_enabled_events_interrupt(instructions, event):
     bench = Bench(instructions, longest=0)
 
     async def main(ctx):
@@ -562,7 +562,7 @@ def test_commands_begin_and_end_with_a_word(offset, size):
     bench.run(main)
 
 
-def test_no_instruction_from_before_a_reset_comes_after_it():
+def test_a_reset_drops_earlier_instructions():
     each = [
         Instruction(opcode, {**ROW, "region": Region.ARENA})
         for opcode in (Opcode.LOAD, Opcode.STORE)

@@ -40,7 +40,7 @@ async def values_of(ctx, dut):
 
 
 @pytest.mark.parametrize("counters", [0, 1])
-def test_what_is_not_built_reads_as_zero(counters):
+def test_missing_registers_read_as_zero(counters):
     dut = Counters(dataclasses.replace(CONFIG, counters=counters, timestamps=0))
 
     async def main(ctx):

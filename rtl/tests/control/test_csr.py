@@ -340,7 +340,7 @@ def test_cycles(writes):
     bench.run(main)
 
 
-def test_a_reset_brings_back_what_registers_began_with(seed):
+def test_a_reset_restores_reset_values(seed):
     """Also for the other bytes of a word that is partly written afterwards."""
     bench, chance = Bench(), random.Random(seed)
     reset = Signal()

@@ -86,7 +86,7 @@ def test_as_many_cycles_as_the_limit_are_never_too_many(limit, phase):
 
 
 @pytest.mark.parametrize("limit", [3, 10])
-def test_zero_is_no_limit_and_short_ones_before_count(limit):
+def test_zero_means_no_limit(limit):
     forever = Instructions((0, 1), (2, 5), (6, 10**6))
     assert run(0, units_with(2, forever), 200) == []
     assert run(limit, units_with(2, forever), 60)[0][1:] == (3, 2)

@@ -139,7 +139,7 @@ def test_head_of_an_ungated_queue_is_shown_with_what_is_met():
 
 
 @pytest.mark.parametrize("gated", [True, False])
-def test_what_is_not_issued_is_not_shown(gated):
+def test_unissued_instructions_are_not_shown(gated):
     """The instruction before it is shown; it is not, on either arrival."""
     bench = Bench(Opcode.LOAD, gated=gated)
     dut, free = bench.dut, (None,) * 4
@@ -194,7 +194,7 @@ def test_depth_and_cycles(opcode, words):
     bench.simulate(main, cycles=200)
 
 
-def test_what_a_head_has_reached_stays_met_however_long_it_waits():
+def test_a_met_dependency_stays_met():
     """The numbers of one unit wrap around while another unit is awaited."""
     bench = Bench(Opcode.STORE)
     dut = bench.dut

@@ -37,7 +37,7 @@ async def give(ctx, dut, unit, *, target):
 
 
 @pytest.mark.parametrize("unit", UNITS)
-def test_an_instruction_that_stays_goes_through_whole(unit):
+def test_a_stalled_instruction_passes_unchanged(unit):
     dut = Queues(CONFIG)
     name = unit.name.lower()
     out = getattr(dut, f"o_{name}")

@@ -71,7 +71,7 @@ def test_first_fault_is_kept_and_only_a_reset_leaves_it():
     assert seen[9]["begin"]
 
 
-def test_what_the_last_run_left_on_its_way_is_no_fault_of_the_next():
+def test_late_answers_of_the_last_run_are_no_faults():
     seen = run(START, BAD, BAD, END, IDLE, IDLE)
     assert statuses(seen) == [0, BUSY, BUSY, BUSY, BUSY, DONE]
     assert seen[-1]["record"] == (0, 0, 0)

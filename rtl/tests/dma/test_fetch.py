@@ -118,7 +118,7 @@ def test_reads_at_most_32_words_ahead():
 @pytest.mark.fast_cases(10)
 @pytest.mark.parametrize("bus_bits", BUSES)
 @pytest.mark.parametrize("when", [1, 2, 5, 6, 34, 41, 120])
-def test_start_forgets_what_was_left(bus_bits, when):
+def test_start_clears_old_words(bus_bits, when):
     bench = Bench(bus_bits, memory_stall=0.2, broken=[0x3000])
 
     async def restart(ctx):
@@ -196,7 +196,7 @@ def test_error_of_any_one_beat_is_reported_a_cycle_after_it(bus_bits, instructio
 
 
 @pytest.mark.parametrize("when", [5, 34, 35, 41, 60])
-def test_errors_of_what_a_start_forgets_are_no_faults(when):
+def test_errors_of_dropped_bursts_are_no_faults(when):
     """Two bursts with errors are outstanding when the start comes."""
     bench, starts, faults = Bench(64, broken=[0x3000, 0x3080, 0x3100]), [], []
 

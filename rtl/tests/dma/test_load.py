@@ -170,7 +170,7 @@ def test_rows_between_the_bytes_of_rows():
     ("bus_bits", "spread"),
     [(bits, each) for bits in BUSES for each in range(1, make_config(bits).last_spread + 1)],
 )
-def test_a_spread_beat_takes_as_many_writes_as_its_bytes_lie_apart(bus_bits, spread):
+def test_a_spread_beat_takes_a_write_per_byte_of_spread(bus_bits, spread):
     config = make_config(bus_bits)
     bench = Bench(config, [linear(0, 960, 3, spread=spread), linear(960, 64, 0)])
     bench.run()
@@ -243,7 +243,7 @@ def test_next_instruction_is_taken_early():
     assert bench.commands.taken == [2, 5]
 
 
-def test_tells_whose_bytes_are_awaited():
+def test_constants_are_distinguished_from_inputs():
     """Constants come from region 0; a fill reads nothing, whatever its region."""
     fill = linear(0, 256, 512, fill=1)
     bodies = [linear(0, 256, 0), linear(0, 256, 256, region=1), fill, linear(0, 256, 768)]
@@ -335,7 +335,7 @@ def test_error_of_any_one_beat_is_reported_a_cycle_after_it(beat):
 @pytest.mark.parametrize("bus_bits", [32, 64, 256])
 @pytest.mark.parametrize("spad_stall", [0.0, 0.8])
 @pytest.mark.parametrize("spread", [0, 2])
-def test_error_tells_how_many_loads_before_it_are_not_done(bus_bits, spad_stall, spread):
+def test_error_counts_unfinished_loads_before_it(bus_bits, spad_stall, spread):
     """With the completions so far, this gives the number of the LOAD at fault."""
     chance = random.Random(bus_bits)
     starts, bodies, at = [], [], 0

@@ -82,7 +82,7 @@ class Bench:
 @pytest.mark.parametrize(
     ("stall", "memory_stall", "spad_stall"), [(0, 0, 0), (0.8, 0, 0), (0, 0.3, 0.3)]
 )
-def test_both_receive_what_is_theirs(bus_bits, stall, memory_stall, spad_stall):
+def test_each_reader_gets_its_own_data(bus_bits, stall, memory_stall, spad_stall):
     bodies = [
         {"dram_offset": 0x1003 + 700 * index, "spad_addr": 600 * index, "row_bytes": 600}
         | {"rows": 1, "planes": 1}
@@ -125,7 +125,7 @@ def test_commands_pass_a_long_load():
     assert 0 in ids[first + 1 : first + 4]
 
 
-def test_commands_that_nobody_takes_do_not_keep_load():
+def test_unread_commands_do_not_block_load():
     body = {"dram_offset": 0, "spad_addr": 0, "row_bytes": 0x1000, "rows": 1, "planes": 1}
     bench = Bench([body], stall=1.0)
 

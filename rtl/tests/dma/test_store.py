@@ -291,7 +291,7 @@ def test_halt_while_the_scratchpad_refuses_everything():
 
 
 @pytest.mark.parametrize("silent", ["scratchpad", "bus"])
-def test_no_progress_is_told_while_nothing_moves(silent):
+def test_no_progress_while_stuck(silent):
     """The watchdog must see a stuck bus or scratchpad."""
     stalls = {"spad_stall": 1.0} if silent == "scratchpad" else {"memory_stall": 1.0}
     bench = Bench(make_config(), [linear(0, 600, 0)], **stalls)
@@ -318,7 +318,7 @@ def test_no_progress_is_told_while_nothing_moves(silent):
     assert any(progress for progress, _busy in told) == (silent == "bus")
 
 
-def test_progress_is_told_of_reads_beats_and_responses():
+def test_reads_beats_and_responses_are_progress():
     """From the first read to the last response, no pause exceeds a latency."""
     bench = Bench(make_config(), [linear(0, 600, 0)], memory_stall=0.3, spad_stall=0.3, latency=20)
     told = []

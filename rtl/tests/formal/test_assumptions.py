@@ -141,14 +141,14 @@ def test_all_of_a_file_is_looked_at():
     assert sum(assumptions().values()) == written
 
 
-def test_what_is_called_proven_has_a_proof():
+def test_proven_claims_have_a_proof():
     proven = {proof.unit.split(",")[0] for proof in proofs_of(load_config("nano+products=1"))}
     named = {unit for _count, why in PAIRED.values() for unit in why.split(", ")}
     assert named - {ANY, BUS} <= proven
 
 
 @pytest.mark.parametrize("name", UNPROVEN)
-def test_what_is_not_proven_has_a_test(name):
+def test_unproven_assumptions_have_a_test(name):
     file = UNPROVEN[name][1].split(":")[0]
     assert (FOLDER.parents[1] / "tests" / file).is_file() or file.startswith("units that")
 

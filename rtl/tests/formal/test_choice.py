@@ -16,7 +16,7 @@ REPORT = {
 }
 
 
-def test_the_quickest_of_each_kind_come_first():
+def test_the_fastest_of_each_kind_come_first():
     assert choose(REPORT, ["nano"], 44) == {"nano": {("queues", "a"), ("bus", "c")}}
     assert choose(REPORT, ["nano"], 45)["nano"] == {("queues", "a"), ("queues", "b"), ("bus", "c")}
 
@@ -25,5 +25,5 @@ def test_a_claim_of_several_configurations_counts_once():
     assert choose(REPORT, ["nano", "small"], 6)["small"] == {("queues", "b"), ("bus", "e")}
 
 
-def test_what_does_not_fit_is_left_out():
+def test_candidates_that_do_not_fit_are_left_out():
     assert choose(REPORT, ["nano"], 1) == {}

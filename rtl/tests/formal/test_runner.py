@@ -55,13 +55,13 @@ def test_claims_are_proven_in_folders_of_any_name(name, tmp_path):
     assert not any(run_proofs([PROOF], minutes=0, folder=folder)[0].detail)
 
 
-def test_no_time_left_is_told(tmp_path):
+def test_running_out_of_time_is_reported(tmp_path):
     (result,) = run_proofs([PROOF], minutes=0, folder=tmp_path)
     assert result.verdict == NOT_RUN
     assert not list(tmp_path.iterdir())
 
 
-def test_a_missing_tool_is_told(tmp_path, monkeypatch):
+def test_a_missing_tool_is_reported(tmp_path, monkeypatch):
     monkeypatch.setattr("matloom_rtl.formal.runner.missing", lambda: "a tool must be installed")
     (result,) = run_proofs([PROOF], minutes=1, folder=tmp_path)
     assert (result.verdict, result.detail) == (NOT_RUN, "a tool must be installed")

@@ -53,7 +53,7 @@ def test_chains_begin_in_their_first_cell(seed):
     assert 100 < freed < 200
 
 
-def test_sums_that_nothing_reads_take_no_table():
+def test_unread_sums_take_no_table():
     cells = beginning(SUM, (2, 3, "0", "1"), "1")
     free_ends(cells, {"out": {"bits": [OUT + 1]}})
     assert list(cells) == ["adder"]

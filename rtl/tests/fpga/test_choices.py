@@ -125,7 +125,7 @@ def test_a_choice_between_choices_takes_no_table(inverted):
     assert kinds(joined(cells)) == [*["L6MUX21"], *["LUT4"] * 4, *["PFUMX"] * 2]
 
 
-def test_what_something_else_reads_stays():
+def test_wires_with_other_readers_stay():
     """A table's output, or the wire between, is also a port."""
     assert kinds(joined(choice_of_four(), (SHOWN, 20))) == ["LUT4"] * 3
     assert kinds(joined(choice_of_four(), (SHOWN, 20, 21))) == ["LUT4"] * 3

@@ -107,7 +107,7 @@ def told(design, tmp_path_factory):
 
 
 @pytest.mark.slow
-def test_what_is_undefined_is_told(design, told):
+def test_undefined_bits_are_reported(design, told):
     """As in four-valued Verilog, but exact: undefined bits that do not matter leave no trace.
 
     Byte 2 of the written data is undefined with its strobe set, byte 1 undefined without; the

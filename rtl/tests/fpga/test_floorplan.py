@@ -82,7 +82,7 @@ def test_the_sites_are_those_of_nextpnr(device, tmp_path):
 
 
 @pytest.mark.slow
-def test_blocks_that_belong_together_stand_together():
+def test_connected_blocks_are_adjacent():
     cells = chain(40)
     give_sites(cells, BLOCKS)
     # Ten groups of four side by side, nine columns each: about 90. At random places: 39 times 60.

@@ -84,7 +84,7 @@ def test_faults_of_the_mapped_netlist_are_seen(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("fault", ["latches", "conflicts", "loops"])
-def test_what_is_no_design_is_not_mapped(fault, monkeypatch):
+def test_invalid_designs_are_not_mapped(fault, monkeypatch):
     found = {"latches": [], "conflicts": [], "loops": [], fault: ["w"], "cells": {}}
     monkeypatch.setattr(netlist, "synthesise", lambda *_: found)
     with pytest.raises(FlowError, match=rf"chip must have no {fault}: .*w"):

@@ -52,7 +52,7 @@ def test_blocks_get_their_sites(tmp_path):
     assert said == ["floorplan of 3 hard blocks", "floorplan: all have their sites"]
 
 
-def test_nothing_is_said_where_no_block_is(tmp_path):
+def test_no_message_without_blocks(tmp_path):
     path, said = tmp_path / "netlist.json", []
     write(path, {})
     add_hints(path, DEVICE, said.append)

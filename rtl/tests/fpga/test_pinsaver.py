@@ -15,7 +15,7 @@ def bits_of(text, vector):
 
 
 @pytest.mark.slow
-def test_every_port_has_bits_of_its_own(nano):
+def test_ports_do_not_share_bits(nano):
     wrapper = wrap(nano.verilog)[len(nano.verilog) :]
     assert f"module {WRAPPER_NAME}(" in wrapper
     for direction, vector in (("input", "in_shift"), ("output", "outs")):

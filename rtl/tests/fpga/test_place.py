@@ -116,7 +116,7 @@ def quiet(_line):
     pass
 
 
-def test_best_and_median_of_the_seeds_are_told(netlist):
+def test_best_and_median_seeds_are_reported(netlist):
     found = summary(place_and_route(netlist, [1, 2, 3, 4, 5], quiet, jobs=2), ECP5)
     assert (found["seed"], found["fmax_mhz"], found["median_mhz"]) == (2, 95.5, 85.0)
     assert found["area"]["LUT4"] == {"used": 102, "available": 83640}
@@ -212,7 +212,7 @@ def test_a_clock_that_is_too_fast_is_asked_for_slower(netlist):
 
 
 @pytest.mark.parametrize(("seed", "tries"), [(8, 2), (3, 1)], ids=["late", "shared"])
-def test_a_slower_clock_is_tried_so_often_and_not_for_shared_wires(seed, tries, netlist):
+def test_number_of_slower_clocks_tried(seed, tries, netlist):
     netlist = dataclasses.replace(netlist, checkpoints=False, slower=1)
     (run,) = place_and_route(netlist, [seed], quiet, jobs=1)
     assert (run["routed_for_mhz"], run["fmax_mhz"]) == (None, None)
@@ -246,7 +246,7 @@ def test_a_netlist_is_made_once_for_each_text(tmp_path, pretended):
     assert [(folder / "synthesised").read_text() for folder in folders] == ["x", "x"]
 
 
-def test_what_abc9_cannot_take_is_made_by_abc(tmp_path, pretended):
+def test_abc_replaces_abc9_if_it_fails(tmp_path, pretended):
     said = []
     found = build("large", ECP5, said.append, Effort(seeds=(1,), folder=tmp_path / "work"))
     assert found["mapper"] == "abc"
@@ -254,7 +254,7 @@ def test_what_abc9_cannot_take_is_made_by_abc(tmp_path, pretended):
     assert build("small", ECP5, quiet, Effort(seeds=(1,)))["mapper"] == "abc9"
 
 
-def test_what_yosys_refuses_is_not_tried_again(tmp_path, pretended):
+def test_failures_of_yosys_are_not_repeated(tmp_path, pretended):
     with pytest.raises(FlowError, match="Executing PROC pass"):
         build("broken", ECP5, quiet, Effort(seeds=(1,), folder=tmp_path / "work"))
     (folder,) = (tmp_path / "work").iterdir()
@@ -272,7 +272,7 @@ def test_other_tools_are_another_netlist(tmp_path, pretended, monkeypatch):
 
 
 @pytest.mark.slow
-def test_command_tells_best_and_median_or_that_there_is_no_clock(tmp_path, pretended):
+def test_command_prints_best_and_median_or_no_clock(tmp_path, pretended):
     folder = tmp_path / "chip"
     command = ["generate", "--config", "nano", "-o", str(folder), "--fpga-report", "ecp5-85k"]
     result = CliRunner().invoke(cli, [*command, "--seed", "1", "--seeds", "2", "--jobs", "1"])
@@ -325,7 +325,7 @@ def test_tools_take_a_folder_of_any_name(name, tmp_path):
     assert found["area"]["FF"]["used"] == 100
 
 
-def test_of_several_clocks_the_one_that_reaches_least_of_its_own_counts():
+def test_the_slowest_clock_relative_to_its_target_counts():
     """Relative to the slowest clock: 100 of 125 MHz is as bad as 60 of 75."""
 
     def told(engine, memory):

@@ -303,7 +303,7 @@ def test_mistakes_are_noticed(tmp_path):
 
 
 @pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.text == BOARD])
-def test_the_calculator_says_the_same(name):
+def test_the_calculator_agrees(name):
     settings, _link = settings_for(load_board(name))
     case = CASES[name]
     assert settings.input_divider == case.input_divider

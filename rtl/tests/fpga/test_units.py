@@ -26,7 +26,7 @@ def test_units_are_two_names_below_the_core():
     assert unit_of("out_shift_TRELLIS_FF_Q_3") == "other"
 
 
-def test_logic_belongs_to_what_it_drives():
+def test_logic_counts_for_the_unit_it_drives():
     """A table drives a register of a and, through another table, two of b and one of c."""
     cells = {
         "shared": cell("LUT4", ["0", 1], [10]),
@@ -79,7 +79,7 @@ def test_the_top_module_is_read(tmp_path):
     assert read_cells(path) == cells
 
 
-def test_growth_beyond_two_per_cent_is_told():
+def test_growth_beyond_two_per_cent_fails():
     kept = {"total": {"COMB": 10_000, "FF": 1000}}
     assert growth(kept, {"total": {"COMB": 10_200, "FF": 900}}) == []
     tables, registers = growth(kept, {"total": {"COMB": 10_201, "FF": 1021}})

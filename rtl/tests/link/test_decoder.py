@@ -121,11 +121,11 @@ def test_a_damaged_request_is_one_byte(name, line):
     assert same(bench.run(), whole(b"before it") + DAMAGED + whole(b"after it"))
 
 
-def test_no_request_is_nothing():
+def test_no_request_changes_nothing():
     assert Bench(b"\0\0\0" + frame(b"a request") + b"\0\0").run() == whole(b"a request")
 
 
-def test_what_comes_before_the_first_delimiter_is_nobodys():
+def test_bytes_before_the_first_delimiter_are_ignored():
     assert Bench(frame(b"the first") + frame(b"the second")).run() == whole(b"the second")
 
 

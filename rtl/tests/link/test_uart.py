@@ -71,7 +71,7 @@ def test_a_missing_stop_bit_and_a_break_drop_one_byte():
     assert len(broken) == 1
 
 
-def test_a_glitch_is_no_start():
+def test_a_glitch_is_not_a_start_bit():
     found, broken = received(8, [1] * 5 + [0] * 3 + [1] * 90 + line(8, bits_of(0x44)))
     assert [byte for byte, _ in found] == [0x44]
     assert broken == []
@@ -114,7 +114,7 @@ def test_bytes_are_sent_without_gaps(divisor):
     assert all(bench.levels[len(expected) :])
 
 
-def test_bytes_that_come_late():
+def test_late_bytes():
     bench = Sending(3, random.Random(3).randbytes(20), idle=0.97)
     simulate(bench.dut, bench.give, cycles=4000, background=[bench.listen])
     found, broken = received(3, bench.levels)

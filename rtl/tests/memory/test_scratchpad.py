@@ -343,7 +343,7 @@ def test_width_beyond_a_word(side):
 
 @pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("name", ["nano", "three rows"])
-def test_wrong_parity_is_told_of_the_port_that_reads_it(name):
+def test_wrong_parity_is_reported_at_the_reading_port(name):
     """Reported six cycles after the grant, for the first and last byte that each port reads."""
     config = dataclasses.replace(CONFIGS[name], parity=1)
     bench = Bench(config)

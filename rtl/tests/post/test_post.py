@@ -410,7 +410,7 @@ def test_words(seed, name, source):
         check(config, instructions, seed)
 
 
-def test_words_lie_one_after_the_other(seed):
+def test_16_bit_elements_are_adjacent(seed):
     """Compare with integers: sums, scaled and limited, in two bytes each."""
     config = WORDS["4_by_2"]
     spad, sums = initial_state(config, seed)
@@ -512,7 +512,7 @@ def test_an_idle_unit_makes_no_progress():
     simulate(dut, bench, cycles=30)
 
 
-def test_progress_ends_where_nothing_is_granted(seed):
+def test_no_progress_without_grants(seed):
     """The watchdog must see both a POST that progresses and one that is stuck."""
     config, told = CONFIGS["4_by_2"], []
     dut, values = Post(config), steady(config, 60, source=Source.ACC, table=Table.NONE)

@@ -78,7 +78,7 @@ def test_every_entry_of_every_lane(seed, name):
 
 
 @pytest.mark.parametrize("name", ["16_by_16", "4_by_2_in_blocks"])
-def test_a_second_filling_replaces_the_first_as_far_as_it_goes(seed, name):
+def test_a_second_fill_overwrites_the_first(seed, name):
     config, generator = CONFIGS[name], random.Random(seed)
     dut, first, second = Tables(config), generator.randbytes(256), generator.randbytes(96)
 

@@ -200,7 +200,7 @@ def test_stalls(seed, kind, refuse, scarce):
     run(kind, 40, seed, lanes=2, refuse=refuse, scarce=scarce)
 
 
-def test_what_fills_the_table_is_not_written(seed):
+def test_table_fills_are_not_written(seed):
     """Its positions advance as usual, a row per cycle, whatever the memories grant."""
     given, _granted, finished = run("bytes", 10, seed, refuse=1, busy=0.0)
     assert finished == [given[-1] + 1]

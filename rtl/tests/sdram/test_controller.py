@@ -353,7 +353,7 @@ def test_a_slow_writer_stops_no_reader_and_a_slow_reader_no_writer():
     [(CASES[0], "b"), (CASES[0], "r"), (CASES[0], "rb"), (GEARED, "b")],
     ids=lambda value: value if isinstance(value, str) else f"{value[1]}_mhz",
 )
-def test_answers_that_nobody_takes_are_kept(case, withheld, seed):
+def test_unread_answers_are_kept(case, withheld, seed):
     """An arbiter's maximum of bursts; no answer is accepted until all have arrived.
 
     The controller has room for that many answers, and starts no further burst.

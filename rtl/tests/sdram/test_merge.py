@@ -237,7 +237,7 @@ def test_rows_do_not_wait_for_each_others_reads(latency):
     assert steady <= 31 * 9 + 28
 
 
-def test_a_row_waits_for_the_one_whose_beat_it_shares():
+def test_a_row_waits_for_a_row_with_the_same_beat():
     """It is read once the other has its response; rows elsewhere do not wait."""
     rows = [(0, 6), (6, 4), (64, 3)]
     dut, initiator, memory = bench_of(32, Rows, rows=rows, latency=20)
@@ -276,7 +276,7 @@ def test_a_slow_reader_stops_no_writer():
     run(dut, initiator, memory, 4000)
 
 
-def test_responses_that_wait_stop_nothing_before_their_places_are_used():
+def test_waiting_responses_block_only_when_full():
     """Eight bursts that share a beat are written although no response is accepted."""
     dut, initiator, memory = bench_of(32, Rows, rows=[(1, 2)] * 20, outstanding=20)
     respond = initiator.respond
@@ -329,7 +329,7 @@ def test_reads_of_both_take_turns():
     assert max(own) < 120
 
 
-def test_beats_in_part_do_not_keep_the_initiator_from_reading():
+def test_partial_beats_do_not_starve_reads():
     """Memory accepts an address in six cycles, and all beats are partial."""
     dut, initiator, memory = bench_of(
         32,
@@ -476,7 +476,7 @@ def test_the_model_notices_a_masked_write():
     assert sdram.read(0, len(contents)) != contents
 
 
-def test_the_model_notices_what_is_read_before_it_was_written():
+def test_the_model_notices_reads_of_unwritten_bytes():
     """A partial beat in unwritten memory: the rest of it is noise, and reported."""
     sdram, _ = on_the_model(32, 5, reads=0, written=False)
     assert sdram.breach == "unwritten"

@@ -113,13 +113,13 @@ def test_writes(stall, pause):
     assert bench.contents == expected
 
 
-def test_throughput_of_the_engine_alone_is_the_memorys():
+def test_the_engine_alone_reaches_memory_throughput():
     bench = Bench()
     cycles = bench.run(*bench.reader("engine"))
     assert cycles <= 16 * BURSTS + 16
 
 
-def test_reset_midway_forgets_who_owns_what():
+def test_reset_midway_clears_ownership():
     bench = Bench()
 
     async def processor(ctx):

@@ -181,7 +181,7 @@ def test_uart(divisor):
     bench.run(processor)
 
 
-def test_bytes_without_room_are_lost_and_told():
+def test_overrun_is_reported():
     bench = looped(4)
 
     async def processor(ctx):

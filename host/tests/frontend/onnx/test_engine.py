@@ -342,7 +342,7 @@ def test_moves_of_floats_between_equal_scales_are_moves_of_bytes():
             np.testing.assert_array_equal(session.run(x), expected(content, x))
 
 
-def test_a_function_that_another_tensor_enters_is_no_table():
+def test_a_function_of_two_tensors_is_no_table():
     network = Network([1, 4, 6, 5], np.int8)
     network.quantised = network.nodes[0].input[1:]
     network.weighted("QLinearConv", (4, 4, 1, 1), 0.0113411, (0.0412739, -3))
@@ -388,7 +388,7 @@ def test_qdq_is_on_the_engine(dtype):
             np.testing.assert_array_equal(session.run(x), of_integers(content, x))
 
 
-def test_exact_qdq_is_what_onnx_runtime_makes_of_it_here():
+def test_exact_qdq_equals_onnx_runtime():
     content = in_qdq(residual(np.int8))
     with matloom.load(content, device="model", config="nano", exact=True) as session:
         for x in inputs((1, 4, 6, 5), 5):
@@ -431,7 +431,7 @@ def pairs_file(scales, zeros, constant=None):
         ((0.0063741, 0.0104364, 0.0063170), (-128, 21, -128)),
     ],
 )
-def test_sums_differ_in_as_many_pairs_as_is_said(scales, zeros):
+def test_the_stated_number_of_sums_differs(scales, zeros):
     every = np.arange(-128, 128).astype(np.int8)
     first, second = np.meshgrid(every, every)
     content = pairs_file(scales, zeros)

@@ -123,6 +123,6 @@ def of_integers():
         (of_integers, "must have inputs of float32 to be quantised, but 'image' is int64"),
     ],
 )
-def test_what_cannot_be_quantised_gets_a_sentence(make, message):
+def test_networks_that_cannot_be_quantised(make, message):
     with pytest.raises(ModelError, match=message):
         frontend.load_floats(make())

@@ -97,7 +97,7 @@ def test_sizes_that_are_missing_or_do_not_fit(shapes, dims, message, hint):
     assert hint in caught.value.hint
 
 
-def test_shapes_size_what_has_no_name():
+def test_shapes_set_unnamed_axes():
     content = convolution(None).SerializeToString()
     with pytest.raises(ModelError, match="a dimension without name or size") as caught:
         frontend.load(content)
@@ -128,7 +128,7 @@ def test_a_name_that_is_not_utf_8():
         frontend.load(damage)
 
 
-def test_what_is_no_array():
+def test_files_that_are_not_arrays():
     text = model(
         [helper.make_node("Identity", ["x"], ["y"])],
         [value("x", [1], STRING)],
@@ -152,7 +152,7 @@ def test_what_is_no_array():
         ("INT4", np.int8, lambda x: x),
     ],
 )
-def test_ends_that_numpy_has_no_type_for_are_wider(narrow, wide, rounded):
+def test_types_that_numpy_lacks_are_widened(narrow, wide, rounded):
     """Also for inputs that only a branch reads."""
     kind = getattr(onnx.TensorProto, narrow)
     constant = onnx.numpy_helper.from_array(np.array(True), "c")
@@ -174,7 +174,7 @@ def test_ends_that_numpy_has_no_type_for_are_wider(narrow, wide, rounded):
     np.testing.assert_array_equal(same, rounded(x).astype(wide), strict=True)
 
 
-def test_a_shape_that_only_a_run_tells():
+def test_a_shape_known_at_run_time():
     nodes = [helper.make_node("NonZero", ["x"], ["places"])]
     content = model(nodes, [value("x", [2, 3])], [value("places", [2, None], INT64)])
     graph = frontend.load(content.SerializeToString())
@@ -225,7 +225,7 @@ def test_branches_see_what_is_outside():
         np.testing.assert_array_equal(found, runtime(content.SerializeToString(), {"x": array})[0])
 
 
-def test_what_onnx_runtime_refuses_is_one_sentence():
+def test_refusals_of_onnx_runtime_are_one_message():
     content = model(
         [helper.make_node("Unheard", ["x"], ["y"])], [value("x", [1])], [value("y", [1])]
     )
@@ -259,7 +259,7 @@ def read(content):
 @pytest.mark.parametrize(
     "count", [40, pytest.param(2_000, marks=pytest.mark.slow)], ids=["few", "many"]
 )
-def test_damaged_quantised_files_earn_one_sentence(count):
+def test_damaged_quantised_files_get_one_message(count):
     """ONNX Runtime reads such files in a process of its own."""
     content, draw = quantised_convolution(), random.Random(1)
     assert len(frontend.load(content).remarks) == 1
@@ -273,7 +273,7 @@ def test_damaged_quantised_files_earn_one_sentence(count):
 @pytest.mark.parametrize(
     "count", [300, pytest.param(20_000, marks=pytest.mark.slow)], ids=["few", "many"]
 )
-def test_damaged_files_earn_one_sentence(count):
+def test_damaged_files_get_one_message(count):
     content = convolution(1).SerializeToString()
     draw = random.Random(0)
     messages = [read(damaged(content, draw)) for _ in range(count)]
@@ -299,7 +299,7 @@ def test_a_refusal_is_onnx_runtimes_reason_alone():
     assert "(onnxruntime refuses: Batchwise recurrent operations" in layer.reason
 
 
-def test_what_onnx_runtime_refuses_runs_on_the_reference_implementation():
+def test_the_reference_implementation_is_the_fallback():
     """A recurrent layer with the batch first; ONNX Runtime supports steps first only."""
     draw = np.random.default_rng(0)
     shapes = {"w": (1, 8, 2), "r": (1, 8, 2)}
@@ -332,7 +332,7 @@ def loop(turns):
 
 
 @pytest.mark.slow
-def test_what_never_ends_is_given_up_once():
+def test_endless_networks_time_out_once():
     """The slower reference implementation is not tried as well."""
     sentence = r"but onnxruntime refuses: it does not end in time\nhint"
     with pytest.raises(InterpreterError, match=sentence):

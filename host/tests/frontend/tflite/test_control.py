@@ -153,7 +153,7 @@ def expected(content, inputs):
         (choice, "IF", [{"c": np.array([c]), "x": X} for c in (False, True)]),
     ],
 )
-def test_what_stands_before_and_after_is_on_the_engine(file, name, inputs, device):
+def test_neighbouring_operators_run_on_the_engine(file, name, inputs, device):
     content = file().content()
     with matloom.load(content, **{**FAST, "device": device}) as session:
         places = [(layer.operator, layer.where) for layer in session.program.layers]
@@ -188,7 +188,7 @@ def beyond(file):
 
 
 @pytest.mark.parametrize("change", [with_state, of_another_shape, of_open_size, nested, beyond])
-def test_what_does_not_stand_alone_stays_in_one_piece(change):
+def test_dependent_operators_stay_in_one_piece(change):
     file = loop()
     change(file)
     (node,) = frontend.load(file.content()).nodes

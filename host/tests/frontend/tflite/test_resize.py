@@ -156,7 +156,7 @@ def doubled():
     return pack(model)
 
 
-def test_what_follows_from_shapes_becomes_constant():
+def test_values_computed_from_shapes_are_folded():
     content, image = doubled(), images((1, 5, 3, 2))
     graph = frontend.load(content, {"x": (1, 5, 3, 2)})
     assert [node.op for node in graph.nodes] == [Op.MAXIMUM, Op.RESIZE_NEAREST_NEIGHBOR]
@@ -222,7 +222,7 @@ def test_without_litert(monkeypatch):
         frontend.load(left_open(convolutional()), {"x": (1, 8, 8, 3)})
 
 
-def test_shapes_of_what_is_no_file():
+def test_shapes_need_a_file():
     graph = convolutional()
     with pytest.raises(TypeError, match="shapes must go with a file, not the graph 'net'"):
         matloom.compile(graph, "nano", shapes={"x": (1, 8, 8, 3)})

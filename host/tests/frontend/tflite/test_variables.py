@@ -97,7 +97,7 @@ def test_reads_after_an_assignment_find_it(model):
     assert compare(pack(model)).equal
 
 
-def test_a_variable_that_nothing_assigns_is_constant(model):
+def test_an_unassigned_variable_is_constant(model):
     step = model.subgraphs[0]
     del step.operators[ASSIGN]
     graph = frontend.load(pack(model))
@@ -107,7 +107,7 @@ def test_a_variable_that_nothing_assigns_is_constant(model):
     assert compare(pack(model)).equal
 
 
-def test_a_variable_that_nothing_reads_is_kept(model):
+def test_an_unread_variable_is_kept(model):
     step = model.subgraphs[0]
     step.operators[ADD].inputs = step.inputs[[0, 0]]
     del step.operators[READ]
@@ -125,7 +125,7 @@ def refused(model, sentence):
     assert str(error.value) == f"model: {sentence}"
 
 
-def test_a_read_of_what_was_never_assigned(model):
+def test_reading_an_unassigned_variable(model):
     del model.subgraphs[0].operators[CALL_ONCE]
     del model.subgraphs[1]
     whole(model, "READ_VARIABLE must read variable 'v0' after it is assigned, not before")
@@ -179,7 +179,7 @@ def whole(model, reason):
     assert set(node.attributes.reasons) == {f"the network runs as a whole: {reason}"}
 
 
-def test_what_the_interpreter_cannot_begin_with(model, schema):
+def test_inputs_that_the_interpreter_refuses(model, schema):
     code = schema.OperatorCodeT()
     code.builtinCode = code.deprecatedBuiltinCode = schema.BuiltinOperator.EXP
     model.operatorCodes.append(code)

@@ -181,7 +181,7 @@ def test_the_calls_of_onnx_runtime_take_a_program():
         np.testing.assert_array_equal(session.run(None, {"x": X})[0], -X)
 
 
-def test_what_has_no_counterpart_is_decomposed_once_and_then_refused():
+def test_unsupported_operators_are_decomposed_once():
     program = Program()
     x = program.enter("x", like(2, 4))
     program.give(program.call("aten::svd", "self", like(2, 4), x))

@@ -91,12 +91,12 @@ def refused():
 
 @pytest.mark.fast_cases(6)
 @pytest.mark.parametrize("made", [pytest.param(made, id=name) for name, made in refused()])
-def test_what_has_no_bands(made):
+def test_layers_without_bands(made):
     assert not banded(made.graph(), seeds=(None, 1))
 
 
 @pytest.mark.parametrize("number", [0, 1])
-def test_what_somebody_else_reads_has_no_bands(number):
+def test_tensors_with_other_readers_have_no_bands(number):
     made = chain()
     assert not banded(made.graph(made.nodes[number].outputs[0]), seeds=(None, 1))
 
@@ -108,7 +108,7 @@ def test_a_layer_takes_two_positions_a_cycle():
     assert 48 * 48 / 2 <= streamed <= 49 * (24 + 3 * 2)
 
 
-def test_what_does_not_fit_stays_as_it_is():
+def test_misfits_stay_unchanged():
     config = replace(REFERENCE, spad_bytes=5 * 16384)
     graph = chain(image=(128, 128)).graph()
     assert config.spad_bytes < 66 * 128 * 16

@@ -67,7 +67,7 @@ def test_a_first_tile_has_work_until_its_last_steps_can_begin(blocks, most, rows
     assert first_rows(_nest(blocks=blocks), pieces[:2], 5, most) == pieces[:2]
 
 
-def test_small_tiles_end_what_pooling_waits_for():
+def test_small_tiles_before_a_pooling():
     make = stage_of(CONFIG, (16, 1, 1, 16), in_height=8, in_width=8, out_height=8, out_width=8)
     add = VectorStage(
         name="add", nodes=(1,), inputs=("y", "z"), output="sum", size=1, tile_unit=1, posts=()

@@ -79,17 +79,17 @@ def refused():
 
 
 @pytest.mark.parametrize(("chain"), [pytest.param(chain, id=name) for name, chain in refused()])
-def test_what_has_no_blocks(chain):
+def test_layers_without_blocks(chain):
     assert not check(chain.graph(), seeds=(None, 1))
 
 
-def test_what_somebody_else_reads_has_no_blocks():
+def test_tensors_with_other_readers_have_no_blocks():
     chain = Chain((1, 16, 16, 4)).convolve(16)
     made = chain.last
     assert not check(chain.halve().graph(made), seeds=(None, 1))
 
 
-def test_what_never_fits_leaves_the_others_in_blocks():
+def test_one_layer_without_blocks_leaves_the_others():
     config = replace(PRESETS["reference"], spad_bytes=5 * 16384)
     chain = Chain((1, 48, 48, 4)).convolve(48).halve().convolve(48).halve().convolve(16)
     program = compile_network(chain.graph(), config)

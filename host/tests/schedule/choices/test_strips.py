@@ -54,7 +54,7 @@ def test_strips_in_any_tiles(number, taps, stride):
     exact_programs(chain(channels=24, taps=taps, stride=stride), SMALL, (number,))
 
 
-def test_what_fits_has_no_strips():
+def test_small_maps_have_no_strips():
     graph = chain(channels=16)
     plain = compile_network(graph, PRESETS["reference"], CompileOptions())
     assert loaded(plain) == 0

@@ -50,7 +50,7 @@ def test_small_tiles_begin_again_where_a_half_is_full():
     assert all(tile["acc_addr"] + tile["oc_blocks"] <= config.acc_entries for tile in tiles)
 
 
-def test_large_tiles_lie_after_each_other_where_post_keeps_up():
+def test_large_tiles_are_adjacent_if_post_keeps_up():
     """With four steps, POST of a tile finishes long before its half is needed again."""
     tiles = _of(compile_network(product_graph(2000, 64, 16), CONFIG), Opcode.EXEC)
     assert [tile["wait_post"] for tile in tiles[:4]] == [0] * 4
@@ -60,7 +60,7 @@ def test_large_tiles_lie_after_each_other_where_post_keeps_up():
 
 
 @pytest.mark.parametrize("shape", [(4000, 16, 16), (4000, 32, 16), (2000, 64, 16), (300, 16, 256)])
-def test_no_sums_keep_post_from_its_half(shape):
+def test_updates_do_not_block_post(shape):
     """An EXEC that updates sums in every cycle starts after POST has read the tile before."""
     machine, half = Machine(config=CONFIG), CONFIG.acc_entries // 2
     (step,) = (program := compile_network(product_graph(*shape), CONFIG)).steps
@@ -113,7 +113,7 @@ def _third(steps, posts, params):
     [(4, 1, 64 * 1024, 288), (1, 1, 64 * 1024, 144), (1, 2, 64 * 1024, 144), (4, 1, 4096, 144)],
     ids=["POST keeps up", "POST is slower", "two POSTs", "parameters with the input"],
 )
-def test_a_tile_that_waits_waits_for_what_is_read_last(steps, posts, params, entry):
+def test_a_tile_waits_for_the_last_read(steps, posts, params, entry):
     """Its last entry belongs to the tile before; without new parameters, POST reads none."""
     assert _third(steps, posts, params) == (entry, [0, CONFIG.acc_entries // 2])
 

@@ -49,7 +49,7 @@ def test_reader_waits_for_the_writer_that_overlaps():
     assert (instruction.wait_exec, instruction.wait_post, instruction.wait_store) == (0, 0, 0)
 
 
-def test_writer_waits_for_the_reader_of_what_it_overwrites():
+def test_a_writer_waits_for_readers_of_the_old_bytes():
     order = _order()
     _exec(order, 0, weights=200)
     _exec(order, 64, weights=300)

@@ -47,7 +47,7 @@ def test_weights_end_where_a_quiet_bank_ends():
     assert wide.place(1024, 0, 9, high=False) == bank
 
 
-def test_a_full_space_says_so():
+def test_a_full_disk_is_reported():
     space = Allocator(CONFIG.spad_bytes, CONFIG, avoid_conflicts=False)
     assert space.place(CONFIG.spad_bytes, 0, 5, high=False) == 0
     assert space.place(1, 5, 6, high=True) is None
@@ -94,7 +94,7 @@ def test_a_buffer_rests_before_its_first_tick_where_there_is_room():
     assert space.place_early(64, range(9, 13), 12, high=False, reads=(12, 12), rest=2) == (0, 9)
 
 
-def test_the_earliest_tick_among_many_is_that_of_trying_each(seed):
+def test_the_earliest_tick_equals_an_exhaustive_search(seed):
     """Compared with trying every tick in order, on random buffers."""
     draw = random.Random(seed)
     for _ in range(60):

@@ -9,7 +9,7 @@ def _image():
     return made.program.image
 
 
-def test_groups_that_repeat_lie_where_a_search_would_place_them(monkeypatch):
+def test_repeated_groups_get_the_addresses_of_a_search(monkeypatch):
     repeat, repeated = placing._Placing._repeat, []
 
     def counted(self, group, *rest):

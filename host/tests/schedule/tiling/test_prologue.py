@@ -7,7 +7,7 @@ from matloom.schedule.tiling.prologue import GROUPS, panels, rectangles
 
 
 @pytest.mark.parametrize(("steps", "thinnest"), [(8, 2), (7, 2), (16, 2), (32, 2), (9, 3), (1, 4)])
-def test_panels_cover_the_reduction_and_none_is_thin(steps, thinnest):
+def test_panels_cover_the_reduction(steps, thinnest):
     edges = panels(steps, thinnest)
     assert [step for panel in edges for step in range(*panel)] == list(range(steps))
     assert all(end - first >= min(thinnest, steps) for first, end in edges)
@@ -50,7 +50,7 @@ def test_groups_take_turns_with_the_halves():
     assert halves == [0, 1, 0, 1]
 
 
-def test_what_a_first_panel_makes_grows_as_a_square():
+def test_outputs_of_the_first_panels_grow_as_a_square():
     sides = [(part.rows, part.blocks) for part in rectangles(16, 4, first=True)]
     assert sides[:4] == [
         ((0, 16), (0, 2)),

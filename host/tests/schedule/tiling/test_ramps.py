@@ -27,7 +27,7 @@ def test_the_last_piece_becomes_smaller_and_smaller():
     assert ramped_down([(0, 7)], 1) == [(0, 4), (4, 6), (6, 7)]
 
 
-def test_the_first_piece_is_the_smallest_likewise():
+def test_the_first_piece_is_the_smallest():
     lengths = [end - start for start, end in ramped_up([(5, 69), (69, 133)], 16)]
     assert lengths == [16, 16, 32, 64]
     pieces = ramped_up([(5, 69), (69, 133)], 16)

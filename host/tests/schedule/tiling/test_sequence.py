@@ -70,7 +70,7 @@ def test_stages_follow_each_other_tile_by_tile():
     assert _order(*chain) == [(stage, tile) for tile in range(4) for stage in range(3)]
 
 
-def test_what_is_stored_first_is_read_two_tiles_later():
+def test_stored_tiles_are_read_two_tiles_later():
     chain = _stage(("x",), "a"), _stage(("a",), "b"), _stage(("b",), "c")
     stages = [stage for stage, _ in _order(*chain, spilled=("a",))]
     assert stages == [0, 0, 0, 1, 2, 0, 1, 2, 1, 2, 1, 2]
@@ -81,6 +81,6 @@ def test_what_is_stored_first_is_read_two_tiles_later():
     [_stage(("x",), "c"), _stage(("b", "x"), "c", repeated=(0,)), _stage(("b", "a"), "c")],
     ids=["another tensor", "all of it again and again", "what is not finished"],
 )
-def test_what_cannot_follow_waits(last):
+def test_instructions_that_cannot_follow_wait(last):
     order = _order(_stage(("x",), "a"), _stage(("a",), "b"), last)
     assert order[-4:] == [(2, tile) for tile in range(4)]

@@ -54,7 +54,7 @@ def test_few_tilings_of_a_stage_are_kept(stage):
     assert tilings.of(stage, limits, CONFIG, 0) is not first
 
 
-def test_weights_that_come_again_are_others_only_where_they_do(stage):
+def test_streamed_weights_differ_only_in_several_chunks(stage):
     tilings = Tilings()
 
     def both(**more):
@@ -71,7 +71,7 @@ def test_weights_that_come_again_are_others_only_where_they_do(stage):
     assert once is not streamed
 
 
-def test_what_is_said_of_the_tiles_adds_up_to_the_stage(stage):
+def test_printed_tiles_add_up_to_the_stage(stage):
     found = Tilings().of(stage, TilingParams(weights=Weights.ONCE, chunk_bytes=700), CONFIG, None)
     assert len(found.tiles) == len(found.cycles) == len(found.input_ranges) == len(found.made_bytes)
     finished = [

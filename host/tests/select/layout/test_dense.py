@@ -30,7 +30,7 @@ def test_limbs_are_tensors_one_after_the_other():
     assert [write.first_byte for write in writes] == [44 + limb * layout.size for limb in range(4)]
 
 
-def test_a_tile_apart_is_an_array_of_its_own():
+def test_a_separate_tile_is_its_own_array():
     layout = Dense(grid=GRID, limbs=2)
     low, high = apart(layout, tile_of(layout, (1, 3), blocks=(1, 3), xs=(1, 4)))
     # Two rows of three positions of 7 bytes.

@@ -40,7 +40,7 @@ def copying(line):
     )
 
 
-def test_a_maker_takes_the_place_of_its_copy(written, outputs_of):
+def test_a_producer_writes_what_its_copy_would(written, outputs_of):
     """The producer writes the same bytes as a copy of lines would."""
     maker, outputs = Dense(grid=GRID), outputs_of(GRID)
     for line in (5, 20):
@@ -53,7 +53,7 @@ def test_a_maker_takes_the_place_of_its_copy(written, outputs_of):
         np.testing.assert_array_equal(found, expected)
 
 
-def test_what_is_no_copy_of_whole_lines_is_not_taken():
+def test_only_copies_of_whole_lines_are_elided():
     maker = Dense(grid=GRID)
     assert copying(10).taken(maker) is None
     placed = Placed(grid=GRID, offset=0, x_step=10, row_step=40, image_step=120, complete=0)

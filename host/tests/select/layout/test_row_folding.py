@@ -112,7 +112,7 @@ def sums(image, filters, window):
 
 
 @pytest.mark.parametrize("channels", [2, 4, 8])
-def test_rearranged_filters_come_to_the_same(channels, seed):
+def test_rearranged_filters_give_equal_results(channels, seed):
     numbers = np.random.default_rng(seed)
     image = numbers.integers(0, 256, (49, 10), np.uint8)
     filters = numbers.integers(-128, 128, (3, 10, 4, 1)).astype(np.int8)
@@ -162,7 +162,7 @@ def choose(config, window):
     return getattr(stage.input_layout, "channels", 1)
 
 
-def test_as_many_rows_as_fill_the_array_and_loads_keep_up_with():
+def test_number_of_folded_rows():
     """Eight channels would fill an array of 32 rows, but each beat would take eight writes."""
     chosen = [choose(config, KEYWORDS) for config in ("nano", "small", "reference", "large")]
     assert chosen == [1, 2, 4, 4]
@@ -180,7 +180,7 @@ def test_as_many_rows_as_fill_the_array_and_loads_keep_up_with():
     ],
     ids=lambda change: next(iter(change)),
 )
-def test_what_cannot_be_interleaved_is_not(change):
+def test_limits_of_interleaving(change):
     assert choose("reference", type(KEYWORDS)(**{**vars(KEYWORDS), **change})) == 1
 
 

@@ -58,7 +58,7 @@ def test_tiles_of_some_planes_and_positions(written, outputs_of):
     np.testing.assert_array_equal(written(layout, outputs, pieces), whole)
 
 
-def test_each_position_has_bytes_of_its_own():
+def test_positions_do_not_share_bytes():
     layout = layout_of(6, 8, 0, 0, channels=12)
     places = [
         layout.byte(0, row, x, plane) + channel

@@ -37,7 +37,7 @@ def test_networks(seed):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", KEPT)
-def test_what_ever_failed(number):
+def test_seeds_that_once_failed(number):
     assert failure_of(case_of(number)) is None
 
 

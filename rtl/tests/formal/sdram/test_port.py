@@ -137,7 +137,7 @@ def test_beats_of_one_word_at_registered_pins_are_proven(prove):
         ("active & queue.w_rdy & ~wanted)", "active & queue.w_rdy)"),
     ],
 )
-def test_a_beat_that_is_made_whole_wrongly_is_not_proven(refuted, mutated, change):
+def test_a_wrongly_merged_beat_is_not_proven(refuted, mutated, change):
     refuted(lambda: merge(mutated(Merge, change)(32)), depth=14)
 
 
