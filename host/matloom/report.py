@@ -81,6 +81,8 @@ class Report:
     computed_by:
         ``"program"``, or ``"kernels"`` on device fast, where the operators' kernels compute the
         outputs. `equality` then explains in a sentence why the program gives the same outputs.
+    shared_slots:
+        Sentence on layers whose cycles are only known together; empty if there are none.
     stored:
         Intermediate tensors that were requested, which the program stores in addition to the
         outputs.
@@ -109,6 +111,7 @@ class Report:
     state: dict[str, int] = field(default_factory=dict)
     computed_by: str = "program"
     equality: str = ""
+    shared_slots: str = ""
     stored: tuple[str, ...] = ()
     link: LineCost | None = None
     upload: LineCost | None = None
@@ -149,6 +152,8 @@ class Report:
                 lines.append(f"  bus {direction}s: {size:,} bytes in {bursts:,} bursts")
         else:
             lines += self.provenance()
+        if self.shared_slots:
+            lines.append(f"  {self.shared_slots}")
         if self.stored:
             names = ", ".join(map(short_name, self.stored))
             lines.append(f"  cycles are of a program that also stores {names}")
@@ -224,6 +229,7 @@ def make_report(
         state=variable_bytes(program),
         computed_by="kernels" if kernels else "program",
         equality=equality(program.verdict) if kernels else "",
+        shared_slots=program.shared_slots,
     )
 
 

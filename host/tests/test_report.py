@@ -74,6 +74,12 @@ def test_rows_sum_to_the_total(program):
     rows = as_text([report.table()]).splitlines()
     assert sum("together" in row for row in rows) == 4
     assert any("43 together" in row for row in rows)
+    sentence = (
+        "4 operators share a slot of the completion-time table, so only the sum of their cycles is "
+        "known: timestamps=128 has more slots"
+    )
+    assert f"  {sentence}" in make_report(program, "rtl", []).lines()
+    assert sentence in explain(program)
 
 
 def test_predicted_rows_mark_joint_times(program):
@@ -109,6 +115,7 @@ def test_no_share_is_claimed_of_unknown_operators(program):
 def test_state_is_part_of_it():
     program = compile_network(streaming_network(1, layers=1), PRESETS["nano"], check="none")
     report = make_report(program, "model", [])
+    assert report.shared_slots == ""
     assert report.state == {"v0": 8, "v1": 48, "v2": 36}
     assert report.as_dict()["state"] == report.state
     assert "state: 92 bytes (v0 8, v1 48, v2 36)" in str(report)

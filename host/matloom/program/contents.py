@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from matloom.arch.config import Config
 from matloom.arch.config_name import described
-from matloom.arch.isa import Region
+from matloom.arch.isa import Opcode, Region, largest
 from matloom.arch.memory import REFERENCE_MEMORY, Memory
 from matloom.arch.modes import MODES
 from matloom.ir.work import is_counted
@@ -118,6 +118,20 @@ class Contents:
         """Slots of the completion-time table that several operators share."""
         users = Counter(layer.timestamp for layer in self.layers if layer.timestamp)
         return frozenset(timestamp for timestamp, count in users.items() if count > 1)
+
+    @property
+    def shared_slots(self) -> str:
+        """A sentence on operators without a slot of their own; empty if each has one."""
+        shared = self.shared_timestamps
+        count = sum(layer.timestamp in shared for layer in self.layers)
+        if not count:
+            return ""
+        enough = 1 << sum(layer.where == "engine" for layer in self.layers).bit_length()
+        most = largest(Opcode.POST, "timestamp") + 1
+        return (
+            f"{count} operators share a slot of the completion-time table, so only the sum of "
+            f"their cycles is known: timestamps={min(enough, most)} has more slots"
+        )
 
     def utilisation(self, cycles: int) -> float:
         """Return the share of `cycles` that a full array would need, each layer in its own mode."""

@@ -117,6 +117,7 @@ def _totals(program: Program) -> list[str]:
         f"operators: {len(engine)} on the engine in {buffers}, {elsewhere} elsewhere",
         _share(program),
         f"{cycles:,} cycles (predicted): utilisation {program.utilisation(cycles):.3f}",
+        *([program.shared_slots] if program.shared_slots else []),
         f"cycles are predicted for memory {program.memory.name}",
         *_tuned(program),
         f"external memory in bytes: {sizes}; the host's constants: {len(program.host_data):,}",
@@ -124,7 +125,7 @@ def _totals(program: Program) -> list[str]:
     if engine:
         moved = _moved(program)
         parts = ", ".join(f"{region.name} {moved[region]:,}" for region in Region)
-        lines.insert(4, f"bytes moved between memory and chip: {sum(moved.values()):,} ({parts})")
+        lines.insert(-1, f"bytes moved between memory and chip: {sum(moved.values()):,} ({parts})")
     if program.repeat is not None:
         again = program.repeat.predicted_cycles
         kept_bytes = sum(end - start for start, end in program.repeat.kept)
