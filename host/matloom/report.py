@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -204,10 +205,9 @@ def make_report(
     if resident and program.repeat is not None:
         predicted = program.repeat.predicted_cycles
     cycles = counted or predicted
-    totals: dict[str, int] = {}
+    totals: Counter[str] = Counter()
     for run in runs:
-        for name, value in run.values.items():
-            totals[name] = totals.get(name, 0) + value
+        totals.update(run.values)
     return Report(
         network=program.name,
         device=device,
@@ -219,7 +219,7 @@ def make_report(
         utilisation=program.utilisation(cycles),
         layers=_layers(program, runs, resident),
         stalls={name: totals.get(name, 0) for name, _doc in EXEC_CAUSES if name != "exec_stream"},
-        counters=totals,
+        counters=dict(totals),
         bytes_read=totals.get("read_beats", 0) * program.config.bus_bytes,
         bytes_written=totals.get("write_beats", 0) * program.config.bus_bytes,
         host_steps=tuple(step.operator for step in program.steps if isinstance(step, HostStep)),
