@@ -125,10 +125,7 @@ class _Binder:
                 end = max(stage.size, stage.output_layout.end)
                 between[stage.output] = max(between.get(stage.output, 0), end)
         computed = [stage.computed for stage in stages if stage.computed is not None]
-        for weights in computed:
-            between[weights.tensor] = weights.nbytes
-            if weights.layout.source is not None:
-                sources[weights.tensor] = sources[weights.layout.source]
+        between.update((weights.tensor, weights.nbytes) for weights in computed)
         sizes.update(between)
         used = {name for stage in stages for name in (*stage.inputs, stage.output)}
         return Segment(

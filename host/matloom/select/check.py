@@ -62,8 +62,6 @@ def check_stages(
     for stage in stages:
         for name in stage.inputs:
             loaded = stage.input_layout.source is not None
-            if stage.computed is not None and name == stage.computed.tensor:
-                loaded = stage.computed.layout.source in known
             # A constant that is broadcast has a name of its own: tensor "as" shape.
             there = name in known or loaded or name.partition(" as (")[0] in known
             _require(there, phase, stage.name, "read a tensor that is made before", name)

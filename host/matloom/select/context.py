@@ -51,8 +51,8 @@ class Context:
         The buffers of its inputs and of its outputs.
     machine:
         The engine and its memory.
-    entering:
-        Buffers of the inputs of the network, and of what the host makes of them.
+    external:
+        Whether the first input is an input of the network, or made of one by the host.
     """
 
     node: Node
@@ -60,17 +60,12 @@ class Context:
     sources: tuple[str, ...]
     results: tuple[str, ...]
     machine: Machine
-    entering: frozenset[str]
+    external: bool
 
     @property
     def config(self) -> Config:
         """The engine's configuration."""
         return self.machine.config
-
-    @property
-    def external(self) -> bool:
-        """Whether the first input is an input of the network, or made of one by the host."""
-        return self.sources[0] in self.entering
 
     @property
     def inputs(self) -> tuple[Tensor, ...]:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -52,7 +52,6 @@ class _Product:
             columns=columns,
             depth=-(-self.inner // config.rows) * config.rows,
             width=config.columns,
-            row_bytes=self.columns,
             first_column=first_column,
         )
 
@@ -70,13 +69,8 @@ def batch_matmul(context: Context) -> tuple[ArrayStage, ...]:
     for number, (first, columns) in enumerate(groups):
         panels = product.panels(first, columns, context.config)
         name = context.derived(f"weights {number}")
-        external = context.sources[1] in context.entering and not attributes.adj_y
-        if external:
-            panels = replace(panels, source=context.sources[1])
-        elif attributes.adj_y:
-            stages += _turned_panels(context, product, panels, name)
-        else:
-            stages += _copied_panels(context, panels, name)
+        fill = _turned_panels if attributes.adj_y else _copied_panels
+        stages += fill(context, product, panels, name)
         place = None
         if len(groups) > 1:
             place = partial(
@@ -134,7 +128,9 @@ def _copy(context: Context, source: int, result: str, copy: Copy, **place: int) 
     )
 
 
-def _copied_panels(context: Context, panels: Panels, name: str) -> Iterator[ArrayStage]:
+def _copied_panels(
+    context: Context, product: _Product, panels: Panels, name: str
+) -> Iterator[ArrayStage]:
     """Yield the copies of rows into panels: all full panels at once, where POST can step so far."""
     full, tail = divmod(panels.columns, panels.width)
     at_once = panels.block_bytes <= _LONGEST_STEP
@@ -145,7 +141,7 @@ def _copied_panels(context: Context, panels: Panels, name: str) -> Iterator[Arra
         copy = Copy(
             images=panels.images,
             in_rows=panels.inner,
-            in_row_bytes=panels.row_bytes,
+            in_row_bytes=product.columns,
             out_rows=panels.inner,
             width=width,
             position_bytes=size,

@@ -77,7 +77,7 @@ class Correction:
 
 @dataclass(frozen=True, kw_only=True)
 class Computed:
-    """Weights that other stages write to the scratchpad, or LOAD brings from a computed tensor.
+    """Weights that other stages write to the scratchpad.
 
     Members
     -------

@@ -195,7 +195,7 @@ def stages_of(
         sources=tuple(source_name(graph, node, number, names) for number in node.inputs),
         results=tuple(names[number] for number in node.outputs),
         machine=machine,
-        entering=frozenset(names[number] for number in _entering(graph)),
+        external=names[node.inputs[0]] in {names[number] for number in _entering(graph)},
     )
     built = build(context)
     stages = built if isinstance(built, tuple) else (built,)

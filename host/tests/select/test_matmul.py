@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 
 from matloom.arch.config import PRESETS
-from matloom.arch.isa import Opcode
+from matloom.arch.machine import Machine
 from matloom.compiler import compile_network
 from matloom.device.open import open_device
 from matloom.frontend.tflite.write import write_tflite
 from matloom.ir.attributes import BatchMatmul
 from matloom.ir.builder import GraphBuilder
 from matloom.ir.graph import Op, Quantisation
-from matloom.program.instruction_table import unpack_all
 from matloom.runtime import load
+from matloom.select.operators import stages_of
 from matloom.tools.compare import random_inputs
 from matloom.tools.references import MicroReference
 from matloom.verification.random_operators import Instances
@@ -56,11 +56,14 @@ def test_zero_points_are_exact(zeros):
 
 def test_large_products_are_cut_into_groups_of_columns():
     """The panels of all columns would leave no room on chip."""
-    program = check(product((5, 600), (600, 40), (3, 0)), "model", NANO)
-    (step,) = program.steps
-    commands = program.commands(step)
-    loads = [each for each in unpack_all(commands) if each.opcode is Opcode.LOAD]
-    assert [each.planes for each in loads if each.rows == 600].count(3) > 1
+    graph = product((5, 600), (600, 40), (3, 0))
+    check(graph, "model", NANO)
+    (node,) = graph.nodes
+    names = dict(enumerate("abc"))
+    stages = stages_of(node, graph, names, Machine(config=NANO))
+    sizes = [stage.computed.nbytes for stage in stages if stage.computed is not None]
+    assert len(sizes) > 2
+    assert sum(sizes) == 600 * 40
 
 
 def test_the_second_operand_may_be_what_a_layer_made():

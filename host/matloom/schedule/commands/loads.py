@@ -4,9 +4,8 @@ from matloom.arch.isa import Opcode, Region
 from matloom.schedule.commands.dependencies import DependencyTracker
 from matloom.schedule.plan import Load
 from matloom.schedule.segment import Place, Segment
-from matloom.select.layout.base import InputLayout, Transfer
+from matloom.select.layout.base import Transfer
 from matloom.select.layout.dense import DenseInput
-from matloom.select.layout.panels import Panels
 
 __all__ = ["LoadCommands"]
 
@@ -27,14 +26,11 @@ class LoadCommands:
     ):
         self._places, self._chunk_offsets, self._order = places, chunk_offsets, order
         #: Tensors that LOADs make of others.
-        self._layouts: dict[str, InputLayout | Panels] = {
+        self._layouts = {
             stage.inputs[0]: stage.input_layout
             for stage in segment.stages
             if stage.input_layout.source is not None
         }
-        for stage in segment.stages:
-            if stage.computed is not None and stage.computed.layout.source is not None:
-                self._layouts[stage.computed.tensor] = stage.computed.layout
 
     def append(self, load: Load) -> None:
         """Emit the LOADs of a transfer."""

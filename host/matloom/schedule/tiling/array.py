@@ -11,7 +11,7 @@ from matloom.schedule import tuning
 from matloom.schedule.params import TilingParams, Weights
 from matloom.schedule.tiling.base import BaseTiling
 from matloom.schedule.tiling.cutting import chunks, cut_array
-from matloom.schedule.tiling.tile_reads import InputRange, Panel, Staged, weight_range
+from matloom.schedule.tiling.tile_reads import InputRange, Panel, Staged
 from matloom.schedule.tiling.tiles import ArrayTile, input_box
 from matloom.select.exec_steps import Box
 from matloom.select.layout.dense import apart
@@ -68,13 +68,8 @@ class ArrayTiling(BaseTiling[ArrayStage, ArrayTile]):
         return [_addend_range(self.stage, tile) for tile in self.tiles]
 
     def reads(self, number: int) -> Iterator[tuple[str, InputRange]]:
-        """Yield the range of the first input, and those of computed weights and of an addend.
-
-        The addend counts only if the tile completes its sums.
-        """
+        """Yield the range of the first input, and of an addend if the tile completes its sums."""
         yield self.stage.inputs[0], self.input_ranges[number]
-        if self.stage.computed is not None:
-            yield self.stage.computed.tensor, weight_range(self.stage.computed, self.tiles[number])
         addend = self.stage.addend
         if addend is not None and self.completes[number]:
             # After what EXEC waits for: it is wanted when that has ended.

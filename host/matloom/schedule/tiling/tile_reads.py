@@ -2,11 +2,9 @@
 
 from typing import NamedTuple
 
-from matloom.schedule.tiling.tiles import ArrayTile
 from matloom.select.layout.base import Write
-from matloom.select.operand import Computed
 
-__all__ = ["InputRange", "Panel", "Staged", "weight_range"]
+__all__ = ["InputRange", "Panel", "Staged"]
 
 
 class InputRange(NamedTuple):
@@ -52,11 +50,3 @@ class Staged(NamedTuple):
     offset: int
     height: int
     width: int
-
-
-def weight_range(weights: Computed, tile: ArrayTile) -> InputRange:
-    """Return the part of computed weights that a tile reads."""
-    first, end = (
-        weights.first_byte(tile.image, block, 0) for block in (tile.first_block, tile.end_block)
-    )
-    return InputRange(start=first, rows=1, width=end - first, pitch=0)
