@@ -27,7 +27,9 @@ TOLERANCE = 0.2
 
 def compiled(network: Path, config: Config, memory: Memory, effort: int) -> Program:
     """Return a program without checks."""
-    return compile(network, config, CompileOptions(effort=effort), None, "none", memory)
+    return compile(
+        network, config, CompileOptions(effort=effort, tuned=False), None, "none", memory
+    )
 
 
 def cycles(program: Program, calls: int = 1) -> int:

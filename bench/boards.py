@@ -91,7 +91,7 @@ def measure_board(name: str, report: dict[str, Any]) -> dict[str, Any]:
         graph = graph_of(case)
         if graph is None:
             raise SystemExit("the model collection must be there: set MATLOOM_MODELS")
-        options = CompileOptions(memory=memory)
+        options = CompileOptions(memory=memory, tuned=False)
         program = compile_network(graph, config, options, check="none")
         needed = sum(program.region_bytes.values())
         if needed > board.memory.bytes:

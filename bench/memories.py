@@ -74,7 +74,7 @@ def measure(point: Point, graph: Graph, driver: Driver) -> list[dict[str, Any]]:
 
     Return a row for its first call, and one for a later call with weights on chip.
     """
-    options = CompileOptions(memory=point.memory)
+    options = CompileOptions(memory=point.memory, tuned=False)
     program = compile_network(graph, load_config(point.config), options, check="none")
     driver.transport.set_timing(MemoryTiming(memory=point.memory))  # type: ignore[attr-defined]
     rows = []

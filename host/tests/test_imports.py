@@ -68,6 +68,7 @@ GENERATORS = {
     *("device/simulator.py", "device/linked.py", "device/simulated_board.py", "device/soc.py"),
     *("device/netlist.py", "device/netlist_board.py", "device/four_states.py"),
     *("cli/chips.py", "cli/boards.py", "cli/firmware.py", "cli/fitting.py"),
+    "cli/confirming.py",
     "cli/verify.py",
 }
 

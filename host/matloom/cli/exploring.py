@@ -1,8 +1,11 @@
 """The verb explore: engines for a board and some networks, the fastest and the smallest."""
 
+import functools
 import json
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -21,11 +24,47 @@ if TYPE_CHECKING:
 __all__: list[str] = []
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Search:
+    """Extent of a search, named as on the command line."""
+
+    points: int
+    seed: int
+    confirm: bool
+    route: bool
+
+
+def _search(verb: Callable[..., Any]) -> Any:
+    """Give a verb the options of `_Search`, its argument `search`."""
+
+    @click.option(
+        "--points",
+        type=click.IntRange(1, 100_000),
+        default=200,
+        show_default=True,
+        help="Engines that are predicted.",
+    )
+    @click.option("--confirm", is_flag=True, help="Synthesise the front; minutes for each engine.")
+    @click.option(
+        "--route",
+        is_flag=True,
+        help="Place and route the front as well: ten minutes and more for each engine.",
+    )
+    @click.option("--seed", type=SEED, default=0, show_default=True, help="Of the first engines.")
+    @functools.wraps(verb)
+    def called(points: int, seed: int, confirm: bool, route: bool, **values: Any) -> Any:
+        search = _Search(points=points, seed=seed, confirm=confirm, route=route)
+        return verb(search=search, **values)
+
+    return called
+
+
 @cli.command(
     examples=(
         "matloom explore --board ulx3s-85f --network digits -o out",
         "matloom explore --board ulx3s-25f --network a.tflite --network b.tflite -o out",
         "matloom explore --board ulx3s-85f --network digits --workers 2 -o out",
+        "matloom explore --board ulx3s-85f --network digits -o out --confirm --route",
     ),
 )
 @click.option("--board", required=True, help="A board by name, as for `matloom fit`.")
@@ -38,23 +77,15 @@ __all__: list[str] = []
     help="A network that the engine must run; again for others.",
 )
 @OUTPUT_FOLDER
-@click.option(
-    "--points",
-    type=click.IntRange(1, 100_000),
-    default=200,
-    show_default=True,
-    help="Engines that are predicted.",
-)
+@_search
 @on_workers
-@click.option("--seed", type=SEED, default=0, show_default=True, help="Of the first engines.")
 @click.option("--freq", type=click.FloatRange(1, 2000), metavar="MHZ", help="Another clock.")
 def explore(
     board: str,
     networks: tuple[Path, ...],
     output: Path,
-    points: int,
+    search: "_Search",
     workers: Workers,
-    seed: int,
     freq: float | None,
 ) -> None:
     """Find engines for a board that none beats in time and size.
@@ -76,9 +107,9 @@ def explore(
         networks=tuple(map(str, networks)),
         memory=board if board in BOARD_MEMORIES else None,
         journal=output / "points.jsonl",
-        seed=seed,
+        seed=search.seed,
     )
-    found = _run(exploration, points, workers)
+    found = _run(exploration, search.points, workers)
     _write(exploration, found, output)
     best = front_of(found)
     if not best:
@@ -86,8 +117,12 @@ def explore(
             f"none of {len(found)} engines for {board} can run the networks",
             hint="allow more of them with --points, or take a larger board",
         )
-    for each in best:
-        say(f"{each.milliseconds:9.3f} ms  {each.tables:8,} tables  --config {each.text}")
+    for kind in _tools(search, board, freq):
+        best = _confirmed(exploration, best, kind, output, workers)
+        known = {each.text: each for each in best}
+        found = [known.get(each.text, each) for each in found]
+        _write(exploration, found, output)
+    _show(best)
     say(f"wrote {output / 'index.html'}")
 
 
@@ -109,6 +144,59 @@ def _run(exploration: "Exploration", points: int, workers: Workers) -> list["Exp
         kept(workers.make) as make,
     ):
         return exploration.run(points, make, note)
+
+
+def _show(best: "list[ExploredPoint]") -> None:
+    """Print the front."""
+    from matloom.tools.explore_page import measured
+
+    for each in best:
+        say(f"{each.milliseconds:9.3f} ms  {each.tables:8,} tables  --config {each.text}")
+        if each.measured:
+            say(f"{'':12} {measured(each)}")
+
+
+def _tools(search: _Search, board: str, freq: float | None) -> list[tuple[str, Any]]:
+    """Return the kinds of measurements that were asked for, and the task of each."""
+    from matloom.cli import confirming
+
+    chosen: list[tuple[str, Any]] = []
+    if search.confirm:
+        chosen.append(("synthesis", functools.partial(confirming.synthesised, board=board)))
+    if search.route:
+        task = functools.partial(confirming.routed, board=board, freq=freq)
+        chosen.append(("routing", task))
+    return chosen
+
+
+def _confirmed(
+    exploration: "Exploration",
+    best: "list[ExploredPoint]",
+    kind: tuple[str, Any],
+    folder: Path,
+    workers: Workers,
+) -> "list[ExploredPoint]":
+    """Measure the points of the front by synthesis, or placement and routing."""
+    from matloom.terminal.progress import progress
+    from matloom.tools.confirmation import Confirmation
+    from matloom.workers import kept
+
+    name, task = kind
+    done = [0]
+
+    def note(count: int) -> None:
+        done[0] = count
+
+    confirmation = Confirmation(
+        exploration=exploration, kind=name, tool=task, journal=folder / f"{name}.jsonl"
+    )
+    # Placement takes gigabytes: one a worker.
+    resources = {"nextpnr": 1.0} if name == "routing" else None
+    with (
+        progress(f"{name} of the front", detail=lambda: f"{done[0]} of {len(best)} engines"),
+        kept(lambda: workers.make(resources)) as make,
+    ):
+        return confirmation.of(best, make, note)
 
 
 def _write(exploration: "Exploration", found: list["ExploredPoint"], folder: Path) -> None:

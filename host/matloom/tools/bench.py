@@ -249,7 +249,7 @@ def _measure(
     case: Workload, graph: Graph, config: Config, config_name: str, memory: Memory
 ) -> Result:
     started = time.perf_counter()
-    program = compile_network(graph, config, CompileOptions(memory=memory))
+    program = compile_network(graph, config, CompileOptions(memory=memory, tuned=False))
     compiled = time.perf_counter() - started
     inputs = _inputs(program)
     with load(program, device="model") as model:

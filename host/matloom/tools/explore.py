@@ -7,7 +7,7 @@ import math
 import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -77,6 +77,9 @@ class ExploredPoint:
         Predicted cycles by network; empty where one cannot run.
     why:
         The reason if one cannot.
+    measured:
+        What syntheses and routings gave, by name: `tables` of the whole board and the `error` of
+        their prediction.
     """
 
     text: str
@@ -84,6 +87,7 @@ class ExploredPoint:
     mhz: float
     cycles: dict[str, int]
     why: str = ""
+    measured: dict[str, Any] = field(default_factory=dict)
 
     @property
     def milliseconds(self) -> float:
@@ -106,15 +110,22 @@ def front_of(points: Sequence[ExploredPoint]) -> list[ExploredPoint]:
     return found
 
 
-def cycles_of(text: str, networks: Sequence[str], memory: str | None) -> tuple[dict[str, int], str]:
-    """Return the predicted cycles of networks on an engine, or why one cannot run."""
+def cycles_of(
+    text: str, networks: Mapping[str, str | bytes], memory: str | None
+) -> tuple[dict[str, int], str]:
+    """Return the predicted cycles of networks on an engine, or why one cannot run.
+
+    `networks` has the name or the content of each by its path.
+    """
     from matloom.compiler import CompileOptions
     from matloom.runtime import compile
 
     found = {}
-    for network in networks:
+    # Not what somebody tuned on one of the machines.
+    options = CompileOptions(effort=0, tuned=False)
+    for network, source in networks.items():
         try:
-            program = compile(network, text, CompileOptions(effort=0), None, "none", memory)
+            program = compile(source, text, options, None, "none", memory)
         except ValueError as error:
             return {}, str(error)
         found[network] = program.predicted_cycles
@@ -144,7 +155,7 @@ class Exploration:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        self._fit = Fit(part=self.part)
+        self.fit = Fit(part=self.part)
         self._known = dict(self._read())
         self._all = space()
         random.Random(self.seed).shuffle(self._all)
@@ -159,6 +170,14 @@ class Exploration:
             content = path.read_bytes() if path.is_file() else network.encode()
             parts.append(hashlib.sha256(content).hexdigest())
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
+
+    def _sources(self) -> dict[str, str | bytes]:
+        """Return what workers compile: they may be on machines that have no such files."""
+        paths = {network: Path(network) for network in self.networks}
+        return {
+            network: path.read_bytes() if path.is_file() else network
+            for network, path in paths.items()
+        }
 
     def run(
         self,
@@ -179,7 +198,7 @@ class Exploration:
             if len(points) >= _DRAWN * count:
                 near = self._near(points)
                 batch = list(itertools.islice(near, size))
-            more = (at for at in drawn if at not in points and at not in batch and self._fits(at))
+            more = (at for at in drawn if at not in points and at not in batch and self.fits(at))
             batch += itertools.islice(more, size - len(batch))
             if not batch:
                 break
@@ -197,13 +216,14 @@ class Exploration:
                 continue
             for axis, step in itertools.product(range(len(at)), (-_STEP, _STEP)):
                 other = (*at[:axis], at[axis] + step, *at[axis + 1 :])
-                if other in every and other not in seen and self._fits(other):
+                if other in every and other not in seen and self.fits(other):
                     seen.add(other)
                     yield other
 
-    def _fits(self, at: tuple[int, ...]) -> bool:
+    def fits(self, at: tuple[int, ...]) -> bool:
+        """Return whether the device has room for an engine."""
         if at not in self._fitted:
-            self._fitted[at] = self._fit.candidate(text_of(at))
+            self._fitted[at] = self.fit.candidate(text_of(at))
         engine = self._fitted[at]
         # The clock may be lower than the board's; nothing else may be exceeded.
         return engine is not None and all(use.beyond <= 0 for use in engine.uses.values())
@@ -213,7 +233,7 @@ class Exploration:
     ) -> dict[tuple[int, ...], ExploredPoint]:
         texts = [text_of(at) for at in batch]
         missing = [text for text in texts if text not in self._known]
-        task = partial(cycles_of, networks=self.networks, memory=self.memory)
+        task = partial(cycles_of, networks=self._sources(), memory=self.memory)
         with self.journal.open("a", encoding="utf-8") as journal:
             for number, (cycles, why) in completed(task, missing, make):
                 text = missing[number]

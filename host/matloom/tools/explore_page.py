@@ -7,7 +7,7 @@ from pathlib import Path
 from matloom.pages import Column, Markup, Page, PageSection, figures, joined, legend, table, tag
 from matloom.tools.explore import Exploration, ExploredPoint, front_of
 
-__all__ = ["to_html"]
+__all__ = ["measured", "to_html"]
 
 #: Size of the drawing, and room for labels.
 _WIDTH, _HEIGHT, _LEFT, _FOOT, _RIGHT = 960, 380, 70, 44, 24
@@ -42,11 +42,13 @@ def to_html(exploration: Exploration, points: Sequence[ExploredPoint]) -> str:
 
 
 def _table(best: Sequence[ExploredPoint]) -> Markup:
+    confirmed = any(each.measured for each in best)
     columns = (
         Column(title="ms", numeric=True),
         Column(title="engine, for --config"),
         Column(title="MHz", numeric=True),
         *(Column(title=name, numeric=True, wide=True) for name in (best[0].uses if best else ())),
+        *((Column(title="measured", wide=True),) if confirmed else ()),
     )
     rows = [
         (
@@ -54,10 +56,23 @@ def _table(best: Sequence[ExploredPoint]) -> Markup:
             tag("code", each.text),
             f"{each.mhz:.1f}",
             *(f"{used:,}" for used in each.uses.values()),
+            *((measured(each),) if confirmed else ()),
         )
         for each in best
     ]
     return table(columns, rows, sortable=True, caption="The fastest first")
+
+
+def measured(point: ExploredPoint) -> str:
+    """Return what syntheses and routings gave."""
+    found = point.measured
+    parts = []
+    if "tables" in found:
+        parts.append(f"{found['tables']:,} tables by synthesis (predicted {found['error']:+.1%})")
+    if found.get("routing mhz"):
+        parts.append(f"routed at {found['routing mhz']} MHz, {found['routing tables']:,} tables")
+    parts += [str(found[name]) for name in ("synthesis why", "routing why") if name in found]
+    return "; ".join(parts)
 
 
 def _drawing(points: Sequence[ExploredPoint], best: Sequence[ExploredPoint]) -> Markup:

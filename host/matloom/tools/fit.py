@@ -236,10 +236,9 @@ class Fit:
         part = self.part
         soft = columns_in_tables(config, part.capacity["multipliers"])
         soft = soft if part.soft_multiplier else 0
-        area = self.model.predict(config, part.family, soft)
-        added = self._board()
+        area, added = self.model.predict(config, part.family, soft), self._board()
         needs = {
-            "tables": area.tables * self.placed["packing"] + added["LUT4"],
+            "tables": self.whole_board(area.tables),
             "flip-flops": area.flip_flops + added["FF"],
             "multipliers": multiplier_blocks(config, soft, part.of_a_cell),
             "block RAMs": own_block_rams(config)
@@ -265,6 +264,10 @@ class Fit:
                 default=0,
             ),
         )
+
+    def whole_board(self, tables: float) -> float:
+        """Return the tables of a board whose engine has so many after synthesis."""
+        return float(tables * self.placed["packing"] + self._board()["LUT4"])
 
     def _board(self) -> dict[str, int]:
         """Return the resources of link, clock and memory, from boards of this or another kind."""

@@ -142,7 +142,12 @@ def cost_of(trial: Trial) -> Cost | None:
     layouts, constants = trial.choices.layouts, trial.choices.constants
     with gc_paused():
         cache = _cache(trial.study, trial.run, layouts, constants)
-        found = replayed(run.segment, trial.choices, cache)
+        try:
+            found = replayed(run.segment, trial.choices, cache)
+        except (ValueError, LookupError, AssertionError):
+            # Moves know nothing of what the steps take for granted, such as tensors that their
+            # layout keeps on chip: choices that no rule would make.
+            return None
     return _cost(found) if isinstance(found, Scheduled) else None
 
 

@@ -6,8 +6,10 @@ from functools import partial
 
 import pytest
 
+from matloom.arch.config import load_config
 from matloom.cli.fitting import part_of
 from matloom.tools import explore
+from matloom.tools.confirmation import Confirmation
 from matloom.tools.explore import Exploration, ExploredPoint, front_of, space, text_of
 from matloom.tools.explore_page import to_html
 from matloom.workers import processes
@@ -96,6 +98,46 @@ def test_the_page_and_the_file_have_the_front(exploration):
     assert [each["text"] for each in shown["front"]] == [each.text for each in best]
     unable = [replace(each, cycles={}, why="no") for each in found]
     assert "No engine can run" in to_html(one, unable)
+
+
+def test_measurements_go_on_where_they_stopped(exploration, tmp_path):
+    """Tables of the whole board come from those of the engine; a failure is a reason."""
+    one = exploration()
+    best = front_of(one.run(40, SERIAL))
+    asked = []
+
+    def tool(text):
+        asked.append(text)
+        soft = one.fit.candidate(text).soft_columns
+        tables = one.fit.model.predict(load_config(text), "ecp5", soft).tables
+        return {"why": "no room"} if text == best[-1].text else {"tables": tables * 1.1}
+
+    journal = tmp_path / "synthesis.jsonl"
+    found = Confirmation(exploration=one, kind="synthesis", tool=tool, journal=journal)
+    measured = found.of(best[:2], SERIAL)
+    assert asked == [each.text for each in best[:2]]
+    with journal.open("a") as lines:
+        lines.write('{"key": 3}\n[')
+    measured = found.of(best, SERIAL)
+    assert asked == [each.text for each in best]
+    for each in measured[:-1]:
+        board = one.fit.whole_board(0)
+        expected = (each.tables - board) * 1.1 + board
+        assert each.measured["tables"] == pytest.approx(expected, rel=0.002)
+        assert each.measured["error"] == pytest.approx(each.tables / expected - 1, abs=0.002)
+        assert f"{each.measured['tables']:,} tables by synthesis" in to_html(one, measured)
+    assert measured[-1].measured == {"synthesis why": "no room"}
+    assert "no room" in to_html(one, measured)
+
+
+def test_networks_travel_with_tasks(exploration, tmp_path, monkeypatch):
+    """Workers on other machines have no such files."""
+    seen = []
+    monkeypatch.setattr(explore, "cycles_of", lambda *a, **k: seen.append(k) or guess(*a, **k))
+    (tmp_path / "net.tflite").write_bytes(b"content")
+    one = replace(exploration(), networks=(str(tmp_path / "net.tflite"), "digits"))
+    one.run(1, SERIAL)
+    assert list(seen[0]["networks"].values()) == [b"content", "digits"]
 
 
 def test_texts_are_configurations_or_refused():

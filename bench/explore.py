@@ -1,0 +1,84 @@
+"""Comparison of `matloom explore` with an exhaustive grid of four times as many points.
+
+    python bench/explore.py --network digits -o build/explore [--workers 2]
+
+Predicts 2,000 engines of the space, all of those that fit the board in every other choice of each
+list, and then explores 500 points among them. Both fronts are compared by their hypervolume: the
+area of latency and tables, on scales of logarithms, that a front leaves below the worst point.
+The journal in the folder makes a second run go on where the first stopped.
+"""
+
+import argparse
+import json
+import math
+import random
+import time
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+from matloom.cli.fitting import part_of
+from matloom.tools import explore
+from matloom.tools.explore import Exploration, ExploredPoint, front_of
+from matloom.workers import kept, processes
+
+BOARD = "ulx3s-85f"
+
+
+def hypervolume(front: Sequence[ExploredPoint], corner: tuple[float, float]) -> float:
+    """Return the area, in logarithms, between a front and a corner that all its points beat."""
+    area, after = 0.0, math.log(corner[1])
+    for point in front:
+        area += (math.log(corner[0]) - math.log(point.milliseconds)) * max(
+            0.0, after - math.log(point.tables)
+        )
+        after = min(after, math.log(point.tables))
+    return area
+
+
+def main() -> None:
+    """Explore a grid exhaustively and by search, and print how the fronts compare."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--network", action="append", required=True)
+    parser.add_argument("-o", "--output", type=Path, required=True)
+    parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--grid", type=int, default=2000)
+    parser.add_argument("--points", type=int, default=500)
+    given = parser.parse_args()
+    given.output.mkdir(parents=True, exist_ok=True)
+
+    def exploration(name: str) -> Exploration:
+        return Exploration(
+            part=part_of(BOARD, None),
+            networks=tuple(given.network),
+            memory=BOARD,
+            journal=given.output / name,
+        )
+
+    whole = explore.space()
+    fitting = exploration("none")
+    grid = [at for at in random.Random(1).sample(whole, len(whole)) if fitting.fits(at)]
+    grid = grid[: given.grid]
+    # Both know the same engines alone.
+    explore.space = lambda: list(grid)
+    with kept(partial(processes, given.workers)) as make:
+        begin, cpu = time.monotonic(), time.process_time()
+        found = exploration("points.jsonl").run(given.points, make)
+        seconds, used = time.monotonic() - begin, time.process_time() - cpu
+        print(f"{len(found)} points in {seconds:.0f} s ({used:.0f} CPU s in this process)")
+        every = exploration("points.jsonl").run(len(grid), make, lambda done: print(done, end=" "))
+    able = [each for each in every if math.isfinite(each.milliseconds)]
+    corner = (max(each.milliseconds for each in able), max(each.tables for each in able))
+    volumes = [hypervolume(front_of(each), corner) for each in (found, every)]
+    result = {
+        "grid": len(every),
+        "points": len(found),
+        "seconds": round(seconds),
+        "hypervolume": round(volumes[0] / volumes[1], 4),
+        "fronts": [len(front_of(each)) for each in (found, every)],
+    }
+    print(json.dumps(result))
+
+
+if __name__ == "__main__":
+    main()
