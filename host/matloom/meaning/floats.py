@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from matloom.meaning.terms import PROBE, Integers, is_known, mixed
+from matloom.meaning.hashing import mixed
+from matloom.meaning.terms import PROBE, Integers, is_known
 
 __all__ = ["NOTHING", "element_bytes", "elements", "limited", "weight_probes"]
 

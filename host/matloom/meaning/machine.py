@@ -1,6 +1,6 @@
 """The engine on probes: instructions move, sum and requantise the numbers that represent bytes."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,14 +9,18 @@ from matloom.arch.config import Config
 from matloom.arch.instruction import Instruction, IsaError
 from matloom.arch.isa import FORMATS, WRITABLE_REGIONS, AddressSpace, Opcode, Region
 from matloom.meaning.errors import MeaningError
-from matloom.meaning.post import post
-from matloom.meaning.products import accumulate
+from matloom.meaning.hashing import mixed
+from matloom.meaning.post import Post
+from matloom.meaning.products import sums_of
 from matloom.meaning.state import State, view
-from matloom.meaning.terms import FREE, mixed
+from matloom.meaning.terms import FREE
 from matloom.program.extent_table import beyond_memory
 from matloom.program.instruction_table import InstructionTable
 
 __all__ = ["name_of", "new_state", "run", "unwritten"]
+
+#: Fields that do not matter to what an instruction does on chip.
+_APART = {"wait_load", "wait_exec", "wait_post", "wait_store", "timestamp", "dram_offset"}
 
 
 def unwritten(count: int, *keys: int) -> NDArray[np.float64]:
@@ -59,13 +63,14 @@ def run(state: State, commands: bytes) -> None:
     beyond = set(beyond_memory(table, state.config, sizes).tolist())
     if state.observe is not None:
         state.watch = state.observe(state, list(table.instructions))
+    engine = _Engine(state, table)
     for number, instruction in enumerate(table.instructions):
         if instruction.opcode is Opcode.END:
             return
         try:
             if number in beyond:
                 _check_extents(state, instruction)
-            _execute(state, instruction)
+            engine.run(number, instruction)
         except MeaningError as error:
             raise MeaningError(f"{error}, by {name_of(number, instruction)}") from None
         if state.watch is not None:
@@ -94,36 +99,68 @@ def _check_extents(state: State, instruction: Instruction) -> None:
             raise MeaningError(f"an extent must end by {size}, not {end}")
 
 
-def _execute(state: State, instruction: Instruction) -> None:
-    if instruction.opcode is Opcode.EXEC:
-        accumulate(state, instruction.values)
-    elif instruction.opcode is Opcode.POST:
-        post(state, instruction.values)
-    else:
-        _transfer(state, instruction.opcode, instruction.values)
+class _Engine:
+    """Runs instructions; those that do the same at the same places on chip share their views.
+
+    Tiles take turns at few places: a large network has a hundred thousand instructions, of which
+    one in twenty is new.
+    """
+
+    def __init__(self, state: State, table: InstructionTable) -> None:
+        self._state, self._alike = state, _alike(table)
+        self._work: dict[bytes, Callable[[], None]] = {}
+        self._transfers: dict[bytes, Callable[[int], None]] = {}
+
+    def run(self, number: int, instruction: Instruction) -> None:
+        """Run an instruction whose extents lie within their memories."""
+        key, opcode, fields = self._alike[number], instruction.opcode, instruction.values
+        if opcode is Opcode.LOAD or opcode is Opcode.STORE:
+            transfer = self._transfers.get(key)
+            if transfer is None:
+                transfer = self._transfers[key] = _transfer_of(self._state, opcode, fields)
+            transfer(fields["dram_offset"])
+            return
+        work = self._work.get(key)
+        if work is None:
+            made = sums_of if opcode is Opcode.EXEC else Post
+            work = self._work[key] = made(self._state, fields)
+        work()
 
 
-def _transfer(state: State, opcode: Opcode, fields: Mapping[str, int]) -> None:
-    """Copy planes of rows between a region and the scratchpad, where bytes may lie apart."""
+def _alike(table: InstructionTable) -> list[bytes]:
+    """Return a key of each instruction, equal for those that differ in `_APART` alone."""
+    keys = [b""] * len(table.instructions)
+    for opcode, numbers, columns in table.columns():
+        fields = [column for name, column in columns.items() if name not in _APART]
+        if not fields:
+            continue
+        rows = np.stack([np.full(len(numbers), int(opcode)), *fields], axis=1)
+        packed, size = rows.tobytes(), rows[0].nbytes
+        for place, number in enumerate(numbers.tolist()):
+            keys[number] = packed[place * size : (place + 1) * size]
+    return keys
+
+
+def _transfer_of(state: State, opcode: Opcode, fields: Mapping[str, int]) -> Callable[[int], None]:
+    """Return a function that copies planes of rows between a region, from an offset, and on chip.
+
+    In the scratchpad, bytes may lie apart.
+    """
     shape = (fields["planes"], fields["rows"], fields["row_bytes"])
-    on_chip = view(
-        state.spad,
-        fields["spad_addr"],
-        shape,
-        (fields["spad_plane_step"], fields["spad_row_step"], 1 << fields["spread"]),
-    )
+    steps = (fields["spad_plane_step"], fields["spad_row_step"], 1 << fields["spread"])
+    on_chip = view(state.spad, fields["spad_addr"], shape, steps)
     if fields["fill"]:
-        on_chip[...] = (fields["fill_value"] ^ 128) - 128
-        return
+        value = (fields["fill_value"] ^ 128) - 128
+        return lambda _offset: on_chip.fill(value)
     if opcode is Opcode.STORE and fields["region"] not in WRITABLE_REGIONS:
         raise MeaningError(f"region {fields['region']} must only be read")
-    outside = view(
-        state.regions[Region(fields["region"])],
-        fields["dram_offset"],
-        shape,
-        (fields["dram_plane_step"], fields["dram_row_step"], 1),
-    )
-    if opcode is Opcode.LOAD:
-        on_chip[...] = outside
-    else:
-        outside[...] = on_chip
+    region = state.regions[Region(fields["region"])]
+    apart = (fields["dram_plane_step"], fields["dram_row_step"], 1)
+
+    def load(offset: int) -> None:
+        on_chip[...] = view(region, offset, shape, apart)
+
+    def store(offset: int) -> None:
+        view(region, offset, shape, apart)[...] = on_chip
+
+    return load if opcode is Opcode.LOAD else store

@@ -7,6 +7,7 @@ from operator import itemgetter
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from matloom.arch.isa import Destination, Source, Table, post_element_bytes
 from matloom.arch.numerics import ADDEND_SCALE, Rounding, wrap32
@@ -21,11 +22,13 @@ from matloom.meaning.terms import (
     join_words,
     looked_up,
     split_words,
+    wrapped,
 )
 
-__all__ = ["post"]
+__all__ = ["Post"]
 
 _Fields = Mapping[str, int]
+_Floats = NDArray[np.float64]
 
 #: A byte that is added: shifted left, as rule DOUBLE makes it by this scale.
 _ADDEND = RequantisedTerm(
@@ -37,107 +40,133 @@ _ADDEND = RequantisedTerm(
 )
 
 
-def post(state: State, fields: _Fields) -> None:
-    """Run one POST; arrays are (height, width, channels), with the channels of all blocks."""
-    state.written = None
-    channels = (fields["oc_blocks"] - 1) * state.config.columns + fields["tail"]
-    floating = fields["rounding"] == Rounding.FLOAT
-    entries = _entries(state, fields)
-    if fields["source"] == Source.ACC:
-        values = _of_entries(state, fields, entries)[..., :channels]
-    else:
-        values = _read(state, fields, channels)
+class Post:
+    """POST with given fields: runs whenever it is called, always at the same places.
+
+    Arrays are (height, width, channels), with the channels of all blocks.
+    """
+
+    def __init__(self, state: State, fields: _Fields) -> None:
+        self._state, self._fields = state, fields
+        self._channels = (fields["oc_blocks"] - 1) * state.config.columns + fields["tail"]
+        self._floating = fields["rounding"] == Rounding.FLOAT
+        self._entries = _Entries(state, fields)
+        self._parameters = _ParameterBytes(state, fields, self._channels)
+        self._scaling = _scaling(fields)
+        self._size = post_element_bytes(fields)
+        self._kind = "word" if fields["words"] else "byte"
+        if fields["destination"] != Destination.SPAD:
+            self._kind = "sum"
+        elif fields["table"] != Table.FILL:
+            self._target = self._side("dest")
+        if fields["source"] != Source.ACC:
+            self._source = self._side("source")
+        self._term: tuple[_Parameters | None, RequantisedTerm | None] = None, None
+
+    def __call__(self) -> None:
+        """Run the POST."""
+        state, fields = self._state, self._fields
+        state.written = None
+        results = self._results(self._values())
+        if fields["destination"] != Destination.SPAD:
+            if fields["destination"] == Destination.ACC_ADD:
+                results = wrapped(results + self._entries.sums(self._channels))
+            self._entries.put(results)
+            return
+        table = fields["table"]
+        if table == Table.FILL:
+            _fill(state, fields, results)
+            return
+        if table == Table.LOOK_UP:
+            results = looked_up(state.table, results)
+        state.written = results
+        self._write(results)
+
+    def _values(self) -> Integers:
+        """Return what is requantised: sums, source elements, or both combined."""
+        fields = self._fields
+        if fields["source"] == Source.ACC:
+            return self._entries.sums(self._channels)
+        values = self._read()
         if fields["product"]:
-            factors = _of_entries(state, fields, entries)[..., :channels]
+            factors = self._entries.sums(self._channels)
             with np.errstate(over="ignore"):
-                values = wrap32((values - fields["factor_zero"]) * factors)
-        elif fields["addend"]:
-            sums = _of_entries(state, fields, entries)[..., :channels]
-            values = wrap32(sums + _ADDEND.of(values - fields["factor_zero"]))
-    parameters = _parameters(state, fields, channels)
-    if floating:
-        bias = fields["bias"] if parameters.bias is None else parameters.bias
-        results = limited(values, bias, fields["clamp_low"], fields["clamp_high"])
-    else:
-        kind = "sum" if fields["destination"] != Destination.SPAD else "byte"
-        if kind == "byte" and fields["words"]:
-            kind = "word"
-        results = _requantisation(parameters, _scaling(fields), kind).of(values)
-    if fields["destination"] != Destination.SPAD:
-        _accumulate(state, fields, entries, results, channels)
-        return
-    table = fields["table"]
-    if table == Table.FILL:
-        _fill(state, fields, results)
-        return
-    if table == Table.LOOK_UP:
-        results = looked_up(state.table, results)
-    state.written = results
-    _write(state, fields, results)
+                return np.asarray(wrap32((values - fields["factor_zero"]) * factors))
+        if fields["addend"]:
+            sums = self._entries.sums(self._channels)
+            return np.asarray(wrap32(sums + _ADDEND.of(values - fields["factor_zero"])))
+        return values
+
+    def _results(self, values: Integers) -> Integers:
+        fields, parameters = self._fields, self._parameters.read()
+        if self._floating:
+            bias = fields["bias"] if parameters.bias is None else parameters.bias
+            return limited(values, bias, fields["clamp_low"], fields["clamp_high"])
+        known, term = self._term
+        if term is None or known is not parameters:
+            term = _requantisation(parameters, self._scaling, self._kind)
+            self._term = parameters, term
+        return term.of(values)
+
+    def _side(self, side: str) -> _Floats:
+        """Return the bytes (height, width, channel bytes) of a side that is in the scratchpad."""
+        fields = self._fields
+        shape = fields["height"], fields["width"], self._channels * self._size
+        steps = fields[f"{side}_pitch"], fields["x_step"], 1
+        return view(self._state.spad, fields[f"{side}_addr"], shape, steps)
+
+    def _read(self) -> Integers:
+        """Return the source elements: bytes, words or floating-point numbers."""
+        size, raw = self._size, self._source.astype(np.int64)
+        if size == 1 and not self._floating:
+            return raw
+        parts = [raw[..., place::size] for place in range(size)]
+        return elements(parts) if self._floating else join_words(*parts)
+
+    def _write(self, results: Integers) -> None:
+        size, target = self._size, self._target
+        parts = [results]
+        if self._floating:
+            parts = element_bytes(results, self._fields["pre_shift"], size)
+        elif size > 1:
+            parts = list(split_words(results))
+        joined = parts[0] if size == 1 else np.stack(parts, axis=-1).reshape(target.shape)
+        # Block after block, as POST does: results may lie on each other.
+        block = self._state.config.columns * size
+        for first in range(0, target.shape[-1], block):
+            target[..., first : first + block] = joined[..., first : first + block]
 
 
-def _entries(state: State, fields: _Fields) -> Integers | slice:
-    """Return the entry numbers of each block and position."""
-    positions = fields["height"] * fields["width"]
-    if not fields["pairs"]:
-        return slice(fields["acc_addr"], fields["acc_addr"] + fields["oc_blocks"] * positions)
-    number = np.arange(fields["oc_blocks"] * positions)
-    apart = state.config.pair_distance
-    block, position = np.divmod(number, positions)
-    pair = fields["acc_addr"] + block // 2 * positions + position
-    return np.asarray(pair + pair // apart * apart + block % 2 * apart)
+class _Entries:
+    """Accumulator entries of each block and position of a POST."""
 
+    def __init__(self, state: State, fields: _Fields) -> None:
+        self._accumulators = state.accumulators
+        self._columns, positions = state.config.columns, fields["height"] * fields["width"]
+        first, blocks = fields["acc_addr"], fields["oc_blocks"]
+        self._shape = (blocks, fields["height"], fields["width"], self._columns)
+        self._flat_shape = (fields["height"], fields["width"], blocks * self._columns)
+        if not fields["pairs"]:
+            self._entries: Integers | slice = slice(first, first + blocks * positions)
+            return
+        apart = state.config.pair_distance
+        block, position = np.divmod(np.arange(blocks * positions), positions)
+        pair = first + block // 2 * positions + position
+        self._entries = np.asarray(pair + pair // apart * apart + block % 2 * apart)
 
-def _of_entries(state: State, fields: _Fields, entries: Integers | slice) -> Integers:
-    shape = (fields["oc_blocks"], fields["height"], fields["width"], -1)
-    found = state.accumulators[entries].reshape(shape)
-    return found.transpose(1, 2, 0, 3).reshape(fields["height"], fields["width"], -1)
+    def sums(self, channels: int) -> Integers:
+        """Return the sums (height, width, channels); they may be a view."""
+        found = self._accumulators[self._entries].reshape(self._shape)
+        return found.transpose(1, 2, 0, 3).reshape(self._flat_shape)[..., :channels]
 
-
-def _accumulate(
-    state: State, fields: _Fields, entries: Integers | slice, results: Integers, channels: int
-) -> None:
-    """Set accumulators of valid channels, or add to them."""
-    blocks, columns = fields["oc_blocks"], state.config.columns
-    target = _of_entries(state, fields, entries)
-    if fields["destination"] == Destination.ACC_ADD:
-        results = wrap32(results + target[..., :channels])
-    target = target.copy()
-    target[..., :channels] = results
-    by_block = target.reshape(*target.shape[:2], blocks, columns).transpose(2, 0, 1, 3)
-    state.accumulators[entries] = by_block.reshape(-1, columns)
-
-
-def _places(fields: _Fields, side: str, channels: int, size: int) -> tuple[Any, Any]:
-    shape = (fields["height"], fields["width"], channels * size)
-    return shape, (fields[f"{side}_pitch"], fields["x_step"], 1)
-
-
-def _read(state: State, fields: _Fields, channels: int) -> Integers:
-    """Return the source elements: bytes, words or floating-point numbers."""
-    size = post_element_bytes(fields)
-    shape, steps = _places(fields, "source", channels, size)
-    raw = view(state.spad, fields["source_addr"], shape, steps).astype(np.int64)
-    parts = [raw[..., place::size] for place in range(size)]
-    if fields["rounding"] == Rounding.FLOAT:
-        return elements(parts)
-    return join_words(*parts) if size > 1 else raw
-
-
-def _write(state: State, fields: _Fields, results: Integers) -> None:
-    size = post_element_bytes(fields)
-    shape, steps = _places(fields, "dest", results.shape[-1], size)
-    parts = [results]
-    if fields["rounding"] == Rounding.FLOAT:
-        parts = element_bytes(results, fields["pre_shift"], size)
-    elif size > 1:
-        parts = list(split_words(results))
-    joined_bytes = parts[0] if size == 1 else np.stack(parts, axis=-1).reshape(shape)
-    target = view(state.spad, fields["dest_addr"], shape, steps)
-    # Block after block, as POST does: results may lie on each other.
-    block = state.config.columns * size
-    for first in range(0, shape[-1], block):
-        target[..., first : first + block] = joined_bytes[..., first : first + block]
+    def put(self, results: NDArray[Any]) -> None:
+        """Set the sums of valid channels."""
+        target = self._accumulators[self._entries].reshape(self._shape)
+        for block, sums in enumerate(target):
+            part = results[..., block * self._columns :][..., : self._columns]
+            sums[..., : part.shape[-1]] = part
+        if not isinstance(self._entries, slice):
+            self._accumulators[self._entries] = target.reshape(-1, self._columns)
 
 
 def _fill(state: State, fields: _Fields, results: Integers) -> None:
@@ -195,18 +224,30 @@ def _requantisation(
     )
 
 
-def _parameters(state: State, fields: _Fields, channels: int) -> _Parameters:
-    """Return the parameters of channels that POST reads."""
-    has_bias, has_scale = fields["channel_bias"], fields["channel_scale"]
-    if not (has_bias or has_scale):
-        return _NO_PARAMETERS
-    columns, blocks = state.config.columns, fields["oc_blocks"]
-    first = fields["param_addr"]
-    end = first + blocks * columns * (4 * has_bias + 5 * has_scale)
-    found = _decoded(state.spad[first:end].tobytes(), blocks, (has_bias, has_scale), channels)
-    if found is None:
-        raise MeaningError(f"parameters at byte {first} of the scratchpad must be constants")
-    return found
+class _ParameterBytes:
+    """Parameters of channels that a POST reads from the scratchpad."""
+
+    def __init__(self, state: State, fields: _Fields, channels: int) -> None:
+        self._has, self._channels = (fields["channel_bias"], fields["channel_scale"]), channels
+        has_bias, has_scale = self._has
+        self._blocks, self._first = fields["oc_blocks"], fields["param_addr"]
+        size = self._blocks * state.config.columns * (4 * has_bias + 5 * has_scale)
+        self._held = state.spad[self._first : self._first + size]
+        self._known: tuple[bytes, _Parameters] = b"", _NO_PARAMETERS
+
+    def read(self) -> _Parameters:
+        """Return the parameters; raise `MeaningError` unless they are constants."""
+        if not any(self._has):
+            return _NO_PARAMETERS
+        held = self._held.tobytes()
+        if held != self._known[0]:
+            found = _decoded(held, self._blocks, self._has, self._channels)
+            if found is None:
+                raise MeaningError(
+                    f"parameters at byte {self._first} of the scratchpad must be constants"
+                )
+            self._known = held, found
+        return self._known[1]
 
 
 @lru_cache(maxsize=1024)

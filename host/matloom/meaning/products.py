@@ -1,8 +1,8 @@
 """EXEC on probes: walks over the input, and adds products to accumulators."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,14 +10,13 @@ from numpy.typing import NDArray
 from matloom.arch.config import WINDOW_TAPS, Config
 from matloom.arch.floats import FLOAT_FORMATS
 from matloom.arch.modes import FLOAT_MODES, MAC_MODES, NARROW_MODES
-from matloom.arch.numerics import high_nibble, low_nibble, wrap32
-from matloom.meaning.errors import MeaningError
+from matloom.arch.numerics import high_nibble, low_nibble
 from matloom.meaning.floats import elements, weight_probes
 from matloom.meaning.state import State
-from matloom.meaning.terms import Integers, is_known, nibbles, peaks, product_of_probes
-from matloom.meaning.walk import input_vectors, paired_vectors
+from matloom.meaning.terms import Integers, is_known, nibbles, peaks, product_of_probes, wrapped
+from matloom.meaning.walk import InputWalk, Weights, paired_vectors
 
-__all__ = ["accumulate"]
+__all__ = ["sums_of"]
 
 #: Bytes of words and probes of 31 bits leave room for so many products below 2**53.
 _EXACT = 2**13
@@ -29,21 +28,24 @@ _Fields = Mapping[str, int]
 _Floats = NDArray[np.float64]
 
 
-def accumulate(state: State, fields: _Fields) -> None:
-    """Run one EXEC."""
+def sums_of(state: State, fields: _Fields) -> Callable[[], None]:
+    """Return a function that runs an EXEC with these fields, as often as it is called."""
     if fields["window"]:
-        _slide(state, fields)
-        return
-    mode, config = MAC_MODES[fields["mode"]], state.config
-    positions = fields["width"] * fields["height"]
+        return _slide(state, fields)
+    mode = MAC_MODES[fields["mode"]]
     if not (mode in NARROW_MODES or mode in FLOAT_MODES or fields["oc_step"] or _apart(fields)):
-        _accumulate_blocks(state, fields, mode)
-        return
+        return _of_blocks(state, fields, mode)
+    return partial(_block_by_block, state, fields, mode)
+
+
+def _block_by_block(state: State, fields: _Fields, mode: str) -> None:
+    """Run an EXEC whose output blocks are computed one after another."""
+    config, positions = state.config, fields["width"] * fields["height"]
     operands: _Floats | None = None
     for block in range(fields["oc_blocks"]):
         if operands is None or fields["oc_step"]:
-            operands = _operands(state, fields, block, mode)
-        tiles = _tiles(state, fields, block, constant=True)[0]
+            operands = _operands(state, InputWalk(state, fields, block), mode)
+        tiles = Weights(state, fields, block).tiles()[0]
         first_entry = fields["acc_addr"] + block * positions
         if mode in NARROW_MODES:
             apart = config.pair_distance
@@ -68,15 +70,25 @@ def _apart(fields: _Fields) -> bool:
     return bool(fields["maximum"] or fields["weights_fixed"])
 
 
-def _accumulate_blocks(state: State, fields: _Fields, mode: str) -> None:
-    """Run an EXEC whose output blocks all read the same operands, as one product."""
+def _of_blocks(state: State, fields: _Fields, mode: str) -> Callable[[], None]:
+    """Return a function for an EXEC whose output blocks all read the same operands.
+
+    It computes them as one product.
+    """
     blocks, columns = fields["oc_blocks"], state.config.columns
-    operands = _operands(state, fields, 0, mode)
-    tiles = _tiles(state, fields, 0, blocks, constant=not _may_be_computed(fields))
-    wide = tiles.transpose(1, 2, 0, 3).reshape(1, -1, blocks * columns)
-    sums = _sums(operands.reshape(len(operands), 1, -1), wide, fields)
-    by_block = sums.reshape(-1, blocks, columns).transpose(1, 0, 2).reshape(-1, columns)
-    _put_from(state, fields["acc_addr"], by_block, fields)
+    walk = InputWalk(state, fields, 0)
+    weights = Weights(state, fields, 0, blocks, constant=not _may_be_computed(fields))
+
+    def run() -> None:
+        operands = _operands(state, walk, mode)
+        wide = weights.tiles().transpose(1, 2, 0, 3).reshape(-1, blocks * columns)
+        sums = _product(operands.reshape(len(operands), -1), wide, fields)
+        if blocks > 1:
+            by_block = sums.reshape(-1, blocks, columns).transpose(1, 0, 2)
+            sums = by_block.reshape(-1, columns)
+        _put_from(state, fields["acc_addr"], sums, fields)
+
+    return run
 
 
 def _put_from(state: State, entry: int, sums: Integers, fields: _Fields) -> None:
@@ -88,7 +100,7 @@ def _put(state: State, entries: Integers | slice, sums: Integers, fields: _Field
     """Set entries to sums (positions, columns), or add; maxima are encoded as sums (`peaks`)."""
     if fields["accumulate"]:
         sums = sums + state.accumulators[entries]
-    state.accumulators[entries] = wrap32(sums)
+    state.accumulators[entries] = wrapped(sums)
 
 
 def _sums(operands: _Floats, tiles: _Floats, fields: _Fields) -> Integers:
@@ -104,6 +116,11 @@ def _sums(operands: _Floats, tiles: _Floats, fields: _Fields) -> Integers:
         once: Integers = (operands.sum(axis=1) @ tiles[0]).astype(np.int64)
         return once
     flat, matrix = operands.reshape(len(operands), -1), tiles.reshape(steps * rows, -1)
+    return _product(flat, matrix, fields)
+
+
+def _product(flat: _Floats, matrix: _Floats, fields: _Fields) -> Integers:
+    """Return the exact product of two matrices, modulo 2**32 at least."""
     if _may_be_computed(fields):
         return product_of_probes(flat, matrix)
     if len(matrix) <= _EXACT:
@@ -115,9 +132,9 @@ def _sums(operands: _Floats, tiles: _Floats, fields: _Fields) -> Integers:
     return total
 
 
-def _operands(state: State, fields: _Fields, block: int, mode: str) -> _Floats:
-    """Return the operands (positions, steps, rows) of an output block, as the mode reads them."""
-    raw = input_vectors(state, fields, block)
+def _operands(state: State, walk: InputWalk, mode: str) -> _Floats:
+    """Return the operands (positions, steps, rows) of a walk, as the mode reads them."""
+    raw = walk.vectors()
     if mode == "i4xi4":
         return nibbles(raw.astype(np.int64)).astype(np.float64)
     if mode == "i16xi8":
@@ -132,29 +149,6 @@ def _operands(state: State, fields: _Fields, block: int, mode: str) -> _Floats:
     return raw
 
 
-def _tiles(
-    state: State, fields: _Fields, block: int, blocks: int = 1, *, constant: bool
-) -> _Floats:
-    """Return the weights (blocks, steps, rows, columns) of output blocks; (1, 1, ...) if shared.
-
-    Those that must be `constant` are refused if they are not.
-    """
-    config = state.config
-    steps = fields["kernel_rows"] * fields["kernel_cols"] * fields["blocks"]
-    first = fields["weight_addr"]
-    if fields["weights_fixed"]:
-        steps = blocks = 1
-    else:
-        first += block * steps * config.tile_bytes
-    flat = state.spad[first : first + blocks * steps * config.tile_bytes]
-    known = is_known(flat)
-    if constant and not known.all():
-        raise MeaningError(
-            f"byte {first + int(np.argmin(known))} of the scratchpad must hold a weight"
-        )
-    return flat.reshape(blocks, steps, config.rows, config.columns)
-
-
 def _float_tiles(tiles: _Floats, mode: str, config: Config) -> _Floats:
     """Return (steps, elements, columns) for tiles in which an element takes two rows."""
     raw = tiles[:, : 2 * config.float_rows].astype(np.int64) & 255
@@ -162,27 +156,49 @@ def _float_tiles(tiles: _Floats, mode: str, config: Config) -> _Floats:
     return weight_probes(raw[:, ::2] + 256 * high).astype(np.float64)
 
 
-def _slide(state: State, fields: _Fields) -> None:
-    """Run an EXEC with sliding windows (decision 0002), a few output blocks at a time."""
+def _slide(state: State, fields: _Fields) -> Callable[[], None]:
+    """Return a function for an EXEC with sliding windows (decision 0002).
+
+    It computes a few output blocks at a time.
+    """
     taps = _taps(fields, state.config)
     outputs, blocks = len(taps.outputs), fields["oc_blocks"]
     steps = fields["kernel_rows"] * fields["kernel_cols"] * fields["blocks"]
     size = max(1, outputs * steps * len(taps.firsts) * state.config.columns)
     at_once = max(1, _GATHERED // size)
-    for block in range(0, blocks, at_once):
-        count = min(at_once, blocks - block)
-        vectors = (paired_vectors if fields["paired"] else input_vectors)(
-            state, fields, block, count
-        )
-        tiles = np.broadcast_to(
-            _tiles(state, fields, block, count, constant=True),
-            (count, steps, state.config.rows, state.config.columns),
-        )
-        sums = _windows(
-            vectors.reshape(count, -1, *vectors.shape[1:]), tiles, taps, fields, state.config
-        )
-        entry = fields["acc_addr"] + block * outputs
-        _put_from(state, entry, sums.reshape(-1, state.config.columns), fields)
+    parts = [
+        _windows_of(state, fields, taps, block, min(at_once, blocks - block))
+        for block in range(0, blocks, at_once)
+    ]
+
+    def run() -> None:
+        for part in parts:
+            part()
+
+    return run
+
+
+def _windows_of(
+    state: State, fields: _Fields, taps: "_Taps", block: int, count: int
+) -> Callable[[], None]:
+    """Return a function for some of the output blocks of an EXEC with sliding windows."""
+    config = state.config
+    steps = fields["kernel_rows"] * fields["kernel_cols"] * fields["blocks"]
+    shape = count, fields["width"] * fields["height"], steps, -1
+    read = partial(paired_vectors, state, fields, block, count)
+    if not fields["paired"]:
+        read = InputWalk(state, fields, block, count).vectors
+    weights = Weights(state, fields, block, count)
+    entry = fields["acc_addr"] + block * len(taps.outputs)
+
+    def run() -> None:
+        tiles = weights.tiles()
+        if len(tiles) < count or tiles.shape[1] < steps:
+            tiles = np.broadcast_to(tiles, (count, steps, config.rows, config.columns))
+        sums = _windows(read().reshape(shape), tiles, taps, fields, config)
+        _put_from(state, entry, sums.reshape(-1, config.columns), fields)
+
+    return run
 
 
 @dataclass(frozen=True)
@@ -259,10 +275,13 @@ def _windows(
         places = (slice(None), taps.vectors[:, :, None, None], np.arange(steps)[:, None])
         found = padded[(*places, bytes_of[:, None, :])]
     else:
-        found = padded[:, taps.vectors, :, :columns]
-    total = np.einsum("botsc,bstc->bosc", found, tiles[:, :, :count])
+        found = padded.take(taps.vectors, axis=1)[..., :columns]
     rest = slice(count, config.rows)
-    if tiles[:, :, rest].any():
+    others = count < config.rows and tiles[:, :, rest].any()
+    if not others and steps * count <= _EXACT and not fields["maximum"]:
+        return np.einsum("botsc,bstc->boc", found, tiles[:, :, :count]).astype(np.int64)
+    total = np.einsum("botsc,bstc->bosc", found, tiles[:, :, :count])
+    if others:
         if fields["paired"]:
             total += fields["pad_value"] * tiles[:, None, :, rest].sum(axis=3)
         else:

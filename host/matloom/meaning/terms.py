@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from matloom.arch.numerics import LIMBS, Rounding, low_nibble, wrap32
+from matloom.meaning.hashing import Numbering, key_of, mixed, numbered
 
 __all__ = [
     "FREE",
@@ -23,18 +24,19 @@ __all__ = [
     "Integers",
     "RequantisedTerm",
     "Scale",
+    "all_known",
     "exact_product",
     "fresh",
     "is_known",
     "join_words",
     "limbs",
     "looked_up",
-    "mixed",
     "nibbles",
     "peaks",
     "product_of_probes",
     "requantised",
     "split_words",
+    "wrapped",
 ]
 
 Integers = NDArray[np.int64]
@@ -54,12 +56,6 @@ _HALF_PROBE = 2**13
 #: Multiplier and shift that change nothing (`numerics.requantize`).
 _SAME = (2**30, 1)
 
-#: From splitmix64, whose finaliser is a bijection of 64 bits.
-_FACTORS = (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
-_ALL = 2**64 - 1
-_FIRST, _SECOND, _ADDED = (np.uint64(factor) for factor in _FACTORS)
-_HALF, _ROTATION, _LAST_ROTATION = np.uint64(32), np.uint64(30), np.uint64(27)
-
 
 def exact_product(rows: NDArray[np.float64], matrix: NDArray[np.float64]) -> Integers:
     """Return exact products of (..., inner) and (inner, outputs)."""
@@ -78,64 +74,24 @@ def product_of_probes(rows: NDArray[np.float64], matrix: NDArray[np.float64]) ->
     return np.asarray(wrap32(wrap32(halves[0]) * _HALF_PROBE + halves[1]))
 
 
-def _finished(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    # In place: these are most of what a check of many small tiles does.
-    bits = bits * _FIRST
-    bits += _ADDED
-    bits ^= bits >> _ROTATION
-    bits *= _SECOND
-    bits ^= bits >> _LAST_ROTATION
-    return bits
-
-
-def _finished_number(bits: int) -> int:
-    """Return what `_finished` makes of one number."""
-    bits = (bits * _FACTORS[0] + _FACTORS[2]) & _ALL
-    bits = ((bits ^ (bits >> 30)) * _FACTORS[1]) & _ALL
-    return bits ^ (bits >> 27)
-
-
-def _key(*keys: Any) -> Any:
-    """Hash several integers, or arrays of them, into one key."""
-    key: Any = 0
-    with np.errstate(over="ignore"):
-        for item in keys:
-            # A number and an array of equal numbers come to the same.
-            if isinstance(item, int) and isinstance(key, int):
-                key = _finished_number((key + item) & _ALL)
-            else:
-                before = np.uint64(key) if isinstance(key, int) else key
-                key = _finished(before + np.asarray(item, np.int64).astype(np.uint64))
-        return np.uint64(key) if isinstance(key, int) else key
-
-
-def _under(sums: Integers, key: Any) -> NDArray[np.uint64]:
-    """Return 64 pseudo-random bits for each of `sums` modulo 2**32, with a key (`_key`)."""
-    bits = (sums.view(np.uint64) << _HALF) ^ key
-    # NumPy warns of a single number that overflows, not of arrays.
-    return _finished(bits) if bits.ndim else _finished(bits.reshape(1))[0]
-
-
-def mixed(values: Any, *keys: Any) -> NDArray[np.uint64]:
-    """Return 64 pseudo-random bits for each of `values`, with integer keys or arrays of them."""
-    with np.errstate(over="ignore"):
-        return _finished(np.asarray(values, np.int64).astype(np.uint64) ^ _key(*keys))
-
-
-def _number(bits: NDArray[np.uint64], first: int) -> Integers:
-    """Return numbers from `first`, a power of two, up to twice that."""
-    size = first.bit_length() - 1
-    return ((bits >> np.uint64(64 - size)) | np.uint64(first)).view(np.int64)
-
-
 def _probes(values: Any, *keys: Any) -> Integers:
     """Return a byte probe for each of `values`, with keys."""
-    return _number(mixed(values, *keys), PROBE)
+    return numbered(mixed(values, *keys), PROBE)
 
 
 def fresh(count: int, *keys: int, words: bool = False) -> Integers:
     """Return probes of `count` bytes or words, distinguished from all others by keys."""
-    return _number(mixed(np.arange(count), 1, *keys), WORD if words else PROBE)
+    return numbered(mixed(np.arange(count), 1, *keys), WORD if words else PROBE)
+
+
+def wrapped(sums: Integers) -> NDArray[np.int32]:
+    """Return sums modulo 2**32: `numerics.wrap32` in one pass."""
+    return sums.astype(np.int32)
+
+
+def all_known(values: NDArray[np.float64]) -> bool:
+    """Return whether all bytes are constants; quicker than `is_known` for few."""
+    return bool(values.min() >= -128 and values.max() <= 127)
 
 
 def is_known(values: Any) -> NDArray[np.bool_]:
@@ -181,23 +137,33 @@ class RequantisedTerm:
     def of(self, values: Integers) -> Integers:
         """Return the results for sums (..., channels)."""
         scale, linear = self.scale, self._linear
-        average = scale.rounding == Rounding.AVERAGE
-        sums = values if average else values + self.bias
         if self.kind == "sum":
-            rounded = _number(_under(sums, self._rounded), 2**31) - 2**32
-            return np.where(linear, wrap32(sums), rounded) if self._some else rounded
+            rounded = self._numbering.of(values, 2**31)
+            rounded -= 2**32
+            if not self._some:
+                return rounded
+            return np.where(linear, wrap32(values + self._before), rounded)
         if scale.low == scale.high:
-            return np.full(np.shape(sums), scale.low, np.int64)
+            return np.full(np.shape(values + self._before), scale.low, np.int64)
         first = WORD if self.kind == "word" else PROBE
         if not self._some:
-            return _number(_under(sums, self._rounded), first)
-        moved = wrap32(sums + scale.zero)
-        same = _number(mixed(moved, 3, scale.low, scale.high), first)
+            return self._numbering.of(values, first)
+        moved = wrap32(values + self._before + scale.zero)
+        same = numbered(mixed(moved, 3, scale.low, scale.high), first)
         if (scale.low, scale.high) == ((-(2**15), 2**15 - 1) if first == WORD else (-128, 127)):
             same = np.where(_passes(moved, self.kind), moved, same)
         if self._all:
             return same
-        return np.where(linear, same, _number(_under(sums, self._rounded), first))
+        return np.where(linear, same, self._numbering.of(values, first))
+
+    @cached_property
+    def _numbering(self) -> Numbering:
+        return Numbering(self._rounded, self._before)
+
+    @cached_property
+    def _before(self) -> Any:
+        """Number added before rounding: the bias, except of an average."""
+        return 0 if self.scale.rounding == Rounding.AVERAGE else self.bias
 
     @cached_property
     def _away(self) -> Any:
@@ -223,7 +189,7 @@ class RequantisedTerm:
         scale = self.scale
         limits = () if self.kind == "sum" else (scale.zero, scale.low, scale.high)
         settings = (2, int(scale.rounding), scale.pre_shift)
-        return _key(*settings, *limits, self._away, scale.multiplier, scale.shift)
+        return key_of(*settings, *limits, self._away, scale.multiplier, scale.shift)
 
 
 def requantised(values: Integers, bias: Any, scale: Scale, kind: str = "byte") -> Integers:
@@ -269,7 +235,7 @@ def nibbles(values: Integers) -> Integers:
 
 def peaks(values: Integers) -> Integers:
     """Return numbers whose sum represents the maximum of `values`; -128 has no effect."""
-    return np.where(values == -128, 0, _number(mixed(values, 6), 2**30))
+    return np.where(values == -128, 0, numbered(mixed(values, 6), 2**30))
 
 
 def looked_up(table: Integers, values: Integers) -> Integers:

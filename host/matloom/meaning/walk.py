@@ -1,58 +1,70 @@
-"""Walk of EXEC over its input: the bytes of each vector."""
+"""What EXEC reads: the bytes of each vector of its input, and its weights."""
 
 from collections.abc import Mapping
 
 import numpy as np
 from numpy.typing import NDArray
 
+from matloom.meaning.errors import MeaningError
 from matloom.meaning.state import State, view
+from matloom.meaning.terms import all_known, is_known
 
-__all__ = ["input_vectors", "paired_vectors"]
+__all__ = ["InputWalk", "Weights", "paired_vectors"]
 
 _Fields = Mapping[str, int]
 _Floats = NDArray[np.float64]
 
 
-def input_vectors(state: State, fields: _Fields, block: int, blocks: int = 1) -> _Floats:
-    """Return the input (blocks * positions, steps, rows), with `pad_value` outside of it.
+class InputWalk:
+    """Walk of an EXEC over its input, for one output block or several.
 
-    It may be a view of the scratchpad.
+    The bytes are read again by each call of `vectors`, from the same places.
     """
-    rows = state.config.rows
-    height, width = fields["height"], fields["width"]
-    taps = (fields["kernel_rows"], fields["kernel_cols"], fields["blocks"])
-    first_byte = fields["first_byte"] + block * fields["oc_step"]
-    tall = (height - 1) * fields["y_step"] + (taps[0] - 1) * fields["kernel_row_step"] + 1
-    wide = (width - 1) * fields["x_step"] + (taps[1] - 1) * fields["kernel_col_step"]
-    wide += taps[2] * rows + (blocks - 1) * fields["oc_step"]
-    image, first, pitch = _image(state, fields, first_byte, tall, wide)
-    strides = (fields["y_step"] * pitch, fields["x_step"], fields["kernel_row_step"] * pitch)
-    steps = (fields["oc_step"], *strides, fields["kernel_col_step"], rows, 1)
-    gathered = view(image, first, (blocks, height, width, *taps, rows), steps)
-    return gathered.reshape(blocks * height * width, -1, rows)
 
+    def __init__(self, state: State, fields: _Fields, block: int, blocks: int = 1) -> None:
+        rows = state.config.rows
+        height, width = fields["height"], fields["width"]
+        taps = (fields["kernel_rows"], fields["kernel_cols"], fields["blocks"])
+        first_byte = fields["first_byte"] + block * fields["oc_step"]
+        tall = (height - 1) * fields["y_step"] + (taps[0] - 1) * fields["kernel_row_step"] + 1
+        wide = (width - 1) * fields["x_step"] + (taps[1] - 1) * fields["kernel_col_step"]
+        wide += taps[2] * rows + (blocks - 1) * fields["oc_step"]
+        pitch = fields["input_pitch"]
+        first_row, in_rows = fields["first_row"], fields["input_rows"]
+        row_bytes, first = fields["input_row_bytes"], fields["input_addr"]
+        self._within = 0 <= first_row <= in_rows - tall and 0 <= first_byte <= row_bytes - wide
+        if self._within:
+            first += first_row * pitch + first_byte
+        else:
+            self._image = (tall, wide), float(fields["pad_value"])
+            self._source = view(state.spad, first, (in_rows, row_bytes), (pitch, 1))
+            self._first, first, pitch = (first_row, first_byte), 0, wide
+        strides = (fields["y_step"] * pitch, fields["x_step"], fields["kernel_row_step"] * pitch)
+        steps = (fields["oc_step"], *strides, fields["kernel_col_step"], rows, 1)
+        self._place = first, (blocks, height, width, *taps, rows), steps
+        self._shape = blocks * height * width, -1, rows
+        self._gathered = view(state.spad, *self._place) if self._within else None
 
-def _image(
-    state: State, fields: _Fields, first_byte: int, tall: int, wide: int
-) -> tuple[_Floats, int, int]:
-    """Return bytes that contain `tall` rows of `wide` bytes, the first offset, and the row step.
+    def vectors(self) -> _Floats:
+        """Return the input (blocks * positions, steps, rows), with `pad_value` outside of it.
 
-    They begin with the first row and byte of the walk, with `pad_value` outside of the input.
-    Without padding, they are the scratchpad itself.
-    """
-    first_row, in_rows, row_bytes = (
-        fields[name] for name in ("first_row", "input_rows", "input_row_bytes")
-    )
-    pitch = fields["input_pitch"]
-    if 0 <= first_row <= in_rows - tall and 0 <= first_byte <= row_bytes - wide:
-        return state.spad, fields["input_addr"] + first_row * pitch + first_byte, pitch
-    image = np.full((tall, wide), float(fields["pad_value"]))
-    source = view(state.spad, fields["input_addr"], (in_rows, row_bytes), (pitch, 1))
-    top, left = max(0, -first_row), max(0, -first_byte)
-    inside = source[first_row + top :, first_byte + left :][: tall - top, : wide - left]
-    if top < tall and left < wide and inside.size:
-        image[top : top + inside.shape[0], left : left + inside.shape[1]] = inside
-    return image.reshape(-1), 0, wide
+        It may be a view of the scratchpad.
+        """
+        gathered = self._gathered
+        if gathered is None:
+            gathered = view(self._padded(), *self._place)
+        return gathered.reshape(self._shape)
+
+    def _padded(self) -> _Floats:
+        """Return the bytes of the walk row by row, with `pad_value` outside of the input."""
+        (tall, wide), pad_value = self._image
+        image = np.full((tall, wide), pad_value)
+        row, byte = self._first
+        top, left = max(0, -row), max(0, -byte)
+        inside = self._source[row + top :, byte + left :][: tall - top, : wide - left]
+        if top < tall and left < wide and inside.size:
+            image[top : top + inside.shape[0], left : left + inside.shape[1]] = inside
+        return image.reshape(-1)
 
 
 def paired_vectors(state: State, fields: _Fields, block: int, blocks: int) -> _Floats:
@@ -75,3 +87,35 @@ def paired_vectors(state: State, fields: _Fields, block: int, blocks: int) -> _F
     found = state.spad.take(first[..., None] + np.arange(size), mode="clip")
     found[~inside] = fields["pad_value"]
     return found.reshape(blocks * fields["height"] * fields["width"], -1, size)
+
+
+class Weights:
+    """Weights of output blocks of an EXEC in the scratchpad; those not `constant` may be probes."""
+
+    def __init__(
+        self,
+        state: State,
+        fields: _Fields,
+        block: int,
+        blocks: int = 1,
+        *,
+        constant: bool = True,
+    ) -> None:
+        config = state.config
+        steps = fields["kernel_rows"] * fields["kernel_cols"] * fields["blocks"]
+        self._first = fields["weight_addr"]
+        if fields["weights_fixed"]:
+            steps = blocks = 1
+        else:
+            self._first += block * steps * config.tile_bytes
+        end = self._first + blocks * steps * config.tile_bytes
+        self._constant = constant
+        self._bytes = state.spad[self._first : end]
+        self._tiles = self._bytes.reshape(blocks, steps, config.rows, config.columns)
+
+    def tiles(self) -> _Floats:
+        """Return the weights (blocks, steps, rows, columns); (1, 1, ...) if shared."""
+        if self._constant and not all_known(self._bytes):
+            at = self._first + int(np.argmin(is_known(self._bytes)))
+            raise MeaningError(f"byte {at} of the scratchpad must hold a weight")
+        return self._tiles

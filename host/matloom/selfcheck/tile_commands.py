@@ -1,5 +1,6 @@
 """Finds the instructions that make a tile, what they read, and where the tile is written."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,6 +30,7 @@ __all__ = [
     "flat",
     "is_plain",
     "last_bits",
+    "may_be_among",
     "places",
     "reads",
     "values",
@@ -39,6 +41,9 @@ _LONGEST = 64
 
 #: What stands for a byte counts by its last bits: two that agree in them get the same value.
 PROBES = 1 << 24
+
+#: Ends of probes that `may_be_among` tells apart, a power of two.
+_ENDS = 1 << 16
 
 #: From splitmix64: spreads the bits of what stands for a byte.
 _FACTOR = 0x9E3779B97F4A7C15
@@ -150,7 +155,15 @@ def flat(written: Numbers, post: Instruction) -> Numbers:
 
 def last_bits(numbers: Numbers) -> NDArray[np.int64]:
     """Return the significant bits of numbers."""
-    return numbers.astype(np.int64) & (PROBES - 1)
+    return numbers.astype(np.int64, copy=False) & (PROBES - 1)
+
+
+def may_be_among(bits: NDArray[np.int64], others: Iterable[NDArray[np.int64]]) -> NDArray[np.bool_]:
+    """Return which numbers end like one of some others, by a table that fits a cache."""
+    ends = np.zeros(_ENDS, bool)
+    for each in others:
+        ends[each & (_ENDS - 1)] = True
+    return ends[bits & (_ENDS - 1)]
 
 
 def values(numbers: Numbers, seed: int) -> NDArray[np.uint8]:

@@ -31,6 +31,7 @@ from matloom.selfcheck.tile_commands import (
     flat,
     is_plain,
     last_bits,
+    may_be_among,
     places,
     reads,
     values,
@@ -40,6 +41,9 @@ __all__ = ["Tiles"]
 
 #: Layers of a command buffer of which a tile is run.
 _LAYERS = 24
+
+#: Numbers that are few for `may_be_among`.
+_FEW = 1 << 13
 
 #: Multiply-accumulates of the definitions that are computed, of all tiles together.
 _MOST_MACS = 150_000_000
@@ -194,11 +198,17 @@ class Tiles:
         return bool(self._among(made, [probes]).all())
 
     def _among(self, numbers: Numbers, others: Iterable[Numbers]) -> NDArray[np.bool_]:
-        """Return which numbers are among others."""
-        bits = [last_bits(each) for each in others]
+        """Return which numbers are among others; look-ups that miss the caches are for few."""
+        wanted, bits = last_bits(numbers), [last_bits(each) for each in others]
+        found = np.zeros(len(wanted), bool)
+        near: NDArray[np.int64] | slice = slice(None)
+        if len(wanted) < _FEW:
+            bits = [each[may_be_among(each, [wanted])] for each in bits]
+        elif sum(map(len, bits)) < _FEW:
+            near = np.flatnonzero(may_be_among(wanted, bits))
         for each in bits:
             self._scratch[each] = True
-        found = self._scratch[last_bits(numbers)]
+        found[near] = self._scratch[wanted[near]]
         for each in bits:
             self._scratch[each] = False
         return found

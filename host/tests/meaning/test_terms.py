@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from matloom.arch.numerics import LIMBS, Rounding, low_nibble, requantize
+from matloom.meaning.hashing import Numbering
 from matloom.meaning.terms import (
     FREE,
     PROBE,
@@ -31,6 +32,24 @@ CHANGES = (
     {"low": -127},
     {"high": 126},
 )
+
+
+def splitmix64(number):
+    """Return the finaliser of splitmix64 of `number`, in the order of the factors of `hashing`."""
+    number = (number * 0x9E3779B97F4A7C15 + 0x94D049BB133111EB) % 2**64
+    number = (number ^ number >> 30) * 0xBF58476D1CE4E5B9 % 2**64
+    return number ^ number >> 27
+
+
+@pytest.mark.parametrize("first", [2**24, 2**30, 2**31])
+def test_numbering_hashes_the_sum_above_and_the_key_below(first):
+    sums = np.array([[-(2**31), -1, 0], [1, 12345, 2**31 - 1]], np.int64)
+    keys, bias = [0, 2**64 - 1, 0x0123456789ABCDEF], [0, -7, 2**31 - 1]
+    found = Numbering(np.array(keys, np.uint64), np.array(bias)).of(sums, first)
+    for row, numbers in zip(sums.tolist(), found.tolist(), strict=True):
+        for each, key, more, number in zip(row, keys, bias, numbers, strict=True):
+            bits = splitmix64((each + more) % 2**32 << 32 ^ key)
+            assert number == first + bits // (2**64 // first)
 
 
 def test_probes_differ_from_bytes_and_from_each_other():

@@ -1,0 +1,98 @@
+"""Hashes of the meaning check: pseudo-random numbers that depend on all bits of their operands."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Numbering", "key_of", "mixed", "numbered"]
+
+_Integers = NDArray[np.int64]
+
+#: From splitmix64, whose finaliser is a bijection of 64 bits.
+_FACTORS = (0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB)
+_ALL = 2**64 - 1
+_FIRST, _SECOND, _ADDED = (np.uint64(factor) for factor in _FACTORS)
+_LAST_STEP = 27
+_HALF, _ROTATION, _LAST_ROTATION = np.uint64(32), np.uint64(30), np.uint64(_LAST_STEP)
+_LOW_HALF, _FIRST_MOVED = np.uint64(2**32 - 1), np.uint64(_FACTORS[0] << 32 & _ALL)
+
+
+def _finished(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    # In place: these are most of what a check of many small tiles does.
+    bits = bits * _FIRST
+    bits += _ADDED
+    bits ^= bits >> _ROTATION
+    bits *= _SECOND
+    bits ^= bits >> _LAST_ROTATION
+    return bits
+
+
+def _finished_number(bits: int) -> int:
+    """Return what `_finished` makes of one number."""
+    bits = (bits * _FACTORS[0] + _FACTORS[2]) & _ALL
+    bits = ((bits ^ (bits >> 30)) * _FACTORS[1]) & _ALL
+    return bits ^ (bits >> 27)
+
+
+def key_of(*keys: Any) -> Any:
+    """Hash several integers, or arrays of them, into one key."""
+    key: Any = 0
+    with np.errstate(over="ignore"):
+        for item in keys:
+            # A number and an array of equal numbers come to the same.
+            if isinstance(item, int) and isinstance(key, int):
+                key = _finished_number((key + item) & _ALL)
+            else:
+                before = np.uint64(key) if isinstance(key, int) else key
+                key = _finished(before + np.asarray(item, np.int64).astype(np.uint64))
+        return np.uint64(key) if isinstance(key, int) else key
+
+
+def mixed(values: Any, *keys: Any) -> NDArray[np.uint64]:
+    """Return 64 pseudo-random bits for each of `values`, with integer keys or arrays of them."""
+    with np.errstate(over="ignore"):
+        return _finished(np.asarray(values, np.int64).astype(np.uint64) ^ key_of(*keys))
+
+
+def numbered(bits: NDArray[np.uint64], first: int) -> _Integers:
+    """Return numbers from `first`, a power of two, up to twice that."""
+    size = first.bit_length() - 1
+    return ((bits >> np.uint64(64 - size)) | np.uint64(first)).view(np.int64)
+
+
+class Numbering:
+    """Hashes sums modulo 2**32 under keys by channel: sum in the high half, XOR key, `_finished`.
+
+    It takes fewer passes over the sums: the high half of a key is combined with them before they
+    move there, and the low half becomes part of the constant that `_finished` adds.
+
+    Parameters
+    ----------
+    key, bias:
+        A number, or one for each channel; the bias is added to the sums first.
+    """
+
+    def __init__(self, key: Any, bias: Any) -> None:
+        keys = np.atleast_1d(np.asarray(key, np.uint64))
+        self._bias, self._high = np.atleast_1d(bias), (keys >> _HALF).view(np.int64)
+        self._added = (keys & _LOW_HALF) * _FIRST + _ADDED
+
+    def of(self, sums: _Integers, first: int) -> _Integers:
+        """Return numbers from `first`, a power of two, up to twice that, for (..., channels)."""
+        shape = np.shape(sums)
+        # NumPy warns of a single number that overflows, not of arrays.
+        numbers = np.reshape(sums, shape or 1) + self._bias
+        numbers ^= self._high
+        bits = numbers.view(np.uint64)
+        bits *= _FIRST_MOVED
+        bits += self._added
+        bits ^= bits >> _ROTATION
+        bits *= _SECOND
+        size = first.bit_length() - 1
+        if size > _LAST_STEP:
+            # The step leaves that many high bits as they are.
+            bits ^= bits >> _LAST_ROTATION
+        bits >>= np.uint64(64 - size)
+        bits |= np.uint64(first)
+        return numbers if shape else np.asarray(numbers[0])
