@@ -45,8 +45,6 @@ class Draft:
         of the scratchpad.
     transient:
         After `assign_buffers`: the buffers of tiles and weights, each with its use.
-    tensors_placed:
-        Whether tensors have addresses already.
     scheduled:
         After `emit`: the result.
     """
@@ -58,7 +56,6 @@ class Draft:
     plan: Plan | None = None
     allocator: Allocator | None = None
     builder: Builder | None = None
-    tensors_placed: bool = False
     scheduled: Scheduled | None = None
 
     @property
@@ -104,16 +101,17 @@ def order(draft: Draft) -> Failures:
 def assign_buffers(draft: Draft) -> Failures:
     """Find the buffers of all tiles, and the LOADs that fill them.
 
-    Tensors that need no LOADs are placed first: if they do not fit, the rest cannot fit either.
+    Tensors are placed before that, largest first, down to the first that may have to be there
+    earlier than its first tile: if they do not fit, the rest cannot fit either.
     """
     segment, plan = draft.segment, draft.planned
-    if _tensors_are_there(segment, plan):
-        failures = place_tensors(plan, draft.space)
-        if not failures and len(plan.slots) > tuning.MANY_SLOTS:
+    if plan.policy.pinned_at is None:
+        brought = _largest_brought(segment, plan)
+        failures = place_tensors(plan, draft.space, above=brought)
+        if not (failures or brought) and len(plan.slots) > tuning.MANY_SLOTS:
             failures = too_large(segment, plan)
         if failures:
             return tuple(failures)
-        draft.tensors_placed = True
     draft.builder = Builder(segment, plan, segment.config)
     for number, slot in enumerate(plan.slots):
         draft.builder.add(number, slot)
@@ -133,12 +131,11 @@ def allocate(draft: Draft) -> Failures:
     """Give each buffer an address."""
     plan, space, builder = draft.planned, draft.space, draft.builder
     assert builder is not None
-    if not draft.tensors_placed:
-        if plan.policy.pinned_at is not None:
-            reserve(plan, builder.transient, space)
-        failures = place_tensors(plan, space)
-        if failures:
-            return tuple(failures)
+    if plan.policy.pinned_at is not None:
+        reserve(plan, builder.transient, space)
+    failures = place_tensors(plan, space)
+    if failures:
+        return tuple(failures)
     full = place_pinned(plan, builder.transient, space)
     if full is not None:
         return (full,)
@@ -282,7 +279,10 @@ def _refusal(segment: Segment, full: OutOfScratchpad) -> DoesNotFit:
     )
 
 
-def _tensors_are_there(segment: Segment, plan: Plan) -> bool:
-    """Return whether tensors can be placed before LOADs are timed."""
+def _largest_brought(segment: Segment, plan: Plan) -> int:
+    """Return the bytes of the largest tensor that LOADs bring, perhaps before its first tile.
+
+    0 if there is none.
+    """
     brought = [buffer for name, buffer in plan.tensor_buffers.items() if name in segment.sources]
-    return plan.policy.pinned_at is None and all(buffer.first == 0 for buffer in brought)
+    return max((buffer.size for buffer in brought if buffer.first), default=0)

@@ -35,10 +35,15 @@ _Item = tuple[str, Buffer, Load | None]
 _Found = list[PlacedBuffer | None]
 
 
-def place_tensors(plan: Plan, space: Allocator) -> list[OutOfScratchpad]:
-    """Assign addresses to tensors, largest first; return the first one that does not fit."""
-    distinct = {id(tensor_buffer): tensor_buffer for tensor_buffer in plan.tensor_buffers.values()}
+def place_tensors(plan: Plan, space: Allocator, above: int = 0) -> list[OutOfScratchpad]:
+    """Assign addresses to tensors without, largest first; return the first that does not fit.
+
+    Only to those of more than `above` bytes.
+    """
+    distinct = {id(item): item for item in plan.tensor_buffers.values() if item.size > above}
     for buffer in sorted(distinct.values(), key=lambda item: (-item.size, item.first)):
+        if buffer.address >= 0:
+            continue
         address = space.place(
             buffer.size,
             buffer.first,
