@@ -70,8 +70,9 @@ class Post:
         results = self._results(self._values())
         if fields["destination"] != Destination.SPAD:
             if fields["destination"] == Destination.ACC_ADD:
-                results = wrapped(results + self._entries.sums(self._channels))
-            self._entries.put(results)
+                self._entries.put(wrapped(results + self._entries.sums(self._channels)))
+            else:
+                self._entries.put(results)
             return
         table = fields["table"]
         if table == Table.FILL:

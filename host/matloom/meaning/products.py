@@ -14,7 +14,7 @@ from matloom.arch.numerics import high_nibble, low_nibble
 from matloom.meaning.floats import elements, weight_probes
 from matloom.meaning.state import State
 from matloom.meaning.terms import Integers, is_known, nibbles, peaks, product_of_probes, wrapped
-from matloom.meaning.walk import InputWalk, Weights, paired_vectors
+from matloom.meaning.walk import InputWalk, WeightTiles, paired_vectors
 
 __all__ = ["sums_of"]
 
@@ -45,7 +45,7 @@ def _block_by_block(state: State, fields: _Fields, mode: str) -> None:
     for block in range(fields["oc_blocks"]):
         if operands is None or fields["oc_step"]:
             operands = _operands(state, InputWalk(state, fields, block), mode)
-        tiles = Weights(state, fields, block).tiles()[0]
+        tiles = WeightTiles(state, fields, block).tiles()[0]
         first_entry = fields["acc_addr"] + block * positions
         if mode in NARROW_MODES:
             apart = config.pair_distance
@@ -77,7 +77,7 @@ def _of_blocks(state: State, fields: _Fields, mode: str) -> Callable[[], None]:
     """
     blocks, columns = fields["oc_blocks"], state.config.columns
     walk = InputWalk(state, fields, 0)
-    weights = Weights(state, fields, 0, blocks, constant=not _may_be_computed(fields))
+    weights = WeightTiles(state, fields, 0, blocks, constant=not _may_be_computed(fields))
 
     def run() -> None:
         operands = _operands(state, walk, mode)
@@ -185,10 +185,10 @@ def _windows_of(
     config = state.config
     steps = fields["kernel_rows"] * fields["kernel_cols"] * fields["blocks"]
     shape = count, fields["width"] * fields["height"], steps, -1
-    read = partial(paired_vectors, state, fields, block, count)
+    read: Callable[[], _Floats] = partial(paired_vectors, state, fields, block, count)
     if not fields["paired"]:
         read = InputWalk(state, fields, block, count).vectors
-    weights = Weights(state, fields, block, count)
+    weights = WeightTiles(state, fields, block, count)
     entry = fields["acc_addr"] + block * len(taps.outputs)
 
     def run() -> None:
@@ -279,7 +279,8 @@ def _windows(
     rest = slice(count, config.rows)
     others = count < config.rows and tiles[:, :, rest].any()
     if not others and steps * count <= _EXACT and not fields["maximum"]:
-        return np.einsum("botsc,bstc->boc", found, tiles[:, :, :count]).astype(np.int64)
+        exact = np.einsum("botsc,bstc->boc", found, tiles[:, :, :count])
+        return np.asarray(exact.astype(np.int64))
     total = np.einsum("botsc,bstc->bosc", found, tiles[:, :, :count])
     if others:
         if fields["paired"]:

@@ -1,4 +1,4 @@
-"""What EXEC reads: the bytes of each vector of its input, and its weights."""
+"""Operands of EXEC: the bytes of each vector of its input, and its weights."""
 
 from collections.abc import Mapping
 
@@ -9,7 +9,7 @@ from matloom.meaning.errors import MeaningError
 from matloom.meaning.state import State, view
 from matloom.meaning.terms import all_known, is_known
 
-__all__ = ["InputWalk", "Weights", "paired_vectors"]
+__all__ = ["InputWalk", "WeightTiles", "paired_vectors"]
 
 _Fields = Mapping[str, int]
 _Floats = NDArray[np.float64]
@@ -89,7 +89,7 @@ def paired_vectors(state: State, fields: _Fields, block: int, blocks: int) -> _F
     return found.reshape(blocks * fields["height"] * fields["width"], -1, size)
 
 
-class Weights:
+class WeightTiles:
     """Weights of output blocks of an EXEC in the scratchpad; those not `constant` may be probes."""
 
     def __init__(

@@ -163,7 +163,7 @@ def may_be_among(bits: NDArray[np.int64], others: Iterable[NDArray[np.int64]]) -
     ends = np.zeros(_ENDS, bool)
     for each in others:
         ends[each & (_ENDS - 1)] = True
-    return ends[bits & (_ENDS - 1)]
+    return ends.take(bits & (_ENDS - 1))
 
 
 def values(numbers: Numbers, seed: int) -> NDArray[np.uint8]:
