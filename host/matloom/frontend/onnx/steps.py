@@ -23,6 +23,8 @@ Floats = npt.NDArray[np.float32]
 _LEAST, _MOST = 2**29, 2**31 - 1
 #: The engine's largest shift to the right.
 _FARTHEST = 31
+#: Larger than any multiplier.
+_APART = 2**32
 #: Products of multipliers and sums are smaller than this.
 _LARGEST = 2**62
 
@@ -161,15 +163,24 @@ def _best(least: Integers, most: Integers) -> Integers:
     possible = least <= most
     begins = np.where(possible, least, _MOST + 1)
     ends = np.where(possible, most, _MOST + 1)
-    begins, ends = np.sort(begins, axis=1), np.sort(ends, axis=1)
-    chosen = np.empty(len(least), np.int64)
-    for at, (first, last) in enumerate(zip(begins, ends, strict=True)):
-        # How many intervals hold each of their beginnings.
-        overlaps = np.arange(1, len(first) + 1) - np.searchsorted(last, first, "left")
-        best = int(np.argmax(np.where(first <= _MOST, overlaps, -1)))
-        start = min(int(first[best]), _MOST)
-        stop = int(last[min(np.searchsorted(last, start, "left"), len(last) - 1)])
-        chosen[at] = (start + min(stop, _MOST)) // 2
+    first, last = np.sort(begins, axis=1), np.sort(ends, axis=1)
+    # All channels in one ascending sequence.
+    count, width = first.shape
+    apart = np.arange(count)[:, np.newaxis] * _APART
+    line = (last + apart).ravel()
+
+    def ended(values: Integers) -> Integers:
+        """Return how many intervals of the same channel end before each value (channels, n)."""
+        places = np.searchsorted(line, (values + apart).ravel(), "left").reshape(values.shape)
+        before: Integers = places - np.arange(count)[:, np.newaxis] * width
+        return before
+
+    # How many intervals hold each of their beginnings.
+    overlaps = np.arange(1, width + 1) - ended(first)
+    best = np.argmax(np.where(first <= _MOST, overlaps, -1), axis=1)[:, np.newaxis]
+    start = np.minimum(np.take_along_axis(first, best, axis=1), _MOST)
+    stop = np.take_along_axis(last, np.minimum(ended(start), width - 1), axis=1)
+    chosen: Integers = (start + np.minimum(stop, _MOST))[:, 0] // 2
     return chosen
 
 
