@@ -136,12 +136,14 @@ def counts(folder):
     )
 
 
-def _session(content, *, optimised=True, wide=False, **options):
+def _session(content, *, optimised=True, wide=False, int8=False, **options):
     """Return a session on the engine, or, without a bundle, on the runtime's kernels."""
     found = ort.SessionOptions()
     if wide:
         # As on processors with VNNI: sums that do not saturate.
         found.add_session_config_entry("session.x64quantprecision", "1")
+    if int8:
+        found.add_session_config_entry("session.qdqisint8allowed", "1")
     if not optimised:
         found.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     found.log_severity_level = 3
@@ -180,6 +182,33 @@ def test_quantised_in_floats(folder, counts, tmp_path, byte, optimised):
     (tmp_path / "qdq.bundle").write_bytes(content)
     options = _options(folder, bundle=str(tmp_path / "qdq.bundle"))
     ours = _session(network.read_bytes(), optimised=optimised, wide=True, **options)
+    plain = _session(network.read_bytes(), wide=True)
+    assert counts()[0] == 1
+    draw = np.random.default_rng(7)
+    for _ in range(5):
+        x = draw.uniform(-1, 4, (1, 3, 9, 9)).astype(np.float32)
+        assert np.array_equal(ours.run(None, {"x": x})[0], plain.run(None, {"x": x})[0])
+
+
+def test_integers_beside_the_engine(folder, counts, tmp_path):
+    """A Softmax of int8, of which the engine has the QuantizeLinear before it."""
+    model, network = _qdq_network(np.int8), tmp_path / "softmax.onnx"
+    helper, numbers = onnx.helper, onnx.numpy_helper
+    values = {"p_s": np.float32(1 / 256), "p_z": np.int8(-128)}
+    model.graph.initializer.extend(numbers.from_array(np.asarray(v), n) for n, v in values.items())
+    model.graph.node.extend(
+        [
+            helper.make_node("Softmax", ["y"], ["soft"]),
+            helper.make_node("QuantizeLinear", ["soft", *values], ["p_q"]),
+            helper.make_node("DequantizeLinear", ["p_q", *values], ["p"]),
+        ]
+    )
+    model.graph.output[0].name = "p"
+    onnx.save(model, network)
+    content, _ = onnxruntime_bundle(network, matloom.compile(network, "nano"))
+    (tmp_path / "net.bundle").write_bytes(content)
+    options = _options(folder, bundle=str(tmp_path / "net.bundle"))
+    ours = _session(network.read_bytes(), wide=True, int8=True, **options)
     plain = _session(network.read_bytes(), wide=True)
     assert counts()[0] == 1
     draw = np.random.default_rng(7)
