@@ -13,6 +13,7 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 #: Arguments of each run, and a sentence of what it prints.
 RUNS = {
     "product": (["--config", "nano"], "sums: int32 (100, 30), equal to NumPy's"),
+    "attention": (["--config", "nano", "--size", "8"], "values: equal to the definition"),
     "your_network": (["--config", "nano"], "output probabilities: int8 (1, 10)"),
     "your_configuration": ([], "your own: 4x8, 65,536 bytes of scratchpad"),
     "own_operator": (["--config", "nano"], "RELU runs on the engine"),

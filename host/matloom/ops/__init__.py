@@ -13,11 +13,12 @@ from matloom.device.driver import Driver
 from matloom.ir.attributes import Activation, Conv2D, Padding
 from matloom.ir.graph import Array, Graph, Node, Op, Quantisation, Tensor
 from matloom.ir.shapes import MATRIX_RANK
+from matloom.ops.computed_products import batch_matmul
 from matloom.ops.float_products import Epilogue, float_product
 from matloom.ops.float_windows import FloatWindows
 from matloom.ops.remembered import SESSIONS
 
-__all__ = ["conv2d", "matmul"]
+__all__ = ["batch_matmul", "conv2d", "matmul"]
 
 #: Rows of a product that run at once: EXEC counts rows in twelve bits.
 _MAX_ROWS = 2048
@@ -77,7 +78,7 @@ def matmul(
         of -8 to 7, where it says i16 int16; in a floating-point mode of its dtype (float16, or
         bfloat16, float8_e4m3fn, float8_e5m2 of ml_dtypes) or float32, which is rounded to it.
         `b` is compiled into the program, which is cached: using the same `b` again needs no
-        compilation.
+        compilation. `batch_matmul` takes another `b` in each call.
     mode:
         Number formats of `a` and `b`, one of those a given configuration is built with: ``i8xi8``,
         ``i8xi4``, ``i4xi4`` or ``i16xi8``, or a floating-point one. Four bits of `b` take half
