@@ -51,6 +51,7 @@ LONG_FUNCTIONS = {
 MANY_PARAMETERS = {
     "host/matloom/device/open.py": {"open_device": _FRONT},
     "host/matloom/ops/__init__.py": {"matmul": _FRONT, "conv2d": _FRONT},
+    "host/matloom/ops/computed_products.py": {"batch_matmul": _FRONT},
     "host/matloom/runtime.py": {"compile": _FRONT, "load": _FRONT},
     "host/matloom/tools/evaluate.py": {"evaluate": _FRONT},
     "rtl/matloom_rtl/array/walk.py": {"_bounds": _SIGNALS},

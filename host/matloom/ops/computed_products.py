@@ -62,15 +62,7 @@ def batch_matmul(
         A shape, dtype or range that does not fit, or sums that might not fit 32 bits.
     """
     left, right = _operand("a", a), _operand("b", b)
-    for name, zero in zip(
-        ("zero_point", "input_zero_points", "input_zero_points"),
-        (zero_point, *input_zero_points),
-        strict=True,
-    ):
-        if not isinstance(zero, int | np.integer) or zero not in _BYTES:
-            raise ValueError(f"{name} must be -128 to 127, not {zero!r}")
-    if not 0 < scale <= 2**30:
-        raise ValueError(f"scale must be above 0 and at most 2**30, not {scale}")
+    _check_numbers(scale, zero_point, input_zero_points)
     graph = _graph((left.shape, right.shape), scale, (*input_zero_points, zero_point), adj)
     inner = left.shape[-2 if adj[0] else -1]
     if inner >= _MOST_INNER:
@@ -82,6 +74,18 @@ def batch_matmul(
     outputs: dict[str, Array] = SESSIONS.find(graph, chosen, device).run({"a": left, "b": right})
     (result,) = outputs.values()
     return result
+
+
+def _check_numbers(scale: float, zero_point: int, input_zero_points: tuple[int, int]) -> None:
+    for name, zero in zip(
+        ("zero_point", "input_zero_points", "input_zero_points"),
+        (zero_point, *input_zero_points),
+        strict=True,
+    ):
+        if not isinstance(zero, int | np.integer) or zero not in _BYTES:
+            raise ValueError(f"{name} must be -128 to 127, not {zero!r}")
+    if not 0 < scale <= 2**30:
+        raise ValueError(f"scale must be above 0 and at most 2**30, not {scale}")
 
 
 def _operand(name: str, array: npt.ArrayLike) -> Array:
