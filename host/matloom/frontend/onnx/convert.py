@@ -138,7 +138,7 @@ class Conversion:
         for name in (*node.input[first : first + 1], *node.output[:1]):
             value = self.values.known.get(name)
             if value is None and name not in self.model.constants:
-                raise Unsupported(f"has {name!r}, whose shape only a run tells")
+                raise Unsupported(f"has {name!r}, whose shape is known only at run time")
             if value is not None and value.dtype not in ("int8", "uint8"):
                 raise Unsupported(f"has {name!r} of {value.dtype}")
         before = len(self.values.items)

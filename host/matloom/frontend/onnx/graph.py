@@ -186,8 +186,8 @@ class GraphReader:
                 refusals.append(str(error))
                 if is_late(refusals[-1]):
                     break
-        sentence = f"has the output {name!r}, whose shape only a run tells"
-        raise ModelError(f"{sentence}, which ONNX Runtime refuses: {refusals[0]}")
+        sentence = f"has the output {name!r}, whose shape is unknown"
+        raise ModelError(f"{sentence}, and ONNX Runtime refuses the network: {refusals[0]}")
 
 
 def _needed(

@@ -63,7 +63,7 @@ def add_registered(
     """
     for name in (*node.input, *node.output):
         if name not in values.known and name not in constants.constants:
-            raise Unsupported(f"has {name!r}, whose shape only a run tells")
+            raise Unsupported(f"has {name!r}, whose shape is known only at run time")
     inputs = [
         values.constant(constants.constant(name), name)
         if name in constants.constants

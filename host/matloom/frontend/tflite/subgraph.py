@@ -59,7 +59,7 @@ class SubgraphReader:
         self.known = FileTensors(content, self.model, self.subgraph)
         self.tensors: dict[int, Tensor] = {}
         self.resources = Resources()
-        #: Tensors whose shape only a run tells.
+        #: Tensors whose shape is known only at run time.
         self.unsized: set[int] = set()
 
     def graph(self, name: str) -> Graph:

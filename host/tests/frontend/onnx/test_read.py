@@ -256,6 +256,19 @@ def read(content):
     return None
 
 
+@pytest.mark.parametrize("name", ["strides", "dilations"])
+@pytest.mark.parametrize("operator", ["Conv", "MaxPool"])
+def test_strides_and_dilations_of_0(operator, name):
+    window = {"kernel_shape": [3, 3], name: [0, 1]}
+    inputs = ["x", "w"] if operator == "Conv" else ["x"]
+    node = helper.make_node(operator, inputs, ["y"], **window)
+    constants = {"w": np.ones((2, 2, 3, 3), np.float32)} if operator == "Conv" else {}
+    content = model([node], [value("x", [1, 2, 6, 6])], [value("y", None)], constants)
+    message = read(content.SerializeToString())
+    assert message.startswith("model has the output 'y', whose shape is unknown")
+    assert f"{name} must only contain positive values" in message
+
+
 @pytest.mark.parametrize(
     "count", [40, pytest.param(2_000, marks=pytest.mark.slow)], ids=["few", "many"]
 )

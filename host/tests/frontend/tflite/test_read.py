@@ -326,9 +326,12 @@ def test_activation(model):
     opaque(model, "has an activation of TANH")
 
 
-def test_stride(model):
-    model.subgraphs[0].operators[0].builtinOptions.strideW = 0
-    contradicts(model, "must have a stride of at least 1, not (1, 0)")
+@pytest.mark.parametrize("length", [0, -1])
+@pytest.mark.parametrize("name", ["stride", "dilation"])
+def test_strides_and_dilations_below_1(model, name, length):
+    options = model.subgraphs[0].operators[0].builtinOptions
+    setattr(options, {"stride": "strideW", "dilation": "dilationWFactor"}[name], length)
+    contradicts(model, f"must have a {name} of at least 1, not (1, {length})")
 
 
 def test_padding(model):
