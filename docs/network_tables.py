@@ -196,7 +196,7 @@ def _refusal(sentence: str) -> str:
         "of a type that NumPy": "a type that NumPy does not have",
         "must be a tensor": "a sequence or an optional value",
         "inputs and outputs": "no inputs",
-        "which ONNX Runtime refuses": "an output that is a sequence, or fails",
+        "ONNX Runtime refuses the network": "an output that is a sequence, or fails",
         "failed in onnx": "the interpreter fails on the inputs",
     }
     return next((kind for part, kind in kinds.items() if part in sentence), sentence)

@@ -160,13 +160,13 @@ def _difference(ours: Answer, theirs: Answer) -> str:
     """Return where answers differ; empty if they are equal."""
     for call, (mine, other) in enumerate(zip(ours.calls, theirs.calls, strict=True)):
         for at, (found, wanted) in enumerate(zip(mine, other, strict=True)):
-            text = _apart(found, wanted)
+            text = _first_difference(found, wanted)
             if text:
                 return f"call {call}, output {at}: {text}"
     return ""
 
 
-def _apart(found: NDArray[Any], wanted: NDArray[Any]) -> str:
+def _first_difference(found: NDArray[Any], wanted: NDArray[Any]) -> str:
     if found.size != wanted.size or found.dtype != wanted.dtype:
         return f"{found.dtype} {found.shape}, not {wanted.dtype} {wanted.shape}"
     found, wanted = found.reshape(-1), wanted.reshape(-1)

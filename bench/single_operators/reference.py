@@ -114,7 +114,7 @@ class References:
             process.communicate()
 
 
-def _twice(
+def _repeatable(
     run: Callable[[bytes, list[_Arrays]], list[_Arrays]], content: bytes, calls: list[_Arrays]
 ) -> list[_Arrays]:
     """Return the outputs, which must not depend on the previous contents of memory.
@@ -184,9 +184,9 @@ def _matloom(content: bytes, calls: list[_Arrays], config: str) -> list[_Arrays]
 
 def _run(runtime: str, content: bytes, calls: list[_Arrays]) -> list[_Arrays]:
     if runtime == "tflm":
-        return _twice(_tflm, content, calls)
+        return _repeatable(_tflm, content, calls)
     if runtime == "litert":
-        return _twice(_litert, content, calls)
+        return _repeatable(_litert, content, calls)
     return _matloom(content, calls, runtime.removeprefix("matloom:"))
 
 

@@ -35,7 +35,7 @@ def wanted_tensors(program: Program, names: Names) -> dict[str, int]:
         name is not one of its outputs.
     """
     if program.origin is None:
-        return _outputs_alone(program, names)
+        return _output_positions(program, names)
     graph = program.origin.source
     by_name = _named(graph)
     if isinstance(names, str):
@@ -46,7 +46,7 @@ def wanted_tensors(program: Program, names: Names) -> dict[str, int]:
     return {name: _number(graph, by_name, name) for name in names}
 
 
-def _outputs_alone(program: Program, names: Names) -> dict[str, int]:
+def _output_positions(program: Program, names: Names) -> dict[str, int]:
     """Return the positions of outputs by name, for a program from a file, which names no others."""
     places = {info.name: at for at, info in enumerate(program.outputs)}
     for name in places if names == "all" else names:

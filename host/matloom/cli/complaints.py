@@ -26,7 +26,7 @@ _show_as_python_does = warnings.showwarning
 
 def complaint(error: BaseException) -> str:
     """Return an error as `error: what happened` and, if there is a remedy, `hint: what to do`."""
-    what, hint = _told(error)
+    what, hint = _error_and_hint(error)
     return _lines("error", what or type(error).__name__, hint)
 
 
@@ -55,7 +55,7 @@ def show_warning(
         _show_as_python_does(message, category, filename, lineno, file, line)
 
 
-def _told(error: BaseException) -> tuple[str, str]:
+def _error_and_hint(error: BaseException) -> tuple[str, str]:
     """Return what happened and what to do."""
     if isinstance(error, HintedError):
         return str(error), error.hint

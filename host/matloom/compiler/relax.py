@@ -41,12 +41,12 @@ def _too_large(selected: Selected, job: Job) -> Iterator[tuple[int, str]]:
         if isinstance(run, HostRun):
             continue
         for at in range(len(run.nodes)):
-            reason = _misfit(_alone(selected, run, at), job.again())
+            reason = _misfit(_single_operator(selected, run, at), job.again())
             if reason is not None:
                 yield run.nodes[at].index, reason
 
 
-def _alone(selected: Selected, run: EngineRun, at: int) -> Selected:
+def _single_operator(selected: Selected, run: EngineRun, at: int) -> Selected:
     """Return one operator of a run as a network of its own."""
     node, parts = run.nodes[at], selected.parts
     tensors = selected.prepared.graph.tensors

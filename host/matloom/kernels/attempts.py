@@ -176,7 +176,7 @@ def _is_late(status: int) -> bool:
     return os.WIFSIGNALED(status) and os.WTERMSIG(status) in _LATE
 
 
-def _apart(package: str, cut: Any, given: Sequence[Array] | None) -> str:
+def _attempt_in_process(package: str, cut: Any, given: Sequence[Array] | None) -> str:
     """Return the result of `_attempt` in a separate process, preferring its own message."""
 
     def attempt() -> bytes:
@@ -258,7 +258,9 @@ def _answer(question: Callable[[], dict[str, Any]]) -> bytes:
 def _served(package: str, kind: str, request: Any) -> bytes:
     """Return the pickled answer to a request; nothing where the library crashes."""
     if kind == "refusals":
-        return pickle.dumps([_apart(package, _CUT(**cut), given) for cut, given in request])
+        return pickle.dumps(
+            [_attempt_in_process(package, _CUT(**cut), given) for cut, given in request]
+        )
     if kind == "shapes":
         status, answer, _ = _forked(lambda: _answer(lambda: _shapes(*request)))
     elif kind == "optimise":

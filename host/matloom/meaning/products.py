@@ -33,7 +33,12 @@ def sums_of(state: State, fields: _Fields) -> Callable[[], None]:
     if fields["window"]:
         return _slide(state, fields)
     mode = MAC_MODES[fields["mode"]]
-    if not (mode in NARROW_MODES or mode in FLOAT_MODES or fields["oc_step"] or _apart(fields)):
+    if not (
+        mode in NARROW_MODES
+        or mode in FLOAT_MODES
+        or fields["oc_step"]
+        or _steps_are_separate(fields)
+    ):
         return _of_blocks(state, fields, mode)
     return partial(_block_by_block, state, fields, mode)
 
@@ -65,7 +70,7 @@ def _may_be_computed(fields: _Fields) -> bool:
     return bool(fields["weights_wait_post"] and not fields["weights_fixed"])
 
 
-def _apart(fields: _Fields) -> bool:
+def _steps_are_separate(fields: _Fields) -> bool:
     """Return whether steps must be added separately, not as one matrix product."""
     return bool(fields["maximum"] or fields["weights_fixed"])
 

@@ -205,7 +205,7 @@ def _check_engine_step(number: int, step: EngineStep, program: Contents) -> None
             info = infos.get(item.name)
             if info is None or (info.shape, info.dtype) != (item.shape, item.dtype):
                 raise ProgramError(f"{name} must bind one of the program's tensors: {item.name!r}")
-        _check_apart(name, side)
+        _check_overlaps(name, side)
     _check_commands(name, step, program)
     if step.repeat is not None:
         _check_commands(f"{name}: the repetition", step.repeat, program)
@@ -219,7 +219,7 @@ def _check_engine_step(number: int, step: EngineStep, program: Contents) -> None
             end = last
 
 
-def _check_apart(name: str, side: Sequence[Binding]) -> None:
+def _check_overlaps(name: str, side: Sequence[Binding]) -> None:
     """Check that tensors overlap completely or not at all: a reshape shares its source's bytes.
 
     Variables are checked separately.

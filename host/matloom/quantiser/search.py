@@ -141,7 +141,7 @@ class _Trials:
         return MixedPoint(layers=layers, cycles=cycles, noise=noise, agreement=same / max(rows, 1))
 
     def cycles(self, graph: Graph) -> dict[str, int]:
-        """Return the predicted cycles of each layer by name; the rest is under no name."""
+        """Return predicted cycles by the name of the layer; "" has those of everything else."""
         from matloom.runtime import compile
 
         program = compile(graph, self._config, check="none")
@@ -182,7 +182,7 @@ def search(
             hint=f"--config {config}+{_MODE}",
         )
     trials = _Trials(calibration, inputs, options, config)
-    sensitivities = tuple(sorted(_alone(calibration.graph, trials), key=_price))
+    sensitivities = tuple(sorted(_sensitivities(calibration.graph, trials), key=_price))
     useful = [each.name for each in sensitivities if each.cycles > 0]
     points = []
     for count in _counts(len(useful)):
@@ -198,7 +198,7 @@ def search(
     )
 
 
-def _alone(graph: Graph, trials: _Trials) -> Iterator[Sensitivity]:
+def _sensitivities(graph: Graph, trials: _Trials) -> Iterator[Sensitivity]:
     """Yield the sensitivity of each layer that can have 4-bit weights."""
     names = [graph.tensors[node.output].name for node in graph.nodes if node.op in NARROW]
     before = trials.point((), _TRIAL_SAMPLES)

@@ -116,7 +116,7 @@ def add(context: Context) -> Stage:
     return _sum(context, (context.sources[0], context.sources[1]), (first, second))
 
 
-def _odd(scale: Multiplier, left_shift: int, zero: int) -> bool:
+def _is_odd_function(scale: Multiplier, left_shift: int, zero: int) -> bool:
     """Return whether scaling is an odd function: negated bytes give negated results."""
     values = (np.arange(-128, 128) - zero) << left_shift
     above, below = (multiply_by_quantized_multiplier(x, *scale) for x in (values, -values))
@@ -131,7 +131,7 @@ def subtract(context: Context) -> tuple[Stage, ...]:
     """
     scales = addition(context.graph, context.node)
     first, second = (tensor.zero_point for tensor in context.inputs)
-    if not _odd(scales.inputs[1], scales.left_shift, second):
+    if not _is_odd_function(scales.inputs[1], scales.left_shift, second):
         raise NotOnEngine("its second input at this scale rounds halves")
     negated = context.derived("negated")
     size, tile_unit = context.output.size, context.tile_unit

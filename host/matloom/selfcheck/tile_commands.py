@@ -31,9 +31,9 @@ __all__ = [
     "is_plain",
     "last_bits",
     "may_be_among",
-    "places",
     "reads",
     "values",
+    "written_bytes",
 ]
 
 #: Instructions that make a tile at most.
@@ -123,7 +123,7 @@ def chain(instructions: list[Instruction], last: int) -> list[int] | None:
     return None
 
 
-def places(post: Instruction, config: Config) -> Numbers:
+def written_bytes(post: Instruction, config: Config) -> Numbers:
     """Return the bytes of the scratchpad that a POST writes, block after block of its channels."""
     values = post.values
     channels = (values["oc_blocks"] - 1) * config.columns + values["tail"]

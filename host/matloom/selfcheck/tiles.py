@@ -32,9 +32,9 @@ from matloom.selfcheck.tile_commands import (
     is_plain,
     last_bits,
     may_be_among,
-    places,
     reads,
     values,
+    written_bytes,
 )
 
 __all__ = ["Tiles"]
@@ -105,7 +105,7 @@ class Tiles:
         def after(number: int, instruction: Instruction) -> None:
             for tile, complete in parts.get(number, ()):
                 if complete:
-                    tile.places = places(instruction, state.config)
+                    tile.places = written_bytes(instruction, state.config)
                     tile.made = state.spad[tile.places]
             if instruction.opcode is Opcode.POST and state.written is not None:
                 self._seen[last_bits(flat(state.written, instruction))] = True

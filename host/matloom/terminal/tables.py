@@ -120,7 +120,7 @@ class NameTable(Table):
 def layer_table(
     title: str, words: Sequence[str], figures: Sequence[str], spare: Sequence[str] = ()
 ) -> NameTable:
-    """Return an empty table: names, other texts, then figures, given their headings."""
+    """Return an empty table with columns of names, of texts and of figures."""
     table = NameTable(title, spare=spare)
     for heading in words:
         table.add_column(heading, no_wrap=True)

@@ -114,7 +114,7 @@ def _sentence(folder: Path, reason: str) -> str:
 
 
 @contextmanager
-def _told() -> Iterator[None]:
+def _explained_os_errors() -> Iterator[None]:
     """Add the folder and a remedy to errors of the file system."""
     try:
         yield
@@ -182,7 +182,7 @@ def entry(name: str, make: Callable[[Path], None]) -> Path:
     if existing is not None:
         return existing
     folder = cache_folder() / name
-    with _told(), exclusive(folder):
+    with _explained_os_errors(), exclusive(folder):
         if not _whole(folder):
             _make(folder, make)
     return folder

@@ -116,7 +116,7 @@ class _SteeredDraw(Draw):
             )
 
     def granting(self, wishes: Mapping[str, Wish]) -> RandomProgram:
-        """Return a stream for some points, given the wishes that reach them."""
+        """Return a stream that should reach coverage points, given what each one needs."""
         self._begin()
         granted, reached = 0, set[str]()
         for point, wish in wishes.items():

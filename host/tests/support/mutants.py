@@ -196,7 +196,7 @@ def baseline(cases: Sequence[Case]) -> list[bytes]:
     return found
 
 
-def _said(made: Compiled) -> dict[str, str]:
+def _check_messages(made: Compiled) -> dict[str, str]:
     """Return each check's message for a program; empty if it passes."""
     checks: tuple[Callable[[], Any], ...] = (
         made.proven,
@@ -278,7 +278,7 @@ def outcome(mutant: Mutant, cases: Sequence[Case], right: Sequence[bytes]) -> Ou
                 continue
             if same:
                 continue
-            said = _said(made)
+            said = _check_messages(made)
             if not any(said.values()):
                 differs = _difference(Program.from_bytes(program), made.program)
                 if differs == _ON_HOST:

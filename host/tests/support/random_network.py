@@ -110,7 +110,7 @@ class _Network:
         """Return an input for the next operator: mostly recent, often not read yet."""
         g = self.growth
         possible = [number for number in g.values if self._fits(number)]
-        lively = [number for number in possible if self._lively(number)]
+        lively = [number for number in possible if self._has_many_values(number)]
         read = {number for node in g.nodes for number in node.inputs}
         unread = [number for number in lively if number not in read]
         chosen = float(g.random.random())
@@ -122,7 +122,7 @@ class _Network:
         tensor = self.growth.tensors[number]
         return tensor.dtype in ("int8", "int16") and 0 < tensor.size <= self.size.tensor_bytes
 
-    def _lively(self, number: int) -> bool:
+    def _has_many_values(self, number: int) -> bool:
         """Return whether a sample has many values, so that mistakes after it show."""
         values = self.growth.values[number]
         return len(np.unique(values)) >= min(16, values.size // 3)

@@ -101,7 +101,7 @@ def test_the_page_and_the_file_have_the_front(exploration):
 
 
 def test_measurements_go_on_where_they_stopped(exploration, tmp_path):
-    """Tables of the whole board come from those of the engine; a failure is a reason."""
+    """The board's area is derived from the engine's; a failed measurement has a reason."""
     one = exploration()
     best = front_of(one.run(40, SERIAL))
     asked = []

@@ -9,7 +9,7 @@ from matloom.errors import MissingPackageError
 from matloom_rtl.board.definition import Board, BoardError
 from matloom_rtl.board.sdram import port_widths
 
-__all__ = ["Place", "constraints", "places"]
+__all__ = ["Place", "constraints", "port_sites"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -20,7 +20,7 @@ class Place:
     attributes: dict[str, str]
 
 
-def places(board: Board) -> dict[str, Place]:
+def port_sites(board: Board) -> dict[str, Place]:
     """Return the location of each port of the top module.
 
     Errors
@@ -119,7 +119,7 @@ def constraints(board: Board, family: str, margin: float = 1.0) -> str:
     The frequency is multiplied by `margin`; the PLL's clocks follow from it.
     """
     lines = []
-    for port, place in places(board).items():
+    for port, place in port_sites(board).items():
         told = " ".join(f"{key}={value}" for key, value in place.attributes.items())
         lines += _LINES[family](port, place.site, told)
     lines += _CLOCKS[family](margin * board.input_hz / 1e6)

@@ -85,7 +85,7 @@ class Plan:
             "config": self.config.as_dict(),
             "config_digest": f"{self.config.digest:08x}",
             "netlist_digest": netlist_digest(self.verilog),
-            "memory": _told(board.memory),
+            "memory": _stated_fields(board.memory),
             "link": {"baud": link.baud, "divisor": link.divisor},
             "options": list(self.device.options),
             "columns_in_tables": self.soft_columns,
@@ -93,7 +93,7 @@ class Plan:
         }
 
 
-def _told(memory: Memory) -> dict[str, Any]:
+def _stated_fields(memory: Memory) -> dict[str, Any]:
     """Return the memory fields that a board file must give, or that differ from the defaults."""
     found = {item.name: (getattr(memory, item.name), item.default) for item in fields(memory)}
     return {name: value for name, (value, default) in found.items() if value != default}

@@ -119,7 +119,7 @@ def _one(netlist: Netlist, seed: int, say: Callable[[str], None]) -> dict[str, A
         "rounds": len(rounds),
         "shared_wires": shared,
         "late_connections": late,
-        "routed_for_mhz": _asked(report) if report else None,
+        "routed_for_mhz": _requested_mhz(report) if report else None,
         "fmax_mhz": _slowest_clock(report) if report else None,
         "report": report,
     }
@@ -173,7 +173,7 @@ def _first_clock(log: str) -> float | None:
     return float(found[1]) if found else None
 
 
-def _asked(report: dict[str, Any]) -> float | None:
+def _requested_mhz(report: dict[str, Any]) -> float | None:
     """Return the slowest requested clock in MHz; None if nextpnr reports none."""
     asked = min((clock["constraint"] for clock in report["fmax"].values()), default=None)
     return round(asked, 2) if asked else None

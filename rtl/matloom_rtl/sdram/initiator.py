@@ -68,7 +68,7 @@ class Initiator:
         """Draw whether a channel is ready in this cycle."""
         return self.cycle >= self._withheld.get(channel, 0) and not self._idle()
 
-    def _apart(self, direction, address, beats):
+    def _does_not_overlap(self, direction, address, beats):
         other = "write" if direction == "read" else "read"
         end = address + beats * self._width
         return all(
@@ -85,7 +85,7 @@ class Initiator:
         address, beats = bursts[0]
         while (
             len(under_way) >= self._outstanding
-            or not self._apart(direction, address, beats)
+            or not self._does_not_overlap(direction, address, beats)
             or self._idle()
         ):
             await ctx.tick()

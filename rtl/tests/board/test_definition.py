@@ -13,7 +13,7 @@ from matloom.arch.memory import BOARD_MEMORIES, load_memory
 from matloom.arch.sdram import load_sdram
 from matloom_rtl.board.definition import BOARD_FOLDER, BoardError, board_names, load_board
 from matloom_rtl.board.external import board_memory
-from matloom_rtl.board.pins import constraints, places
+from matloom_rtl.board.pins import constraints, port_sites
 from matloom_rtl.board.top import settings_for
 from matloom_rtl.fpga.vivado import BOARD_DEVICES
 from matloom_rtl.sdram.pins import ControllerPlan
@@ -33,7 +33,7 @@ def test_board_is_sound(name):
     pll, link = settings_for(board)
     assert abs(pll.output_hz - board.clock_hz) <= 0.02 * board.clock_hz
     assert link.board == name
-    found = places(board)
+    found = port_sites(board)
     assert len({place.site for place in found.values()}) == len(found)
     text = constraints(board, BOARD_DEVICES[board.device].family)
     assert all(f'"{port}"' in text or f"{{{port}}}" in text for port in found)
@@ -141,14 +141,14 @@ def test_mistakes_in_the_sites_of_an_sdram(old, new, message, tmp_path):
     path = tmp_path / "mine.toml"
     path.write_text(TANG.replace(old, new))
     with pytest.raises(BoardError, match=message):
-        places(load_board(str(path)))
+        port_sites(load_board(str(path)))
 
 
 def test_the_sdram_of_the_tang_nano():
     """Ends of each vector, from Apicula's doc/sdram.md."""
     board = load_board("tang-nano-20k")
     assert board.memory.bytes == 8 << 20
-    found = {port: place for port, place in places(board).items() if port.startswith("sdram")}
+    found = {port: place for port, place in port_sites(board).items() if port.startswith("sdram")}
     known = {"clk": "IOR11B", "we": "IOL12B", "dqm[0]": "IOL12A", "dqm[3]": "IOR15B"}
     known |= {"a[0]": "IOR14A", "a[10]": "IOR12B", "dq[0]": "IOL3A", "dq[31]": "IOR44B"}
     assert {port: found[f"sdram_{port}"].site for port in known} == known
@@ -162,7 +162,7 @@ def test_the_sdram_of_the_ulx3s(name):
     pytest.importorskip("amaranth_boards", reason="amaranth-boards is absent: extra boards")
     board = load_board(name)
     assert board.memory.bytes == 32 << 20
-    found = {port: place.site for port, place in places(board).items()}
+    found = {port: place.site for port, place in port_sites(board).items()}
     known = {"clk": "F19", "clk_en": "F20", "cs": "P20", "we": "T20", "cas": "T19", "ras": "R20"}
     known |= {"dqm[0]": "U19", "dqm[1]": "E20", "ba[0]": "P19", "ba[1]": "N20", "a[0]": "M20"}
     known |= {"a[12]": "G19", "dq[0]": "J16", "dq[15]": "J17"}
@@ -175,7 +175,7 @@ def test_the_sdrams_of_the_colorlight():
     pytest.importorskip("amaranth_boards", reason="amaranth-boards is absent: extra boards")
     board = load_board("colorlight-5a75b")
     assert board.memory.bytes == 4 << 20
-    found = {port: place.site for port, place in places(board).items() if "sdram" in port}
+    found = {port: place.site for port, place in port_sites(board).items() if "sdram" in port}
     known = {"clk": "C6", "we": "C7", "cas": "E7", "ras": "D7", "ba": "A7", "a[0]": "A9"}
     known |= {"a[10]": "C8", "dq[0]": "B13", "dq[15]": "B2", "dq[16]": "E2", "dq[31]": "E11"}
     assert {port: found[f"sdram_{port}"] for port in known} == known
@@ -204,7 +204,7 @@ def test_mistakes_in_wired_pins(text, old, new, message, tmp_path):
     path = tmp_path / "mine.toml"
     path.write_text(text.replace(old, new))
     with pytest.raises(BoardError, match=message):
-        places(load_board(str(path)))
+        port_sites(load_board(str(path)))
 
 
 @pytest.mark.parametrize("name", ["ulx3s-85f", "ulx3s-25f"])
@@ -335,7 +335,7 @@ def test_an_sdram_with_too_few_pins(tmp_path):
     path = tmp_path / "mine.toml"
     path.write_text(LINES.replace('pins = "sdram"', 'pins = "uart"'))
     with pytest.raises(BoardError, match=r"must be an SDRAM of .* with 1 pins clk, not 'uart'"):
-        places(load_board(str(path)))
+        port_sites(load_board(str(path)))
 
 
 @pytest.mark.parametrize("pin", ["nothing", "uart.nothing", "uart", "led.0"])
@@ -344,7 +344,7 @@ def test_no_such_pin(pin, tmp_path):
     path = tmp_path / "mine.toml"
     path.write_text(LINES.replace("uart.rx", pin))
     with pytest.raises(BoardError, match=f"with one pin of the device, not '{pin}'"):
-        places(load_board(str(path)))
+        port_sites(load_board(str(path)))
 
 
 @pytest.mark.parametrize(
@@ -359,7 +359,7 @@ def test_no_such_definition(definition, message, tmp_path):
     path = tmp_path / "mine.toml"
     path.write_text(LINES.replace("amaranth_boards.ulx3s.ULX3S_85F_Platform", definition))
     with pytest.raises(BoardError, match=message):
-        places(load_board(str(path)))
+        port_sites(load_board(str(path)))
 
 
 def test_no_such_board():

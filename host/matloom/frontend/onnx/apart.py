@@ -127,7 +127,7 @@ def leave_last(values: Values, model: Model, node: Any, reason: str) -> bool:
     inputs = [part.order(source), *node.input[1:]]
     shape = tuple(output.shape[axis] for axis in LAST)
     last = part.run(node.op_type, inputs, shape, output.dtype, **_attributes(node))
-    _hold(part, node, last)
+    _set_channels_last(part, node, last)
     return True
 
 
@@ -166,7 +166,7 @@ def split_channels(values: Values, model: Model, node: Any, claim: Claim) -> Cla
     both = part.run("Concat", [engine, some], None, output.dtype, axis=3)
     shape = tuple(output.shape[axis] for axis in LAST)
     last = part.run("Gather", [both, part.constant(places)], shape, output.dtype, axis=3)
-    _hold(part, node, last)
+    _set_channels_last(part, node, last)
     return replace(claim, differing=0, affected=0, apart=len(channels), unproven=())
 
 
@@ -178,7 +178,7 @@ def _attributes(node: Any) -> dict[str, Any]:
     return {**own, "channels_last": 1}
 
 
-def _hold(part: _Part, node: Any, last: str) -> None:
+def _set_channels_last(part: _Part, node: Any, last: str) -> None:
     """Let a value that is held with its channels last hold the output of an operator."""
     at = 6 if node.op_type == "QLinearConv" else 3
     result = quantisation_of(part.model, node.input[at], "".join(node.input[at + 1 : at + 2]))

@@ -151,7 +151,7 @@ class _Writer:
             self._require_same(graph, side, carried)
         values = {at: self._value(self.main, number) for at, number in enumerate(carried)}
         turn = 0
-        while self._goes_on(condition, values):
+        while self._loop_continues(condition, values):
             if (turn + 1) * max(1, len(body.operators)) > _MOST:
                 raise _RefusedError
             label = f"{self.label} turn {turn}"
@@ -166,7 +166,7 @@ class _Writer:
             sizes = self._constant(shape, f"{self.label} shape {made}")
             self._add("RESHAPE", [number, sizes], int(made))
 
-    def _goes_on(self, condition: Any, values: Mapping[int, Array | None]) -> bool:
+    def _loop_continues(self, condition: Any, values: Mapping[int, Array | None]) -> bool:
         found = self._known(condition, values).get(int(condition.outputs[0]))
         if found is None or found.size != 1:
             raise _RefusedError

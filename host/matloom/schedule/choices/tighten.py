@@ -118,15 +118,15 @@ def _spill(
     if not params.plain:
         widest = _in_place(segment, first_params(segment, params.start))
     for name in _alive(segment, _live_ranges(segment), full.stage):
-        if _may_leave(segment, params, name):
+        if _can_spill(segment, params, name):
             for each in {name, *_never_fitting(segment, config)}:
-                if _may_leave(segment, params, each):
+                if _can_spill(segment, params, each):
                     params = _without(segment, params, each, widest, config)
             return params
     return None
 
 
-def _may_leave(segment: Segment, params: ScheduleParams, name: str) -> bool:
+def _can_spill(segment: Segment, params: ScheduleParams, name: str) -> bool:
     """Return whether a tensor is on chip and may be moved to external memory."""
     return not (name in params.spilled or name in segment.on_chip or name in segment.views)
 

@@ -26,7 +26,7 @@ class Stores:
     def needed(self, number: int, slot: Slot) -> bool:
         """Return whether a slot completes bytes that must be stored."""
         stage = self.segment.stages[slot.stage]
-        if number in self.plan.stagings or self._apart(slot):
+        if number in self.plan.stagings or self._completes_last_blocks(slot):
             return True
         if stage.output not in self.segment.results:
             return False
@@ -38,7 +38,7 @@ class Stores:
         view = self.segment.views.get(self.segment.stages[slot.stage].output)
         return end if view is None else min(end, view[1])
 
-    def _apart(self, slot: Slot) -> bool:
+    def _completes_last_blocks(self, slot: Slot) -> bool:
         """Return whether a slot completes some output blocks of the last rows, to store at once.
 
         That leaves little to store after the last tile. It applies to outputs that lie whole on
@@ -54,7 +54,7 @@ class Stores:
         staging = self.plan.stagings.get(number)
         if staging is not None:
             self._staged(slot, staging.address, timestamp)
-        elif self._apart(slot):
+        elif self._completes_last_blocks(slot):
             self._blocks(slot, timestamp)
         else:
             self._home(slot, timestamp)

@@ -60,7 +60,7 @@ class Placed(OutputLayout):
 
     @property
     def text(self) -> str:
-        """Offset of the first byte, for people."""
+        """Description of the layout: the offset of its first byte."""
         return f"part of a larger tensor from byte {self.offset} on"
 
     def byte(self, image: int, row: int, x: int, block: int) -> int:

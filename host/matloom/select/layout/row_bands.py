@@ -210,7 +210,7 @@ def in_bands(
             continue
         sizes |= {name: layout.size, output: layer.size}
         rewritten[before] = replace(
-            maker, output_layout=layout, regions=_halves(maker.regions, layout.half)
+            maker, output_layout=layout, regions=_split_region(maker.regions, layout.half)
         )
         rewritten[index] = _layer(layer, layout, config)
         rewritten[after] = _reader(reader, layout)
@@ -262,7 +262,7 @@ def _takes_bands(reader: ArrayStage, layout: RowBands, config: Config) -> bool:
     return not tiles[:, layout.channels :].any()
 
 
-def _halves(regions: tuple[OutputRegion, ...], half: int) -> tuple[OutputRegion, ...]:
+def _split_region(regions: tuple[OutputRegion, ...], half: int) -> tuple[OutputRegion, ...]:
     """Split the only region in two, so that no tile has rows of both bands."""
     (whole,) = regions
     return replace(whole, end_row=half), replace(whole, first_row=half)
@@ -295,5 +295,5 @@ def _reader(reader: ArrayStage, layout: RowBands) -> ArrayStage:
         channels=layout.channels,
     )
     result = DenseInput(rows=layout.half, row_bytes=2 * reader.input_layout.row_bytes)
-    regions = _halves(reader.regions, layout.half)
+    regions = _split_region(reader.regions, layout.half)
     return replace(reader, input_layout=result, loop_nest=nest, regions=regions)

@@ -58,7 +58,7 @@ def test_a_table_is_looked_up_once():
     assert bands(program)
 
 
-def test_then_blocks():
+def test_blocks_after_bands():
     """The layer after the bands may write blocks for windows of stride 2."""
     made = chain(image=(24, 24)).halve().convolve(32)
     (program,) = exact_programs(made.graph(), REFERENCE, (3,))

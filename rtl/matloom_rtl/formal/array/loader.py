@@ -114,7 +114,7 @@ def loader(unit: Loader) -> Claim:
     _delivers(m, unit, rows)
     _lemmas(m, whitebox, rows)
     if _flags(unit):
-        _tells(m, unit, rows)
+        _format_claim(m, unit, rows)
         _flag_lemmas(m, whitebox, rows)
     return Claim(module=m, ports=inputs_of(unit))
 
@@ -136,7 +136,7 @@ def _delivers(m: Module, unit: Loader, rows: _Rows) -> None:
     m.d.comb += [Assert(unit.weight_writes == groups), Assert(unit.weight_data == data)]
 
 
-def _tells(m: Module, unit: Loader, rows: _Rows) -> None:
+def _format_claim(m: Module, unit: Loader, rows: _Rows) -> None:
     """Claim that a row reaches the array with its command's format, and blocks with none."""
     config, there, mode = unit._config, rows.reads, rows.mode
     block = unit.taken if config.has_paired_windows else Const(0)

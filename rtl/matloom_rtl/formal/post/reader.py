@@ -51,7 +51,7 @@ class _Parts:
         self.multiplied = [Const(0)]
         if self.products is not None:
             self.ports += whitebox.free("products")
-            self.multiplied = _ago(m, self.products.bytes_arrived, Products.LATENCY)
+            self.multiplied = _delayed(m, self.products.bytes_arrived, Products.LATENCY)
             m.d.comb += Assume(self.products.valid == self.multiplied[-1])
 
 
@@ -61,7 +61,7 @@ def _completes(stream):
     return payload.completes if "completes" in payload.shape().members else Const(1)
 
 
-def _ago(m: Module, value, cycles: int) -> list:
+def _delayed(m: Module, value, cycles: int) -> list:
     """Return a bit one cycle ago, two cycles ago, and so on; 0 before a reset."""
     values = [value]
     for _cycle in range(cycles):
@@ -84,8 +84,8 @@ def reader(unit: Reader) -> Claim:
     multiplies = _combines(unit)
     acc, granted = unit.acc, parts.granted
     on_way = (
-        _ago(m, acc.valid & acc.ready, ACC_READ_LATENCY),
-        _ago(m, granted, SPAD_READ_LATENCY),
+        _delayed(m, acc.valid & acc.ready, ACC_READ_LATENCY),
+        _delayed(m, granted, SPAD_READ_LATENCY),
     )
     _asks(m, whitebox, parts, (from_bytes, multiplies))
     _arrives(m, whitebox, parts, on_way, multiplies)
@@ -161,11 +161,11 @@ def _arrives(m: Module, whitebox: Whitebox, parts: _Parts, on_way, multiplies) -
     """Claim that each granted read arrives once, as the memory returns it, with its block's end."""
     unit, queue, o = whitebox.unit, parts.queue, parts.requests.o
     (summed, read), spad = (each[-1] for each in on_way), unit.spad
-    acc_end = _ago(m, unit.position.block_end, ACC_READ_LATENCY)[-1]
-    spad_end = _ago(m, o.payload.ends_block, SPAD_READ_LATENCY)[-1]
-    asked = _ago(m, o.valid & o.ready & ~o.payload.of_vector, SPAD_READ_LATENCY - 1)
+    acc_end = _delayed(m, unit.position.block_end, ACC_READ_LATENCY)[-1]
+    spad_end = _delayed(m, o.payload.ends_block, SPAD_READ_LATENCY)[-1]
+    asked = _delayed(m, o.valid & o.ready & ~o.payload.of_vector, SPAD_READ_LATENCY - 1)
     values = _elements(
-        m, whitebox, _ago(m, o.valid & o.ready & o.payload.of_vector, SPAD_READ_LATENCY)
+        m, whitebox, _delayed(m, o.valid & o.ready & o.payload.of_vector, SPAD_READ_LATENCY)
     )
     m.d.comb += [
         implies(~multiplies, queue.w_en == (summed | read)),
