@@ -60,6 +60,9 @@ class ArrayStage:
         Fields of the POST that adds the second input, in the layout of the output, to the sums of a
         tile before its results are made; None for no second input. Only for dense outputs of one
         limb.
+    limit_post:
+        Fields of the POST that sets the accumulators of a tile to its input, for EXEC to keep the
+        larger of them and its sums. Parameter blocks are those of results, then its own.
     """
 
     name: str
@@ -77,6 +80,7 @@ class ArrayStage:
     element_bytes: int = 1
     table: np.ndarray | None = field(default=None, repr=False)
     addend_post: dict[str, int] | None = None
+    limit_post: dict[str, int] | None = None
 
     #: Whether it computes elements of flat tensors, whatever their shapes.
     elementwise: ClassVar[bool] = False
@@ -146,6 +150,16 @@ class ArrayStage:
     def has_params(self) -> bool:
         """Whether there are parameters to load."""
         return self.params.size > 0
+
+    @property
+    def param_step(self) -> int:
+        """Bytes from one block's parameters of results to those of the next."""
+        return int(self.params.shape[1]) // (1 if self.limit_post is None else 2)
+
+    def param_bytes(self, first: int, end: int) -> bytes:
+        """Return the parameters of blocks as they are loaded: those of one POST side by side."""
+        posts = 1 if self.limit_post is None else 2
+        return np.concatenate(np.split(self.params[first:end], posts, axis=1)).tobytes()
 
     @property
     def used_modes(self) -> frozenset[str]:

@@ -12,6 +12,7 @@ from matloom.select.partition import partition
 from matloom.select.rewrites.copy_tables import copy_tables
 from matloom.select.rewrites.elide_copies import elide_copies
 from matloom.select.rewrites.fuse_tables import fuse_tables
+from matloom.select.rewrites.scaled_maxima import scaled_maxima
 from matloom.select.rewrites.stage_passes import STAGE_PASSES
 from matloom.select.rewrites.staged_run import StagedRun
 from matloom.select.rewrites.store_slices import store_slices
@@ -46,7 +47,9 @@ def staged(graph, placed=()):
     parts = partition(graph, REFERENCE, names, {})
     (run,) = parts.runs
     by_number = {number: names[root] for number, root in parts.roots.items()}
-    return StagedRun(graph=graph, run=run, names=by_number, placed=frozenset(placed))
+    return StagedRun(
+        graph=graph, config=REFERENCE.config, run=run, names=by_number, placed=frozenset(placed)
+    )
 
 
 def changed(change, before):
@@ -95,6 +98,20 @@ def test_a_copy_looks_up_what_it_copies():
     ]
 
 
+def test_a_prelu_written_as_a_product_and_a_maximum_is_one_stage():
+    network = Network()
+    image = network.input("x", (1, 4, 4, 16), "int8", SCALE)
+    slopes = network.constant(np.full((1, 1, 16), -3, np.int8), WEIGHT_SCALE)
+    attributes = Arithmetic(activation=Activation.NONE)
+    product = network.add(Op.MUL, [image, slopes], attributes, quantisation=SCALE, name="product")
+    run = staged(network.graph(network.add(Op.MAXIMUM, [product, image], name="y")))
+    nest, shape = "LoopNest of {} steps, 1 output blocks", "1 x 4 x 4 x 16 bytes, i8xi8"
+    assert changed(scaled_maxima, run)[-2:] == [
+        "+ 1 MAXIMUM y",
+        f"+ MAXIMUM_1: y = x; {nest.format(2)}, {shape}",
+    ]
+
+
 def test_convolutions_write_their_parts_of_a_joined_tensor():
     nest = "LoopNest of 1 steps, 1 output blocks"
     convolution, copy = f"{nest}, 1 x 4 x 4 x 16 bytes, i8xi8", f"{nest}, 1 x 16 x 1 x 16 bytes"
@@ -138,4 +155,5 @@ def test_a_variable_is_stored_out_of_the_tensor_that_holds_it():
 
 
 def test_each_stage_pass_has_an_example():
-    assert set(STAGE_PASSES) == {fuse_tables, copy_tables, elide_copies, store_slices}
+    passes = {scaled_maxima, fuse_tables, copy_tables, elide_copies, store_slices}
+    assert set(STAGE_PASSES) == passes

@@ -9,6 +9,7 @@ from matloom.arch.isa import Destination, Opcode, Region, Source
 from matloom.arch.modes import MAC_MODES
 from matloom.schedule.commands.accumulators import Accumulators
 from matloom.schedule.commands.dependencies import DependencyTracker
+from matloom.schedule.commands.limited_sums import halves, limit_post
 from matloom.schedule.commands.loads import LoadCommands
 from matloom.schedule.commands.stores import Stores
 from matloom.schedule.commands.tables import Tables
@@ -92,10 +93,10 @@ class _Emitter:
             "first_byte": fields["first_byte"] - left,
         }
 
-    def _array(self, number: int, stage: ArrayStage, tile: ArrayTile, timestamp: int) -> None:
-        entry = self.accumulators.of(stage, tile)
-        weights, params = self._chunk_addresses(number, stage, tile)
-        fields = {
+    def _exec_fields(
+        self, number: int, stage: ArrayStage, tile: ArrayTile, entry: int, weights: int
+    ) -> Fields:
+        return {
             "mode": MAC_MODES.index(stage.mode),
             "accumulate": int(tile.first_step > 0),
             "oc_blocks": tile.end_block - tile.first_block,
@@ -104,6 +105,14 @@ class _Emitter:
             "weights_wait_post": int(stage.computed is not None),
             **self._input(number, stage, tile),
         }
+
+    def _array(self, number: int, stage: ArrayStage, tile: ArrayTile, timestamp: int) -> None:
+        entry = self.accumulators.of(stage, tile)
+        if stage.limit_post is not None:
+            self._limited(number, stage, tile, entry, timestamp)
+            return
+        weights, params = self._chunk_addresses(number, stage, tile)
+        fields = self._exec_fields(number, stage, tile, entry, weights)
         for execute in (*self._executes(stage, tile, fields), *self._corrections(number, fields)):
             self.order.append(Opcode.EXEC, **execute)
         if tile.end_step < stage.loop_nest.steps:
@@ -112,6 +121,42 @@ class _Emitter:
         self._add_second_input(number, stage, tile, entry)
         source = {"acc_addr": entry, "param_addr": params, **looks_up}
         self._write(number, stage, tile, source, timestamp)
+
+    def _limited(
+        self, number: int, stage: ArrayStage, tile: ArrayTile, entry: int, timestamp: int
+    ) -> None:
+        """Emit a tile of which EXEC keeps the larger of its sums and what POST makes of its input.
+
+        A second part has the other half of the accumulators.
+        """
+        parts = (tile,) if number in self.plan.stagings else halves(tile)
+        size = self.config.acc_entries
+        executes, params = [], []
+        for at, part in enumerate(parts):
+            weights, first = self._chunk_addresses(number, stage, part)
+            place = (entry + at * (size // 2)) % size
+            fields = self._exec_fields(number, stage, part, place, weights)
+            executes.append({**fields, "accumulate": 1})
+            params.append(self._two_params(number, stage, part, first))
+        for part, execute, (_results, limits) in zip(parts, executes, params, strict=True):
+            self.order.append(Opcode.POST, **limit_post(stage, part, execute, limits))
+        for execute in executes:
+            self.order.append(Opcode.EXEC, **execute)
+        looks_up = self.tables.looked_up(number, stage)
+        for part, execute, (results, _limits) in zip(parts, executes, params, strict=True):
+            source = {"acc_addr": execute["acc_addr"], "param_addr": results, **looks_up}
+            self._write(number, stage, part, source, timestamp if part is parts[-1] else 0)
+
+    def _two_params(
+        self, number: int, stage: ArrayStage, tile: ArrayTile, first: int
+    ) -> tuple[int, int]:
+        """Return the addresses of a tile's parameters of results, and of those of limits."""
+        index, block = self.plan.slots[number].stage, tile.first_block
+        chunk, size = self.plan.tilings[index].chunks[tile.chunk], stage.params.shape[1] // 2
+        apart = index in self.plan.params
+        start, end = (0, stage.grid.blocks) if apart else (chunk.first_block, chunk.end_block)
+        results = first - (block - start) * size
+        return results, results + (end - start) * size
 
     def _write(
         self, number: int, stage: ArrayStage, tile: ArrayTile, source: Fields, timestamp: int
@@ -158,7 +203,7 @@ class _Emitter:
             "x_step": write.x_step,
             **source,
             "acc_addr": source["acc_addr"] + write.block * tile.positions,
-            "param_addr": source["param_addr"] + write.block * stage.params.shape[1],
+            "param_addr": source["param_addr"] + write.block * stage.param_step,
             "dest_addr": address + write.first_byte,
             "dest_pitch": write.row_step,
             **tile.post,

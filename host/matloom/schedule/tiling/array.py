@@ -46,6 +46,7 @@ class ArrayTiling(BaseTiling[ArrayStage, ArrayTile]):
         stage = self.stage
         executes = 1 if stage.computed is None else 1 + len(stage.computed.corrections)
         accumulators = stage.accumulators_per_block * stage.output_layout.limbs
+        accumulators += stage.limit_post is not None
         return [
             exec_cycles(
                 stage.loop_nest.vectors(tile.height, tile.end_x - tile.first_x),
@@ -147,11 +148,11 @@ class ArrayTiling(BaseTiling[ArrayStage, ArrayTile]):
         weights = stage.weights.chunk(slice(first, last), steps)
         if self.limits.params_apart or chunk.end_step < stage.steps:
             return weights
-        return weights + stage.params[first:end].tobytes()
+        return weights + stage.param_bytes(first, end)
 
     def params_data(self) -> bytes:
         """Return the parameters of all output blocks."""
-        return self.stage.params.tobytes()
+        return self.stage.param_bytes(0, self.stage.grid.blocks)
 
     @cached_property
     def used_chunks(self) -> list[int | None]:

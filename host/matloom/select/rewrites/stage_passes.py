@@ -10,12 +10,14 @@ from collections.abc import Callable
 from matloom.select.rewrites.copy_tables import copy_tables
 from matloom.select.rewrites.elide_copies import elide_copies
 from matloom.select.rewrites.fuse_tables import fuse_tables
+from matloom.select.rewrites.scaled_maxima import scaled_maxima
 from matloom.select.rewrites.staged_run import StagedRun
 from matloom.select.rewrites.store_slices import store_slices
 
 __all__ = ["STAGE_PASSES"]
 
 STAGE_PASSES: tuple[Callable[[StagedRun], StagedRun], ...] = (
+    scaled_maxima,
     fuse_tables,
     copy_tables,
     store_slices,

@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from matloom.arch.config import Config
 from matloom.ir.graph import Graph
 from matloom.select.partition import EngineRun
 from matloom.select.stage import Stage
@@ -29,6 +30,7 @@ class StagedRun:
     """
 
     graph: Graph = field(repr=False)
+    config: Config = field(repr=False)
     run: EngineRun
     names: Mapping[int, str] = field(repr=False)
     placed: Collection[int] = frozenset()

@@ -1,0 +1,156 @@
+"""Numbers by channel with which EXEC and POST make the larger of a byte and its product."""
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from matloom.arch.numerics import (
+    LARGER_BITS,
+    Rounding,
+    larger,
+    quantize_multiplier,
+    requantize,
+    wrap32,
+)
+from matloom.ir.graph import Array
+
+__all__ = ["ROUNDINGS", "LimitedScales", "limited_scales"]
+
+#: Rules by which results are rounded, to be tried in this order; limits are rounded by the first.
+ROUNDINGS = (Rounding.SINGLE, Rounding.DOUBLE)
+
+#: Choices that are tried for each channel.
+_TRIED = 96
+
+#: A scale for channels whose products are all the zero point.
+_SCALE = 1 / 64
+
+_LARGEST = 2 ** (LARGER_BITS - 1)
+
+_EVERY = np.arange(-128, 128, dtype=np.int64).reshape(-1, 1)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LimitedScales:
+    """What makes the larger of a byte and its product; each member has an entry per channel.
+
+    Members
+    -------
+    rounding:
+        The rule of results.
+    weights:
+        A byte times its weight is a sum, int8 (channels,).
+    limits:
+        Bias, multiplier and shift that make a byte what its sum is compared with (3, channels).
+    results:
+        The same that make a byte of the larger one (3, channels), with the zero point.
+    """
+
+    rounding: Rounding
+    weights: NDArray[np.int8]
+    limits: NDArray[np.int64]
+    results: NDArray[np.int64]
+
+
+def limited_scales(
+    products: Array, slopes: Array, zero: int, shift: int
+) -> LimitedScales | None:
+    """Return scales that make the larger of a byte and its product; None if a channel has none.
+
+    A sum is ``weight * byte``, and a result ``zero + (sum + bias) * slope / weight``. The byte that
+    the sum is compared with has the inverse scale. Both biases are integers, so that different
+    weights are tried, and all results are compared for all bytes.
+
+    The reference kernel rounds products to multiples of ``2**shift`` first. So they are rounded
+    away from the zero point half of that before the middle of two bytes, and the bias contains
+    that, too: only products on one side of the zero point are larger than their bytes.
+
+    Parameters
+    ----------
+    products:
+        The product of each byte from -128 on, int8 (256, channels).
+    slopes:
+        The factors, float64 (channels,).
+    zero:
+        Zero point of bytes and products.
+    shift:
+        Shift of the products' scale.
+    """
+    wanted = np.maximum(products.astype(np.int64), _EVERY)
+    for rounding in ROUNDINGS:
+        rule = _Rule(rounding=rounding, zero=zero, shift=shift)
+        found = _found(rule, wanted, slopes)
+        if found is not None:
+            return LimitedScales(
+                rounding=rounding,
+                weights=found[0].astype(np.int8),
+                limits=found[1:4],
+                results=found[4:],
+            )
+    return None
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Rule:
+    """A rule of rounding, the zero point, and the shift of the products' scale."""
+
+    rounding: Rounding
+    zero: int
+    shift: int
+
+    def early(self, scale: float) -> float:
+        """Return how much less than half is rounded up, compared with this rule at a scale."""
+        products = 2.0 ** min(self.shift - 1, -1)
+        if self.rounding is Rounding.SINGLE:
+            return products
+        return products - 2.0 ** min(quantize_multiplier(scale)[1] - 1, -1)
+
+
+def _found(rule: _Rule, wanted: Array, slopes: Array) -> Array | None:
+    """Return choices (7, channels) that give what is wanted; None if a channel has none."""
+    choices = [list(itertools.islice(_choices(rule, slope), _TRIED)) for slope in slopes]
+    found = np.zeros((7, len(slopes)), np.int64)
+    left = np.arange(len(slopes))
+    for attempt in range(_TRIED):
+        if any(attempt >= len(choices[at]) for at in left):
+            return None
+        tried = np.array([choices[at][attempt] for at in left], np.int64).T
+        fits = (_results(rule, tried) == wanted[:, left]).all(axis=0)
+        found[:, left[fits]] = tried[:, fits]
+        left = left[~fits]
+        if not len(left):
+            return found
+    return None
+
+
+def _results(rule: _Rule, tried: Array) -> Array:
+    """Return what the engine makes of every byte, a number above 127 where sums are too large."""
+    weights, limit_bias, limit_multiplier, limit_shift, bias, multiplier, shift = tried
+    limits = requantize(wrap32(_EVERY + limit_bias), limit_multiplier, limit_shift, ROUNDINGS[0])
+    kept = wrap32(larger(limits, _EVERY * weights) + bias)
+    scaled = requantize(kept, multiplier, shift, rule.rounding)
+    results: Array = np.clip(scaled + rule.zero, -128, 127)
+    return np.where(abs(limits) < _LARGEST, results, 128)
+
+
+def _choices(rule: _Rule, slope: float) -> Iterator[tuple[int, ...]]:
+    """Yield weight, bias, multiplier and shift of the byte, and those of results, to be tried."""
+    zero = rule.zero
+    if not slope:
+        yield 0, -zero, *quantize_multiplier(1 / _SCALE), 0, *quantize_multiplier(_SCALE)
+        return
+    sign = 1 if slope > 1 or slope < 0 else -1
+    most = min(127, int((_LARGEST - 1) * abs(slope) / (129 + abs(zero) + abs(slope * zero))))
+    for size in range(most, 0, -1):
+        weight, scale = size * (1 if slope > 0 else -1), abs(slope) / size
+        for more in (0, 1, -1):
+            bias = round(sign * rule.early(scale) / scale) + more - weight * zero
+            exact = -zero - scale * bias
+            for limit_bias in (round(exact), round(exact) + (1 if exact > round(exact) else -1)):
+                yield (
+                    *(weight, limit_bias, *quantize_multiplier(1 / scale)),
+                    *(bias, *quantize_multiplier(scale)),
+                )

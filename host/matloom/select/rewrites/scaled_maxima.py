@@ -1,0 +1,146 @@
+"""PReLU written as products: the maximum of a tensor and its products by channel, tile by tile."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from matloom.arch.isa import Opcode, largest
+from matloom.ir.graph import Array, Graph, Node, Op
+from matloom.ir.scales import product_multiplier
+from matloom.ir.shapes import IMAGE_RANK
+from matloom.kernels.kernels import kernel_of
+from matloom.select.context import unchanged
+from matloom.select.copies import planes
+from matloom.select.layout.base import Grid
+from matloom.select.layout.dense import Dense, DenseInput
+from matloom.select.limited_scales import ROUNDINGS, LimitedScales, limited_scales
+from matloom.select.operand import constant_weights
+from matloom.select.rewrites.staged_run import StagedRun
+from matloom.select.stage import ArrayStage, OutputRegion, Stage
+from matloom.select.weights import block_diagonal, parameter_blocks
+from matloom.select.window import dense_window, tap_loop_nest
+
+__all__ = ["scaled_maxima"]
+
+_BY_CHANNEL = {"channel_bias": 1, "channel_scale": 1}
+
+#: The longest row of the input.
+_LONGEST_ROW = largest(Opcode.EXEC, "input_row_bytes")
+
+
+def scaled_maxima(staged: StagedRun) -> StagedRun:
+    """Return a run in which MAXIMUM of a tensor and its products by channel is one stage.
+
+    POST writes bytes of the tensor, scaled, to the accumulators, and EXEC keeps the larger ones of
+    them and its products. So neither products nor the pairs that other maxima need are ever in the
+    scratchpad.
+    """
+    config = staged.config
+    if not config.maximum or not set(ROUNDINGS) <= set(config.roundings):
+        return staged
+    groups: list[tuple[Stage, ...]] = list(staged.stages)
+    places = {number: at for at, node in enumerate(staged.run.nodes) for number in node.outputs}
+    for at, node in enumerate(staged.run.nodes):
+        for product, other in (node.inputs, node.inputs[::-1]) if node.op is Op.MAXIMUM else ():
+            before = places.get(product)
+            if before is None or not _is_private(staged, product):
+                continue
+            stage = _limited(staged, staged.run.nodes[before], node, other)
+            if stage is not None:
+                groups[before], groups[at] = (), (stage,)
+                break
+    return staged if groups == list(staged.stages) else staged.with_stages(groups)
+
+
+def _is_private(staged: StagedRun, number: int) -> bool:
+    """Return whether a single operator reads a tensor, and nothing outside the run."""
+    graph = staged.graph
+    outside = (*graph.leaving, *staged.run.produced, *staged.placed)
+    return len(graph.consumers[number]) == 1 and number not in outside
+
+
+def _limited(staged: StagedRun, maker: Node, node: Node, other: int) -> ArrayStage | None:
+    """Return the stage of a MAXIMUM of `other` and what MUL makes of it; None for other graphs."""
+    graph, names = staged.graph, staged.names
+    if maker.op is not Op.MUL:
+        return None
+    computed = [number for number in maker.inputs if graph.tensors[number].data is None]
+    output = graph.tensors[node.output]
+    if len(computed) != 1 or names[computed[0]] != names[other] or output.dtype != "int8":
+        return None
+    same = {graph.tensors[number].quantisation for number in (*computed, *node.inputs, node.output)}
+    if len(same) > 1 or graph.tensors[computed[0]].shape != output.shape:
+        return None
+    products = _products(graph, maker, output.shape[-1])
+    if products is None:
+        return None
+    _multiplier, shift = product_multiplier(graph, maker)
+    scales = limited_scales(*products, output.zero_point, shift)
+    if scales is None:
+        return None
+    return _stage(staged, node, names[other], scales)
+
+
+def _products(graph: Graph, node: Node, depth: int) -> tuple[Array, Array] | None:
+    """Return the products of all bytes by channel (256, channels), and the factors (channels,).
+
+    None if the constant has no value for each channel.
+    """
+    arrays, slopes = [], np.zeros(depth)
+    for number in node.inputs:
+        tensor = graph.tensors[number]
+        if tensor.data is None:
+            arrays.append(np.arange(-128, 128, dtype=np.int8).reshape(-1, 1))
+            continue
+        if tensor.size not in (1, *tensor.shape[-1:]):
+            return None
+        arrays.append(tensor.data.reshape(1, -1))
+        slopes += (arrays[-1].reshape(-1).astype(float) - tensor.zero_point) * tensor.scale
+    made = kernel_of(node, arrays)(graph, node, arrays)
+    assert isinstance(made, np.ndarray)
+    return np.broadcast_to(made, (len(made), depth)), slopes
+
+
+def _stage(
+    staged: StagedRun, node: Node, source: str, scales: LimitedScales
+) -> ArrayStage | None:
+    """Return the stage that scales a tensor by channel and keeps the larger of both."""
+    config, output = staged.config, staged.graph.tensors[node.output]
+    shape, zero, blocks = output.shape, output.zero_point, -(-config.columns // config.rows)
+    channels = shape[-1]
+    images, rows, width = shape[:-1] if len(shape) == IMAGE_RANK else (1, 1, 0)
+    if not width:
+        (images, rows), width = planes(output.size // channels), 1
+    if width * channels > _LONGEST_ROW:
+        return None
+    grid = Grid(
+        images=images,
+        rows=rows,
+        width=width,
+        position_bytes=channels,
+        block_bytes=config.columns,
+    )
+    window = dense_window(images, (rows, width), channels)
+    filters = scales.weights.reshape(1, 1, channels)
+    post = {**unchanged(), "rounding": scales.rounding, "output_zero": zero, **_BY_CHANNEL}
+    params = [
+        parameter_blocks(bias, (multiplier, shift), config)
+        for bias, multiplier, shift in (scales.results, scales.limits)
+    ]
+    region = OutputRegion(first_row=0, end_row=rows, first_x=0, end_x=width, post=post)
+    return ArrayStage(
+        name=f"{node.op}_{node.index}",
+        nodes=(node.index,),
+        inputs=(source,),
+        output=staged.names[node.output],
+        input_layout=DenseInput(rows=rows, row_bytes=width * channels),
+        output_layout=Dense(grid=grid),
+        loop_nest=replace(
+            tap_loop_nest(window, 0, blocks=blocks, oc_step=config.columns), maximum=True
+        ),
+        regions=(region,),
+        weights=constant_weights(block_diagonal(filters, channels, config), "i8xi8", config),
+        params=np.concatenate(params, axis=1),
+        macs=0,
+        limit_post={"rounding": ROUNDINGS[0], **_BY_CHANNEL},
+    )
