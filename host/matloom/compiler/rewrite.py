@@ -21,9 +21,7 @@ def rewrite(selected: Selected, job: Job) -> Rewritten:
     for run in parts.runs:
         if isinstance(run, EngineRun):
             placed = frozenset(state) if job.slices else frozenset()
-            staged = StagedRun(
-                graph=graph, config=job.config, run=run, names=names, placed=placed
-            )
+            staged = StagedRun(graph=graph, config=job.config, run=run, names=names, placed=placed)
             runs.append(staged if job.options.plain else _passed(staged, job))
         else:
             runs.append(run)

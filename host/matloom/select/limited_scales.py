@@ -55,9 +55,7 @@ class LimitedScales:
     results: NDArray[np.int64]
 
 
-def limited_scales(
-    products: Array, slopes: Array, zero: int, shift: int
-) -> LimitedScales | None:
+def limited_scales(products: Array, slopes: Array, zero: int, shift: int) -> LimitedScales | None:
     """Return scales that make the larger of a byte and its product; None if a channel has none.
 
     A sum is ``weight * byte``, and a result ``zero + (sum + bias) * slope / weight``. The byte that

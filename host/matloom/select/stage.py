@@ -61,8 +61,8 @@ class ArrayStage:
         tile before its results are made; None for no second input. Only for dense outputs of one
         limb.
     limit_post:
-        Fields of the POST that sets the accumulators of a tile to its input, for EXEC to keep the
-        larger of them and its sums. Parameter blocks are those of results, then its own.
+        Fields of the POST that sets a tile's accumulators to its input, for EXEC to keep the larger
+        of them and its sums. A parameter block has those of results, then its own.
     """
 
     name: str
@@ -100,8 +100,7 @@ class ArrayStage:
     def has_costly_tiles(self) -> bool:
         """Whether each tile costs some extra cycles.
 
-        Windows stream more rows than they make. After a single reduction step, results take as long
-        as the arithmetic, plus some cycles of POST.
+        Windows stream more rows than they make. Results of a single step take as long as it does.
         """
         return self.loop_nest.slides or self.steps == 1
 
@@ -152,14 +151,9 @@ class ArrayStage:
         return self.params.size > 0
 
     @property
-    def param_step(self) -> int:
-        """Bytes from one block's parameters of results to those of the next."""
-        return int(self.params.shape[1]) // (1 if self.limit_post is None else 2)
-
-    def param_bytes(self, first: int, end: int) -> bytes:
-        """Return the parameters of blocks as they are loaded: those of one POST side by side."""
-        posts = 1 if self.limit_post is None else 2
-        return np.concatenate(np.split(self.params[first:end], posts, axis=1)).tobytes()
+    def param_sets(self) -> int:
+        """Kinds of POSTs that have parameters: one, or two with a limit."""
+        return 1 if self.limit_post is None else 2
 
     @property
     def used_modes(self) -> frozenset[str]:
@@ -186,11 +180,11 @@ class ArrayStage:
     @property
     def text(self) -> str:
         """Description of how the array is used, for people."""
-        grid = self.grid
+        grid, limited = self.grid, "" if self.limit_post is None else ", limited by its input"
         text = (
             f"{type(self.loop_nest).__name__} of {self.steps} steps, {grid.blocks} output blocks, "
             f"{grid.images} x {grid.rows} x {grid.width} x {grid.position_bytes} bytes, "
-            f"{self.mode}, {self.weight_bytes} bytes of weights"
+            f"{self.mode}, {self.weight_bytes} bytes of weights{limited}"
         )
         for verb, layout in (("makes", self.output_layout), ("reads", self.input_layout)):
             text += f", {verb} {layout.text}" if layout.text else ""

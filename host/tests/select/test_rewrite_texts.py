@@ -4,7 +4,7 @@ import numpy as np
 
 from matloom.arch.config import PRESETS
 from matloom.arch.machine import Machine
-from matloom.ir.attributes import Activation, Axis, Conv2D, Padding, Slice
+from matloom.ir.attributes import Activation, Arithmetic, Axis, Conv2D, Padding, Slice
 from matloom.ir.builder import GraphBuilder
 from matloom.ir.graph import Op, Quantisation
 from matloom.ir.names import unique_names
@@ -108,7 +108,7 @@ def test_a_prelu_written_as_a_product_and_a_maximum_is_one_stage():
     nest, shape = "LoopNest of {} steps, 1 output blocks", "1 x 4 x 4 x 16 bytes, i8xi8"
     assert changed(scaled_maxima, run)[-2:] == [
         "+ 1 MAXIMUM y",
-        f"+ MAXIMUM_1: y = x; {nest.format(2)}, {shape}",
+        f"+ MAXIMUM_1: y = x; {nest.format(1)}, {shape}, limited by its input",
     ]
 
 

@@ -8,6 +8,7 @@ from matloom.arch.instruction import Instruction
 from matloom.arch.isa import Destination, Opcode, Region, Source
 from matloom.arch.modes import MAC_MODES
 from matloom.schedule.commands.accumulators import Accumulators
+from matloom.schedule.commands.chunk_addresses import chunk_addresses, two_params
 from matloom.schedule.commands.dependencies import DependencyTracker
 from matloom.schedule.commands.limited_sums import halves, limit_post
 from matloom.schedule.commands.loads import LoadCommands
@@ -111,7 +112,7 @@ class _Emitter:
         if stage.limit_post is not None:
             self._limited(number, stage, tile, entry, timestamp)
             return
-        weights, params = self._chunk_addresses(number, stage, tile)
+        weights, params = chunk_addresses(self.plan, number, stage, tile)
         fields = self._exec_fields(number, stage, tile, entry, weights)
         for execute in (*self._executes(stage, tile, fields), *self._corrections(number, fields)):
             self.order.append(Opcode.EXEC, **execute)
@@ -133,11 +134,11 @@ class _Emitter:
         size = self.config.acc_entries
         executes, params = [], []
         for at, part in enumerate(parts):
-            weights, first = self._chunk_addresses(number, stage, part)
+            weights, first = chunk_addresses(self.plan, number, stage, part)
             place = (entry + at * (size // 2)) % size
             fields = self._exec_fields(number, stage, part, place, weights)
             executes.append({**fields, "accumulate": 1})
-            params.append(self._two_params(number, stage, part, first))
+            params.append(two_params(self.plan, number, stage, part, first))
         for part, execute, (_results, limits) in zip(parts, executes, params, strict=True):
             self.order.append(Opcode.POST, **limit_post(stage, part, execute, limits))
         for execute in executes:
@@ -146,17 +147,6 @@ class _Emitter:
         for part, execute, (results, _limits) in zip(parts, executes, params, strict=True):
             source = {"acc_addr": execute["acc_addr"], "param_addr": results, **looks_up}
             self._write(number, stage, part, source, timestamp if part is parts[-1] else 0)
-
-    def _two_params(
-        self, number: int, stage: ArrayStage, tile: ArrayTile, first: int
-    ) -> tuple[int, int]:
-        """Return the addresses of a tile's parameters of results, and of those of limits."""
-        index, block = self.plan.slots[number].stage, tile.first_block
-        chunk, size = self.plan.tilings[index].chunks[tile.chunk], stage.params.shape[1] // 2
-        apart = index in self.plan.params
-        start, end = (0, stage.grid.blocks) if apart else (chunk.first_block, chunk.end_block)
-        results = first - (block - start) * size
-        return results, results + (end - start) * size
 
     def _write(
         self, number: int, stage: ArrayStage, tile: ArrayTile, source: Fields, timestamp: int
@@ -191,7 +181,7 @@ class _Emitter:
     ) -> Fields:
         """Return the fields of a POST that writes its results to an address."""
         whole, rest = divmod(write.size // stage.element_bytes - 1, self.config.columns)
-        limbs = stage.output_layout.limbs
+        limbs, params = stage.output_layout.limbs, stage.params.shape[1] // stage.param_sets
         return {
             "source": Source.ACC,
             "destination": Destination.SPAD,
@@ -203,7 +193,7 @@ class _Emitter:
             "x_step": write.x_step,
             **source,
             "acc_addr": source["acc_addr"] + write.block * tile.positions,
-            "param_addr": source["param_addr"] + write.block * stage.param_step,
+            "param_addr": source["param_addr"] + write.block * params,
             "dest_addr": address + write.first_byte,
             "dest_pitch": write.row_step,
             **tile.post,
@@ -270,29 +260,6 @@ class _Emitter:
                 changes |= {"input_row_bytes": stage.input_layout.row_bytes, "y_step": 0}
                 changes |= {"first_row": 0, "first_byte": inside}
             yield {**fields, **changes, "accumulate": 1}
-
-    def _chunk_addresses(self, number: int, stage: ArrayStage, tile: ArrayTile) -> tuple[int, int]:
-        """Return the addresses of a tile's first weights and parameters; 0 for no parameters."""
-        index = self.plan.slots[number].stage
-        computed = stage.computed
-        if computed is not None:
-            home = self.plan.tensor_buffers[computed.tensor].address
-            return home + computed.first_byte(tile.image, tile.first_block, tile.first_step), 0
-        chunk = self.plan.tilings[index].chunks[tile.chunk]
-        base = self.plan.weights[number].address
-        tile_bytes, param_bytes = stage.weight_tile_bytes, stage.params.shape[1]
-        offset = tile.first_block - chunk.first_block
-        size = (chunk.end_step - chunk.first_step) * tile_bytes
-        weights = base + offset * size + (tile.first_step - chunk.first_step) * tile_bytes
-        if stage.loop_nest.weights_fixed:
-            weights, params = base, base + tile_bytes + offset * param_bytes
-        elif index in self.plan.params:
-            params = self.plan.params[index].address + tile.first_block * param_bytes
-        else:
-            blocks = chunk.end_block - chunk.first_block
-            params = base + blocks * size + offset * param_bytes
-        # Without parameters the address means nothing, and might be the end of the scratchpad.
-        return weights, params if param_bytes else 0
 
 
 def _moved(post: Fields, address: int) -> Fields:

@@ -5,6 +5,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
+import numpy as np
+
 from matloom.arch.config import Config
 from matloom.cost import exec_cycles
 from matloom.schedule import tuning
@@ -148,11 +150,16 @@ class ArrayTiling(BaseTiling[ArrayStage, ArrayTile]):
         weights = stage.weights.chunk(slice(first, last), steps)
         if self.limits.params_apart or chunk.end_step < stage.steps:
             return weights
-        return weights + stage.param_bytes(first, end)
+        return weights + self._params(first, end)
 
     def params_data(self) -> bytes:
         """Return the parameters of all output blocks."""
-        return self.stage.param_bytes(0, self.stage.grid.blocks)
+        return self._params(0, self.stage.grid.blocks)
+
+    def _params(self, first: int, end: int) -> bytes:
+        """Return the parameters of some blocks: those of one kind of POST side by side."""
+        kinds = np.split(self.stage.params[first:end], self.stage.param_sets, axis=1)
+        return np.concatenate(kinds).tobytes()
 
     @cached_property
     def used_chunks(self) -> list[int | None]:

@@ -101,9 +101,7 @@ def _products(graph: Graph, node: Node, depth: int) -> tuple[Array, Array] | Non
     return np.broadcast_to(made, (len(made), depth)), slopes
 
 
-def _stage(
-    staged: StagedRun, node: Node, source: str, scales: LimitedScales
-) -> ArrayStage | None:
+def _stage(staged: StagedRun, node: Node, source: str, scales: LimitedScales) -> ArrayStage | None:
     """Return the stage that scales a tensor by channel and keeps the larger of both."""
     config, output = staged.config, staged.graph.tensors[node.output]
     shape, zero, blocks = output.shape, output.zero_point, -(-config.columns // config.rows)

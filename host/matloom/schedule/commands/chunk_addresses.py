@@ -1,0 +1,48 @@
+"""Addresses of weights and parameters within chunks in the scratchpad."""
+
+from matloom.schedule.plan import Plan
+from matloom.schedule.tiling.tiles import ArrayTile
+from matloom.select.stage import ArrayStage
+
+__all__ = ["chunk_addresses", "two_params"]
+
+
+def chunk_addresses(plan: Plan, number: int, stage: ArrayStage, tile: ArrayTile) -> tuple[int, int]:
+    """Return the addresses of a tile's first weights and parameters; 0 for no parameters."""
+    index, computed = plan.slots[number].stage, stage.computed
+    if computed is not None:
+        home = plan.tensor_buffers[computed.tensor].address
+        return home + computed.first_byte(tile.image, tile.first_block, tile.first_step), 0
+    chunk = plan.tilings[index].chunks[tile.chunk]
+    base = plan.weights[number].address
+    tile_bytes, param_bytes = stage.weight_tile_bytes, stage.params.shape[1]
+    offset = tile.first_block - chunk.first_block
+    size = (chunk.end_step - chunk.first_step) * tile_bytes
+    weights = base + offset * size + (tile.first_step - chunk.first_step) * tile_bytes
+    if stage.loop_nest.weights_fixed:
+        weights, params = base, base + tile_bytes + offset * param_bytes
+    elif index in plan.params:
+        params = plan.params[index].address + tile.first_block * param_bytes
+    else:
+        blocks = chunk.end_block - chunk.first_block
+        params = base + blocks * size + offset * param_bytes
+    # Without parameters the address means nothing, and might be the end of the scratchpad.
+    return weights, params if param_bytes else 0
+
+
+def two_params(
+    plan: Plan, number: int, stage: ArrayStage, tile: ArrayTile, first: int
+) -> tuple[int, int]:
+    """Return the addresses of a tile's parameters of results, and of those of its limit.
+
+    Parameters
+    ----------
+    first:
+        Where they would be if those of each block lay side by side.
+    """
+    index, block = plan.slots[number].stage, tile.first_block
+    chunk, size = plan.tilings[index].chunks[tile.chunk], stage.params.shape[1] // 2
+    apart = index in plan.params
+    start, end = (0, stage.grid.blocks) if apart else (chunk.first_block, chunk.end_block)
+    results = first - (block - start) * size
+    return results, results + (end - start) * size
