@@ -8,14 +8,11 @@ import numpy as np
 from matloom.arch.config import Config
 from matloom.arch.modes import NARROW_MODES
 from matloom.select.layout.base import Grid, InputLayout, OutputLayout
-from matloom.select.layout.dense import Dense, DenseInput
 from matloom.select.loop_nest import Walk
 from matloom.select.operand import Computed, Operand
+from matloom.select.vector_stage import Posts, VectorStage
 
 __all__ = ["ArrayStage", "OutputRegion", "Posts", "Stage", "VectorStage"]
-
-#: For each POST the number of its stage's input (None where it reads accumulators), its fields.
-Posts = tuple[tuple[int | None, dict[str, int]], ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -208,101 +205,6 @@ class ArrayStage:
     def size(self) -> int:
         """Bytes of the output, per limb."""
         return self.grid.size
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class VectorStage:
-    """An element-wise operator: POSTs over the same flat range of bytes.
-
-    Members
-    -------
-    size:
-        Bytes of the output.
-    element_bytes:
-        Bytes of an output element.
-    input_ratio:
-        Bytes of an input element divided by bytes of an output element.
-    tile_unit:
-        Tiles are multiples of this many bytes: a row of the tensor, so that they match the tiles of
-        neighbouring stages.
-    posts:
-        For each POST, the index of its input (None if it reads accumulators) and its fields.
-    period, repeated:
-        Inputs, by index, that repeat every `period` bytes of the output; 0 and none if no input
-        repeats.
-    table:
-        As in `ArrayStage`.
-    is_lookup_only:
-        Whether the POST changes nothing before the table, so the stage is a pure lookup.
-    """
-
-    name: str
-    nodes: tuple[int, ...]
-    inputs: tuple[str, ...]
-    output: str
-    size: int
-    tile_unit: int
-    posts: Posts
-    macs: int = 0
-    element_bytes: int = 1
-    input_ratio: int = 1
-    period: int = 0
-    repeated: tuple[int, ...] = ()
-    table: np.ndarray | None = field(default=None, repr=False)
-    is_lookup_only: bool = False
-
-    elementwise: ClassVar[bool] = True
-
-    #: It has no weights, no parameters and no products.
-    loads_weights: ClassVar[bool] = False
-    pools: ClassVar[bool] = False
-    depthwise: ClassVar[bool] = False
-    has_params: ClassVar[bool] = False
-    has_costly_tiles: ClassVar[bool] = False
-    steps: ClassVar[int] = 0
-    weight_bytes: ClassVar[int] = 0
-    weight_tile_bytes: ClassVar[int] = 0
-    weight_block_bytes: ClassVar[int] = 0
-    block_bytes: ClassVar[int] = 0
-    used_modes: ClassVar[frozenset[str]] = frozenset()
-    addend: ClassVar[str | None] = None
-    computed: ClassVar[Computed | None] = None
-
-    @property
-    def text(self) -> str:
-        """Description of how post-processing is used, for people."""
-        return f"{len(self.posts)} POSTs over {self.size} bytes"
-
-    def entries(self, config: Config) -> int:
-        """Return how many accumulator entries a half has."""
-        return config.acc_entries // 2
-
-    @property
-    def repeated_inputs(self) -> frozenset[str]:
-        """Inputs that repeat."""
-        return frozenset(self.inputs[at] for at in self.repeated)
-
-    @property
-    def streamed_inputs(self) -> tuple[str, ...]:
-        """All inputs."""
-        return self.inputs
-
-    @property
-    def grid(self) -> Grid:
-        """The output as one position of one block."""
-        return self.output_layout.grid
-
-    @property
-    def input_layout(self) -> InputLayout:
-        """The inputs as one row of bytes."""
-        return DenseInput(rows=1, row_bytes=self.size * self.input_ratio)
-
-    @property
-    def output_layout(self) -> OutputLayout:
-        """The output as one position."""
-        size = self.size
-        grid = Grid(images=1, rows=1, width=1, position_bytes=size, block_bytes=size)
-        return Dense(grid=grid)
 
 
 Stage = ArrayStage | VectorStage
