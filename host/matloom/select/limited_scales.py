@@ -35,7 +35,7 @@ _EVERY = np.arange(-128, 128, dtype=np.int64).reshape(-1, 1)
 
 @dataclass(frozen=True, kw_only=True)
 class LimitedScales:
-    """What makes the larger of a byte and its product; each member has an entry per channel.
+    """Numbers that make the larger of a byte and its product; an entry for each channel.
 
     Members
     -------
