@@ -8,7 +8,8 @@ from pathlib import Path
 
 import click
 
-from matloom.workers import completed, processes
+from matloom.cli.worker_options import Workers, on_workers
+from matloom.workers import completed
 from single_operators.campaign import verdicts
 from single_operators.operators import OPERATORS
 
@@ -23,7 +24,7 @@ _CHUNK = 25
 @click.option("--plain", is_flag=True, help="Without oddities.")
 @click.option("--config", default="nano", help="The engine.")
 @click.option("--save", type=click.Path(path_type=Path), help="A folder for files that fail.")
-@click.option("--workers", default=1, type=click.IntRange(1), help="Processes.")
+@on_workers
 def main(
     first: int,
     count: int,
@@ -31,7 +32,7 @@ def main(
     plain: bool,
     config: str,
     save: Path | None,
-    workers: int,
+    workers: Workers,
 ) -> None:
     """Compare random files of one operator on TensorFlow Lite Micro, LiteRT and Matloom.
 
@@ -42,7 +43,7 @@ def main(
     starts = range(first, first + count, _CHUNK)
     chunks = [range(start, min(start + _CHUNK, first + count)) for start in starts]
     task = partial(verdicts, operator=operator, odd=not plain, config=config)
-    for _at, found in completed(task, chunks, partial(processes, workers)):
+    for _at, found in completed(task, chunks, workers.make):
         for verdict in found:
             kinds[verdict.kind] += 1
             if verdict.failed:

@@ -25,12 +25,14 @@ _SCALE = 1000
 #: Processes of the trace.
 _ENGINE, _HOST = 1, 2
 
-#: Threads of the engine: its operators, then its units.
-_OPERATORS = 0
-_THREADS = {_OPERATORS: "operators", **{at + 1: unit.name for at, unit in enumerate(UNITS)}}
+#: Threads of the engine: its operators, then its units. No thread is 0, which Perfetto takes for
+#: the idle thread of all processes, and none has the number of another process's.
+_OPERATORS = 1
+_UNITS = {unit: _OPERATORS + 1 + at for at, unit in enumerate(UNITS)}
+_THREADS = {_OPERATORS: "operators", **{at: unit.name for unit, at in _UNITS.items()}}
 
 #: Threads of the host.
-_STEPS, _LINE = 0, 1
+_STEPS, _LINE = 11, 12
 
 #: Fields of an instruction that a reader of a trace asks for first.
 _SHOWN = {
@@ -119,8 +121,7 @@ def _instructions(program: Program, timeline: Timeline, offset: int) -> Iterator
         name = program.layers[owner].operator if owner >= 0 else instruction.opcode.name
         args = {"index": span.index, "waited for": span.cause.value, **_fields(instruction)}
         args["done"] = offset + span.done
-        thread = UNITS.index(span.unit) + 1
-        yield _slice(_ENGINE, thread, name, offset + span.start, offset + span.end, args)
+        yield _slice(_ENGINE, _UNITS[span.unit], name, offset + span.start, offset + span.end, args)
 
 
 def _fields(instruction: Instruction) -> dict[str, int]:
@@ -145,7 +146,7 @@ def _arrows(timeline: Timeline, offset: int) -> Iterator[_Event]:
                 "cat": "wait",
                 "id": offset + span.index,
                 "pid": _ENGINE,
-                "tid": UNITS.index(end.unit) + 1,
+                "tid": _UNITS[end.unit],
                 "ts": (offset + time) / _SCALE,
             }
 

@@ -56,14 +56,18 @@ def instructions_of(program):
     ]
 
 
+_UNIT_NAMES = {unit.name for unit in UNITS}
+
+
 def check_sums(program, profile):
     """Check all sums against the program itself and its report."""
     report, given = profile.report, instructions_of(program)
     trace = json.loads(to_chrome(program, profile.found, report))["traceEvents"]
-    slices = [each for each in trace if each["ph"] == "X" and each["pid"] == 1 and each["tid"]]
-    by_unit = Counter(UNITS[each["tid"] - 1] for each in slices)
+    threads = {each["tid"]: each["args"]["name"] for each in trace if each["name"] == "thread_name"}
+    slices = [each for each in trace if each["ph"] == "X" and threads[each["tid"]] in _UNIT_NAMES]
+    by_unit = Counter(Opcode[threads[each["tid"]]] for each in slices)
     assert by_unit == Counter(each.opcode for each in given)
-    for unit in range(1, 1 + len(UNITS)):
+    for unit in threads:
         own = sorted((s["ts"], s["ts"] + s["dur"]) for s in slices if s["tid"] == unit)
         # Times are thousandths: a cycle is one of them.
         assert all(round(1e3 * (b[0] - a[1])) >= 0 for a, b in pairwise(own))
