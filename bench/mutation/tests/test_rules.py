@@ -1,12 +1,13 @@
 """Rules: their results on small texts; mutants of the hardware parse and have unique names."""
 
 import ast
+import json
 from collections import Counter
 
 import pytest
 
 from mutation import units
-from mutation.campaign import score
+from mutation.campaign import EQUIVALENT, score
 from mutation.rules import mutants_of
 from mutation.units import FLOOR, ROOT, UNITS, candidates, shares
 
@@ -96,6 +97,17 @@ def test_every_folder_of_hardware_is_mutated():
         file for file in files - set(UNITS) if file.split("/")[1] not in ("__init__", "testing")
     }
     assert left_out == units._LEFT_OUT - {"testing"}
+
+
+def test_each_entry_is_a_mutant_of_the_present_source():
+    """If not, a line was changed: `make mutate ARGS="--only UNIT"` tries what it has become."""
+    kept = json.loads((ROOT / "docs" / "results" / "mutants.json").read_text())["mutants"]
+    known = json.loads(EQUIVALENT.read_text())
+    entries = {key: item["unit"] for key, item in (*kept.items(), *known.items())}
+    present = {
+        mutant.key for unit in set(entries.values()) for mutant in candidates(unit, seed=0)
+    }
+    assert not {f"{unit} {key}" for key, unit in entries.items() if key not in present}
 
 
 def test_tests_of_users_are_of_units_that_exist():

@@ -18,7 +18,8 @@ __all__ = ["merged"]
 
 #: What `make formal` proves: the presets, a wide array with a wide bus, and all number formats.
 CONFIGS = (
-    *("nano", "small", "reference", "reference+rows=8+columns=16+bus_bits=128"),
+    *("nano", "small", "reference"),
+    "reference+rows=8+columns=16+bus_bits=128+windows=1+products=1",
     "small+bf16+fp16+fp8_e4m3+fp8_e5m2+weight_rows=2",
 )
 

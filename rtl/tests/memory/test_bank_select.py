@@ -6,7 +6,7 @@ import pytest
 from amaranth.hdl import Module, Signal
 
 from matloom.arch.config import PRESETS, Config
-from matloom_rtl.memory.bank_select import bank_select_of, crosses_bank
+from matloom_rtl.memory.bank_select import aligned, bank_select_of, crosses_bank
 from matloom_rtl.ports import SPAD_ADDRESS_BITS
 from matloom_rtl.testing import simulate
 
@@ -47,5 +47,20 @@ def test_accesses_around_every_border(name, width):
                 assert ctx.get(crosses) == (len(banks) == 2), hex(place)
                 wanted = sum(1 << bank for bank in banks if bank < config.spad_banks)
                 assert ctx.get(bank_select) == wanted, hex(place)
+
+    simulate(m, check, cycles=1)
+
+
+@pytest.mark.parametrize("boundary", [1, 2, 16])
+def test_an_aligned_address_is_the_multiple_before_it(boundary):
+    address = Signal(SPAD_ADDRESS_BITS)
+    found = Signal(SPAD_ADDRESS_BITS)
+    m = Module()
+    m.d.comb += found.eq(aligned(address, boundary))
+
+    async def check(ctx):
+        for place in (*range(40), 2**SPAD_ADDRESS_BITS - 1):
+            ctx.set(address, place)
+            assert ctx.get(found) == place // boundary * boundary
 
     simulate(m, check, cycles=1)
