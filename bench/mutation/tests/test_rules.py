@@ -104,9 +104,7 @@ def test_each_entry_is_a_mutant_of_the_present_source():
     kept = json.loads((ROOT / "docs" / "results" / "mutants.json").read_text())["mutants"]
     known = json.loads(EQUIVALENT.read_text())
     entries = {key: item["unit"] for key, item in (*kept.items(), *known.items())}
-    present = {
-        mutant.key for unit in set(entries.values()) for mutant in candidates(unit, seed=0)
-    }
+    present = {mutant.key for unit in set(entries.values()) for mutant in candidates(unit, seed=0)}
     assert not {f"{unit} {key}" for key, unit in entries.items() if key not in present}
 
 
