@@ -11,6 +11,7 @@ from rich import box
 from rich.cells import cell_len, chop_cells
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 from rich.table import Table
+from rich.text import Text
 
 from matloom.ir.work import is_counted
 from matloom.printable import printable
@@ -68,6 +69,8 @@ def shortened(name: str, room: int) -> str:
 class NameTable(Table):
     """A table whose first column holds names, which are shortened in the middle to fit.
 
+    So is the title: it has a line to itself, and may be wider than the columns.
+
     If even names of `least` columns do not fit, the columns in `spare` are dropped one by one, in
     order.
     """
@@ -75,8 +78,6 @@ class NameTable(Table):
     def __init__(self, title: str = "", *, spare: Sequence[str] = (), least: int = _LEAST) -> None:
         super().__init__(
             title=printable(title) or None,
-            title_justify="left",
-            title_style="bold",
             box=box.SIMPLE_HEAD,
             show_edge=False,
             pad_edge=False,
@@ -91,7 +92,12 @@ class NameTable(Table):
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         """Render what fits."""
-        yield from Table.__rich_console__(self._fitted(options.max_width), console, options)
+        fitted = self._fitted(options.max_width)
+        if isinstance(fitted.title, str):
+            title = shortened(fitted.title, options.max_width)
+            yield Text(title, style="bold", no_wrap=True, overflow="ignore")
+            fitted.title = None
+        yield from Table.__rich_console__(fitted, console, options)
 
     def _fitted(self, width: int) -> "NameTable":
         """Return the table fitted to a width."""

@@ -45,6 +45,16 @@ def test_only_names_are_shortened(name, width):
     assert "\u2026" not in "".join(lines)
 
 
+@pytest.mark.parametrize("width", [60, 80, 1 << 16])
+def test_a_title_takes_one_line(width):
+    table = layer_table(f"{'n' * 240} for configuration nano", ("output",), ("MACs",))
+    table.add_row("stem", "1")
+    title, *rest = rendered(table, width)
+    assert title == shortened(f"{'n' * 240} for configuration nano", width)
+    assert title.endswith("n for configuration nano")
+    assert not any("nnn" in line for line in rest)
+
+
 def test_names_are_whole_where_there_is_room():
     lines = rendered(a_table([(name, "ADD", "1", "2") for name in NAMES]), 1 << 16)
     text = "\n".join(lines)
