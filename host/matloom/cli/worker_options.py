@@ -49,7 +49,7 @@ class _Cluster(click.ParamType[str]):
 
 _WORKERS = click.option(
     "--workers",
-    "count",
+    "worker_count",
     type=click.IntRange(1, 256),
     default=1,
     show_default=True,
@@ -69,9 +69,9 @@ def on_workers(verb: Callable[..., Any]) -> Any:
     @_WORKERS
     @_CLUSTER
     @functools.wraps(verb)
-    def called(count: int, cluster: str | None, **values: Any) -> Any:
-        if cluster is not None and count != 1:
+    def called(worker_count: int, cluster: str | None, **values: Any) -> Any:
+        if cluster is not None and worker_count != 1:
             raise click.UsageError("either --workers or --cluster must be given, not both")
-        return verb(workers=Workers(workers=count, cluster=cluster), **values)
+        return verb(workers=Workers(workers=worker_count, cluster=cluster), **values)
 
     return called

@@ -7,6 +7,7 @@ import json
 import zipfile
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from matloom.arch.config import Config
 from matloom.ir.graph import Graph, Op
 from matloom.ir.text import to_text
 from matloom.schedule import CompileOptions
+from matloom.schedule.choices.chosen import to_json
 from matloom.toolchain.cache import cache_folder
 
 __all__ = ["write_reproducer"]
@@ -38,7 +40,7 @@ def write_reproducer(
     saved = {
         "error": error,
         "seed": seed,
-        "options": {**dataclasses.asdict(options), "memory": options.memory.as_dict()},
+        "options": _as_dict(options),
         "precision": table,
         "repeat": f"matloom compile {name} --config config.json --memory memory.json "
         "--check full -o again.mloom",
@@ -89,3 +91,12 @@ def _archive(graph: Graph) -> bytes:
                 np.save(raw, tensor.data)
                 archive.writestr(f"{number}.npy", raw.getvalue())
     return stream.getvalue()
+
+
+def _as_dict(options: CompileOptions) -> dict[str, Any]:
+    """Return options as a dictionary of JSON types."""
+    plain = dataclasses.asdict(dataclasses.replace(options, choices=()))
+    choices = [None if each is None else to_json(each) for each in options.choices]
+    left_out = sorted(options.left_out)
+    memory = options.memory.as_dict()
+    return {**plain, "memory": memory, "choices": choices, "left_out": left_out}

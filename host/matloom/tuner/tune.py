@@ -6,8 +6,9 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from matloom.compiler import compile_network
+from matloom.compiler import CheckError, compiled
 from matloom.compiler.winners import Winner
+from matloom.errors import UserError
 from matloom.program import Program
 from matloom.runtime import load
 from matloom.schedule import Choices
@@ -94,21 +95,10 @@ def tune(
         trials = budget.trials // len(searches)
         search.run(trials, make, until=share, note=told)
         done += search.done
-    found = list(_combined(searches, budget.measured))
-    predicted = _total(each.cost for each in found[0])
-    if not budget.measured:
-        best = min([(default.both, None), (predicted.both, 0)], key=lambda item: item[0])[1]
-        winner = None if best is None else _winner(study, found[0], default, predicted, False)
-        after = default if winner is None else predicted
-        return TuningResult(
-            winner=winner,
-            before=default,
-            after=after,
-            predicted=predicted,
-            trials=done,
-            counted=False,
-        )
-    return _measured(study, found, predicted, done, note)
+    found = list(_combined(searches, max(1, budget.measured)))
+    if budget.measured:
+        return _measured(study, found, done, note)
+    return _predicted_best(study, found, default, done)
 
 
 def counted(program: Program) -> Cost:
@@ -169,45 +159,76 @@ def _combined(searches: list[Tuning], count: int) -> Iterator[list[Best]]:
             yield [*best[:at], other, *best[at + 1 :]]
 
 
-def _measured(
-    study: Study, found: list[list[Best]], predicted: Cost, trials: int, note: Callable[[str], None]
+def _predicted_best(
+    study: Study, found: list[list[Best]], before: Cost, trials: int
 ) -> TuningResult:
-    """Count the cycles of choices on the simulated chip; take the fastest that nothing speaks for.
+    """Take the best choices by prediction alone, if their program passes its check."""
+    after = _total(each.cost for each in found[0])
+    winner = None
+    if after.both < before.both and _program(study, found[0]) is not None:
+        winner = _winner(study, found[0], before, after, counted=False)
+    return TuningResult(
+        winner=winner,
+        before=before,
+        after=before if winner is None else after,
+        predicted=after,
+        trials=trials,
+        counted=False,
+    )
 
-    The default is counted first.
+
+def _measured(
+    study: Study, found: list[list[Best]], trials: int, note: Callable[[str], None]
+) -> TuningResult:
+    """Count the cycles of choices on the simulated chip; take the fastest that is never slower.
+
+    The default is counted first. Choices whose program fails its check are left out.
     """
     note("counting the default on the simulated chip")
-    before = counted(_program(study, None))
+    plain = _program(study, None)
+    if plain is None:
+        raise UserError(
+            "the program of the default fails its check, so there is nothing to compare with",
+            hint="matloom compile NET -o NET.mloom says which layer is wrong",
+        )
+    before = counted(plain)
     after, winner = before, None
     for number, bests in enumerate(found, 1):
         note(f"counting {number} of {len(found)} on the simulated chip")
-        cost = counted(_program(study, bests))
+        program = _program(study, bests)
+        if program is None:
+            continue
+        cost = counted(program)
         slower = cost.later > before.later or cost.first > _FIRST_SLOWER * before.first
         if not slower and cost.both < after.both:
-            after, winner = cost, _winner(study, bests, before, cost, True)
+            after, winner = cost, _winner(study, bests, before, cost, counted=True)
     return TuningResult(
         winner=winner,
         before=before,
         after=after,
-        predicted=predicted,
+        predicted=_total(each.cost for each in found[0]),
         trials=trials,
         counted=True,
     )
 
 
-def _program(study: Study, bests: list[Best] | None) -> Program:
-    """Return the program of choices, or of the default, checked like any other."""
+def _program(study: Study, bests: list[Best] | None) -> Program | None:
+    """Return the program of choices, or of the default; None if it fails its check."""
     options = replace(study.options, tuned=False)
     if bests is not None:
         options = replace(options, choices=_choices(bests), left_out=study.left_out)
-    return compile_network(study.network(), study.config, options, study.job.precision)
+    made = compiled(study.network(), study.config, options, study.job.precision)
+    try:
+        return replace(made.program, verdict=made.check("sample"))
+    except CheckError:
+        return None
 
 
 def _choices(bests: list[Best]) -> tuple[Choices | None, ...]:
     return tuple(each.choices for each in bests)
 
 
-def _winner(study: Study, bests: list[Best], before: Cost, after: Cost, counted: bool) -> Winner:
+def _winner(study: Study, bests: list[Best], before: Cost, after: Cost, *, counted: bool) -> Winner:
     return Winner(
         choices=_choices(bests),
         left_out=study.left_out,

@@ -10,7 +10,8 @@ import pytest
 import matloom
 from matloom import frontend
 from matloom.arch.config import load_config
-from matloom.compiler import CompileOptions, winners
+from matloom.compiler import CheckError, CompileOptions, winners
+from matloom.compiler.values import Compiled
 from matloom.compiler.winners import Winner, forget, keep, winner_of
 from matloom.data.digits import NETWORK
 from matloom.tools.explain import explain
@@ -107,6 +108,7 @@ def test_nothing_slower_on_the_chip_wins(study, tmp_path, monkeypatch):
 
     def program(study, bests):
         tuned[0] = bests is not None
+        return program
 
     tuned = [False]
     monkeypatch.setattr(tuner, "counted", count)
@@ -120,6 +122,27 @@ def test_nothing_slower_on_the_chip_wins(study, tmp_path, monkeypatch):
     counts["tuned"] = Cost(1004, 900)
     found = tune(study, tmp_path / "journal", budget, SERIAL)
     assert (found.winner.before, found.winner.after) == ((1000, 1000), (1004, 900))
+
+
+def test_choices_whose_program_is_wrong_are_left_out(study, tmp_path, monkeypatch):
+    """Choices that no rule would make may show a fault of the compiler; its check finds it."""
+    cost = runs_of(study)[0].cost
+    check, seen = Compiled.check, []
+
+    def refuses(candidate, mode):
+        seen.append(mode)
+        if len(seen) > 1:
+            raise CheckError("a tile is wrong", "")
+        return check(candidate, mode)
+
+    monkeypatch.setattr(Compiled, "check", refuses)
+    monkeypatch.setattr(tuner, "counted", lambda program: cost)
+    found = tune(study, tmp_path / "journal", Budget(trials=16, measured=2), SERIAL)
+    assert found.winner is None
+    assert len(seen) > 1
+    found = tune(study, tmp_path / "journal", Budget(trials=16, measured=0), SERIAL)
+    assert found.winner is None
+    assert found.after == found.before == cost
 
 
 def test_digests_differ_with_all_that_choices_depend_on(study):
