@@ -194,7 +194,7 @@ def test_integers_beside_the_engine(folder, counts, tmp_path):
     """A Softmax of int8, of which the engine has the QuantizeLinear before it."""
     model, network = _qdq_network(np.int8), tmp_path / "softmax.onnx"
     helper, numbers = onnx.helper, onnx.numpy_helper
-    values = {"p_s": np.float32(1 / 256), "p_z": np.int8(-128)}
+    values = {"p_s": np.float32(1 / 255), "p_z": np.int8(-128)}
     model.graph.initializer.extend(numbers.from_array(np.asarray(v), n) for n, v in values.items())
     model.graph.node.extend(
         [
