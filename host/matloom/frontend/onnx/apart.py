@@ -34,12 +34,12 @@ class _Part:
     model: Model
     reason: str
 
-    def order(self, name: str) -> str:
-        """Return a value with the elements of another, channels last, as it is held."""
+    def order(self, name: str, axes: tuple[int, ...] = LAST) -> str:
+        """Return a value with the elements of another, its axes in this order, as it is held."""
         value = self.values.known[name]
-        shape = tuple(value.shape[axis] for axis in LAST)
-        made = self._append("Transpose", [name], shape, value.dtype, perm=list(LAST))
-        self.values.hold(made, in_file_order(len(shape)), self.values.bytes_of(name, LAST))
+        shape = tuple(value.shape[axis] for axis in axes)
+        made = self._append("Transpose", [name], shape, value.dtype, perm=list(axes))
+        self.values.hold(made, in_file_order(len(shape)), self.values.bytes_of(name, axes))
         # Now: nothing may come between the operators that run.
         self.values.wanted(made)
         return made
@@ -98,7 +98,7 @@ class _Part:
 
         graph, imports = self.model.proto.graph, self.model.proto.opset_import
         made = f"{op} apart {len(graph.node)}"
-        domain = _OWN if op in _LAST else ""
+        domain = _OWN if op in (*_LAST, "QGemm") else ""
         if domain and all(each.domain != domain for each in imports):
             imports.append(onnx.helper.make_opsetid(domain, 1))
         graph.node.append(onnx.helper.make_node(op, inputs, [made], domain=domain, **attributes))
@@ -127,28 +127,44 @@ def leave_last(values: Values, model: Model, node: Any, reason: str) -> bool:
     inputs = [part.order(source), *node.input[1:]]
     shape = tuple(output.shape[axis] for axis in LAST)
     last = part.run(node.op_type, inputs, shape, output.dtype, **_attributes(node))
-    _set_channels_last(part, node, last)
+    _set_output(part, node, last)
     return True
 
 
 def split_channels(values: Values, model: Model, node: Any, claim: Claim) -> Claim:
-    """Let ONNX Runtime run the channels of a convolution that are not proven; the engine has all.
+    """Let ONNX Runtime run the channels of a layer that are not proven; the engine has all.
 
     Raises
     ------
     Unsupported
-        It is another operator, not one of images, or most of its channels are not proven.
+        It is another operator, a convolution of other than images, or most of its channels are not
+        proven.
     """
-    channels = claim.unproven
-    image = len(values.known[node.output[0]].shape) == len(LAST)
+    channels, rank = claim.unproven, len(values.known[node.output[0]].shape)
     few = 0 < len(channels) <= _MOST * claim.channels
-    if node.op_type != "QLinearConv" or not image or not few:
+    split = {"QLinearConv": _some_of_convolution} if rank == len(LAST) else {}
+    split |= dict.fromkeys(("QGemm", "QLinearMatMul"), _some_of_product)
+    if node.op_type not in split or not few:
         raise Unsupported(str(claim))
     reason = f"serves {len(channels)} of {claim.channels} channels, which are not proven equal"
     part = _Part(values=values, model=model, reason=reason)
-    source, made, names = node.input[0], node.output[0], [*node.input, ""]
-    output = values.known[made]
-    engine, given = part.order(made), part.order(source)
+    output = values.known[node.output[0]]
+    axes = LAST if node.op_type == "QLinearConv" else in_file_order(rank)
+    engine = part.order(node.output[0], axes)
+    some = split[node.op_type](part, node, claim)
+    places = np.arange(claim.channels)
+    places[list(channels)] = claim.channels + np.arange(len(channels))
+    both = part.run("Concat", [engine, some], None, output.dtype, axis=rank - 1)
+    shape = tuple(output.shape[axis] for axis in axes)
+    last = part.run("Gather", [both, part.constant(places)], shape, output.dtype, axis=rank - 1)
+    _set_output(part, node, last, axes)
+    return replace(claim, differing=0, affected=0, apart=len(channels), unproven=())
+
+
+def _some_of_convolution(part: _Part, node: Any, claim: Claim) -> str:
+    """Append the channels of a convolution that are not proven, channels last."""
+    channels, names = claim.unproven, [*node.input, ""]
+    given = part.order(node.input[0])
     picks = part.constant(np.array(channels, np.int64))
     attributes = _attributes(node)
     if attributes.get("group", 1) != 1:
@@ -160,28 +176,43 @@ def split_channels(values: Values, model: Model, node: Any, claim: Claim) -> Cla
     inputs = [given, *names[1:3], weights, scale, zero, *names[6:8]]
     if names[8]:
         inputs.append(part.picked(names[8], picks, 0))
-    some = part.run("QLinearConv", inputs, None, output.dtype, **attributes)
-    places = np.arange(claim.channels)
-    places[list(channels)] = claim.channels + np.arange(len(channels))
-    both = part.run("Concat", [engine, some], None, output.dtype, axis=3)
-    shape = tuple(output.shape[axis] for axis in LAST)
-    last = part.run("Gather", [both, part.constant(places)], shape, output.dtype, axis=3)
-    _set_channels_last(part, node, last)
-    return replace(claim, differing=0, affected=0, apart=len(channels), unproven=())
+    dtype = part.values.known[node.output[0]].dtype
+    return part.run("QLinearConv", inputs, None, dtype, **attributes)
+
+
+def _some_of_product(part: _Part, node: Any, claim: Claim) -> str:
+    """Append the columns of a product that are not proven."""
+    names = list(node.input)
+    given = part.order(names[0], in_file_order(len(part.values.known[names[0]].shape)))
+    picks = part.constant(np.array(claim.unproven, np.int64))
+    rows = node.op_type == "QGemm" and attribute(node, "transB", 0)
+    held = [part.picked(names[3], picks, 0 if rows else 1)]
+    # Of each column, or one of all.
+    held += [part.picked(name, picks, 0) for name in names[4 : 7 if node.op_type == "QGemm" else 6]]
+    inputs = [given, *names[1:3], *held, *names[3 + len(held) :]]
+    dtype = part.values.known[node.output[0]].dtype
+    return part.run(node.op_type, inputs, None, dtype, **_own(node))
 
 
 def _attributes(node: Any) -> dict[str, Any]:
     """Return the attributes of an operator that has its channels last."""
+    return {**_own(node), "channels_last": 1}
+
+
+def _own(node: Any) -> dict[str, Any]:
     import onnx
 
-    own = {item.name: onnx.helper.get_attribute_value(item) for item in node.attribute}
-    return {**own, "channels_last": 1}
+    return {item.name: onnx.helper.get_attribute_value(item) for item in node.attribute}
 
 
-def _set_channels_last(part: _Part, node: Any, last: str) -> None:
-    """Let a value that is held with its channels last hold the output of an operator."""
-    at = 6 if node.op_type == "QLinearConv" else 3
+#: Places of the output's scale among the inputs.
+_SCALES = {"QLinearConv": 6, "QLinearMatMul": 6, "QGemm": 7}
+
+
+def _set_output(part: _Part, node: Any, last: str, axes: tuple[int, ...] = LAST) -> None:
+    """Let a value with its axes in another order hold the output of an operator."""
+    at = _SCALES.get(node.op_type, 3)
     result = quantisation_of(part.model, node.input[at], "".join(node.input[at + 1 : at + 2]))
     rank = len(part.values.known[last].shape)
     number = part.values.bytes_of(last, in_file_order(rank), result)
-    part.values.hold(node.output[0], LAST, number)
+    part.values.hold(node.output[0], axes, number)

@@ -558,6 +558,26 @@ def test_channels_that_cannot_be_proven_leave_alone(dtype, groups):
             np.testing.assert_array_equal(session.run(x), expected(content, x))
 
 
+@pytest.mark.parametrize("op", ["QLinearMatMul", "QGemm"])
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8])
+def test_columns_that_cannot_be_proven_leave_alone(dtype, op):
+    network = Network([3, 8], dtype)
+    network.quantised = network.quantisation(0.5, 3)
+    scales = [0.25, 0.0131137, 0.25, *[0.0217131] * 5]
+    network.weighted("QLinearMatMul", (8, 8), scales, (0.25, -7))
+    if op == "QGemm":
+        node = network.nodes[-1]
+        node.op_type, node.domain = op, "com.microsoft"
+        node.input.insert(6, network.constant(np.arange(-4, 4, dtype=np.int32) * 31))
+    content = network.file()
+    graph = frontend.load(content, exact=True)
+    assert [*graph.remarks.values()] == ["proven equal to ONNX Runtime, which runs 2 of 8 channels"]
+    with matloom.load(content, device="model", config="nano", exact=True) as session:
+        assert session.program.engine_macs == session.program.macs
+        for x in inputs((3, 8), 3):
+            np.testing.assert_array_equal(session.run(x), expected(content, x))
+
+
 def names():
     """Return the names of the networks in the ONNX collection."""
     folder = collection("onnx")
