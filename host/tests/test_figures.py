@@ -16,6 +16,7 @@ from matloom.arch.numerics import quantize_multiplier
 from matloom.arch.program_file import TENSOR_LIMIT
 from matloom.frontend.tflite.tensors import ENGINE_LIMIT
 from matloom.tools import bench
+from matloom.tuner import search
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -32,6 +33,8 @@ def derived():
         # Limits of `matloom bench --check`.
         **dict.fromkeys((("performance.md", growth), ("performance.md", error)), None),
         **dict.fromkeys((("getting-started.md", error), (page, error)), None),
+        # How much slower a first call of a tuned schedule may be.
+        ("tuning.md", f"{100 * (search._FIRST_SLOWER - 1):.1f} %"): None,
         # The level of confidence of an interval, by definition.
         ("accuracy.md", "95 %"): None,
         # All of the array's cycles, by definition.
