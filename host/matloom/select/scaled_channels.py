@@ -7,6 +7,7 @@ import numpy as np
 from matloom.ir.attributes import Arithmetic
 from matloom.ir.graph import Array
 from matloom.ir.scales import product_multiplier
+from matloom.ir.shapes import IMAGE_RANK
 from matloom.select.build import Convolution, depthwise_stage
 from matloom.select.context import Context
 from matloom.select.copies import planes
@@ -34,8 +35,13 @@ def scaled_channels(
     taps = max(1, -(-int(np.abs(factors).max()) // 127))
     steps = np.arange(taps + 1).reshape(-1, 1, 1)
     edges = np.broadcast_to(factors.astype(np.int64).reshape(-1), (channels,)) * steps // taps
-    images, rows = planes(context.output.size // channels)
-    window = dense_window(images, (rows, 1), channels)
+    shape = context.output.shape
+    if len(shape) == IMAGE_RANK:
+        images, size = shape[0], (shape[1], shape[2])
+    else:
+        images, rows = planes(context.output.size // channels)
+        size = rows, 1
+    window = dense_window(images, size, channels)
     if taps > 1:
         window = replace(window, kernel_height=taps, dilation_y=0)
     return depthwise_stage(

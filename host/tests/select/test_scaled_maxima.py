@@ -53,8 +53,11 @@ def test_zero_points(zero):
 
 def test_slopes_without_a_scale_are_multiplied_first():
     """Sums of slopes below a thousandth would have to be compared by more than 17 bits."""
-    (program,) = exact_programs(prelus((1, 4, 5, 16), factor=0.0001, count=1), NANO, (None,))
-    assert {each.maximum for each in executes(program)} == {0, 1}
+    (program,) = exact_programs(prelus((1, 4, 5, 16), factor=0.0001, count=1), REFERENCE, (None,))
+    found = executes(program)
+    assert {each.maximum for each in found} == {0, 1}
+    # The product is written beside the copy of what it is compared with.
+    assert sum(each.weights_fixed and not each.maximum for each in found) == 1
 
 
 def test_engines_without_maxima_leave_it_to_the_host():
