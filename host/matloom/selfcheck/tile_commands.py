@@ -1,6 +1,6 @@
 """Finds the instructions that make a tile, what they read, and where the tile is written."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -92,13 +92,18 @@ def is_plain(post: Instruction) -> bool:
     )
 
 
+def _adds_sums(post: Mapping[str, int]) -> bool:
+    """Return whether a POST of bytes in the scratchpad reads sums as well."""
+    return bool(post.get("product", 0) or post.get("addend", 0))
+
+
 def chain(instructions: list[Instruction], last: int) -> list[int] | None:
     """Return the instructions that compute the sums of a POST, and the POST, in order.
 
     None if there are too many, or if they begin before the command buffer.
     """
     post, found = instructions[last].values, [last]
-    if post.get("source", 0) == Source.SPAD and not post.get("product", 0):
+    if post.get("source", 0) == Source.SPAD and not _adds_sums(post):
         return found
     count = post["oc_blocks"] * post["width"] * post["height"]
     missing = set(range(post["acc_addr"], post["acc_addr"] + count))
@@ -113,7 +118,7 @@ def chain(instructions: list[Instruction], last: int) -> list[int] | None:
         entries = range(first, first + get("oc_blocks", 0) * get("width", 0) * get("height", 0))
         if missing.isdisjoint(entries):
             continue
-        if get("pairs", 0) or get("product", 0) or len(found) > _LONGEST:
+        if get("pairs", 0) or _adds_sums(instructions[at].values) or len(found) > _LONGEST:
             return None
         found.append(at)
         if not get("accumulate", 0) and get("destination", 0) != Destination.ACC_ADD:
