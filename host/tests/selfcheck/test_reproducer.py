@@ -14,7 +14,7 @@ from matloom.selfcheck import write_reproducer
 from matloom.toolchain.cache import CacheWarning
 from matloom.verification.random_layers import random_layer
 
-OPTIONS = CompileOptions(tiling_seed=7)
+OPTIONS = CompileOptions(tiling_seed=7, left_out=frozenset({"fuse_tables"}))
 
 
 def test_contents(tmp_path, monkeypatch, branches, config):
@@ -32,6 +32,7 @@ def test_contents(tmp_path, monkeypatch, branches, config):
     kept = json.loads((folder / "failure.json").read_text())
     assert (kept["error"], kept["seed"], kept["precision"]) == ("wrong", 5, {"*": "i8xi4"})
     assert kept["options"]["tiling_seed"] == 7
+    assert (kept["options"]["left_out"], kept["options"]["choices"]) == (["fuse_tables"], [])
     assert write_reproducer(branches, config, OPTIONS, {"*": "i8xi4"}, "wrong", 5) == folder
 
 
