@@ -9,13 +9,13 @@ from matloom.ir.attributes import Activation, Lookup
 from matloom.ir.graph import Graph, Node, Op, Tensor
 from matloom.ir.moves import reduced_shape, slice_shape
 from matloom.ir.operators import OPERATORS, Operator
+from matloom.ir.products import has_computed_weights, matmul_multiplier
 from matloom.ir.scales import (
     activation_range,
     addition,
     channel_multipliers,
     hard_swish_scales,
     leaky_scales,
-    matmul_multiplier,
     prelu_scales,
     product_multiplier,
     reduction_multiplier,
@@ -115,12 +115,13 @@ def _unsupported_reason(
         return f"has {inputs[0].shape[3] // inputs[1].shape[3]} groups"
     if rules.weight_axis is None or inputs[1].dtype not in QUANTISED:
         return None
+    computed = has_computed_weights(node, inputs)
     for name, tensor in zip(("weights", "bias"), inputs[1:], strict=False):
-        if tensor.data is None:
+        if tensor.data is None and not computed:
             return f"must have constant {name}"
     quantisation = inputs[1].quantisation
     for zero in () if quantisation is None else quantisation.zero_point:
-        if zero != 0 and inputs[1].dtype != "uint8":
+        if zero != 0 and inputs[1].dtype != "uint8" and not computed:
             return f"must have weights of zero point 0, not {zero}"
     if inputs[0].dtype == outputs[0].dtype == "int16":
         for tensor in (inputs[0], outputs[0]):

@@ -21,7 +21,6 @@ __all__ = [
     "hard_swish_scales",
     "layer_rounding",
     "leaky_scales",
-    "matmul_multiplier",
     "nearest",
     "prelu_scales",
     "product_multiplier",
@@ -148,17 +147,6 @@ def product_multiplier(graph: Graph, node: Node) -> Multiplier:
     """Return the multiplier and shift of MUL: product of input scales over the output scale."""
     first, second = (graph.tensors[number].scale for number in node.inputs)
     pair: Multiplier = quantize_multiplier(first * second / graph.tensors[node.output].scale)
-    return pair
-
-
-def matmul_multiplier(graph: Graph, node: Node) -> Multiplier:
-    """Return the multiplier and shift of BATCH_MATMUL.
-
-    TensorFlow Lite Micro multiplies the scales of the inputs in float32.
-    """
-    first, second = (np.float32(graph.tensors[number].scale) for number in node.inputs)
-    ratio = float(first * second) / graph.tensors[node.output].scale
-    pair: Multiplier = quantize_multiplier(ratio)
     return pair
 
 

@@ -7,7 +7,7 @@ import numpy as np
 from matloom.arch.numerics import wrap32
 from matloom.ir.attributes import Activation, BatchMatmul
 from matloom.ir.graph import Array, Graph, Node
-from matloom.ir.scales import matmul_multiplier
+from matloom.ir.products import matmul_multiplier
 from matloom.kernels.requantise import finish, scale
 
 __all__ = ["batch_matmul"]

@@ -29,9 +29,9 @@ BLAS_WORK = 2**18
 
 
 def _weights(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
-    """Return weights less their zero point, which only uint8 weights have."""
+    """Return weights less their zero point, which only uint8 and computed weights have."""
     tensor = graph.tensors[node.inputs[1]]
-    if tensor.dtype != "uint8":
+    if tensor.dtype != "uint8" and tensor.data is not None:
         return inputs[1]
     centred: Array = inputs[1].astype(np.int16) - tensor.zero_point
     return centred

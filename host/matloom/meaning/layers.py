@@ -19,11 +19,11 @@ from matloom.ir.attributes import (
     Reduce,
     TransposeConv,
 )
+from matloom.ir.products import has_computed_weights, matmul_multiplier
 from matloom.ir.scales import (
     activation_range,
     channel_multipliers,
     layer_rounding,
-    matmul_multiplier,
     reduction_multiplier,
     sums_are_wide,
 )
@@ -145,6 +145,10 @@ def depthwise(context: NodeInputs) -> list[Integers]:
 def dense(context: NodeInputs) -> list[Integers]:
     """FULLY_CONNECTED."""
     attributes = context.node.attributes_as(FullyConnected)
+    if has_computed_weights(context.node, context.inputs):
+        keys = context.centred(1).astype(np.float64)
+        given = context.centred(0).astype(np.float64).reshape(-1, keys.shape[1])
+        return _layer(context, product_of_probes(given, keys.T), attributes.activation)
     weights = _factors(context, attributes.mode)
     rows = _given(context, attributes.mode).reshape(-1, weights.shape[1])
     sums = exact_product(rows, weights.T)

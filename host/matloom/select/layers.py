@@ -15,6 +15,7 @@ from matloom.ir.attributes import (
     Pool2D,
 )
 from matloom.ir.graph import Array
+from matloom.ir.products import has_computed_weights
 from matloom.ir.scales import (
     activation_range,
     sums_are_wide,
@@ -23,6 +24,7 @@ from matloom.select.build import Convolution, convolution_stage, depthwise_stage
 from matloom.select.context import Context, NotOnEngine
 from matloom.select.float_layers import float_stage
 from matloom.select.layout.row_folding import fastest
+from matloom.select.matmul import dense_product
 from matloom.select.requantisation import Requantisation
 from matloom.select.stage import ArrayStage, Stage
 from matloom.select.weights import depthwise_as_dense
@@ -224,10 +226,12 @@ def depthwise(context: Context) -> Stage | tuple[Stage, ...]:
     return dilated_stages(layer) or depthwise_stage(layer)
 
 
-def dense(context: Context) -> Stage:
+def dense(context: Context) -> Stage | tuple[Stage, ...]:
     """Return the stages of FULLY_CONNECTED."""
     attributes = context.node.attributes_as(FullyConnected)
     data, weights = context.inputs[:2]
+    if has_computed_weights(context.node, context.inputs):
+        return dense_product(context, attributes.activation)
     channels, depth = weights.shape
     batch = data.size // depth
     # Samples are positions of a row where few channels leave columns idle, else rows.

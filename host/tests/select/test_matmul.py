@@ -10,7 +10,7 @@ from matloom.arch.machine import Machine
 from matloom.compiler import compile_network
 from matloom.device.open import open_device
 from matloom.frontend.tflite.write import write_tflite
-from matloom.ir.attributes import BatchMatmul
+from matloom.ir.attributes import Activation, BatchMatmul, FullyConnected
 from matloom.ir.builder import GraphBuilder
 from matloom.ir.graph import Op, Quantisation
 from matloom.runtime import load
@@ -81,6 +81,22 @@ def test_the_second_operand_may_be_what_a_layer_made():
         )
         program = check(builder.graph(last), "model", replace(NANO, tables=1))
         assert len(program.steps) == 1
+
+
+@pytest.mark.parametrize(
+    ("left", "zeros", "activation"),
+    [((2, 5, 9), (3, -7), "NONE"), ((4, 9), (0, 0), "RELU"), ((1, 9), (-128, 127), "RELU6")],
+)
+def test_weights_of_a_dense_layer_may_be_computed(left, zeros, activation):
+    builder = GraphBuilder("scores")
+    inputs = [
+        builder.input(name, shape, "int8", Quantisation(scale=(0.02,), zero_point=(zero,)))
+        for name, shape, zero in zip("ab", (left, (6, 9)), zeros, strict=True)
+    ]
+    dense = FullyConnected(keep_num_dims=len(left) > 2, activation=Activation(activation))
+    scale = Quantisation(scale=(0.2,), zero_point=(-3,))
+    last = builder.add(Op.FULLY_CONNECTED, inputs, dense, quantisation=scale)
+    check(builder.graph(last), "model", NANO)
 
 
 @pytest.mark.slow

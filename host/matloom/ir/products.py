@@ -1,0 +1,27 @@
+"""Rules of products of two computed tensors."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from matloom.arch.numerics import quantize_multiplier
+from matloom.ir.graph import Graph, Node, Op, Tensor
+
+__all__ = ["has_computed_weights", "matmul_multiplier"]
+
+
+def matmul_multiplier(graph: Graph, node: Node) -> tuple[int, int]:
+    """Return the multiplier and shift of BATCH_MATMUL.
+
+    TensorFlow Lite Micro multiplies the scales of the inputs in float32.
+    """
+    first, second = (np.float32(graph.tensors[number].scale) for number in node.inputs)
+    ratio = float(first * second) / graph.tensors[node.output].scale
+    pair: tuple[int, int] = quantize_multiplier(ratio)
+    return pair
+
+
+def has_computed_weights(node: Node, inputs: Sequence[Tensor]) -> bool:
+    """Return whether a dense layer of int8 multiplies two computed tensors, without a bias."""
+    types = [tensor.dtype for tensor in inputs]
+    return node.op is Op.FULLY_CONNECTED and types == ["int8"] * 2 and inputs[1].data is None

@@ -1,0 +1,128 @@
+"""Copies that make operands of products: panels of the second, and the transposed first."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from matloom.arch.config import Config
+from matloom.arch.isa import Opcode, largest
+from matloom.select.context import Context
+from matloom.select.copies import Copy, copy_stage
+from matloom.select.layout.panels import Panels
+from matloom.select.layout.placed import Placed
+from matloom.select.stage import ArrayStage
+
+__all__ = ["Product", "copied_panels", "transposed", "turned_panels"]
+
+#: Bytes between positions that POST writes.
+_LONGEST_STEP = largest(Opcode.POST, "x_step")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Product:
+    """Sizes of a product: images of (rows, inner) times one or as many of (inner, columns)."""
+
+    images: int
+    rows: int
+    inner: int
+    columns: int
+    weight_images: int
+
+    def panels(self, first_column: int, columns: int, config: Config) -> Panels:
+        """Return the panels of some columns."""
+        return Panels(
+            images=self.weight_images,
+            inner=self.inner,
+            columns=columns,
+            depth=-(-self.inner // config.rows) * config.rows,
+            width=config.columns,
+            first_column=first_column,
+        )
+
+
+def _copy(context: Context, source: int, result: str, copy: Copy, **place: int) -> ArrayStage:
+    return copy_stage(
+        name=context.name,
+        nodes=context.nodes,
+        tensors=(context.sources[source], result),
+        copy=copy,
+        config=context.config,
+        place=lambda grid: Placed(grid=grid, **{"offset": 0, "complete": 0, **place}),
+    )
+
+
+def copied_panels(
+    context: Context, product: Product, panels: Panels, name: str
+) -> Iterator[ArrayStage]:
+    """Yield the copies of rows into panels: all full panels at once, where POST can step so far."""
+    full, tail = divmod(panels.columns, panels.width)
+    at_once = panels.block_bytes <= _LONGEST_STEP
+    parts = [(0, full, panels.width)] if at_once else [(b, 1, panels.width) for b in range(full)]
+    for block, width, size in [*parts, (full, 1, tail)]:
+        if not width * size:
+            continue
+        copy = Copy(
+            images=panels.images,
+            in_rows=panels.inner,
+            in_row_bytes=product.columns,
+            out_rows=panels.inner,
+            width=width,
+            position_bytes=size,
+            x_step=size if width > 1 else panels.width,
+            first_byte=panels.first_column + block * panels.width,
+        )
+        yield _copy(
+            context,
+            1,
+            name,
+            copy,
+            offset=block * panels.block_bytes,
+            x_step=panels.block_bytes if width > 1 else panels.width,
+            row_step=panels.width,
+            image_step=panels.image_bytes,
+        )
+
+
+def turned_panels(
+    context: Context, product: Product, panels: Panels, name: str
+) -> Iterator[ArrayStage]:
+    """Yield the copies of columns into panels, byte by byte: a panel's columns are rows there."""
+    for block in range(panels.blocks):
+        rows = min(panels.width, panels.columns - block * panels.width)
+        copy = Copy(
+            images=panels.images,
+            in_rows=product.columns,
+            in_row_bytes=panels.inner,
+            out_rows=rows,
+            width=panels.inner,
+            position_bytes=1,
+            x_step=1,
+            first_row=panels.first_column + block * panels.width,
+        )
+        yield _copy(
+            context,
+            1,
+            name,
+            copy,
+            offset=block * panels.block_bytes,
+            x_step=panels.width,
+            row_step=1,
+            image_step=panels.image_bytes,
+        )
+
+
+def transposed(context: Context, product: Product, name: str) -> Iterator[ArrayStage]:
+    """Yield the copy that transposes the first operand, byte by byte."""
+    inner, rows = product.inner, product.rows
+    copy = Copy(
+        images=product.images,
+        in_rows=inner,
+        in_row_bytes=rows,
+        out_rows=inner,
+        width=rows,
+        position_bytes=1,
+        x_step=1,
+    )
+    size = product.images * inner * rows
+    yield _copy(
+        context, 0, name, copy, x_step=inner, row_step=1, image_step=inner * rows, complete=size
+    )
