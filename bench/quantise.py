@@ -3,26 +3,32 @@
     python bench/quantise.py                                   # into docs/results/quantise.json
     python bench/quantise.py --only kws --yardstick ENV/bin/python
 
-Networks and labelled samples come from the collection. A seed draws 100 samples that calibrate
-every quantiser; the other samples measure every result. `--yardstick` is the Python of an
-environment with ai-edge-quantizer, which quantises the same file on the same samples. The
-operators' kernels, which equal TensorFlow Lite Micro, then run all files.
+Networks and labelled samples come from the collection. A hundred samples calibrate every
+quantiser; others measure every result. `--yardstick` is the Python of an environment with
+ai-edge-quantizer; ONNX Runtime's static quantiser is that of the installed package. The operators'
+kernels, which equal TensorFlow Lite Micro, run all files but those of ONNX Runtime.
 
-`ad` has no float parent, so the weights of its int8 network are converted to floats. Its samples
-are all normal recordings, so it has no accuracy. Noise is measured before SOFTMAX. The SQNR of
-layers is the mean over the tensors that have the same name in both files; equalisation changes
-the units of channels, so it is left out there.
+- `ic` and `kws`: a seed divides the labelled samples.
+- `vww`: the collection has 33 photographs with labels. Views of 16 calibrate, views of the other 17
+  measure the agreement.
+- `ad` has no float parent, so the weights of its int8 network are converted to floats. Its samples
+  are windows of one recording of a machine that works: the first 100 calibrate, those behind them
+  measure. Faults are made from these (`quantise_data.anomalies`), and the area under the curve
+  (AUC) says how well the error of the reconstruction tells them apart.
+
+Noise is measured before SOFTMAX. The SQNR of layers is the mean over the tensors that have the same
+name in both files; equalisation changes the units of channels, so it is left out there.
 """
 
 import argparse
 import json
-import subprocess
-import tempfile
 import time
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
+from quantise_data import anomalies, crops
+from quantise_yardsticks import METHODS, ai_edge, onnx_runtime
 
 import matloom
 from matloom import frontend
@@ -43,10 +49,13 @@ CONFIG, NARROW = "reference", "reference+i8xi4"
 
 #: Float parent (none for `ad`), published int8 network, labelled samples.
 NETWORKS = {
-    "ic": ("pretrainedResnet", "pretrainedResnet_quant", "dev_cifar_250"),
-    "kws": ("kws_ref_model_float32", "kws_ref_model", "dev_kws_300"),
+    "ic": ("pretrainedResnet.tflite", "pretrainedResnet_quant", "dev_cifar_250"),
+    "kws": ("kws_ref_model_float32.tflite", "kws_ref_model", "dev_kws_300"),
+    "vww": ("vww_96_float.onnx", "vww_96_int8", "dev_vww_coco33"),
     "ad": (None, "ad01_int8", "dev_ad_normal196"),
 }
+#: Views of photographs that measure `vww`, and frames of a window of `ad`, which overlap.
+VIEWS, FRAMES = 300, 5
 
 #: Ways of quantising, by name: options of `matloom.quantise`.
 WAYS = {
@@ -65,34 +74,6 @@ WAYS = {
     "matloom, points=1": {"target": "points=1", "config": NARROW},
     "matloom, i16xi8": {"precision": "i16xi8"},
 }
-
-#: That quantiser wants a signature, which our files do not have.
-YARDSTICK = """
-import sys
-import flatbuffers
-import numpy as np
-from ai_edge_litert import schema_py_generated as schema
-from ai_edge_quantizer import quantizer, recipe
-
-source, data, target = sys.argv[1:]
-model = schema.ModelT.InitFromPackedBuf(open(source, "rb").read(), 0)
-graph = model.subgraphs[0]
-signature = schema.SignatureDefT()
-signature.signatureKey, signature.subgraphIndex = "serving_default", 0
-signature.inputs, signature.outputs = [], []
-for side, numbers in ((signature.inputs, graph.inputs), (signature.outputs, graph.outputs)):
-    for number in numbers:
-        entry = schema.TensorMapT()
-        entry.name, entry.tensorIndex = graph.tensors[number].name.decode(), number
-        side.append(entry)
-model.signatureDefs = [signature]
-builder = flatbuffers.Builder(1024)
-builder.Finish(model.Pack(builder), b"TFL3")
-with np.load(data) as file:
-    samples = [{file["name"].item(): sample} for sample in file["samples"]]
-made = quantizer.Quantizer(bytes(builder.Output()), recipe.static_wi8_ai8())
-made.quantize(made.calibrate({"serving_default": samples}), serialize_to_path=target)
-"""
 
 
 def floats(graph: Graph) -> Graph:
@@ -113,17 +94,59 @@ def floats(graph: Graph) -> Graph:
     return replace(graph, tensors=tensors)
 
 
-def case(name: str) -> tuple[Graph, Graph, Array, Array | None]:
-    """Return the float network, the published int8 network, samples as floats, and labels."""
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Case:
+    """A float network, its published int8 network, and samples as floats.
+
+    `test` has a label for each sample: a class, whether it is a fault, or none.
+    """
+
+    graph: Graph
+    published: Graph | None
+    calibration: Array
+    test: Array
+    labels: Array | None = None
+    faults: bool = False
+
+
+def case(name: str) -> Case:
+    """Return the case of a network."""
     parent, published, labelled = NETWORKS[name]
     models = collection("models")
     folder = models / "models" / "mlperf_tiny"
     made = frontend.load(folder / f"{published}.tflite")
     with np.load(models / "labelled" / f"{labelled}.npz") as file:
         samples, labels = real(made.tensors[made.inputs[0]], file["x"]), file["y"]
-    if parent is None:
-        return floats(made), made, samples, None
-    return frontend.load(folder / f"{parent}.tflite"), made, samples, labels
+    if name == "vww":
+        parent = models.parent / "onnx" / "models" / "mlcommons" / parent
+        graph = prepared(frontend.load_floats(parent))
+        views = [
+            crops(samples[part, 0], count, seed=at)[:, np.newaxis].transpose(0, 1, 4, 2, 3)
+            for at, (part, count) in enumerate(((slice(16), SAMPLES), (slice(16, None), VIEWS)))
+        ]
+        return Case(graph=graph, published=None, calibration=views[0], test=views[1])
+    if name == "ad":
+        graph = prepared(floats(made))
+        normal = samples[SAMPLES + FRAMES :]
+        faulty = anomalies(normal[:, 0], seed=0)[:, np.newaxis]
+        return Case(
+            graph=graph,
+            published=made,
+            calibration=samples[:SAMPLES],
+            test=np.concatenate([normal, faulty]),
+            labels=np.arange(2 * len(normal)) >= len(normal),
+            faults=True,
+        )
+    graph = prepared(frontend.load(folder / parent))
+    split = split_samples(graph, samples, SAMPLES, seed=0)
+    assert not set(split.chosen) & set(split.others)
+    return Case(
+        graph=graph,
+        published=made,
+        calibration=samples[split.chosen],
+        test=samples[split.others],
+        labels=labels[split.others],
+    )
 
 
 def tensors_of(graph: Graph, samples: Array) -> tuple[dict[str, Array], Array]:
@@ -140,13 +163,15 @@ def tensors_of(graph: Graph, samples: Array) -> tuple[dict[str, Array], Array]:
     return found, last
 
 
-def row(graph: Graph, exact: tuple[dict[str, Array], Array], samples: Array, labels) -> dict:
-    """Return the figures of a quantised network."""
-    made, last = tensors_of(graph, samples)
+def row(
+    given: Case, exact: tuple[dict[str, Array], Array], made: tuple[dict[str, Array], Array]
+) -> dict:
+    """Return the figures of a quantised network's tensors, of which the last is the output."""
+    tensors, last = made
     ratios = [
-        sqnr_db(values, made[name])
+        sqnr_db(values, tensors[name])
         for name, values in exact[0].items()
-        if name in made and made[name].shape == values.shape
+        if name in tensors and tensors[name].shape == values.shape
     ]
     known = [ratio for ratio in ratios if ratio is not None]
     found = {
@@ -154,58 +179,59 @@ def row(graph: Graph, exact: tuple[dict[str, Array], Array], samples: Array, lab
         "mean_sqnr_db": float(np.mean(known)) if known else None,
         "tensors": len(known),
     }
+    count, labels = len(given.test), given.labels
+    if given.faults:
+        errors = np.square(last - given.test).reshape(count, -1).mean(axis=1)
+        return found | {"auc": area(errors, labels)}
+    rows = [each.reshape(count, -1).argmax(axis=1) for each in (exact[1], last)]
+    same = int((rows[0] == rows[1]).sum())
+    found |= {"agreement": same / count, "interval": wilson(same, count)}
     if labels is not None:
-        rows = [each.reshape(len(labels), -1).argmax(axis=1) for each in (exact[1], last)]
-        same = int((rows[0] == rows[1]).sum())
-        found |= {"agreement": same / len(labels), "interval": wilson(same, len(labels))}
         found |= {"accuracy": float((rows[1] == labels).mean())}
         found |= {"right": (rows[1] == labels).tolist()}
     return found
 
 
-def by_yardstick(python: str, graph: Graph, samples: Array) -> Graph:
-    """Return the network as ai-edge-quantizer quantises it, from the same samples."""
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        (folder / "float.tflite").write_bytes(frontend.write(graph)[1])
-        tensor = graph.tensors[graph.inputs[0]]
-        np.savez(folder / "data.npz", name=tensor.name, samples=samples)
-        (folder / "run.py").write_text(YARDSTICK)
-        words = [python, "run.py", "float.tflite", "data.npz", "made.tflite"]
-        # Without PYTHONPATH: the environment has packages of its own.
-        subprocess.run(words, cwd=folder, check=True, capture_output=True, env={})
-        return frontend.load(folder / "made.tflite")
+def area(scores: Array, faulty: Array) -> float:
+    """Return the share of pairs of a fault and a normal sample in which the fault scores more."""
+    pairs = scores[faulty][:, np.newaxis] - scores[~faulty]
+    return float((pairs > 0).mean() + (pairs == 0).mean() / 2)
 
 
 def measured(name: str, yardstick: str | None, ways: list[str]) -> dict:
-    """Return the figures of all quantisers for one network."""
-    graph, published, samples, labels = case(name)
-    network = prepared(graph)
-    split = split_samples(network, samples, SAMPLES, seed=0)
-    assert not set(split.chosen) & set(split.others)
-    (number,) = network.inputs
-    test = split.test[number]
-    wanted = None if labels is None else labels[split.others]
-    exact = tensors_of(network, test)
-    rows = {}
-    if wanted is not None:
-        rows["float"] = row(network, exact, test, wanted)
-        rows["published int8"] = row(published, exact, test, wanted)
+    """Return the figures of all ways for one network."""
+    given = case(name)
+    exact = tensors_of(given.graph, given.test)
+    rows = {"float": row(given, exact, exact)}
+    if given.published is not None:
+        rows["published int8"] = row(given, exact, tensors_of(given.published, given.test))
     if yardstick is not None:
-        other = by_yardstick(yardstick, network, split.calibration[number])
-        rows["ai-edge-quantizer"] = row(other, exact, test, wanted)
+        other = ai_edge(yardstick, given.graph, given.calibration)
+        rows["ai-edge-quantizer"] = row(given, exact, tensors_of(other, given.test))
+    for method in METHODS:
+        results = onnx_runtime(given.graph, method, given.calibration, given.test)
+        rows[f"onnxruntime, {method}"] = row(given, exact, ({}, results))
+    for other, figures in rows.items():
+        show(name, other, figures)
     for way in ways:
-        options = WAYS[way]
+        options = {"config": CONFIG, **WAYS[way]}
         began = time.process_time()
-        made = matloom.quantise(network, samples, samples=SAMPLES, **{"config": CONFIG, **options})
+        made = matloom.quantise(
+            given.graph, given.calibration, samples=len(given.calibration), **options
+        )
         seconds = time.process_time() - began
-        rows[way] = row(made.graph, exact, test, wanted)
+        rows[way] = row(given, exact, tensors_of(made.graph, given.test))
         rows[way] |= {"cycles": made.report.cycles, "seconds": round(seconds, 1)}
         if made.report.options.equalise:
             # Its tensors have channels in other units.
             rows[way]["mean_sqnr_db"] = None
-        print(name, way, {k: v for k, v in rows[way].items() if k != "right"}, flush=True)
+        show(name, way, rows[way])
     return compared(rows)
+
+
+def show(name: str, way: str, found: dict) -> None:
+    """Print the figures of a way."""
+    print(name, way, {key: each for key, each in found.items() if key != "right"}, flush=True)
 
 
 def compared(rows: dict) -> dict:

@@ -12,7 +12,7 @@ from matloom.quantiser.equalise import equalised, equalised_tensors
 from matloom.quantiser.histogram import Histogram, histogram_of
 from matloom.quantiser.kinds import chosen_kinds
 from matloom.quantiser.options import Options
-from matloom.quantiser.ranges import chosen_range
+from matloom.quantiser.ranges import Range, chosen_range, grid_range
 from matloom.quantiser.scales import LEVELS, shared_ranges
 from matloom.quantiser.sweep import swept
 
@@ -21,10 +21,19 @@ __all__ = ["Calibration", "calibrated", "planned"]
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Calibration:
-    """A prepared network, and the histogram of each of its float tensors by number."""
+    """A prepared network, observed.
+
+    Members
+    -------
+    histograms:
+        Of each float tensor, by number.
+    grids:
+        Ranges of inputs whose values integers represent exactly.
+    """
 
     graph: Graph
     histograms: Mapping[int, Histogram]
+    grids: Mapping[int, Range]
 
 
 def calibrated(graph: Graph, inputs: Mapping[int, Array], options: Options) -> Calibration:
@@ -53,7 +62,16 @@ def calibrated(graph: Graph, inputs: Mapping[int, Array], options: Options) -> C
                     hint="check that the samples are preprocessed as in training",
                 )
             histograms[number] = histogram_of(known[number])
-    return Calibration(graph=graph, histograms=histograms)
+    grids = {
+        number: grid_range(array, LEVELS["int8"])
+        for number, array in inputs.items()
+        if graph.tensors[number].dtype == "float32"
+    }
+    return Calibration(
+        graph=graph,
+        histograms=histograms,
+        grids={number: grid for number, grid in grids.items() if grid is not None},
+    )
 
 
 def _peaks(graph: Graph, inputs: Mapping[int, Array]) -> dict[int, Array]:
@@ -88,6 +106,9 @@ def planned(
         )
         for number, histogram in calibration.histograms.items()
     }
+    ranges.update(
+        (number, grid) for number, grid in calibration.grids.items() if made_as[number] == "int8"
+    )
     return QuantisationPlan(
         kinds=chosen, bits=bits, ranges=shared_ranges(graph, ranges, chosen), options=options
     )

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from matloom.quantiser.histogram import Histogram
 
-__all__ = ["CALIBRATIONS", "Range", "chosen_range"]
+__all__ = ["CALIBRATIONS", "Range", "chosen_range", "grid_range"]
 
 #: Least and largest value.
 Range = tuple[float, float]
@@ -19,6 +19,8 @@ Range = tuple[float, float]
 _PERCENTILE = 99.99
 #: Shares of the whole range that are tried for each end.
 _SHARES = np.linspace(0.02, 1.0, 99)
+#: Share of a step by which values may miss a multiple of it.
+_OFF_GRID = 1e-3
 #: Times that one end is fitted and then the other.
 _ROUNDS = 2
 
@@ -125,3 +127,23 @@ def chosen_range(histogram: Histogram, calibration: str, levels: int) -> Range:
         return min(histogram.low, 0.0), max(histogram.high, 0.0)
     low, high = CALIBRATIONS[calibration](histogram, levels)
     return min(low, 0.0), max(high, 0.0)
+
+
+def grid_range(values: npt.NDArray[np.float32], levels: int) -> Range | None:
+    """Return the range in which integers represent all values exactly; None if there is none.
+
+    Pixels divided by 255 are such values: multiples of one step, from 0 to 255 of them.
+    """
+    found = np.unique(values).astype(np.float64)
+    if not 1 < len(found) <= levels:
+        return None
+    span = found[-1] - found[0]
+    step = span / max(np.rint(span / np.diff(found).min()), 1)
+    places = np.rint(found / step)
+    low, high = min(places[0], 0.0), max(places[-1], 0.0)
+    if high - low >= levels or np.abs(found - places * step).max() > _OFF_GRID * step:
+        return None
+    # Other samples may go further: the steps that are left are spent on both sides.
+    spare = levels - 1 - (high - low)
+    below = spare // 2 if low < 0 else 0
+    return float((low - below) * step), float((low - below + levels - 1) * step)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from matloom.quantiser.histogram import histogram_of
-from matloom.quantiser.ranges import CALIBRATIONS, chosen_range
+from matloom.quantiser.ranges import CALIBRATIONS, chosen_range, grid_range
 from matloom.quantiser.scales import quantisation_of
 
 
@@ -76,3 +76,33 @@ def test_the_order_of_samples_does_not_matter():
     shuffled = np.random.default_rng(1).permutation(values)
     first, second = (chosen_range(histogram_of(each), "kl", 256) for each in (values, shuffled))
     assert first == second
+
+
+@pytest.mark.parametrize(
+    ("values", "step"),
+    [
+        (np.arange(0, 256, 3) / np.float32(255), 3 / 255),
+        (np.arange(-40, 90) * np.float32(0.37), 0.37),
+        (np.array([0, 1], np.float32), 1.0),
+    ],
+)
+def test_values_on_a_grid_are_exact(values, step):
+    low, high = grid_range(values.astype(np.float32), 256)
+    assert low <= values.min()
+    assert values.max() <= high
+    assert (high - low) / 255 == pytest.approx(step)
+    places = (values - low) / ((high - low) / 255)
+    assert np.abs(places - np.rint(places)).max() < 1e-3
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        np.linspace(0, 1, 300),
+        np.array([0.0, 0.1, 0.25, 1.0]),
+        np.arange(0, 200) / 127.5 - 1,
+        np.zeros(4),
+    ],
+)
+def test_other_values_have_no_grid(values):
+    assert grid_range(values.astype(np.float32), 256) is None
