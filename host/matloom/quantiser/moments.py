@@ -29,6 +29,8 @@ class Moments:
 
     Members
     -------
+    rows:
+        Rows of inputs that they come from.
     covariance:
         Of the quantised inputs: (1 or channels, depth, depth).
     mean:
@@ -40,6 +42,7 @@ class Moments:
         Mean of each output of the float layer before its activation: (channels,).
     """
 
+    rows: int
     covariance: _Numbers
     mean: _Numbers
     missing: _Numbers
@@ -122,6 +125,7 @@ def layer_moments(
         given = given + lost.sum(axis=1).reshape(-1)
     mean = np.asarray(sums) / count
     return Moments(
+        rows=count,
         covariance=squares / count - mean[:, :, np.newaxis] * mean[:, np.newaxis, :],
         mean=mean,
         missing=cross / count - mean * (np.asarray(given) / count)[:, np.newaxis],

@@ -21,6 +21,9 @@ _SHARES = {8: np.linspace(0.75, 1.0, 11), 4: np.linspace(0.4, 1.0, 31)}
 #: Share of the mean variance that is added to each input's: with few samples, inputs may be
 #: related by chance.
 _DAMPING = 0.01
+#: Rows for each input of a layer that weigh as much as the assumption that no input is related to
+#: another: with few rows, most relations are chance.
+_DOUBT = 0.25
 #: Layers with more inputs than this choose scales as if their inputs were independent: the
 #: covariance matrix would be too large.
 _MOST_CORRELATED = 1024
@@ -40,12 +43,22 @@ def _form(moments: Moments | None, depth: int) -> _Numbers:
     """Return the quadratic form, positive definite: (1 or channels, depth, depth)."""
     if moments is None:
         return np.eye(depth)[np.newaxis]
-    form = moments.covariance.copy()
+    form = moments.covariance * (1 - _doubt(moments))
     diagonal = np.einsum("gkk->gk", form)
     mean = diagonal.mean(axis=1, keepdims=True)
     # Where an input never changes, any rounding is as good as another: nearest is taken.
+    diagonal /= 1 - _doubt(moments)
     diagonal += np.where(mean > 0, _DAMPING * mean, 1.0)
     return form
+
+
+def _doubt(moments: Moments) -> float:
+    """Return the weight of the assumption that inputs are not related, 0 to 1.
+
+    Covariances are shrunk towards it, as Ledoit and Wolf do (2004).
+    """
+    prior = _DOUBT * moments.covariance.shape[1]
+    return prior / (prior + moments.rows)
 
 
 def _times(errors: _Numbers, form: _Numbers) -> _Numbers:
@@ -118,7 +131,7 @@ def round_weights(
     form = _form(moments if adaptive else None, weights.shape[1])
     if moments is not None and adaptive:
         # Weights that fit the quantised inputs better than those of the float layer.
-        weights = weights + _solved(form, moments.missing)
+        weights = weights + _solved(form, moments.missing * (1 - _doubt(moments)))
     scales = _scales(weights, form, bits, per_channel=per_channel)
     exact = weights / scales[:, np.newaxis]
     if adaptive:

@@ -13,6 +13,7 @@ def moments(inputs, channels):
     covariance = np.cov(inputs.T, bias=True)
     depth = len(covariance)
     return Moments(
+        rows=len(inputs),
         covariance=covariance[np.newaxis],
         mean=inputs.mean(axis=0)[np.newaxis],
         missing=np.zeros((channels, depth)),
@@ -63,6 +64,7 @@ def test_close_to_the_best_of_all_roundings(case):
 def test_independent_inputs_are_rounded_to_nearest():
     weights = np.random.default_rng(1).normal(0, 1, (4, 5))
     independent = Moments(
+        rows=100,
         covariance=np.eye(5)[np.newaxis],
         mean=np.zeros((1, 5)),
         missing=np.zeros((4, 5)),
@@ -77,3 +79,14 @@ def test_inputs_that_never_change():
     weights = np.random.default_rng(2).normal(0, 1, (2, 4))
     made = round_weights(weights, moments(np.ones((10, 4)), 2))
     assert np.allclose(made.integers * made.scales[:, np.newaxis], weights, atol=0.03)
+
+
+def test_few_rows_do_not_mislead():
+    """Of 20 rows of 60 independent inputs, relations are chance: other rows must not suffer."""
+    random = np.random.default_rng(3)
+    weights = random.normal(0, 1, (8, 60))
+    seen, others = random.normal(0, 1, (20, 60)), random.normal(0, 1, (4000, 60))
+    adaptive = round_weights(weights, moments(seen, 8), bits=4)
+    nearest = round_weights(weights, None, bits=4, adaptive=False)
+    lost = cost(others, weights, adaptive).sum() / cost(others, weights, nearest).sum()
+    assert lost < 1.5
