@@ -1,8 +1,8 @@
 """Samples for measurements of quantisers: calibration and evaluation have no source in common.
 
 Each generator divides what its samples are made of (photographs, recordings, fonts, voices, rows of
-a data set) into two parts first, and makes samples from one part only. `python -m pytest
-host/tests/bench/test_quantise_data.py` checks it.
+a data set) into two parts first, and makes samples from one part only, which
+`host/tests/quantiser/test_data.py` checks.
 """
 
 import shutil
@@ -86,7 +86,7 @@ def fonts() -> list[str]:
 
 
 def _is_symbols(name: str) -> bool:
-    words = ("cmex", "cmsy", "symbol", "siz", "emoji", "dingbat", "cmmi", "wingding", "nonuni")
+    words = ("cmex", "cmsy", "symbol", "emoji", "dingbat", "cmmi", "wingding", "nonuni")
     return any(word in name.lower() for word in words)
 
 

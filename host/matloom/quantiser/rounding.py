@@ -57,7 +57,7 @@ def _doubt(moments: Moments) -> float:
 
     Covariances are shrunk towards it, as Ledoit and Wolf do (2004).
     """
-    prior = _DOUBT * moments.covariance.shape[1]
+    prior = _DOUBT * float(moments.covariance.shape[1])
     return prior / (prior + moments.rows)
 
 
