@@ -61,7 +61,10 @@ def draw(generator, config, **fixed):
     width, height = generator.randint(1, 5), generator.randint(1, 3)
     blocks, tail = generator.randint(1, 3), generator.randint(1, config.columns)
     words = fixed.get("words", int(config.has_words and generator.random() < 0.5))
-    step = ((blocks - 1) * config.columns + tail << words) + generator.choice((0, 2))
+    # Steps are of the sizes that hold, so that no element is written twice.
+    row = (fixed.get("oc_blocks", blocks) - 1) * config.columns + fixed.get("tail", tail)
+    step = fixed.get("x_step", (row << words) + generator.choice((0, 2)))
+    pitch = fixed.get("width", width) * step
     values = {item.name: 0 for item in FORMATS[Opcode.POST].fields}
     values |= {
         "timestamp": generator.randrange(64),
@@ -84,9 +87,9 @@ def draw(generator, config, **fixed):
         "x_step": step,
         "acc_addr": generator.randrange(8),
         "source_addr": generator.randrange(50),
-        "source_pitch": width * step + 3,
+        "source_pitch": pitch + 3,
         "dest_addr": 1000 + generator.randrange(50),
-        "dest_pitch": width * step + 1,
+        "dest_pitch": pitch + 1,
         "param_addr": PARAMETERS + generator.randrange(20),
         "table": generator.choice(tuple(Table)),
         "product": generator.randint(0, 1),
@@ -98,7 +101,9 @@ def draw(generator, config, **fixed):
         values |= {side: generator.randrange(256) for side in ("low_byte", "high_byte")}
         # Such a POST has neither.
         fixed = {**fixed, "table": Table.NONE, "product": 0}
-    if config.has_addends and not (values | fixed)["product"]:
+    drawn = values | fixed
+    bytes_only = not words and drawn["rounding"] != Rounding.FLOAT
+    if config.has_addends and bytes_only and not drawn["product"]:
         values["addend"] = generator.randint(0, 1)
     if values["pairs"]:
         # Some of either bank.
@@ -488,13 +493,19 @@ def test_refused_and_late(seed, refuse, gaps, config):
 
 @pytest.mark.parametrize("reset_at", [25, 40])
 def test_reset_midway(seed, reset_at):
-    """Between the beats of a vector, and between the bytes of 16-bit elements."""
-    fixed = {"width": 5, "height": 3, "oc_blocks": 2, "tail": 4}
+    """Between the beats of a vector, and between the bytes of 16-bit elements.
+
+    What was written before the reset stays, so that sums must not be read and written.
+    """
+    generator = random.Random(seed)
+    fixed = {"width": 5, "height": 3, "oc_blocks": 2, "tail": 4, "addend": 0}
+    fixed["destination"] = Destination.SPAD
     config = CONFIGS["8_by_2"]
-    values = draw(random.Random(seed), config, source=Source.ACC, **fixed)
+    values = draw(generator, config, source=Source.ACC, **fixed)
     check(config, [values], seed, reset_at=reset_at)
     config = WORDS["8_by_8"]
-    values = draw(random.Random(seed), config, source=Source.SPAD, words=1, **fixed)
+    fixed["destination"] = generator.choice((Destination.SPAD, Destination.ACC_SET))
+    values = draw(generator, config, source=Source.SPAD, words=1, **fixed)
     check(config, [values], seed, reset_at=reset_at)
 
 
