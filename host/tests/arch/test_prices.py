@@ -38,7 +38,7 @@ def test_differences_have_their_sign(tmp_path, monkeypatch):
     (tmp_path / "knobs.json").write_text(json.dumps({**report, "changes": changes}))
     monkeypatch.setattr(prices, "REPORT", tmp_path / "knobs.json")
     text = prices.prices()
-    assert "`nano` (10,000 tables, 5,000 flip-flops, digest\n`01234567`)" in text
+    assert "`nano` (10,000 tables, 5,000 flip-flops, digest `01234567`)" in " ".join(text.split())
     assert "| `one=0` | -1,000 | - | - | - |" in text
     assert "| `two=1` | +1,500 | +1 | -2 | - |" in text
     assert "| `old=1` | +100 | -10 | - | - |" in text

@@ -16,12 +16,15 @@ from matloom.ir.attributes import INTERPRETERS
 from matloom.ir.graph import Graph, Op
 from matloom.verification.random_operators import KINDS, Instances
 
-__all__ = ["REFERENCE", "networks", "programs"]
+__all__ = ["NOT_UNSIGNED", "REFERENCE", "networks", "programs"]
 
 #: The program with a model file in it.
 REFERENCE = "reference"
 
 _FLOATS = "nano+bf16+weight_rows=2+float_rows=2"
+
+#: Types of operators that have none of uint8.
+NOT_UNSIGNED = {Op.BATCH_MATMUL: "int8", Op.LOG_SOFTMAX: "float32"}
 
 
 def _graphs() -> Iterator[tuple[str, Graph, str, CompileOptions | None, str | None]]:
@@ -44,7 +47,7 @@ def _graphs() -> Iterator[tuple[str, Graph, str, CompileOptions | None, str | No
             None,
         )
     for op in KINDS:
-        dtype = "float32" if op is Op.LOG_SOFTMAX else "uint8"
+        dtype = NOT_UNSIGNED.get(op, "uint8")
         yield f"{dtype} {op}", Instances([11, 4], dtype).make(op), "nano", None, None
     for op in (Op.CONV_2D, Op.FULLY_CONNECTED, Op.MEAN, Op.PRELU, Op.TRANSPOSE_CONV):
         yield f"float32 {op}", Instances([11, 5], "float32").make(op), "nano", None, None
