@@ -612,7 +612,6 @@ PRESETS = {
         rows=16,
         columns=16,
         lanes=8,
-        products=2,
         windows=2,
         spad_bytes=320 * 1024,
         spad_banks=5,

@@ -80,15 +80,15 @@ def test_latency_comes_before_size(usual):
 @pytest.mark.parametrize(
     ("device", "text", "beyond"),
     [
-        ("ecp5-85k", "medium+products=0+windows=1", False),
-        ("ecp5-85k", "medium", True),
+        ("ecp5-85k", "medium", False),
+        ("ecp5-85k", "medium+products=2", True),
         ("ecp5-85k", "medium+lanes=16+columns=32+acc_bytes=131072", True),
         ("ecp5-25k", "nano", False),
         ("xc7a35t", "nano", True),
     ],
 )
 def test_designs_larger_than_any_routed_one_are_marked(device, text, beyond):
-    """An earlier `medium` on a ULX3S-85F is the largest routed design; an Artix-7 has none."""
+    """The engine of a ULX3S-85F is the largest routed design; an Artix-7 has none."""
     capacity = PART.capacity | {"multipliers": 156}
     part = dataclasses.replace(PART, device=device, capacity=capacity)
     candidate = Fit(part=part).candidate(text)

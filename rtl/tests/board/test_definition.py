@@ -234,7 +234,7 @@ def test_one_bitstream_for_each_chip_that_a_ulx3s_may_have(name):
 def test_a_board_with_a_processor_may_be_slower():
     board = load_board("ulx3s-85f")
     system = board.with_processor()
-    assert (board.config, board.clock_hz) == ("medium", 71_000_000)
+    assert (board.config, board.clock_hz) == ("medium+windows=1", 71_000_000)
     assert (system.config, system.clock_hz, system.seed) == ("nano", 62_500_000, 8)
     assert system.memory == board.memory
     assert load_board("ulx3s-25f").with_processor() == load_board("ulx3s-25f")
