@@ -109,9 +109,7 @@ def cluster(address: str, resources: Mapping[str, float] | None = None) -> Execu
     except ModuleNotFoundError as error:
         raise MissingPackageError("distributed", "a cluster") from error
     try:
-        client: Any = Client(  # type: ignore[no-untyped-call]  # Dask has no annotations.
-            address, timeout=_ANSWER_SECONDS, set_as_default=False
-        )
+        client: Any = Client(address, timeout=_ANSWER_SECONDS, set_as_default=False)
     except (OSError, TimeoutError) as error:
         raise ClusterError(
             f"no scheduler answers at {address}", hint="start one there: dask scheduler"
