@@ -53,9 +53,9 @@ FUNCTIONS = {
     "matloom.schedule.memory.live_ranges": ("LiveRanges.add", "LiveRanges.overlapping"),
     "matloom.schedule.tiling.sequence": ("_can_interleave", "_interleaved"),
     "matloom.schedule.commands.emit": (
-        *("_Emitter._input", "_Emitter._array", "_Emitter._write"),
-        *("_Emitter._post", "_Emitter._chunk_addresses"),
+        *("_Emitter._input", "_Emitter._array", "_Emitter._write", "_Emitter._post"),
     ),
+    "matloom.schedule.commands.chunk_addresses": ("chunk_addresses", "two_params"),
     "matloom.schedule.commands.loads": ("LoadCommands.append",),
     "matloom.schedule.commands.accumulators": ("Accumulators.of",),
     "matloom.schedule.commands.tables": ("Tables.looked_up",),
