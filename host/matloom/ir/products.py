@@ -2,8 +2,6 @@
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from matloom.arch.numerics import quantize_multiplier
 from matloom.ir.graph import Graph, Node, Op, Tensor
 
@@ -13,11 +11,10 @@ __all__ = ["has_computed_weights", "matmul_multiplier"]
 def matmul_multiplier(graph: Graph, node: Node) -> tuple[int, int]:
     """Return the multiplier and shift of BATCH_MATMUL.
 
-    TensorFlow Lite Micro multiplies the scales of the inputs in float32.
+    TensorFlow Lite Micro multiplies the scales of the inputs in float64.
     """
-    first, second = (np.float32(graph.tensors[number].scale) for number in node.inputs)
-    ratio = float(first * second) / graph.tensors[node.output].scale
-    pair: tuple[int, int] = quantize_multiplier(ratio)
+    first, second = (graph.tensors[number].scale for number in node.inputs)
+    pair: tuple[int, int] = quantize_multiplier(first * second / graph.tensors[node.output].scale)
     return pair
 
 

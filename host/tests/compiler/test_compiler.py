@@ -99,12 +99,16 @@ def test_random_layers_with_random_tilings_equal_the_interpreter(config, seed):
             assert np.array_equal(result, expected[tensor]), f"layer {seed + number}"
 
 
+#: Operators of integers alone, or from one number format to another.
+NOT_FLOAT = (Op.BATCH_MATMUL, Op.QUANTIZE, Op.DEQUANTIZE)
+
+
 @pytest.mark.fast_cases(22)
 @pytest.mark.parametrize(
     ("dtype", "op"),
     [
         *(("int8", op) for op in KINDS if op is not Op.LOG_SOFTMAX),
-        *(("float32", op) for op in KINDS if op not in (Op.QUANTIZE, Op.DEQUANTIZE)),
+        *(("float32", op) for op in KINDS if op not in NOT_FLOAT),
     ],
 )
 def test_single_operators_run_wherever_they_fit(dtype, op, seed):
