@@ -91,6 +91,14 @@ def pytest_report_header(config):
     return f"seed: {config.option.seed}"
 
 
+@pytest.fixture(scope="session", autouse=True)
+def _no_winners_of_tune(tmp_path_factory):
+    """Compile as by default, whatever `matloom tune` has kept on this machine."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MATLOOM_TUNED", str(tmp_path_factory.mktemp("tuned") / "none"))
+        yield
+
+
 @pytest.fixture
 def seed(request):
     """The seed of this run; printed, so that a failure's report shows it."""

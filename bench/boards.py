@@ -37,7 +37,7 @@ NETWORKS = ("ic", "kws", "vww", "ad")
 
 
 def measure(program: Program, driver: Driver) -> dict[str, Any]:
-    """Return cycles, counted and predicted, of a first call and of a later one.
+    """Return the counted and predicted cycles of a first call and of a later one.
 
     The later call finds its weights on chip. `link` is the traffic on the line of each call.
     """

@@ -57,7 +57,7 @@ def measured(sweep: str, preset: str, layers: int, size: int) -> Point:
     point = {"sweep": sweep, "preset": preset, "layers": layers, "size": size}
     graph, config = mobilenet(layers, size), PRESETS[preset]
     begin = time.process_time()
-    made = compiled(graph, config, CompileOptions())
+    made = compiled(graph, config, CompileOptions(tuned=False))
     seconds = time.process_time() - begin
     made.check("sample")
     program = made.program

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from matloom import frontend
 from matloom.arch.config import PRESETS
-from matloom.compiler import compile_network
+from matloom.compiler import CompileOptions, compile_network
 from matloom.data.digits import NETWORK
 from matloom.toolchain.soc_firmware import boot_rom, link_server
 from matloom.tools.soc_app import network_image
@@ -147,7 +147,7 @@ def _system(folder: Path) -> dict[str, dict[str, int]]:
     For the digits, the network's file counts as constants.
     """
     found = {}
-    program = compile_network(frontend.load(NETWORK), PRESETS["nano"])
+    program = compile_network(frontend.load(NETWORK), PRESETS["nano"], CompileOptions(tuned=False))
     for name, data, constants in (
         ("boot ROM", boot_rom(), 0),
         ("link server", link_server(), 0),

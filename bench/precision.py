@@ -3,8 +3,8 @@
     python bench/precision.py                 # into docs/results/precision.json
     python bench/precision.py --only i8xi4    # or float; keeps the others of the report
 
-In float networks, weights that a file stores as int8 are dequantised, for float32 too. Their
-labelled samples are those of the quantised network next to each. Everything runs on the functional
+In float networks, weights that a file stores as int8 are dequantised, for float32 too. A float
+network takes the labelled samples of its quantised sibling. Everything runs on the functional
 model, whose results equal the chip's bit for bit; cycles of the quantised networks come from the
 chip's counters.
 """
@@ -20,6 +20,7 @@ import numpy as np
 
 from matloom import frontend
 from matloom.arch.config import PRESETS
+from matloom.compiler import CompileOptions, compile_network
 from matloom.data.digits import NETWORK, held_out, input_quantisation, quantise
 from matloom.ir.graph import Graph
 from matloom.passes.choose_modes import choose_modes
@@ -88,10 +89,11 @@ def measure(models: Path, name: str, sister: str, file: str) -> list[dict[str, A
 
 def counted(graph: Graph, table: dict[str, str] | None, sample: np.ndarray) -> int:
     """Return the chip's cycles for a sample; its results equal the model's."""
-    with load(graph, "rtl", NARROW, precision=table) as chip:
+    program = compile_network(graph, NARROW, CompileOptions(tuned=False), table)
+    with load(program, "rtl") as chip:
         made = chip.run(sample)
         cycles = chip.report().cycles
-    with load(graph, "model", NARROW, precision=table) as model:
+    with load(program, "model") as model:
         assert np.array_equal(made, model.run(sample))
     return cycles
 

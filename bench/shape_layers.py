@@ -110,7 +110,10 @@ def depthwise(rows: int, columns: int, stride: int = 1, dilation: int = 1) -> La
 def convolution(
     rows: int, columns: int, *outputs: int, stride: int = 1, dilation: int = 1
 ) -> Layer:
-    """Return convolutions to each number of channels in turn; by default to those of the input."""
+    """Return a chain of convolutions, one for each number of output channels.
+
+    Without numbers, it is one convolution that keeps the number of channels.
+    """
 
     def layer(network: Network, x: int) -> int:
         for channels in outputs or (network.channels(x),):

@@ -3,8 +3,8 @@
     python bench/sweeps.py                       # all, into docs/results/sweeps.json
     python bench/sweeps.py --only size latency   # without building other chips
 
-Cycles are those of the simulated chip. Each bus width and array size is a chip of its own, built
-once.
+The simulated chip counts the cycles. Each bus width and array size needs its own chip, which is
+built once.
 """
 
 import argparse

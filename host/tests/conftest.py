@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from matloom.compiler.winners import VARIABLE
 from matloom.data.matrix_products import product_graph
 from matloom.ir.graph import Graph
 from matloom.kernels.probe import kept_processes
@@ -14,14 +13,6 @@ from matloom.tools.bench import collection
 def _one_process_of_each_interpreter():
     """Start each interpreter's process once for all tests of a worker."""
     with kept_processes():
-        yield
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _no_winners_of_tune(tmp_path_factory):
-    """Compile as by default, whatever `matloom tune` has kept on this machine."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv(VARIABLE, str(tmp_path_factory.mktemp("tuned") / "none"))
         yield
 
 

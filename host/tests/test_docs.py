@@ -17,6 +17,7 @@ from matloom import frontend
 from matloom.arch.csr import EXEC_CAUSES
 from matloom.arch.isa import Opcode, Region
 from matloom.arch.numerics import quantize_multiplier
+from matloom.compiler.winners import VARIABLE
 from matloom.data.digits import NETWORK
 from matloom.select.operators import ENGINE
 from support.float_network import float_network, float_samples
@@ -57,7 +58,9 @@ def _write_floats(folder):
 
 
 @pytest.mark.parametrize("block", list(_blocks("console")))
-def test_commands_run(block, tmp_path):
+def test_commands_run(block, tmp_path, monkeypatch):
+    # What one page tunes is no part of other tests.
+    monkeypatch.setenv(VARIABLE, str(tmp_path / "tuned"))
     shutil.copy(NETWORK, tmp_path / "digits.tflite")
     images = np.zeros((2, 8, 8, 1), np.int8)
     np.savez(tmp_path / "in.npz", image=images)

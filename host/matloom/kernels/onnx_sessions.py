@@ -69,16 +69,15 @@ def _opened(content: bytes, entries: Sequence[dict[str, str]], **settings: Any) 
     """Return a session with the first of some configurations that ONNX Runtime takes."""
     refused = ""
     for entry in entries:
-        try:
-            return _session(content, entry, settings)
-        # Its errors are of its own classes.
-        except Exception as error:
-            refused = plain_error(error)
-        if _SHARED in refused:
+        for own in (False, True):
             try:
-                return _session(_with_own_constants(content), entry, settings)
+                model = _with_own_constants(content) if own else content
+                return _session(model, entry, settings)
+            # ONNX Runtime's errors have classes of their own, with no other base.
             except Exception as error:
                 refused = plain_error(error)
+            if _SHARED not in refused:
+                break
     raise RuntimeError(refused)
 
 

@@ -9,7 +9,7 @@ from matloom.schedule.choices.layouts import LAYOUTS
 from matloom.schedule.params import ORDINARY_START
 from matloom.schedule.pipeline import evaluate, tilings_of
 from matloom.schedule.plan import DoesNotFit, ScheduleParams
-from matloom.schedule.scheduled import Repetition, Scheduled
+from matloom.schedule.scheduled import Scheduled
 from matloom.schedule.segment import Segment
 
 __all__ = ["choices_of", "laid_out", "replayed"]
@@ -70,17 +70,7 @@ def _with_later(
     again = evaluate(replace(segment, image=first.image), params, cache)
     if isinstance(again, DoesNotFit):
         return again
-    return replace(
-        first,
-        image=again.image,
-        arena_end=max(first.arena_end, again.arena_end),
-        repeat=Repetition(
-            instructions=again.instructions,
-            plan=again.plan,
-            prediction=again.prediction,
-            kept=first.plan.resident_bytes,
-        ),
-    )
+    return first.followed_by(again)
 
 
 def _same_weights(

@@ -1,6 +1,6 @@
 """Results of a search: instructions, the plan behind them, and every candidate tried."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from matloom.arch.instruction import Instruction
 from matloom.cost.predict import Prediction
@@ -72,6 +72,20 @@ class Scheduled:
     image: ProgramImage = field(repr=False)
     repeat: Repetition | None = None
     tried: tuple[Tried, ...] = ()
+
+    def followed_by(self, later: "Scheduled") -> "Scheduled":
+        """Return the schedule of a first call, whose weights stay for the given later calls."""
+        return replace(
+            self,
+            image=later.image,
+            arena_end=max(self.arena_end, later.arena_end),
+            repeat=Repetition(
+                instructions=later.instructions,
+                plan=later.plan,
+                prediction=later.prediction,
+                kept=self.plan.resident_bytes,
+            ),
+        )
 
     @property
     def calls(self) -> int:

@@ -30,7 +30,7 @@ from matloom.schedule.options import CompileOptions
 from matloom.schedule.params import Candidate
 from matloom.schedule.pipeline import evaluate, tilings_of
 from matloom.schedule.plan import DoesNotFit, ScheduleParams
-from matloom.schedule.scheduled import Repetition, Scheduled, Tried
+from matloom.schedule.scheduled import Scheduled, Tried
 from matloom.schedule.segment import Segment
 from matloom.schedule.tiling.stages import Tiling
 
@@ -251,18 +251,7 @@ class _Decisions:
         ]
         if not again:
             return None
-        best = min(again, key=_CYCLES)
-        return replace(
-            first,
-            image=best.image,
-            arena_end=max(first.arena_end, best.arena_end),
-            repeat=Repetition(
-                instructions=best.instructions,
-                plan=best.plan,
-                prediction=best.prediction,
-                kept=first.plan.resident_bytes,
-            ),
-        )
+        return first.followed_by(min(again, key=_CYCLES))
 
 
 def _different(

@@ -1,6 +1,5 @@
 """Numbers by channel with which EXEC and POST make the larger of a byte and its product."""
 
-import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -109,13 +108,14 @@ class _Rule:
 
 def _found(rule: _Rule, wanted: Array, slopes: Array) -> Array | None:
     """Return choices (7, channels) that give what is wanted; None if a channel has none."""
-    choices = [list(itertools.islice(_choices(rule, slope), _TRIED)) for slope in slopes]
+    choices = [_choices(rule, slope) for slope in slopes]
     found = np.zeros((7, len(slopes)), np.int64)
     left = np.arange(len(slopes))
-    for attempt in range(_TRIED):
-        if any(attempt >= len(choices[at]) for at in left):
+    for _ in range(_TRIED):
+        drawn = [next(choices[at], None) for at in left]
+        if None in drawn:
             return None
-        tried = np.array([choices[at][attempt] for at in left], np.int64).T
+        tried = np.array(drawn, np.int64).T
         fits = (_results(rule, tried) == wanted[:, left]).all(axis=0)
         found[:, left[fits]] = tried[:, fits]
         left = left[~fits]

@@ -64,7 +64,7 @@ def dense_product(context: Context, activation: Activation) -> tuple[ArrayStage,
 def _products(
     context: Context, product: Product, left: str, scale: Requantisation, *, adj_y: bool
 ) -> Iterator[ArrayStage]:
-    """Yield the stages that make panels of the second operand and multiply by them."""
+    """Yield the stages that copy the second operand into panels, then multiply by them."""
     groups = _column_groups(product, context.config)
     for number, (first, columns) in enumerate(groups):
         panels = product.panels(first, columns, context.config)

@@ -23,7 +23,7 @@ Tool = Callable[[str], dict[str, Any]]
 
 @dataclass(frozen=True, kw_only=True)
 class Confirmation:
-    """Measurements of some points of an exploration, which go on where they stopped.
+    """Measures points of an exploration with a tool; an interrupted run continues where it stopped.
 
     Members
     -------

@@ -172,7 +172,7 @@ class Exploration:
         return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
 
     def _sources(self) -> dict[str, str | bytes]:
-        """Return what workers compile: they may be on machines that have no such files."""
+        """Return the networks' contents: workers on other machines do not have the files."""
         paths = {network: Path(network) for network in self.networks}
         return {
             network: path.read_bytes() if path.is_file() else network

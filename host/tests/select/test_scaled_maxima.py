@@ -52,7 +52,7 @@ def test_zero_points(zero):
 
 
 def test_slopes_without_a_scale_are_multiplied_first():
-    """Sums of slopes below a thousandth would have to be compared by more than 17 bits."""
+    """EXEC compares 17 bits of the sums, which is too few for slopes below a thousandth."""
     (program,) = exact_programs(prelus((1, 4, 5, 16), factor=0.0001, count=1), REFERENCE, (None,))
     found = executes(program)
     assert {each.maximum for each in found} == {0, 1}

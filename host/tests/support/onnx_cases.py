@@ -67,7 +67,7 @@ def quantised_convolution() -> bytes:
 
 
 def edit_onnx(data: bytes, draw: random.Random) -> bytes:
-    """Return a file that is cut short, or has other bytes or up to three other fields."""
+    """Return a damaged copy: cut short, with bytes replaced, or with up to three fields changed."""
     how = draw.random()
     if how < 0.05:
         return data[: draw.randrange(len(data))]

@@ -33,7 +33,7 @@ class RegisterLog(ModelTransport):
         self.after: list[NDArray[np.uint8]] = []
 
     def write32(self, address: int, value: int) -> None:
-        """Record a write and execute it; only starts may write COMMAND."""
+        """Carry out a write and record it, unless it writes CONTROL without a start."""
         start = (address, value) == (register("CONTROL").offset, 1)
         if address != register("CONTROL").offset or start:
             kind = _START if start else _WRITE

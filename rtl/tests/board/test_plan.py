@@ -1,4 +1,4 @@
-"""Plans: the design generated for a board, and a digest that distinguishes plans."""
+"""Plans of boards: the generated design, and a digest that no two plans share."""
 
 import re
 

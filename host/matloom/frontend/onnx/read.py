@@ -51,8 +51,8 @@ def graph_of_onnx(file: ModelFile, *, exact: bool = False) -> Graph:
 def floats_of_onnx(file: ModelFile) -> Graph | None:
     """Return the graph of an ONNX network of floats; None if the file is quantised already.
 
-    All operators are those of the graph, with channels last, which the quantiser needs; inputs and
-    outputs have the shapes of the file. Results differ from ONNX Runtime's by rounding only.
+    Operators become those of `matloom.ir`, with channels last, as the quantiser needs; inputs and
+    outputs keep the file's shapes. Results differ from ONNX Runtime's by rounding only.
 
     Raises
     ------

@@ -28,8 +28,8 @@ _HINT = "matloom runs it on ONNX Runtime as it is; quantise a network without th
 def float_graph(file: ModelFile) -> Graph | None:
     """Return the graph of an ONNX network of floats; None if the file is quantised already.
 
-    All operators are those of the graph, with channels last; the inputs and outputs have the
-    shapes of the file. Only the order of the additions differs from ONNX Runtime.
+    Operators become those of `matloom.ir`, with channels last; inputs and outputs keep the file's
+    shapes. Only the order of the additions differs from ONNX Runtime.
 
     Raises
     ------
