@@ -21,6 +21,7 @@ from matloom.compiler.winners import VARIABLE
 from matloom.data.digits import NETWORK
 from matloom.select.operators import ENGINE
 from support.float_network import float_network, float_samples
+from support.float_onnx import float_onnx
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted(
@@ -52,9 +53,12 @@ def _module(path):
 
 
 def _write_floats(folder):
-    """Write a float network, and labelled samples."""
+    """Write float networks, labelled samples, and the same samples with channels first."""
     (folder / "float.tflite").write_bytes(frontend.write(float_network())[1])
-    np.savez(folder / "samples.npz", image=float_samples(20), y=np.arange(20) % 5)
+    (folder / "float.onnx").write_bytes(float_onnx())
+    samples = float_samples(20)
+    np.savez(folder / "samples.npz", image=samples, y=np.arange(20) % 5)
+    np.savez(folder / "images.npz", image=np.moveaxis(samples, -1, 2))
 
 
 @pytest.mark.parametrize("block", list(_blocks("console")))

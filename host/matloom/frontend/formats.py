@@ -146,7 +146,7 @@ def _by_suffix(suffix: str) -> FileKind:
         return FileKind(what="a TensorFlow graph", hint=_SAVED_MODEL)
     if suffix == ".mloom":
         return FileKind(what="a damaged Matloom program", hint="compile the network again")
-    return FileKind(what="a file of another kind", hint="give a .tflite or .mloom file")
+    return FileKind(what="a file of another kind", hint="give a .tflite, .onnx or .mloom file")
 
 
 def _packed(content: bytes) -> FileKind | None:
@@ -249,7 +249,7 @@ def _text(content: bytes) -> FileKind | None:
         return FileKind(what=what, hint=_ORIGINAL)
     printed = (byte in b"\t\r\n" or _SPACE <= byte != _DELETE for byte in start[:512])
     if all(printed) and _is_utf8(start):
-        return FileKind(what="a text", hint="give a .tflite or .mloom file")
+        return FileKind(what="a text", hint="give a .tflite, .onnx or .mloom file")
     return None
 
 

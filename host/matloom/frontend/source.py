@@ -130,4 +130,6 @@ def _near(path: Path) -> str:
     near = did_you_mean(
         path.name, names + (list(packaged_networks()) if path.parent == Path() else [])
     )
-    return near or "give the path of a .tflite or .mloom file, or digits, which comes with Matloom"
+    return near or (
+        "give the path of a .tflite, .onnx or .mloom file, or digits, which comes with Matloom"
+    )
