@@ -31,7 +31,8 @@ def folder(tmp_path):
     np.savez(tmp_path / "shape.npz", image=np.zeros((1, 9, 8, 1), np.int8))
     np.savez(tmp_path / "dtype.npz", image=np.zeros((1, 8, 8, 1), np.float32))
     (tmp_path / "short.npz").write_bytes((tmp_path / "in.npz").read_bytes()[:100])
-    np.save(tmp_path / "one.npy", np.zeros((1, 8, 8, 1), np.int8))
+    with (tmp_path / "one.npz").open("wb") as file:
+        np.save(file, np.zeros((1, 8, 8, 1), np.int8))
     (tmp_path / "binary.json").write_bytes(b"\xff\xfe")
     (tmp_path / "deep.json").write_text("[" * 100_000)
     edited = FileParts.of(program.to_bytes()).with_word("bindings", 0, "region", 0)
@@ -62,7 +63,7 @@ RUN = ["run", "net.tflite", "--output", "out.npz", "--device", "model", "--input
         ([*RUN, "name.npz"], "inputs must be named ['image'], not ['picture']"),
         ([*RUN, "text.tflite"], "--input must be an .npz file"),
         ([*RUN, "short.npz"], "--input must be an .npz file"),
-        ([*RUN, "one.npy"], "--input must be an .npz file, not 'one.npy': it holds one array"),
+        ([*RUN, "one.npz"], "--input must be an .npz file, not 'one.npz': it holds one array"),
         ([*RUN, "in.npz", "--output", "."], "--output must be a file, and . is a folder"),
         (
             [*RUN, "in.npz", "--report", "no/r.json"],

@@ -47,15 +47,15 @@ def separate_padding(graph: Graph) -> Graph:
 def _unstated(graph: Graph, node: Node) -> Padding | None:
     """Return a padding that is neither SAME nor VALID."""
     attributes, shape = node.attributes, graph.tensors[node.inputs[0]].shape
-    if isinstance(attributes, Conv2D):
-        window = graph.tensors[node.inputs[1]].shape[1:3]
-        dilation = attributes.dilation
-    elif isinstance(attributes, Pool2D):
-        window, dilation = attributes.window, (1, 1)
-    else:
-        return None
+    match attributes:
+        case Conv2D(dilation=dilation):
+            _channels, height, width, *_ = graph.tensors[node.inputs[1]].shape
+        case Pool2D(window=(height, width)):
+            dilation = (1, 1)
+        case _:
+            return None
     image = (shape[1], shape[2])
-    same = same_padding(image, (window[0], window[1]), attributes.stride, dilation)
+    same = same_padding(image, (height, width), attributes.stride, dilation)
     if attributes.padding in (_NONE, same):
         return None
     if node.op is Op.AVERAGE_POOL_2D:
