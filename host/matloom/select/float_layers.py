@@ -117,7 +117,7 @@ def matrix_product(context: Context) -> ArrayStage:
     if len(context.inputs) <= _RESIDUAL:
         return stage
     inputs = (context.sources[0], context.sources[_RESIDUAL])
-    return replace(stage, inputs=inputs, addend_post=addend_post(result))
+    return replace(stage, inputs=inputs, accumulator_post=addend_post(result))
 
 
 def _stage(

@@ -6,6 +6,7 @@ from typing import ClassVar
 import numpy as np
 
 from matloom.arch.config import Config
+from matloom.arch.isa import Destination
 from matloom.arch.modes import NARROW_MODES
 from matloom.select.layout.base import Grid, InputLayout, OutputLayout
 from matloom.select.loop_nest import Walk
@@ -35,8 +36,8 @@ class ArrayStage:
     name, nodes:
         Name of the operator, and the numbers of the graph's nodes that it implements.
     inputs, output:
-        Tensor names: one input, and a second one if weights are computed, or, with `addend_post`,
-        if it is added to the sums.
+        Tensor names: one input, and a second one if weights are computed or it is added to the
+        sums.
     input_layout, output_layout:
         Layouts of its input and its output on chip; `output_layout` contains the grid of outputs.
     loop_nest:
@@ -53,13 +54,12 @@ class ArrayStage:
         Bytes of an output element.
     table:
         Lookup table applied last, uint8 (256,), indexed by the unsigned byte; None for no table.
-    addend_post:
-        Fields of the POST that adds the second input, in the layout of the output, to the sums of a
-        tile before its results are made; None for no second input. Only for dense outputs of one
-        limb.
-    limit_post:
-        Fields of the POST that sets a tile's accumulators to its input, for EXEC to keep the larger
-        of them and its sums. A parameter block has those of results, then its own.
+    accumulator_post:
+        Fields of a POST that writes the accumulators of a tile before its results are made, or
+        None. With the destination `ACC_ADD` it adds the second input, in the layout of the output,
+        to the sums; only for dense outputs of one limb. With `ACC_SET` it sets the accumulators to
+        the input, and EXEC keeps the larger of them and its sums; a parameter block then has those
+        of results, followed by those of this POST.
     """
 
     name: str
@@ -76,8 +76,7 @@ class ArrayStage:
     mode: str = "i8xi8"
     element_bytes: int = 1
     table: np.ndarray | None = field(default=None, repr=False)
-    addend_post: dict[str, int] | None = None
-    limit_post: dict[str, int] | None = None
+    accumulator_post: dict[str, int] | None = None
 
     #: Whether it computes elements of flat tensors, whatever their shapes.
     elementwise: ClassVar[bool] = False
@@ -150,7 +149,7 @@ class ArrayStage:
     @property
     def param_sets(self) -> int:
         """Kinds of POSTs that have parameters: one, or two with a limit."""
-        return 1 if self.limit_post is None else 2
+        return 2 if self.limited else 1
 
     @property
     def used_modes(self) -> frozenset[str]:
@@ -160,7 +159,16 @@ class ArrayStage:
     @property
     def addend(self) -> str | None:
         """The tensor that is added to the sums, or None."""
-        return None if self.addend_post is None else self.inputs[1]
+        return self.inputs[1] if self._writes_accumulators(Destination.ACC_ADD) else None
+
+    @property
+    def limited(self) -> bool:
+        """Whether EXEC keeps the larger of its sums and what POST makes of the input."""
+        return self._writes_accumulators(Destination.ACC_SET)
+
+    def _writes_accumulators(self, destination: Destination) -> bool:
+        post = self.accumulator_post
+        return post is not None and post["destination"] == destination
 
     @property
     def grid(self) -> Grid:
@@ -172,12 +180,12 @@ class ArrayStage:
         """Whether POST writes one byte per sum to a dense tensor, and adds nothing to it."""
         layout = self.output_layout
         single = layout.limbs == self.accumulators_per_block == self.element_bytes == 1
-        return layout.contiguous and single and self.addend_post is None
+        return layout.contiguous and single and self.addend is None
 
     @property
     def text(self) -> str:
         """Description of how the array is used, for people."""
-        grid, limited = self.grid, "" if self.limit_post is None else ", limited by its input"
+        grid, limited = self.grid, ", limited by its input" if self.limited else ""
         text = (
             f"{type(self.loop_nest).__name__} of {self.steps} steps, {grid.blocks} output blocks, "
             f"{grid.images} x {grid.rows} x {grid.width} x {grid.position_bytes} bytes, "

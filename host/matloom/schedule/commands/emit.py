@@ -109,7 +109,7 @@ class _Emitter:
 
     def _array(self, number: int, stage: ArrayStage, tile: ArrayTile, timestamp: int) -> None:
         entry = self.accumulators.of(stage, tile)
-        if stage.limit_post is not None:
+        if stage.limited:
             self._limited(number, stage, tile, entry, timestamp)
             return
         weights, params = chunk_addresses(self.plan, number, stage, tile)
@@ -205,7 +205,7 @@ class _Emitter:
     ) -> None:
         """Emit the POST that adds the second input, if any, to the sums of a tile."""
         name, size = stage.addend, stage.grid.bytes_in(tile)
-        if name is None or stage.addend_post is None:
+        if name is None:
             return
         blocks = tile.end_block - tile.first_block
         if name in self.plan.tensor_buffers:
@@ -224,7 +224,7 @@ class _Emitter:
             acc_addr=entry,
             source_addr=address,
             source_pitch=x_step * (stage.grid.width if name in self.plan.tensor_buffers else width),
-            **stage.addend_post,
+            **(stage.accumulator_post or {}),
         )
 
     def _executes(

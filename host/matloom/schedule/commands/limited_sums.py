@@ -1,6 +1,5 @@
 """Instructions of a tile whose sums are compared with what POST makes of its input."""
 
-from matloom.arch.isa import Destination, Source
 from matloom.schedule.tiling.tiles import ArrayTile
 from matloom.select.layout.base import Fields
 from matloom.select.stage import ArrayStage
@@ -27,8 +26,6 @@ def limit_post(stage: ArrayStage, tile: ArrayTile, execute: Fields, params: int)
     """Return the fields of the POST that sets the accumulators to the input of an EXEC."""
     first = execute["first_row"] * execute["input_pitch"] + execute["first_byte"]
     return {
-        "source": Source.SPAD,
-        "destination": Destination.ACC_SET,
         "width": execute["width"],
         "height": execute["height"],
         "oc_blocks": execute["oc_blocks"],
@@ -38,5 +35,5 @@ def limit_post(stage: ArrayStage, tile: ArrayTile, execute: Fields, params: int)
         "source_addr": execute["input_addr"] + first,
         "source_pitch": execute["input_pitch"] * execute["y_step"],
         "param_addr": params,
-        **(stage.limit_post or {}),
+        **(stage.accumulator_post or {}),
     }

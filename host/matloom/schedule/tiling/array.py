@@ -48,7 +48,7 @@ class ArrayTiling(BaseTiling[ArrayStage, ArrayTile]):
         stage = self.stage
         executes = 1 if stage.computed is None else 1 + len(stage.computed.corrections)
         accumulators = stage.accumulators_per_block * stage.output_layout.limbs
-        accumulators += stage.limit_post is not None
+        accumulators += stage.limited
         return [
             exec_cycles(
                 stage.loop_nest.vectors(tile.height, tile.end_x - tile.first_x),

@@ -252,7 +252,7 @@ def _takes_bands(reader: ArrayStage, layout: RowBands, config: Config) -> bool:
     single = nest.steps == nest.y_step == reader.grid.images == len(reader.regions) == 1
     dense = nest.x_step == layout.channels and nest.oc_step == nest.pad_top == 0
     rows = reader.input_layout.rows == reader.grid.rows == layout.grid.rows
-    bytes_alone = reader.addend_post is None and reader.weights.steps == 1
+    bytes_alone = reader.addend is None and reader.weights.steps == 1
     if not (single and dense and rows and bytes_alone) or nest.pad_left_bytes:
         return False
     if not isinstance(reader.weights, Constant):

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from matloom.arch.isa import Opcode, largest
+from matloom.arch.isa import Destination, Opcode, Source, largest
 from matloom.ir.graph import Array, Graph, Node, Op
 from matloom.ir.scales import product_multiplier
 from matloom.ir.shapes import IMAGE_RANK
@@ -23,6 +23,14 @@ from matloom.select.window import dense_window, tap_loop_nest
 __all__ = ["scaled_maxima"]
 
 _BY_CHANNEL = {"channel_bias": 1, "channel_scale": 1}
+
+#: The POST that sets the accumulators to the scaled input.
+_LIMITS = {
+    "source": Source.SPAD,
+    "destination": Destination.ACC_SET,
+    "rounding": ROUNDINGS[0],
+    **_BY_CHANNEL,
+}
 
 #: The longest row of the input.
 _LONGEST_ROW = largest(Opcode.EXEC, "input_row_bytes")
@@ -140,5 +148,5 @@ def _stage(staged: StagedRun, node: Node, source: str, scales: LimitedScales) ->
         weights=constant_weights(block_diagonal(filters, channels, config), "i8xi8", config),
         params=np.concatenate(params, axis=1),
         macs=0,
-        limit_post={"rounding": ROUNDINGS[0], **_BY_CHANNEL},
+        accumulator_post=_LIMITS,
     )
