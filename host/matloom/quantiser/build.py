@@ -12,6 +12,7 @@ from matloom.ir.verify import verify
 from matloom.program import Quantised, TensorInfo
 from matloom.program.quantise import quantise
 from matloom.quantiser.layer import quantised_layer
+from matloom.quantiser.matters import mattering
 from matloom.quantiser.options import Options
 from matloom.quantiser.ranges import Range
 from matloom.quantiser.scales import SAME_SCALE, quantisation_of
@@ -52,8 +53,10 @@ class BuildStep:
         The output in the quantised network.
     exact:
         Real numbers of the float network, (samples, *shape).
-    integers:
-        Values in the quantised network; floats for a tensor that stays float32.
+    rounded:
+        Real numbers of the quantised network.
+
+    In both, values that do not matter to what reads them are those of `mattering`.
     """
 
     at: int
@@ -61,12 +64,7 @@ class BuildStep:
     number: int
     tensor: Tensor
     exact: Array
-    integers: Array
-
-    @property
-    def rounded(self) -> Array:
-        """Real numbers that the quantised network has."""
-        return real(self.tensor, self.integers)
+    rounded: Array
 
 
 def real(tensor: Tensor, integers: Array) -> Array:
@@ -98,13 +96,14 @@ class _Builder:
             self._exact.update(run_on_samples(self.source, node, self._exact))
             self._add(at, node)
             for number in node.outputs:
+                rounded = real(self._tensors[number], self._known[number])
                 yield BuildStep(
                     at=at,
                     node=node,
                     number=number,
                     tensor=self._tensors[number],
-                    exact=self._exact[number],
-                    integers=self._known[number],
+                    exact=mattering(self.source, number, self._exact),
+                    rounded=mattering(self.source, number, {**self._exact, number: rounded}),
                 )
             for number in dropped[at]:
                 self._forget(number)

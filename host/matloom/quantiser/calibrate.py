@@ -11,6 +11,7 @@ from matloom.quantiser.build import QuantisationPlan
 from matloom.quantiser.equalise import equalised, equalised_tensors
 from matloom.quantiser.histogram import Histogram, histogram_of
 from matloom.quantiser.kinds import chosen_kinds
+from matloom.quantiser.matters import mattering
 from matloom.quantiser.options import Options
 from matloom.quantiser.ranges import Range, chosen_range, grid_range
 from matloom.quantiser.scales import LEVELS, shared_ranges
@@ -26,7 +27,7 @@ class Calibration:
     Members
     -------
     histograms:
-        Of each float tensor, by number.
+        Of those values of each float tensor that matter, by number.
     grids:
         Ranges of inputs whose values integers represent exactly.
     """
@@ -61,7 +62,7 @@ def calibrated(graph: Graph, inputs: Mapping[int, Array], options: Options) -> C
                     f"{node} computes NaN or infinity from the calibration samples",
                     hint="check that the samples are preprocessed as in training",
                 )
-            histograms[number] = histogram_of(known[number])
+            histograms[number] = histogram_of(mattering(graph, number, known))
     grids = {
         number: grid_range(array, LEVELS["int8"])
         for number, array in inputs.items()

@@ -19,6 +19,8 @@ __all__ = ["LayerQuality", "QuantisationReport"]
 class LayerQuality:
     """The output of an operator, over the calibration samples.
 
+    Values that do not matter to what reads them (`mattering`) are left out of all figures.
+
     Members
     -------
     kind, bits:

@@ -1,0 +1,59 @@
+"""Finds the values of a tensor that matter to the operator that reads it.
+
+Ranges are chosen for these values, and errors are measured on them: a scale need not represent what
+no result depends on.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from matloom.ir.attributes import Activation, Arithmetic
+from matloom.ir.graph import Array, Graph, Node, Op
+
+__all__ = ["mattering"]
+
+#: Logarithm of the ratio to the largest probability below which one is zero on 16 bits, or 8.
+_LEAST_LOGIT = 16 * np.log(2)
+#: Inputs beyond which functions are constant to a step of 16 bits.
+_CONSTANT_BEYOND = {Op.LOGISTIC: 16 * np.log(2), Op.TANH: 8.5 * np.log(2)}
+_LIMITS = {Activation.RELU: (0.0, np.inf), Activation.RELU6: (0.0, 6.0)}
+
+
+def mattering(graph: Graph, number: int, known: Mapping[int, Array]) -> Array:
+    """Return a tensor's values; those that cannot matter as the nearest one that has their effect.
+
+    An addition with RELU gives zero for whatever is less than the negative of the other operand,
+    and SOFTMAX for whatever is far less than the largest value of its row.
+
+    Parameters
+    ----------
+    known:
+        Values of the float network, (samples, *shape), by number: of the tensor, and of those
+        computed before it.
+    """
+    values = known[number]
+    readers = graph.consumers[number]
+    if len(readers) != 1 or number in graph.leaving:
+        return values
+    node = graph.nodes[readers[0]]
+    if node.op is Op.SOFTMAX:
+        largest = values.max(axis=-1, keepdims=True)
+        return np.asarray(np.maximum(values, largest - np.float32(_LEAST_LOGIT)))
+    if node.op in _CONSTANT_BEYOND:
+        limit = _CONSTANT_BEYOND[node.op]
+        return np.asarray(np.clip(values, -limit, limit), np.float32)
+    return _added(node, number, known) if node.op is Op.ADD else values
+
+
+def _added(node: Node, number: int, known: Mapping[int, Array]) -> Array:
+    """Return an operand of an addition; as it is if the other one is not computed before it."""
+    values = known[number]
+    other = [each for each in node.inputs if each != number]
+    limits = _LIMITS.get(node.attributes_as(Arithmetic).activation)
+    if limits is None or len(other) != 1 or other[0] not in known:
+        return values
+    operand = known[other[0]]
+    if operand.shape != values.shape:
+        return values
+    return np.asarray(np.clip(values, limits[0] - operand, limits[1] - operand))
