@@ -86,11 +86,12 @@ class ScheduleParams:
     lets element-wise results overwrite their input. `results_first` places results that are stored
     tile by tile before buffers filled by LOADs, which may arrive later. `strips` lets tiles share
     rows of tensors in external memory (`tiling.sizes`), and lets a LOAD follow the tiles that make
-    its bytes rather than all tiles that make the tensor. `resident` gives all
-    weights addresses that nothing else uses, but for those of the stages in `leaving`, which each
-    call loads. `pinned_at` holds the addresses, by stage and chunk,
-    of weights that are on chip before the segment starts and must be intact when it ends; None if
-    there are none. `plain` runs one stage after another and gives each tensor its own bytes.
+    its bytes rather than all tiles that make the tensor. `resident` gives all weights addresses
+    that nothing else uses, but for those of the stages in `leaving`, which each call loads; of a
+    stage in `partly` only so many chunks stay, the first ones. `pinned_at` holds the addresses, by
+    stage and chunk, of weights that are on chip before the segment starts and must be intact when
+    it ends; None if there are none. `plain` runs one stage after another and gives each tensor its
+    own bytes.
     `start` is the choices before tightening, to which some stages are reset when others are
     tightened.
     """
@@ -103,6 +104,7 @@ class ScheduleParams:
     strips: bool = False
     resident: bool = False
     leaving: frozenset[int] = frozenset()
+    partly: tuple[tuple[int, int], ...] = ()
     pinned_at: Mapping[tuple[int, int], int] | None = None
     seed: int | None = None
     plain: bool = False
@@ -112,6 +114,13 @@ class ScheduleParams:
     def keeps_weights(self) -> bool:
         """Whether weights stay on chip between calls: then nothing is tightened."""
         return self.resident or self.pinned_at is not None
+
+    def stays(self, stage: int, chunk: int) -> bool:
+        """Return whether a chunk of weights stays on chip, if weights stay at all.
+
+        Parameters and tables count as chunks below zero.
+        """
+        return stage not in self.leaving and chunk < dict(self.partly).get(stage, chunk + 1)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -167,7 +176,7 @@ class Plan:
         return {
             (int(load.what[1]), load.what[2]): load.buffer.address
             for load in self.loads
-            if load.what[0] == "chunk" and int(load.what[1]) not in self.policy.leaving
+            if load.what[0] == "chunk" and self.policy.stays(int(load.what[1]), load.what[2])
         }
 
     @property

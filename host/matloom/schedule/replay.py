@@ -77,7 +77,7 @@ def _same_weights(
     segment: Segment, first: ScheduleParams, later: ScheduleParams, cache: Cache
 ) -> bool:
     """Return whether weights that stay are cut into the same chunks in both calls."""
-    if not first.resident or first.leaving != later.leaving:
+    if not first.resident or (first.leaving, first.partly) != (later.leaving, later.partly):
         return False
     cuts = [tilings_of(segment, params, cache) for params in (first, later)]
     for index, (one, other) in enumerate(zip(*cuts, strict=True)):

@@ -11,8 +11,13 @@ from matloom.schedule.choices.layouts import LAYOUTS
 from matloom.schedule.params import UNBOUNDED, First, Last, Order, Weights
 from matloom.schedule.plan import ScheduleParams
 from matloom.schedule.segment import Segment
+from matloom.schedule.tiling.cutting import chunks
+from matloom.select.stage import ArrayStage
 
-__all__ = ["Move", "applied", "drawn"]
+__all__ = ["SHARES", "Move", "applied", "drawn", "staying"]
+
+#: Stages of which no weights stay, and how many chunks stay of those of which some do.
+_Stay = tuple[frozenset[int], tuple[tuple[int, int], ...]]
 
 #: Values that are tried.
 _TILES = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 24, 32)
@@ -20,11 +25,11 @@ _CHUNKS = (*(1 << bits for bits in range(9, 17)), 24 << 10, UNBOUNDED)
 _TILE_BYTES = (*(1 << bits for bits in range(10, 18)), UNBOUNDED)
 _FACTORS = (0.5, 0.75, 1.5, 2.0)
 #: Shares of the scratchpad that weights which stay may fill.
-_SHARES = (0.2, 0.35, 0.5, 0.6, 0.7, 0.8, 0.9)
+SHARES = (0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
 
 #: How often a move of a stage leaves the first call as it is; one of a layout takes it from all
-#: tensors, or gives it to a single one; and one of residency lets no weights stay, or changes those
-#: of a single stage.
+#: tensors, or gives it to a single one; and one of residency lets no weights stay, or changes how
+#: many stay of a single stage.
 _LATER_ALONE, _TO_NONE, _TO_ONE, _NONE_STAY, _ONE_STAYS = 0.5, 0.3, 0.5, 0.1, 0.7
 
 #: Constants that the steps of a schedule read.
@@ -71,14 +76,16 @@ def applied(choices: Choices, move: Move) -> Choices:
     return replace(choices, first=first, later=later)
 
 
-def _residency(choices: Choices, leaving: frozenset[int] | None) -> Choices:
-    """Return choices where the weights of all stages but some stay on chip; None: of none."""
-    if leaving is None:
-        first = replace(choices.first, resident=False, leaving=frozenset())
+def _residency(choices: Choices, stay: "_Stay | None") -> Choices:
+    """Return choices where some weights stay on chip; None: no weights."""
+    if stay is None:
+        first = replace(choices.first, resident=False, leaving=frozenset(), partly=())
         return replace(choices, first=first, later=None)
-    first = replace(choices.first, resident=True, leaving=leaving)
+    leaving, partly = stay
+    first = replace(choices.first, resident=True, leaving=leaving, partly=partly)
     later = choices.later or first
-    return replace(choices, first=first, later=replace(later, resident=False, leaving=leaving))
+    later = replace(later, resident=False, leaving=leaving, partly=partly)
+    return replace(choices, first=first, later=later)
 
 
 def _changed(params: ScheduleParams, move: Move) -> ScheduleParams:
@@ -197,27 +204,48 @@ def _of_constant(
 def _of_residency(
     segment: Segment, choices: Choices, weights: Sequence[float], draw: random.Random
 ) -> Move | None:
-    """Let the weights of other stages stay on chip."""
-    able = {
-        at
-        for at, (stage, limits) in enumerate(zip(segment.stages, choices.first.limits, strict=True))
-        if stage.loads_weights and limits.weights is not Weights.STREAMED
-    }
-    every = frozenset(range(len(segment.stages)))
-    if not able or (choices.later is not None and draw.random() < _NONE_STAY):
+    """Let other weights stay on chip."""
+    most = _chunks(segment, choices)
+    if not most or (choices.later is not None and draw.random() < _NONE_STAY):
         return None if choices.later is None else Move(what="residency", value=None)
-    if choices.later is not None and draw.random() < _ONE_STAYS:
-        one = draw.choice(sorted(able | choices.first.leaving))
-        return Move(what="residency", value=choices.first.leaving ^ {one})
-    room = draw.choice(_SHARES) * segment.config.spad_bytes
-    staying = set()
-    # First those that are used least for each byte.
-    for at in sorted(able, key=lambda each: _uses(segment, each)):
-        size = segment.stages[at].weight_bytes
-        if size <= room:
-            staying.add(at)
-            room -= size
-    return Move(what="residency", value=every - staying) if staying else None
+    if choices.later is None or draw.random() >= _ONE_STAYS:
+        return staying(segment, choices, draw.choice(SHARES))
+    one = draw.choice(sorted(most))
+    counts = {at: sum(choices.first.stays(at, n) for n in range(most[at])) for at in most}
+    counts[one] = draw.choice([n for n in range(most[one] + 1) if n != counts[one]])
+    return _stay(segment, most, counts)
+
+
+def staying(segment: Segment, choices: Choices, share: float) -> Move | None:
+    """Return the move that keeps weights in a share of the scratchpad: those used least per byte.
+
+    Of the last stage that has room, some chunks may stay.
+    """
+    most = _chunks(segment, choices)
+    room, counts = share * segment.config.spad_bytes, dict.fromkeys(most, 0)
+    for at in sorted(most, key=lambda each: (_uses(segment, each), -each)):
+        size = segment.stages[at].weight_bytes / most[at]
+        counts[at] = min(most[at], int(room / size))
+        room -= counts[at] * size
+    return _stay(segment, most, counts) if any(counts.values()) else None
+
+
+def _chunks(segment: Segment, choices: Choices) -> dict[int, int]:
+    """Return the number of chunks of each stage whose weights may stay."""
+    return {
+        at: len(chunks(stage, limits, segment.config))
+        for at, (stage, limits) in enumerate(zip(segment.stages, choices.first.limits, strict=True))
+        if isinstance(stage, ArrayStage)
+        and stage.loads_weights
+        and limits.weights is not Weights.STREAMED
+    }
+
+
+def _stay(segment: Segment, most: dict[int, int], counts: dict[int, int]) -> Move:
+    """Return the move that keeps so many chunks of each stage."""
+    leaving = frozenset(at for at in range(len(segment.stages)) if not counts.get(at))
+    partly = tuple((at, n) for at, n in sorted(counts.items()) if 0 < n < most[at])
+    return Move(what="residency", value=(leaving, partly))
 
 
 def _uses(segment: Segment, at: int) -> int:

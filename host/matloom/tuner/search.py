@@ -1,17 +1,18 @@
 """A local search over choices: rounds of moves from the best so far, evaluated by workers."""
 
+import itertools
 import json
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from matloom.schedule import Choices
 from matloom.schedule.params import Order, Weights
-from matloom.tuner.moves import Move, applied, drawn
-from matloom.tuner.study import Cost, StudiedRun, Study, Trial, cost_of, key_of, runs_of
+from matloom.tuner.moves import SHARES, Move, applied, drawn, staying
+from matloom.tuner.study import Cost, StudiedRun, Study, Trial, cost_of, cuts_of, key_of, runs_of
 from matloom.workers import completed
 
 __all__ = ["Best", "Tuning"]
@@ -27,6 +28,9 @@ _TURNED = 16
 
 #: Tensors that are moved out of the chip, or back, in the first rounds: the largest.
 _SPILLED = 8
+
+#: Draws of a round at most: many change no tile.
+_DRAWS = 8 * _ROUND
 
 #: Share of moves that are made of two.
 _DOUBLE = 0.3
@@ -85,7 +89,7 @@ class Tuning:
         until: float | None = None,
         note: Callable[[int, float], None] = lambda done, gain: None,
     ) -> list[Best]:
-        """Return the best choices of so many trials, the best first.
+        """Return the best choices of so many trials, the best first; of fewer if no more differ.
 
         Parameters
         ----------
@@ -95,13 +99,14 @@ class Tuning:
             Takes the number of trials so far, and the share of cycles saved.
         """
         number = 0
-        openers = list(self._openers())
+        openers = iter([[move] for move in self._openers()])
         while self.done < trials and (until is None or time.monotonic() < until):
             draw = random.Random(f"{self.seed} {self.number} {number}")
-            moves = [self._merge] if len(self._merge) > 1 else []
-            while len(moves) < _ROUND and openers:
-                moves.append([openers.pop(0)])
-            moves += self._drawn(_ROUND - len(moves), draw)
+            merged = [self._merge] if len(self._merge) > 1 else []
+            drawn = (self._drawn(draw) for _ in range(_DRAWS))
+            moves = self._different(itertools.chain(merged, openers, drawn))
+            if not moves:
+                break
             self._round(moves[: trials - self.done], make)
             self.done = min(self.done + len(moves), trials)
             number += 1
@@ -117,13 +122,9 @@ class Tuning:
         segment, choices = self._run.segment, self._run.choices
         for what in ("avoid_conflicts", "in_place", "results_first"):
             yield Move(what=what, value=not getattr(choices.first, what))
-        draw = random.Random(f"{self.seed} openers")
-        seen = set()
-        for _ in range(_ROUND):
-            move = drawn(segment, choices, self._weights, draw, "residency")
-            if move is not None and move not in seen and self._run.may_pin:
-                seen.add(move)
-                yield move
+        if self._run.may_pin:
+            made = (staying(segment, choices, share) for share in SHARES)
+            yield from dict.fromkeys(move for move in made if move is not None)
         heavy = sorted(range(len(self._weights)), key=lambda at: -self._weights[at])
         for at in heavy[:_TURNED]:
             limits = choices.first.limits[at]
@@ -136,20 +137,30 @@ class Tuning:
         for name in sorted(able, key=lambda each: (-segment.sizes[each], each))[:_SPILLED]:
             yield Move(what="spilled", value=name)
 
-    def _drawn(self, count: int, draw: random.Random) -> list[list[Move]]:
-        moves: list[list[Move]] = []
-        for _ in range(20 * count):
-            if len(moves) == count:
-                break
-            size = 2 if draw.random() < _DOUBLE else 1
-            each = [
-                drawn(self._run.segment, self.best.choices, self._weights, draw)
-                for _ in range(size)
-            ]
-            made = [move for move in each if move is not None]
-            if made and (self._run.may_pin or all(one.what != "residency" for one in made)):
-                moves.append(made)
-        return moves
+    def _drawn(self, draw: random.Random) -> list[Move]:
+        """Return moves to make together; none if what was drawn changes nothing."""
+        size = 2 if draw.random() < _DOUBLE else 1
+        each = [
+            drawn(self._run.segment, self.best.choices, self._weights, draw) for _ in range(size)
+        ]
+        made = [move for move in each if move is not None]
+        return made if self._run.may_pin or all(one.what != "residency" for one in made) else []
+
+    def _different(self, every: Iterable[list[Move]]) -> list[list[Move]]:
+        """Return the moves of a round: the first whose tiles are neither the best's nor others'."""
+        start = self.best.choices
+        seen, found = {self._cuts(start)}, list[list[Move]]()
+        for moves in every:
+            cuts = self._cuts(_all_applied(start, moves))
+            if cuts not in seen:
+                seen.add(cuts)
+                found.append(moves)
+                if len(found) == _ROUND:
+                    break
+        return found
+
+    def _cuts(self, choices: Choices) -> Hashable:
+        return cuts_of(Trial(study=self.study, run=self.number, choices=choices))
 
     def _round(self, moves: list[list[Move]], make: Callable[[], Executor]) -> None:
         """Evaluate moves from the best so far, and take the best of them."""

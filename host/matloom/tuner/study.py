@@ -4,7 +4,7 @@ import functools
 import hashlib
 import json
 import pickle
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -16,12 +16,26 @@ from matloom.compiler.values import Job, ScheduledNetwork, ScheduledRun
 from matloom.compiler.winners import digest_of
 from matloom.ir.graph import Graph
 from matloom.passes.choose_modes import Precision
-from matloom.schedule import Choices, CompileOptions, ProgramImage, Scheduled, Segment
+from matloom.schedule import Choices, CompileOptions, ProgramImage, Scheduled, Segment, tuning
 from matloom.schedule.cache import Cache
 from matloom.schedule.choices.chosen import to_json
-from matloom.schedule.replay import choices_of, replayed
+from matloom.schedule.pipeline import tilings_of
+from matloom.schedule.replay import choices_of, laid_out, replayed
 
-__all__ = ["Cost", "StudiedRun", "Study", "Trial", "cost_of", "key_of", "runs_of", "study_of"]
+__all__ = [
+    "Cost",
+    "StudiedRun",
+    "Study",
+    "Trial",
+    "cost_of",
+    "cuts_of",
+    "key_of",
+    "runs_of",
+    "study_of",
+]
+
+#: As in `Choices`.
+Layouts = tuple[tuple[str, frozenset[str]], ...]
 
 #: Caches of intermediate results that a worker keeps.
 _CACHES = 4
@@ -151,8 +165,35 @@ def cost_of(trial: Trial) -> Cost | None:
     return _cost(found) if isinstance(found, Scheduled) else None
 
 
+def cuts_of(trial: Trial) -> Hashable:
+    """Return how choices cut all stages, and what else they say: equal schedules have it equal.
+
+    It takes a small part of the time of a schedule: most changes of a limit cut no tile otherwise.
+    """
+    choices = trial.choices
+    segment = _laid_out(trial.study, trial.run, choices.layouts)
+    if segment is None:
+        return choices
+    cache = _cache(trial.study, trial.run, choices.layouts, choices.constants)
+    with tuning.changed(dict(choices.constants)):
+        cuts = [
+            (replace(each, limits=()), *tilings_of(segment, each, cache))
+            for each in (choices.first, choices.later)
+            if each is not None
+        ]
+    return choices.layouts, choices.constants, *cuts
+
+
 @functools.lru_cache(maxsize=_CACHES)
-def _cache(study: Study, run: int, layouts: Sequence[object], constants: Sequence[object]) -> Cache:
+def _laid_out(study: Study, run: int, layouts: Layouts) -> Segment | None:
+    """Return the segment of a run with layouts; None if they are not of its tensors."""
+    studied = runs_of(study)[run]
+    made = laid_out(studied.segment, replace(studied.choices, layouts=layouts))
+    return made if isinstance(made, Segment) else None
+
+
+@functools.lru_cache(maxsize=_CACHES)
+def _cache(study: Study, run: int, layouts: Layouts, constants: Sequence[object]) -> Cache:
     return Cache()
 
 

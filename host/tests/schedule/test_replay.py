@@ -57,6 +57,7 @@ def test_every_choice_survives_json():
         results_first=True,
         strips=True,
         leaving=frozenset({1}),
+        partly=((0, 3),),
     )
     choices = Choices(
         layouts=(("2 x 2 blocks", frozenset({"x"})),),
@@ -80,20 +81,35 @@ def test_choices_of_another_network_do_not_apply():
     assert program.to_bytes() == plain.to_bytes()
 
 
-def test_weights_of_some_stages_stay():
-    """Later calls load what does not stay, and give what the first call gave."""
+@pytest.mark.parametrize("count", [0, 1])
+def test_some_weights_stay(count):
+    """Later calls load what does not stay, and give what the first call gave.
+
+    Of the heaviest stage so many of several chunks stay.
+    """
     ((segment, made),) = searched(NETWORK, "nano")
     heavy = max(range(len(segment.stages)), key=lambda at: segment.stages[at].weight_bytes)
-    first = replace(made.plan.policy, resident=True, leaving=frozenset({heavy}), pinned_at=None)
+    limits = list(made.plan.policy.limits)
+    limits[heavy] = replace(limits[heavy], chunk_bytes=segment.stages[heavy].weight_bytes // 3)
+    first = replace(
+        made.plan.policy,
+        limits=tuple(limits),
+        resident=True,
+        leaving=frozenset() if count else frozenset({heavy}),
+        partly=((heavy, count),) if count else (),
+        pinned_at=None,
+    )
     choices = Choices(first=first, later=replace(first, resident=False))
     found = replayed(segment, choices)
     assert isinstance(found, Scheduled)
     assert found.repeat is not None
     loads = [load.what for load in found.repeat.plan.loads if load.what[0] == "chunk"]
-    assert {stage for _kind, stage, _chunk in loads} == {heavy}
+    every = [load.what for load in found.plan.loads if load.what[:2] == ("chunk", heavy)]
+    assert sorted(set(loads)) == sorted(each for each in set(every) if each[2] >= count)
+    assert len(set(every)) > 1
     kept = sum(end - start for start, end in found.repeat.kept)
     weights = [stage.weight_bytes for stage in segment.stages]
-    assert 0 < kept <= 2 * (sum(weights) - weights[heavy])
+    assert 0 < kept <= 2 * (sum(weights) - weights[heavy] * (3 - count) // 3)
     options = CompileOptions(choices=(choices,))
     with (
         matloom.load(NETWORK, "model", "nano", options) as session,

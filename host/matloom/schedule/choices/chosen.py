@@ -79,6 +79,7 @@ def _params_to_json(params: ScheduleParams) -> dict[str, Any]:
     return {
         "spilled": sorted(params.spilled),
         "leaving": sorted(params.leaving),
+        "partly": [list(each) for each in params.partly],
         "limits": [_limits_to_json(each) for each in params.limits],
         **{name: getattr(params, name) for name in _FLAGS},
     }
@@ -89,6 +90,7 @@ def _params_from_json(found: dict[str, Any]) -> ScheduleParams:
     return ScheduleParams(
         spilled=frozenset(map(str, found["spilled"])),
         leaving=frozenset(map(int, found["leaving"])),
+        partly=tuple((int(stage), int(chunks)) for stage, chunks in found["partly"]),
         limits=tuple(_limits_from_json(each) for each in found["limits"]),
         start=ORDINARY_START,
         **flags,

@@ -191,7 +191,7 @@ class Builder:
         if again or held is None:
             held = buffer = Buffer(size, number, number, index, high=chunk >= 0, first_read=number)
             buffer.boundary = self.config.weight_boundary if chunk >= 0 else 1
-            buffer.pinned = policy.keeps_weights and index not in policy.leaving
+            buffer.pinned = policy.keeps_weights and policy.stays(index, chunk)
             self._chunk[key] = buffer
             self.transient.append(("weights", buffer))
             self._arrived[key] = 0
