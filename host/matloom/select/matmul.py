@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -81,7 +82,15 @@ def _products(
                 image_step=product.rows * product.columns,
                 complete=context.output.size_bytes if (first, columns) == groups[-1] else 0,
             )
-        yield _stage(context, product, (left, name), panels, scale, place)
+        yield _stage(
+            context,
+            product,
+            (left, name),
+            panels,
+            scale,
+            place,
+            rows_of=None if adj_y or len(groups) > 1 else context.sources[1],
+        )
 
 
 def _product(context: Context, attributes: BatchMatmul) -> Product:
@@ -175,6 +184,8 @@ def _stage(
     panels: Panels,
     scale: Requantisation,
     place: "partial[Placed] | None",
+    *,
+    rows_of: str | None,
 ) -> ArrayStage:
     """Return the product of the first operand and some panels."""
     config = context.config
@@ -188,7 +199,7 @@ def _stage(
         block_bytes=config.columns,
     )
     layout: OutputLayout = Dense(grid=grid) if place is None else place(grid=grid)
-    weights = _weights(operands[1], panels, zeros, config)
+    weights = replace(_weights(operands[1], panels, zeros, config), rows_of=rows_of)
     return ArrayStage(
         name=context.name,
         nodes=context.nodes,

@@ -85,6 +85,8 @@ class Computed:
         The tensor, which stays on chip, and its panels.
     steps, tile_bytes:
         As in `Constant`.
+    rows_of:
+        The tensor whose rows are the rows of the panels; None if they are other parts of it.
     constants, corrections:
         Constants loaded with the parameters, uint8, and the EXECs that use them.
     """
@@ -93,6 +95,7 @@ class Computed:
     layout: Panels
     steps: int
     tile_bytes: int
+    rows_of: str | None = None
     constants: bytes = field(default=b"", repr=False)
     corrections: tuple[Correction, ...] = ()
 

@@ -1,8 +1,12 @@
 """Panels: matrices in the order of weight tiles, one output block after another."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-__all__ = ["Panels"]
+from matloom.select.layout.base import OnChipLayout, OutputLayout, Outputs, Write
+from matloom.select.layout.dense import Dense
+
+__all__ = ["InPanels", "Panels", "in_panels"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,3 +52,53 @@ class Panels:
     def size(self) -> int:
         """Bytes of all panels."""
         return self.images * self.image_bytes
+
+
+@dataclass(frozen=True, kw_only=True)
+class InPanels(OnChipLayout):
+    """Panels of matrices whose rows are the positions of a stage's outputs, one after another."""
+
+    panels: Panels
+
+    @property
+    def size(self) -> int:
+        """Bytes of all panels."""
+        return self.panels.size
+
+    @property
+    def strides(self) -> tuple[int, int]:
+        """Bytes between positions, and between rows."""
+        return self.panels.width, self.grid.width * self.panels.width
+
+    @property
+    def text(self) -> str:
+        """Name of the layout, for people."""
+        return "panels of weights"
+
+    def byte(self, image: int, row: int, x: int, block: int) -> int:
+        """Return the byte at which an output block of a position begins."""
+        grid, panels = self.grid, self.panels
+        position = (image * grid.rows + row) * grid.width + x
+        matrix, inner = divmod(position, panels.inner)
+        first = matrix * panels.image_bytes + block * panels.block_bytes
+        return first + inner * panels.width
+
+    def writes(self, tile: Outputs) -> Iterator[Write]:
+        """Yield a write for each output block."""
+        for number, block in enumerate(range(tile.first_block, tile.end_block)):
+            first = self.byte(tile.image, tile.first_row, tile.first_x, block)
+            size = self.grid.tail if block + 1 == self.grid.blocks else self.grid.block_bytes
+            yield Write(first, *self.strides, size, block=number)
+
+
+def in_panels(layout: OutputLayout, panels: Panels) -> InPanels | None:
+    """Return the layout in which a stage writes panels of its outputs; None if it cannot."""
+    grid = layout.grid
+    image_rows = grid.rows * grid.width
+    whole = (grid.position_bytes, grid.block_bytes) == (panels.columns, panels.width)
+    # All rows of an image are in one matrix.
+    aligned = image_rows == panels.inner or panels.images == 1
+    fits = whole and aligned and grid.images * image_rows == panels.images * panels.inner
+    if not fits or not isinstance(layout, Dense) or layout.limbs > 1:
+        return None
+    return InPanels(grid=grid, panels=panels)

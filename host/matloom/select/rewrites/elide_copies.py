@@ -1,13 +1,17 @@
-"""Concatenation elision: a producer writes its part of a joined tensor directly, without a copy."""
+"""Copy elision: a producer writes its part of a joined tensor, or panels of weights, itself."""
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import replace
 
+from matloom.select.layout.panels import in_panels
 from matloom.select.layout.placed import Placed
 from matloom.select.rewrites.staged_run import StagedRun
 from matloom.select.stage import ArrayStage, Stage
 
-__all__ = ["elide_copies"]
+__all__ = ["elide_copies", "elide_panel_copies"]
+
+_Changed = dict[int, Stage | None]
 
 
 def elide_copies(staged: StagedRun) -> StagedRun:
@@ -17,7 +21,7 @@ def elide_copies(staged: StagedRun) -> StagedRun:
     makers: dict[str, list[Stage]] = {}
     for stage in (stage for group in stages for stage in group):
         makers.setdefault(stage.output, []).append(stage)
-    changed: dict[int, Stage | None] = {}
+    changed: _Changed = {}
     for copy in (stage for group in stages for stage in group):
         if not isinstance(copy.output_layout, Placed) or not copy.output_layout.line:
             continue
@@ -29,9 +33,32 @@ def elide_copies(staged: StagedRun) -> StagedRun:
             changed[id(makers[name][0])], changed[id(copy)] = maker, None
     if not changed:
         return staged
-    groups = [[changed.get(id(stage), stage) for stage in group] for group in stages]
-    present = [[stage for stage in group if stage is not None] for group in groups]
-    return staged.with_stages(_finished(present))
+    return staged.with_stages(_finished(_present(stages, changed)))
+
+
+def elide_panel_copies(staged: StagedRun) -> StagedRun:
+    """Return a run in which stages write the panels that are made of their outputs alone."""
+    stages, kept = staged.stages, staged.kept | staged.views.keys()
+    every = [stage for group in stages for stage in group]
+    changed: _Changed = {}
+    for weights in (stage.computed for stage in every if stage.computed is not None):
+        name = weights.rows_of
+        makers = [stage for stage in every if stage.output == name]
+        readers = [stage for stage in every if name in stage.inputs]
+        copies = all(stage.output == weights.tensor for stage in readers)
+        if name is None or name in kept or len(makers) != 1 or not copies:
+            continue
+        layout = in_panels(makers[0].output_layout, weights.layout)
+        if layout is not None and isinstance(makers[0], ArrayStage) and makers[0].makes_dense_bytes:
+            maker = replace(makers[0], output=weights.tensor, output_layout=layout)
+            changed |= {id(makers[0]): maker, **dict.fromkeys(map(id, readers))}
+    return staged.with_stages(_present(stages, changed)) if changed else staged
+
+
+def _present(groups: Iterable[Iterable[Stage]], changed: _Changed) -> list[list[Stage]]:
+    """Return the stages with changes, by id, without those that became None."""
+    new = [[changed.get(id(stage), stage) for stage in group] for group in groups]
+    return [[stage for stage in group if stage is not None] for group in new]
 
 
 def _moved(maker: Stage, copy: Stage) -> ArrayStage | None:

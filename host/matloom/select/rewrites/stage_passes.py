@@ -8,7 +8,7 @@ during the search.
 from collections.abc import Callable
 
 from matloom.select.rewrites.copy_tables import copy_tables
-from matloom.select.rewrites.elide_copies import elide_copies
+from matloom.select.rewrites.elide_copies import elide_copies, elide_panel_copies
 from matloom.select.rewrites.fuse_tables import fuse_tables
 from matloom.select.rewrites.scaled_maxima import scaled_maxima
 from matloom.select.rewrites.staged_run import StagedRun
@@ -22,4 +22,5 @@ STAGE_PASSES: tuple[Callable[[StagedRun], StagedRun], ...] = (
     copy_tables,
     store_slices,
     elide_copies,
+    elide_panel_copies,
 )
