@@ -20,13 +20,25 @@ from matloom.ir.scales import (
 from matloom.ir.shapes import BIAS, IMAGE_RANK
 from matloom.select.requantisation import Requantisation
 
-__all__ = ["BROADCASTING", "SAME", "Context", "NotOnEngine", "constant", "source_name", "unchanged"]
+__all__ = [
+    "BROADCASTING",
+    "SAME",
+    "SAME_SCALE",
+    "Context",
+    "NotOnEngine",
+    "constant",
+    "source_name",
+    "unchanged",
+]
 
 #: Operators whose stages read constants broadcast to the shape of the result.
 BROADCASTING = frozenset({Op.ADD, Op.SUB, Op.MUL, Op.PRELU})
 
 #: Multiplier and shift that change nothing.
 SAME = (2**30, 1)
+
+#: Requantisation that changes no byte.
+SAME_SCALE = Requantisation(multiplier=SAME[0], shift=SAME[1], zero=0, low=-128, high=127)
 
 
 def source_name(graph: Graph, node: Node, number: int, names: Mapping[int, str]) -> str:
@@ -166,8 +178,7 @@ class Context:
 
 def unchanged(bias: int = 0) -> dict[str, int]:
     """Return the POST fields that add `bias` and change nothing else."""
-    same = Requantisation(multiplier=SAME[0], shift=SAME[1], zero=0, low=-128, high=127)
-    return {"bias": bias, **same.post()}
+    return {"bias": bias, **SAME_SCALE.post()}
 
 
 def constant(value: int) -> dict[str, int]:

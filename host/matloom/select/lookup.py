@@ -5,8 +5,7 @@ import numpy as np
 from matloom.ir.graph import Array, Graph, Node
 from matloom.kernels.kernels import kernel_of
 from matloom.select.byte_posts import requantise_posts
-from matloom.select.context import SAME, Context, NotOnEngine
-from matloom.select.requantisation import Requantisation
+from matloom.select.context import SAME_SCALE, Context, NotOnEngine
 from matloom.select.stage import VectorStage
 
 __all__ = ["table_of", "table_stage"]
@@ -25,7 +24,6 @@ def table_stage(context: Context) -> VectorStage:
     """Return the stage of an operator on one tensor, as a table of its kernel's results."""
     if not context.config.tables:
         raise NotOnEngine("it needs a table, and the configuration has tables = 0")
-    same = Requantisation(multiplier=SAME[0], shift=SAME[1], zero=0, low=-128, high=127)
     return VectorStage(
         name=context.name,
         nodes=context.nodes,
@@ -33,7 +31,7 @@ def table_stage(context: Context) -> VectorStage:
         output=context.results[0],
         size=context.output.size,
         tile_unit=context.tile_unit,
-        posts=requantise_posts(0, same),
+        posts=requantise_posts(0, SAME_SCALE),
         table=table_of(context.graph, context.node),
         is_lookup_only=True,
     )

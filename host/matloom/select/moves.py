@@ -14,6 +14,7 @@ from matloom.select.layout.base import OutputLayout
 from matloom.select.layout.dense import Dense
 from matloom.select.layout.placed import Placed
 from matloom.select.stage import ArrayStage
+from matloom.select.turns import Turn, transposed_matrices
 
 __all__ = ["join_stages", "pad_stages", "resize_stages", "slice_stages", "split_stages", "swap"]
 
@@ -203,6 +204,16 @@ def swap(context: Context) -> tuple[ArrayStage, ...]:
         raise NotOnEngine("the engine swaps two groups of axes, not more")
     before, high, low = math.prod(sizes[: moved[0]]), sizes[moved[0]], sizes[moved[1]]
     inner = math.prod(sizes[moved[1] + 1 :]) * context.output.element_bytes
+    turn = Turn(images=before, in_rows=high, row_bytes=low, rows=high)
+    tensors = context.sources[0], context.results[0]
+    if inner == 1 and (stages := transposed_matrices(context, tensors, turn)):
+        return stages
+    return (_swapped(context, before, (high, low), inner),)
+
+
+def _swapped(context: Context, before: int, sizes: tuple[int, int], inner: int) -> ArrayStage:
+    """Return the copy of `before` matrices of elements of `inner` bytes that swaps their axes."""
+    high, low = sizes
     # The rows of a single image may be split into several images, dense on both sides.
     images, rows = planes(high) if before == 1 else (before, high)
     copy = Copy(
@@ -222,4 +233,4 @@ def swap(context: Context) -> tuple[ArrayStage, ...]:
         image_step=rows * inner if before == 1 else high * low * inner,
         complete=context.output.size_bytes,
     )
-    return (_copy(context, copy, place=place),)
+    return _copy(context, copy, place=place)

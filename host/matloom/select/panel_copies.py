@@ -7,9 +7,11 @@ from matloom.arch.config import Config
 from matloom.arch.isa import Opcode, largest
 from matloom.select.context import Context
 from matloom.select.copies import Copy, copy_stage
+from matloom.select.layout.base import Grid
 from matloom.select.layout.panels import Panels
 from matloom.select.layout.placed import Placed
 from matloom.select.stage import ArrayStage
+from matloom.select.turns import Turn, transposed_matrices, turned
 
 __all__ = ["Product", "copied_panels", "transposed", "turned_panels"]
 
@@ -85,6 +87,35 @@ def copied_panels(
 def turned_panels(
     context: Context, product: Product, panels: Panels, name: str
 ) -> Iterator[ArrayStage]:
+    """Yield the stages that make panels of a matrix whose rows are their columns."""
+    turn = Turn(
+        images=panels.images,
+        in_rows=product.columns,
+        row_bytes=panels.inner,
+        rows=panels.columns,
+        first_row=panels.first_column,
+    )
+
+    def place(*, grid: Grid, at: int) -> Placed:
+        return Placed(
+            grid=grid,
+            offset=at // panels.width * panels.block_bytes,
+            x_step=panels.width,
+            row_step=panels.block_bytes,
+            image_step=panels.image_bytes,
+            complete=0,
+        )
+
+    steps = turn.steps(context.config)
+    if steps is None:
+        yield from _turned_bytes(context, product, panels, name)
+    else:
+        yield from turned(context, (context.sources[1], name), turn, steps, place)
+
+
+def _turned_bytes(
+    context: Context, product: Product, panels: Panels, name: str
+) -> Iterator[ArrayStage]:
     """Yield the copies of columns into panels, byte by byte: a panel's columns are rows there."""
     for block in range(panels.blocks):
         rows = min(panels.width, panels.columns - block * panels.width)
@@ -110,9 +141,14 @@ def turned_panels(
         )
 
 
-def transposed(context: Context, product: Product, name: str) -> Iterator[ArrayStage]:
-    """Yield the copy that transposes the first operand, byte by byte."""
+def transposed(context: Context, product: Product, name: str) -> tuple[ArrayStage, ...]:
+    """Return the stages that transpose the first operand."""
     inner, rows = product.inner, product.rows
+    turn = Turn(images=product.images, in_rows=inner, row_bytes=rows, rows=inner)
+    stages = transposed_matrices(context, (context.sources[0], name), turn)
+    if stages:
+        return stages
+    size = product.images * inner * rows
     copy = Copy(
         images=product.images,
         in_rows=inner,
@@ -122,7 +158,7 @@ def transposed(context: Context, product: Product, name: str) -> Iterator[ArrayS
         position_bytes=1,
         x_step=1,
     )
-    size = product.images * inner * rows
-    yield _copy(
+    stage = _copy(
         context, 0, name, copy, x_step=inner, row_step=1, image_step=inner * rows, complete=size
     )
+    return (stage,)

@@ -7,12 +7,13 @@ import pytest
 
 from matloom.arch.config import PRESETS
 from matloom.arch.machine import Machine
-from matloom.compiler import compile_network
+from matloom.compiler import CompileOptions, compile_network
 from matloom.device.open import open_device
 from matloom.frontend.tflite.write import write_tflite
 from matloom.ir.attributes import Activation, BatchMatmul, FullyConnected
 from matloom.ir.builder import GraphBuilder
 from matloom.ir.graph import Op, Quantisation
+from matloom.program.disassemble import disassemble
 from matloom.runtime import load
 from matloom.select.operators import stages_of
 from matloom.tools.compare import random_inputs
@@ -20,6 +21,7 @@ from matloom.tools.references import MicroReference
 from matloom.verification.random_operators import Instances
 
 NANO = PRESETS["nano"]
+DEFAULTS = CompileOptions()
 
 
 def product(left, right, zeros, *, adj_x=False, adj_y=False):
@@ -34,10 +36,10 @@ def product(left, right, zeros, *, adj_x=False, adj_y=False):
     return builder.graph(builder.add(Op.BATCH_MATMUL, inputs, attributes, quantisation=scale))
 
 
-def check(graph, device, config, calls=2):
+def check(graph, device, config, calls=2, options=DEFAULTS):
     """Compare calls with TensorFlow Lite Micro; return the program."""
     pytest.importorskip("tflite_micro", reason="tflite-micro is not installed")
-    program = compile_network(graph, config)
+    program = compile_network(graph, config, options)
     assert all(layer.where == "engine" for layer in program.layers)
     reference = MicroReference(write_tflite(graph), graph)
     session = load(program, device)
@@ -81,6 +83,39 @@ def test_the_second_operand_may_be_what_a_layer_made():
         )
         program = check(builder.graph(last), "model", replace(NANO, tables=1))
         assert len(program.steps) == 1
+
+
+@pytest.mark.parametrize("preset", ["small", "reference"])
+def test_either_operand_may_be_transposed(preset):
+    """In two steps, with rows and columns that are no multiples of what a step interleaves."""
+    for shapes, zeros in (
+        (((2, 17, 19), (2, 37, 17)), (0, 0)),
+        (((33, 21), (50, 33)), (-128, 3)),
+    ):
+        graph = product(*shapes, zeros, adj_x=True, adj_y=True)
+        check(graph, "model", PRESETS[preset], calls=1)
+
+
+@pytest.mark.parametrize("more_readers", [False, True])
+def test_a_layer_writes_panels_itself(more_readers):
+    """Its results become weights without a copy, unless something else reads them, too."""
+    scale = Quantisation(scale=(0.02,), zero_point=(0,))
+    generator = np.random.default_rng(3)
+    builder = GraphBuilder("values")
+    given = builder.input("a", (1, 21, 30), "int8", scale)
+    weights = builder.constant(generator.integers(-127, 128, (37, 30), np.int8), scale)
+    dense = FullyConnected(keep_num_dims=True, activation=Activation.NONE)
+    values = builder.add(Op.FULLY_CONNECTED, [given, weights], dense, quantisation=scale)
+    scores = builder.input("b", (1, 18, 21), "int8", scale)
+    plain = BatchMatmul(adj_x=False, adj_y=False)
+    last = builder.add(Op.BATCH_MATMUL, [scores, values], plain, quantisation=scale)
+    graph = builder.graph(*((last, values) if more_readers else (last,)))
+    for seed in (None, 1, 2):
+        program = check(
+            graph, "model", PRESETS["reference"], options=CompileOptions(tiling_seed=seed)
+        )
+        # Copies have one tile of weights for everything.
+        assert ("weights_fixed=1" in disassemble(program)) == more_readers
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,163 @@
+"""Transpositions of matrices of bytes in two steps, each of which interleaves rows.
+
+A copy moves a byte a cycle, because neighbours of the result are rows apart. To interleave `n` rows
+takes `n` cycles for a vector of the result: with 16 columns, two steps of four rows take eight
+cycles for what copies take sixteen.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from matloom.arch.config import Config
+from matloom.arch.isa import Opcode, largest
+from matloom.select.build import Convolution, convolution_stage
+from matloom.select.context import SAME_SCALE, Context
+from matloom.select.layout.base import Grid, OutputLayout
+from matloom.select.layout.placed import Placed
+from matloom.select.stage import ArrayStage
+from matloom.select.window import Window
+
+__all__ = ["Turn", "transposed_matrices", "turned"]
+
+#: Rows, and positions of a row, that EXEC counts.
+_MOST = min(largest(Opcode.EXEC, name) for name in ("height", "width"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Turn:
+    """Rows to transpose of images (in_rows, row_bytes): `rows` of them from `first_row` on."""
+
+    images: int
+    in_rows: int
+    row_bytes: int
+    rows: int
+    first_row: int = 0
+
+    def steps(self, config: Config) -> tuple[int, int] | None:
+        """Return how many rows each step interleaves; None if copies of bytes are as fast."""
+        second = 1 << (config.columns.bit_length() - 1) // 2
+        first, rest = divmod(config.columns, second)
+        vectors = -(-self.rows // config.columns) * (first + second)
+        slow = vectors >= self.rows or second > config.rows
+        return None if rest or slow else (first, second)
+
+
+def turned(
+    context: Context,
+    tensors: tuple[str, str],
+    turn: Turn,
+    steps: tuple[int, int],
+    place: Callable[..., OutputLayout],
+) -> Iterator[ArrayStage]:
+    """Yield the stages that transpose.
+
+    Parameters
+    ----------
+    tensors:
+        Names of the matrices and of the result.
+    steps:
+        What `Turn.steps` returned.
+    place:
+        Returns the layout of some outputs from their `grid` and the first of the rows, from which
+        they are made, `at`. A row of outputs has a position for each byte of a row of the matrices,
+        and a position has a byte for each of up to `columns` of these rows.
+    """
+    rows, middle = context.config.columns, context.derived(f"{tensors[1]}, rows interleaved")
+    window = _first_window(turn, steps)
+    first, second = steps
+    single = np.eye(rows, dtype=np.int8)
+    # Channel (x, y) of a position is byte x of row y.
+    filters = single.reshape(rows, second, first, 1).swapaxes(1, 2)
+    yield _moves(context, (tensors[0], middle), window, filters, None)
+    filters = single.reshape(rows, second, 1, first)
+    whole, rest = divmod(turn.rows, rows)
+    for at, count, size in ((0, whole, rows), (whole, 1, rest)):
+        if count * size:
+            part = _second_window(window, (at, count), turn.row_bytes)
+            layout = partial(place, at=at * rows)
+            yield _moves(context, (middle, tensors[1]), part, filters[:size], layout)
+
+
+def _first_window(turn: Turn, steps: tuple[int, int]) -> Window:
+    """Return the window that interleaves rows: outputs of as many bytes as there are columns."""
+    first, second = steps
+    return Window(
+        images=turn.images,
+        in_height=turn.in_rows,
+        in_width=turn.row_bytes,
+        depth=1,
+        out_height=-(-turn.rows // first),
+        out_width=-(-turn.row_bytes // second),
+        kernel_height=first,
+        kernel_width=second,
+        stride_y=first,
+        stride_x=second,
+        pad_top=-turn.first_row,
+    )
+
+
+def _second_window(window: Window, part: tuple[int, int], row_bytes: int) -> Window:
+    """Return the window over the outputs of the first: from row `part[0]` on, `part[1]` rows."""
+    first, second = window.stride_y, window.stride_x
+    return Window(
+        images=window.images,
+        in_height=window.out_height,
+        in_width=window.out_width * second,
+        depth=first,
+        out_height=part[1],
+        out_width=row_bytes,
+        kernel_height=second,
+        kernel_width=1,
+        stride_y=second,
+        pad_top=-part[0] * second,
+    )
+
+
+def transposed_matrices(
+    context: Context, tensors: tuple[str, str], turn: Turn
+) -> tuple[ArrayStage, ...]:
+    """Return the stages that transpose all rows, densely; none if copies of bytes do as well."""
+    config, steps, sizes = context.config, turn.steps(context.config), (turn.rows, turn.row_bytes)
+    if steps is None or max(sizes) > _MOST:
+        return ()
+
+    def place(*, grid: Grid, at: int) -> Placed:
+        last = at + grid.rows * config.columns >= turn.rows
+        return Placed(
+            grid=grid,
+            offset=at,
+            x_step=turn.rows,
+            row_step=config.columns,
+            image_step=turn.rows * turn.row_bytes,
+            complete=turn.images * turn.rows * turn.row_bytes if last else 0,
+        )
+
+    return tuple(turned(context, tensors, turn, steps, place))
+
+
+def _moves(
+    context: Context,
+    tensors: tuple[str, str],
+    window: Window,
+    filters: np.ndarray,
+    place: Callable[..., OutputLayout] | None,
+) -> ArrayStage:
+    """Return the convolution whose filters have a single 1 each."""
+    return convolution_stage(
+        Convolution(
+            name=context.name,
+            nodes=context.nodes,
+            tensors=tensors,
+            window=window,
+            filters=filters,
+            bias=np.zeros(len(filters), np.int32),
+            input_zero=0,
+            scale=SAME_SCALE,
+            config=context.config,
+            macs=0,
+            place=place,
+        )
+    )
