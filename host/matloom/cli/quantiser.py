@@ -22,6 +22,7 @@ _PRECISIONS = "i8xi8, i8xi4, i16xi8 or float32"
         "matloom quantise net.tflite --data samples.npz --labels y -o net_int8.tflite",
         "matloom quantise net.tflite --data x.npy -o small.tflite --precision i8xi4",
         "matloom quantise net.tflite --data x.npy -o out.tflite --report report.html",
+        "matloom quantise net.tflite --data x.npy -o out.tflite --config small+i8xi4 --boost O3",
     ),
 )
 @NETWORK
@@ -96,6 +97,20 @@ _PRECISIONS = "i8xi8, i8xi4, i16xi8 or float32"
     "results, or the closest of at most N cycles.",
 )
 @click.option(
+    "--boost",
+    type=click.Choice(["O1", "O2", "O3"]),
+    help="8-bit weights; or the fewest cycles at half a percent or at one percent of the results "
+    "lost, beside the lower levels.",
+)
+@click.option(
+    "--journal",
+    type=click.Path(path_type=Path),
+    help="Keep the trials of a search, and continue it where it stopped.",
+)
+@click.option(
+    "--losses", is_flag=True, help="Also tell how much of the loss each layer causes; takes longer."
+)
+@click.option(
     "--report", type=click.Path(path_type=Path), help="Write the report, as .json or .html."
 )
 def quantise(
@@ -121,6 +136,11 @@ def quantise(
 
     require_place("--output", output)
     require_place("--report", report)
+    require_place("--journal", choices["journal"])
+    boost = choices.pop("boost")
+    if boost is not None and choices["target"] is not None:
+        raise UserError("--boost and --target cannot be given together: a level is a target")
+    choices["target"] = boost or choices["target"]
     if report is not None and report.suffix not in (".json", ".html"):
         raise UserError(f"--report must end in .json or .html, not {report.suffix!r}")
     single = source.suffix == ".npy"

@@ -137,7 +137,7 @@ class _Builder:
         self._known.pop(number, None)
         for key, made in list(self._converted.items()):
             if key[0] == number:
-                self._known.pop(made, None)
+                self._forget(made)
 
     def _add(self, at: int, node: Node) -> None:
         kind = self._plan.kinds[at]
@@ -179,6 +179,9 @@ class _Builder:
         target = None
         if kind != "float32":
             target = shared or quantisation_of(self._plan.ranges[number], kind)
+        if f"{tensor.dtype} -> {kind}" not in OPERATORS[Op.QUANTIZE].types:
+            # By way of floats; what converts to floats is DEQUANTIZE.
+            number = number if kind == "float32" else self._given(number, "float32", None, index)
         key = number, kind, target
         if key not in self._converted:
             name = f"{tensor.name}:{kind}"

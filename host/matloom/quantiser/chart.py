@@ -3,7 +3,8 @@
 from collections.abc import Iterator
 
 from matloom.pages import Markup, tag
-from matloom.quantiser.search import MixedPoint, Search
+from matloom.quantiser.search import Search
+from matloom.quantiser.trials import MixedPoint
 
 __all__ = ["front_chart"]
 

@@ -1,6 +1,7 @@
 """Choices of a quantisation."""
 
 from dataclasses import dataclass
+from pathlib import Path
 
 from matloom.errors import UserError, unknown
 from matloom.quantiser.ranges import CALIBRATIONS
@@ -32,6 +33,10 @@ class Options:
         Whether the network takes and gives ``"integers"``, or ``"floats"`` that it converts.
     seed:
         Seed of the choice among positions of large images.
+    losses:
+        Also tell how much of the loss each layer causes, which takes as long again or longer.
+    journal:
+        File that keeps every trial of a search: the same search continues where it stopped.
     """
 
     calibration: str = "mse"
@@ -41,6 +46,8 @@ class Options:
     equalise: bool = True
     ends: str = "integers"
     seed: int = 0
+    losses: bool = False
+    journal: str | Path | None = None
 
     def __post_init__(self) -> None:
         for what, value, known in (

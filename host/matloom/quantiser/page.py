@@ -30,6 +30,8 @@ def page_of(report: QuantisationReport) -> Page:
             "Layers that are much noisier than the others are marked.",
             content=_layers(report),
         ),
+        *_lost(report),
+        *_leveled(report),
         *_searched(report),
         PageSection(name="choices", title="Choices", content=_choices(report)),
     ]
@@ -80,6 +82,64 @@ def _kinds(report: QuantisationReport) -> Iterator[str]:
         yield "warn" if noisy else ""
 
 
+def _lost(report: QuantisationReport) -> list[PageSection]:
+    """Return the section of what each layer causes to be lost, if it was asked for."""
+    known = [(layer.lost, layer) for layer in report.layers if layer.lost is not None]
+    if not known:
+        return []
+    columns = (
+        "layer",
+        "operator",
+        Column(title="lost", numeric=True, hint="percent of the results"),
+    )
+    rows = [(layer.name.split(";")[0], layer.operator, f"{lost:.2f}") for lost, layer in known]
+    section = PageSection(
+        name="losses",
+        title="Losses",
+        lead=f"{sum(lost for lost, _layer in known):.2f} % of the results are expected to change: "
+        "by each layer, with those before it in integers and those behind it in floats.",
+        content=table(columns, rows, caption="losses", sortable=True),
+    )
+    return [section]
+
+
+def _leveled(report: QuantisationReport) -> list[PageSection]:
+    """Return the section of the levels, if one was asked for."""
+    if not report.all_levels:
+        return []
+    columns = (
+        "level",
+        Column(title="cycles", numeric=True, hint="predicted"),
+        Column(title="4-bit layers", numeric=True),
+        Column(title="agreement, %", numeric=True),
+        Column(title="accuracy, %", numeric=True),
+    )
+    rows = [
+        (
+            level.name,
+            f"{level.cycles:,}",
+            f"{len(level.layers)}",
+            _share(output.agreement),
+            _share(output.accuracy),
+        )
+        for level in report.all_levels
+        for output in level.outputs
+    ]
+    section = PageSection(
+        name="levels",
+        title="Levels",
+        lead="Each level, measured on the same samples as the result.",
+        content=table(columns, rows, caption="levels"),
+    )
+    return [section]
+
+
+def _share(share: Share | None) -> str:
+    if share is None:
+        return ""
+    return f"{100 * share.value:.2f} ({100 * share.low:.1f} to {100 * share.high:.1f})"
+
+
 def _searched(report: QuantisationReport) -> list[PageSection]:
     """Return the section of a search, if there was one."""
     search = report.search
@@ -98,8 +158,7 @@ def _searched(report: QuantisationReport) -> list[PageSection]:
     section = PageSection(
         name="mixtures",
         title="4-bit weights",
-        lead="Mixtures of layers with 8-bit and 4-bit weights, on the calibration samples: the "
-        "chosen one is filled.",
+        lead="Mixtures of layers with 8-bit and 4-bit weights: the chosen one is filled.",
         content=joined(front_chart(search), sensitivities),
     )
     return [section]

@@ -1,6 +1,6 @@
 """Quantises a network: calibrates, builds, measures, writes."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -15,18 +15,24 @@ from matloom.ir.graph import Array, Graph
 from matloom.ir.operators import OPERATORS
 from matloom.quantiser.build import BuildStep, QuantisationPlan, build
 from matloom.quantiser.calibrate import Calibration, calibrated, planned
+from matloom.quantiser.levels import Level, mixtures
+from matloom.quantiser.losses import Losses
 from matloom.quantiser.measure import Closeness, closeness, outputs_of_both, sqnr_db
 from matloom.quantiser.options import Options
 from matloom.quantiser.padding import separate_padding
-from matloom.quantiser.precisions import layer_precisions
+from matloom.quantiser.precisions import NARROW_MODE, layer_precisions
 from matloom.quantiser.prepare import prepared
 from matloom.quantiser.report import LayerQuality, QuantisationReport
 from matloom.quantiser.samples import SampleSplit, split_samples
 from matloom.quantiser.scales import LEVELS
-from matloom.quantiser.search import Goal, search
+from matloom.quantiser.search import BOOSTS, EXACT, Goal, Search, require_mode, search
+from matloom.quantiser.trials import MixedPoint, Trials
 from matloom.terminal.progress import note
 
 __all__ = ["QuantisedNetwork", "quantise"]
+
+#: Configuration that a search predicts cycles for, unless it is told another one.
+_ENGINE = "reference"
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -102,10 +108,11 @@ def quantise(
         Configuration to predict cycles for; None predicts none.
     target:
         Search for a mixture of 8-bit and 4-bit weights instead of taking `precision`:
-        ``"points=0.5"``, the fastest whose results differ from the float network's on at most so
-        many percent more of the calibration samples than with 8-bit weights; or
-        ``"cycles=60000"``, the most accurate of at most so many cycles. `config` must have the mode
-        i8xi4.
+        ``"points=0.5"``, the fastest that is expected to lose at most so many percent of the
+        results against 8-bit weights: correct ones with `labels`, else those of the float network;
+        ``"cycles=60000"``, the most accurate of at most so many cycles; or a level, all of which
+        are then measured: ``"O1"``, 8-bit weights, ``"O2"``, as ``"points=0.5"``, or ``"O3"``, as
+        ``"points=1"``. `config` must have the mode i8xi4.
     choices:
         Members of `Options`.
 
@@ -115,56 +122,106 @@ def quantise(
         The network is quantised already or has no layers, the samples do not fit it or are not
         finite, or an option is wrong.
     """
-    options, goal = _options(choices), None if target is None else Goal.parse(target)
+    options, engine = _options(choices), config or _ENGINE
+    goal = _goal(target, engine)
     source = model if isinstance(model, Graph) else frontend.load_floats(model)
     exact = prepared(source)
-    split = split_samples(exact, data, samples, options.seed)
-    classes = _labels(labels, split)
-    note("observing the float network")
-    calibration = calibrated(exact, split.calibration, options)
-    found = None
-    if goal is not None:
-        engine = config or "reference"
-        found = search(calibration, split.calibration, options, goal, engine)
-        precision = dict.fromkeys(found.chosen.layers, "i8xi4")
-    made, layers = _made(calibration, split, precision, options)
+    split = split_samples(exact, data, samples, options.seed, searching=goal is not None)
+    work = _Quantisation(exact, split, _labels(labels, split), options)
+    found = None if goal is None else work.search(goal, engine)
+    if found is not None:
+        precision = _narrowed(found.chosen)
+    made, layers = work.made(precision)
     content = _file(made)
     note("measuring")
     report = QuantisationReport(
         network=source.name,
         options=options,
         calibrated=tuple(split.chosen.tolist()),
+        tried=tuple(split.tried.tolist()),
         tested=tuple(split.measured.tolist()),
         layers=layers,
-        outputs=_outputs(exact, made, split, classes),
+        outputs=work.outputs(made),
         bytes_before=len(_file(exact)),
         bytes_after=len(content),
         search=found,
+        levels=() if found is None else tuple(work.levels(found)),
     )
     if config is not None:
         report = _with_cycles(report, made, config)
     return QuantisedNetwork(graph=made, content=content, report=report)
 
 
-def _made(
-    calibration: Calibration,
-    split: SampleSplit,
-    precision: str | Mapping[str, str],
-    options: Options,
-) -> tuple[Graph, tuple[LayerQuality, ...]]:
-    """Return the quantised network, and how close its layers are."""
-    exact = calibration.graph
-    kinds, bits = layer_precisions(exact, precision)
-    plan = planned(calibration, kinds, bits, options)
-    layers: list[LayerQuality] = []
+class _Quantisation:
+    """A network with its samples: made in any precision, and measured.
 
-    def observe(step: BuildStep) -> None:
-        note(f"operator {step.at + 1} of {len(exact.nodes)}, {step.node.op}")
-        if step.exact.dtype == np.float32:
-            layers.append(_quality(calibration, plan, step))
+    Parameters
+    ----------
+    labels:
+        Class of each sample given, or None.
+    """
 
-    made = build(calibration.graph, plan, split.calibration, observe)
-    return made, tuple(layers)
+    def __init__(
+        self, exact: Graph, split: SampleSplit, labels: Array | None, options: Options
+    ) -> None:
+        self._exact, self._split, self._labels, self._options = exact, split, labels, options
+        note("observing the float network")
+        self._calibration = calibrated(exact, split.calibration, options)
+
+    def search(self, goal: Goal, config: str) -> Search:
+        split = self._split
+        labels = self._labelled(split.tried if len(split.tried) else split.chosen)
+        trials = Trials(self._calibration, split, self._options, config, labels)
+        return search(trials, self._exact, goal, config, self._options.journal)
+
+    def made(self, precision: str | Mapping[str, str]) -> tuple[Graph, tuple[LayerQuality, ...]]:
+        """Return the quantised network, and how close its layers are."""
+        graph = self._calibration.graph
+        kinds, bits = layer_precisions(graph, precision)
+        plan = planned(self._calibration, kinds, bits, self._options)
+        losses = Losses(graph, self._split.calibration) if self._options.losses else None
+        layers: list[LayerQuality] = []
+
+        def observe(step: BuildStep) -> None:
+            note(f"operator {step.at + 1} of {len(graph.nodes)}, {step.node.op}")
+            lost = None if losses is None else losses.after(step)
+            if step.exact.dtype == np.float32:
+                layers.append(replace(_quality(self._calibration, plan, step), lost=lost))
+
+        return build(graph, plan, self._split.calibration, observe), tuple(layers)
+
+    def outputs(self, made: Graph) -> tuple[Closeness, ...]:
+        """Return how close the outputs of a quantised network are, on the samples to measure on."""
+        labels = self._labelled(self._split.measured)
+        pairs = outputs_of_both(self._exact, made, self._split.test)
+        found = []
+        for number, pair in zip(self._exact.outputs, pairs, strict=True):
+            rows = pair[0].size // max(pair[0].shape[-1], 1)
+            fits = labels is not None and rows == len(labels)
+            name, known = self._exact.tensors[number].name, not len(self._split.others)
+            found.append(closeness(name, pair, labels if fits else None, calibrated=known))
+        return tuple(found)
+
+    def levels(self, found: Search) -> Iterator[Level]:
+        """Yield the levels up to the one that was asked for, measured."""
+        for name, point in mixtures(found):
+            note(f"level {name}")
+            made, _layers = self.made(_narrowed(point))
+            yield Level(
+                name=name,
+                points=BOOSTS[name],
+                layers=point.layers,
+                cycles=point.cycles,
+                outputs=self.outputs(made),
+            )
+
+    def _labelled(self, places: Array) -> npt.NDArray[np.int64] | None:
+        return None if self._labels is None else self._labels[places].astype(np.int64)
+
+
+def _narrowed(point: MixedPoint) -> dict[str, str]:
+    """Return the precisions of a mixture by layer."""
+    return dict.fromkeys(point.layers, NARROW_MODE)
 
 
 def _file(graph: Graph) -> bytes:
@@ -180,17 +237,27 @@ def _options(choices: Mapping[str, Any]) -> Options:
     return Options(**choices)
 
 
-def _labels(labels: npt.ArrayLike | None, split: SampleSplit) -> npt.NDArray[np.int64] | None:
-    """Return the labels of the test samples."""
+def _goal(target: str | None, config: str) -> Goal | None:
+    """Return the goal of a search; None if 8-bit weights are all that is wanted."""
+    goal = None if target is None else Goal.parse(target)
+    if goal is None or goal.level == EXACT:
+        return None
+    require_mode(config)
+    return goal
+
+
+def _labels(labels: npt.ArrayLike | None, split: SampleSplit) -> Array | None:
+    """Return the label of each sample given."""
     if labels is None:
         return None
-    given, total = np.asarray(labels).reshape(-1), len(split.chosen) + len(split.others)
+    given = np.asarray(labels).reshape(-1)
+    total = len(split.chosen) + len(split.tried) + len(split.others)
     if given.dtype.kind not in "iu" or len(given) != total:
         raise UserError(
             f"labels must be {total} integers, one for each sample, not {len(given)} of "
             f"{given.dtype}"
         )
-    return given[split.measured].astype(np.int64)
+    return given
 
 
 def _quality(calibration: Calibration, plan: QuantisationPlan, step: BuildStep) -> LayerQuality:
@@ -214,25 +281,6 @@ def _quality(calibration: Calibration, plan: QuantisationPlan, step: BuildStep) 
         saturated=saturated,
         sqnr_db=sqnr_db(step.exact, step.rounded),
     )
-
-
-def _outputs(
-    exact: Graph, made: Graph, split: SampleSplit, labels: npt.NDArray[np.int64] | None
-) -> tuple[Closeness, ...]:
-    pairs = outputs_of_both(exact, made, split.test)
-    found = []
-    for number, pair in zip(exact.outputs, pairs, strict=True):
-        rows = pair[0].size // max(pair[0].shape[-1], 1)
-        fits = labels is not None and rows == len(labels)
-        found.append(
-            closeness(
-                exact.tensors[number].name,
-                pair,
-                labels if fits else None,
-                calibrated=not len(split.others),
-            )
-        )
-    return tuple(found)
 
 
 def _with_cycles(report: QuantisationReport, graph: Graph, config: str) -> QuantisationReport:

@@ -7,12 +7,16 @@ from typing import Any
 
 from rich.table import Table
 
+from matloom.quantiser.levels import Level
 from matloom.quantiser.measure import Closeness, Share
 from matloom.quantiser.options import Options
 from matloom.quantiser.search import Search
 from matloom.terminal.tables import as_text, counted, layer_table
 
 __all__ = ["LayerQuality", "QuantisationReport"]
+
+#: Layers of the greatest loss that are named.
+_WORST = 5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +37,9 @@ class LayerQuality:
         Share of the float network's values beyond `low` and `high`.
     sqnr_db:
         Signal-to-noise ratio of all errors up to here; None without an error.
+    lost:
+        Share of the results, in percent, that the network is expected to lose to this operator;
+        None if it was not asked for.
     predicted_cycles:
         Cycles of the operator; None if it was not compiled, or does not run on the engine.
     """
@@ -47,6 +54,7 @@ class LayerQuality:
     largest: float
     saturated: float
     sqnr_db: float | None
+    lost: float | None = None
     predicted_cycles: int | None = None
 
     def cells(self) -> tuple[str, ...]:
@@ -71,6 +79,8 @@ class QuantisationReport:
     -------
     calibrated:
         Positions, in the data, of the samples that the network was calibrated on.
+    tried:
+        Positions of those that a search measured mixtures on.
     tested:
         Positions of those that `outputs` were measured on.
     bytes_before, bytes_after:
@@ -79,11 +89,14 @@ class QuantisationReport:
         Configuration, and predicted cycles of a call.
     search:
         The search that chose the layers with 4-bit weights, if there was one.
+    levels:
+        The levels below the one that was asked for.
     """
 
     network: str
     options: Options
     calibrated: tuple[int, ...]
+    tried: tuple[int, ...]
     tested: tuple[int, ...]
     layers: tuple[LayerQuality, ...]
     outputs: tuple[Closeness, ...]
@@ -92,6 +105,7 @@ class QuantisationReport:
     config: str | None = None
     cycles: int | None = None
     search: Search | None = None
+    levels: tuple[Level, ...] = ()
 
     @property
     def mean_sqnr_db(self) -> float | None:
@@ -99,13 +113,28 @@ class QuantisationReport:
         ratios = [layer.sqnr_db for layer in self.layers if layer.sqnr_db is not None]
         return sum(ratios) / len(ratios) if ratios else None
 
+    @property
+    def all_levels(self) -> tuple[Level, ...]:
+        """The levels up to the one that was asked for; none without one."""
+        found = self.search
+        if found is None or found.target.level is None:
+            return ()
+        chosen = Level(
+            name=found.target.level,
+            points=found.target.value,
+            layers=found.chosen.layers,
+            cycles=found.chosen.cycles,
+            outputs=self.outputs,
+        )
+        return (*self.levels, chosen)
+
     def as_dict(self) -> dict[str, Any]:
         """Return the report as a dictionary of JSON types."""
         return {**dataclasses.asdict(self), "mean_sqnr_db": self.mean_sqnr_db}
 
     def to_json(self) -> str:
         """Return the report as a JSON text."""
-        return json.dumps(self.as_dict(), indent=2) + "\n"
+        return json.dumps(self.as_dict(), indent=2, default=str) + "\n"
 
     def table(self) -> Table:
         """Return the layers as a table."""
@@ -118,6 +147,9 @@ class QuantisationReport:
     def lines(self) -> list[str]:
         """Return the figures in sentences."""
         lines = [] if self.search is None else _found(self.search)
+        lines += _losses(self.layers) + [
+            line for level in self.all_levels for line in _level(level)
+        ]
         lines += [line for output in self.outputs for line in _sentences(output)]
         ratio = self.bytes_after / self.bytes_before
         lines.append(f"{self.bytes_after:,} bytes, {ratio:.0%} of the float file")
@@ -136,14 +168,41 @@ def _found(search: Search) -> list[str]:
         f"  {each.cycles:>8,}  {each.noise:>8.4%}  {each.name.split(';')[0]}"
         for each in search.sensitivities
     ]
-    lines.append("mixtures: cycles, SQNR of the outputs, agreement, layers with 4-bit weights")
+    lines.append(
+        "mixtures: cycles, SQNR of the outputs, agreement, expected to be right, 4-bit layers"
+    )
     for point in search.points:
         mark = "*" if point.layers == search.chosen.layers else " " if point.best else "-"
         lines.append(
             f"{mark} {point.cycles:>8,}  {point.sqnr_db:>5.1f} dB  {point.agreement:>7.2%}  "
-            f"{len(point.layers)}"
+            f"{point.expected:>7.2%}  {len(point.layers)}"
         )
-    lines.append("* chosen, - another mixture is faster and closer; on the calibration samples")
+    lines.append("* chosen, - another mixture is faster and closer")
+    return lines
+
+
+def _losses(layers: tuple[LayerQuality, ...]) -> list[str]:
+    """Return the layers that cause the most loss as lines."""
+    known = [(layer.lost, layer) for layer in layers if layer.lost is not None]
+    if not known:
+        return []
+    total = sum(lost for lost, _layer in known)
+    worst = sorted(known, key=lambda each: -each[0])[:_WORST]
+    lines = [f"{total:.2f} % of the results are expected to change; the most because of"]
+    return lines + [
+        f"  {lost:>6.2f} %  {layer.name.split(';')[0]} ({layer.operator})" for lost, layer in worst
+    ]
+
+
+def _level(level: Level) -> list[str]:
+    """Return what a level costs and keeps as lines."""
+    count = counted(len(level.layers), "layer")
+    lines = [f"level {level.name}: {level.cycles:,} cycles predicted, {count} with 4-bit weights"]
+    for output in level.outputs:
+        if output.agreement is not None:
+            lines.append(f"  agreement {_percent(output.agreement)}")
+        if output.accuracy is not None:
+            lines.append(f"  accuracy {_percent(output.accuracy)}")
     return lines
 
 

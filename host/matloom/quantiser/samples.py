@@ -20,21 +20,25 @@ _ELEMENT_BYTES = 9
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class SampleSplit:
-    """Samples by input number, (samples, *shape); the two sets have no sample in common.
+    """Samples by input number, (samples, *shape); the sets have no sample in common.
 
     Members
     -------
     calibration:
         Samples that ranges and roundings are chosen on.
+    trial:
+        Samples that a search measures mixtures on; those of `calibration` if there are no others.
     test:
         Samples that the result is measured on; those of `calibration` if there are no others.
-    chosen, others:
-        Positions of both among the samples given; `others` is empty if there are none.
+    chosen, tried, others:
+        Positions of all three among the samples given; the latter are empty if there are none.
     """
 
     calibration: Mapping[int, Array]
+    trial: Mapping[int, Array]
     test: Mapping[int, Array]
     chosen: Array
+    tried: Array
     others: Array
 
     @property
@@ -44,9 +48,16 @@ class SampleSplit:
 
 
 def split_samples(
-    graph: Graph, data: Array | Mapping[str, Array], count: int, seed: int
+    graph: Graph,
+    data: Array | Mapping[str, Array],
+    count: int,
+    seed: int,
+    *,
+    searching: bool = False,
 ) -> SampleSplit:
     """Return samples for a network, of which at most `count`, chosen by `seed`, calibrate.
+
+    For a search, half of the others are for its trials, but at most twice as many as calibrate.
 
     Raises
     ------
@@ -65,15 +76,22 @@ def split_samples(
             )
     total = len(given)
     order = np.random.default_rng(seed).permutation(total)
-    chosen, others = np.sort(order[:count]), np.sort(order[count:])
+    tried = min((total - min(count, total)) // 2, 2 * count) if searching else 0
+    chosen, trial, others = (np.sort(each) for each in np.split(order, [count, count + tried]))
     _require_memory(graph, len(chosen))
     by_number = {number: given.arrays[graph.tensors[number].name] for number in graph.inputs}
-    calibration = {number: array[chosen] for number, array in by_number.items()}
-    test = {number: array[others] for number, array in by_number.items()}
+
+    def part(positions: Array) -> dict[int, Array]:
+        # Without others, results are about the samples that the network is calibrated on.
+        wanted = positions if len(positions) else chosen
+        return {number: array[wanted] for number, array in by_number.items()}
+
     return SampleSplit(
-        calibration=calibration,
-        test=test if len(others) else calibration,
+        calibration=part(chosen),
+        trial=part(trial),
+        test=part(others),
         chosen=chosen,
+        tried=trial,
         others=others,
     )
 

@@ -1,51 +1,69 @@
 """Searches which layers take weights of four bits: measured errors against predicted cycles."""
 
 import re
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 
 from matloom.arch.config import load_config
 from matloom.errors import UserError
-from matloom.ir.graph import Array, Graph, Op
-from matloom.quantiser.build import BuildStep, build
-from matloom.quantiser.calibrate import Calibration, planned
-from matloom.quantiser.options import Options
-from matloom.quantiser.precisions import NARROW, layer_precisions
+from matloom.ir.graph import Graph
+from matloom.quantiser.journal import Journal
+from matloom.quantiser.precisions import NARROW, NARROW_MODE
+from matloom.quantiser.trials import MixedPoint, Trials
 from matloom.terminal.progress import note
 
-__all__ = ["Goal", "MixedPoint", "Search", "Sensitivity", "chosen_point", "search"]
+__all__ = [
+    "BOOSTS",
+    "EXACT",
+    "Goal",
+    "Search",
+    "Sensitivity",
+    "chosen_point",
+    "require_mode",
+    "search",
+]
 
-#: Samples on which each layer alone is tried.
+#: Samples of either kind with which each layer alone is tried.
 _TRIAL_SAMPLES = 32
 #: Mixtures that are measured: the layers are narrowed in as many steps.
 _MOST_POINTS = 12
-_MODE = "i8xi4"
+#: Results, in percent, that a level may be expected to lose.
+BOOSTS = {"O1": 0.0, "O2": 0.5, "O3": 1.0}
+#: The level that takes 8-bit weights alone.
+EXACT = "O1"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Goal:
-    """Goal of a search: ``points=0.5`` or ``cycles=60000``.
+    """Goal of a search: ``points=0.5``, ``cycles=60000``, or one of `BOOSTS`.
 
     Members
     -------
     kind:
-        ``"points"``: agreement with the float network, in percent, that may be lost against
-        8-bit weights; the network with the fewest cycles within it is chosen. ``"cycles"``:
-        predicted cycles of a call; the network with the least error within them is chosen.
+        ``"points"``: results, in percent, that may be expected to be lost against 8-bit weights;
+        the network with the fewest cycles within it is chosen. ``"cycles"``: predicted cycles of
+        a call; the network with the least error within them is chosen.
+    level:
+        The level, if one was asked for.
     """
 
     kind: str
     value: float
+    level: str | None = None
 
     @classmethod
     def parse(cls, text: str) -> "Goal":
         """Return the target that a text names; raises UserError for another text."""
+        if text in BOOSTS:
+            return cls(kind="points", value=BOOSTS[text], level=text)
         found = re.fullmatch(r"(points|cycles)=(\d+(?:\.\d+)?)", text)
         if not found:
             raise UserError(
-                f"a target must be points=NUMBER or cycles=NUMBER, not {text!r}",
+                f"a target must be points=NUMBER, cycles=NUMBER or one of {', '.join(BOOSTS)}, "
+                f"not {text!r}",
                 hint="points=0.5 may lose half a percent of the results",
             )
         return cls(kind=found[1], value=float(found[2]))
@@ -69,36 +87,6 @@ class Sensitivity:
 
 
 @dataclass(frozen=True, kw_only=True)
-class MixedPoint:
-    """A network in which some layers have 4-bit weights, measured on the calibration samples.
-
-    Members
-    -------
-    layers:
-        Names of those layers.
-    cycles:
-        Predicted cycles of a call.
-    noise:
-        Noise of the outputs before SOFTMAX, as a share of their power.
-    agreement:
-        Share of rows with the float network's largest element.
-    best:
-        Whether no other point is better in both cycles and noise.
-    """
-
-    layers: tuple[str, ...]
-    cycles: int
-    noise: float
-    agreement: float
-    best: bool = True
-
-    @property
-    def sqnr_db(self) -> float:
-        """Signal-to-noise ratio in decibels."""
-        return float(-10 * np.log10(max(self.noise, 1e-30)))
-
-
-@dataclass(frozen=True, kw_only=True)
 class Search:
     """Result of a search: layers by noise per saved cycle, points by cycles, the chosen point."""
 
@@ -109,102 +97,62 @@ class Search:
     chosen: MixedPoint
 
 
-class _Trials:
-    """Builds mixtures of one network on its calibration samples."""
-
-    def __init__(
-        self, calibration: Calibration, inputs: Mapping[int, Array], options: Options, config: str
-    ) -> None:
-        self._calibration, self._options, self._config = calibration, options, config
-        self._inputs = dict(inputs)
-        self._watched = _watched(calibration.graph)
-
-    def point(self, layers: tuple[str, ...], samples: int | None = None) -> MixedPoint:
-        """Return the network in which these layers have 4-bit weights."""
-        noise, same, rows = 0.0, 0, 0
-
-        def observe(step: BuildStep) -> None:
-            nonlocal noise, same, rows
-            if step.number in self._watched:
-                exact, rounded = step.exact.astype(np.float64), step.rounded
-                power = float(np.square(exact).sum())
-                noise += float(np.square(rounded - exact).sum()) / max(power, 1e-30)
-                equal = exact.argmax(axis=-1) == rounded.argmax(axis=-1)
-                same, rows = same + int(equal.sum()), rows + equal.size
-
-        table = dict.fromkeys(layers, _MODE)
-        kinds, bits = layer_precisions(self._calibration.graph, table)
-        plan = planned(self._calibration, kinds, bits, self._options)
-        given = {number: array[:samples] for number, array in self._inputs.items()}
-        made = build(self._calibration.graph, plan, given, observe)
-        cycles = sum(self.cycles(made).values())
-        return MixedPoint(layers=layers, cycles=cycles, noise=noise, agreement=same / max(rows, 1))
-
-    def cycles(self, graph: Graph) -> dict[str, int]:
-        """Return predicted cycles by the name of the layer; "" has those of everything else."""
-        from matloom.runtime import compile
-
-        program = compile(graph, self._config, check="none")
-        found = {layer.name: layer.predicted_cycles for layer in program.layers}
-        return {**found, "": program.predicted_cycles - sum(found.values())}
-
-
-def _watched(graph: Graph) -> set[int]:
-    """Return the outputs, and instead of those of SOFTMAX and LOGISTIC what these read."""
-    found = set()
-    for number in graph.outputs:
-        node = graph.nodes[graph.producers[number]] if number in graph.producers else None
-        squashed = node is not None and node.op in (Op.SOFTMAX, Op.LOGISTIC)
-        found.add(node.inputs[0] if squashed and node is not None else number)
-    return found
-
-
 def search(
-    calibration: Calibration,
-    inputs: Mapping[int, Array],
-    options: Options,
-    target: Goal,
-    config: str,
+    trials: Trials, graph: Graph, goal: Goal, config: str, journal: str | Path | None
 ) -> Search:
-    """Return the layers that take 4-bit weights for a target.
+    """Return the layers that take 4-bit weights for a goal.
 
     Each layer alone is tried first. Then layers are narrowed one after another, in the order of
     the noise that each adds for a cycle that it saves, and each mixture is measured.
 
+    Parameters
+    ----------
+    journal:
+        File that keeps every trial: the same search continues where it stopped.
+
     Raises
     ------
     UserError
-        The configuration has no mode i8xi4, or no layer could have it.
+        No mixture reaches the goal, or it needs classes and the outputs have none.
     """
-    if _MODE not in load_config(config).mac_modes:
+    if goal.kind == "points" and not trials.counted:
         raise UserError(
-            f"a search needs an engine with the mode {_MODE}, unlike {config}",
-            hint=f"--config {config}+{_MODE}",
+            f"the outputs of {graph.name} have one element, so that no result can be a wrong class",
+            hint="search for cycles=NUMBER instead",
         )
-    trials = _Trials(calibration, inputs, options, config)
-    sensitivities = tuple(sorted(_sensitivities(calibration.graph, trials), key=_price))
+    kept = Journal(None if journal is None else Path(journal), trials.digest())
+    sensitivities = tuple(sorted(_sensitivities(graph, trials, kept), key=_price))
     useful = [each.name for each in sensitivities if each.cycles > 0]
     points = []
     for count in _counts(len(useful)):
         note(f"mixture of {count} of {len(useful)} layers")
-        points.append(trials.point(tuple(useful[:count])))
-    points = [_ranked(point, points) for point in points]
+        points.append(trials.point(tuple(useful[:count]), kept))
+    points = [replace(each, best=_unbeaten(each, points)) for each in points]
     return Search(
-        target=target,
+        target=goal,
         config=config,
         sensitivities=sensitivities,
         points=tuple(sorted(points, key=lambda point: point.cycles)),
-        chosen=chosen_point(points, target),
+        chosen=chosen_point(points, goal),
     )
 
 
-def _sensitivities(graph: Graph, trials: _Trials) -> Iterator[Sensitivity]:
+def require_mode(config: str) -> None:
+    """Raise UserError if an engine has no mode for 4-bit weights."""
+    if NARROW_MODE not in load_config(config).mac_modes:
+        raise UserError(
+            f"a search needs an engine with the mode {NARROW_MODE}, unlike {config}",
+            hint=f"--config {config}+{NARROW_MODE}",
+        )
+
+
+def _sensitivities(graph: Graph, trials: Trials, journal: Journal) -> Iterator[Sensitivity]:
     """Yield the sensitivity of each layer that can have 4-bit weights."""
     names = [graph.tensors[node.output].name for node in graph.nodes if node.op in NARROW]
-    before = trials.point((), _TRIAL_SAMPLES)
+    before = trials.point((), journal, _TRIAL_SAMPLES)
     for place, name in enumerate(names):
         note(f"layer {place + 1} of {len(names)} alone, {name.split(';')[0]}")
-        after = trials.point((name,), _TRIAL_SAMPLES)
+        after = trials.point((name,), journal, _TRIAL_SAMPLES)
         saved = before.cycles - after.cycles
         yield Sensitivity(name=name, noise=max(after.noise - before.noise, 0.0), cycles=saved)
 
@@ -218,27 +166,21 @@ def _counts(layers: int) -> list[int]:
     return sorted({round(share) for share in np.linspace(0, layers, _MOST_POINTS)})
 
 
-def _ranked(point: MixedPoint, points: list[MixedPoint]) -> MixedPoint:
-    better = any(
-        other.cycles <= point.cycles and other.noise < point.noise
-        for other in points
-        if other is not point
-    )
-    return MixedPoint(
-        layers=point.layers,
-        cycles=point.cycles,
-        noise=point.noise,
-        agreement=point.agreement,
-        best=not better,
-    )
+def _unbeaten(point: MixedPoint, points: Sequence[MixedPoint]) -> bool:
+    """Return whether no other point has less noise in no more cycles."""
+    return not any(o.cycles <= point.cycles and o.noise < point.noise for o in points)
 
 
-def chosen_point(points: list[MixedPoint], target: Goal) -> MixedPoint:
-    """Return the point that reaches a target; raises UserError if none does."""
+def chosen_point(points: Sequence[MixedPoint], target: Goal) -> MixedPoint:
+    """Return the point that reaches a target; raises UserError if none does.
+
+    Points that may be lost are counted from the one with 8-bit weights alone.
+    """
     if target.kind == "points":
-        least = points[0].agreement - target.value / 100
+        whole = next(point for point in points if not point.layers)
+        least = whole.expected - target.value / 100
         # Rounding of the shares must not decide.
-        return min((p for p in points if p.agreement >= least - 1e-9), key=lambda p: p.cycles)
+        return min((p for p in points if p.expected >= least - 1e-9), key=lambda p: p.cycles)
     fitting = [point for point in points if point.cycles <= target.value]
     if not fitting:
         fewest = min(point.cycles for point in points)

@@ -7,7 +7,9 @@ import matloom
 from matloom import frontend
 from matloom.errors import UserError
 from matloom.quantiser import page_of, quantise
-from matloom.quantiser.search import Goal, MixedPoint, chosen_point
+from matloom.quantiser.journal import Journal
+from matloom.quantiser.search import Goal, chosen_point
+from matloom.quantiser.trials import MixedPoint, Trials
 from support.float_network import FloatNetwork, float_samples
 from support.oracles import litert
 
@@ -71,8 +73,9 @@ def test_a_target_of_cycles(made):
 
 
 def test_a_target_of_points():
-    def point(agreement, cycles):
-        return MixedPoint(layers=(), cycles=cycles, noise=0.0, agreement=agreement)
+    def point(expected, cycles):
+        layers = () if cycles == 100 else ("a",)
+        return MixedPoint(layers=layers, cycles=cycles, noise=0.0, agreement=0.0, expected=expected)
 
     points = [point(0.99, 100), point(0.97, 80), point(0.98, 70), point(0.90, 60)]
     for allowed, cycles in ((0.5, 100), (1, 70), (2, 70), (10, 60)):
@@ -88,7 +91,10 @@ def test_the_page_has_a_chart_and_every_point(made):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"target": "speed=2", "config": CONFIG}, "a target must be points=NUMBER or cycles"),
+        (
+            {"target": "speed=2", "config": CONFIG},
+            "a target must be points=NUMBER, cycles=NUMBER or",
+        ),
         ({"target": "points=1", "config": "nano"}, "an engine with the mode i8xi4, unlike nano"),
     ],
 )
@@ -100,3 +106,93 @@ def test_searches_that_are_refused(network, options, message):
 def test_targets():
     assert Goal.parse("points=0.5") == Goal(kind="points", value=0.5)
     assert Goal.parse("cycles=60000") == Goal(kind="cycles", value=60000)
+
+
+def test_one_output_has_no_points_to_lose():
+    made = FloatNetwork()
+    image = made.input("image", (1, 8, 8, 3), "float32")
+    network = made.graph(made.convolution(image, 1, kernel=3))
+    message = "the outputs of small have one element, so that no result can be a wrong class"
+    with pytest.raises(UserError, match=message):
+        quantise(network, float_samples(2), config=CONFIG, target="points=1")
+
+
+@pytest.fixture(scope="module")
+def boosted(network, tmp_path_factory):
+    """Return a search with labels, and its journal."""
+    journal = tmp_path_factory.mktemp("boost") / "trials.jsonl"
+    return boost(network, journal), journal
+
+
+def boost(network, journal):
+    images, labels = float_samples(40), np.arange(40) % 5
+    options = {"labels": labels, "samples": 10, "target": "O3", "journal": str(journal)}
+    return quantise(network, images, config=CONFIG, **options)
+
+
+def test_levels_are_measured_on_samples_that_nothing_was_chosen_on(boosted):
+    report = boosted[0].report
+    assert [level.name for level in report.all_levels] == ["O1", "O2", "O3"]
+    assert (len(report.calibrated), len(report.tried), len(report.tested)) == (10, 15, 15)
+    assert sorted(report.calibrated + report.tried + report.tested) == list(range(40))
+    assert not report.all_levels[0].layers
+    cycles = [level.cycles for level in report.all_levels]
+    assert cycles == sorted(cycles, reverse=True)
+    assert cycles[-1] == report.cycles
+    for level in report.all_levels:
+        assert level.outputs[0].samples == 15
+        assert level.outputs[0].accuracy is not None
+    html = page_of(report).to_html()
+    for level in report.all_levels:
+        assert f"level {level.name}: {level.cycles:,} cycles predicted" in str(report)
+        assert f"{level.cycles:,}" in html
+
+
+def test_a_level_is_the_network_of_its_layers(network, boosted):
+    """The first level is what no search makes."""
+    images = float_samples(40)
+    level = boosted[0].report.all_levels[0]
+    alone = quantise(network, images, labels=np.arange(40) % 5, samples=10, target="O1")
+    assert alone.report.search is None
+    places = [alone.report.tested.index(at) for at in boosted[0].report.tested]
+    assert len(places) == level.outputs[0].samples
+    whole = quantise(network, images, samples=10)
+    assert whole.content == alone.content
+
+
+def test_an_interrupted_search_gives_the_same_result(network, boosted, tmp_path, monkeypatch):
+    """Only the trials that the journal does not have are made again."""
+    made, journal = boosted
+    lines = journal.read_text().splitlines(keepends=True)
+    kept = lines[:-2]
+    # The line that was being written is cut short.
+    (tmp_path / "trials.jsonl").write_text("".join(kept) + lines[-2][:20])
+    count = 0
+
+    def counting(*given):
+        nonlocal count
+        count += 1
+        return trial(*given)
+
+    trial = Trials._point
+    monkeypatch.setattr(Trials, "_point", counting)
+    again = boost(network, tmp_path / "trials.jsonl")
+    assert count == len(lines) - len(kept)
+    assert again.content == made.content
+    assert again.report.search == made.report.search
+
+
+def test_a_journal_leaves_out_lines_of_other_searches_and_damaged_ones(tmp_path):
+    path, made = tmp_path / "trials.jsonl", []
+
+    def trial():
+        made.append(len(made))
+        return {"number": made[-1]}
+
+    assert Journal(path, b"one").of("a", trial) == {"number": 0}
+    assert Journal(path, b"two").of("a", trial) == {"number": 1}
+    with path.open("a") as file:
+        file.write('\n{"search": "\n[1]\n{}\n')
+    for search, number in ((b"one", 0), (b"two", 1)):
+        assert Journal(path, search).of("a", trial) == {"number": number}
+    assert Journal(None, b"one").of("a", trial) == {"number": 2}

@@ -1,0 +1,50 @@
+"""Keeps the results of trials in a file: an interrupted search continues where it stopped."""
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+__all__ = ["Journal"]
+
+
+class Journal:
+    """Results of trials by name, which must be of JSON types.
+
+    One file may hold several searches: lines of another one, and those that were cut short or
+    altered, are left out.
+
+    Parameters
+    ----------
+    path:
+        File with a line for each trial, which need not exist; None keeps nothing.
+    search:
+        Everything that results depend on, but for the name of the trial.
+    """
+
+    def __init__(self, path: Path | None, search: bytes) -> None:
+        self._path, self._search = path, hashlib.sha256(search).hexdigest()[:16]
+        self._known = dict(self._read())
+
+    def of(self, name: str, trial: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:
+        """Return the result of a trial, which is made unless the file has it."""
+        if name not in self._known:
+            self._known[name] = trial()
+            if self._path is not None:
+                line = {"search": self._search, "name": name, "result": self._known[name]}
+                with self._path.open("a", encoding="utf-8") as file:
+                    # A line before it may be cut short.
+                    file.write("\n" * bool(file.tell()) + json.dumps(line))
+        return self._known[name]
+
+    def _read(self) -> Iterator[tuple[str, Mapping[str, Any]]]:
+        if self._path is None or not self._path.exists():
+            return
+        for line in self._path.read_text(encoding="utf-8", errors="replace").splitlines():
+            try:
+                entry = json.loads(line)
+                if entry["search"] == self._search:
+                    yield str(entry["name"]), dict(entry["result"])
+            except (ValueError, KeyError, TypeError):
+                continue

@@ -1,0 +1,41 @@
+"""Levels of a search, from exact to the fastest, each measured like the result."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from matloom.quantiser.measure import Closeness
+from matloom.quantiser.search import BOOSTS, EXACT, Goal, Search, chosen_point
+from matloom.quantiser.trials import MixedPoint
+
+__all__ = ["Level", "mixtures"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Level:
+    """A network of a search, measured on the same samples as the result.
+
+    Members
+    -------
+    points:
+        Results, in percent, that it may be expected to lose.
+    layers:
+        Names of the layers with 4-bit weights.
+    cycles:
+        Predicted cycles of a call.
+    """
+
+    name: str
+    points: float
+    layers: tuple[str, ...]
+    cycles: int
+    outputs: tuple[Closeness, ...]
+
+
+def mixtures(search: Search) -> Iterator[tuple[str, MixedPoint]]:
+    """Yield the name and the mixture of each level below the one that was asked for."""
+    for name, points in BOOSTS.items():
+        if search.target.level in (None, name):
+            return
+        whole = next(point for point in search.points if not point.layers)
+        goal = Goal(kind="points", value=points)
+        yield name, whole if name == EXACT else chosen_point(search.points, goal)

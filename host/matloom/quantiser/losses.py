@@ -1,0 +1,67 @@
+"""Tells how much of what a network loses each operator causes.
+
+With the first operators quantised and the others in floats, a network loses a part of the whole
+loss. What an operator adds to that part is its own: the sum over all operators is the whole loss.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from matloom.ir.graph import Array, Graph
+from matloom.quantiser.build import BuildStep
+from matloom.quantiser.expected import expected_share
+from matloom.quantiser.sweep import last_uses, outputs_of
+from matloom.quantiser.trials import watched
+
+__all__ = ["Losses"]
+
+#: Samples on which the rest of the network runs again after each operator.
+_MOST_SAMPLES = 32
+
+
+class Losses:
+    """Percent of the results that are expected to change, by operator.
+
+    Parameters
+    ----------
+    graph, inputs:
+        The float network, and samples by input number, (samples, *shape), which it also runs on
+        when it is quantised.
+    """
+
+    def __init__(self, graph: Graph, inputs: Mapping[int, Array]) -> None:
+        self._graph = replace(graph, outputs=watched(graph))
+        self._known = {number: array[:_MOST_SAMPLES] for number, array in inputs.items()}
+        self._exact = outputs_of(self._graph, self._known)
+        self._dropped = last_uses(self._graph)
+        self._lost = 0.0
+
+    def after(self, step: BuildStep) -> float | None:
+        """Return the loss that an operator adds, in percent.
+
+        Call it with all steps, in order. None if the operator has further outputs, or no output
+        of the network has two elements.
+        """
+        self._known[step.number] = step.rounded[:_MOST_SAMPLES]
+        if step.number != step.node.outputs[-1]:
+            return None
+        rest = replace(self._graph, nodes=self._graph.nodes[step.at + 1 :])
+        known = dict(self._known)
+        for number in self._dropped[step.at]:
+            self._known.pop(number, None)
+        shares = [
+            _share(exact, rounded)
+            for exact, rounded in zip(self._exact, outputs_of(rest, known), strict=True)
+            if exact.ndim > 1 and exact.shape[-1] > 1
+        ]
+        if not shares:
+            return None
+        before, self._lost = self._lost, 100 * (1 - float(np.mean(shares)))
+        return self._lost - before
+
+
+def _share(exact: Array, rounded: Array) -> float:
+    rows = [each.reshape(-1, each.shape[-1]) for each in (exact, rounded)]
+    return expected_share(rows[0], rows[1], rows[0].argmax(axis=1))
