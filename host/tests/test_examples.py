@@ -14,6 +14,7 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 RUNS = {
     "product": (["--config", "nano"], "sums: int32 (100, 30), equal to NumPy's"),
     "attention": (["--config", "nano", "--size", "8"], "values: equal to the definition"),
+    "transformer": (["--config", "nano", "--epochs", "1", "--count", "1"], "is taken for a"),
     "your_network": (["--config", "nano"], "output probabilities: int8 (1, 10)"),
     "your_configuration": ([], "your own: 4x8, 65,536 bytes of scratchpad"),
     "own_operator": (["--config", "nano"], "RELU runs on the engine"),
@@ -25,6 +26,9 @@ RUNS = {
     "sound_in_front": (["--config", "nano"], "4000 Hz is high"),
     "run_network": (["--device", "model", "--count", "2"], "a handwritten"),
 }
+#: Those that take more than a few CPU seconds.
+LONG = {"transformer"}
+CASES = [pytest.param(name, marks=[pytest.mark.slow] if name in LONG else []) for name in RUNS]
 
 
 def run(name, arguments):
@@ -38,9 +42,9 @@ def run(name, arguments):
 
 
 @pytest.mark.fast_cases(5)
-@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize("name", CASES)
 def test_an_example_runs(name):
-    if name in ("accuracy", "image_in_front", "run_network"):
+    if name in ("accuracy", "image_in_front", "run_network", "transformer"):
         pytest.importorskip("sklearn", reason="the digits are scikit-learn's: extra demo")
     if name == "own_operator":
         pytest.importorskip("ai_edge_litert", reason="ai-edge-litert is not installed")

@@ -14,17 +14,22 @@ __all__ = ["batch_matmul"]
 
 
 def batch_matmul(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
-    """BATCH_MATMUL of int8; sums have 32 bits."""
+    """BATCH_MATMUL of int8, whose sums have 32 bits, or of float32.
+
+    Floats are summed in float64: TensorFlow Lite Micro's may differ in the last bits.
+    """
     attributes = node.attributes_as(BatchMatmul)
-    left, right = (
-        # Products of 9-bit numbers: sums of 2**35 of them are exact.
-        (array.astype(np.float64) - graph.tensors[number].zero_point)
-        for array, number in zip(inputs, node.inputs, strict=True)
-    )
+    # Of int8, products of 9-bit numbers: sums of 2**35 of them are exact.
+    left, right = (array.astype(np.float64) for array in inputs)
+    if inputs[0].dtype != np.float32:
+        left -= graph.tensors[node.inputs[0]].zero_point
+        right -= graph.tensors[node.inputs[1]].zero_point
     if attributes.adj_x:
         left = left.swapaxes(-1, -2)
     if attributes.adj_y:
         right = right.swapaxes(-1, -2)
-    sums = np.matmul(left, right).astype(np.int64)
-    scaled = scale(wrap32(sums), *matmul_multiplier(graph, node))
+    sums: Array = np.matmul(left, right)
+    if inputs[0].dtype == np.float32:
+        return sums.astype(np.float32)
+    scaled = scale(wrap32(sums.astype(np.int64)), *matmul_multiplier(graph, node))
     return finish(scaled, Activation.NONE, graph.tensors[node.output])

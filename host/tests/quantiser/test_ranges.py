@@ -3,6 +3,10 @@
 import numpy as np
 import pytest
 
+from matloom.ir.attributes import Activation, BatchMatmul, FullyConnected, Softmax
+from matloom.ir.builder import GraphBuilder
+from matloom.ir.graph import Op
+from matloom.quantiser import quantise
 from matloom.quantiser.histogram import histogram_of
 from matloom.quantiser.ranges import CALIBRATIONS, chosen_range, grid_range
 from matloom.quantiser.scales import quantisation_of
@@ -106,3 +110,24 @@ def test_values_on_a_grid_are_exact(values, step):
 )
 def test_other_values_have_no_grid(values):
     assert grid_range(values.astype(np.float32), 256) is None
+
+
+def test_operands_of_products_have_zero_point_zero():
+    """Any other takes a second pass of the array; what SOFTMAX returns has its own scale."""
+    builder = GraphBuilder("attention")
+    given = builder.input("x", (1, 6, 8), "float32")
+    matrix = builder.constant(np.eye(8, dtype=np.float32))
+    bias = builder.constant(np.zeros(8, np.float32))
+    dense = FullyConnected(keep_num_dims=True, activation=Activation.RELU)
+    keys = builder.add(Op.FULLY_CONNECTED, [given, matrix, bias], dense)
+    turned, plain = (BatchMatmul(adj_x=False, adj_y=adjoint) for adjoint in (True, False))
+    scores = builder.add(Op.BATCH_MATMUL, [keys, keys], turned)
+    shares = builder.add(Op.SOFTMAX, [scores], Softmax(beta=1.0))
+    mixed = builder.add(Op.BATCH_MATMUL, [shares, keys], plain)
+    graph = builder.graph(mixed)
+    samples = np.random.default_rng(1).normal(0, 1, (20, 6, 8)).astype(np.float32)
+    made = quantise(graph, samples)
+    zeros = {node.op: made.graph.tensors[node.output].zero_point for node in made.graph.nodes}
+    assert zeros[Op.FULLY_CONNECTED] == 0
+    assert zeros[Op.SOFTMAX] == -128
+    assert made.report.outputs[0].sqnr_db > 25
