@@ -23,6 +23,7 @@ _PRECISIONS = "i8xi8, i8xi4, i16xi8 or float32"
         "matloom quantise net.tflite --data x.npy -o small.tflite --precision i8xi4",
         "matloom quantise net.tflite --data x.npy -o out.tflite --report report.html",
         "matloom quantise net.tflite --data x.npy -o out.tflite --config small+i8xi4 --boost O3",
+        "matloom quantise net.tflite --data x.npy -o out.tflite --config small --compress points=1",
     ),
 )
 @NETWORK
@@ -109,6 +110,12 @@ _PRECISIONS = "i8xi8, i8xi4, i16xi8 or float32"
 )
 @click.option(
     "--losses", is_flag=True, help="Also tell how much of the loss each layer causes; takes longer."
+)
+@click.option(
+    "--compress",
+    metavar="points=N|sqnr=DB",
+    help="Rewrite layers as two of low rank, or with fewer channels, to save cycles: as much as "
+    "changes at most N percent of the results, or leaves the outputs an SQNR of DB decibels.",
 )
 @click.option(
     "--report", type=click.Path(path_type=Path), help="Write the report, as .json or .html."

@@ -15,7 +15,7 @@ from matloom.ir.attributes import Activation, DepthwiseConv2D, Reduce
 from matloom.ir.graph import RESHAPES, Array, Graph, Node, Op
 from matloom.ir.shapes import BIAS
 
-__all__ = ["equalised", "equalised_tensors"]
+__all__ = ["channel_pairs", "equalised", "equalised_tensors"]
 
 #: Operators between layers that keep channels apart, and commute with factors above zero.
 _BETWEEN = frozenset({Op.MAX_POOL_2D, Op.AVERAGE_POOL_2D, Op.MEAN, Op.PAD, *RESHAPES})
@@ -34,7 +34,7 @@ _SHARE = 0.5
 _Numbers = npt.NDArray[np.float64]
 
 
-def _pairs(graph: Graph) -> Iterator[tuple[Node, Node]]:
+def channel_pairs(graph: Graph) -> Iterator[tuple[Node, Node]]:
     """Yield layers whose channels only one other layer reads, and that layer."""
     for first in graph.nodes:
         if first.op not in _WEIGHTED or not _is_linear(first):
@@ -98,7 +98,7 @@ def _read(weights: Array) -> _Numbers:
 
 def equalised_tensors(graph: Graph) -> set[int]:
     """Return the tensors whose channels can be balanced, by number."""
-    return {first.output for first, _second in _pairs(graph)}
+    return {first.output for first, _second in channel_pairs(graph)}
 
 
 def equalised(graph: Graph, peaks: Mapping[int, Array] | None = None) -> Graph:
@@ -111,7 +111,7 @@ def equalised(graph: Graph, peaks: Mapping[int, Array] | None = None) -> Graph:
         None makes ranges of weights equal instead, for weights with one scale for a layer.
     """
     data = {number: tensor.data for number, tensor in graph.tensors.items()}
-    pairs = list(_pairs(graph))
+    pairs = list(channel_pairs(graph))
     for _round in range(1 if peaks is not None else _ROUNDS):
         for first, second in pairs:
             before, after = data[first.inputs[1]], data[second.inputs[1]]

@@ -13,7 +13,7 @@ from matloom.quantiser.moments import Moments, as_channels, as_weights, layer_mo
 from matloom.quantiser.options import Options
 from matloom.quantiser.rounding import Rounded, round_weights
 
-__all__ = ["quantised_layer"]
+__all__ = ["layer_bias", "quantised_layer"]
 
 #: Largest magnitude of a bias: sums of products may be added to it without overflow.
 _MOST_BIAS = {"int8": 2.0**30, "int16": 2.0**40}
@@ -48,7 +48,7 @@ def quantised_layer(
     values = weights.data
     assert values is not None
     channels = as_channels(node, values).astype(np.float64)
-    bias = _bias(graph, node, len(channels))
+    bias = layer_bias(graph, node, len(channels))
     needed = options.adaptive_rounding or options.correct_bias
     moments = layer_moments(node, values, bias, inputs, random) if needed else None
     rounded = round_weights(
@@ -64,7 +64,8 @@ def quantised_layer(
     return _weights(node, weights, rounded), _bias_tensor(graph, node, bias, data, rounded)
 
 
-def _bias(graph: Graph, node: Node, channels: int) -> _Numbers:
+def layer_bias(graph: Graph, node: Node, channels: int) -> _Numbers:
+    """Return the bias of a float layer; zeros if it has none."""
     if len(node.inputs) <= BIAS:
         return np.zeros(channels)
     data = graph.tensors[node.inputs[BIAS]].data

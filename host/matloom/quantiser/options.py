@@ -29,6 +29,10 @@ class Options:
         Correct biases so that the mean of each channel over the samples stays.
     equalise:
         Balance the ranges of channels between layers first.
+    compress:
+        Rewrite layers as two of low rank, or with fewer channels, where that saves cycles:
+        ``"points=1"``, as much as changes at most one percent of the results; ``"sqnr=20"``, as
+        much as leaves the outputs such a signal-to-noise ratio in decibels.
     ends:
         Whether the network takes and gives ``"integers"``, or ``"floats"`` that it converts.
     seed:
@@ -44,6 +48,7 @@ class Options:
     adaptive_rounding: bool = True
     correct_bias: bool = True
     equalise: bool = True
+    compress: str | None = None
     ends: str = "integers"
     seed: int = 0
     losses: bool = False

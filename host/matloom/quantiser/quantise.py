@@ -15,6 +15,7 @@ from matloom.ir.graph import Array, Graph
 from matloom.ir.operators import OPERATORS
 from matloom.quantiser.build import BuildStep, QuantisationPlan, build
 from matloom.quantiser.calibrate import Calibration, calibrated, planned
+from matloom.quantiser.compress import compress
 from matloom.quantiser.levels import Level, mixtures
 from matloom.quantiser.losses import Losses
 from matloom.quantiser.measure import Closeness, closeness, outputs_of_both, sqnr_db
@@ -124,10 +125,9 @@ def quantise(
     """
     options, engine = _options(choices), config or _ENGINE
     goal = _goal(target, engine)
-    source = model if isinstance(model, Graph) else frontend.load_floats(model)
-    exact = prepared(source)
+    exact = prepared(model if isinstance(model, Graph) else frontend.load_floats(model))
     split = split_samples(exact, data, samples, options.seed, searching=goal is not None)
-    work = _Quantisation(exact, split, _labels(labels, split), options)
+    work = _Quantisation(exact, split, _labels(labels, split), options, engine)
     found = None if goal is None else work.search(goal, engine)
     if found is not None:
         precision = _narrowed(found.chosen)
@@ -135,7 +135,7 @@ def quantise(
     content = _file(made)
     note("measuring")
     report = QuantisationReport(
-        network=source.name,
+        network=exact.name,
         options=options,
         calibrated=tuple(split.chosen.tolist()),
         tried=tuple(split.tried.tolist()),
@@ -145,6 +145,7 @@ def quantise(
         bytes_before=len(_file(exact)),
         bytes_after=len(content),
         search=found,
+        compression=work.compression,
         levels=() if found is None else tuple(work.levels(found)),
     )
     if config is not None:
@@ -159,20 +160,23 @@ class _Quantisation:
     ----------
     labels:
         Class of each sample given, or None.
+    config:
+        Configuration that layers are rewritten for.
     """
 
     def __init__(
-        self, exact: Graph, split: SampleSplit, labels: Array | None, options: Options
+        self, exact: Graph, split: SampleSplit, labels: Array | None, options: Options, config: str
     ) -> None:
         self._exact, self._split, self._labels, self._options = exact, split, labels, options
+        graph, self.compression = compress(exact, split.calibration, options, config)
         note("observing the float network")
-        self._calibration = calibrated(exact, split.calibration, options)
+        self._calibration = calibrated(graph, split.calibration, options)
 
     def search(self, goal: Goal, config: str) -> Search:
         split = self._split
         labels = self._labelled(split.tried if len(split.tried) else split.chosen)
         trials = Trials(self._calibration, split, self._options, config, labels)
-        return search(trials, self._exact, goal, config, self._options.journal)
+        return search(trials, self._calibration.graph, goal, config, self._options.journal)
 
     def made(self, precision: str | Mapping[str, str]) -> tuple[Graph, tuple[LayerQuality, ...]]:
         """Return the quantised network, and how close its layers are."""

@@ -7,6 +7,7 @@ from typing import Any
 
 from rich.table import Table
 
+from matloom.quantiser.compress import Compression
 from matloom.quantiser.levels import Level
 from matloom.quantiser.measure import Closeness, Share
 from matloom.quantiser.options import Options
@@ -89,6 +90,8 @@ class QuantisationReport:
         Configuration, and predicted cycles of a call.
     search:
         The search that chose the layers with 4-bit weights, if there was one.
+    compression:
+        The search that rewrote layers, if there was one.
     levels:
         The levels below the one that was asked for.
     """
@@ -105,6 +108,7 @@ class QuantisationReport:
     config: str | None = None
     cycles: int | None = None
     search: Search | None = None
+    compression: Compression | None = None
     levels: tuple[Level, ...] = ()
 
     @property
@@ -146,7 +150,8 @@ class QuantisationReport:
 
     def lines(self) -> list[str]:
         """Return the figures in sentences."""
-        lines = [] if self.search is None else _found(self.search)
+        lines = [] if self.compression is None else self.compression.lines()
+        lines += [] if self.search is None else _found(self.search)
         lines += _losses(self.layers) + [
             line for level in self.all_levels for line in _level(level)
         ]

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from matloom.quantiser.moments import Moments
 
-__all__ = ["Rounded", "round_weights"]
+__all__ = ["Rounded", "fitted", "quadratic_form", "round_weights"]
 
 #: Times that each weight is looked at.
 _ROUNDS = 4
@@ -39,7 +39,7 @@ class Rounded:
     scales: _Numbers
 
 
-def _form(moments: Moments | None, depth: int) -> _Numbers:
+def quadratic_form(moments: Moments | None, depth: int) -> _Numbers:
     """Return the quadratic form, positive definite: (1 or channels, depth, depth)."""
     if moments is None:
         return np.eye(depth)[np.newaxis]
@@ -128,16 +128,23 @@ def round_weights(
     adaptive:
         Round up or down whichever changes the outputs less; else to nearest.
     """
-    form = _form(moments if adaptive else None, weights.shape[1])
+    form = quadratic_form(moments if adaptive else None, weights.shape[1])
     if moments is not None and adaptive:
-        # Weights that fit the quantised inputs better than those of the float layer.
-        weights = weights + _solved(form, moments.missing * (1 - _doubt(moments)))
+        weights = fitted(weights, form, moments)
     scales = _scales(weights, form, bits, per_channel=per_channel)
     exact = weights / scales[:, np.newaxis]
     if adaptive:
         return Rounded(integers=_descend(exact, form, bits), scales=scales)
     most = 2 ** (bits - 1) - 1
     return Rounded(integers=np.clip(np.rint(exact), -most, most), scales=scales)
+
+
+def fitted(weights: _Numbers, form: _Numbers, moments: Moments) -> _Numbers:
+    """Return weights that fit the inputs as they are better than those of the float layer.
+
+    `form` is the `quadratic_form` of the moments.
+    """
+    return weights + _solved(form, moments.missing * (1 - _doubt(moments)))
 
 
 def _solved(form: _Numbers, right: _Numbers) -> _Numbers:

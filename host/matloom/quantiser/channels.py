@@ -1,0 +1,90 @@
+"""Chooses channels that the layer behind them can do without.
+
+The layer's weights on the remaining channels are fitted again, by least squares on the calibration
+samples. Channels leave one by one, each time the one whose loss then changes the outputs least
+(Hassibi and Stork, Optimal Brain Surgeon, 1993, with a channel's weights as one group).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from matloom.ir.graph import Graph, Node, Op
+from matloom.quantiser.equalise import channel_pairs
+from matloom.quantiser.precisions import NARROW
+
+__all__ = ["Removal", "channel_chains", "removals"]
+
+_Numbers = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Removal:
+    """Channels that are left, and the weights fitted to them.
+
+    Members
+    -------
+    kept:
+        Indices of the channels, in order.
+    weights:
+        (outputs, taps, channels kept).
+    error:
+        Share of the outputs' variance that is lost.
+    """
+
+    kept: npt.NDArray[np.int64]
+    weights: _Numbers
+    error: float
+
+
+def channel_chains(graph: Graph) -> dict[int, list[Node]]:
+    """Return the layers whose channels may be fewer, by the output of the layer that reads them.
+
+    The first one makes the channels, the last one reads them; depthwise layers may lie between.
+    """
+    readers = {first.output: second for first, second in channel_pairs(graph)}
+    chains = {}
+    for first in graph.nodes:
+        if first.op not in NARROW or first.output not in readers:
+            continue
+        chain = [first, readers[first.output]]
+        while chain[-1].op is Op.DEPTHWISE_CONV_2D and chain[-1].output in readers:
+            chain.append(readers[chain[-1].output])
+        if chain[-1].op in NARROW:
+            chains[chain[-1].output] = chain
+    return chains
+
+
+def removals(weights: _Numbers, form: _Numbers, counts: set[int]) -> dict[int, Removal]:
+    """Return what is left at each of some numbers of channels.
+
+    Parameters
+    ----------
+    weights:
+        Of the layer that reads the channels: (outputs, taps, channels).
+    form:
+        Covariance of a row of its inputs, positive definite: (taps * channels,) * 2.
+    """
+    outputs, taps, channels = weights.shape
+    flat = weights.reshape(outputs, -1).copy()
+    total = max(float(((flat @ form) * flat).sum()), 1e-30)
+    inverse = np.linalg.inv(form)
+    left, lost, found = np.arange(channels), 0.0, {}
+    while len(left) > max(min(counts, default=channels), 1):
+        blocks = np.einsum("pcqc->cpq", inverse.reshape(taps, len(left), taps, len(left)))
+        groups = flat.reshape(outputs, taps, len(left)).transpose(2, 1, 0)
+        scaled = np.linalg.solve(blocks, groups)
+        costs = (groups * scaled).sum(axis=(1, 2))
+        least = int(np.argmin(costs))
+        lost += float(costs[least])
+        gone = np.arange(taps) * len(left) + least
+        stays = np.setdiff1d(np.arange(taps * len(left)), gone)
+        cross = inverse[np.ix_(gone, stays)]
+        flat = flat[:, stays] - scaled[least].T @ cross
+        inverse = inverse[np.ix_(stays, stays)] - cross.T @ np.linalg.solve(blocks[least], cross)
+        left = np.delete(left, least)
+        if len(left) in counts:
+            kept = flat.reshape(outputs, taps, -1).copy()
+            found[len(left)] = Removal(kept=left, weights=kept, error=lost / total)
+    return found

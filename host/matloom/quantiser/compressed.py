@@ -1,0 +1,196 @@
+"""Rewrites layers of a float network: as two of low rank, or with fewer channels.
+
+The rewritten network runs beside the float network. Each layer is fitted to the inputs that it gets
+there, so that layers make up for what those before them lost.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from matloom.ir.graph import Array, Graph, Node, Op, Tensor, short_name
+from matloom.ir.operators import OPERATORS
+from matloom.ir.verify import verify
+from matloom.quantiser.channels import Removal, removals
+from matloom.quantiser.factors import LayerPart, Splitter, product
+from matloom.quantiser.layer import layer_bias
+from matloom.quantiser.moments import as_channels, as_weights, layer_moments
+from matloom.quantiser.rounding import fitted, quadratic_form
+from matloom.quantiser.sweep import last_uses, run_on_samples
+
+__all__ = ["CHANNELS", "FormChange", "compressed"]
+
+#: Form in which a layer reads fewer channels.
+CHANNELS = "channels"
+
+_Numbers = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True)
+class FormChange:
+    """A layer in another form.
+
+    Members
+    -------
+    number:
+        Its output tensor.
+    layer:
+        Name of that tensor.
+    form:
+        One of `matloom.quantiser.factors.full_rank`, or ``"channels"``.
+    rank:
+        Channels between both layers, or those that are left of the ones it reads.
+    error:
+        Share of the variance of its outputs that is lost, by itself.
+    cycles:
+        Predicted cycles that it saves, by itself.
+    """
+
+    number: int
+    layer: str
+    form: str
+    rank: int
+    error: float
+    cycles: int
+
+
+class _Rewriter:
+    """The network under construction; tensors keep their numbers."""
+
+    def __init__(
+        self, graph: Graph, changes: Sequence[FormChange], inputs: Mapping[int, Array], seed: int
+    ) -> None:
+        self._source, self._changes = graph, changes
+        self._random = np.random.default_rng(seed)
+        self._exact, self._known = dict(inputs), dict(inputs)
+        self.tensors = dict(graph.tensors)
+        #: By their first output, in order.
+        self.nodes: dict[int, Node] = {}
+
+    def run(self) -> None:
+        """Take over all operators, in other forms where there are changes."""
+        dropped = last_uses(self._source)
+        for at, node in enumerate(self._source.nodes):
+            self._exact.update(run_on_samples(self._source, node, self._exact))
+            ranks = {each.form: each.rank for each in self._changes if each.number in node.outputs}
+            if ranks:
+                self._change(node, ranks)
+            else:
+                self._add(node)
+            for number in dropped[at]:
+                self._exact.pop(number, None)
+                self._known.pop(number, None)
+
+    def _add(self, node: Node) -> None:
+        self.nodes[node.outputs[0]] = node
+        graph = replace(self._source, tensors=self.tensors, nodes=())
+        self._known.update(run_on_samples(graph, node, self._known))
+
+    def _new(self, name: str, data: Array) -> int:
+        number = max(self.tensors) + 1
+        tensor = Tensor(name=name, shape=data.shape, dtype=data.dtype.name, data=data)
+        self.tensors[number] = tensor
+        return number
+
+    def _change(self, node: Node, ranks: dict[str, int]) -> None:
+        source = self._source.tensors[node.inputs[1]].data
+        assert source is not None
+        channels = as_channels(node, source).astype(np.float64)
+        inputs = self._exact[node.inputs[0]], self._known[node.inputs[0]]
+        bias = layer_bias(self._source, node, len(channels))
+        moments = layer_moments(node, source, bias, inputs, self._random)
+        assert moments is not None
+        form, mean = quadratic_form(moments, channels.shape[1]), moments.mean[0]
+        weights = as_weights(node, fitted(channels, form, moments), source.shape)
+        if CHANNELS in ranks:
+            rank = ranks.pop(CHANNELS)
+            taps = weights.reshape(len(weights), -1, weights.shape[-1])
+            left = removals(taps, form[0], {rank})[rank]
+            self._keep(node.inputs[0], left)
+            weights = left.weights.reshape(*weights.shape[:-1], rank)
+            places = np.arange(mean.size).reshape(-1, source.shape[-1])[:, left.kept].reshape(-1)
+            form, mean = form[:, places][:, :, places], mean[places]
+        parts: tuple[LayerPart, ...] = (LayerPart(weights=weights, attributes=node.attributes),)
+        for kind, rank in ranks.items():
+            pair = Splitter(node, weights, form[0]).parts(kind, rank)
+            parts, weights = pair, product(pair)
+        bias = moments.expected - weights.reshape(len(weights), -1) @ mean
+        self._replace(node, parts, bias)
+
+    def _replace(self, node: Node, parts: tuple[LayerPart, ...], bias: _Numbers) -> None:
+        """Add layers in the place of one."""
+        name, data = short_name(self.tensors[node.output].name), node.inputs[0]
+        for part in parts:
+            last = part is parts[-1]
+            added = bias if last else np.zeros(len(part.weights))
+            output = node.output if last else self._between(f"{name}:first", node, data, part)
+            constants = [
+                self._new(f"{name}:{len(self.tensors)}", each.astype(np.float32))
+                for each in (part.weights, added)
+            ]
+            inputs = (data, *constants)
+            made = replace(node, inputs=inputs, outputs=(output,), attributes=part.attributes)
+            self._add(made)
+            data = output
+
+    def _between(self, name: str, node: Node, data: int, part: LayerPart) -> int:
+        """Return a new tensor for the output of a layer, by number."""
+        rule = OPERATORS[node.op].shape
+        assert rule is not None
+        shape = rule([self.tensors[data].shape, part.weights.shape], part.attributes)
+        number = max(self.tensors) + 1
+        self.tensors[number] = Tensor(name=name, shape=shape, dtype="float32")
+        return number
+
+    def _keep(self, number: int, left: Removal) -> None:
+        """Remove channels of a tensor, in all layers back to the one that makes them."""
+        self._known[number] = self._known[number][..., left.kept]
+        while True:
+            tensor, node = self.tensors[number], self.nodes[number]
+            self.tensors[number] = replace(tensor, shape=(*tensor.shape[:-1], len(left.kept)))
+            weighted = OPERATORS[node.op].weight_axis is not None
+            if weighted:
+                self.nodes[number] = self._narrowed(node, left)
+            if weighted and node.op is not Op.DEPTHWISE_CONV_2D:
+                return
+            number = node.inputs[0]
+
+    def _narrowed(self, node: Node, left: Removal) -> Node:
+        """Return a layer with fewer outputs."""
+        constants, axis = [], -1 if node.op is Op.DEPTHWISE_CONV_2D else 0
+        for place, number in enumerate(node.inputs[1:]):
+            data, name = self.tensors[number].data, short_name(self.tensors[number].name)
+            assert data is not None
+            made = np.take(data.reshape(-1) if place else data, left.kept, axis=axis)
+            constants.append(self._new(f"{name}:{len(self.tensors)}", made))
+        return replace(node, inputs=(node.inputs[0], *constants))
+
+
+def compressed(
+    graph: Graph, changes: Sequence[FormChange], inputs: Mapping[int, Array], seed: int
+) -> Graph:
+    """Return a float network with layers in other forms, fitted on samples.
+
+    Parameters
+    ----------
+    graph:
+        A network that `prepared` returned.
+    inputs:
+        Calibration samples by input number, (samples, *shape).
+    seed:
+        Of the choice among positions of large images.
+    """
+    if not changes:
+        return graph
+    rewriter = _Rewriter(graph, changes, inputs, seed)
+    rewriter.run()
+    nodes = tuple(rewriter.nodes.values())
+    used = {*graph.inputs, *graph.outputs}
+    for node in nodes:
+        used.update((*node.inputs, *node.outputs))
+    tensors = {number: rewriter.tensors[number] for number in sorted(used)}
+    made = replace(graph, tensors=tensors, nodes=nodes)
+    verify(made, "compress")
+    return made

@@ -1,0 +1,190 @@
+"""Splits a layer into two of low rank, whose outputs differ least over the calibration samples.
+
+The products of a layer are weights times rows of inputs. Where the outputs of a layer, or the
+windows that it reads, nearly lie in a space of fewer dimensions, one layer may compute the
+coordinates in that space and another one the outputs. Such spaces are spanned by the principal
+components, so the covariance of the inputs decides what is left out, not the weights alone.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from matloom.ir.attributes import Activation, Attributes, Conv2D, FullyConnected, Padding
+from matloom.ir.graph import Node, Op
+from matloom.quantiser.precisions import NARROW
+
+__all__ = ["LayerPart", "Splitter", "full_rank", "product"]
+
+_NONE = Padding(top=0, bottom=0, left=0, right=0)
+#: Least eigenvalue of a covariance that is inverted, as a share of the mean.
+_LEAST_EIGENVALUE = 1e-6
+
+_Numbers = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class LayerPart:
+    """One of the layers that replace a layer, without its bias.
+
+    Members
+    -------
+    weights:
+        (outputs, height, width, inputs) of a convolution, (outputs, inputs) of a dense layer.
+    """
+
+    weights: _Numbers
+    attributes: Attributes
+
+
+def full_rank(node: Node, shape: tuple[int, ...]) -> Mapping[str, int]:
+    """Return the forms that a layer may take, and the rank at which each changes nothing.
+
+    ``"outputs"`` is the layer with fewer outputs, then a 1 x 1 convolution or a dense layer.
+    ``"inputs"`` is a 1 x 1 convolution to fewer channels, then the layer on these. ``"axes"`` is a
+    convolution over columns, then one over rows.
+
+    Parameters
+    ----------
+    shape:
+        Of its weights.
+    """
+    if node.op not in NARROW:
+        return {}
+    outputs, inputs = shape[0], shape[-1]
+    forms = {"outputs": min(outputs, int(np.prod(shape[1:])))}
+    if node.op is Op.CONV_2D and shape[1] * shape[2] > 1:
+        forms["inputs"] = inputs
+        if min(shape[1:3]) > 1:
+            forms["axes"] = min(shape[1] * inputs, shape[2] * outputs)
+    return forms
+
+
+class Splitter:
+    """Splits a layer of a given form at any rank.
+
+    Parameters
+    ----------
+    weights:
+        In the shape of the layer's weights.
+    form:
+        Covariance of a row of inputs, positive definite: (depth, depth).
+    """
+
+    def __init__(self, node: Node, weights: _Numbers, form: _Numbers) -> None:
+        self._node, self._weights, self._form = node, weights, form
+
+    def parts(self, kind: str, rank: int) -> tuple[LayerPart, LayerPart]:
+        """Return both layers; `kind` is one of `full_rank`."""
+        return _SPLITS[kind](self, rank)
+
+    def left_out(self, parts: tuple[LayerPart, LayerPart]) -> _Numbers:
+        """Return what both layers lack of the weights: (outputs, depth)."""
+        return (self._weights - product(parts)).reshape(len(self._weights), -1)
+
+    def error(self, parts: tuple[LayerPart, LayerPart]) -> float:
+        """Return the share of the outputs' variance that both layers lose."""
+        flat = self._weights.reshape(len(self._weights), -1)
+        lost = self.left_out(parts)
+        total = float(((flat @ self._form) * flat).sum())
+        return float(((lost @ self._form) * lost).sum()) / total if total > 0 else 0.0
+
+    def _outputs(self, rank: int) -> tuple[LayerPart, LayerPart]:
+        weights = self._weights
+        flat = weights.reshape(len(weights), -1)
+        basis = _principal(flat @ self._form @ flat.T)[:, :rank]
+        first = (basis.T @ flat).reshape(rank, *weights.shape[1:])
+        dense = self._node.op is Op.FULLY_CONNECTED
+        second = basis if dense else basis[:, np.newaxis, np.newaxis, :]
+        return (
+            LayerPart(weights=first, attributes=_linear(self._node)),
+            LayerPart(weights=second, attributes=_pointwise(self._node)),
+        )
+
+    def _inputs(self, rank: int) -> tuple[LayerPart, LayerPart]:
+        weights, channels = self._weights, self._weights.shape[-1]
+        taps = weights.shape[1] * weights.shape[2]
+        form = self._form.reshape(taps, channels, taps, channels)
+        root, inverse = _roots(np.einsum("pipj->ij", form) / taps)
+        scaled = weights @ root
+        flat = scaled.reshape(-1, channels)
+        basis = _principal(flat.T @ flat)[:, :rank]
+        first = (basis.T @ inverse)[:, np.newaxis, np.newaxis, :]
+        linear = replace(_pointwise(self._node), activation=Activation.NONE)
+        return (
+            LayerPart(weights=first, attributes=linear),
+            LayerPart(weights=scaled @ basis, attributes=self._node.attributes),
+        )
+
+    def _axes(self, rank: int) -> tuple[LayerPart, LayerPart]:
+        outputs, height, width, channels = self._weights.shape
+        form = self._form.reshape(height, width, channels, height, width, channels)
+        columns = np.einsum("yxizxj->yizj", form).reshape(height * channels, -1)
+        flat = self._weights.transpose(1, 3, 2, 0).reshape(height * channels, -1)
+        basis = _principal(flat.T @ columns @ flat)[:, :rank]
+        first = (flat @ basis).reshape(height, channels, rank).transpose(2, 0, 1)
+        second = basis.reshape(width, outputs, rank).transpose(1, 0, 2)
+        attributes = self._node.attributes_as(Conv2D)
+        return (
+            LayerPart(weights=first[:, :, np.newaxis, :], attributes=_along(attributes, 0)),
+            LayerPart(weights=second[:, np.newaxis], attributes=_along(attributes, 1)),
+        )
+
+
+_SPLITS = {"outputs": Splitter._outputs, "inputs": Splitter._inputs, "axes": Splitter._axes}
+
+
+def product(parts: tuple[LayerPart, LayerPart]) -> _Numbers:
+    """Return the weights of the one layer that computes what both compute."""
+    first, second = (part.weights for part in parts)
+    if isinstance(parts[0].attributes, FullyConnected):
+        return np.asarray(second @ first)
+    # One of both has a single tap along each axis.
+    taps = np.einsum("ryxi,ovur->ovyuxi", first, second)
+    height, width = (first.shape[axis] * second.shape[axis] for axis in (1, 2))
+    return np.asarray(taps.reshape(len(second), height, width, first.shape[3]))
+
+
+def _principal(squares: _Numbers) -> _Numbers:
+    """Return the eigenvectors of a symmetric matrix, those of large eigenvalues first."""
+    return np.asarray(np.linalg.eigh(squares)[1][:, ::-1], np.float64)
+
+
+def _roots(form: _Numbers) -> tuple[_Numbers, _Numbers]:
+    """Return the square root of a positive matrix, and its inverse."""
+    values, vectors = np.linalg.eigh(form)
+    values = np.sqrt(np.maximum(values, max(_LEAST_EIGENVALUE * float(values.mean()), 1e-30)))
+    return (vectors * values) @ vectors.T, (vectors / values) @ vectors.T
+
+
+def _linear(node: Node) -> Attributes:
+    attributes = node.attributes
+    assert isinstance(attributes, Conv2D | FullyConnected)
+    return replace(attributes, activation=Activation.NONE)
+
+
+def _pointwise(node: Node) -> Conv2D | FullyConnected:
+    """Return the attributes of a layer of one tap with the activation of another."""
+    attributes = node.attributes
+    assert isinstance(attributes, Conv2D | FullyConnected)
+    if isinstance(attributes, FullyConnected):
+        return attributes
+    return replace(attributes, stride=(1, 1), dilation=(1, 1), padding=_NONE)
+
+
+def _along(attributes: Conv2D, axis: int) -> Conv2D:
+    """Return the attributes of a convolution along one axis, linear along the first."""
+    across = {"left": 0, "right": 0} if axis == 0 else {"top": 0, "bottom": 0}
+    return replace(
+        attributes,
+        stride=_only(attributes.stride, axis),
+        dilation=_only(attributes.dilation, axis),
+        padding=replace(attributes.padding, **across),
+        activation=Activation.NONE if axis == 0 else attributes.activation,
+    )
+
+
+def _only(pair: tuple[int, int], axis: int) -> tuple[int, int]:
+    return (pair[0], 1) if axis == 0 else (1, pair[1])

@@ -1,0 +1,110 @@
+"""Finds what each layer could be rewritten as: what it saves, and what it loses."""
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from matloom.arch.config import load_config
+from matloom.ir.graph import Array, Graph, Node, short_name
+from matloom.quantiser.channels import channel_chains, removals
+from matloom.quantiser.compressed import CHANNELS, FormChange
+from matloom.quantiser.factors import LayerPart, Splitter, full_rank
+from matloom.quantiser.layer import layer_bias
+from matloom.quantiser.layer_cycles import LayerCycles
+from matloom.quantiser.moments import as_channels, as_weights, layer_moments
+from matloom.quantiser.precisions import NARROW
+from matloom.quantiser.rounding import quadratic_form
+from matloom.quantiser.sweep import swept
+from matloom.terminal.progress import note
+
+__all__ = ["layer_changes"]
+
+#: Ranks of a form that are tried.
+_MOST_RANKS = 5
+#: Largest share of a layer's variance that may be lost.
+_MOST_ERROR = 0.5
+
+
+def layer_changes(
+    graph: Graph, inputs: Mapping[int, Array], config: str, seed: int
+) -> Iterator[FormChange]:
+    """Yield changes that save cycles, of each layer by itself.
+
+    Parameters
+    ----------
+    inputs:
+        Samples by input number, (samples, *shape).
+    config:
+        Configuration to predict cycles for; ranks are multiples of its columns.
+    """
+    cycles = LayerCycles(config)
+    random, chains = np.random.default_rng(seed), channel_chains(graph)
+    step = load_config(config).columns
+    for _at, node, known in swept(graph, inputs):
+        if node.op not in NARROW or graph.tensors[node.inputs[1]].data is None:
+            continue
+        if graph.tensors[node.output].dtype != "float32":
+            continue
+        note(f"forms of {short_name(graph.tensors[node.output].name)}")
+        layer = _Layer(graph, node, known[node.inputs[0]], random)
+        found = [*layer.splits(cycles, step)]
+        if node.output in chains:
+            found += layer.removals(cycles, step, chains[node.output])
+        yield from (each for each in found if each.cycles > 0 and each.error <= _MOST_ERROR)
+
+
+class _Layer:
+    """A layer and the covariance of its inputs."""
+
+    def __init__(self, graph: Graph, node: Node, data: Array, random: np.random.Generator) -> None:
+        self._graph, self._node = graph, node
+        weights = graph.tensors[node.inputs[1]].data
+        assert weights is not None
+        channels = as_channels(node, weights).astype(np.float64)
+        bias = layer_bias(graph, node, len(channels))
+        moments = layer_moments(node, weights, bias, (data, data), random)
+        assert moments is not None
+        self._form = quadratic_form(moments, channels.shape[1])[0]
+        self._weights = as_weights(node, channels, weights.shape)
+
+    def splits(self, cycles: LayerCycles, step: int) -> Iterator[FormChange]:
+        """Yield pairs of layers at ranks that are multiples of `step`."""
+        splitter = Splitter(self._node, self._weights, self._form)
+        shape = self._graph.tensors[self._node.inputs[0]].shape
+        whole = LayerPart(weights=self._weights, attributes=self._node.attributes)
+        now = cycles.of(shape, [whole])
+        for form, full in full_rank(self._node, self._weights.shape).items():
+            for rank in _ranks(full, step):
+                parts = splitter.parts(form, rank)
+                if sum(part.weights.size for part in parts) < self._weights.size:
+                    saved = now - cycles.of(shape, parts)
+                    yield self._change(form, rank, splitter.error(parts), saved)
+
+    def removals(self, cycles: LayerCycles, step: int, chain: list[Node]) -> Iterator[FormChange]:
+        """Yield layers that read fewer channels."""
+        weights = self._weights
+        channels = weights.shape[-1]
+        counts = set(_ranks(channels, step))
+        taps = weights.reshape(len(weights), -1, channels)
+        now = sum(cycles.narrowed(self._graph, chain, channels))
+        for rank, left in removals(taps, self._form, counts).items():
+            saved = now - sum(cycles.narrowed(self._graph, chain, rank))
+            yield self._change(CHANNELS, rank, left.error, saved)
+
+    def _change(self, form: str, rank: int, error: float, saved: int) -> FormChange:
+        number = self._node.output
+        return FormChange(
+            number=number,
+            layer=short_name(self._graph.tensors[number].name),
+            form=form,
+            rank=rank,
+            error=error,
+            cycles=saved,
+        )
+
+
+def _ranks(full: int, step: int) -> list[int]:
+    """Return multiples of a step below a rank, evenly."""
+    known = range(step, full, step)
+    places = np.linspace(0, len(known) - 1, min(_MOST_RANKS, len(known)))
+    return [known[int(place)] for place in places]

@@ -1,0 +1,165 @@
+"""Layers of low rank and fewer channels: nothing is lost that was not there, and cycles fall."""
+
+from dataclasses import replace
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+import matloom
+from matloom.errors import UserError
+from matloom.ir.attributes import Activation, Conv2D, Padding
+from matloom.ir.graph import Op
+from matloom.kernels.interpreter import interpret
+from matloom.quantiser import quantise
+from matloom.quantiser.channels import channel_chains, removals
+from matloom.quantiser.compressed import CHANNELS, FormChange, compressed
+from matloom.quantiser.factors import Splitter, full_rank, product
+from support.float_network import FloatNetwork, float_samples
+from support.oracles import micro
+
+
+def odd_network(network):
+    """Return a graph of one 3x3 CONV_2D with other strides, dilation and padding on each axis."""
+    image = network.input("image", (1, 8, 8, 3), "float32")
+    attributes = Conv2D(
+        stride=(2, 1),
+        dilation=(1, 2),
+        padding=Padding(top=0, bottom=1, left=2, right=1),
+        activation=Activation.RELU,
+    )
+    weights, bias = network.weights(6, 3, 3, 3), network.weights(6)
+    return network.graph(network.add(Op.CONV_2D, [image, weights, bias], attributes))
+
+
+def with_weights(graph, weights):
+    number = graph.nodes[0].inputs[1]
+    tensors = dict(graph.tensors)
+    tensors[number] = replace(tensors[number], data=weights.astype(np.float32))
+    return replace(graph, tensors=tensors)
+
+
+def result(graph, image):
+    (found,) = interpret(graph, {graph.inputs[0]: image}).values()
+    return found
+
+
+def changed(graph, form, rank, at=0):
+    number = graph.nodes[at].output
+    change = FormChange(number=number, layer="", form=form, rank=rank, error=0.0, cycles=1)
+    return compressed(graph, [change], {graph.inputs[0]: float_samples(40)}, seed=0)
+
+
+def test_layers_of_low_rank_lose_nothing():
+    network = FloatNetwork()
+    graph, random = odd_network(network), network.random
+    node, image = graph.nodes[0], float_samples(1, seed=9)[0]
+    square = random.normal(size=(27, 27))
+    for form in full_rank(node, (6, 3, 3, 3)):
+        full = Splitter(node, random.normal(size=(6, 3, 3, 3)), square @ square.T)
+        low = product(full.parts(form, 2))
+        parts = Splitter(node, low, square @ square.T).parts(form, 2)
+        assert np.allclose(product(parts), low)
+        before = with_weights(graph, low)
+        after = changed(before, form, 2)
+        assert [each.op for each in after.nodes] == [Op.CONV_2D] * 2
+        assert 2 in after.tensors[after.nodes[0].output].shape
+        assert np.allclose(result(before, image), result(after, image), atol=1e-4), form
+
+
+def test_outputs_lose_the_least_that_a_rank_can():
+    """The best approximation leaves out the small singular values (Eckart and Young)."""
+    random = np.random.default_rng(3)
+    rows = random.normal(size=(200, 12)) * np.geomspace(5, 0.1, 12)
+    weights = random.normal(size=(10, 12))
+    network = FloatNetwork()
+    graph = network.graph(network.classes(network.input("x", (1, 2, 2, 12), "float32"), 10))
+    (dense,) = [node for node in graph.nodes if node.op is Op.FULLY_CONNECTED]
+    splitter = Splitter(dense, weights, rows.T @ rows / len(rows))
+    sizes = np.linalg.svd(rows @ weights.T, compute_uv=False) ** 2
+    for rank in (1, 4, 9):
+        error = splitter.error(splitter.parts("outputs", rank))
+        assert np.isclose(error, sizes[rank:].sum() / sizes.sum())
+
+
+def test_removed_channels_are_the_ones_that_least_squares_needs_least():
+    random = np.random.default_rng(5)
+    rows = random.normal(size=(300, 5, 2)) @ random.normal(size=(2, 2))
+    rows[:, 4] = rows[:, 1] + 0.01 * random.normal(size=(300, 2))
+    # (rows, taps, channels), as a layer reads them.
+    rows = rows.transpose(0, 2, 1)
+    flat, weights = rows.reshape(300, -1), random.normal(size=(7, 2, 5))
+    wanted = flat @ weights.reshape(7, -1).T
+    found = removals(weights, flat.T @ flat, {4, 2})
+
+    def lost(kept):
+        given = rows[:, :, list(kept)].reshape(300, -1)
+        fitted, *_ = np.linalg.lstsq(given, wanted, rcond=None)
+        return np.square(wanted - given @ fitted).sum() / np.square(wanted).sum(), fitted
+
+    for count, left in found.items():
+        error, fitted = lost(left.kept)
+        assert np.isclose(left.error, error)
+        assert np.allclose(left.weights.reshape(7, -1).T, fitted)
+        assert len(left.kept) == count
+    assert found[4].error == pytest.approx(min(lost(k)[0] for k in combinations(range(5), 4)))
+
+
+def test_channels_that_others_repeat_are_removed_without_a_loss():
+    network = FloatNetwork()
+    image = network.input("image", (1, 8, 8, 3), "float32")
+    first = network.depthwise(network.convolution(image, 8, kernel=3))
+    graph = network.graph(network.convolution(first, 4))
+    chain = channel_chains(graph)[graph.outputs[0]]
+    assert chain == list(graph.nodes)
+    tensors = dict(graph.tensors)
+    for node in graph.nodes[:2]:
+        for number in node.inputs[1:]:
+            data = tensors[number].data.copy()
+            last = data.ndim == 1 or node.op is Op.DEPTHWISE_CONV_2D
+            view = data if last else np.moveaxis(data, 0, -1)
+            view[..., [5, 6]] = view[..., [0, 1]]
+            tensors[number] = replace(tensors[number], data=data)
+    graph = replace(graph, tensors=tensors)
+    made = changed(graph, CHANNELS, 6, at=2)
+    shapes = [made.tensors[node.output].shape[-1] for node in made.nodes]
+    assert shapes == [6, 6, 4]
+    picture = float_samples(1, seed=9)[0]
+    # The fit is damped as the covariance of few samples is.
+    before, after = result(graph, picture), result(made, picture)
+    assert np.square(before - after).sum() < 1e-2 * np.square(before).sum()
+
+
+@pytest.fixture(scope="module")
+def network():
+    network = FloatNetwork()
+    image = network.input("image", (1, 8, 8, 3), "float32")
+    first = network.convolution(image, 32, kernel=3)
+    return network.graph(network.classes(network.convolution(first, 32, kernel=3), 5))
+
+
+def test_cycles_fall_and_results_are_those_of_other_runtimes(network):
+    images = float_samples(24)
+    plain, made = (
+        quantise(network, images, samples=20, config="small", compress=goal)
+        for goal in ("sqnr=200", "points=100")
+    )
+    assert not plain.report.compression.chosen.changes
+    found = made.report.compression
+    assert found.chosen is found.trials[0]
+    assert made.report.cycles < plain.report.cycles
+    assert f"{found.chosen.changes[0].layer}: " in str(made.report)
+    output = made.report.outputs[0]
+    assert output.sqnr_db < plain.report.outputs[0].sqnr_db
+    tensor = made.graph.tensors[made.graph.inputs[0]]
+    integers = np.clip(np.rint(images[0] / tensor.scale) + tensor.zero_point, -128, 127)
+    image = integers.astype(np.int8)
+    with matloom.load(made.content, "model", config="small", check="none") as session:
+        (result,) = session.run({"image": image}).values()
+    assert np.array_equal(result, micro(made.content, [image], 1)[0])
+
+
+def test_a_wrong_goal_is_refused(network):
+    for goal in ("points", "cycles=5", "points=-1"):
+        with pytest.raises(UserError, match="compress must be points=NUMBER or sqnr=NUMBER"):
+            quantise(network, float_samples(2), compress=goal)
