@@ -40,6 +40,20 @@ def _exactness(row: dict[str, Any]) -> str:
     return f"{row['samples'] + row.get('labelled', 0)} {verdict} ({whose})"
 
 
+def _collapse() -> str:
+    found = report("collapse.json")["rows"].items()
+    return table(
+        found,
+        (
+            Column("scales and options", lambda row: row[0]),
+            Column("accuracy", lambda row: row[1]["accuracy"], "{:.1%}".format),
+            Column("of the float network", lambda row: row[1]["float"], "{:.1%}".format),
+            Column("agreement", lambda row: row[1]["agreement"], "{:.1%}".format),
+            Column("SQNR, dB", lambda row: row[1]["sqnr_db"], "{:.1f}".format),
+        ),
+    )
+
+
 #: Of ONNX's tests, what the report's names of places mean.
 _PLACES = {
     "engine": "on the engine",
@@ -240,6 +254,7 @@ def _four_bits() -> str:
 
 
 BLOCKS = {
+    "collapse": _collapse,
     "collection": _collection,
     "floats": _floats,
     "four bits": _four_bits,

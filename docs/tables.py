@@ -24,7 +24,7 @@ PAGES = (
         ROOT / "docs" / f"{name}.md"
         for name in (
             *("how-a-conv2d-becomes-instructions", "numerics", "performance", "networks", "onnx"),
-            "pytorch",
+            *("pytorch", "quantising"),
             *("verification", "proofs", "campaigns"),
             "firmware",
             "boards",
