@@ -6,6 +6,7 @@ python -m mutation                      everything that has no verdict yet
 python -m mutation --only control dma   these units or folders
 python -m mutation --retry              the survivors again, after tests were added
 python -m mutation --quick              each unit's own tests alone: survivors are not looked at
+python -m mutation --workers 2          the tests of two mutants at a time, with the same verdicts
 
 The report is docs/results/mutants.json, written after each mutant: an interrupted run goes on
 where it was. A verdict stands while the unit's source is the same; the mutants of a seed stay the
@@ -14,21 +15,17 @@ same where their lines do.
 
 import argparse
 import os
+from functools import partial
 from pathlib import Path
 
-import amaranth.back.rtlil
-import amaranth.lib.fifo
-import amaranth.sim
-import numpy as np
-
-import matloom.verification.random_programs
+from matloom.cli.worker_options import Workers
+from matloom.workers import Tasks, kept
 from mutation.campaign import Campaign
+from mutation.trial import try_mutant
 from mutation.units import ROOT, UNITS
+from support.own_process import in_own_process
 
 REPORT = ROOT / "docs" / "results" / "mutants.json"
-
-# Loaded for the children, which find them done.
-_LOADED = (amaranth, np, matloom.verification.random_programs)
 
 
 def main() -> None:
@@ -43,16 +40,27 @@ def main() -> None:
     options.add_argument("--quick", action="store_true", help="tests of the unit alone")
     options.add_argument("--report", type=Path, default=REPORT, help="JSON, read and written")
     options.add_argument("--retry", action="store_true", help="survivors again")
+    options.add_argument("--workers", type=int, default=1, help="processes")
+    options.add_argument("--cluster", metavar="tcp://HOST:PORT", help="workers of Dask instead")
     given = options.parse_args()
+    workers = Workers(workers=given.workers, cluster=given.cluster)
     os.nice(10)
     chosen = [
         unit for unit in UNITS if not given.only or {unit, unit.split("/")[0]} & set(given.only)
     ]
     if not chosen:
         options.error(f"--only must name units or folders, such as {UNITS[0]}, not {given.only}")
-    campaign = Campaign(total=given.total, seed=given.seed, path=given.report)
-    for unit in chosen:
-        campaign.run_unit(unit, retry=given.retry, quick=given.quick)
+    with kept(workers.make) as make:
+        campaign = Campaign(
+            total=given.total,
+            seed=given.seed,
+            path=given.report,
+            tasks=Tasks(make=make, at_once=workers.at_once),
+            # A worker of a cluster may have imported the hardware for another task.
+            run=partial(in_own_process, try_mutant) if workers.cluster else try_mutant,
+        )
+        for unit in chosen:
+            campaign.run_unit(unit, retry=given.retry, quick=given.quick)
     if not given.quick:
         for unit in chosen:
             campaign.run_survivors(unit, given.streams)

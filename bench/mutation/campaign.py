@@ -3,14 +3,19 @@
 import hashlib
 import json
 from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 
+from matloom.workers import Tasks
 from mutation import chip
 from mutation.rules import Mutant
-from mutation.trial import Outcome, as_record, run_tests
+from mutation.trial import Outcome, Trial, as_record, run_tests, try_mutant
 from mutation.units import ROOT, UNITS, candidates, shares, source_of, tests_of
 
 __all__ = ["Campaign", "score"]
+
+#: As `try_mutant`.
+Run = Callable[[Trial], Outcome]
 
 EQUIVALENT = Path(__file__).with_name("equivalent.json")
 _SECONDS = ROOT / "build" / "mutation" / "seconds.json"
@@ -37,10 +42,13 @@ class Campaign:
         Seed of the draw.
     path:
         Path of the report.
+    tasks, run:
+        Where tests run on mutants, and the task that runs them there.
     """
 
-    def __init__(self, *, total: int, seed: int, path: Path):
+    def __init__(self, *, total: int, seed: int, path: Path, tasks: Tasks, run: Run = try_mutant):
         self._seed, self._shares, self._path = seed, shares(total), path
+        self._tasks, self._run = tasks, run
         self.report = _read(path, {"seed": seed, "total": total, "mutants": {}})
         if (self.report["seed"], self.report["total"]) != (seed, total):
             self.report = {"seed": seed, "total": total, "mutants": {}}
@@ -64,21 +72,21 @@ class Campaign:
         drawn, counted = candidates(unit, self._seed), 0
         source = hashlib.sha256(source_of(unit).read_bytes()).hexdigest()[:16]
         wanted = set()
+        untried = {
+            each.key for each in drawn if self._wants_trial(each, source, retry=retry, quick=quick)
+        }
+        files = tuple(tests_of(unit)[: 1 if quick else None])
+        outcomes = self._outcomes(unit, [each for each in drawn if each.key in untried], files)
         for mutant in drawn:
             if counted == self._shares[unit]:
                 break
             record = self._records.get(mutant.key)
-            stale = record is None or record["source"] != source
             wanted.add(mutant.key)
             if mutant.key in self._equivalent:
                 record = self._keep(unit, mutant, source, {"verdict": "equivalent"})
                 record["reason"] = self._equivalent[mutant.key]
-            elif (
-                stale
-                or (retry and record["verdict"] == "survived")
-                or (record.get("quick") and not quick)
-            ):
-                outcome = self._try(unit, mutant, tests_of(unit)[: 1 if quick else None])
+            elif mutant.key in untried:
+                outcome = next(outcomes)
                 record = self._keep(unit, mutant, source, as_record(outcome))
                 if quick and outcome.verdict == "survived":
                     record["quick"] = True
@@ -91,6 +99,17 @@ class Campaign:
             if key not in wanted:
                 del self._records[key]
         self._write()
+
+    def _wants_trial(self, mutant: Mutant, source: str, *, retry: bool, quick: bool) -> bool:
+        """Return whether a mutant of a unit with this digest has no verdict, or wants another."""
+        if mutant.key in self._equivalent:
+            return False
+        record = self._records.get(mutant.key)
+        if record is None or record["source"] != source:
+            return True
+        return (retry and record["verdict"] == "survived") or (
+            bool(record.get("quick")) and not quick
+        )
 
     def run_survivors(self, unit: str, streams: int) -> None:
         """Run random streams on the survivors of a unit's tests."""
@@ -125,22 +144,22 @@ class Campaign:
             return {"verdict": "invalid", "reason": "no netlist"}
         return {"differs": other[-1]}
 
-    def _try(self, unit: str, mutant: Mutant, files: list[str]) -> Outcome:
-        """Run test files one after another until one fails."""
-        outcome, cpu, limit = None, 0.0, self._limit(files)
-        for file in files:
-            outcome = run_tests(unit, mutant.source, [file], self._seconds, limit)
-            cpu += outcome.cpu
-            for test, seconds in outcome.seconds.items():
-                if test != outcome.by:
-                    self._seconds[test] = seconds
-            if outcome.verdict != "survived":
-                break
-        if outcome.by:
-            self._require_sound(unit, outcome.by)
-        return Outcome(**{**vars(outcome), "cpu": round(cpu, 1)})
+    def _outcomes(
+        self, unit: str, mutants: Iterable[Mutant], files: tuple[str, ...]
+    ) -> Iterator[Outcome]:
+        """Yield the outcomes of mutants; tests of the next may run before they are wanted."""
+        known, limit = dict(self._seconds), self._limit(files)
+        trials = (
+            Trial(unit=unit, source=each.source, files=files, known=known, limit=limit)
+            for each in mutants
+        )
+        for outcome in self._tasks.in_order(self._run, trials):
+            self._seconds |= outcome.seconds
+            if outcome.by:
+                self._require_sound(unit, outcome.by)
+            yield outcome
 
-    def _limit(self, files: list[str]) -> int:
+    def _limit(self, files: Iterable[str]) -> int:
         """Return the time limit of tests on a mutant, from their time without one."""
         for file in files:
             if file not in self._seconds:

@@ -1,5 +1,6 @@
 """Runs unit tests on one mutant, in a child process that has everything else imported already."""
 
+import importlib
 import importlib.abc
 import importlib.util
 import json
@@ -10,13 +11,20 @@ import sys
 import tempfile
 import traceback
 from collections import Counter
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 import pytest
 
 from mutation.units import ROOT, RTL
 
-__all__ = ["Outcome", "run_tests"]
+__all__ = ["Outcome", "Trial", "as_record", "run_tests", "try_mutant"]
+
+
+#: Modules that the hardware's do not change.
+_LOADED = (
+    *("amaranth.back.rtlil", "amaranth.lib.fifo", "amaranth.sim", "numpy"),
+    "matloom.verification.random_programs",
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +41,20 @@ class Outcome:
     reason: str = ""
     seconds: dict[str, float]
     cpu: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Trial:
+    """A mutant, the files of tests that run on it, and what is known of their time.
+
+    `known` has the seconds of tests, and `limit` is processor time in seconds for all of them.
+    """
+
+    unit: str
+    source: str | None
+    files: tuple[str, ...]
+    known: dict[str, float]
+    limit: int
 
 
 class _Source(importlib.abc.MetaPathFinder, importlib.abc.Loader):
@@ -94,6 +116,21 @@ def _is_construction(error: BaseException) -> bool:
     places = [frame.filename for frame in traceback.extract_tb(error.__traceback__)]
     ours = (each for each in places if each.startswith(str(RTL)) and "testing" not in each)
     return any(ours) or any(each.endswith("amaranth/hdl/_ir.py") for each in places)
+
+
+def try_mutant(trial: Trial) -> Outcome:
+    """Run test files one after another until one fails: a task for workers."""
+    # Loaded for the children, which find them done.
+    for name in _LOADED:
+        importlib.import_module(name)
+    seconds, cpu = dict[str, float](), 0.0
+    for file in trial.files:
+        outcome = run_tests(trial.unit, trial.source, [file], trial.known, trial.limit)
+        cpu += outcome.cpu
+        seconds |= {test: each for test, each in outcome.seconds.items() if test != outcome.by}
+        if outcome.verdict != "survived":
+            break
+    return replace(outcome, cpu=round(cpu, 1), seconds=seconds)
 
 
 def run_tests(

@@ -3,10 +3,11 @@
 import os
 import signal
 from functools import partial
+from itertools import count, islice
 
 import pytest
 
-from matloom.workers import LostWorkersError, completed, ordered, processes
+from matloom.workers import LostWorkersError, completed, in_order, ordered, processes
 
 
 def square(number):
@@ -38,6 +39,18 @@ def test_one_worker_needs_no_process():
 def test_results_keep_their_positions():
     found = dict(completed(square, [3, 1, 2], partial(processes, 1), ahead=2))
     assert found == {0: 9, 1: 1, 2: 4}
+
+
+def test_tasks_without_end_begin_as_results_are_taken():
+    begun = []
+
+    def task(number):
+        begun.append(number)
+        return number * number
+
+    found = in_order(task, count(), partial(processes, 1), ahead=3)
+    assert list(islice(found, 2)) == [0, 1]
+    assert begun == [0, 1, 2, 3]
 
 
 def test_errors_of_tasks_are_raised():

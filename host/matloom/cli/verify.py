@@ -13,6 +13,7 @@ from matloom.cli.group import cli
 from matloom.cli.options import CONFIG
 from matloom.cli.places import require_folder, require_place
 from matloom.cli.say import say
+from matloom.cli.worker_options import Workers, on_workers
 from matloom.device.errors import DeviceError
 from matloom.printable import printable
 from matloom.verification.verdicts import STEPS
@@ -74,9 +75,26 @@ def _tell(found: "Verification") -> None:
         say(f"  {found.command(found.complete_minutes)}")
 
 
+def _verify(found: "Verification", folder: Path, workers: Workers) -> None:
+    """Run the steps, and tell of their progress."""
+    from matloom.verification import campaign
+    from matloom.workers import Tasks, kept
+
+    with kept(workers.make) as make:
+        campaign.verify(
+            found,
+            linter=_lint,
+            prover=_prover(),
+            folder=folder,
+            say=lambda line: say(line, err=True),
+            tasks=Tasks(make=make, at_once=workers.at_once),
+        )
+
+
 @cli.command(
     examples=(
         "matloom verify --config nano --minutes 5",
+        "matloom verify --config nano --minutes 60 --workers 2",
         "matloom verify --config mine.json --minutes 60 -o verification",
         "matloom verify --config nano --only proofs --junit proofs.xml",
     ),
@@ -109,6 +127,7 @@ def _tell(found: "Verification") -> None:
     type=click.Path(path_type=Path, dir_okay=False),
     help="Write the report as JUnit XML, too.",
 )
+@on_workers
 def verify(
     config: str,
     minutes: float,
@@ -116,17 +135,18 @@ def verify(
     only: tuple[str, ...],
     output: Path,
     junit: Path | None,
+    workers: Workers,
 ) -> None:
     """Verify the chip: random programs, coverage, proofs.
 
     Random programs run on the simulated chip and on the functional model, every cycle held against
-    the rules of AXI. What cannot run here is NOT RUN in the report, with the reason; what the time
-    did not suffice for is INCOMPLETE, with the minutes that would. Exit status 1 where anything
-    failed, or nothing ran. Control-C ends it early, with a report of what was done.
+    the rules of AXI; --workers and --cluster take their checks. What cannot run here is NOT RUN in
+    the report, with the reason; what the time did not suffice for is INCOMPLETE, with the minutes
+    that would. Exit status 1 where anything failed, or nothing ran. Control-C ends it early, with a
+    report of what was done.
     """
     from matloom.arch.config import load_config
     from matloom.coverage.coverage import Coverage
-    from matloom.verification import campaign as steps
     from matloom.verification.verdicts import Verification
 
     chosen = load_config(config)
@@ -142,13 +162,7 @@ def verify(
         coverage=Coverage(chosen),
     )
     say(f"--seed={found.seed}", err=True)
-    steps.verify(
-        found,
-        linter=_lint,
-        prover=_prover(),
-        folder=output,
-        say=lambda line: say(line, err=True),
-    )
+    _verify(found, output, workers)
     written = _write(found, output, junit)
     _tell(found)
     for path in written:

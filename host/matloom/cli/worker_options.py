@@ -11,12 +11,21 @@ import click
 __all__ = ["Workers", "on_workers"]
 
 
+#: Tasks at a time on a cluster, whose workers come and go.
+_MANY = 64
+
+
 @dataclass(frozen=True, kw_only=True)
 class Workers:
     """Processes of this machine, or the workers of a cluster."""
 
     workers: int = 1
     cluster: str | None = None
+
+    @property
+    def at_once(self) -> int:
+        """Tasks to submit at a time where more only follow later, enough to keep all busy."""
+        return _MANY if self.cluster else (1 if self.workers == 1 else 2 * self.workers)
 
     def make(self, resources: dict[str, float] | None = None) -> Executor:
         """Return an executor (`matloom.workers`).

@@ -36,6 +36,18 @@ class Coverage:
         self.hits: Counter[str] = Counter()
         self.runs = self.instructions = 0
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the counts; the declared points follow from the configuration."""
+        return (
+            Coverage,
+            (self.config,),
+            {
+                "hits": self.hits,
+                "runs": self.runs,
+                "instructions": self.instructions,
+            },
+        )
+
     def add_run(
         self,
         instructions: Sequence[Instruction],

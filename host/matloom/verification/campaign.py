@@ -1,6 +1,5 @@
 """Runs all checks of a configuration's chip that are possible, within some minutes."""
 
-import random
 import time
 import traceback
 from collections import Counter
@@ -11,12 +10,13 @@ from pathlib import Path
 from matloom.arch.config import Config
 from matloom.coverage.coverage import Coverage
 from matloom.device.covered import CoveredTransport
-from matloom.verification.checks import CHECKS, check_stream
+from matloom.verification.checks import check_stream
 from matloom.verification.pair import Pair
 from matloom.verification.plan import ON_CHIP, Prover, expected_seconds, lacking, place
 from matloom.verification.regression import regression
-from matloom.verification.replays import how_to_replay, memory_bytes, timing_of
+from matloom.verification.replays import how_to_replay, timing_of
 from matloom.verification.steered import steered_streams
+from matloom.verification.streams import LEAST, checks_run, close_chip, open_chip
 from matloom.verification.verdicts import (
     FAILED,
     INCOMPLETE,
@@ -27,6 +27,7 @@ from matloom.verification.verdicts import (
     Step,
     Verification,
 )
+from matloom.workers import Tasks
 
 __all__ = ["Linter", "verify"]
 
@@ -35,10 +36,6 @@ _CONFIG_FILE = "config.json"
 
 #: Part of the time that is kept for random streams, which have no end of their own.
 _FOR_STREAMS = 0.1
-
-#: How often each check of random streams is chosen.
-_MIX = ("streams", "streams", "corrupted", "streams", "refusals", "layers")
-
 
 #: Writes the Verilog of a configuration into a folder; returns a sentence on it, and what Verilator
 #: complains of that is not waived.
@@ -93,6 +90,7 @@ def verify(
     prover: Prover | str,
     folder: Path,
     say: Callable[[str], None],
+    tasks: Tasks,
 ) -> None:
     """Run every step that is possible here; the verdicts of the others say why not.
 
@@ -107,6 +105,8 @@ def verify(
         Folder for `config.json` and the Verilog.
     say:
         Called with lines of progress.
+    tasks:
+        Where random checks run.
     """
     (folder / _CONFIG_FILE).write_text(verification.config.to_json())
     end = time.monotonic() + 60 * verification.minutes
@@ -123,14 +123,13 @@ def verify(
         "coverage": lambda step: _coverage(run, chips[0], step),
         "regression": lambda step: _regression(run, folder, step),
         "proofs": lambda step: _proofs(run, prover, step),
-        "streams": lambda step: _streams(run, chips[0], step),
+        "streams": lambda step: _streams(run, tasks, step),
     }
     bodies = dict(sorted(bodies.items(), key=lambda each: place(each[0], expected)))
     for name, body in bodies.items():
         no_chip = "the simulator was not built" if name in ON_CHIP and not chips else ""
         _step(run, name, body, why_not[name] or no_chip)
-    for chip in chips:
-        chip.close()
+    close_chip()
     verification.steps.sort(key=lambda step: STEPS.index(step.name))
 
 
@@ -164,9 +163,8 @@ def _verilog(run: _Run, linter: Linter, folder: Path, step: Step) -> None:
 
 def _build(run: _Run, step: Step) -> CoveredTransport:
     """Build the simulator, or use the cached one."""
-    config, seed = run.verification.config, run.verification.seed
     run.say(f"building the simulator of {run.verification.name} with bus monitor and probes")
-    chip = CoveredTransport(config, memory_bytes(config), check_bus=True, state_seed=seed)
+    chip = open_chip(run.verification.config, run.verification.seed)
     chip.coverage = run.verification.coverage
     step.verdict, step.detail = PASSED, "with bus monitor and probes; it is kept for the next time"
     return chip
@@ -213,23 +211,27 @@ def _reached(coverage: Coverage) -> str:
     return f"{reached} of {declared} declared points reached"
 
 
-def _streams(run: _Run, chip: CoveredTransport, step: Step) -> None:
+def _streams(run: _Run, tasks: Tasks, step: Step) -> None:
     """Run random checks with new seeds until time is up; at least one of each kind."""
-    generator = random.Random(run.verification.seed)
-    last_report, number = time.monotonic(), 0
+    verification = run.verification
+    last_report = time.monotonic()
     end = last_report + run.seconds_for("streams")
     counts: Counter[str] = Counter()
-    while number < len(_MIX) or time.monotonic() < end:
-        check, seed = _MIX[number % len(_MIX)], generator.getrandbits(32)
-        pair = Pair.of(chip, run.verification.config)
-        step.lines = how_to_replay(check, seed, None, run.source)
-        counts += CHECKS[check](pair, seed)
+    for number, found in enumerate(checks_run(verification.config, verification.seed, tasks), 1):
+        verification.coverage.merge(found.covered)
+        counts += found.counts
         step.figures = dict(counts)
-        number += 1
+        if found.error:
+            step.verdict, step.detail = FAILED, found.error
+            step.lines = how_to_replay(found.check.name, found.check.seed, None, run.source)
+            step.lines += found.lines
+            return
         if time.monotonic() - last_report > 10:
             last_report = time.monotonic()
             run.say(f"streams: {step.sentence}")
-    step.verdict, step.lines = PASSED, []
+        if number >= LEAST and time.monotonic() >= end:
+            break
+    step.verdict = PASSED
     step.detail = "chip and functional model agree, no rule of the bus was broken"
 
 

@@ -7,9 +7,12 @@ import signal
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from functools import partial
 from html import escape
 from importlib import metadata
+from itertools import islice
 from pathlib import Path
+from types import SimpleNamespace
 from xml.etree import ElementTree
 
 import pytest
@@ -23,7 +26,7 @@ from matloom.coverage.coverage import Coverage
 from matloom.errors import UserError
 from matloom.toolchain import verilator
 from matloom.toolchain.process import ToolError
-from matloom.verification import campaign, plan, regression, replays
+from matloom.verification import campaign, plan, regression, replays, streams
 from matloom.verification.checks import CHECKS, MismatchError
 from matloom.verification.junit import to_junit
 from matloom.verification.plan import Prover
@@ -38,6 +41,7 @@ from matloom.verification.verdicts import (
     Step,
     Verification,
 )
+from matloom.workers import Tasks, processes
 from matloom_rtl import formal
 from matloom_rtl.formal import engine
 from matloom_rtl.generate import generate
@@ -223,6 +227,9 @@ def test_proofs_are_one_step(monkeypatch, claims, verdict):
     assert step.remaining == 30 * claims.count("NOT RUN")
 
 
+HERE = Tasks(make=partial(processes, 1))
+
+
 def a_run(**options):
     return campaign._Run(verification=verified(), end=float("inf"), **options)
 
@@ -279,7 +286,12 @@ def test_without_a_compiler_the_proofs_are_left(monkeypatch, tmp_path):
 
     all_claims = Prover(run=prover, expected=lambda config: 5.0)
     campaign.verify(
-        found, linter=no_complaint, prover=all_claims, folder=tmp_path, say=lambda line: None
+        found,
+        linter=no_complaint,
+        prover=all_claims,
+        folder=tmp_path,
+        say=lambda line: None,
+        tasks=HERE,
     )
     simulated = ("verilog", "simulator", "coverage", "streams", "regression")
     assert verdicts_of(found) == {
@@ -294,7 +306,7 @@ def test_a_simulator_that_cannot_be_built_is_a_failure(monkeypatch, tmp_path):
     def build(*arguments, **options):
         raise ToolError("verilator failed with status 1: %Error: matloom.v:3")
 
-    monkeypatch.setattr(campaign, "CoveredTransport", build)
+    monkeypatch.setattr(streams, "CoveredTransport", build)
     monkeypatch.setattr(plan, "why_no_regression", lambda: "not now")
     found = verified()
 
@@ -302,7 +314,7 @@ def test_a_simulator_that_cannot_be_built_is_a_failure(monkeypatch, tmp_path):
         return "1 warning", ["WIDTH: matloom.v:3"]
 
     campaign.verify(
-        found, linter=linter, prover="no solver", folder=tmp_path, say=lambda line: None
+        found, linter=linter, prover="no solver", folder=tmp_path, say=lambda line: None, tasks=HERE
     )
     assert verdicts_of(found) == {
         "verilog": (FAILED, "1 warning"),
@@ -364,11 +376,14 @@ def test_a_check_that_fails_says_how_it_runs_again(monkeypatch):
         raise MismatchError("external memory differs")
 
     monkeypatch.setitem(CHECKS, "streams", check)
-    monkeypatch.setattr(campaign.Pair, "of", lambda chip, config: None)
     run, step = a_run(say=lambda line: None), Step(name="streams")
     run.verification.source = "my chip.json"
-    with pytest.raises(MismatchError):
-        campaign._streams(run, None, step)
+    chip = SimpleNamespace(coverage=None, count=lambda: None)
+    monkeypatch.setattr(streams, "open_chip", lambda config, seed: chip)
+    monkeypatch.setattr(streams.Pair, "of", lambda chip, config: None)
+    campaign._streams(run, HERE, step)
+    assert (step.verdict, step.detail) == (FAILED, "MismatchError: external memory differs")
+    assert step.lines[-1].endswith("MismatchError: external memory differs")
     words = shlex.split(step.lines[1])
     assert words[:2] == ["matloom", "replay"]
     assert words[3:] == ["--config", "my chip.json", "--waves", "failing.vcd"]
@@ -486,7 +501,12 @@ def test_a_chip_that_rounds_otherwise_is_noticed(tmp_path, monkeypatch):
     found = verified()
     found.minutes = 10  # each step ends with its first failure; the simulator may have to be built
     campaign.verify(
-        found, linter=no_complaint, prover="not now", folder=tmp_path, say=lambda line: None
+        found,
+        linter=no_complaint,
+        prover="not now",
+        folder=tmp_path,
+        say=lambda line: None,
+        tasks=HERE,
     )
     verdicts = {step.name: step.verdict for step in found.steps}
     assert verdicts == {
@@ -501,13 +521,29 @@ def test_a_chip_that_rounds_otherwise_is_noticed(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
+def test_workers_check_the_same():
+    two = Tasks(make=partial(processes, 2), at_once=4)
+    one, other = (list(islice(streams.checks_run(NANO, 5, each), 6)) for each in (HERE, two))
+    streams.close_chip()
+    for left, right in zip(one, other, strict=True):
+        assert (left.check, left.counts, left.error) == (right.check, right.counts, "")
+        assert left.covered.as_dict() == right.covered.as_dict()
+    assert len({found.check.name for found in one}) == 4
+
+
+@pytest.mark.slow
 def test_nano_reaches_every_point(tmp_path, monkeypatch):
     monkeypatch.setattr(plan, "why_no_regression", lambda: "not now")
     monkeypatch.setattr(campaign, "_streams", lambda *_run: None)
     found = verified()
     found.minutes = 8
     campaign.verify(
-        found, linter=no_complaint, prover="not now", folder=tmp_path, say=lambda line: None
+        found,
+        linter=no_complaint,
+        prover="not now",
+        folder=tmp_path,
+        say=lambda line: None,
+        tasks=HERE,
     )
     assert found.steps[2].verdict == PASSED, found.steps[2]
     assert found.coverage.missing() == []

@@ -1,0 +1,22 @@
+"""Independent tasks on several processes or machines, with the same results as on one.
+
+Tasks are written against `concurrent.futures.Executor`: `processes` makes one of processes of this
+machine, `cluster` one of the workers of a Dask scheduler.
+"""
+
+from matloom.workers.cluster import ClusterError, cluster, is_address
+from matloom.workers.executors import kept, processes
+from matloom.workers.order import LostWorkersError, Tasks, completed, in_order, ordered
+
+__all__ = [
+    "ClusterError",
+    "LostWorkersError",
+    "Tasks",
+    "cluster",
+    "completed",
+    "in_order",
+    "is_address",
+    "kept",
+    "ordered",
+    "processes",
+]

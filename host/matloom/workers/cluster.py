@@ -1,0 +1,97 @@
+"""Executors on the workers of a Dask scheduler."""
+
+import re
+from collections.abc import Callable, Mapping
+from concurrent.futures import BrokenExecutor, Executor, Future
+from functools import partial
+from typing import Any, TypeVar
+
+from matloom.errors import HintedError, MissingPackageError
+
+__all__ = ["ClusterError", "cluster", "is_address"]
+
+_Result = TypeVar("_Result")
+
+
+class ClusterError(HintedError):
+    """A cluster that does not answer, or cannot be used: why, and what to do."""
+
+
+#: Seconds until a scheduler must answer.
+_ANSWER_SECONDS = 10
+
+_ADDRESS = re.compile(r"(tcp|tls)://(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9.-]+):([0-9]{1,5})")
+
+
+def is_address(text: str) -> bool:
+    """Return whether a text is the address of a scheduler: ``tcp://host:8786``."""
+    found = _ADDRESS.fullmatch(text)
+    return found is not None and 0 < int(found[3]) < 1 << 16
+
+
+def cluster(address: str, resources: Mapping[str, float] | None = None) -> Executor:
+    """Return an executor on the workers of a Dask scheduler (extra ``cluster``).
+
+    A task whose worker dies runs again on another one.
+
+    Parameters
+    ----------
+    resources:
+        What a task takes of a worker's resources, such as ``{"nextpnr": 1}``; a worker started with
+        ``--resources nextpnr=1`` then runs one such task at a time.
+
+    Errors
+    ------
+    ClusterError
+        There is no scheduler at the address.
+    MissingPackageError
+        Dask's ``distributed`` is not installed.
+    """
+    try:
+        from distributed import Client
+    except ModuleNotFoundError as error:
+        raise MissingPackageError("distributed", "a cluster") from error
+    try:
+        client: Any = Client(address, timeout=_ANSWER_SECONDS, set_as_default=False)
+    except (OSError, TimeoutError) as error:
+        raise ClusterError(
+            f"no scheduler answers at {address}", hint="start one there: dask scheduler"
+        ) from error
+    return _Cluster(client, dict(resources or {}))
+
+
+class _Cluster(Executor):
+    """An executor on the workers of a Dask client, which it closes at the end."""
+
+    def __init__(self, client: Any, resources: dict[str, float]) -> None:
+        self._client = client
+        # Dask takes equal calls for one; ours may be repeated, and none needs it.
+        self._executor = client.get_executor(pure=False, resources=resources)
+
+    def submit(
+        self, function: Callable[..., _Result], /, *arguments: Any, **named: Any
+    ) -> Future[_Result]:
+        """Run a call on a worker."""
+        ours: Future[_Result] = Future()
+        theirs = self._executor.submit(function, *arguments, **named)
+        theirs.add_done_callback(partial(_pass_on, ours))
+        return ours
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Disconnect from the scheduler."""
+        self._executor.shutdown(wait=wait)
+        self._client.close()
+
+
+def _pass_on(ours: Future[_Result], theirs: Future[_Result]) -> None:
+    """Finish a future like another; the loss of its worker is an error of the executor."""
+    if theirs.cancelled():
+        ours.set_exception(BrokenExecutor("the scheduler dropped a task"))
+        return
+    error = theirs.exception()
+    if error is None:
+        ours.set_result(theirs.result())
+    elif type(error).__name__ in ("KilledWorker", "CommClosedError", "FutureCancelledError"):
+        ours.set_exception(BrokenExecutor(str(error)))
+    else:
+        ours.set_exception(error)

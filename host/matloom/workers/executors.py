@@ -1,0 +1,83 @@
+"""Executors of processes of this machine."""
+
+import multiprocessing
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, Future, ProcessPoolExecutor
+from contextlib import contextmanager
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+__all__ = ["kept", "processes"]
+
+_Result = TypeVar("_Result")
+
+
+class _Inline(Executor):
+    """An executor without processes: a task runs when it is submitted."""
+
+    def submit(
+        self, function: Callable[..., _Result], /, *arguments: Any, **named: Any
+    ) -> Future[_Result]:
+        """Run a call, and return its result as a future."""
+        future: Future[_Result] = Future()
+        try:
+            future.set_result(function(*arguments, **named))
+        except Exception as error:  # An executor hands over whatever its task raises.
+            future.set_exception(error)
+        return future
+
+
+def processes(workers: int) -> Executor:
+    """Return an executor of so many processes; of one, in this process.
+
+    Processes are spawned rather than forked: threads of NumPy do not survive a fork.
+    """
+    if workers == 1:
+        return _Inline()
+    return ProcessPoolExecutor(workers, mp_context=multiprocessing.get_context("spawn"))
+
+
+class _Kept(Executor):
+    """An executor that outlives its ``with`` blocks, unless it broke in one."""
+
+    def __init__(self, make: Callable[[], Executor]) -> None:
+        self._make = make
+        self._executor: Executor | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if kind is not None:
+            self.close()
+
+    def submit(
+        self, function: Callable[..., _Result], /, *arguments: Any, **named: Any
+    ) -> Future[_Result]:
+        """Run a call on the executor, which is made first where there is none."""
+        self._executor = self._executor or self._make()
+        return self._executor.submit(function, *arguments, **named)
+
+    def close(self) -> None:
+        """End the executor; a further call makes another."""
+        if self._executor is not None:
+            self._executor.shutdown(wait=True, cancel_futures=True)
+        self._executor = None
+
+
+@contextmanager
+def kept(make: Callable[[], Executor]) -> Iterator[Callable[[], Executor]]:
+    """Yield a function like `make` whose executor serves many rounds of tasks.
+
+    Workers keep what they have cached from one round to the next.
+    """
+    executor = _Kept(make)
+    try:
+        yield lambda: executor
+    finally:
+        executor.close()

@@ -1,0 +1,144 @@
+"""Results of tasks, also when workers die."""
+
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import BrokenExecutor, Executor, as_completed
+from dataclasses import dataclass
+from itertools import islice
+from typing import TypeVar
+
+from matloom.errors import HintedError
+
+__all__ = ["LostWorkersError", "Tasks", "completed", "in_order", "ordered"]
+
+_Task = TypeVar("_Task")
+_Result = TypeVar("_Result")
+
+#: Workers that may die one after another before any task is finished.
+_ATTEMPTS = 3
+
+
+class LostWorkersError(HintedError):
+    """Workers died again and again, so that a task was never finished."""
+
+    hint = "try fewer workers: each needs memory of its own"
+
+
+def completed(
+    function: Callable[[_Task], _Result],
+    tasks: Sequence[_Task],
+    make: Callable[[], Executor],
+    *,
+    ahead: int = 64,
+) -> Iterator[tuple[int, _Result]]:
+    """Yield the index of each task and its result, in the order of completion.
+
+    A function must give equal results for equal tasks, whichever worker takes them. If a worker
+    dies, unfinished tasks run again on new ones.
+
+    Parameters
+    ----------
+    make:
+        Makes an executor: at the beginning, and again after a worker has died.
+    ahead:
+        Tasks that are submitted at a time.
+
+    Errors
+    ------
+    LostWorkersError
+        Workers died again and again without finishing a task.
+    """
+    left = list(range(len(tasks)))
+    lost = 0
+    while left:
+        before = len(left)
+        try:
+            with make() as executor:
+                while left:
+                    yield from _batch(function, tasks, left, executor, ahead)
+        except BrokenExecutor:
+            lost = 1 if len(left) < before else lost + 1
+            if lost == _ATTEMPTS:
+                raise _lost(len(left)) from None
+
+
+def _batch(
+    function: Callable[[_Task], _Result],
+    tasks: Sequence[_Task],
+    left: list[int],
+    executor: Executor,
+    ahead: int,
+) -> Iterator[tuple[int, _Result]]:
+    """Run the next tasks; take those that are done out of `left`."""
+    batch = {executor.submit(function, tasks[at]): at for at in left[:ahead]}
+    for future in as_completed(batch):
+        result = future.result()
+        left.remove(batch[future])
+        yield batch[future], result
+
+
+def in_order(
+    function: Callable[[_Task], _Result],
+    tasks: Iterable[_Task],
+    make: Callable[[], Executor],
+    *,
+    ahead: int = 64,
+) -> Iterator[_Result]:
+    """Yield the results of tasks in the order of the tasks, which may have no end.
+
+    If a worker dies, unfinished tasks run again, as in `completed`.
+
+    Parameters
+    ----------
+    ahead:
+        Tasks that are submitted, but whose results were not taken yet.
+
+    Errors
+    ------
+    LostWorkersError
+        Workers died again and again without finishing a task.
+    """
+    source, left, lost = iter(tasks), deque[_Task](), 0
+    while True:
+        try:
+            with make() as executor:
+                running = deque(executor.submit(function, task) for task in left)
+                while True:
+                    for task in islice(source, ahead - len(left)):
+                        left.append(task)
+                        running.append(executor.submit(function, task))
+                    if not left:
+                        return
+                    result = running.popleft().result()
+                    left.popleft()
+                    lost = 0
+                    yield result
+        except BrokenExecutor:
+            lost += 1
+            if lost == _ATTEMPTS:
+                raise _lost(len(left)) from None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tasks:
+    """Place for independent tasks: `make` makes an executor, which takes `at_once` at a time."""
+
+    make: Callable[[], Executor]
+    at_once: int = 1
+
+    def in_order(
+        self, function: Callable[[_Task], _Result], tasks: Iterable[_Task]
+    ) -> Iterator[_Result]:
+        """Yield the results of tasks in their order, as `in_order` does."""
+        return in_order(function, tasks, self.make, ahead=self.at_once)
+
+
+def ordered(
+    function: Callable[[_Task], _Result], tasks: Sequence[_Task], make: Callable[[], Executor]
+) -> list[_Result]:
+    """Return the results of all tasks in the order of the tasks."""
+    return list(in_order(function, tasks, make))
+
+
+def _lost(left: int) -> LostWorkersError:
+    return LostWorkersError(f"workers died {_ATTEMPTS} times in a row with {left} tasks left")
