@@ -1,12 +1,13 @@
 """Exports 20 networks of PyTorch, quantises them, and compares each with the runtime it came from.
 
     python bench/exported.py                 # all of them that are not in the report yet
-    python bench/exported.py lstm gru --again
+    python bench/exported.py lstm gru --config reference --again
 
 Each network is loaded as a program of torch.export, and as the file that
 torch.onnx.export(dynamo=True) writes: both are compared with PyTorch. ONNX Runtime's static
 quantiser then makes a QDQ network of uint8 and a QOperator network of int8 of the file. These and
-the file are compared with ONNX Runtime, on random inputs for nano, on the model and on the chip.
+the file are compared with ONNX Runtime, on random inputs for each preset in CONFIGS, on the model
+and on the chip.
 
 Needs torch and onnxscript. Every row goes into docs/results/exported.json as soon as it is there.
 """
@@ -28,6 +29,8 @@ from onnxruntime.quantization.shape_inference import quant_pre_process
 import matloom
 from matloom.kernels.onnx_sessions import onnx_session
 
+#: Presets that the networks are compiled for.
+CONFIGS = ("nano", "small", "reference")
 REPORT = Path(__file__).parents[1] / "docs" / "results" / "exported.json"
 #: Forms of quantised networks, and their activations.
 FORMS = {"QDQ": quantization.QuantType.QUInt8, "QOperator": quantization.QuantType.QInt8}
@@ -92,12 +95,12 @@ def compared(program, device, given, wanted):
     return {"samples": len(found), "equal": found.count(0.0), "largest": max(found)}
 
 
-def in_onnx_runtime(path, *, exact):
+def in_onnx_runtime(path, config, *, exact):
     """Return how a file compares with ONNX Runtime on the model and on the chip."""
     given = inputs(path, SAMPLES, 7)
     session = onnx_session(path.read_bytes())
     wanted = [session.run(None, each) for each in given]
-    program = matloom.compile(path, "nano", exact=exact)
+    program = matloom.compile(path, config, exact=exact)
     return {
         "macs": program.macs,
         "engine_macs": program.engine_macs,
@@ -113,8 +116,8 @@ def error(source, given, wanted):
         return off(list(session.run({names[0]: given}).values()), wanted)
 
 
-def measured(name):
-    """Return a row of the report."""
+def measured(name, configs=CONFIGS):
+    """Return a row of the report: errors in floating point, and the comparisons for each preset."""
     made, given = network(name)
     with torch.no_grad():
         wanted = made(given)
@@ -124,29 +127,33 @@ def measured(name):
         path = Path(folder) / "net.onnx"
         torch.onnx.export(made, (given,), path, dynamo=True, verbose=False, external_data=False)
         row["file_error"] = error(path, given.numpy(), wanted)
-        row["float"] = in_onnx_runtime(path, exact=False)
-        for form in FORMS:
-            file = quantised(path, form)
-            row[form] = {
-                kind: in_onnx_runtime(file, exact=kind == "exact") for kind in ("default", "exact")
-            }
+        files = {form: quantised(path, form) for form in FORMS}
+        for config in configs:
+            row[config] = {"float": in_onnx_runtime(path, config, exact=False)}
+            for form, file in files.items():
+                row[config][form] = {
+                    "default": in_onnx_runtime(file, config, exact=False),
+                    "exact": in_onnx_runtime(file, config, exact=True),
+                }
     return row
 
 
 @click.command()
 @click.argument("names", nargs=-1)
-@click.option("--again", is_flag=True, help="Measure rows that are there, too.")
-def main(names, *, again):
+@click.option("--config", "configs", multiple=True, default=CONFIGS, show_default=True)
+@click.option("--again", is_flag=True, help="Measure what is in the report, too.")
+def main(names, configs, *, again):
     """Measure networks by name, or all of them, and write each row into the report."""
     logging.disable(logging.WARNING)
     versions = {"torch": torch.__version__, "onnxruntime": onnxruntime.__version__}
     report = json.loads(REPORT.read_text()) if REPORT.exists() else {}
-    if not isinstance(report.get("rows"), dict) or not report.items() >= versions.items():
+    if not report.items() >= versions.items():
         report = {**versions, "rows": {}}
     for name in names or NETWORKS:
-        if again or name not in report["rows"]:
-            report["rows"][name] = measured(name)
-            print(name, json.dumps(report["rows"][name]), flush=True)
+        row = report["rows"].setdefault(name, {})
+        if missing := [config for config in configs if again or config not in row]:
+            row |= measured(name, missing)
+            print(name, json.dumps(row), flush=True)
             partial = REPORT.with_suffix(".part")
             partial.write_text(json.dumps(report, indent=1) + "\n")
             partial.replace(REPORT)

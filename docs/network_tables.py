@@ -1,10 +1,15 @@
 """Tables of whole networks: the collections, and what narrower numbers cost in accuracy."""
 
+import functools
+import operator
 from collections import Counter
 from typing import Any
 
 from peer_tables import times
 from report_table import Column, count, report, table
+
+#: The presets that networks exported from PyTorch were measured at.
+_PRESETS = ("nano", "small", "reference")
 
 
 def _host(row: dict[str, Any]) -> str:
@@ -110,26 +115,32 @@ def _exported() -> str:
 def _exported_quantised() -> str:
     found = report("exported.json")
 
-    def equal(row: dict[str, Any]) -> str:
-        return ", ".join(
-            f"{row[device]['equal']} of {row[device]['samples']}" for device in ("model", "rtl")
-        )
+    def presets(row: dict[str, Any], *path: str) -> list[dict[str, Any]]:
+        """Return what is at a path of each preset's measurements."""
+        return [functools.reduce(operator.getitem, path, row[name]) for name in _PRESETS]
+
+    def total(rows: list[dict[str, Any]], key: str) -> int:
+        return sum(row[key] for row in rows)
+
+    def equal(row: dict[str, Any], *path: str) -> str:
+        devices = [presets(row, *path, device) for device in ("model", "rtl")]
+        return ", ".join(f"{total(each, 'equal')} of {total(each, 'samples')}" for each in devices)
 
     def shares(row: dict[str, Any]) -> str:
+        forms = [presets(row, form, "exact") for form in ("QDQ", "QOperator")]
         return " / ".join(
-            f"{row[form]['exact']['engine_macs'] / row[form]['exact']['macs']:.0%}"
-            for form in ("QDQ", "QOperator")
+            f"{total(form, 'engine_macs') / total(form, 'macs'):.0%}" for form in forms
         )
 
     return table(
         found["rows"].items(),
         (
             Column(f"onnxruntime {found['onnxruntime']}", lambda item: item[0]),
-            Column("float", lambda item: equal(item[1]["float"])),
-            Column("QDQ", lambda item: equal(item[1]["QDQ"]["default"])),
-            Column("QOperator", lambda item: equal(item[1]["QOperator"]["default"])),
-            Column("QDQ, exact", lambda item: equal(item[1]["QDQ"]["exact"])),
-            Column("QOperator, exact", lambda item: equal(item[1]["QOperator"]["exact"])),
+            Column("float", lambda item: equal(item[1], "float")),
+            Column("QDQ", lambda item: equal(item[1], "QDQ", "default")),
+            Column("QOperator", lambda item: equal(item[1], "QOperator", "default")),
+            Column("QDQ, exact", lambda item: equal(item[1], "QDQ", "exact")),
+            Column("QOperator, exact", lambda item: equal(item[1], "QOperator", "exact")),
             Column("exact: MACs on the engine", lambda item: shares(item[1])),
         ),
     )

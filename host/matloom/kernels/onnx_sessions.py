@@ -144,6 +144,8 @@ _NOISE = (
     # A file and its line, the signature of a function, and the condition in C++.
     re.compile(r"^/\S+:\d+ .* was false\. "),
     re.compile(r"^/\S+:\d+ "),
+    # Where Python has an object in memory.
+    re.compile(r" object at 0x[0-9a-f]+"),
 )
 
 

@@ -235,8 +235,8 @@ def test_networks_of_torch_are_equal():
     from exported import NETWORKS, measured
 
     for name in NETWORKS:
-        row = measured(name)
-        assert row["error"] <= 1e-5, row
+        row = measured(name, configs=())
+        assert max(row["error"], row["file_error"]) <= 1e-5, row
 
 
 @pytest.mark.slow
