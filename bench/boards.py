@@ -67,7 +67,7 @@ def link_cost(program: Program) -> dict[str, int]:
     The far end is written in Python, from docs/link.md; other ends transfer the same bytes.
     """
     config = program.config
-    size = memory_for(sum(program.region_bytes.values()))
+    size = memory_for(program.memory_bytes)
     line = Line(LinkDevice(ModelTransport(config, size), config_digest=config.digest))
     with Session(program, Driver(LinkTransport(Link(line)), config), "uart") as session:
         session.run(noise_for(program))
@@ -93,7 +93,7 @@ def measure_board(name: str, report: dict[str, Any]) -> dict[str, Any]:
             raise SystemExit("the model collection must be there: set MATLOOM_MODELS")
         options = CompileOptions(memory=memory, tuned=False)
         program = compile_network(graph, config, options, check="none")
-        needed = sum(program.region_bytes.values())
+        needed = program.memory_bytes
         if needed > board.memory.bytes:
             networks[case.name] = {"needs_bytes": needed}
         else:

@@ -18,7 +18,7 @@ from matloom.program.describe_state import variable_bytes
 from matloom.program.verdict import equality
 from matloom.terminal.tables import as_text, layer_table, macs_cell
 
-__all__ = ["LayerReport", "Report", "make_report"]
+__all__ = ["LayerReport", "LoopReport", "Report", "make_report"]
 
 _BUSY = ("load_busy", "post_busy", "store_busy")
 
@@ -58,14 +58,33 @@ class LayerReport:
 
 
 @dataclass(frozen=True, kw_only=True)
+class LoopReport:
+    """A loop whose turns an input decides: their number, and the cycles of all of them.
+
+    `counted` is whether the cycles are the engine's, not predicted ones.
+    """
+
+    name: str
+    turns: int
+    cycles: int
+    counted: bool
+
+    def __str__(self) -> str:
+        source = "counted" if self.counted else "predicted"
+        turns = f"{self.turns:,} turn{'s' * (self.turns != 1)}"
+        return f"loop {short_name(self.name)}: {turns}, {self.cycles:,} cycles more ({source})"
+
+
+@dataclass(frozen=True, kw_only=True)
 class Report:
     """One run of a network, batch 1.
 
     Members
     -------
     cycles:
-        From doorbell to done, summed over all engine steps. `cycles_source` says whether they come
-        from the engine's counters or, on a device without a clock, from the compiler's prediction.
+        From doorbell to done, summed over all engine steps but those of `loops`. `cycles_source`
+        says whether they come from the engine's counters or, on a device without a clock, from the
+        compiler's prediction.
     utilisation:
         MACs on the engine / (MACs per cycle that the array can do in their mode x cycles).
     stalls:
@@ -87,6 +106,8 @@ class Report:
     stored:
         Intermediate tensors that were requested, which the program stores in addition to the
         outputs.
+    loops:
+        Loops whose turns an input decides; the other members do not include their cycles.
     link, upload:
         Cost of the call, and of the upload of the program once per session, on the serial line of
         the device; None if it has no line.
@@ -114,6 +135,7 @@ class Report:
     equality: str = ""
     shared_slots: str = ""
     stored: tuple[str, ...] = ()
+    loops: tuple[LoopReport, ...] = ()
     link: LineCost | None = None
     upload: LineCost | None = None
 
@@ -153,6 +175,7 @@ class Report:
                 lines.append(f"  bus {direction}s: {size:,} bytes in {bursts:,} bursts")
         else:
             lines += self.provenance()
+        lines += [f"  {loop}" for loop in self.loops]
         if self.shared_slots:
             lines.append(f"  {self.shared_slots}")
         if self.stored:

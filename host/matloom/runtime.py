@@ -150,7 +150,7 @@ def load(
         if device_options:
             raise TypeError(f"a driver that is open must have no {', '.join(device_options)}")
         return Session(program, device, type(device.transport).__name__)
-    needed = memory_for(sum(program.region_bytes.values()))
+    needed = memory_for(program.memory_bytes)
     if device in SIMULATED and "timing" not in device_options:
         device_options["memory"] = program.memory if memory is None else memory
     return _opened(program, device, **{"memory_bytes": needed, **device_options})

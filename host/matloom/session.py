@@ -4,19 +4,19 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from matloom.arch.isa import Region
-from matloom.device.bindings import read_outputs, write_inputs
 from matloom.device.driver import Counters, Driver
 from matloom.device.errors import DeviceClosedError
 from matloom.device.fast import FastTransport
 from matloom.device.line_cost import LineCost, difference
+from matloom.engine_steps import EngineSteps
 from matloom.intermediates import Names, chosen, computed, on_the_way, wanted_tensors
 from matloom.ir.graph import Array
 from matloom.kernels.real import RealNumbers
 from matloom.kernels.reference import as_declared
 from matloom.kernels.step import HostSteps
+from matloom.loop import LoopRun
 from matloom.pre import prepared, preprocessing_of
-from matloom.program import EngineStep, Program, Repeat
+from matloom.program import EngineStep, Program
 from matloom.program.samples import joined, require_single, samples_of
 from matloom.program.verify import verify_program
 from matloom.report import Report, make_report
@@ -52,20 +52,17 @@ class Session(RealNumbers):
         preprocessing_of(program)
         self.program, self.driver, self.device = program, driver, device
         self._host = HostSteps(program)
+        self._loops = {number: LoopRun(program, number, self._inside) for number in program.loops}
         self._state = SessionState(program, driver)
-        self._runs: list[Counters] = []
-        self._repeated = False
+        self._engine = EngineSteps(program, driver)
         self._link: LineCost | None = None
-        self._upload: LineCost | None = None
-        #: The driver's epoch at the end of the last run.
-        self._resident: int | None = None
         self._own, self._closed = own, False
         #: Sessions whose programs put out further tensors, by these; and the last that ran.
         self._wider: dict[frozenset[int], Session] = {}
         self._base: Session | None = None
         self._ran: Session = self
         with driver.lock:
-            self._claim()
+            self._engine.claim(self)
 
     def __enter__(self) -> "Session":
         return self
@@ -153,6 +150,21 @@ class Session(RealNumbers):
         results = self._run_samples(inputs) if session is self else self._run_as(session, inputs)
         return chosen(wanted, session.program, inputs, results)
 
+    def _inside(self, program: Program) -> "Session":
+        """Return a session on a program of a loop, which ends with this one."""
+        session = Session(program, self.driver, self.device)
+        session._base = self
+        return session
+
+    def turn(self, inputs: dict[str, Array]) -> tuple[dict[str, Array], int]:
+        """Run the program once, inside a call of the session whose loop it is.
+
+        Returns the outputs by name, and the cycles that the engine counted.
+        """
+        outputs = self._run_one(inputs, None)
+        inside = (loop.cycles for loop in self._loops.values())
+        return outputs, sum(run.cycles for run in self._engine.runs) + sum(inside)
+
     def _storing(self, numbers: frozenset[int]) -> "Session":
         """Return a session whose program also outputs these tensors; this one if there are none."""
         if not numbers:
@@ -191,63 +203,38 @@ class Session(RealNumbers):
         """Give up external memory to another program; called by the driver."""
         self._state.leave()
 
-    def _claim(self) -> None:
-        """Copy the program into external memory, unless it is there already."""
-        if self.driver.owner is not self:
-            before = self._line_cost()
-            self.driver.allocate(self.program.region_bytes)
-            self.driver.write_region(Region.PROGRAM, 0, self.program.image)
-            if isinstance(self.driver.transport, FastTransport):
-                self.driver.transport.learn(self.program)
-            self.driver.owner = self
-            self._upload = difference(self._line_cost(), before)
-
-    def _line_cost(self) -> LineCost | None:
-        return getattr(self.driver.transport, "line_cost", None)
-
     def _run_one(
         self, inputs: dict[str, Array], wanted: Mapping[str, int] | None
     ) -> dict[str, Array]:
         """Run every step once for one sample."""
         state = {} if wanted is None else self._state.values()
-        self._claim()
-        before = self._line_cost()
+        self._engine.claim(self)
+        before = self._engine.line_cost()
         entering = {info.key: inputs[info.name] for info in self.program.inputs}
         known = {**self._host.constants, **entering, **self._state.arrive()}
-        self._runs = []
+        self._engine.runs = []
         try:
-            for step in self.program.steps:
+            for number, step in enumerate(self.program.steps):
                 self._require_open()
                 if isinstance(step, EngineStep):
-                    known.update(self._run_engine(step, known))
+                    known.update(self._engine.run(step, known))
+                elif number in self._loops:
+                    known.update(self._loops[number].run(known))
+                    # The body's program may be in memory now.
+                    self._engine.claim(self)
+                    self._state.arrive()
                 else:
                     known.update(self._host.run(step, known))
         except BaseException:
             self._state.lose()
             raise
         self._state.follow(known)
-        self._link = difference(self._line_cost(), before)
+        self._link = difference(self._engine.line_cost(), before)
         if wanted is not None:
             initial = {item.before: state[item.name] for item in self.program.variables}
             return computed(self.program, wanted, {**known, **initial})
         infos = self.program.outputs
         return {info.name: as_declared(known[info.key], info.shape) for info in infos}
-
-    def _run_engine(self, step: EngineStep, known: dict[str, Array]) -> dict[str, Array]:
-        write_inputs(self.driver, step, known)
-        self._runs.append(self._run_commands(step))
-        return read_outputs(self.driver, step)
-
-    def _run_commands(self, step: EngineStep) -> Counters:
-        """Run a step; skip its weight transfers if the weights are still on chip."""
-        commands: EngineStep | Repeat = step
-        self._repeated = step.repeat is not None and self._resident == self.driver.epoch
-        if step.repeat is not None and self._repeated:
-            commands = step.repeat
-        self._resident = None
-        counters = self.driver.run(commands.command_offset, commands.command_bytes)
-        self._resident = self.driver.epoch
-        return counters
 
     def reset(self) -> None:
         """Clear the state that the network keeps between runs: in variables and in operators."""
@@ -281,7 +268,7 @@ class Session(RealNumbers):
     @property
     def counted(self) -> tuple[Counters, ...]:
         """Counters and completion times of each engine step of the last sample."""
-        return tuple(self._ran._runs)
+        return tuple(self._ran._engine.runs)
 
     def report(self) -> Report:
         """Return the cost of the last sample."""
@@ -291,9 +278,10 @@ class Session(RealNumbers):
         report = make_report(
             self.program,
             self.device,
-            self._runs,
-            resident=self._repeated,
+            self._engine.runs,
+            resident=self._engine.repeated,
             ran_on=getattr(self.driver.transport, "external_memory", None),
             kernels=isinstance(self.driver.transport, FastTransport),
         )
-        return replace(report, link=self._link, upload=self._upload)
+        loops = tuple(loop.report() for loop in self._loops.values())
+        return replace(report, loops=loops, link=self._link, upload=self._engine.upload)

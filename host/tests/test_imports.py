@@ -45,6 +45,8 @@ ROOMS = (
         "report",
         "state",
         "intermediates",
+        "engine_steps",
+        "loop",
         "session",
         "runtime",
         "profile",

@@ -22,6 +22,7 @@ __all__ = [
     "FILE_LIMIT",
     "FORMAT_VERSION",
     "HEADER",
+    "LOOP",
     "MAGIC",
     "OPERATORS",
     "PLACES",
@@ -613,14 +614,31 @@ ATTRIBUTES = (
     ),
     Attribute(key=33, name="adj_x", doc="transposed first input", kinds=(Kind.BOOLEAN,)),
     Attribute(key=34, name="adj_y", doc="transposed second input", kinds=(Kind.BOOLEAN,)),
+    Attribute(
+        key=35, name="carried", doc="values that a turn leaves to the next", kinds=_NUMBER, low=0
+    ),
+    Attribute(
+        key=36, name="conditional", doc="a program decides on each turn", kinds=(Kind.BOOLEAN,)
+    ),
+    Attribute(
+        key=37,
+        name="results",
+        doc="places of the outputs, among values carried and stacked",
+        kinds=_LIST,
+        low=0,
+    ),
 )
+
+
+#: A loop whose number of turns is known at run time only; its body is a program of its own.
+LOOP = "LOOP"
 
 
 @dataclass(frozen=True, kw_only=True)
 class HostOperator:
     """An operator of the host: TensorFlow Lite's name and number, and its attributes in order.
 
-    LOOKUP, which TensorFlow Lite does not have, has a number beyond its own.
+    LOOKUP and LOOP, which TensorFlow Lite does not have, have numbers beyond its own.
     """
 
     number: int
@@ -681,6 +699,7 @@ OPERATORS = tuple(
         (117, "HARD_SWISH", ()),
         (126, "BATCH_MATMUL", ("adj_x", "adj_y")),
         (1000, "LOOKUP", ("table",)),
+        (1001, LOOP, ("carried", "conditional", "results")),
     )
 )
 

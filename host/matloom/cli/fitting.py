@@ -116,7 +116,7 @@ def _predict(shown: list[Any], part: Any, graph: Any, board: str) -> None:
             except ValueError as error:
                 candidate.why = str(error)
                 continue
-        needed = sum(program.region_bytes.values())
+        needed = program.memory_bytes
         if needed > part.memory_bytes:
             candidate.why = f"needs {needed:,} of {part.memory_bytes:,} bytes of memory"
         else:

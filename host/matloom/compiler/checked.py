@@ -1,7 +1,7 @@
 """Checks programs before they are returned, and falls back to simpler ones if a check fails."""
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 
@@ -9,6 +9,7 @@ from threadpoolctl import threadpool_limits
 
 from matloom.arch.config import Config, load_config
 from matloom.arch.garbage import gc_paused
+from matloom.compiler.loops import with_loops
 from matloom.compiler.pipeline import compiled
 from matloom.compiler.values import Compiled
 from matloom.compiler.winners import with_winner
@@ -58,7 +59,20 @@ def compile_network(
     def with_outputs(numbers: Sequence[int]) -> Program:
         return compile_network(_with_outputs(graph, numbers), config, options, precision, mode)
 
-    return replace(program, origin=_origin(graph, candidate, with_outputs, tuned))
+    inner = CompileOptions(memory=options.memory)
+    program, loops = with_loops(
+        program, lambda part: compile_network(part, config, inner, precision, mode)
+    )
+    origin = Origin(
+        source=graph,
+        graph=candidate.graph,
+        prepared=candidate.prepared,
+        numbers=candidate.numbers,
+        with_outputs=with_outputs,
+        loops=loops,
+        tuned=tuned,
+    )
+    return replace(program, origin=origin)
 
 
 def _one_thread() -> AbstractContextManager[object]:
@@ -91,22 +105,6 @@ def _with_outputs(graph: Graph, numbers: Sequence[int]) -> Graph:
     for number in numbers:
         tensors[number] = replace(tensors[number], name=names[number])
     return replace(graph, tensors=tensors, outputs=(*graph.outputs, *numbers))
-
-
-def _origin(
-    source: Graph,
-    candidate: Compiled,
-    with_outputs: Callable[[Sequence[int]], Program],
-    tuned: str,
-) -> Origin:
-    return Origin(
-        source=source,
-        graph=candidate.graph,
-        prepared=candidate.prepared,
-        numbers=candidate.numbers,
-        with_outputs=with_outputs,
-        tuned=tuned,
-    )
 
 
 def _plainer(

@@ -29,7 +29,8 @@ def interpreters_of(name: str, dtype: str, contradicts: bool) -> tuple[str, ...]
 class OpaqueOperator:
     """An operator of the file, by its tensor numbers, and why no kernel here can run it.
 
-    `interpreters` may run it, the preferred one first.
+    `interpreters` may run it, the preferred one first. An operator that is `alone` gets a node of
+    its own: a loop, whose body the engine runs.
     """
 
     name: str
@@ -38,6 +39,7 @@ class OpaqueOperator:
     outputs: tuple[int, ...]
     reason: str
     interpreters: tuple[str, ...] = INTERPRETERS
+    alone: bool = False
 
 
 def _node(
@@ -59,6 +61,11 @@ def _node(
     )
 
 
+def _together(one: OpaqueOperator, other: OpaqueOperator) -> bool:
+    """Return whether two operators in sequence may share a node."""
+    return one.interpreters == other.interpreters and not (one.alone or other.alone)
+
+
 def common_interpreters(items: Sequence[Node | OpaqueOperator]) -> tuple[str, ...]:
     """Return the interpreters that may run all of these operators together."""
     opaque = [item for item in items if isinstance(item, OpaqueOperator)]
@@ -73,7 +80,7 @@ def bind(
 ) -> list[Node]:
     """Return nodes in order, with one REFERENCE node for each run of opaque operators.
 
-    A run consists of operators with an interpreter in common.
+    A run consists of operators with the same interpreters.
 
     Parameters
     ----------
@@ -96,7 +103,7 @@ def bind(
     ended: list[Node | OpaqueOperator | None] = [*items, None]
     for at, item in enumerate(ended):
         opaque = item if isinstance(item, OpaqueOperator) else None
-        if run and (opaque is None or opaque.interpreters != run[0].interpreters):
+        if run and (opaque is None or not _together(run[-1], opaque)):
             produced: list[int] = []
             inputs: list[int] = []
             for part in run:

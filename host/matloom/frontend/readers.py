@@ -7,14 +7,17 @@ from typing import Any
 
 from matloom.frontend.declaration import Declaration
 from matloom.frontend.errors import ModelError
+from matloom.frontend.loops import LoopParts
 from matloom.frontend.onnx.arithmetic import onnx_macs
 from matloom.frontend.onnx.declaration import declared_by_onnx
+from matloom.frontend.onnx.loops import onnx_loop
 from matloom.frontend.onnx.read import floats_of_onnx, graph_of_onnx, resized_onnx
 from matloom.frontend.onnx.recognise import is_onnx
 from matloom.frontend.onnx.writing.write import write_onnx
 from matloom.frontend.source import ModelFile, foreign_file, read_file
 from matloom.frontend.tflite.arithmetic import file_macs
 from matloom.frontend.tflite.declaration import declared_by_tflite
+from matloom.frontend.tflite.loops import tflite_loop
 from matloom.frontend.tflite.read import graph_of_tflite, is_tflite, reshaped_tflite
 from matloom.frontend.tflite.write import write_tflite
 from matloom.frontend.torch.exported import is_exported, is_module, onnx_of_exported
@@ -27,6 +30,7 @@ __all__ = [
     "declaration",
     "load",
     "load_floats",
+    "loop",
     "macs",
     "reshaped",
     "write",
@@ -58,6 +62,9 @@ class Reader:
         Returns the multiply-accumulates of operators of a file, by name and position (`Reference`).
     declared:
         Returns the declarations of a file; raises `ModelError` for a damaged file.
+    loop:
+        Returns the parts of a loop of a file, by the position of its operator; None if its body
+        cannot be a network of its own.
     """
 
     format: str
@@ -66,6 +73,7 @@ class Reader:
     reshaped: Callable[[ModelFile, Shapes, Dims, bool], bytes]
     macs: Callable[[bytes, Sequence[str], Sequence[int]], list[int]]
     declared: Callable[[ModelFile], Declaration]
+    loop: Callable[[bytes, int], LoopParts | None]
 
 
 def _reshaped_tflite(file: ModelFile, shapes: Shapes, dims: Dims, _exact: bool) -> bytes:
@@ -85,6 +93,7 @@ TFLITE = Reader(
     reshaped=_reshaped_tflite,
     macs=file_macs,
     declared=declared_by_tflite,
+    loop=tflite_loop,
 )
 ONNX = Reader(
     format="ONNX",
@@ -93,6 +102,7 @@ ONNX = Reader(
     reshaped=resized_onnx,
     macs=onnx_macs,
     declared=declared_by_onnx,
+    loop=onnx_loop,
 )
 READERS = (TFLITE, ONNX)
 
@@ -179,6 +189,12 @@ def macs(content: bytes, names: Sequence[str], positions: Sequence[int]) -> list
         if reader.takes(content):
             return reader.macs(content, names, positions)
     return [0] * len(names)
+
+
+def loop(content: bytes, positions: Sequence[int]) -> LoopParts | None:
+    """Return the parts of the loop at a position of a model file; None if it stays in one piece."""
+    readers = [reader for reader in READERS if reader.takes(content)]
+    return readers[0].loop(content, *positions) if readers and len(positions) == 1 else None
 
 
 def complete(source: Source) -> tuple[str, bytes]:

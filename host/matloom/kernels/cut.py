@@ -12,7 +12,7 @@ import numpy as np
 from matloom.ir.attributes import Reference
 from matloom.kernels.interpreters import Cut
 
-__all__ = ["cut_file", "packed", "plain_model"]
+__all__ = ["cut_file", "keep_used", "packed", "plain_model"]
 
 #: The largest arena that TensorFlow Lite Micro counts in.
 _LARGEST_ARENA = 2**31 - 1
@@ -105,7 +105,7 @@ def _cut(file: _File, attributes: Reference, package: str) -> Cut:
         subgraph.operators = [subgraph.operators[at] for at in attributes.positions]
         subgraph.inputs = np.array(attributes.inputs, np.int32)
         subgraph.outputs = np.array(attributes.outputs, np.int32)
-        _keep_used(model, subgraph)
+        keep_used(model, subgraph)
         if package == "ai-edge-litert":
             for tensor in subgraph.tensors:
                 tensor.quantization = _as_litert_checks(tensor.quantization)
@@ -117,7 +117,7 @@ def _cut(file: _File, attributes: Reference, package: str) -> Cut:
     )
 
 
-def _keep_used(model: Any, subgraph: Any) -> None:
+def keep_used(model: Any, subgraph: Any) -> None:
     """Reduce a model to one subgraph, and the tensors and buffers that it uses.
 
     If an operator calls another subgraph, all are kept.

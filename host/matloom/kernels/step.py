@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 
+from matloom.arch.program_file import LOOP
 from matloom.ir.graph import Array, Op
 from matloom.kernels.interpreter import node_inputs, run_node
 from matloom.kernels.reference import ReferenceRun
@@ -12,7 +13,7 @@ __all__ = ["HostSteps"]
 
 
 class HostSteps:
-    """The host steps of one program; each is converted once to a graph with a single node.
+    """The host steps of one program but its loops; each becomes a graph with a single node.
 
     Errors
     ------
@@ -27,7 +28,7 @@ class HostSteps:
         graphs = {
             id(step): step_graph(step, tensors)
             for step in program.steps
-            if isinstance(step, HostStep)
+            if isinstance(step, HostStep) and step.operator != LOOP
         }
         self._graphs = {key: (graph, graph.nodes[0]) for key, graph in graphs.items()}
         self._references = {

@@ -43,7 +43,7 @@ SESSIONS = _Sessions()
 
 
 def _open(program: Program, device: str | Driver) -> Session:
-    driver = _driver_of(device, program.config, sum(program.region_bytes.values()))
+    driver = _driver_of(device, program.config, program.memory_bytes)
     name = device if isinstance(device, str) else type(driver.transport).__name__
     return Session(program, driver, name)
 

@@ -10,11 +10,12 @@ import numpy as np
 from matloom.ir.attributes import Activation, Attributes, Padding
 from matloom.ir.graph import Graph, Node, Op, Quantisation, Tensor
 from matloom.ir.operators import OPERATORS
+from matloom.ir.verify import verify
 from matloom.program.contents import Contents
 from matloom.program.errors import ProgramError
 from matloom.program.records import HostConstant, HostStep, TensorInfo
 
-__all__ = ["step_graph", "tensors_by_name"]
+__all__ = ["require_valid", "step_graph", "tensors_by_name"]
 
 
 def tensors_by_name(program: Contents) -> dict[str, Tensor]:
@@ -62,6 +63,14 @@ def step_graph(step: HostStep, tensors: Mapping[str, Tensor]) -> Graph:
     known = {number: tensors[name] for name, number in numbers.items()}
     variable = tuple(n for n in dict.fromkeys(node.inputs) if known[n].data is None)
     return Graph(name="", inputs=variable, outputs=outputs, tensors=known, nodes=(node,))
+
+
+def require_valid(what: str, graph: Graph) -> None:
+    """Raise `ProgramError` if a graph breaks a rule; the message begins with `what`."""
+    try:
+        verify(graph, what)
+    except ValueError as error:
+        raise ProgramError(str(error)) from None
 
 
 def _tensor(info: TensorInfo) -> Tensor:

@@ -2,13 +2,16 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
-from matloom.arch.program_file import FILE_LIMIT
+from matloom.arch.program_file import FILE_LIMIT, LOOP
 from matloom.ir.graph import Graph
 from matloom.program.contents import Contents
 from matloom.program.errors import ProgramError
+from matloom.program.host_steps import programs_of
 from matloom.program.read import read
+from matloom.program.records import HostStep
 from matloom.program.validate import validate
 from matloom.program.write import write
 
@@ -31,6 +34,8 @@ class Origin:
         Tensor numbers by name in the program; they are the same in all graphs that have the tensor.
     with_outputs:
         Compiles the network again, with more tensors of `source` as outputs after its own.
+    loops:
+        Programs of loops, by the number of the step, with their own networks.
     tuned:
         What `matloom tune` found, as a sentence; empty if the program is not of its choices.
     """
@@ -40,6 +45,7 @@ class Origin:
     prepared: Graph
     numbers: Mapping[str, int]
     with_outputs: Callable[[Sequence[int]], "Program"]
+    loops: "Mapping[int, tuple[Program, ...]]"
     tuned: str = ""
 
 
@@ -54,6 +60,34 @@ class Program(Contents):
     """
 
     origin: Origin | None = field(default=None, compare=False, repr=False)
+
+    @cached_property
+    def loops(self) -> "Mapping[int, tuple[Program, ...]]":
+        """The body of each loop, and its condition if it has one, by the number of its step.
+
+        Raises
+        ------
+        ProgramError
+            One of them is damaged or breaks a rule.
+        """
+        if self.origin is not None:
+            return self.origin.loops
+        constants = {item.name: item for item in self.constants}
+        found = {}
+        for number, step in enumerate(self.steps):
+            if isinstance(step, HostStep) and step.operator == LOOP:
+                items = [constants[name] for name in programs_of(step)]
+                found[number] = tuple(
+                    Program.from_bytes(self.host_data[item.offset :][: item.shape[0]])
+                    for item in items
+                )
+        return found
+
+    @property
+    def memory_bytes(self) -> int:
+        """Bytes of external memory that it needs, or that the program of a loop in it needs."""
+        inside = [each.memory_bytes for programs in self.loops.values() for each in programs]
+        return max(sum(self.region_bytes.values()), *inside, 0)
 
     def to_bytes(self) -> bytes:
         """Return the contents of the file; equal programs give equal bytes.

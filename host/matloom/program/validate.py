@@ -15,18 +15,16 @@ from matloom.arch.program_file import (
     TENSOR_LIMIT,
     TENSORS_LIMIT,
 )
-from matloom.ir.graph import Graph, Op, Tensor
-from matloom.ir.operators import LOWERED
-from matloom.ir.verify import verify
+from matloom.ir.graph import Graph, Tensor
 from matloom.program.contents import Contents
 from matloom.program.errors import ProgramError
-from matloom.program.node import step_graph, tensors_by_name
+from matloom.program.host_steps import check_host_step
+from matloom.program.node import require_valid, tensors_by_name
 from matloom.program.preprocessing import check_preprocessing
 from matloom.program.records import (
     Binding,
     EngineStep,
     HostConstant,
-    HostStep,
     LayerInfo,
     Repeat,
     TensorInfo,
@@ -57,7 +55,7 @@ def validate(program: Contents) -> None:
         if isinstance(step, EngineStep):
             _check_engine_step(number, step, program)
         else:
-            _check_host_step(number, step, tensors)
+            check_host_step(number, step, tensors)
     for layer in program.layers:
         _check_layer(layer, program)
     check_preprocessing(program)
@@ -152,15 +150,8 @@ def _tensors(program: Contents) -> dict[str, Tensor]:
             raise ProgramError(f"constant {constant.name!r} must be as the tensor of its name")
     tensors = tensors_by_name(program)
     numbered = dict(enumerate(tensors.values()))
-    _verify("a program", Graph(name="", inputs=(), outputs=(), tensors=numbered, nodes=()))
+    require_valid("a program", Graph(name="", inputs=(), outputs=(), tensors=numbered, nodes=()))
     return tensors
-
-
-def _verify(what: str, graph: Graph) -> None:
-    try:
-        verify(graph, what)
-    except ValueError as error:
-        raise ProgramError(str(error)) from None
 
 
 def _check_order(program: Contents) -> None:
@@ -249,35 +240,6 @@ def _check_commands(name: str, buffer: EngineStep | Repeat, program: Contents) -
     if end > len(program.image):
         raise ProgramError(
             f"{name}: commands must end within the image's {len(program.image)} bytes, not at {end}"
-        )
-
-
-def _check_host_step(number: int, step: HostStep, tensors: dict[str, Tensor]) -> None:
-    name = f"step {number}"
-    graph = step_graph(step, tensors)
-    _verify(name, graph)
-    (node,) = graph.nodes
-    if node.op is Op.REFERENCE:
-        _check_reference(f"{name} (REFERENCE)", step, tensors)
-    sides = (" ".join(tensors[item].dtype for item in side) for side in (step.inputs, step.outputs))
-    types = " -> ".join(sides)
-    if types in LOWERED:
-        raise ProgramError(f"{name} ({step.operator}) must have a kernel, and {types} has none")
-
-
-def _check_reference(name: str, step: HostStep, tensors: dict[str, Tensor]) -> None:
-    """Check the attributes for an interpreter; only the interpreter can check the model itself."""
-    content = tensors[step.inputs[-1]] if step.inputs else None
-    if content is None or content.data is None or content.dtype != "uint8":
-        raise ProgramError(f"{name} must have a model file of uint8 as its last input")
-    input_numbers, output_numbers = step.attributes["inputs"], step.attributes["outputs"]
-    if step.attributes["positions"] and (len(input_numbers), len(output_numbers)) != (
-        len(step.inputs) - 1,
-        len(step.outputs),
-    ):
-        raise ProgramError(
-            f"{name} must name its {len(step.inputs) - 1} inputs and {len(step.outputs)} outputs "
-            f"in the model file, not {len(input_numbers)} and {len(output_numbers)}"
         )
 
 

@@ -8,9 +8,10 @@ import numpy as np
 from rich.table import Table
 
 from matloom import frontend
-from matloom.ir.graph import Array, Graph, Node
+from matloom.ir.graph import Array, Graph, Node, Op
 from matloom.kernels.interpreter import carried, check_input, initial_state, interpret
 from matloom.printable import printable
+from matloom.tools.interface import random_array
 from matloom.tools.layer_errors import OperatorErrors, layer_errors, real_numbers
 from matloom.tools.references import MicroReference, open_reference
 
@@ -213,14 +214,9 @@ def _samples(
 def random_inputs(graph: Graph, seed: int) -> dict[int, Array]:
     """Return random inputs of a graph by tensor number: uniform integers, normal floats."""
     generator = np.random.default_rng(seed)
-    inputs = {}
-    for number in graph.inputs:
-        tensor = graph.tensors[number]
-        if np.issubdtype(tensor.dtype, np.integer):
-            limits = np.iinfo(tensor.dtype)
-            inputs[number] = generator.integers(
-                limits.min, limits.max, tensor.shape, tensor.dtype, endpoint=True
-            )
-        else:
-            inputs[number] = generator.standard_normal(tensor.shape).astype(tensor.dtype)
-    return inputs
+    opaque = any(node.op is Op.REFERENCE for node in graph.nodes)
+    given = {number: graph.tensors[number] for number in graph.inputs}
+    return {
+        number: random_array(generator, tensor.shape, tensor.dtype, counts=opaque)
+        for number, tensor in given.items()
+    }

@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable
 from pathlib import Path
 
+from matloom.arch.program_file import LOOP
 from matloom.errors import UserError
 from matloom.ir.attributes import Axis, Reference
 from matloom.ir.graph import Graph, Node, Op, Tensor
@@ -104,7 +105,9 @@ def _calls(program: Program, buffers: dict[str, str]) -> list[str]:
         )
     lines, missing = [], []
     for at, step in enumerate(program.steps):
-        if isinstance(step, HostStep):
+        if isinstance(step, HostStep) and step.operator == LOOP:
+            missing.append("a loop whose turns an input decides")
+        elif isinstance(step, HostStep):
             graph = step_graph(step, tensors)
             names = {**places, **buffers}
             call = _call(graph, graph.nodes[0], buffers[step.outputs[0]], names[step.inputs[0]])

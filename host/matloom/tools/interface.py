@@ -6,11 +6,13 @@ import numpy as np
 import numpy.typing as npt
 
 from matloom.arch.config_name import described
+from matloom.arch.program_file import LOOP
+from matloom.ir.graph import Op
 from matloom.pre import preprocessing_of
-from matloom.program import Program, TensorInfo
+from matloom.program import HostStep, Program, TensorInfo
 from matloom.terminal.tables import NameTable, layer_table
 
-__all__ = ["array_line", "interface_table", "random_arrays"]
+__all__ = ["array_line", "interface_table", "random_array", "random_arrays"]
 
 #: Elements of an array that are printed.
 _SHOWN = 10
@@ -55,18 +57,29 @@ def random_arrays(program: Program, seed: int = 0) -> dict[str, npt.NDArray[Any]
     """
     generator = np.random.default_rng(seed)
     stages = preprocessing_of(program)
-    inputs: dict[str, npt.NDArray[Any]] = {}
-    for info in program.inputs:
-        dtype = np.dtype(info.dtype)
-        if info.name in stages:
-            inputs[info.name] = stages[info.name].random(generator)
-        elif dtype.kind in "iu":
-            limits = np.iinfo(dtype)
-            inputs[info.name] = generator.integers(
-                limits.min, limits.max, info.shape, dtype, endpoint=True
-            )
-        elif dtype.kind == "b":
-            inputs[info.name] = generator.integers(0, 2, info.shape).astype(dtype)
-        else:
-            inputs[info.name] = generator.standard_normal(info.shape).astype(dtype)
-    return inputs
+    steps = [step for step in program.steps if isinstance(step, HostStep)]
+    opaque = any(step.operator in (Op.REFERENCE, LOOP) for step in steps)
+    return {
+        info.name: stages[info.name].random(generator)
+        if info.name in stages
+        else random_array(generator, info.shape, info.dtype, counts=opaque)
+        for info in program.inputs
+    }
+
+
+def random_array(
+    generator: np.random.Generator, shape: tuple[int, ...], dtype: str, *, counts: bool
+) -> npt.NDArray[Any]:
+    """Return uniform integers, or normal floats.
+
+    With `counts`, integers of 32 and 64 bits are from 0 to 9: an operator that Matloom does not
+    know may take them as an index, or as a number of turns.
+    """
+    kind = np.dtype(dtype)
+    if kind.kind in "iu":
+        small = counts and kind in (np.int32, np.int64, np.uint32, np.uint64)
+        limits = (0, 9) if small else (np.iinfo(kind).min, np.iinfo(kind).max)
+        return generator.integers(*limits, shape, kind, endpoint=True)
+    if kind.kind == "b":
+        return generator.integers(0, 2, shape).astype(kind)
+    return generator.standard_normal(shape).astype(kind)

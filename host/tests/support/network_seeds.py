@@ -36,7 +36,7 @@ def chip_failure_of(seed: int, preset: str) -> str | None:
     if made.program.predicted_cycles > LONGEST:
         say(f"seed {seed} is too long for {preset}: {made.program.predicted_cycles:,} cycles")
         return None
-    size = memory_for(sum(made.program.region_bytes.values()))
+    size = memory_for(made.program.memory_bytes)
     with closing(open_device("rtl", case.config, memory_bytes=size)) as driver:
         session = Session(made.program, driver, "rtl")
         for call in range(3):

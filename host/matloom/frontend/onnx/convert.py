@@ -7,6 +7,7 @@ from typing import Any
 from matloom.frontend.errors import Unsupported
 from matloom.frontend.onnx.apart import leave_last, split_channels
 from matloom.frontend.onnx.averages import convert_average
+from matloom.frontend.onnx.bodies import is_layered_loop
 from matloom.frontend.onnx.bytewise import convert_function, convert_move
 from matloom.frontend.onnx.claims import Claim
 from matloom.frontend.onnx.joins import convert_join
@@ -63,7 +64,7 @@ class Conversion:
     claims:
         Claims about the engine's operators, by index.
     others:
-        Number of operators registered by users.
+        Number of operators registered by users, and of loops with layers in their bodies.
     """
 
     def __init__(
@@ -170,7 +171,8 @@ class Conversion:
                 inputs.append(self.values.wanted(name))
             elif name in self.numbers:
                 inputs.append(self.numbers[name])
-        name = operator_name(node)
+        name, alone = operator_name(node), is_layered_loop(node)
+        self.others += alone
         self.values.items.append(
             OpaqueOperator(
                 name=name,
@@ -179,6 +181,7 @@ class Conversion:
                 outputs=tuple(self.values.made_outside(output) for output in node.output if output),
                 reason=f"{name} {self._reasons.get(id(node), 'has no kernel here')}",
                 interpreters=ONNX_INTERPRETERS,
+                alone=alone,
             )
         )
         self._declare(node)

@@ -6,10 +6,11 @@ from typing import Any
 
 from matloom.errors import MissingPackageError
 from matloom.frontend.errors import ModelError, Unsupported
+from matloom.frontend.onnx.bodies import with_loop_shapes
 from matloom.frontend.onnx.claims import Claim
 from matloom.frontend.onnx.control import written_out
 from matloom.frontend.onnx.convert import Conversion, operator_name
-from matloom.frontend.onnx.model import DTYPES
+from matloom.frontend.onnx.model import DTYPES, mark_exact
 from matloom.frontend.onnx.optimised import is_quantised, of_integers
 from matloom.frontend.onnx.order import in_pieces
 from matloom.frontend.onnx.registered import registered_node
@@ -72,7 +73,7 @@ class GraphReader:
         if not is_quantised(self.proto) and not any(map(registered_node, self.proto.node)):
             raise Unsupported("has no quantised operator")
         model, floating = of_integers(self.model, self.exact)
-        model = inferred(in_pieces(written_out(model)))
+        model = with_loop_shapes(inferred(in_pieces(written_out(model))))
         numbers = value_numbers(model.graph)
         known = {
             value.name: FileValue(shape, DTYPES[value.type.tensor_type.elem_type])
@@ -90,6 +91,8 @@ class GraphReader:
             raise Unsupported("has no layer for the engine")
         self._claims = list(conversion.claims.values())
         values = conversion.values
+        if self.exact:
+            mark_exact(model)
         file = values.add(file_tensor(model.SerializeToString(deterministic=True)))
         names = {number: name for name, number in numbers.items()}
         nodes = bind(

@@ -8,13 +8,28 @@ from matloom.frontend.errors import ModelError
 from matloom.frontend.onnx.ends import widen_ends
 from matloom.frontend.source import ModelFile
 
-__all__ = ["DTYPES", "open_model"]
+__all__ = ["DTYPES", "is_exact", "mark_exact", "open_model"]
 
 #: NumPy's names of `onnx.TensorProto.DataType`.
 DTYPES = {
     **{1: "float32", 2: "uint8", 3: "int8", 4: "uint16", 5: "int16", 6: "int32", 7: "int64"},
     **{9: "bool", 10: "float16", 11: "float64", 12: "uint32", 13: "uint64"},
 }
+
+
+#: Metadata of a model whose graph is to be exact.
+_EXACT = "matloom.exact"
+
+
+def is_exact(model: Any) -> bool:
+    """Return whether the results of a ModelProto's graph must be ONNX Runtime's."""
+    return any(each.key == _EXACT for each in model.metadata_props)
+
+
+def mark_exact(model: Any) -> None:
+    """Record in a ModelProto that results must be ONNX Runtime's."""
+    if not is_exact(model):
+        model.metadata_props.add(key=_EXACT, value="1")
 
 
 def open_model(file: ModelFile) -> Any:

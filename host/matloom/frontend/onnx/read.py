@@ -7,7 +7,7 @@ from matloom.errors import MissingPackageError
 from matloom.frontend.errors import ModelError
 from matloom.frontend.onnx.floats.read import float_graph
 from matloom.frontend.onnx.graph import GraphReader
-from matloom.frontend.onnx.model import open_model
+from matloom.frontend.onnx.model import is_exact, mark_exact, open_model
 from matloom.frontend.onnx.shapes import inferred
 from matloom.frontend.onnx.sizes import set_sizes
 from matloom.frontend.source import ModelFile
@@ -15,9 +15,6 @@ from matloom.ir.graph import Graph
 from matloom.ir.verify import verify
 
 __all__ = ["floats_of_onnx", "graph_of_onnx", "resized_onnx"]
-
-#: Metadata of a file whose graph is to be exact.
-_EXACT = "matloom.exact"
 
 
 def graph_of_onnx(file: ModelFile, *, exact: bool = False) -> Graph:
@@ -39,7 +36,7 @@ def graph_of_onnx(file: ModelFile, *, exact: bool = False) -> Graph:
     try:
         model = open_model(file)
         set_sizes(model.graph, {}, {})
-        exact = exact or any(each.key == _EXACT for each in model.metadata_props)
+        exact = exact or is_exact(model)
         graph = GraphReader(inferred(model), file.name, exact=exact).graph()
         verify(graph, file.name)
     # A damaged file is found out by whatever meets it: IndexError, KeyError, ValueError.
@@ -81,7 +78,7 @@ def resized_onnx(
         model = open_model(file)
         set_sizes(model.graph, shapes, dims)
         if exact:
-            model.metadata_props.add(key=_EXACT, value="1")
+            mark_exact(model)
         content: bytes = model.SerializeToString(deterministic=True)
     # Of a damaged file, as in `graph_of_onnx`.
     except Exception as error:

@@ -9,9 +9,12 @@ from matloom.frontend.tflite.flatbuffer import enum_name, numbers, operator_numb
 from matloom.frontend.tflite.tensors import FileTensors
 from matloom.frontend.tflite.values import sized_by_values
 
-__all__ = ["CONTROL", "is_plain", "stands_alone"]
+__all__ = ["CONTROL", "LAYERS", "called_subgraphs", "is_layered_loop", "is_plain", "stands_alone"]
 
 CONTROL = frozenset({"IF", "WHILE"})
+
+#: Of these, a branch or a body has at least one, of integers, or an interpreter runs it.
+LAYERS = frozenset({"CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "TRANSPOSE_CONV"})
 
 #: Operators that a branch or body must not have: those with effects beyond their tensors, those
 #: that may have some, and control flow, whose own parts would have to be looked at.
@@ -39,7 +42,7 @@ def stands_alone(known: FileTensors, names: Sequence[str], operators: Sequence[A
         return False
     for name, operator in zip(names, operators, strict=True):
         if name in CONTROL:
-            called = [at - 1 for at in _called(name, operator)]
+            called = [at - 1 for at in called_subgraphs(name, operator)]
             if not all(0 <= at < len(parts) for at in called):
                 return False
             called_parts = [known, *(parts[at] for at in (called if name == "IF" else called[1:]))]
@@ -53,7 +56,19 @@ def stands_alone(known: FileTensors, names: Sequence[str], operators: Sequence[A
     return True
 
 
-def _called(name: str, operator: Any) -> tuple[int, int]:
+def is_layered_loop(known: FileTensors, name: str, operator: Any) -> bool:
+    """Return whether an operator is a WHILE with layers of integers in its body."""
+    number = called_subgraphs(name, operator)[1] if name == "WHILE" else 0
+    if not 0 < number < known.model.SubgraphsLength():
+        return False
+    body = FileTensors(known.content, known.model, known.model.Subgraphs(number))
+    return any(
+        layer in LAYERS and body.dtype(given) in ("int8", "int16")
+        for layer, given in _operators(body)
+    )
+
+
+def called_subgraphs(name: str, operator: Any) -> tuple[int, int]:
     """Return the subgraphs that an operator calls: branches, or condition and body."""
     table = tflite.IfOptions() if name == "IF" else tflite.WhileOptions()
     source = operator.BuiltinOptions()

@@ -17,14 +17,10 @@ from matloom.frontend.opaque import (
     whole,
 )
 from matloom.frontend.tflite.compiled import code_name
+from matloom.frontend.tflite.control import is_layered_loop
 from matloom.frontend.tflite.custom import custom_nodes
 from matloom.frontend.tflite.declared import unknown_operator
-from matloom.frontend.tflite.flatbuffer import (
-    numbers,
-    options,
-    records,
-    text,
-)
+from matloom.frontend.tflite.flatbuffer import numbers, options, records, text
 from matloom.frontend.tflite.joined import joined
 from matloom.frontend.tflite.options import READERS, Reader
 from matloom.frontend.tflite.order import require_provided, written_again
@@ -221,6 +217,7 @@ class SubgraphReader:
                 outputs=tuple(output_numbers),
                 reason=f"{name} {unsupported}",
                 interpreters=interpreters_of(name, self.known.dtype(input_numbers), checked),
+                alone=is_layered_loop(self.known, name, operator),
             )
         except ModelError as error:
             raise ModelError(f"operator {index} ({name}) {error}") from None

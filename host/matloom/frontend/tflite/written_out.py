@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import tflite
 
-from matloom.frontend.tflite.control import CONTROL, is_plain
+from matloom.frontend.tflite.control import CONTROL, LAYERS, is_plain
 from matloom.frontend.tflite.flatbuffer import enum_name
 from matloom.frontend.tflite.tensors import FileTensors
 from matloom.ir.graph import Array
@@ -22,9 +22,7 @@ __all__ = ["written_out"]
 
 #: Operators of all turns of a loop; longer loops stay loops.
 _MOST = 512
-#: Of these, a branch or a body has at least one, of integers, or it stays what it is.
-_LAYERS = frozenset({"CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "TRANSPOSE_CONV"})
-_CANNOT_FAIL = _LAYERS | {
+_CANNOT_FAIL = LAYERS | {
     *("ADD", "AVERAGE_POOL_2D", "CONCATENATION", "DEQUANTIZE", "EXPAND_DIMS", "HARD_SWISH"),
     *("LEAKY_RELU", "LOGISTIC", "MAXIMUM", "MAX_POOL_2D", "MEAN", "MINIMUM", "MUL", "PAD", "PADV2"),
     *("PRELU", "QUANTIZE", "RELU", "RELU6", "RELU_N1_TO_1", "RESHAPE", "SOFTMAX", "SQUEEZE", "SUB"),
@@ -124,7 +122,7 @@ class _Writer:
 
     def _layer(self, graph: Any, operator: Any) -> bool:
         given = graph.tensors[operator.inputs[0]]
-        return _name(self.model, operator) in _LAYERS and given.type in _WORDS
+        return _name(self.model, operator) in LAYERS and given.type in _WORDS
 
     def _branches(self) -> None:
         condition, *given = map(int, self.operator.inputs)

@@ -93,6 +93,91 @@ def loop(turns, wanted=None, *, stacked=False, other=""):
     return whole(main, {"x": IMAGE}, dict(list(outputs.items())[: 1 + stacked]))
 
 
+def open_loop(begin="", *, ends=False, captured=False):
+    """Return a network whose input `n` is the largest number of turns of a convolution.
+
+    `ends` stops a loop early, by the sum of its values; with `captured` a turn reads the network's
+    input as well.
+    """
+    body, main = Piece("body"), Piece("main")
+    body.conv("v", "w")
+    made = "w"
+    if captured:
+        scales = {"s": np.float32(0.03), "z": np.int8(3)}
+        body.constants |= scales
+        names = ["x", "s", "z", "w", "s", "z", "s", "z"]
+        body.nodes.append(helper.make_node("QLinearAdd", names, ["u"], domain="com.microsoft"))
+        made = "u"
+    if ends:
+        body.constants |= {"axes": np.arange(4), "wanted": np.int32(400)}
+        body.add("Cast", [made], "wide", to=onnx.TensorProto.INT32)
+        body.add("ReduceSum", ["wide", "axes"], "sum", keepdims=0)
+        body.add("Less", ["sum", "wanted"], "d")
+    graph = body.graph(
+        {"i": COUNT, "c": FLAG, "v": IMAGE}, {"d" if ends else "c": FLAG, made: IMAGE}
+    )
+    main.conv("x", "a")
+    main.nodes.append(helper.make_node("Loop", ["n", begin, "a"], ["m"], body=graph))
+    main.conv("m", "y")
+    flags = {begin: FLAG} if begin else {}
+    return whole(main, {"x": IMAGE, "n": COUNT, **flags}, {"y": IMAGE})
+
+
+OPEN_LOOPS = {
+    "count": open_loop(),
+    "count and condition": open_loop("p"),
+    "early end": open_loop(ends=True),
+    "value from outside": open_loop(captured=True),
+}
+
+
+def turns_of(content, device, counts):
+    """Compare a loop with ONNX Runtime for several counts; return the session's reports."""
+    reports = []
+    with matloom.load(content, device=device, config="nano", exact=True) as session:
+        runtime = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
+        for seed, count in enumerate(counts):
+            x = np.random.default_rng(seed).integers(-128, 128, SHAPE).astype(np.int8)
+            given = {"x": x, "n": np.array(count), "p": np.array(seed > 0)}
+            given = {value.name: given[value.name] for value in runtime.get_inputs()}
+            (wanted,) = runtime.run(None, given)
+            np.testing.assert_array_equal(session.run(given)["y"], wanted)
+            reports.append(session.report())
+        assert [step.kind for step in session.program.steps] == ["engine", "host", "engine"]
+        return session.program, reports
+
+
+@pytest.mark.parametrize(
+    ("name", "device"),
+    [
+        *(("early end", "model"), ("value from outside", "fast")),
+        *(
+            pytest.param(name, device, marks=pytest.mark.slow)
+            for device in ("model", "rtl")
+            for name in OPEN_LOOPS
+            if (name, device) != ("early end", "model")
+        ),
+    ],
+)
+def test_an_input_decides_how_many_turns_run_on_the_engine(name, device):
+    program, reports = turns_of(OPEN_LOOPS[name], device, (0, 1, 7, 2))
+    (loop,) = (layer for layer in program.layers if layer.operator == "Loop")
+    assert loop.reason.startswith("an input decides how many turns there are")
+    turns = [report.loops[0].turns for report in reports]
+    assert turns[0] == 0
+    if name == "early end":
+        assert turns != [0, 1, 7, 2]
+    else:
+        assert turns == [0, 1, 7, 2]
+
+
+def test_values_of_a_counted_loop_stay_on_the_device():
+    program, _ = turns_of(OPEN_LOOPS["count"], "model", (3,))
+    ((body,),) = program.loops.values()
+    assert [variable.place is not None for variable in body.variables] == [True]
+    assert [info.shape for info in (*body.inputs, *body.outputs)] == [(), (), ()]
+
+
 def scan(axis=0, backward=0, made_axis=0):
     """Return a network that scans images along an axis: a convolution of each, and their sum."""
     body, main = Piece("body"), Piece("main")
@@ -181,12 +266,16 @@ def test_a_loop_that_may_end_ends_early_and_late():
 
 @pytest.mark.parametrize(
     "content",
-    [loop(1000), loop(3, other="ArgMax")],
-    ids=["too many turns", "an operator that may fail"],
+    [
+        pytest.param(loop(1000), marks=pytest.mark.slow, id="too many turns"),
+        pytest.param(loop(3, other="ArgMax"), id="an operator that may fail"),
+    ],
 )
-def test_others_stay_with_onnx_runtime(content):
+def test_the_host_counts_the_turns_of_others(content):
     program = equal(content, "fast", range(2))
-    assert [layer.where for layer in program.layers if layer.operator == "Loop"] == ["host"]
+    (found,) = (layer for layer in program.layers if layer.operator == "Loop")
+    assert found.where == "host"
+    assert "the engine runs" in found.reason
 
 
 @pytest.mark.slow

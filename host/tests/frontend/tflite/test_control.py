@@ -3,6 +3,8 @@
 Expected numbers are those of LiteRT's reference kernels on the whole file.
 """
 
+from dataclasses import replace
+
 import flatbuffers
 import numpy as np
 import pytest
@@ -286,12 +288,46 @@ def too_long(file):
     [
         (lambda: layers_in_a_loop(counted=False), lambda file: None),
         (layers_in_a_loop, of_another_scale),
-        (layers_in_a_loop, too_long),
+        pytest.param(layers_in_a_loop, too_long, marks=pytest.mark.slow),
     ],
     ids=["count", "scale", "length"],
 )
-def test_other_loops_with_layers_stay_on_the_host(file, change):
+def test_turns_of_other_loops_run_on_the_engine(file, change):
+    """The host counts, and the images stay in the device's memory from turn to turn."""
     network = file()
     change(network)
-    graph = frontend.load(network.content())
-    assert [node.op.value for node in graph.nodes] == ["REFERENCE", "RELU6"]
+    content = network.content()
+    with matloom.load(content, **{**FAST, "check": "none"}) as session:
+        assert [step.kind for step in session.program.steps] == ["host", "engine"]
+        body, condition = session.program.loops[0]
+        assert [variable.place is not None for variable in body.variables] == [True]
+        assert not condition.engine_macs
+        for count in (0, 2, 9):
+            given = {"i": np.array([count], np.int32), "x": IMAGES[0]}
+            given = {info.name: given[info.name] for info in session.program.inputs}
+            found, wanted = session.run(given), expected(content, given)
+            for key, array in found.items():
+                np.testing.assert_array_equal(array, wanted[key])
+
+
+def test_a_damaged_loop_is_refused():
+    content = layers_in_a_loop(counted=False).content()
+    program = matloom.compile(content, "nano", check="none")
+    step, *others = program.steps
+    places = {item.name: item.offset for item in program.constants}
+
+    def changed(**attributes):
+        damaged = replace(step, attributes={**step.attributes, **attributes})
+        return replace(program, steps=(damaged, *others), origin=None)
+
+    body = bytearray(program.host_data)
+    body[places[step.inputs[-2]] + 200] ^= 1
+    for damaged, message in (
+        (changed(carried=9), "must have 11 inputs or more, not 4"),
+        (changed(results=(0,)), "must have the places of its 2 outputs, not 1"),
+        (changed(results=(0, 7)), "must not have the result 7"),
+        (changed(conditional=False), "must have 5 inputs or more, not 4"),
+        (replace(program, origin=None, host_data=bytes(body)), "checksum"),
+    ):
+        with pytest.raises(matloom.program.ProgramError, match=message):
+            matloom.load(matloom.Program.from_bytes(damaged.to_bytes()), device="model")

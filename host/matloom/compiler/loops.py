@@ -1,0 +1,102 @@
+"""Gives loops whose number of turns an input decides programs of their own for the engine."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from matloom import frontend
+from matloom.arch.program_file import CONSTANT_ALIGNMENT, LOOP
+from matloom.frontend.loops import LoopParts
+from matloom.ir.graph import Array, Graph
+from matloom.program import HostConstant, HostStep, Program
+
+__all__ = ["with_loops"]
+
+#: Operators of a host step that is a loop.
+_LOOPS = (("Loop",), ("WHILE",))
+
+
+def with_loops(
+    program: Program, compile_graph: Callable[[Graph], Program]
+) -> tuple[Program, dict[int, tuple[Program, ...]]]:
+    """Return a program whose loops run on the engine, and their programs by number of the step.
+
+    They are those in whose bodies the engine computes layers.
+
+    The host decides after each turn whether another follows. Values that only the engine needs stay
+    in external memory from turn to turn.
+    """
+    loops: dict[int, tuple[Program, ...]] = {}
+    for number, step in enumerate(program.steps):
+        if isinstance(step, HostStep) and step.attributes.get("operators") in _LOOPS:
+            parts = _parts(program, step)
+            body = None if parts is None else compile_graph(parts.body_with_state())
+            if parts is None or body is None or not body.engine_macs:
+                continue
+            condition = () if parts.condition is None else (compile_graph(parts.condition),)
+            loops[number] = (body, *condition)
+            program = _with_loop(program, number, parts, loops[number])
+    return program, loops
+
+
+def _parts(program: Program, step: HostStep) -> LoopParts | None:
+    (file,) = (each for each in program.constants if each.name == step.inputs[-1])
+    content = program.host_data[file.offset :][: file.shape[0]]
+    return frontend.loop(content, step.attributes["positions"])
+
+
+def _with_loop(
+    program: Program, number: int, parts: LoopParts, inside: Sequence[Program]
+) -> Program:
+    """Return a program in which a step that an interpreter runs is a loop of programs."""
+    step, names = program.steps[number], []
+    assert isinstance(step, HostStep)
+    for value in (*parts.operands, *(np.frombuffer(p.to_bytes(), np.uint8) for p in inside)):
+        if isinstance(value, int):
+            names.append(step.inputs[step.attributes["inputs"].index(value)])
+        else:
+            program = _with_constant(program, f"loop {number} operand {len(names)}", value)
+            names.append(program.constants[-1].name)
+    loop = HostStep(
+        operator=LOOP,
+        inputs=tuple(names),
+        outputs=step.outputs,
+        attributes={
+            "carried": parts.carried,
+            "conditional": parts.condition is not None,
+            "results": tuple(map(parts.results.index, step.attributes["outputs"])),
+        },
+        reason=_reason(inside[0]),
+    )
+    return replace(
+        program,
+        steps=(*program.steps[:number], loop, *program.steps[number + 1 :]),
+        layers=tuple(
+            replace(layer, reason=loop.reason)
+            if layer.name == step.outputs[0] and (layer.operator,) in _LOOPS
+            else layer
+            for layer in program.layers
+        ),
+    )
+
+
+def _with_constant(program: Program, name: str, data: Array) -> Program:
+    """Return a program with another constant for the host, at the end of the list."""
+    taken = {*(each.name for each in program.constants), *(info.key for info in program.tensors)}
+    while name in taken:
+        name += "'"
+    held = program.host_data + bytes(-len(program.host_data) % CONSTANT_ALIGNMENT)
+    constant = HostConstant(name=name, offset=len(held), shape=data.shape, dtype=data.dtype.name)
+    return replace(
+        program, constants=(*program.constants, constant), host_data=held + data.tobytes()
+    )
+
+
+def _reason(body: Program) -> str:
+    operators = sum(layer.where == "engine" for layer in body.layers)
+    return (
+        "an input decides how many turns there are: the host counts, and of each turn the engine "
+        f"runs {operators} of {len(body.layers)} operators in about {body.predicted_cycles:,} "
+        "cycles"
+    )

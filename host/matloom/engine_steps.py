@@ -1,0 +1,68 @@
+"""Runs the engine steps of a program on a device."""
+
+from collections.abc import Mapping
+
+from matloom.arch.isa import Region
+from matloom.device.bindings import read_outputs, write_inputs
+from matloom.device.driver import Counters, Driver, Owner
+from matloom.device.fast import FastTransport
+from matloom.device.line_cost import LineCost, difference
+from matloom.ir.graph import Array
+from matloom.program import EngineStep, Program, Repeat
+
+__all__ = ["EngineSteps"]
+
+
+class EngineSteps:
+    """The engine steps of one program.
+
+    Members
+    -------
+    runs:
+        Counters of the steps of the last call.
+    repeated:
+        Whether the weights of the last step were still on chip.
+    upload:
+        What copying the program into external memory cost; None if there was no line.
+    """
+
+    def __init__(self, program: Program, driver: Driver) -> None:
+        self.runs: list[Counters] = []
+        self.repeated = False
+        self.upload: LineCost | None = None
+        self._program, self._driver = program, driver
+        #: The driver's epoch at the end of the last step.
+        self._resident: int | None = None
+
+    def claim(self, owner: Owner) -> None:
+        """Copy the program into external memory, unless it is there already or has no steps."""
+        if self._driver.owner is owner or not self._program.image:
+            return
+        before = self.line_cost()
+        self._driver.allocate(self._program.region_bytes)
+        self._driver.write_region(Region.PROGRAM, 0, self._program.image)
+        if isinstance(self._driver.transport, FastTransport):
+            self._driver.transport.learn(self._program)
+        self._driver.owner = owner
+        self.upload = difference(self.line_cost(), before)
+
+    def run(self, step: EngineStep, known: Mapping[str, Array]) -> dict[str, Array]:
+        """Return the outputs of a step by name; its inputs are among `known`."""
+        write_inputs(self._driver, step, known)
+        self.runs.append(self._run_commands(step))
+        return read_outputs(self._driver, step)
+
+    def _run_commands(self, step: EngineStep) -> Counters:
+        """Run a step; skip its weight transfers if the weights are still on chip."""
+        commands: EngineStep | Repeat = step
+        self.repeated = step.repeat is not None and self._resident == self._driver.epoch
+        if step.repeat is not None and self.repeated:
+            commands = step.repeat
+        self._resident = None
+        counters = self._driver.run(commands.command_offset, commands.command_bytes)
+        self._resident = self._driver.epoch
+        return counters
+
+    def line_cost(self) -> LineCost | None:
+        """Return the cost of the serial line so far; None if the device has no line."""
+        return getattr(self._driver.transport, "line_cost", None)

@@ -1,0 +1,70 @@
+"""Parts of a loop whose number of turns is known at run time only."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from matloom.ir.graph import Array, Graph, Variable
+
+__all__ = ["LoopParts"]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class LoopParts:
+    """A loop of a model file, as graphs of its own.
+
+    Members
+    -------
+    operands:
+        What enters: numbers of the file's tensors, or constants. The first `carried` are the
+        initial values; the others are the same in all turns.
+    carried:
+        Number of the values that a turn leaves to the next.
+    results:
+        Numbers of the file's tensors that leave: the carried values, then what is stacked.
+    body:
+        One turn. Its inputs are the operands, and its first outputs the carried values; further
+        outputs are stacked over all turns.
+    condition:
+        Decides before each turn, from the carried values, whether there is another. None if the
+        loop counts, as ONNX's does: the body's first two inputs are then the number of the turn and
+        whether to go on, its first output is whether to go on, and the first two operands are the
+        largest number of turns and whether there is a first.
+    """
+
+    operands: tuple[int | Array, ...]
+    carried: int
+    results: tuple[int, ...]
+    body: Graph
+    condition: Graph | None = None
+
+    def body_with_state(self) -> Graph:
+        """Return the body with carried values as variables, unless the condition reads them.
+
+        The variables' names are their places among the carried values.
+        """
+        graph, counts = self.body, self.condition is None
+        begins, ends = graph.inputs[2 * counts :], graph.outputs[counts:]
+        kept = [at for at in range(self.carried) if at not in self._read()]
+        before, after = [begins[at] for at in kept], [ends[at] for at in kept]
+        return replace(
+            graph,
+            inputs=tuple(number for number in graph.inputs if number not in before),
+            outputs=tuple(number for number in graph.outputs if number not in after),
+            variables=tuple(
+                Variable(
+                    name=str(at),
+                    before=first,
+                    after=last,
+                    initial=np.zeros(graph.tensors[first].shape, graph.tensors[first].dtype),
+                )
+                for at, first, last in zip(kept, before, after, strict=True)
+            ),
+        )
+
+    def _read(self) -> set[int]:
+        """Return the places of the carried values that the condition reads."""
+        if self.condition is None:
+            return set()
+        used = {number for node in self.condition.nodes for number in node.inputs}
+        return {at for at, number in enumerate(self.condition.inputs) if number in used}

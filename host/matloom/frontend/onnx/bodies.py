@@ -1,0 +1,105 @@
+"""Bodies of loops as models of their own, and the shapes of the values that loops carry."""
+
+from typing import Any
+
+from matloom.frontend.onnx.optimised import is_integer
+from matloom.frontend.onnx.shapes import inferred
+from matloom.kernels.onnx_model import captured, subgraphs
+
+__all__ = ["body_of", "is_layered_loop", "outer_values", "with_loop_shapes"]
+
+
+def is_layered_loop(node: Any) -> bool:
+    """Return whether a NodeProto is a Loop with quantised layers in its body."""
+    if node.op_type != "Loop" or node.domain not in ("", "ai.onnx"):
+        return False
+    return any(is_integer(each.op_type) for body in subgraphs(node) for each in body.node)
+
+
+def with_loop_shapes(model: Any) -> Any:
+    """Return a model that declares the shapes of values that its layered loops carry.
+
+    Inference leaves them open, since a turn may change a shape.
+    """
+    import onnx
+
+    for at, node in enumerate(model.graph.node):
+        if is_layered_loop(node) and body_of(model, node) is not None:
+            declared = {value.name for value in model.graph.output}
+            known, changed = _known(model.graph), onnx.ModelProto()
+            changed.CopyFrom(model)
+            for given, made in zip(node.input[2:], node.output, strict=False):
+                if made and made not in declared:
+                    value = changed.graph.value_info.add(name=made)
+                    value.type.CopyFrom(known[given].type)
+            model = inferred(changed)
+            assert model.graph.node[at].output == node.output
+    return model
+
+
+def outer_values(model: Any, node: Any) -> list[str]:
+    """Return the names of computed values that a loop's body reads from outside."""
+    constants = {each.name for each in model.graph.initializer}
+    return [name for name in captured(node) if name not in {*node.input, *constants}]
+
+
+def body_of(model: Any, node: Any) -> Any:
+    """Return the model of one turn of a loop; None if a value changes in type or shape.
+
+    Its inputs are the number of the turn, whether to go on, the values that the loop carries, and
+    what it reads from outside.
+    """
+    import onnx
+
+    known, outer, carried = _known(model.graph), outer_values(model, node), node.input[2:]
+    if not {*carried, *outer} <= {*known}:
+        return None
+    made = onnx.ModelProto()
+    made.CopyFrom(model)
+    graph = made.graph
+    (body,) = subgraphs(node)
+    graph.CopyFrom(body)
+    held, used = {each.name for each in body.initializer}, {*captured(node)}
+    graph.initializer.extend(
+        each for each in model.graph.initializer if each.name in used and each.name not in held
+    )
+    kinds = [onnx.helper.make_tensor_type_proto(kind, []) for kind in _COUNTERS]
+    kinds += [known[name].type for name in carried]
+    for value, kind in zip(graph.input, kinds, strict=True):
+        value.type.CopyFrom(kind)
+    graph.input.extend(known[name] for name in outer)
+    _with_makers(graph)
+    made = inferred(made)
+    ends = [value.type for value in made.graph.output][1 : 1 + len(carried)]
+    return made if ends == kinds[len(_COUNTERS) :] else None
+
+
+#: Types of the number of a turn, and of whether to go on: int64 and bool.
+_COUNTERS = (7, 9)
+
+
+def _with_makers(graph: Any) -> None:
+    """Give each output of a body an operator that makes it alone, and leave its shape open."""
+    made = [name for each in graph.node for name in each.output]
+    for at, value in enumerate(graph.output):
+        if value.name in made:
+            made.remove(value.name)
+        else:
+            source, value.name = value.name, f"{value.name} ({at})"
+            graph.node.add(op_type="Identity", input=[source], output=[value.name])
+        value.type.tensor_type.ClearField("shape")
+
+
+def _known(graph: Any) -> dict[str, Any]:
+    """Return the declarations of a graph's values with known shapes, and of its constants."""
+    import onnx
+
+    found = {
+        value.name: value
+        for value in (*graph.input, *graph.value_info, *graph.output)
+        if value.type.tensor_type.HasField("shape")
+        and all(dim.HasField("dim_value") for dim in value.type.tensor_type.shape.dim)
+    }
+    for each in graph.initializer:
+        found[each.name] = onnx.helper.make_tensor_value_info(each.name, each.data_type, each.dims)
+    return found

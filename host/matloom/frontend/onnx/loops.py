@@ -1,0 +1,48 @@
+"""Loops whose number of turns is known at run time only: the body as a network of its own."""
+
+from typing import Any
+
+import numpy as np
+
+from matloom.frontend.loops import LoopParts
+from matloom.frontend.onnx.bodies import body_of, is_layered_loop, outer_values
+from matloom.frontend.onnx.graph import GraphReader
+from matloom.frontend.onnx.model import is_exact
+from matloom.kernels.onnx_model import parsed, value_numbers
+
+__all__ = ["onnx_loop"]
+
+#: The largest number of turns, where the file has none.
+_WITHOUT_END = np.iinfo(np.int64).max
+
+
+def onnx_loop(content: bytes, position: int) -> LoopParts | None:
+    """Return the parts of a loop of a file; None if its values change in type or size."""
+    model = parsed(content)
+    node = model.graph.node[position]
+    if not is_layered_loop(node):
+        return None
+    body = body_of(model, node)
+    if body is None:
+        return None
+    graph = GraphReader(body, body.graph.name or "body", exact=is_exact(model)).graph()
+    carried, outer = node.input[2:], outer_values(model, node)
+    constants = {each.name: each for each in model.graph.initializer}
+    numbers = value_numbers(model.graph)
+
+    def operand(name: str) -> Any:
+        from onnx import numpy_helper
+
+        return numpy_helper.to_array(constants[name]) if name in constants else numbers[name]
+
+    most, begin = (operand(name) if name else None for name in node.input[:2])
+    return LoopParts(
+        operands=(
+            np.array(_WITHOUT_END) if most is None else most,
+            np.array(True) if begin is None else begin,
+            *map(operand, (*carried, *outer)),
+        ),
+        carried=len(carried),
+        results=tuple(numbers.get(name, -1) for name in node.output),
+        body=graph,
+    )

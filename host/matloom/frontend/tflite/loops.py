@@ -1,0 +1,47 @@
+"""Loops whose number of turns is known at run time only: condition and body as networks."""
+
+from typing import Any
+
+import tflite
+
+from matloom.frontend.loops import LoopParts
+from matloom.frontend.tflite.control import called_subgraphs
+from matloom.frontend.tflite.flatbuffer import numbers
+from matloom.frontend.tflite.subgraph import SubgraphReader
+from matloom.ir.graph import Array
+from matloom.kernels.cut import keep_used, packed, plain_model
+
+__all__ = ["tflite_loop"]
+
+
+def tflite_loop(content: bytes, position: int) -> LoopParts | None:
+    """Return the parts of a WHILE of a file's main subgraph that stands alone."""
+    model = tflite.Model.GetRootAs(content)
+    main = SubgraphReader(content)
+    operator = model.Subgraphs(0).Operators(position)
+    condition, body = (
+        SubgraphReader(_alone(content, number)).graph(name)
+        for number, name in zip(
+            called_subgraphs("WHILE", operator), ("condition", "body"), strict=True
+        )
+    )
+    given = numbers(operator, "Inputs").tolist()
+    operands: list[int | Array] = []
+    for number in given:
+        data = main.known.crossing(number).data
+        operands.append(number if data is None else data)
+    return LoopParts(
+        operands=tuple(operands),
+        carried=len(operands),
+        results=tuple(numbers(operator, "Outputs").tolist()),
+        body=body,
+        condition=condition,
+    )
+
+
+def _alone(content: bytes, number: int) -> bytes:
+    """Return a file with one of the subgraphs."""
+    model: Any = plain_model(content, "ai-edge-litert")
+    model.subgraphs = [model.subgraphs[number]]
+    keep_used(model, model.subgraphs[0])
+    return packed(model)
