@@ -23,6 +23,8 @@ _LIKE: dict[str, tuple[str, Sequence[int] | slice]] = {
 }
 #: The domain whose inference in the package onnx reads what a damaged file lacks, and crashes.
 _UNCHECKED = "ai.onnx.ml"
+#: The operator whose inference does, too, where its input has no type; and one of the same results.
+_UNTYPED, _TYPED = "RegexFullMatch", "IsNaN"
 #: Elements of the longest vector whose elements the inference may list, at some 50 bytes each.
 _LONGEST = 1 << 20
 #: Attributes with which an operator gives another shape.
@@ -68,9 +70,13 @@ def _is_long(graph: Any) -> bool:
 
 
 def _hide_unchecked(graph: Any) -> None:
+    """Replace operators whose inference crashes."""
     for node in graph.node:
         if node.domain == _UNCHECKED:
             node.domain = "unknown"
+        elif node.op_type == _UNTYPED and node.domain in ("", "ai.onnx"):
+            node.op_type = _TYPED
+            node.ClearField("attribute")
         for inner in subgraphs(node):
             _hide_unchecked(inner)
 
