@@ -51,7 +51,7 @@ RUN = ["run", "net.tflite", "--output", "out.npz", "--device", "model", "--input
     [
         (["explain", "missing.tflite"], "missing.tflite"),
         (["explain", "short.tflite"], "short"),
-        (["explain", "text.tflite"], "text.tflite is a text, not a TensorFlow Lite file"),
+        (["explain", "text.tflite"], "text.tflite is a text, not a TensorFlow Lite or ONNX file"),
         (["explain", "net.tflite", "--config", "huge"], "config must be one of nano"),
         (["explain", "net.tflite", "--config", "bad.json"], "rows must be 4 to 64, not 3"),
         (["disasm", "broken.mloom"], "checksum must be"),

@@ -72,7 +72,7 @@ def test_list():
         (["build", "arty-a7-35t", "--soc"], "--soc must go with a device that open tools place"),
         (["fit", "ulx4m"], "a board must be one of arty-a7-35t, "),
         (["fit", "ulx3s-85f", "--network", "none.tflite"], "none.tflite"),
-        (["fit", "ulx3s-85f", "--network", __file__], "not a TensorFlow Lite file"),
+        (["fit", "ulx3s-85f", "--network", __file__], "not a TensorFlow Lite or ONNX file"),
         (["fit", "ulx3s-25f", "--freq", "399"], "no engine fits ulx3s-25f at 4"),
         (["program", "ulx3s-85f", "none.bit"], "cannot read none.bit: no such file"),
         (["check-board", "rtl"], "a board must be at uart:PORT[@BAUD], not 'rtl'"),

@@ -88,7 +88,7 @@ def foreign_file(file: ModelFile) -> ModelError:
         )
     kind = kind_of(file.content, file.shown)
     verb = "are" if file.folder is None else "is"
-    message = f"{file.shown} {verb} {kind.what}, not a TensorFlow Lite file"
+    message = f"{file.shown} {verb} {kind.what}, not a TensorFlow Lite or ONNX file"
     return ModelError(message, hint=kind.hint)
 
 
@@ -102,7 +102,7 @@ def _content(path: Path, shown: str) -> bytes:
         return path.read_bytes()
     except IsADirectoryError:
         kind = folder_kind({item.name for item in path.iterdir()})
-        message = f"{shown} is {kind.what}, not a TensorFlow Lite file"
+        message = f"{shown} is {kind.what}, not a TensorFlow Lite or ONNX file"
         raise ModelError(message, hint=kind.hint) from None
     except FileNotFoundError:
         raise ModelError(f"cannot read {shown}: no such file", hint=_near(path)) from None

@@ -181,7 +181,7 @@ def test_each_file_is_named_with_a_way_out(case):
     assert what in kind.what
     assert hint in kind.hint
     assert kind.hint
-    with pytest.raises(ModelError, match="not a TensorFlow Lite file") as caught:
+    with pytest.raises(ModelError, match="not a TensorFlow Lite or ONNX file") as caught:
         frontend.load(content)
     assert caught.value.hint
 

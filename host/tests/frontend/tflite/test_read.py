@@ -103,7 +103,7 @@ def test_missing_file(tmp_path):
 
 @pytest.mark.parametrize("content", [b"", b"TFL3", b"x" * 100, b"\x89PNG\r\n\x1a\n" * 4])
 def test_other_file(content):
-    with pytest.raises(ModelError, match=r"these bytes are .*, not a TensorFlow Lite file"):
+    with pytest.raises(ModelError, match=r"these bytes are .*, not a TensorFlow Lite or ONNX file"):
         frontend.load(content)
 
 
