@@ -51,7 +51,15 @@ _EXPECTED = {
     "maximum, a column": (60.0, 35.0, 0.5),
     "windows, a cell": (12.0, 18.0, 0.5),
     "product in tables": (75.0, 29.0, 0.3),
+    "wide windows, a cell": (6.0, 1.0, 0.5),
+    "lookup table, a lane": (232.0, 77.0, 0.3),
+    "lookup table in a block RAM, a lane": (45.0, 87.0, 0.3),
+    "product in POST, a lane": (70.0, 49.0, 0.3),
+    "two products in POST, a lane": (130.0, 110.0, 0.3),
 }
+
+#: The value of `tables` that puts them into block RAMs.
+_IN_BLOCK_RAM = 2
 
 #: Error of a synthesis that a coefficient as far off as it is sure weighs as much as.
 _EXPECTED_ERROR = 0.02
@@ -90,6 +98,11 @@ def _features(config: Config, soft_columns: int) -> list[float]:
         config.maximum * config.columns,
         config.has_windows * cells,
         soft_columns * config.rows,
+        config.has_wide_windows * cells,
+        (config.tables == 1) * config.lanes,
+        (config.tables == _IN_BLOCK_RAM) * config.lanes,
+        (config.products > 0) * config.lanes,
+        (config.products > 1) * config.lanes,
     ]
 
 
@@ -108,7 +121,7 @@ def _fitted(samples: Sequence[Sample], resource: int) -> np.ndarray:
 
 
 class AreaModel:
-    """Predicts the area of `i8xi8` engines without lookup tables and products in POST.
+    """Predicts the area of `i8xi8` engines.
 
     Members
     -------
@@ -201,7 +214,7 @@ def area_line(config: Config, device: str, family: str, capacity: Mapping[str, i
     parts_text = ", ".join(f"{part} of {capacity[name]:,}" for name, part in parts.items())
     least = (
         ""
-        if config.mac_modes == ("i8xi8",) and not config.tables | config.products
-        else ("; tables and flip-flops without what modes, `tables` and `products` add")
+        if config.mac_modes == ("i8xi8",)
+        else "; tables and flip-flops without what other modes add"
     )
     return f"predicted area ({device}): {parts_text}{least}"

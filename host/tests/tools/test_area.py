@@ -56,10 +56,12 @@ def test_other_families_are_in_proportion():
 
 
 def test_kept_syntheses_left_out_are_predicted():
-    """Within 15 %; predicting the mean is off by 60 % (`test_predicting_the_mean_fails`)."""
+    """Tables within 8 %; predicting the mean is off by 30 % (`test_predicting_the_mean_fails`)."""
     model = load_model()
     assert len(model.errors["COMB"]) >= 6
-    assert max(model.worst().values()) < 0.15
+    worst = model.worst()
+    assert worst["COMB"] < 0.08
+    assert worst["FF"] < 0.15
 
 
 def test_predicting_the_mean_fails():
@@ -83,4 +85,22 @@ def test_the_line_of_an_engine_is_near_its_synthesis():
         error = abs(int(value.replace(",", "")) / kept.total[name] - 1)
         assert error <= int(within or 0) / 100
         assert int(available.replace(",", "")) == room
-    assert "without what" in area_line(load_config("nano+tables=2"), "x", "ecp5", capacity)
+    assert "without what" in area_line(load_config("nano+i8xi4"), "x", "ecp5", capacity)
+
+
+@pytest.mark.parametrize("more", ["tables=1", "tables=2", "products=1", "products=2"])
+def test_what_an_engine_may_have_costs_more_in_a_larger_one(more):
+    """`explore` would take it for nothing otherwise."""
+    model, added = load_model(), []
+    for preset in ("nano", "reference+tables=0+products=0+windows=1"):
+        without, engine = load_config(preset), load_config(f"{preset}+{more}")
+        added.append(model.predict(engine, "ecp5").tables - model.predict(without, "ecp5").tables)
+    assert 0 < added[0] < added[1]
+
+
+def test_wide_windows_cost_where_there_are_rows_for_them():
+    model, added = load_model(), []
+    for preset in ("nano", "medium"):
+        plain, wide = (load_config(f"{preset}+windows={kind}") for kind in (1, 2))
+        added.append(model.predict(wide, "ecp5").tables - model.predict(plain, "ecp5").tables)
+    assert added[0] == 0 < added[1]

@@ -80,6 +80,7 @@ def test_latency_comes_before_size(usual):
 @pytest.mark.parametrize(
     ("device", "text", "beyond"),
     [
+        ("ecp5-85k", "medium+windows=1", False),
         ("ecp5-85k", "medium", False),
         ("ecp5-85k", "medium+products=2", True),
         ("ecp5-85k", "medium+lanes=16+columns=32+acc_bytes=131072", True),
