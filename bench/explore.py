@@ -44,6 +44,7 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--grid", type=int, default=2000)
     parser.add_argument("--points", type=int, default=500)
+    parser.add_argument("--report", type=Path, help="JSON of the result")
     given = parser.parse_args()
     given.output.mkdir(parents=True, exist_ok=True)
 
@@ -71,6 +72,9 @@ def main() -> None:
     corner = (max(each.milliseconds for each in able), max(each.tables for each in able))
     volumes = [hypervolume(front_of(each), corner) for each in (found, every)]
     result = {
+        "board": BOARD,
+        "networks": given.network,
+        "workers": given.workers,
         "grid": len(every),
         "points": len(found),
         "seconds": round(seconds),
@@ -78,6 +82,8 @@ def main() -> None:
         "fronts": [len(front_of(each)) for each in (found, every)],
     }
     print(json.dumps(result))
+    if given.report is not None:
+        given.report.write_text(json.dumps(result, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """Tunes a network: fusion, then the choices of each run, then the best on the simulated chip."""
 
+import math
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
@@ -95,10 +96,10 @@ def tune(
         trials = budget.trials // len(searches)
         search.run(trials, make, until=share, note=told)
         done += search.done
-    found = list(_combined(searches, max(1, budget.measured)))
+    found = list(_combined(searches))
     if budget.measured:
-        return _measured(study, found, done, note)
-    return _predicted_best(study, found, default, done)
+        return _measured(study, found, budget.measured, done, note)
+    return _predicted_best(study, found[0], default, done)
 
 
 def counted(program: Program) -> Cost:
@@ -145,28 +146,24 @@ def _total(costs: Iterator[Cost]) -> Cost:
     return Cost(sum(each.first for each in every), sum(each.later for each in every))
 
 
-def _combined(searches: list[Tuning], count: int) -> Iterator[list[Best]]:
+def _combined(searches: list[Tuning]) -> Iterator[list[Best]]:
     """Yield the best choices of all runs, then others of the run that matters most."""
     best = [search.best for search in searches]
     yield best
-    if not searches:
-        return
     at = max(range(len(best)), key=lambda each: best[each].cost.both)
     seen = {best[at].cost}
     for other in searches[at].found:
-        if len(seen) < count and other.cost not in seen:
+        if other.cost not in seen:
             seen.add(other.cost)
             yield [*best[:at], other, *best[at + 1 :]]
 
 
-def _predicted_best(
-    study: Study, found: list[list[Best]], before: Cost, trials: int
-) -> TuningResult:
+def _predicted_best(study: Study, best: list[Best], before: Cost, trials: int) -> TuningResult:
     """Take the best choices by prediction alone, if their program passes its check."""
-    after = _total(each.cost for each in found[0])
+    after = _total(each.cost for each in best)
     winner = None
-    if after.both < before.both and _program(study, found[0]) is not None:
-        winner = _winner(study, found[0], before, after, counted=False)
+    if after.both < before.both and _program(study, best) is not None:
+        winner = _winner(study, best, before, after, counted=False)
     return TuningResult(
         winner=winner,
         before=before,
@@ -178,11 +175,16 @@ def _predicted_best(
 
 
 def _measured(
-    study: Study, found: list[list[Best]], trials: int, note: Callable[[str], None]
+    study: Study,
+    found: list[list[Best]],
+    count: int,
+    trials: int,
+    note: Callable[[str], None],
 ) -> TuningResult:
-    """Count the cycles of choices on the simulated chip; take the fastest that is never slower.
+    """Count the cycles of some choices on the simulated chip; take the fastest never slower.
 
-    The default is counted first. Choices whose program fails its check are left out.
+    The default is counted first. Choices whose program fails its check are left out, and where a
+    first call was too slow, those that are not predicted to have a faster one.
     """
     note("counting the default on the simulated chip")
     plain = _program(study, None)
@@ -193,14 +195,21 @@ def _measured(
         )
     before = counted(plain)
     after, winner = before, None
-    for number, bests in enumerate(found, 1):
-        note(f"counting {number} of {len(found)} on the simulated chip")
+    # First calls that are predicted to take so long are too slow.
+    number, slow = 0, math.inf
+    for bests in found:
+        predicted = _total(each.cost for each in bests)
+        if predicted.first >= slow or number == count:
+            continue
+        number += 1
+        note(f"counting {number} of {count} on the simulated chip")
         program = _program(study, bests)
         if program is None:
             continue
         cost = counted(program)
-        slower = cost.later > before.later or cost.first > _FIRST_SLOWER * before.first
-        if not slower and cost.both < after.both:
+        if cost.first > _FIRST_SLOWER * before.first:
+            slow = predicted.first
+        elif cost.later <= before.later and cost.both < after.both:
             after, winner = cost, _winner(study, bests, before, cost, counted=True)
     return TuningResult(
         winner=winner,

@@ -19,7 +19,7 @@ from matloom.tools.interface import random_arrays
 from matloom.tuner import study as studies
 from matloom.tuner import tune as tuner
 from matloom.tuner.moves import Move, applied
-from matloom.tuner.search import Tuning
+from matloom.tuner.search import Best, Tuning
 from matloom.tuner.study import Cost, Trial, cost_of, runs_of, study_of
 from matloom.tuner.tune import Budget, tune
 from matloom.workers import processes
@@ -122,6 +122,17 @@ def test_nothing_slower_on_the_chip_wins(study, tmp_path, monkeypatch):
     counts["tuned"] = Cost(1004, 900)
     found = tune(study, tmp_path / "journal", budget, SERIAL)
     assert (found.winner.before, found.winner.after) == ((1000, 1000), (1004, 900))
+
+
+def test_after_a_first_call_that_is_too_slow_faster_ones_are_counted(study, monkeypatch):
+    choices = runs_of(study)[0].choices
+    predicted = [Cost(999, 500), Cost(999, 510), Cost(990, 520), Cost(980, 530)]
+    chip = {0: Cost(1000, 1000), 999: Cost(1010, 600), 990: Cost(1001, 620)}
+    monkeypatch.setattr(tuner, "counted", lambda first: chip[first])
+    monkeypatch.setattr(tuner, "_program", lambda study, bests: bests[0].cost.first if bests else 0)
+    bests = [[Best(choices=choices, cost=cost)] for cost in predicted]
+    found = tuner._measured(study, bests, 2, 0, lambda text: None)
+    assert found.winner.after == found.after == Cost(1001, 620)
 
 
 def test_choices_whose_program_is_wrong_are_left_out(study, tmp_path, monkeypatch):
