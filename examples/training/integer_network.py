@@ -1,0 +1,91 @@
+"""A quantised network whose weights follow floats: the numbers that training with integers sees.
+
+Its results are those of Matloom's kernels, which define what the engine computes: not an imitation
+in floats, but the same integers, times their scales. It needs NumPy and Matloom only.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+
+from matloom.ir.graph import Array, Graph, Node
+from matloom.ir.operators import OPERATORS
+from matloom.quantiser.build import integers_of, real
+from matloom.quantiser.precisions import NARROW
+from matloom.quantiser.sweep import swept
+
+#: Largest weight, by the precision of convolutions and dense layers; others have eight bits.
+_MOST = {"i8xi8": 127, "i8xi4": 7}
+
+
+class IntegerNetwork:
+    """A network that `matloom.quantise` made; the scales stay as they are.
+
+    Members
+    -------
+    weights:
+        Weights and biases as float64, by tensor number, which a training may change.
+    """
+
+    def __init__(self, graph: Graph, precision: str) -> None:
+        self._graph = graph
+        self._narrow = _MOST[precision]
+        self.layers = [node for node in graph.nodes if OPERATORS[node.op].weight_axis is not None]
+        self.weights = {
+            number: graph.tensors[number].data * self._scales(node, place)
+            for node in self.layers
+            for place, number in enumerate(node.inputs[1:])
+        }
+
+    def _scales(self, node: Node, place: int) -> Array:
+        """Return the scales of a layer's weights (0) or bias (1), as they are multiplied."""
+        data, weights = (self._graph.tensors[number] for number in node.inputs[:2])
+        assert weights.quantisation is not None
+        scales = np.array(weights.quantisation.scale)
+        if place:
+            return scales * data.scale
+        axis = weights.quantisation.axis
+        shape = [1] * len(weights.shape)
+        if axis is not None:
+            shape[axis] = -1
+        return scales.reshape(shape)
+
+    def _most(self, node: Node) -> int:
+        return self._narrow if node.op in NARROW else _MOST["i8xi8"]
+
+    def graph(self) -> Graph:
+        """Return the network with the present weights, rounded to integers."""
+        tensors = dict(self._graph.tensors)
+        for node in self.layers:
+            for place, number in enumerate(node.inputs[1:]):
+                tensor = tensors[number]
+                most = np.iinfo(np.int32).max // 2 if place else self._most(node)
+                integers = np.rint(self.weights[number] / self._scales(node, place))
+                data = np.clip(integers, -most, most).astype(tensor.dtype)
+                tensors[number] = replace(tensor, data=data)
+        return replace(self._graph, tensors=tensors)
+
+    def rounded(self) -> dict[int, Array]:
+        """Return weights and biases as the network has them, in real numbers, by tensor number."""
+        graph = self.graph()
+        return {
+            number: graph.tensors[number].data * self._scales(node, place)
+            for node in self.layers
+            for place, number in enumerate(node.inputs[1:])
+        }
+
+    def values(self, samples: Array) -> dict[int, Array]:
+        """Return all tensors in real numbers, float32 (samples, *shape), by number.
+
+        Parameters
+        ----------
+        samples:
+            Of the only input, in real numbers.
+        """
+        graph = self.graph()
+        (number,) = graph.inputs
+        given = {number: integers_of(graph.tensors[number], samples)}
+        found = dict(given)
+        for _at, node, known in swept(graph, given):
+            found.update((made, known[made]) for made in node.outputs)
+        return {at: real(graph.tensors[at], array) for at, array in found.items()}
