@@ -75,6 +75,7 @@ class Splitter:
 
     def __init__(self, node: Node, weights: _Numbers, form: _Numbers) -> None:
         self._node, self._weights, self._form = node, weights, form
+        self._known: dict[str, _Numbers] = {}
 
     def parts(self, kind: str, rank: int) -> tuple[LayerPart, LayerPart]:
         """Return both layers; `kind` is one of `full_rank`."""
@@ -91,10 +92,19 @@ class Splitter:
         total = float(((flat @ self._form) * flat).sum())
         return float(((lost @ self._form) * lost).sum()) / total if total > 0 else 0.0
 
+    def _principal(self, kind: str, squares: _Numbers) -> _Numbers:
+        """Return the eigenvectors of a symmetric matrix, those of large eigenvalues first.
+
+        They are the same at every rank of a kind.
+        """
+        if kind not in self._known:
+            self._known[kind] = np.asarray(np.linalg.eigh(squares)[1][:, ::-1], np.float64)
+        return self._known[kind]
+
     def _outputs(self, rank: int) -> tuple[LayerPart, LayerPart]:
         weights = self._weights
         flat = weights.reshape(len(weights), -1)
-        basis = _principal(flat @ self._form @ flat.T)[:, :rank]
+        basis = self._principal("outputs", flat @ self._form @ flat.T)[:, :rank]
         first = (basis.T @ flat).reshape(rank, *weights.shape[1:])
         dense = self._node.op is Op.FULLY_CONNECTED
         second = basis if dense else basis[:, np.newaxis, np.newaxis, :]
@@ -110,7 +120,7 @@ class Splitter:
         root, inverse = _roots(np.einsum("pipj->ij", form) / taps)
         scaled = weights @ root
         flat = scaled.reshape(-1, channels)
-        basis = _principal(flat.T @ flat)[:, :rank]
+        basis = self._principal("inputs", flat.T @ flat)[:, :rank]
         first = (basis.T @ inverse)[:, np.newaxis, np.newaxis, :]
         linear = replace(_pointwise(self._node), activation=Activation.NONE)
         return (
@@ -123,7 +133,7 @@ class Splitter:
         form = self._form.reshape(height, width, channels, height, width, channels)
         columns = np.einsum("yxizxj->yizj", form).reshape(height * channels, -1)
         flat = self._weights.transpose(1, 3, 2, 0).reshape(height * channels, -1)
-        basis = _principal(flat.T @ columns @ flat)[:, :rank]
+        basis = self._principal("axes", flat.T @ columns @ flat)[:, :rank]
         first = (flat @ basis).reshape(height, channels, rank).transpose(2, 0, 1)
         second = basis.reshape(width, outputs, rank).transpose(1, 0, 2)
         attributes = self._node.attributes_as(Conv2D)
@@ -145,11 +155,6 @@ def product(parts: tuple[LayerPart, LayerPart]) -> _Numbers:
     taps = np.einsum("ryxi,ovur->ovyuxi", first, second)
     height, width = (first.shape[axis] * second.shape[axis] for axis in (1, 2))
     return np.asarray(taps.reshape(len(second), height, width, first.shape[3]))
-
-
-def _principal(squares: _Numbers) -> _Numbers:
-    """Return the eigenvectors of a symmetric matrix, those of large eigenvalues first."""
-    return np.asarray(np.linalg.eigh(squares)[1][:, ::-1], np.float64)
 
 
 def _roots(form: _Numbers) -> tuple[_Numbers, _Numbers]:
