@@ -8,6 +8,7 @@ import numpy as np
 
 import matloom
 from matloom import ops
+from matloom.arch.config import load_config
 from matloom.arch.numerics import multiply_by_quantized_multiplier, quantize_multiplier
 from matloom.device.open import DEVICES
 from matloom.ir.attributes import Activation, BatchMatmul, FullyConnected
@@ -17,19 +18,26 @@ from matloom.ir.graph import Graph, Op, Quantisation
 HALF = Quantisation(scale=(0.5,), zero_point=(0,))
 
 
-def network(size: int, *, constant: bool) -> Graph:
-    """Return one product of square matrices, with a constant second operand or a computed one."""
-    builder = GraphBuilder("product")
-    a = builder.input("a", (size, size), "int8", HALF)
-    if constant:
-        weights = builder.constant(np.ones((size, size), np.int8), HALF)
-        dense = FullyConnected(keep_num_dims=False, activation=Activation.NONE)
-        return builder.graph(
-            builder.add(Op.FULLY_CONNECTED, [a, weights], dense, quantisation=HALF)
-        )
-    b = builder.input("b", (size, size), "int8", HALF)
+def network(size: int, second: str) -> Graph:
+    """Return two layers of square matrices, and a product after them.
+
+    `second` says what its second operand is: constant or computed; without it, there is none.
+    """
+    builder, generator = GraphBuilder("product"), np.random.default_rng(1)
+
+    def dense(source: int) -> int:
+        weights = builder.constant(generator.integers(-127, 128, (size, size), np.int8), HALF)
+        kept = FullyConnected(keep_num_dims=False, activation=Activation.NONE)
+        return builder.add(Op.FULLY_CONNECTED, [source, weights], kept, quantisation=HALF)
+
+    given = builder.input("a", (size, size), "int8", HALF)
+    first = dense(given)
+    if second != "computed":
+        last = dense(first)
+        return builder.graph(dense(last) if second == "constant" else last)
     plain = BatchMatmul(adj_x=False, adj_y=False)
-    return builder.graph(builder.add(Op.BATCH_MATMUL, [a, b], plain, quantisation=HALF))
+    operands = [first, dense(given)]
+    return builder.graph(builder.add(Op.BATCH_MATMUL, operands, plain, quantisation=HALF))
 
 
 def product(
@@ -47,7 +55,7 @@ def product(
 @click.option("--config", default="reference", show_default=True, help="A preset or a file.")
 @click.option("--size", default=64, show_default=True, help="Tokens, and numbers of each.")
 def main(device: str, config: str, size: int) -> None:
-    """Run the two products of an attention head, and compare their cycles with constant weights."""
+    """Run the products of attention, and compare cycles with those of constant weights."""
     generator = np.random.default_rng(0)
     queries, keys, values = generator.integers(-128, 128, (3, size, size), np.int8)
     chip = {"device": device, "config": config}
@@ -65,14 +73,17 @@ def main(device: str, config: str, size: int) -> None:
     assert np.array_equal(mixed, product(weights, values, 1 / 256, zeros, turned=False))
     print(f"values: equal to the definition, {mixed.shape}")
 
-    for constant in (True, False):
-        inputs = {"a": queries} if constant else {"a": queries, "b": keys}
-        with matloom.load(network(size, constant=constant), **chip) as session:
-            session.run(inputs)
+    engine = load_config(config)
+    bound = size**3 // (engine.rows * engine.columns)
+    cycles = {}
+    for second in ("", "constant", "computed"):
+        with matloom.load(network(size, second), **chip) as session:
+            session.run(queries)
             report = session.report()
-        cycles = report.cycles or report.predicted_cycles
-        kind = "constant" if constant else "computed"
-        print(f"{kind} second operand: {cycles:,} cycles")
+        cycles[second] = report.cycles or report.predicted_cycles
+    for second in ("constant", "computed"):
+        more = cycles[second] - cycles[""]
+        print(f"{second} second operand: {more:,} cycles, {bound / more:.2f} of the multipliers")
 
 
 if __name__ == "__main__":
