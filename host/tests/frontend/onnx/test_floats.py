@@ -8,6 +8,9 @@ import pytest
 from matloom import frontend
 from matloom.frontend.errors import ModelError
 from matloom.frontend.onnx.floats.read import CONVERTERS
+from matloom.ir.attributes import BatchMatmul
+from matloom.ir.builder import GraphBuilder
+from matloom.ir.graph import Op
 from matloom.quantiser.sweep import outputs_of
 from support.float_onnx import FloatFile, float_onnx
 
@@ -100,6 +103,41 @@ def test_lines_groups_and_gates():
         assert np.allclose(session.run(None, {"image": line})[0], result, atol=1e-5)
 
 
+def test_products_of_computed_tensors():
+    """As in attention; written as an ONNX file again, they are the same."""
+    file = FloatFile()
+    keys = file.add("MatMul", "image", file.weights(6, 6))
+    scores = file.add("MatMul", "image", file.add("Transpose", keys, perm=[0, 2, 1]))
+    content = file.content((2, 5, 6), file.add("MatMul", file.add("Softmax", scores), keys))
+    graph = frontend.load_floats(content)
+    rows = np.random.default_rng(2).normal(0, 2, (2, 5, 6)).astype(np.float32)
+    (results,) = outputs_of(graph, {graph.inputs[0]: rows[None]})
+    for each in (content, frontend.write(graph, ".onnx")[1]):
+        session = ort.InferenceSession(each, providers=["CPUExecutionProvider"])
+        (found,) = session.run(None, {"image": rows})
+        assert np.allclose(found, results[0], atol=1e-5)
+
+
+def test_transposed_operands_become_transposes():
+    builder = GraphBuilder("product")
+    operands = [
+        builder.input(name, shape, "float32")
+        for name, shape in (("a", (3, 6, 5)), ("b", (3, 4, 6)))
+    ]
+    both = BatchMatmul(adj_x=True, adj_y=True)
+    graph = builder.graph(builder.add(Op.BATCH_MATMUL, operands, both))
+    random = np.random.default_rng(4)
+    given = {
+        each.name: random.normal(0, 1, each.shape) for each in map(graph.tensors.get, operands)
+    }
+    given = {name: array.astype(np.float32) for name, array in given.items()}
+    session = ort.InferenceSession(
+        frontend.write(graph, ".onnx")[1], providers=["CPUExecutionProvider"]
+    )
+    wanted = given["a"].swapaxes(1, 2) @ given["b"].swapaxes(1, 2)
+    assert np.allclose(session.run(None, given)[0], wanted, atol=1e-5)
+
+
 def unknown():
     file = FloatFile()
     return file.content((1, 4), file.add("Erf", "image"))
@@ -107,7 +145,7 @@ def unknown():
 
 def computed_weights():
     file = FloatFile()
-    return file.content((1, 2, 2), file.add("MatMul", "image", "image"))
+    return file.content((2, 2), file.add("Gemm", "image", "image"))
 
 
 def of_integers():
@@ -119,7 +157,7 @@ def of_integers():
     ("make", "message"),
     [
         (unknown, "cannot be quantised: Erf, which makes 'value_0', has no integer form"),
-        (computed_weights, "MatMul, which makes 'value_0', computes 'image', which must be"),
+        (computed_weights, "Gemm, which makes 'value_0', computes 'image', which must be"),
         (of_integers, "must have inputs of float32 to be quantised, but 'image' is int64"),
     ],
 )

@@ -13,6 +13,7 @@ from matloom.ir.attributes import (
     Activation,
     Arithmetic,
     Axis,
+    BatchMatmul,
     Conv2D,
     DepthwiseConv2D,
     FullyConnected,
@@ -20,6 +21,7 @@ from matloom.ir.attributes import (
     Split,
 )
 from matloom.ir.graph import Array, Op
+from matloom.ir.shapes import MATRIX_RANK
 
 __all__ = ["LAYERS", "hold_image", "image_of", "padding_of", "pair"]
 
@@ -185,10 +187,24 @@ def _dense(values: FloatValues, node: FileNode) -> None:
 
 
 def _matmul(values: FloatValues, node: FileNode) -> None:
+    if not any(map(values.is_constant, node.inputs)):
+        _computed_product(values, node)
+        return
     weights = _weights(values, node.inputs[1])
     if weights.ndim != 2:
         raise Unsupported(f"multiplies by a tensor of {weights.ndim} dimensions")
     _product(values, node, weights.T, [])
+
+
+def _computed_product(values: FloatValues, node: FileNode) -> None:
+    """Add the product of two computed tensors."""
+    operands = [values.plain(name) for name in node.inputs]
+    ranks = [len(values.shape(name)) for name in node.inputs]
+    if min(ranks) < MATRIX_RANK:
+        raise Unsupported("multiplies by a vector that is computed")
+    kind = BatchMatmul(adj_x=False, adj_y=False)
+    made = values.add(Op.BATCH_MATMUL, operands, kind, name=node.output)
+    values.hold(node.output, in_file_order(max(ranks)), made)
 
 
 def _product(values: FloatValues, node: FileNode, weights: Array, bias: list[int]) -> None:

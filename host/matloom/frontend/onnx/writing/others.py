@@ -10,6 +10,7 @@ from matloom.frontend.onnx.writing.layers import activated
 from matloom.ir.attributes import (
     Arithmetic,
     Axis,
+    BatchMatmul,
     LeakyRelu,
     Pad,
     Reduce,
@@ -54,6 +55,18 @@ def _relu6(file: OnnxFile, node: Node) -> None:
     names, order = _ordered(file, node)
     limits = [file.constant(np.array(limit, np.float32), "limit") for limit in (0, 6)]
     file.made(node.output, order, file.node("Clip", [*names, *limits]))
+
+
+def _product(file: OnnxFile, node: Node) -> None:
+    attributes, names = node.attributes_as(BatchMatmul), []
+    for number, turned in zip(node.inputs, (attributes.adj_x, attributes.adj_y), strict=True):
+        name = file.value(number)
+        if turned:
+            *batch, rows, columns = range(len(file.graph.tensors[number].shape))
+            name = file.node("Transpose", [name], perm=[*batch, columns, rows])
+        names.append(name)
+    rank = len(file.graph.tensors[node.output].shape)
+    file.made(node.output, in_file_order(rank), file.node("MatMul", names))
 
 
 def _softmax(file: OnnxFile, node: Node) -> None:
@@ -172,6 +185,7 @@ def _requantise(file: OnnxFile, node: Node) -> None:
 #: By operator.
 OTHERS: dict[Op, _Writer] = {
     Op.ADD: _elementwise("Add"),
+    Op.BATCH_MATMUL: _product,
     Op.CONCATENATION: _concatenation,
     **dict.fromkeys((Op.DEQUANTIZE, Op.QUANTIZE), _requantise),
     **dict.fromkeys((Op.EXPAND_DIMS, Op.RESHAPE, Op.SQUEEZE), _reshape),
