@@ -54,7 +54,7 @@ class Sizes:
         passes = config.columns // config.lanes
         self.last = -(-max(config.tile_load_cycles, 8 * passes) // self.width)
         rows = -(-stage.output_layout.tiled_rows(height) // limits.tiles)
-        wanted = max(rows, self.shortest)
+        wanted = max(rows, self.shortest, _streamed_rows(stage, limits, config, self.width))
         self.height = max(1, min(most, fit, wanted, height))
         self._half, self._least = half, _least_blocks(stage, limits, config)
         self._reshape(stage, limits, wanted, (height, fit))
@@ -128,6 +128,13 @@ def _least_blocks(stage: ArrayStage, limits: TilingParams, config: Config) -> in
     if Outside.OUTPUT not in limits.outside:
         return 1
     return -(-tuning.STORED_BEATS * config.bus_bytes // stage.grid.block_bytes)
+
+
+def _streamed_rows(stage: ArrayStage, limits: TilingParams, config: Config, width: int) -> int:
+    """Return the rows of a tile that hide the next weights where each tile brings all again."""
+    if limits.weights is not Weights.STREAMED or not stage.loads_weights:
+        return 1
+    return -(-2 * stage.weight_tile_bytes // (config.bus_bytes * width))
 
 
 def _has_strips(stage: ArrayStage, limits: TilingParams) -> bool:
