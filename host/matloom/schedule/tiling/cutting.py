@@ -217,8 +217,11 @@ def cut_vector(
     if draw is not None:
         most = draw.randint(least, max(least, most))
     whole = stage.tile_unit <= most and stage.tile_unit % (stage.period or 1) == 0
-    unit = stage.tile_unit if whole else least
     wanted = max(-(-stage.size // limits.tiles), 16 * config.columns * stage.element_bytes)
+    if stage.tile_unit == stage.size >= limits.tiles * wanted and not stage.period:
+        # A single row, cut as its neighbours cut it.
+        whole = False
+    unit = stage.tile_unit if whole else least
     step = max(unit, min(most, wanted) // unit * unit)
     length = stage.period if stage.period and not rows else stage.size
     runs = [

@@ -58,6 +58,8 @@ class Sizes:
         self.height = max(1, min(most, fit, wanted, height))
         self._half, self._least = half, _least_blocks(stage, limits, config)
         self._reshape(stage, limits, wanted, (height, fit))
+        if limits.order is Order.BY_ROWS and not self.strip:
+            self._cut_rows(limits.tiles // height, shortest(config))
         if draw is not None:
             self._draw(draw, half, min(fit, height), 1 if single else blocks)
 
@@ -79,6 +81,12 @@ class Sizes:
         whole = all(each.end_x - each.first_x == self.width for each in stage.regions)
         if whole and _has_strips(stage, limits):
             self._cut_strips(stage, limits, height)
+
+    def _cut_rows(self, pieces: int, least: int) -> None:
+        """Cut rows into pieces of at least so many positions, where there are too few rows."""
+        pieces = min(pieces, self.width // least)
+        if pieces > 1:
+            self.width = -(-self.width // pieces)
 
     def _draw(self, draw: random.Random, half: int, rows: int, blocks: int) -> None:
         """Draw sizes at random, with at most this many rows and blocks."""
