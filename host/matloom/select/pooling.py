@@ -4,16 +4,17 @@ from dataclasses import replace
 
 import numpy as np
 
+from matloom.arch.config import Config
 from matloom.arch.numerics import Rounding, reciprocal
 from matloom.select.context import Context, NotOnEngine
 from matloom.select.depthwise_windows import DepthwiseWindow, depthwise_window, widest_tile
 from matloom.select.layout.base import Grid
 from matloom.select.layout.dense import Dense, DenseInput
-from matloom.select.loop_nest import LoopNest, Walk
+from matloom.select.loop_nest import Walk
 from matloom.select.operand import Constant, constant_weights, same_weights
 from matloom.select.requantisation import Requantisation
 from matloom.select.stage import ArrayStage, OutputRegion
-from matloom.select.weights import identity_tile
+from matloom.select.weights import identity_tile, repeated_identity
 from matloom.select.window import Window, tap_loop_nest, whole
 
 __all__ = ["average_stage", "maximum_stage", "sum_stage"]
@@ -30,13 +31,19 @@ def _pooling_stage(
     config, word = context.config, context.output.element_bytes
     window = replace(window, depth=word * window.depth)
     block = word * min(config.rows // word, config.columns)
-    nest = tap_loop_nest(window, pad_value, blocks=1, oc_step=block, maximum=maximum, fixed=True)
+    taps = 1 if maximum else _taps_together(window, config)
+    nest = replace(
+        tap_loop_nest(window, pad_value, blocks=1, oc_step=block, maximum=maximum, fixed=True),
+        kernel_cols=window.kernel_width // taps,
+        kernel_col_step=taps * window.depth,
+    )
     width, position_bytes = window.out_width, window.depth
-    if window.out_width == 1 and window.depth % block == 0:
-        # All blocks are positions of one column, so a single step serves them.
-        nest = LoopNest(**{**vars(nest), "x_step": block, "oc_step": 0})
-        width, position_bytes = position_bytes // block, block
-        regions = tuple(OutputRegion(**{**vars(region), "end_x": width}) for region in regions)
+    part, load = _part(window.depth, block, word), config.tile_load_cycles
+    if width == 1 and max(load, window.depth // part) <= load * -(-window.depth // block):
+        # Parts of a position are positions of one column, so a single step serves them.
+        nest = replace(nest, x_step=part, oc_step=0)
+        width, position_bytes, block = position_bytes // part, part, part
+        regions = tuple(replace(region, end_x=width) for region in regions)
     grid = Grid(
         images=window.images,
         rows=window.out_height,
@@ -45,7 +52,20 @@ def _pooling_stage(
         block_bytes=block,
     )
     tile = identity_tile(config, word=word)
+    if taps > 1:
+        tile = repeated_identity(config, taps, window.depth // word, word=word)
     return _stage(context, window, grid, nest, regions, same_weights(tile, grid.blocks))
+
+
+def _taps_together(window: Window, config: Config) -> int:
+    """Return how many neighbouring taps one vector has; the depth of `window` is in bytes."""
+    kernel, most = window.kernel_width, max(1, config.rows // window.depth)
+    return max(taps for taps in range(1, most + 1) if kernel % taps == 0)
+
+
+def _part(depth: int, block: int, word: int) -> int:
+    """Return the most bytes, up to a block of columns, that divide a position."""
+    return max(each for each in range(word, block + 1, word) if depth % each == 0)
 
 
 def _stage(

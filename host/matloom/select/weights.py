@@ -12,6 +12,7 @@ __all__ = [
     "identity_tile",
     "parameter_blocks",
     "repeated_columns",
+    "repeated_identity",
     "repeated_parameters",
     "run_matrices",
     "weight_tiles",
@@ -104,6 +105,14 @@ def identity_tile(config: Config, *, word: int = 1) -> np.ndarray:
     tile = np.zeros((config.rows, config.columns), np.int8)
     same = np.repeat(np.eye(config.rows // word, config.columns, dtype=np.int8), word, axis=0)
     tile[: len(same)] = same
+    return tile.reshape(-1).view(np.uint8)
+
+
+def repeated_identity(config: Config, taps: int, channels: int, *, word: int = 1) -> np.ndarray:
+    """Return the tile, uint8, that sums neighbouring taps of a few channels of `word` bytes."""
+    tile = np.zeros((config.rows, config.columns), np.int8)
+    same = np.tile(np.repeat(np.eye(channels, dtype=np.int8), word, axis=0), (taps, 1))
+    tile[: len(same), :channels] = same
     return tile.reshape(-1).view(np.uint8)
 
 
