@@ -25,6 +25,7 @@ from matloom.select.context import Context, NotOnEngine
 from matloom.select.float_layers import float_stage
 from matloom.select.layout.row_folding import fastest
 from matloom.select.matmul import dense_product
+from matloom.select.multiplied import multiplied_stages
 from matloom.select.requantisation import Requantisation
 from matloom.select.stage import ArrayStage, Stage
 from matloom.select.weights import depthwise_as_dense
@@ -223,7 +224,11 @@ def depthwise(context: Context) -> Stage | tuple[Stage, ...]:
         config=context.config,
         mode=mode,
     )
-    return dilated_stages(layer) or depthwise_stage(layer)
+    return (
+        dilated_stages(layer)
+        or multiplied_stages(layer, context.derived("repeated"))
+        or depthwise_stage(layer)
+    )
 
 
 def dense(context: Context) -> Stage | tuple[Stage, ...]:

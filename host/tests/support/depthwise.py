@@ -16,14 +16,15 @@ def depthwise(
     stride: tuple[int, int] = (1, 1),
     dilation: tuple[int, int] = (1, 1),
     same: bool = True,
+    multiplier: int = 1,
     seed: int = 0,
 ) -> Graph:
-    """Return a network of one random depthwise layer; `size` ends with the channels."""
+    """Return a network of one random depthwise layer; `size` ends with the input's channels."""
     generator = np.random.default_rng([seed, *size, *kernel])
     builder = GraphBuilder()
     scale = Quantisation(scale=(0.05,), zero_point=(-7,))
     image = builder.input("image", (2, *size), "int8", scale)
-    data = generator.integers(-127, 128, (1, *kernel, size[2]), np.int8)
+    data = generator.integers(-127, 128, (1, *kernel, multiplier * size[2]), np.int8)
     weights = builder.constant(data, Quantisation(scale=(0.01,), zero_point=(0,)))
     pads = [(0, 0), (0, 0)]
     if same:
@@ -35,6 +36,6 @@ def depthwise(
         dilation=dilation,
         padding=Padding(top=top, bottom=bottom, left=left, right=right),
         activation=Activation.NONE,
-        depth_multiplier=1,
+        depth_multiplier=multiplier,
     )
     return builder.graph(builder.add(Op.DEPTHWISE_CONV_2D, [image, weights], attributes))
