@@ -165,7 +165,8 @@ def _sums_by_windows(
     if widest is not None and max(width for _height, width in sizes) > widest:
         return None
     vectors = nest.steps * sum(nest.vectors(*size) for size in sizes)
-    taps = window.kernel_height * window.kernel_width
+    # Elements are bytes here.
+    taps = window.kernel_height * window.kernel_width // _taps_together(window, context.config)
     return nest if vectors < taps * window.out_height * window.out_width else None
 
 

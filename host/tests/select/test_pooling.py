@@ -54,3 +54,18 @@ def test_vectors_of_averages():
 def test_windows_that_share_nothing_are_summed_tap_by_tap():
     found = executed((16, 16, 16), (2, 2), (2, 2))
     assert not any(each.window for each in found)
+
+
+def test_one_vector_has_several_taps_of_few_channels():
+    found = executed((12, 12, 8), (2, 2), (2, 2))
+    assert {(each.kernel_rows, each.kernel_cols) for each in found} == {(2, 1)}
+    found = executed((8, 12, 4), (2, 6), (2, 6))
+    assert {(each.kernel_rows, each.kernel_cols) for each in found} == {(2, 2)}
+
+
+@pytest.mark.parametrize(("channels", "part"), [(28, 14), (196, 14), (32, 16), (34, 0)])
+def test_parts_of_a_position_share_a_step(channels, part):
+    """Loading a weight tile takes four cycles; two parts of 17 channels would not divide them."""
+    found = executed((5, 4, channels), (5, 4), (5, 4))
+    widths = {(each.width, each.x_step if each.width > 1 else 0) for each in found}
+    assert widths == {(channels // part if part else 1, part)}
