@@ -15,6 +15,7 @@ from typing import Any
 from matloom.cost.predict import predict
 from matloom.schedule import tuning
 from matloom.schedule.cache import Cache
+from matloom.schedule.choices.banks import waits_for_banks
 from matloom.schedule.choices.candidates import candidates, is_large
 from matloom.schedule.choices.layouts import LAYOUTS, Layout
 from matloom.schedule.choices.policies import (
@@ -119,7 +120,7 @@ class _Decisions:
         found = self._with_strips(segment, found)
         for layout in LAYOUTS:
             found = self._with_layout(params.start, found, layout)
-        return found
+        return self._with_banks_apart(found)
 
     def _note(self, decision: str, candidate: str, cycles: int | None, outcome: str) -> None:
         self.tried.append(
@@ -172,6 +173,19 @@ class _Decisions:
         self._note("memory", "tiles read rows apart", known.calls, "slower" if better else "chosen")
         self._note("memory", _STRIPS, other.calls, "chosen" if better else "not faster")
         return other if better else known
+
+    def _with_banks_apart(self, known: Scheduled) -> Scheduled:
+        """Return the faster of a schedule and one with buffers in different banks again.
+
+        A plan that did not fit gave them up first, before its tiles became smaller.
+        """
+        if not waits_for_banks(known):
+            return known
+        apart = replace(known.plan.policy, avoid_conflicts=True)
+        other = evaluate(known.segment, apart, self.cache)
+        better = isinstance(other, Scheduled) and other.calls < known.calls
+        self._note("memory", "banks apart", None, "chosen" if better else "not faster")
+        return other if isinstance(other, Scheduled) and better else known
 
     def _with_layout(self, candidate: Candidate, known: Scheduled, layout: Layout) -> Scheduled:
         """Return the faster of a schedule and one of the same segment with another layout."""

@@ -113,22 +113,16 @@ class ArrayTiling(BaseTiling[ArrayStage, ArrayTile]):
     @cached_property
     def finished(self) -> list[int]:
         """Leading output bytes that are complete after each tile; 0 if its rows are unfinished."""
-        return [
-            self._finished(tile)
-            if complete and tile.end_block == self.stage.grid.blocks
-            else 0
-            for tile, complete in zip(self.tiles, self.completes, strict=True)
-        ]
+        pairs = zip(self.tiles, self.completes, strict=True)
+        return [self._finished(tile) if complete else 0 for tile, complete in pairs]
 
     def _finished(self, tile: ArrayTile) -> int:
-        """Return the leading bytes after a tile that completes all blocks of its positions."""
-        stage, grid = self.stage, self.stage.grid
-        if tile.end_x == grid.width:
-            return stage.output_layout.finished(tile)
-        if tile.height > 1 or len(stage.regions) > 1 or not stage.output_layout.contiguous:
+        grid, layout = self.stage.grid, self.stage.output_layout
+        missing = (grid.width - tile.end_x) * grid.position_bytes
+        dense = layout.contiguous and tile.height == len(self.stage.regions) == 1
+        if tile.end_block < grid.blocks or (missing and not dense):
             return 0
-        row = tile.image * grid.rows + tile.first_row
-        return row * grid.row_bytes + tile.end_x * grid.position_bytes
+        return layout.finished(tile) - missing
 
     @cached_property
     def chunk_bytes(self) -> list[int]:

@@ -87,3 +87,22 @@ def test_printed_tiles_add_up_to_the_stage(stage):
             tile.first_row * 40,
             (tile.height + 2) * 40,
         )
+
+
+def test_streamed_weights_come_for_taller_tiles():
+    """A tile of less than 64 positions would wait for its next weights (256 bytes, 8 a cycle)."""
+    config = PRESETS["reference"]
+    size = {"in_height": 7, "in_width": 7, "out_height": 7, "out_width": 7}
+    product = stage_of(config, (64, 1, 1, 64), **size)
+    for weights, rows in ((Weights.RESIDENT, 2), (Weights.STREAMED, 7)):
+        limits = TilingParams(weights=weights, chunk_bytes=1024)
+        assert cut_array(product, limits, config, None)[0].height == rows
+
+
+def test_a_single_row_is_cut_so_that_the_next_stage_starts():
+    config = PRESETS["reference"]
+    size = {"in_height": 1, "in_width": 250, "out_height": 1, "out_width": 250}
+    stage = stage_of(config, (32, 1, 1, 32), **size)
+    found = Tilings().of(stage, TilingParams(weights=Weights.RESIDENT), config, None)
+    assert [tile.end_x - tile.first_x for tile in found.tiles] == [62, 63, 62, 63]
+    assert found.finished == [32 * end for end in (62, 125, 187, 250)]
