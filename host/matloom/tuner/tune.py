@@ -183,8 +183,8 @@ def _measured(
 ) -> TuningResult:
     """Count the cycles of some choices on the simulated chip; take the fastest never slower.
 
-    The default is counted first. Choices whose program fails its check are left out, and where a
-    first call was too slow, those that are not predicted to have a faster one.
+    The default is counted first. Choices whose program fails its check are left out. Where a first
+    call was too slow, choices that are predicted to have a faster one come next.
     """
     note("counting the default on the simulated chip")
     plain = _program(study, None)
@@ -195,20 +195,17 @@ def _measured(
         )
     before = counted(plain)
     after, winner = before, None
-    # First calls that are predicted to take so long are too slow.
-    number, slow = 0, math.inf
-    for bests in found:
-        predicted = _total(each.cost for each in bests)
-        if predicted.first >= slow or number == count:
-            continue
-        number += 1
+    left, slow = list(found), math.inf
+    for number in range(1, min(count, len(left)) + 1):
+        bests = next((each for each in left if _first_of(each) < slow), left[0])
+        left.remove(bests)
         note(f"counting {number} of {count} on the simulated chip")
         program = _program(study, bests)
         if program is None:
             continue
         cost = counted(program)
         if cost.first > _FIRST_SLOWER * before.first:
-            slow = predicted.first
+            slow = _first_of(bests)
         elif cost.later <= before.later and cost.both < after.both:
             after, winner = cost, _winner(study, bests, before, cost, counted=True)
     return TuningResult(
@@ -219,6 +216,10 @@ def _measured(
         trials=trials,
         counted=True,
     )
+
+
+def _first_of(bests: list[Best]) -> int:
+    return _total(each.cost for each in bests).first
 
 
 def _program(study: Study, bests: list[Best] | None) -> Program | None:

@@ -124,7 +124,7 @@ def test_nothing_slower_on_the_chip_wins(study, tmp_path, monkeypatch):
     assert (found.winner.before, found.winner.after) == ((1000, 1000), (1004, 900))
 
 
-def test_after_a_first_call_that_is_too_slow_faster_ones_are_counted(study, monkeypatch):
+def test_after_a_first_call_that_is_too_slow_faster_ones_come_next(study, monkeypatch):
     choices = runs_of(study)[0].choices
     predicted = [Cost(999, 500), Cost(999, 510), Cost(990, 520), Cost(980, 530)]
     chip = {0: Cost(1000, 1000), 999: Cost(1010, 600), 990: Cost(1001, 620)}
