@@ -37,8 +37,8 @@ class CompressionGoal:
     Members
     -------
     kind:
-        ``"points"``: percent of the results that may change. ``"sqnr"``: least signal-to-noise
-        ratio of the outputs, in decibels.
+        ``"points"``: percent of the results that may change. ``"sqnr"``: least ratio of
+        the outputs' variance over the samples to their error, in decibels.
     """
 
     kind: str
@@ -76,7 +76,7 @@ class CompressionPoint:
     agreement:
         Share of results that are the float network's.
     noise:
-        Error of the outputs before SOFTMAX, as a share of their power.
+        Error of the outputs before SOFTMAX, as a share of their variance over the samples.
     """
 
     changes: tuple[FormChange, ...]
@@ -134,7 +134,7 @@ class _Trials:
             for whole, found in zip(self._expected, results, strict=True):
                 exact = whole[held].astype(np.float64)
                 same.append((exact.argmax(axis=-1) == found.argmax(axis=-1)).reshape(-1))
-                noise += float(np.square(found - exact).sum()) / _power(whole)
+                noise += float(np.square(found - exact).sum()) / _variance(whole)
         return CompressionPoint(
             changes=tuple(changes),
             cycles=self._cycles(made),
@@ -166,8 +166,9 @@ class _Trials:
         return compile(made, self._config, check="none").predicted_cycles
 
 
-def _power(values: Array) -> float:
-    return max(float(np.square(values, dtype=np.float64).sum()), 1e-30)
+def _variance(values: Array) -> float:
+    """Return the squares of what differs between samples, summed."""
+    return max(float(np.square(values - values.mean(axis=0), dtype=np.float64).sum()), 1e-30)
 
 
 def compress(
