@@ -6,7 +6,7 @@ from typing import Protocol
 import numpy as np
 
 from matloom.ir.graph import Array
-from matloom.program import HostStep, Program, ProgramError
+from matloom.program import HostStep, Program
 from matloom.program.host_steps import COUNTS
 from matloom.report import LoopReport
 
@@ -39,11 +39,6 @@ class LoopRun:
     -------
     turns, cycles:
         Number of turns of the last run, and the cycles of the engine in them.
-
-    Errors
-    ------
-    ProgramError
-        The programs do not have the inputs and outputs of the loop.
     """
 
     def __init__(
@@ -59,28 +54,10 @@ class LoopRun:
         self._condition = conditions[0] if conditions else None
         self._counts = 0 if conditions else COUNTS
         self._kept = {each.name for each in self._body.program.variables}
-        if not self._kept <= {*map(str, range(self._carried))}:
-            raise ProgramError(f"a loop must not keep the variables {sorted(self._kept)}")
-        values = len(step.inputs) - len(programs) - self._counts
-        self._require(self._body.program, self._counts + values, self._carried)
         #: Outputs of the body that are stacked over all turns.
         self._stacked = self._body.program.outputs[
             bool(self._counts) + self._carried - len(self._kept) :
         ]
-        if max(self._results, default=0) >= self._carried + len(self._stacked):
-            raise ProgramError(f"a loop must not have the result {max(self._results)}")
-        if self._condition is not None:
-            self._require(self._condition.program, self._carried, 1)
-
-    def _require(self, program: Program, given: int, made: int) -> None:
-        """Require a number of inputs, and a least number of outputs."""
-        kept = len(program.variables)
-        found = len(program.inputs) + kept, len(program.outputs) + kept
-        if found[0] != given or found[1] < made:
-            raise ProgramError(
-                f"a program of a loop must have {given} inputs and {made} outputs or more, "
-                f"not {found[0]} and {found[1]}"
-            )
 
     def run(self, known: Mapping[str, Array]) -> dict[str, Array]:
         """Return the outputs by name; the inputs are among `known`."""

@@ -10,6 +10,7 @@ from matloom.ir.graph import Graph
 from matloom.program.contents import Contents
 from matloom.program.errors import ProgramError
 from matloom.program.host_steps import programs_of
+from matloom.program.loops import check_programs
 from matloom.program.read import read
 from matloom.program.records import HostStep
 from matloom.program.validate import validate
@@ -81,6 +82,7 @@ class Program(Contents):
                     Program.from_bytes(self.host_data[item.offset :][: item.shape[0]])
                     for item in items
                 )
+                check_programs(step, found[number], self)
         return found
 
     @property

@@ -173,7 +173,7 @@ def test_an_input_decides_how_many_turns_run_on_the_engine(name, device):
 
 def test_values_of_a_counted_loop_stay_on_the_device():
     program, _ = turns_of(OPEN_LOOPS["count"], "model", (3,))
-    ((body,),) = program.loops.values()
+    ((body,),) = matloom.Program.from_bytes(program.to_bytes()).loops.values()
     assert [variable.place is not None for variable in body.variables] == [True]
     assert [info.shape for info in (*body.inputs, *body.outputs)] == [(), (), ()]
 

@@ -316,9 +316,11 @@ def test_a_damaged_loop_is_refused():
     step, *others = program.steps
     places = {item.name: item.offset for item in program.constants}
 
+    def with_step(**fields):
+        return replace(program, steps=(replace(step, **fields), *others), origin=None)
+
     def changed(**attributes):
-        damaged = replace(step, attributes={**step.attributes, **attributes})
-        return replace(program, steps=(damaged, *others), origin=None)
+        return with_step(attributes={**step.attributes, **attributes})
 
     body = bytearray(program.host_data)
     body[places[step.inputs[-2]] + 200] ^= 1
@@ -326,6 +328,8 @@ def test_a_damaged_loop_is_refused():
         (changed(carried=9), "must have 11 inputs or more, not 4"),
         (changed(results=(0,)), "must have the places of its 2 outputs, not 1"),
         (changed(results=(0, 7)), "must not have the result 7"),
+        (changed(results=(1, 0)), "result 1 of a loop must be"),
+        (with_step(inputs=(*step.inputs[1::-1], *step.inputs[2:])), "inputs of a body"),
         (changed(conditional=False), "must have 5 inputs or more, not 4"),
         (replace(program, origin=None, host_data=bytes(body)), "checksum"),
     ):

@@ -1,0 +1,76 @@
+"""Rules for the programs of a loop: they take what the loop gives them, and make what it needs."""
+
+import math
+from collections.abc import Mapping, Sequence
+
+from matloom.program.contents import Contents
+from matloom.program.errors import ProgramError
+from matloom.program.host_steps import COUNTS
+from matloom.program.records import HostConstant, HostStep, TensorInfo
+
+__all__ = ["check_programs"]
+
+#: Shape and dtype.
+_Kind = tuple[tuple[int, ...], str]
+#: The number of a turn, and whether to go on.
+_COUNTERS: list[_Kind] = [((), "int64"), ((), "bool")]
+
+
+def check_programs(step: HostStep, programs: Sequence[Contents], outside: Contents) -> None:
+    """Check the body of a loop, and its condition if it has one.
+
+    Raises
+    ------
+    ProgramError
+        A rule is broken.
+    """
+    known = {info.key: _kind(info) for info in outside.tensors}
+    known |= {constant.name: _kind(constant) for constant in outside.constants}
+    body, *conditions = programs
+    counts, count = 0 if conditions else COUNTS, step.attributes["carried"]
+    for name in step.inputs[:counts]:
+        if math.prod(known[name][0]) != 1:
+            raise ProgramError(f"a loop must count in one element, not in {known[name]}")
+    values = [known[name] for name in step.inputs[counts : len(step.inputs) - len(programs)]]
+    carried, kept = values[:count], body.initial_state()
+    plain = [kind for at, kind in enumerate(carried) if str(at) not in kept]
+    going = _COUNTERS[1:counts]
+    _require("inputs of a body", body.inputs, [*_COUNTERS[:counts], *plain, *values[count:]])
+    _require("outputs of a body", body.outputs[: len(going + plain)], [*going, *plain])
+    stacked = list(map(_kind, body.outputs[len(going + plain) :]))
+    named = {str(at): kind for at, kind in enumerate(carried)}
+    for name, array in kept.items():
+        if named.get(name) != (array.shape, array.dtype.name):
+            raise ProgramError(f"a loop must not keep variable {name!r} of {array.dtype}")
+    for condition in conditions:
+        _require("inputs of a condition", condition.inputs, carried)
+        if [math.prod(info.shape) for info in condition.outputs] != [1]:
+            raise ProgramError("a condition must have one output, of one element")
+    _check_results(step, known, carried, stacked)
+
+
+def _check_results(
+    step: HostStep,
+    known: Mapping[str, _Kind],
+    carried: Sequence[_Kind],
+    stacked: Sequence[_Kind],
+) -> None:
+    made = [*carried, *stacked]
+    for name, at in zip(step.outputs, step.attributes["results"], strict=True):
+        if at >= len(made):
+            raise ProgramError(f"a loop must not have the result {at}")
+        shape, dtype = known[name]
+        # Stacked values have as many rows as there were turns.
+        found = (shape if at < len(carried) else shape[1:], dtype)
+        if found != made[at]:
+            raise ProgramError(f"result {at} of a loop must be {made[at]}, not {found}")
+
+
+def _kind(info: TensorInfo | HostConstant) -> _Kind:
+    return info.shape, info.dtype
+
+
+def _require(what: str, infos: Sequence[TensorInfo], kinds: Sequence[_Kind]) -> None:
+    found = list(map(_kind, infos))
+    if found != list(kinds):
+        raise ProgramError(f"{what} of a loop must be {list(kinds)}, not {found}")
