@@ -1,14 +1,15 @@
 """Quantised networks compared with their float parents, and with another quantiser's.
 
     python bench/quantise.py                                   # into docs/results/quantise.json
-    python bench/quantise.py --only kws --yardstick ENV/bin/python
+    python bench/quantise.py --only kws --yardstick ENV/bin/python --rtl
 
 Networks and labelled samples come from the collection. A hundred samples calibrate every
 quantiser; others measure every result. `--yardstick` is the Python of an environment with
 ai-edge-quantizer; ONNX Runtime's static quantiser is that of the installed package. The operators'
 kernels, which equal TensorFlow Lite Micro, run all files but those of ONNX Runtime.
 
-- `ic` and `kws`: a seed divides the labelled samples.
+- `ic` and `kws`: a seed divides the labelled samples. They are few, so `ic` also has views of the
+  photographs that measure it, without labels: LiteRT runs these, and their agreement is `views`.
 - `vww`: the collection has 33 photographs with labels. Views of 16 calibrate, views of the other 17
   measure the agreement.
 - `ad` has no float parent, so the weights of its int8 network are converted to floats. Its samples
@@ -16,29 +17,35 @@ kernels, which equal TensorFlow Lite Micro, run all files but those of ONNX Runt
   measure. Faults are made from these (`quantise_data.anomalies`), and the area under the curve
   (AUC) says how well the error of the reconstruction tells them apart.
 
+`--rtl` also counts the cycles of one sample on the simulated chip (`counted`).
+
 Noise is measured before SOFTMAX. The SQNR of layers is the mean over the tensors that have the same
-name in both files; equalisation changes the units of channels, so it is left out there.
+name in both files; equalisation changes the units of channels, so it is left out there. Both are of
+the values that matter to what reads them (`matloom.quantiser.matters`), for every quantiser.
 """
 
 import argparse
 import json
 import time
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
 from quantise_data import anomalies, crops
-from quantise_yardsticks import METHODS, ai_edge, onnx_runtime
+from quantise_yardsticks import METHODS, ai_edge, logits_of, many, onnx_runtime
 
 import matloom
 from matloom import frontend
 from matloom.ir.graph import Array, Graph, Op
 from matloom.passes.lower_precision import numbers
 from matloom.quantiser.build import integers_of, real
+from matloom.quantiser.matters import mattering
 from matloom.quantiser.measure import mcnemar, sqnr_db
 from matloom.quantiser.prepare import prepared
 from matloom.quantiser.samples import split_samples
 from matloom.quantiser.sweep import swept
+from matloom.quantiser.trials import watched
 from matloom.tools.bench import collection
 from matloom.tools.metrics import wilson
 
@@ -71,9 +78,13 @@ WAYS = {
         "equalise": False,
     },
     "matloom, i8xi4": {"precision": "i8xi4", "config": NARROW},
-    "matloom, points=1": {"target": "points=1", "config": NARROW},
+    "matloom, points=0.5": {"target": "points=0.5", "config": NARROW},
     "matloom, i16xi8": {"precision": "i16xi8"},
 }
+
+
+#: Ways whose cycles `--rtl` counts.
+COUNTED = ("matloom", "matloom, i8xi4", "matloom, points=0.5")
 
 
 def floats(graph: Graph) -> Graph:
@@ -98,7 +109,8 @@ def floats(graph: Graph) -> Graph:
 class Case:
     """A float network, its published int8 network, and samples as floats.
 
-    `test` has a label for each sample: a class, whether it is a fault, or none.
+    `test` has a label for each sample: a class, whether it is a fault, or none. `known` has the
+    classes of `calibration`. `views` are made from the samples of `test`.
     """
 
     graph: Graph
@@ -107,6 +119,13 @@ class Case:
     test: Array
     labels: Array | None = None
     faults: bool = False
+    known: Array | None = None
+    views: Array | None = None
+
+    @cached_property
+    def seen(self) -> Array:
+        """The float network's class of each view."""
+        return classes_of(self.graph, self.views)
 
 
 def case(name: str) -> Case:
@@ -146,7 +165,14 @@ def case(name: str) -> Case:
         calibration=samples[split.chosen],
         test=samples[split.others],
         labels=labels[split.others],
+        known=labels[split.chosen],
+        views=_views(samples[split.others, 0]) if name == "ic" else None,
     )
+
+
+def _views(photographs: Array) -> Array:
+    """Return views of photographs (n, height, width, channels) of bytes, as samples."""
+    return 255 * crops(photographs / 255, 10 * len(photographs), seed=2)[:, np.newaxis]
 
 
 def tensors_of(graph: Graph, samples: Array) -> tuple[dict[str, Array], Array]:
@@ -158,9 +184,14 @@ def tensors_of(graph: Graph, samples: Array) -> tuple[dict[str, Array], Array]:
     for _at, node, known in swept(graph, given):
         for made in node.outputs:
             values = real(graph.tensors[made], known[made])
-            found[graph.tensors[made].name.split(";")[0].removesuffix(":int8")] = values
+            found[short(graph.tensors[made].name)] = values
             last = values if node.op not in (Op.SOFTMAX, Op.DEQUANTIZE) else last
     return found, last
+
+
+def short(name: str) -> str:
+    """Return the name of a tensor without what quantisers add to it."""
+    return name.split(";")[0].removesuffix(":int8")
 
 
 def row(
@@ -168,14 +199,22 @@ def row(
 ) -> dict:
     """Return the figures of a quantised network's tensors, of which the last is the output."""
     tensors, last = made
+    graph = given.graph
+    numbers = {short(tensor.name): number for number, tensor in graph.tensors.items()}
+    whole = {numbers[name]: values for name, values in exact[0].items()}
+
+    def ratio(number: int, values: Array) -> float | None:
+        matter = (mattering(graph, number, {**whole, number: v}) for v in (whole[number], values))
+        return sqnr_db(*matter)
+
     ratios = [
-        sqnr_db(values, tensors[name])
+        ratio(numbers[name], tensors[name])
         for name, values in exact[0].items()
         if name in tensors and tensors[name].shape == values.shape
     ]
-    known = [ratio for ratio in ratios if ratio is not None]
+    known = [each for each in ratios if each is not None]
     found = {
-        "sqnr_db": sqnr_db(exact[1], last),
+        "sqnr_db": ratio(watched(graph)[0], last.reshape(exact[1].shape)),
         "mean_sqnr_db": float(np.mean(known)) if known else None,
         "tensors": len(known),
     }
@@ -198,16 +237,18 @@ def area(scores: Array, faulty: Array) -> float:
     return float((pairs > 0).mean() + (pairs == 0).mean() / 2)
 
 
-def measured(name: str, yardstick: str | None, ways: list[str]) -> dict:
+def measured(name: str, yardstick: str | None, ways: list[str], *, rtl: bool) -> dict:
     """Return the figures of all ways for one network."""
     given = case(name)
     exact = tensors_of(given.graph, given.test)
     rows = {"float": row(given, exact, exact)}
     if given.published is not None:
         rows["published int8"] = row(given, exact, tensors_of(given.published, given.test))
+        rows["published int8"] |= agreement_on_views(given, given.published)
     if yardstick is not None:
         other = ai_edge(yardstick, given.graph, given.calibration)
         rows["ai-edge-quantizer"] = row(given, exact, tensors_of(other, given.test))
+        rows["ai-edge-quantizer"] |= agreement_on_views(given, other)
     for method in METHODS:
         results = onnx_runtime(given.graph, method, given.calibration, given.test)
         rows[f"onnxruntime, {method}"] = row(given, exact, ({}, results))
@@ -217,16 +258,45 @@ def measured(name: str, yardstick: str | None, ways: list[str]) -> dict:
         options = {"config": CONFIG, **WAYS[way]}
         began = time.process_time()
         made = matloom.quantise(
-            given.graph, given.calibration, samples=len(given.calibration), **options
+            given.graph,
+            given.calibration,
+            labels=given.known,
+            samples=len(given.calibration),
+            **options,
         )
         seconds = time.process_time() - began
         rows[way] = row(given, exact, tensors_of(made.graph, given.test))
         rows[way] |= {"cycles": made.report.cycles, "seconds": round(seconds, 1)}
+        rows[way] |= agreement_on_views(given, made.graph)
+        if rtl and way in COUNTED:
+            rows[way]["counted"] = counted(made.graph, options["config"], given.test[0])
         if made.report.options.equalise:
             # Its tensors have channels in other units.
             rows[way]["mean_sqnr_db"] = None
         show(name, way, rows[way])
     return compared(rows)
+
+
+def agreement_on_views(given: Case, made: Graph) -> dict:
+    """Return the share of views on which LiteRT finds the class of the float network."""
+    if given.views is None:
+        return {}
+    same, count = int((given.seen == classes_of(made, given.views)).sum()), len(given.views)
+    return {"views": same / count, "views_interval": wilson(same, count)}
+
+
+def classes_of(graph: Graph, samples: Array) -> Array:
+    """Return the class that LiteRT finds for each sample."""
+    integers = integers_of(graph.tensors[graph.inputs[0]], samples)
+    return many(frontend.write(logits_of(graph))[1], integers).argmax(axis=1)
+
+
+def counted(graph: Graph, config: str, sample: Array) -> int:
+    """Return the cycles of one call on the simulated chip, by its counters."""
+    integers = integers_of(graph.tensors[graph.inputs[0]], sample)
+    with matloom.load(graph, "rtl", config=config, check="none") as session:
+        session.run(integers)
+        return session.report().cycles
 
 
 def show(name: str, way: str, found: dict) -> None:
@@ -249,12 +319,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", maxsplit=1)[0])
     parser.add_argument("--only", choices=NETWORKS, action="append")
     parser.add_argument("--yardstick", help="Python of an environment with ai-edge-quantizer")
+    parser.add_argument("--rtl", action="store_true", help="also count cycles on the chip")
     parser.add_argument("--way", choices=WAYS, action="append")
     parser.add_argument("--report", type=Path, default=REPORT)
     options = parser.parse_args()
     report = json.loads(options.report.read_text()) if options.report.exists() else {}
     for name in options.only or NETWORKS:
-        report[name] = measured(name, options.yardstick, options.way or list(WAYS))
+        ways = options.way or list(WAYS)
+        report[name] = measured(name, options.yardstick, ways, rtl=options.rtl)
         options.report.write_text(json.dumps(report, indent=1) + "\n")
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from matloom import frontend
 from matloom.ir.graph import Array, Graph, Op
 
-__all__ = ["METHODS", "ai_edge", "logits_of", "onnx_runtime"]
+__all__ = ["METHODS", "ai_edge", "logits_of", "many", "onnx_runtime"]
 
 #: Calibrations of ONNX Runtime's static quantiser.
 METHODS = ("MinMax", "Entropy", "Percentile")
@@ -66,6 +66,25 @@ def logits_of(graph: Graph) -> Graph:
     if last.op is not Op.SOFTMAX:
         return graph
     return replace(graph, nodes=graph.nodes[:-1], outputs=last.inputs[:1])
+
+
+def many(content: bytes, samples: Array) -> Array:
+    """Return the output of a network for each sample, from LiteRT."""
+    from ai_edge_litert.interpreter import Interpreter, OpResolverType
+
+    # Without XNNPACK, which rounds otherwise.
+    plain = OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
+    interpreter = Interpreter(
+        model_content=content, num_threads=1, experimental_op_resolver_type=plain
+    )
+    interpreter.allocate_tensors()
+    (given,), (made,) = interpreter.get_input_details(), interpreter.get_output_details()
+    results = []
+    for sample in samples:
+        interpreter.set_tensor(given["index"], sample)
+        interpreter.invoke()
+        results.append(interpreter.get_tensor(made["index"])[0])
+    return np.array(results)
 
 
 def onnx_runtime(graph: Graph, method: str, calibration: Array, test: Array) -> Array:

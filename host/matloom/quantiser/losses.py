@@ -12,13 +12,14 @@ import numpy as np
 from matloom.ir.graph import Array, Graph
 from matloom.quantiser.build import BuildStep
 from matloom.quantiser.expected import expected_share
+from matloom.quantiser.matters import mattering
 from matloom.quantiser.sweep import last_uses, outputs_of
 from matloom.quantiser.trials import watched
 
 __all__ = ["Losses"]
 
 #: Samples on which the rest of the network runs again after each operator.
-_MOST_SAMPLES = 32
+_MOST_SAMPLES = 128
 
 
 class Losses:
@@ -32,9 +33,9 @@ class Losses:
     """
 
     def __init__(self, graph: Graph, inputs: Mapping[int, Array]) -> None:
-        self._graph = replace(graph, outputs=watched(graph))
+        self._whole, self._graph = graph, replace(graph, outputs=watched(graph))
         self._known = {number: array[:_MOST_SAMPLES] for number, array in inputs.items()}
-        self._exact = outputs_of(self._graph, self._known)
+        self._exact = self._results(self._graph, self._known)
         self._dropped = last_uses(self._graph)
         self._lost = 0.0
 
@@ -53,13 +54,18 @@ class Losses:
             self._known.pop(number, None)
         shares = [
             _share(exact, rounded)
-            for exact, rounded in zip(self._exact, outputs_of(rest, known), strict=True)
+            for exact, rounded in zip(self._exact, self._results(rest, known), strict=True)
             if exact.ndim > 1 and exact.shape[-1] > 1
         ]
         if not shares:
             return None
         before, self._lost = self._lost, 100 * (1 - float(np.mean(shares)))
         return self._lost - before
+
+    def _results(self, graph: Graph, known: Mapping[int, Array]) -> list[Array]:
+        """Return what matters of the outputs."""
+        results = zip(graph.outputs, outputs_of(graph, known), strict=True)
+        return [mattering(self._whole, number, {number: each}) for number, each in results]
 
 
 def _share(exact: Array, rounded: Array) -> float:

@@ -138,9 +138,9 @@ class Trials:
 
     def _figures(self, number: int, exact: Array, rounded: Array) -> dict[str, Any]:
         graph = self._calibration.graph
-        matter = [mattering(graph, number, {number: each}) for each in (exact, rounded)]
-        wide = matter[0].astype(np.float64)
-        noise = np.square(matter[1] - wide).sum() / max(np.square(wide).sum(), 1e-30)
+        exact, rounded = (mattering(graph, number, {number: each}) for each in (exact, rounded))
+        wide = exact.astype(np.float64)
+        noise = np.square(rounded - wide).sum() / max(np.square(wide).sum(), 1e-30)
         found = {"noise": float(noise), "rows": 0, "agreeing": 0, "expected": 0.0}
         classes = _classes(exact)
         if classes == 1:

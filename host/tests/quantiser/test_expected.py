@@ -27,6 +27,8 @@ def test_losses_of_layers_add_up():
     lost = [layer.lost for layer in report.layers]
     assert all(each is not None for each in lost)
     assert 0 < sum(lost) < 30
+    whole = report.outputs[0].agreement
+    assert 100 * (1 - whole.high) < sum(lost) < 100 * (1 - whole.low)
     wide = quantise(network, images, losses=True, precision="i16xi8").report
     assert abs(sum(layer.lost for layer in wide.layers)) < sum(lost) / 3
     assert "of the results are expected to change" in str(report)
