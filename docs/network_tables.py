@@ -264,6 +264,43 @@ def _four_bits() -> str:
     )
 
 
+#: Rows of the table of quantisers, of those that were measured.
+_QUANTISERS = (
+    *("published int8", "ai-edge-quantizer", "onnxruntime, MinMax", "onnxruntime, Entropy"),
+    *("onnxruntime, Percentile", "matloom", "matloom, not equalised", "matloom, i8xi4"),
+    "matloom, points=0.5",
+)
+
+
+def _quantisers() -> str:
+    found = report("quantise.json")
+
+    def interval(row: dict[str, Any]) -> str | None:
+        if "agreement" not in row:
+            return None
+        low, high = row["interval"]
+        return f"{row['agreement']:.1%} ({100 * low:.1f} to {100 * high:.1f})"
+
+    def decibels(name: str) -> Column:
+        heading = {"sqnr_db": "SQNR of outputs, dB", "mean_sqnr_db": "of layers"}[name]
+        return Column(heading, lambda row: row[2].get(name), "{:.1f}".format)
+
+    return table(
+        [(net, way, found[net][way]) for net in found for way in _QUANTISERS if way in found[net]],
+        (
+            Column("network", lambda row: row[0]),
+            Column("quantiser", lambda row: row[1]),
+            Column("agreement", lambda row: interval(row[2])),
+            Column("on views", lambda row: row[2].get("views"), "{:.1%}".format),
+            Column("accuracy", lambda row: row[2].get("accuracy"), "{:.1%}".format),
+            Column("AUC", lambda row: row[2].get("auc"), "{:.3f}".format),
+            *(decibels("sqnr_db"), decibels("mean_sqnr_db")),
+            Column("cycles", lambda row: row[2].get("cycles"), count),
+            Column("counted", lambda row: row[2].get("counted"), count),
+        ),
+    )
+
+
 BLOCKS = {
     "collapse": _collapse,
     "collection": _collection,
@@ -271,6 +308,7 @@ BLOCKS = {
     "four bits": _four_bits,
     "exported": _exported,
     "exported quantised": _exported_quantised,
+    "quantisers": _quantisers,
     "onnx networks": _onnx_networks,
     "onnx runs": _onnx_runs,
     "onnx nodes": _onnx_nodes,

@@ -24,7 +24,7 @@ from matloom.quantiser.padding import separate_padding
 from matloom.quantiser.precisions import NARROW_MODE, layer_precisions
 from matloom.quantiser.prepare import prepared
 from matloom.quantiser.report import LayerQuality, QuantisationReport
-from matloom.quantiser.samples import SampleSplit, split_samples
+from matloom.quantiser.samples import SampleSplit, checked_labels, split_samples
 from matloom.quantiser.scales import LEVELS
 from matloom.quantiser.search import BOOSTS, EXACT, Goal, Search, require_mode, search
 from matloom.quantiser.trials import MixedPoint, Trials
@@ -127,7 +127,7 @@ def quantise(
     goal = _goal(target, engine)
     exact = prepared(model if isinstance(model, Graph) else frontend.load_floats(model))
     split = split_samples(exact, data, samples, options.seed, searching=goal is not None)
-    work = _Quantisation(exact, split, _labels(labels, split), options, engine)
+    work = _Quantisation(exact, split, checked_labels(labels, split, exact), options, engine)
     found = None if goal is None else work.search(goal, engine)
     if found is not None:
         precision = _narrowed(found.chosen)
@@ -248,20 +248,6 @@ def _goal(target: str | None, config: str) -> Goal | None:
         return None
     require_mode(config)
     return goal
-
-
-def _labels(labels: npt.ArrayLike | None, split: SampleSplit) -> Array | None:
-    """Return the label of each sample given."""
-    if labels is None:
-        return None
-    given = np.asarray(labels).reshape(-1)
-    total = len(split.chosen) + len(split.tried) + len(split.others)
-    if given.dtype.kind not in "iu" or len(given) != total:
-        raise UserError(
-            f"labels must be {total} integers, one for each sample, not {len(given)} of "
-            f"{given.dtype}"
-        )
-    return given
 
 
 def _quality(calibration: Calibration, plan: QuantisationPlan, step: BuildStep) -> LayerQuality:

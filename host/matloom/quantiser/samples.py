@@ -4,13 +4,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
 from matloom.errors import UserError
 from matloom.ir.graph import Array, Graph
 from matloom.quantiser.sweep import last_uses
 from matloom.tools.samples import graph_samples
 
-__all__ = ["SampleSplit", "split_samples"]
+__all__ = ["SampleSplit", "checked_labels", "split_samples"]
 
 #: Bytes of all tensors that are in memory at once.
 _MOST_BYTES = 3 << 29
@@ -94,6 +95,32 @@ def split_samples(
         tried=trial,
         others=others,
     )
+
+
+def checked_labels(labels: npt.ArrayLike | None, split: SampleSplit, graph: Graph) -> Array | None:
+    """Return the class of each sample given.
+
+    Raises
+    ------
+    UserError
+        There are more or fewer than samples, or one is not a class of the outputs.
+    """
+    if labels is None:
+        return None
+    given = np.asarray(labels).reshape(-1)
+    total = len(split.chosen) + len(split.tried) + len(split.others)
+    if given.dtype.kind not in "iu" or len(given) != total:
+        raise UserError(
+            f"labels must be {total} integers, one for each sample, not {len(given)} of "
+            f"{given.dtype}"
+        )
+    classes = max(graph.tensors[number].shape[-1:] or (1,) for number in graph.outputs)[0]
+    outside = given[(given < 0) | (given >= classes)]
+    if len(outside):
+        raise UserError(
+            f"labels must be classes of {graph.name}, 0 to {classes - 1}, not {outside[0]}"
+        )
+    return given
 
 
 def _require_memory(graph: Graph, samples: int) -> None:

@@ -206,6 +206,7 @@ def with_nan():
         ({"data": float_samples(0)}, "the inputs have no sample"),
         ({"samples": 0}, "samples must be at least 1, not 0"),
         ({"labels": [1, 2]}, "labels must be 4 integers, one for each sample, not 2 of int64"),
+        ({"labels": [0, 4, 5, -1]}, "labels must be classes of small, 0 to 4, not 5"),
         ({"precision": "i8xi2"}, "a precision must be one of i8xi8, i8xi4, i16xi8, float32"),
         ({"precision": {"tensor": "i8xi4"}}, "precision must name layers of small, not 'tensor'"),
         ({"calibration": "entropy"}, "calibration must be one of minmax, percentile, mse, kl"),
