@@ -26,7 +26,7 @@ from matloom.quantiser.prepare import prepared
 from matloom.quantiser.report import LayerQuality, QuantisationReport
 from matloom.quantiser.samples import SampleSplit, checked_labels, split_samples
 from matloom.quantiser.scales import LEVELS
-from matloom.quantiser.search import BOOSTS, EXACT, Goal, Search, require_mode, search
+from matloom.quantiser.search import BOOSTS, EXACT, REWRITTEN, Goal, Search, require_mode, search
 from matloom.quantiser.trials import MixedPoint, Trials
 from matloom.terminal.progress import note
 
@@ -128,8 +128,11 @@ def quantise(
     exact = prepared(model if isinstance(model, Graph) else frontend.load_floats(model))
     split = split_samples(exact, data, samples, options.seed, searching=goal is not None)
     work = _Quantisation(exact, split, checked_labels(labels, split, exact), options, engine)
-    found = None if goal is None else work.search(goal, engine)
-    if found is not None:
+    found, levels = None, list[Level]()
+    if goal is not None:
+        found = work.search(goal)
+        levels = list(work.levels(found))
+        work, found = work.rewritten(found)
         precision = _narrowed(found.chosen)
     made, layers = work.made(precision)
     content = _file(made)
@@ -146,7 +149,7 @@ def quantise(
         bytes_after=len(content),
         search=found,
         compression=work.compression,
-        levels=() if found is None else tuple(work.levels(found)),
+        levels=tuple(levels),
     )
     if config is not None:
         report = _with_cycles(report, made, config)
@@ -167,16 +170,36 @@ class _Quantisation:
     def __init__(
         self, exact: Graph, split: SampleSplit, labels: Array | None, options: Options, config: str
     ) -> None:
-        self._exact, self._split, self._labels, self._options = exact, split, labels, options
+        self._exact, self._split, self._labels = exact, split, labels
+        self._options, self._config = options, config
         graph, self.compression = compress(exact, split.calibration, options, config)
         note("observing the float network")
         self._calibration = calibrated(graph, split.calibration, options)
 
-    def search(self, goal: Goal, config: str) -> Search:
-        split = self._split
+    def search(self, goal: Goal) -> Search:
+        """Return a search for a mixture of 8-bit and 4-bit weights."""
+        split, config = self._split, self._config
         labels = self._labelled(split.tried if len(split.tried) else split.chosen)
         trials = Trials(self._calibration, split, self._options, config, labels)
         return search(trials, self._calibration.graph, goal, config, self._options.journal)
+
+    def rewritten(self, found: Search) -> "tuple[_Quantisation, Search]":
+        """Return this network and its search, or a faster one with layers in other forms.
+
+        Only the last level looks for the latter: half of what may be lost is for the forms, the
+        other half for 4-bit weights.
+        """
+        goal = found.target
+        if goal.level != REWRITTEN or self._options.compress is not None:
+            return self, found
+        half = replace(goal, value=goal.value / 2)
+        options = replace(self._options, compress=f"points={half.value:g}")
+        other = _Quantisation(self._exact, self._split, self._labels, options, self._config)
+        if other.compression is None or not other.compression.chosen.changes:
+            return self, found
+        faster = other.search(half)
+        gains = faster.chosen.cycles < found.chosen.cycles
+        return (other, faster) if gains else (self, found)
 
     def made(self, precision: str | Mapping[str, str]) -> tuple[Graph, tuple[LayerQuality, ...]]:
         """Return the quantised network, and how close its layers are."""

@@ -11,7 +11,7 @@ from matloom.quantiser.compress import Compression
 from matloom.quantiser.levels import Level
 from matloom.quantiser.measure import Closeness, Share
 from matloom.quantiser.options import Options
-from matloom.quantiser.search import Search
+from matloom.quantiser.search import BOOSTS, Search
 from matloom.terminal.tables import as_text, counted, layer_table
 
 __all__ = ["LayerQuality", "QuantisationReport"]
@@ -125,7 +125,7 @@ class QuantisationReport:
             return ()
         chosen = Level(
             name=found.target.level,
-            points=found.target.value,
+            points=BOOSTS[found.target.level],
             layers=found.chosen.layers,
             cycles=found.chosen.cycles,
             outputs=self.outputs,

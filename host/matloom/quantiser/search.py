@@ -18,6 +18,7 @@ from matloom.terminal.progress import note
 __all__ = [
     "BOOSTS",
     "EXACT",
+    "REWRITTEN",
     "Goal",
     "Search",
     "Sensitivity",
@@ -34,6 +35,8 @@ _MOST_POINTS = 12
 BOOSTS = {"O1": 0.0, "O2": 0.5, "O3": 1.0}
 #: The level that takes 8-bit weights alone.
 EXACT = "O1"
+#: The level that also rewrites layers.
+REWRITTEN = "O3"
 
 
 @dataclass(frozen=True, kw_only=True)

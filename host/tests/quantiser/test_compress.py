@@ -163,3 +163,25 @@ def test_a_wrong_goal_is_refused(network):
     for goal in ("points", "cycles=5", "points=-1"):
         with pytest.raises(UserError, match="compress must be points=NUMBER or sqnr=NUMBER"):
             quantise(network, float_samples(2), compress=goal)
+
+
+@pytest.mark.slow
+def test_the_last_level_rewrites_layers_if_that_is_faster():
+    """The layer of rank 1 is factored without a loss, which lower levels do not do."""
+    network = FloatNetwork()
+    image = network.input("image", (1, 8, 8, 3), "float32")
+    first = network.convolution(image, 64, kernel=3)
+    graph = network.graph(network.classes(network.convolution(first, 64), 5))
+    number = graph.nodes[1].inputs[1]
+    column, row = network.random.normal(size=64), network.random.normal(size=64)
+    low = np.outer(column, row).reshape(64, 1, 1, 64).astype(np.float32) / 8
+    tensors = {**graph.tensors, number: replace(graph.tensors[number], data=low)}
+    graph = replace(graph, tensors=tensors)
+    options = {"samples": 20, "config": "small+i8xi4"}
+    report = quantise(graph, float_samples(24), target="O3", **options).report
+    changes = [each.number for each in report.compression.chosen.changes]
+    assert graph.nodes[1].output in changes
+    cycles = [level.cycles for level in report.all_levels]
+    assert cycles[2] < cycles[1] <= cycles[0]
+    assert report.cycles == cycles[2]
+    assert quantise(graph, float_samples(24), target="O2", **options).report.compression is None
