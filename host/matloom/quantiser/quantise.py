@@ -1,33 +1,24 @@
 """Quantises a network: calibrates, builds, measures, writes."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import numpy.typing as npt
 
 from matloom import frontend
 from matloom.errors import UserError
 from matloom.frontend.readers import Source
 from matloom.ir.graph import Array, Graph
-from matloom.ir.operators import OPERATORS
-from matloom.quantiser.build import BuildStep, QuantisationPlan, build
-from matloom.quantiser.calibrate import Calibration, calibrated, planned
-from matloom.quantiser.compress import compress
-from matloom.quantiser.levels import Level, mixtures
-from matloom.quantiser.losses import Losses
-from matloom.quantiser.measure import Closeness, closeness, outputs_of_both, sqnr_db
+from matloom.quantiser.levels import Level
 from matloom.quantiser.options import Options
 from matloom.quantiser.padding import separate_padding
-from matloom.quantiser.precisions import NARROW_MODE, layer_precisions
 from matloom.quantiser.prepare import prepared
-from matloom.quantiser.report import LayerQuality, QuantisationReport
-from matloom.quantiser.samples import SampleSplit, checked_labels, split_samples
-from matloom.quantiser.scales import LEVELS
-from matloom.quantiser.search import BOOSTS, EXACT, REWRITTEN, Goal, Search, require_mode, search
-from matloom.quantiser.trials import MixedPoint, Trials
+from matloom.quantiser.quantiser import Quantiser, narrowed
+from matloom.quantiser.report import QuantisationReport
+from matloom.quantiser.samples import checked_labels, split_samples
+from matloom.quantiser.search import EXACT, Goal, Search, require_mode
 from matloom.terminal.progress import note
 
 __all__ = ["QuantisedNetwork", "quantise"]
@@ -127,14 +118,9 @@ def quantise(
     goal = _goal(target, engine)
     exact = prepared(model if isinstance(model, Graph) else frontend.load_floats(model))
     split = split_samples(exact, data, samples, options.seed, searching=goal is not None)
-    work = _Quantisation(exact, split, checked_labels(labels, split, exact), options, engine)
-    found, levels = None, list[Level]()
-    if goal is not None:
-        found = work.search(goal)
-        levels = list(work.levels(found))
-        work, found = work.rewritten(found)
-        precision = _narrowed(found.chosen)
-    made, layers = work.made(precision)
+    classes = checked_labels(labels, split, exact)
+    work, found, levels = _searched(Quantiser(exact, split, classes, options, engine), goal)
+    made, layers = work.made(precision if found is None else narrowed(found.chosen))
     content = _file(made)
     note("measuring")
     report = QuantisationReport(
@@ -149,106 +135,22 @@ def quantise(
         bytes_after=len(content),
         search=found,
         compression=work.compression,
-        levels=tuple(levels),
+        levels=levels,
     )
     if config is not None:
         report = _with_cycles(report, made, config)
     return QuantisedNetwork(graph=made, content=content, report=report)
 
 
-class _Quantisation:
-    """A network with its samples: made in any precision, and measured.
-
-    Parameters
-    ----------
-    labels:
-        Class of each sample given, or None.
-    config:
-        Configuration that layers are rewritten for.
-    """
-
-    def __init__(
-        self, exact: Graph, split: SampleSplit, labels: Array | None, options: Options, config: str
-    ) -> None:
-        self._exact, self._split, self._labels = exact, split, labels
-        self._options, self._config = options, config
-        graph, self.compression = compress(exact, split.calibration, options, config)
-        note("observing the float network")
-        self._calibration = calibrated(graph, split.calibration, options)
-
-    def search(self, goal: Goal) -> Search:
-        """Return a search for a mixture of 8-bit and 4-bit weights."""
-        split, config = self._split, self._config
-        labels = self._labelled(split.tried if len(split.tried) else split.chosen)
-        trials = Trials(self._calibration, split, self._options, config, labels)
-        return search(trials, self._calibration.graph, goal, config, self._options.journal)
-
-    def rewritten(self, found: Search) -> "tuple[_Quantisation, Search]":
-        """Return this network and its search, or a faster one with layers in other forms.
-
-        Only the last level looks for the latter: half of what may be lost is for the forms, the
-        other half for 4-bit weights.
-        """
-        goal = found.target
-        if goal.level != REWRITTEN or self._options.compress is not None:
-            return self, found
-        half = replace(goal, value=goal.value / 2)
-        options = replace(self._options, compress=f"points={half.value:g}")
-        other = _Quantisation(self._exact, self._split, self._labels, options, self._config)
-        if other.compression is None or not other.compression.chosen.changes:
-            return self, found
-        faster = other.search(half)
-        gains = faster.chosen.cycles < found.chosen.cycles
-        return (other, faster) if gains else (self, found)
-
-    def made(self, precision: str | Mapping[str, str]) -> tuple[Graph, tuple[LayerQuality, ...]]:
-        """Return the quantised network, and how close its layers are."""
-        graph = self._calibration.graph
-        kinds, bits = layer_precisions(graph, precision)
-        plan = planned(self._calibration, kinds, bits, self._options)
-        losses = Losses(graph, self._split.calibration) if self._options.losses else None
-        layers: list[LayerQuality] = []
-
-        def observe(step: BuildStep) -> None:
-            note(f"operator {step.at + 1} of {len(graph.nodes)}, {step.node.op}")
-            lost = None if losses is None else losses.after(step)
-            if step.exact.dtype == np.float32:
-                layers.append(replace(_quality(self._calibration, plan, step), lost=lost))
-
-        return build(graph, plan, self._split.calibration, observe), tuple(layers)
-
-    def outputs(self, made: Graph) -> tuple[Closeness, ...]:
-        """Return how close the outputs of a quantised network are, on the samples to measure on."""
-        labels = self._labelled(self._split.measured)
-        pairs = outputs_of_both(self._exact, made, self._split.test)
-        found = []
-        for number, pair in zip(self._exact.outputs, pairs, strict=True):
-            rows = pair[0].size // max(pair[0].shape[-1], 1)
-            fits = labels is not None and rows == len(labels)
-            name, known = self._exact.tensors[number].name, not len(self._split.others)
-            found.append(closeness(name, pair, labels if fits else None, calibrated=known))
-        return tuple(found)
-
-    def levels(self, found: Search) -> Iterator[Level]:
-        """Yield the levels up to the one that was asked for, measured."""
-        for name, point in mixtures(found):
-            note(f"level {name}")
-            made, _layers = self.made(_narrowed(point))
-            yield Level(
-                name=name,
-                points=BOOSTS[name],
-                layers=point.layers,
-                cycles=point.cycles,
-                outputs=self.outputs(made),
-            )
-
-    def _labelled(self, places: Array) -> npt.NDArray[np.int64] | None:
-        return None if self._labels is None else self._labels[places].astype(np.int64)
-
-
-def _narrowed(point: MixedPoint) -> dict[str, str]:
-    """Return the precisions of a mixture by layer."""
-    return dict.fromkeys(point.layers, NARROW_MODE)
+def _searched(
+    work: Quantiser, goal: Goal | None
+) -> tuple[Quantiser, Search | None, tuple[Level, ...]]:
+    """Return what a search chose, the search, and the levels below it."""
+    if goal is None:
+        return work, None, ()
+    found = work.search(goal)
+    levels = tuple(work.levels(found))
+    return *work.rewritten(found), levels
 
 
 def _file(graph: Graph) -> bytes:
@@ -271,29 +173,6 @@ def _goal(target: str | None, config: str) -> Goal | None:
         return None
     require_mode(config)
     return goal
-
-
-def _quality(calibration: Calibration, plan: QuantisationPlan, step: BuildStep) -> LayerQuality:
-    """Return how close an output is to the float network's."""
-    histogram = calibration.histograms[step.number]
-    kind, low, high, saturated = step.tensor.dtype, 0.0, 0.0, 0.0
-    if kind in LEVELS:
-        low, high = plan.ranges[step.number]
-        beyond = (step.exact < low) | (step.exact > high)
-        saturated = float(beyond.mean())
-    weighted = OPERATORS[step.node.op].weight_axis is not None and kind in LEVELS
-    return LayerQuality(
-        name=step.tensor.name,
-        operator=str(step.node.op),
-        kind=kind,
-        bits=plan.bits[step.at] if weighted else None,
-        low=low,
-        high=high,
-        least=histogram.low,
-        largest=histogram.high,
-        saturated=saturated,
-        sqnr_db=sqnr_db(step.exact, step.rounded),
-    )
 
 
 def _with_cycles(report: QuantisationReport, graph: Graph, config: str) -> QuantisationReport:

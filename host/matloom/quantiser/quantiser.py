@@ -1,0 +1,144 @@
+"""Makes a network in any precision, searches for a mixture of them, and measures the results."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from matloom.ir.graph import Array, Graph
+from matloom.ir.operators import OPERATORS
+from matloom.quantiser.build import BuildStep, QuantisationPlan, build
+from matloom.quantiser.calibrate import Calibration, calibrated, planned
+from matloom.quantiser.compress import compress
+from matloom.quantiser.levels import Level, mixtures
+from matloom.quantiser.losses import Losses
+from matloom.quantiser.measure import Closeness, closeness, outputs_of_both, sqnr_db
+from matloom.quantiser.options import Options
+from matloom.quantiser.precisions import NARROW_MODE, layer_precisions
+from matloom.quantiser.report import LayerQuality
+from matloom.quantiser.samples import SampleSplit
+from matloom.quantiser.scales import LEVELS
+from matloom.quantiser.search import BOOSTS, REWRITTEN, Goal, Search, search
+from matloom.quantiser.trials import MixedPoint, Trials
+from matloom.terminal.progress import note
+
+__all__ = ["Quantiser", "narrowed"]
+
+
+class Quantiser:
+    """A network with its samples: made in any precision, and measured.
+
+    Parameters
+    ----------
+    labels:
+        Class of each sample given, or None.
+    config:
+        Configuration that layers are rewritten for.
+    """
+
+    def __init__(
+        self, exact: Graph, split: SampleSplit, labels: Array | None, options: Options, config: str
+    ) -> None:
+        self._exact, self._split, self._labels = exact, split, labels
+        self._options, self._config = options, config
+        graph, self.compression = compress(exact, split.calibration, options, config)
+        note("observing the float network")
+        self._calibration = calibrated(graph, split.calibration, options)
+
+    def search(self, goal: Goal) -> Search:
+        """Return a search for a mixture of 8-bit and 4-bit weights."""
+        split, config = self._split, self._config
+        labels = self._labelled(split.tried if len(split.tried) else split.chosen)
+        trials = Trials(self._calibration, split, self._options, config, labels)
+        return search(trials, self._calibration.graph, goal, config, self._options.journal)
+
+    def rewritten(self, found: Search) -> "tuple[Quantiser, Search]":
+        """Return this network and its search, or a faster one with layers in other forms.
+
+        Only the last level looks for the latter: half of what may be lost is for the forms, the
+        other half for 4-bit weights.
+        """
+        goal = found.target
+        if goal.level != REWRITTEN or self._options.compress is not None:
+            return self, found
+        half = replace(goal, value=goal.value / 2)
+        options = replace(self._options, compress=f"points={half.value:g}")
+        other = Quantiser(self._exact, self._split, self._labels, options, self._config)
+        if other.compression is None or not other.compression.chosen.changes:
+            return self, found
+        faster = other.search(half)
+        gains = faster.chosen.cycles < found.chosen.cycles
+        return (other, faster) if gains else (self, found)
+
+    def made(self, precision: str | Mapping[str, str]) -> tuple[Graph, tuple[LayerQuality, ...]]:
+        """Return the quantised network, and how close its layers are."""
+        graph = self._calibration.graph
+        kinds, bits = layer_precisions(graph, precision)
+        plan = planned(self._calibration, kinds, bits, self._options)
+        losses = Losses(graph, self._split.calibration) if self._options.losses else None
+        layers: list[LayerQuality] = []
+
+        def observe(step: BuildStep) -> None:
+            note(f"operator {step.at + 1} of {len(graph.nodes)}, {step.node.op}")
+            lost = None if losses is None else losses.after(step)
+            if step.exact.dtype == np.float32:
+                layers.append(replace(_quality(self._calibration, plan, step), lost=lost))
+
+        return build(graph, plan, self._split.calibration, observe), tuple(layers)
+
+    def outputs(self, made: Graph) -> tuple[Closeness, ...]:
+        """Return how close the outputs of a quantised network are, on the samples to measure on."""
+        labels = self._labelled(self._split.measured)
+        pairs = outputs_of_both(self._exact, made, self._split.test)
+        found = []
+        for number, pair in zip(self._exact.outputs, pairs, strict=True):
+            rows = pair[0].size // max(pair[0].shape[-1], 1)
+            fits = labels is not None and rows == len(labels)
+            name, known = self._exact.tensors[number].name, not len(self._split.others)
+            found.append(closeness(name, pair, labels if fits else None, calibrated=known))
+        return tuple(found)
+
+    def levels(self, found: Search) -> Iterator[Level]:
+        """Yield the levels up to the one that was asked for, measured."""
+        for name, point in mixtures(found):
+            note(f"level {name}")
+            made, _layers = self.made(narrowed(point))
+            yield Level(
+                name=name,
+                points=BOOSTS[name],
+                layers=point.layers,
+                cycles=point.cycles,
+                outputs=self.outputs(made),
+            )
+
+    def _labelled(self, places: Array) -> npt.NDArray[np.int64] | None:
+        return None if self._labels is None else self._labels[places].astype(np.int64)
+
+
+def narrowed(point: MixedPoint) -> dict[str, str]:
+    """Return the precisions of a mixture by layer."""
+    return dict.fromkeys(point.layers, NARROW_MODE)
+
+
+def _quality(calibration: Calibration, plan: QuantisationPlan, step: BuildStep) -> LayerQuality:
+    """Return how close an output is to the float network's."""
+    histogram = calibration.histograms[step.number]
+    kind, low, high, saturated = step.tensor.dtype, 0.0, 0.0, 0.0
+    if kind in LEVELS:
+        low, high = plan.ranges[step.number]
+        beyond = (step.exact < low) | (step.exact > high)
+        saturated = float(beyond.mean())
+    weighted = OPERATORS[step.node.op].weight_axis is not None and kind in LEVELS
+    return LayerQuality(
+        name=step.tensor.name,
+        operator=str(step.node.op),
+        kind=kind,
+        bits=plan.bits[step.at] if weighted else None,
+        low=low,
+        high=high,
+        least=histogram.low,
+        largest=histogram.high,
+        saturated=saturated,
+        sqnr_db=sqnr_db(step.exact, step.rounded),
+    )
