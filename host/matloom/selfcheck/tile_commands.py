@@ -25,6 +25,7 @@ from matloom.meaning.terms import is_known, split_words
 __all__ = [
     "PROBES",
     "Numbers",
+    "ProbeSample",
     "TileRun",
     "chain",
     "flat",
@@ -41,6 +42,9 @@ _LONGEST = 64
 
 #: What stands for a byte counts by its last bits: two that agree in them get the same value.
 PROBES = 1 << 24
+
+#: One probe in so many is in a `ProbeSample`, a power of two.
+_SAMPLED = 16
 
 #: Ends of probes that `may_be_among` tells apart, a power of two.
 _ENDS = 1 << 16
@@ -161,6 +165,27 @@ def flat(written: Numbers, post: Instruction) -> Numbers:
 def last_bits(numbers: Numbers) -> NDArray[np.int64]:
     """Return the significant bits of numbers."""
     return numbers.astype(np.int64, copy=False) & (PROBES - 1)
+
+
+class ProbeSample:
+    """A set of probes that keeps one in `_SAMPLED`, so that it fits a cache."""
+
+    def __init__(self) -> None:
+        self._known = np.zeros(PROBES // _SAMPLED, bool)
+
+    def add(self, numbers: Numbers) -> None:
+        """Add probes."""
+        self._known[self._sampled(numbers)] = True
+
+    def has(self, numbers: Numbers) -> bool:
+        """Return whether all of some probes were added, as far as they are sampled."""
+        return bool(self._known[self._sampled(numbers)].all())
+
+    @staticmethod
+    def _sampled(numbers: Numbers) -> NDArray[np.int64]:
+        bits = last_bits(numbers)
+        sampled: NDArray[np.int64] = bits[bits & (_SAMPLED - 1) == 0] // _SAMPLED
+        return sampled
 
 
 def may_be_among(bits: NDArray[np.int64], others: Iterable[NDArray[np.int64]]) -> NDArray[np.bool_]:

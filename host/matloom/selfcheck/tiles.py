@@ -26,6 +26,7 @@ from matloom.selfcheck.errors import CheckError
 from matloom.selfcheck.tile_commands import (
     PROBES,
     Numbers,
+    ProbeSample,
     TileRun,
     chain,
     flat,
@@ -78,7 +79,7 @@ class Tiles:
         """Start again when the proof begins, with the probes of each tensor."""
         self.bytes_of = bytes_of
         self._tiles: list[TileRun] = []
-        self._seen, self._scratch = np.zeros(PROBES, bool), np.zeros(PROBES, bool)
+        self._written, self._scratch = ProbeSample(), np.zeros(PROBES, bool)
         self._whole: dict[int, bool] = {}
         self._outside = {
             self.numbers[binding.name]
@@ -108,7 +109,7 @@ class Tiles:
                     tile.places = written_bytes(instruction, state.config)
                     tile.made = state.spad[tile.places]
             if instruction.opcode is Opcode.POST and state.written is not None:
-                self._seen[last_bits(flat(state.written, instruction))] = True
+                self._written.add(flat(state.written, instruction))
             for tile, _complete in parts.get(number + 1, ()):
                 tile.reads.append(reads(state, instructions[number + 1]))
                 tile.table = state.table.copy()
@@ -190,11 +191,11 @@ class Tiles:
         return probes is not None and self.graph.tensors[number].dtype in ("int8", "int16")
 
     def _holds(self, number: int, made: Numbers | None) -> bool:
-        """Return whether a tensor contains all bytes of a tile."""
-        if made is None:
-            return False
+        """Return whether a tensor contains all bytes of a tile; most do not even have the first."""
         probes = self.bytes_of[number]
         assert probes is not None
+        if made is None or not (len(made) and (probes == made[0]).any()):
+            return False
         return bool(self._among(made, [probes]).all())
 
     def _among(self, numbers: Numbers, others: Iterable[Numbers]) -> NDArray[np.bool_]:
@@ -248,9 +249,8 @@ class Tiles:
         if number not in self._whole:
             probes = self.bytes_of[number]
             assert probes is not None
-            self._whole[number] = number in self._outside or bool(
-                self._seen[last_bits(probes[~is_known(probes)])].all()
-            )
+            written = self._written.has(probes[~is_known(probes)])
+            self._whole[number] = number in self._outside or written
         return self._whole[number]
 
     def _array(self, number: int) -> Array:
