@@ -57,7 +57,17 @@ ROOMS = (
 PARTS = {
     "matloom.schedule": (
         *("tuning", "image", "segment", "params", "tiling", "plan", "memory", "commands"),
-        *("scheduled", "choices", "options", "cache", "check", "text", "pipeline", "replay"),
+        *(
+            "scheduled",
+            "choices",
+            "options",
+            "cache",
+            "check",
+            "text",
+            "pipeline",
+            "distinct",
+            "replay",
+        ),
         "search",
     ),
     "matloom_rtl.formal": (

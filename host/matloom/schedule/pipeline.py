@@ -11,7 +11,7 @@ from matloom.arch.isa import Region
 from matloom.cost.predict import predict
 from matloom.schedule import tuning
 from matloom.schedule.cache import Cache
-from matloom.schedule.choices.tighten import tightened
+from matloom.schedule.choices.tighten import tightened, widest
 from matloom.schedule.commands.emit import emit_instructions
 from matloom.schedule.memory.allocator import Allocator
 from matloom.schedule.memory.buffers import Builder, tensor_buffers_of
@@ -26,7 +26,7 @@ from matloom.schedule.segment import Segment
 from matloom.schedule.tiling.sequence import sequence
 from matloom.schedule.tiling.stages import Tiling
 
-__all__ = ["STEPS", "Draft", "evaluate", "make_plan", "tilings_of"]
+__all__ = ["STEPS", "Draft", "emitted", "evaluate", "fitting_plan", "make_plan", "tilings_of"]
 
 #: Why a step found no room; empty where it did.
 Failures = tuple[OutOfScratchpad, ...]
@@ -89,26 +89,32 @@ def order(draft: Draft) -> Failures:
     slots = sequence(segment, draft.tilings, params.spilled, interleaved=not params.plain)
     buffers = tensor_buffers_of(segment, params, slots, segment.config)
     draft.plan = Plan(params, slots, buffers, draft.tilings)
-    draft.allocator = Allocator(
+    draft.allocator = _space(segment, params)
+    return ()
+
+
+def _space(segment: Segment, params: ScheduleParams) -> Allocator:
+    """Return the empty scratchpad of a plan."""
+    return Allocator(
         segment.config.spad_bytes,
         segment.config,
         avoid_conflicts=params.avoid_conflicts,
         seed=params.seed if params.avoid_conflicts else None,
     )
-    return ()
 
 
 def assign_buffers(draft: Draft) -> Failures:
     """Find the buffers of all tiles, and the LOADs that fill them.
 
-    Tensors are placed before that, largest first, down to the first that may have to be there
-    earlier than its first tile: if they do not fit, the rest cannot fit either.
+    Tensors are placed before that for a trial, as if each were there from its first tile only: if
+    they do not fit, the rest cannot fit either.
     """
     segment, plan = draft.segment, draft.planned
     if plan.policy.pinned_at is None:
-        brought = _largest_brought(segment, plan)
-        failures = place_tensors(plan, draft.space, above=brought)
-        if not (failures or brought) and len(plan.slots) > tuning.MANY_SLOTS:
+        failures = place_tensors(plan, _space(segment, plan.policy))
+        for buffer in plan.tensor_buffers.values():
+            buffer.address = -1
+        if not failures and len(plan.slots) > tuning.MANY_SLOTS:
             failures = too_large(segment, plan)
         if failures:
             return tuple(failures)
@@ -189,13 +195,20 @@ def evaluate(
     between calls.
     """
     cache = Cache() if cache is None else cache
+    found = fitting_plan(segment, params, cache)
+    return emitted(segment, found, cache) if isinstance(found, Plan) else found
+
+
+def fitting_plan(segment: Segment, params: ScheduleParams, cache: Cache) -> Plan | DoesNotFit:
+    """Return the plan from which `evaluate` emits the instructions, or why there is none."""
     failures: Failures = ()
+    wide = widest(segment, params)
     for _ in range(tuning.ATTEMPTS):
         found: Plan | Failures = _failures_at_start(segment, params, cache, failures)
         found = found or make_plan(segment, params, cache)
         if isinstance(found, Plan):
-            return _emitted(segment, found, cache)
-        tighter = None if params.keeps_weights else tightened(segment, params, found)
+            return found
+        tighter = None if params.keeps_weights else tightened(segment, params, found, wide)
         if tighter is None:
             return _refusal(segment, found[0])
         params, failures = tighter, found
@@ -259,7 +272,7 @@ def tilings_of(segment: Segment, params: ScheduleParams, cache: Cache) -> list[T
     ]
 
 
-def _emitted(segment: Segment, plan: Plan, cache: Cache) -> Scheduled:
+def emitted(segment: Segment, plan: Plan, cache: Cache) -> Scheduled:
     """Return the instructions of a plan."""
     known = cache.scheduled(plan)
     if known is not None:
@@ -277,12 +290,3 @@ def _refusal(segment: Segment, full: OutOfScratchpad) -> DoesNotFit:
         f"scratchpad for {full.kind} next to its other buffers, more than the "
         f"{segment.config.spad_bytes} bytes there are leave free"
     )
-
-
-def _largest_brought(segment: Segment, plan: Plan) -> int:
-    """Return the bytes of the largest tensor that LOADs bring, perhaps before its first tile.
-
-    0 if there is none.
-    """
-    brought = [buffer for name, buffer in plan.tensor_buffers.items() if name in segment.sources]
-    return max((buffer.size for buffer in brought if buffer.first), default=0)

@@ -1,15 +1,17 @@
 """Results of a search: instructions, the plan behind them, and every candidate tried."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from matloom.arch.instruction import Instruction
 from matloom.cost.predict import Prediction
 from matloom.schedule import tuning
 from matloom.schedule.image import ProgramImage
-from matloom.schedule.plan import Plan
+from matloom.schedule.params import Candidate
+from matloom.schedule.plan import DoesNotFit, Plan
 from matloom.schedule.segment import Segment
 
-__all__ = ["Repetition", "Scheduled", "Tried"]
+__all__ = ["Repetition", "Scheduled", "Tried", "outcome_of"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,3 +103,20 @@ class Scheduled:
             self.prediction.cycles <= tuning.FIRST_CALL_SLOWER * before
             and again <= tuning.LATER_CALLS_FASTER * before
         )
+
+
+def outcome_of(
+    number: int,
+    best: int,
+    tried: Sequence[Candidate],
+    found: Sequence[Scheduled | DoesNotFit],
+) -> str:
+    """Return the outcome of a candidate: chosen, or why it was dropped."""
+    result = found[number]
+    if isinstance(result, DoesNotFit):
+        return result.reason
+    for other in range(number):
+        before = found[other]
+        if isinstance(before, Scheduled) and before.instructions == result.instructions:
+            return f"the same plan as {tried[other].text}"
+    return "chosen" if number == best else "not faster"

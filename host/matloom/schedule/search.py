@@ -6,7 +6,7 @@ turn a candidate into a `Scheduled` or into the reason why it does not fit, with
 `tried` lists all candidates.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from operator import attrgetter
@@ -26,14 +26,14 @@ from matloom.schedule.choices.policies import (
     resident_params,
     weights_fit,
 )
-from matloom.schedule.choices.strips import in_strips, may_gain
+from matloom.schedule.choices.strips import estimated, in_strips
+from matloom.schedule.distinct import distinct
 from matloom.schedule.options import CompileOptions
 from matloom.schedule.params import Candidate
-from matloom.schedule.pipeline import evaluate, tilings_of
-from matloom.schedule.plan import DoesNotFit, ScheduleParams
-from matloom.schedule.scheduled import Scheduled, Tried
+from matloom.schedule.pipeline import emitted, evaluate, fitting_plan, tilings_of
+from matloom.schedule.plan import DoesNotFit, Plan, ScheduleParams
+from matloom.schedule.scheduled import Scheduled, Tried, outcome_of
 from matloom.schedule.segment import Segment
-from matloom.schedule.tiling.stages import Tiling
 
 __all__ = ["Run", "schedule_segment", "search"]
 
@@ -43,9 +43,8 @@ Run = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 
 #: What a search makes least.
 _CYCLES = attrgetter("prediction.cycles")
-
-#: What the alternative of `_with_strips` is called.
-_STRIPS = "tiles share strips of rows"
+#: What the alternatives of `_with_strips` are called.
+_APART, _STRIPS = "tiles read rows apart", "tiles share strips of rows"
 
 
 def search(
@@ -112,6 +111,11 @@ class _Decisions:
         if isinstance(best, DoesNotFit):
             return best
         params, known = best
+        if known is None:
+            plan = fitting_plan(segment, params, self.cache)
+            if isinstance(plan, DoesNotFit):
+                return plan
+            known = self._surely_in_strips(segment, plan) or emitted(segment, plan, self.cache)
         found = self._with_residency(segment, params, known)
         if isinstance(found, DoesNotFit):
             return found
@@ -148,21 +152,49 @@ class _Decisions:
             assert isinstance(refused, DoesNotFit)
             return refused
         decision = "start" if start is segment else f"start, by {len(start.stages)} stages"
-        for number, (candidate, outcome) in enumerate(zip(tried, found, strict=True)):
-            cycles = outcome.prediction.cycles if isinstance(outcome, Scheduled) else None
-            self._note(decision, candidate.text, cycles, _outcome(number, best, tried, found))
+        for number, (candidate, result) in enumerate(zip(tried, found, strict=True)):
+            cycles = result.prediction.cycles if isinstance(result, Scheduled) else None
+            self._note(decision, candidate.text, cycles, outcome_of(number, best, tried, found))
         chosen = found[best]
         assert isinstance(chosen, Scheduled)
         return self._first(segment, tried[best]), chosen if start is segment else None
 
-    def _with_strips(self, segment: Segment, known: Scheduled) -> Scheduled:
-        """Return the faster of a schedule and one with strips of what stays in external memory."""
-        policy = known.plan.policy
-        if not policy.spilled or policy.keeps_weights or self.options.tiling_seed is not None:
-            return known
+    def _strips(self, segment: Segment, policy: ScheduleParams) -> tuple[ScheduleParams, float]:
+        """Return the same choices with strips, and their estimated cycles by those without."""
         other_way = in_strips(segment, policy)
         tilings = (tilings_of(segment, each, self.cache) for each in (policy, other_way))
-        if self.options.effort <= 1 and not may_gain(segment, policy.spilled, *tilings):
+        return other_way, estimated(segment, policy.spilled, *tilings)
+
+    def _may_have_strips(self, policy: ScheduleParams) -> bool:
+        """Return whether a schedule has an alternative with strips."""
+        fixed = policy.strips or policy.keeps_weights or self.options.tiling_seed is not None
+        return bool(policy.spilled) and not fixed
+
+    def _surely_in_strips(self, segment: Segment, plan: Plan) -> Scheduled | None:
+        """Return the schedule with strips if it need not be compared with that of the plan.
+
+        None if weights could stay on chip instead.
+        """
+        usual = self.options.effort == 1 and not self.options.plain
+        stays = self.may_pin and self.options.resident is not False
+        stays = stays and weights_fit(plan, segment.config)
+        if stays or not (usual and self._may_have_strips(plan.policy)):
+            return None
+        other_way, share = self._strips(segment, plan.policy)
+        sure = share <= tuning.STRIPS_SURE
+        other = evaluate(segment, other_way, self.cache) if sure else None
+        if not isinstance(other, Scheduled):
+            return None
+        self._note("memory", _APART, None, "estimated to be slower")
+        self._note("memory", _STRIPS, other.calls, "chosen")
+        return other
+
+    def _with_strips(self, segment: Segment, known: Scheduled) -> Scheduled:
+        """Return the faster of a schedule and one with strips of what stays in external memory."""
+        if not self._may_have_strips(known.plan.policy):
+            return known
+        other_way, share = self._strips(segment, known.plan.policy)
+        if self.options.effort <= 1 and share > tuning.STRIPS_FASTER:
             self._note("memory", _STRIPS, None, "estimated to gain too little")
             return known
         other = self._with_residency(segment, other_way, None)
@@ -170,7 +202,7 @@ class _Decisions:
             self._note("memory", _STRIPS, None, other.reason)
             return known
         better = other.calls < known.calls
-        self._note("memory", "tiles read rows apart", known.calls, "slower" if better else "chosen")
+        self._note("memory", _APART, known.calls, "slower" if better else "chosen")
         self._note("memory", _STRIPS, other.calls, "chosen" if better else "not faster")
         return other if better else known
 
@@ -257,7 +289,7 @@ class _Decisions:
             return None
         # Its constants are in the image already.
         later = replace(segment, image=first.image)
-        space = list(_different(later, repeat_params(later, first.plan), self.cache))
+        space = list(distinct(later, repeat_params(later, first.plan), self.cache))
         again = [
             outcome
             for outcome in self.run(partial(evaluate, later, cache=self.cache), space)
@@ -266,32 +298,3 @@ class _Decisions:
         if not again:
             return None
         return first.followed_by(min(again, key=_CYCLES))
-
-
-def _different(
-    segment: Segment, space: Iterable[ScheduleParams], cache: Cache
-) -> Iterator[ScheduleParams]:
-    """Yield choices that differ only in limits, skipping those that repeat another's tiles."""
-    known: set[tuple[Tiling, ...]] = set()
-    for params in space:
-        cuts = tuple(tilings_of(segment, params, cache))
-        if cuts not in known:
-            known.add(cuts)
-            yield params
-
-
-def _outcome(
-    number: int,
-    best: int,
-    tried: Sequence[Candidate],
-    found: Sequence[Scheduled | DoesNotFit],
-) -> str:
-    """Return the outcome of a candidate: chosen, or why it was dropped."""
-    result = found[number]
-    if isinstance(result, DoesNotFit):
-        return result.reason
-    for other in range(number):
-        before = found[other]
-        if isinstance(before, Scheduled) and before.instructions == result.instructions:
-            return f"the same plan as {tried[other].text}"
-    return "chosen" if number == best else "not faster"

@@ -65,6 +65,7 @@ FIRST_CALL_SLOWER = 1.005
 LATER_CALLS_FASTER = 0.98
 ESTIMATE_FASTER = 0.984
 STRIPS_FASTER = 0.98
+STRIPS_SURE = 0.95
 BANK_WAITS = 0.06
 
 #: Time of compilation.
@@ -217,6 +218,11 @@ TABLE: dict[str, TuningConstant] = {
         reason="Estimated cycles with strips of rows by those without, from which on they are "
         "planned: that takes as long as the plan before.",
         chosen="decision 0030: networks that gain by strips are estimated to gain 5 % and more",
+    ),
+    "STRIPS_SURE": TuningConstant(
+        unit="times",
+        reason="The same, from which on there is no schedule without strips to compare with.",
+        chosen="decision 0030: what is estimated to gain 5 % gains",
     ),
     "BANK_WAITS": TuningConstant(
         unit="of predicted cycles",

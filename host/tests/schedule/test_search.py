@@ -26,6 +26,7 @@ from matloom.schedule import (
 from matloom.schedule.cache import Cache
 from matloom.schedule.choices import candidates
 from matloom.schedule.choices.policies import first_params, repeat_params
+from matloom.schedule.distinct import distinct
 from matloom.schedule.params import Candidate, Weights
 from matloom.schedule.pipeline import STEPS, evaluate, make_plan
 from support.mobilenet import mobilenet
@@ -241,7 +242,7 @@ def test_policies_that_make_the_same_tiles_have_one_plan(monkeypatch):
     counts = []
     for segment, space in asked:
         cache = Cache()
-        different = search._different(segment, space, cache)
+        different = distinct(segment, space, cache)
         plans = [make_plan(segment, each, cache).order.slots for each in different]
         every = [make_plan(segment, each, cache).order.slots for each in space]
         assert [each for at, each in enumerate(every) if each not in every[:at]] == plans

@@ -4,14 +4,13 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import replace
 
-from matloom.schedule import tuning
 from matloom.schedule.params import Outside
 from matloom.schedule.plan import ScheduleParams
 from matloom.schedule.segment import Segment
 from matloom.schedule.tiling.stages import Tiling
 from matloom.select.stage import Stage
 
-__all__ = ["in_strips", "may_gain", "outside"]
+__all__ = ["estimated", "in_strips", "outside"]
 
 
 def outside(stage: Stage, params: ScheduleParams) -> Outside:
@@ -33,12 +32,11 @@ def in_strips(segment: Segment, params: ScheduleParams) -> ScheduleParams:
     return replace(params, limits=limits)
 
 
-def may_gain(
+def estimated(
     segment: Segment, spilled: frozenset[str], plain: Sequence[Tiling], stripped: Sequence[Tiling]
-) -> bool:
-    """Return whether tiles that share strips are estimated to take fewer cycles than plain ones."""
-    faster = tuning.STRIPS_FASTER * _busy(segment, spilled, plain)
-    return _busy(segment, spilled, stripped) <= faster
+) -> float:
+    """Return the estimated cycles of tiles that share strips, by those of plain ones."""
+    return _busy(segment, spilled, stripped) / _busy(segment, spilled, plain)
 
 
 def _busy(segment: Segment, spilled: frozenset[str], tilings: Sequence[Tiling]) -> float:

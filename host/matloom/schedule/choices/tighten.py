@@ -1,6 +1,8 @@
 """Tightens the choices of stages whose plan did not fit."""
 
+from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 
 from matloom.arch.config import Config
 from matloom.schedule import tuning
@@ -11,25 +13,42 @@ from matloom.schedule.plan import OutOfScratchpad, ScheduleParams
 from matloom.schedule.segment import Segment
 from matloom.select.stage import Stage
 
-__all__ = ["tightened"]
+__all__ = ["Widest", "tightened", "widest"]
+
+#: Returns the choices to which a stage is reset when its tensors are spilled.
+Widest = Callable[[], ScheduleParams]
+
+
+def widest(segment: Segment, params: ScheduleParams) -> Widest:
+    """Return a function for the widest limits of a search; it computes them once, when needed."""
+
+    @cache
+    def found() -> ScheduleParams:
+        if params.plain:
+            return plain_params(segment)
+        return _in_place(segment, first_params(segment, params.start))
+
+    return found
 
 
 def tightened(
     segment: Segment,
     params: ScheduleParams,
     failures: tuple[OutOfScratchpad, ...],
+    wide: Widest,
 ) -> ScheduleParams | None:
     """Return the next choices to try: tighter for each stage that failed; None if nothing is left.
 
     Choices that affect all stages are changed one at a time. Among stages that share tensors on
     chip, only the first that failed is tightened, since that may free enough memory for the others.
+    `wide` are the `widest` limits of the choices that were tried first.
     """
     tighter, settled = params, set[int]()
     for full in failures:
         if full.stage in settled:
             continue
         settled.update(_neighbours(segment, tighter, full.stage))
-        before, after = tighter, _tighten(segment, tighter, full, segment.config)
+        before, after = tighter, _tighten(segment, tighter, full, wide)
         if after is None and full is failures[0]:
             return None
         tighter = after or before
@@ -42,9 +61,10 @@ def _tighten(
     segment: Segment,
     params: ScheduleParams,
     full: OutOfScratchpad,
-    config: Config,
+    wide: Widest,
 ) -> ScheduleParams | None:
     """Return the next choices to try after a plan did not fit, or None."""
+    config = segment.config
     # A tensor that exceeds the scratchpad fits nowhere, however closely all else is packed.
     hopeless = full.kind == "tensor" and full.size > config.spad_bytes
     if not (params.in_place or params.plain):
@@ -58,7 +78,7 @@ def _tighten(
     limits = params.limits[full.stage]
     stage = segment.stages[full.stage]
     if full.kind == "tensor":
-        return _spill(segment, params, full, config)
+        return _spill(segment, params, full, wide)
     block_bytes = stage.block_bytes
     if full.kind == "weights":
         if limits.weights is Weights.RESIDENT:
@@ -68,7 +88,7 @@ def _tighten(
     bounded = limits.tile_bytes < UNBOUNDED
     if bounded and limits.tile_bytes > config.spad_bytes // 16:
         return _limit(params, full.stage, replace(limits, tile_bytes=limits.tile_bytes // 2))
-    spilled = _spill(segment, params, full, config)
+    spilled = _spill(segment, params, full, wide)
     if spilled is not None:
         return spilled
     if full.kind == "output tile" and not params.results_first:
@@ -111,17 +131,14 @@ def _spill(
     segment: Segment,
     params: ScheduleParams,
     full: OutOfScratchpad,
-    config: Config,
+    wide: Widest,
 ) -> ScheduleParams | None:
     """Move the largest live tensor, and all that never fit on chip, to external memory."""
-    widest = plain_params(segment)
-    if not params.plain:
-        widest = _in_place(segment, first_params(segment, params.start))
     for name in _alive(segment, _live_ranges(segment), full.stage):
         if _can_spill(segment, params, name):
-            for each in {name, *_never_fitting(segment, config)}:
+            for each in {name, *_never_fitting(segment, segment.config)}:
                 if _can_spill(segment, params, each):
-                    params = _without(segment, params, each, widest, config)
+                    params = _without(segment, params, each, wide(), segment.config)
             return params
     return None
 
@@ -141,13 +158,13 @@ def _never_fitting(segment: Segment, config: Config) -> list[str]:
 
 
 def _without(
-    segment: Segment, params: ScheduleParams, name: str, widest: ScheduleParams, config: Config
+    segment: Segment, params: ScheduleParams, name: str, wide: ScheduleParams, config: Config
 ) -> ScheduleParams:
     """Spill a tensor; reset its users to the widest limits, but bound the bytes of their tiles."""
     params = replace(params, spilled=params.spilled | {name})
     for index, stage in enumerate(segment.stages):
         if name == stage.output or name in stage.inputs:
-            limits = widest.limits[index]
+            limits = wide.limits[index]
             tile_bytes = min(limits.tile_bytes, config.spad_bytes // 4)
             if limits.weights is Weights.STREAMED:
                 # Weights come again for each tile.

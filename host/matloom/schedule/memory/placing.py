@@ -35,15 +35,10 @@ _Item = tuple[str, Buffer, Load | None]
 _Found = list[PlacedBuffer | None]
 
 
-def place_tensors(plan: Plan, space: Allocator, above: int = 0) -> list[OutOfScratchpad]:
-    """Assign addresses to tensors without, largest first; return the first that does not fit.
-
-    Only to those of more than `above` bytes.
-    """
-    distinct = {id(item): item for item in plan.tensor_buffers.values() if item.size > above}
+def place_tensors(plan: Plan, space: Allocator) -> list[OutOfScratchpad]:
+    """Assign addresses to tensors, largest first; return the first that does not fit."""
+    distinct = {id(item): item for item in plan.tensor_buffers.values()}
     for buffer in sorted(distinct.values(), key=lambda item: (-item.size, item.first)):
-        if buffer.address >= 0:
-            continue
         address = space.place(
             buffer.size,
             buffer.first,

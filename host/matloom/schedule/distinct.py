@@ -1,0 +1,23 @@
+"""Leaves out choices that lead to the same tiles as others."""
+
+from collections.abc import Iterable, Iterator
+
+from matloom.schedule.cache import Cache
+from matloom.schedule.pipeline import tilings_of
+from matloom.schedule.plan import ScheduleParams
+from matloom.schedule.segment import Segment
+from matloom.schedule.tiling.stages import Tiling
+
+__all__ = ["distinct"]
+
+
+def distinct(
+    segment: Segment, space: Iterable[ScheduleParams], cache: Cache
+) -> Iterator[ScheduleParams]:
+    """Yield choices that differ only in limits, skipping those that repeat another's tiles."""
+    known: set[tuple[Tiling, ...]] = set()
+    for params in space:
+        cuts = tuple(tilings_of(segment, params, cache))
+        if cuts not in known:
+            known.add(cuts)
+            yield params
