@@ -30,7 +30,7 @@ INTERFACE_VERSION = 8
 
 #: Fields added to the first set, each with its neutral value. A field at that value is left out of
 #: the digest and of program files, so adding a field does not change existing ones.
-ADDED_FIELDS = {"time_limit": 0, "parity": 0, "element_stride": 1}
+ADDED_FIELDS = {"time_limit": 0, "parity": 0, "element_stride": 1, "softmax": 0}
 
 #: Taps of a line of the plain sliding windows that a depthwise EXEC uses.
 WINDOW_TAPS = 3
@@ -129,6 +129,9 @@ class Config:
     element_stride:
         1: LOAD can spread the bytes of a row, so that first layers use rows of the image as
         channels; 0: it cannot, and they use one channel.
+    softmax:
+        1: POST can compute SOFTMAX of rows of bytes, one element of a row after another; 0: it
+        cannot, and SOFTMAX runs on the host.
     """
 
     rows: int = 16
@@ -157,6 +160,7 @@ class Config:
     time_limit: int = 0
     parity: int = 0
     element_stride: int = 1
+    softmax: int = 0
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "mac_modes", tuple(self.mac_modes))
@@ -209,6 +213,7 @@ class Config:
         self._require("windows", "0, 1 or 2", self.windows in (0, 1, 2))
         self._require("paired_windows", "0 or 1", self.paired_windows in (0, 1))
         self._require("maximum", "0 or 1", self.maximum in (0, 1))
+        self._require("softmax", "0 or 1", self.softmax in (0, 1))
 
     def _check_modes(self) -> None:
         if not self.mac_modes:
@@ -373,6 +378,11 @@ class Config:
     def table_row_bytes(self) -> int:
         """Entries of the table that one vector fills: a power of two, 16 at most."""
         return min(16, 1 << (self.columns.bit_length() - 1))
+
+    @property
+    def fills_tables(self) -> int:
+        """1 where POST may write its results to a table, of bytes or of exponentials; else 0."""
+        return int(bool(self.tables or self.softmax))
 
     @property
     def window_lines(self) -> int:

@@ -10,9 +10,12 @@ from matloom.arch.isa import (
     BYTES_ONLY,
     FORMATS,
     INSTRUCTION_WORD_BYTES,
+    OF_ROWS,
+    WITH_SOFTMAX,
     Extent,
     Field,
     Opcode,
+    RowFunction,
 )
 from matloom.arch.modes import MAC_MODES
 from matloom.arch.numerics import Rounding
@@ -188,7 +191,11 @@ def illegal_field(instruction: Instruction, config: Config) -> str | None:
     if instruction.opcode is Opcode.POST and instruction.product and instruction.addend:
         return _bytes_fault(instruction, ("addend",), "with a product")
     if instruction.opcode is Opcode.POST and instruction.words:
-        return _bytes_fault(instruction, BYTES_ONLY, "with words")
+        fault = _bytes_fault(instruction, BYTES_ONLY, "with words")
+        if fault:
+            return fault
+    if instruction.opcode is Opcode.POST and instruction.softmax:
+        return _softmax_fault(instruction)
     return None
 
 
@@ -210,6 +217,15 @@ def _bytes_fault(instruction: Instruction, names: tuple[str, ...], when: str) ->
     for name in names:
         if getattr(instruction, name):
             return f"POST.{name} must be 0 {when}, not {getattr(instruction, name)}"
+    return None
+
+
+def _softmax_fault(instruction: Instruction) -> str | None:
+    """Return a sentence on the first field that has another value than SOFTMAX needs, or None."""
+    makes_rows = instruction.softmax == RowFunction.SOFTMAX
+    for name, value in (WITH_SOFTMAX | OF_ROWS if makes_rows else WITH_SOFTMAX).items():
+        if getattr(instruction, name) != value:
+            return f"POST.{name} must be {value} with softmax, not {getattr(instruction, name)}"
     return None
 
 

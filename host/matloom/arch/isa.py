@@ -21,7 +21,9 @@ __all__ = [
     "HEAD",
     "INSTRUCTION_WORD_BYTES",
     "NARROW",
+    "OF_ROWS",
     "UNITS",
+    "WITH_SOFTMAX",
     "WRITABLE_REGIONS",
     "AddressSpace",
     "Destination",
@@ -30,6 +32,7 @@ __all__ = [
     "Format",
     "Opcode",
     "Region",
+    "RowFunction",
     "Source",
     "Table",
     "extents_of",
@@ -104,6 +107,14 @@ class Table(enum.IntEnum):
 
     NONE = 0
     LOOK_UP = 1
+    FILL = 2
+
+
+class RowFunction(enum.IntEnum):
+    """Function of whole rows of bytes that POST computes: none, SOFTMAX, or fill its table."""
+
+    NONE = 0
+    SOFTMAX = 1
     FILL = 2
 
 
@@ -619,10 +630,30 @@ _POST = (
         doc="a quarter of the bytes from block to block of the results; 0: they lie side by side",
         needs="reserved",
     ),
+    Field(
+        name="softmax",
+        bits=2,
+        doc="1: all channels of a row of bytes become their SOFTMAX, `width` is 1; bias, scale, "
+        "zero point and limits do not matter; 2: byte results fill the table of exponentials; "
+        "source and destination are in the scratchpad; 0 with a table, a product, `addend`, words "
+        "and under FLOAT",
+        choices=tuple(RowFunction),
+        needs="softmax",
+    ),
 )
 
 #: Fields of POST that must be 0 where elements are no bytes.
-BYTES_ONLY = ("table", "product", "addend")
+BYTES_ONLY = ("table", "product", "addend", "softmax")
+
+#: What other fields of a POST must be where `softmax` is not 0, and where it makes results.
+WITH_SOFTMAX = {
+    "source": int(Source.SPAD),
+    "destination": int(Destination.SPAD),
+    "table": int(Table.NONE),
+    "product": 0,
+    "addend": 0,
+}
+OF_ROWS = {"width": 1}
 
 
 #: Under which rule, and with which formats, POST's elements have so many bytes.
@@ -700,7 +731,11 @@ _POST_EXTENTS = (
     *_post_elements(
         "dest",
         True,
-        (("destination", (Destination.SPAD,)), ("table", (Table.NONE, Table.LOOK_UP))),
+        (
+            ("destination", (Destination.SPAD,)),
+            ("table", (Table.NONE, Table.LOOK_UP)),
+            ("softmax", (RowFunction.NONE, RowFunction.SOFTMAX)),
+        ),
     ),
     *_post_entries(False, (("source", (Source.ACC,)),)),
     *_post_entries(False, (("source", (Source.SPAD,)), ("product", (1,)))),

@@ -10,9 +10,10 @@ from math import lcm
 from matloom.arch.bursts import Channel, Rows, stream_cycles
 from matloom.arch.config import Config
 from matloom.arch.instruction import Instruction
-from matloom.arch.isa import Opcode, Source, Table, post_element_bytes
+from matloom.arch.isa import Opcode, RowFunction, Source, Table, post_element_bytes
 from matloom.arch.memory import REFERENCE_MEMORY, Memory
 from matloom.arch.numerics import Rounding
+from matloom.arch.softmax import EXPONENTIAL_BYTES
 
 __all__ = ["Machine"]
 
@@ -55,6 +56,12 @@ _POST_LOOK_UP = 1
 _POST_FLOAT = 3
 _POST_BYTES = 5
 _POST_BLOCK = 1
+
+#: Cycles of a SOFTMAX between the sum of a row and its results, passes over each row, and what it
+#: adds to the latency of a POST.
+_SOFTMAX_PAUSE = 115
+_SOFTMAX_PASSES = 3
+_POST_SOFTMAX = 3
 
 #: Reads of a block's biases, and of its multipliers and shifts; cycles to fetch them on top of the
 #: reads; at least to repeat those that are the same for all channels.
@@ -190,6 +197,8 @@ class Machine:
 
     def post_cycles(self, values: dict[str, int]) -> int:
         """Return how many cycles a POST produces results."""
+        if values.get("softmax", 0) == RowFunction.SOFTMAX:
+            return values["height"] * self.softmax_row_cycles(values["oc_blocks"])
         vectors = values["width"] * values["height"] * self.post_beats(values)
         # Parameters of the next block are fetched while this one streams.
         block = max(vectors + self.post_turn, self.post_fetch(values))
@@ -198,7 +207,19 @@ class Machine:
             # An entry a cycle.
             rows = values["width"] * values["height"] * values["oc_blocks"]
             cycles = max(cycles, rows * (self.config.table_row_bytes + 1))
+        if values.get("softmax", 0) == RowFunction.FILL:
+            rows = values["width"] * values["height"] * values["oc_blocks"]
+            cycles = max(cycles, rows * (self.config.table_row_bytes // EXPONENTIAL_BYTES + 1))
         return cycles
+
+    def softmax_row_cycles(self, vectors: int) -> int:
+        """Return the cycles of the SOFTMAX of a row of so many vectors."""
+        return self.softmax_passes * vectors * self.config.columns + _SOFTMAX_PAUSE
+
+    @property
+    def softmax_passes(self) -> int:
+        """How often SOFTMAX reads each row."""
+        return _SOFTMAX_PASSES
 
     def post_beats(self, values: dict[str, int]) -> int:
         """Return the cycles per vector of a POST."""
@@ -226,6 +247,7 @@ class Machine:
     def _post_duration(self, values: dict[str, int]) -> int:
         cycles = self.post_cycles(values) + _POST_LATENCY + self._update_latency
         cycles += _POST_LOOK_UP * (values.get("table", 0) == Table.LOOK_UP)
+        cycles += _POST_SOFTMAX * (values.get("softmax", 0) == RowFunction.SOFTMAX)
         cycles += _POST_FLOAT * (values.get("rounding") == Rounding.FLOAT)
         return cycles + _POST_BYTES * (values.get("source", 0) == Source.SPAD)
 

@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from matloom.arch.instruction import Instruction
-from matloom.arch.isa import Destination, Opcode, Source, Table, post_element_bytes
+from matloom.arch.isa import Destination, Opcode, RowFunction, Source, Table, post_element_bytes
 from matloom.arch.machine import Machine
 
 __all__ = ["NOTHING", "AccessStream", "BankUse", "bank_use"]
@@ -97,17 +97,20 @@ def _of_post(values: dict[str, int], machine: Machine, cycles: int) -> BankUse:
     get = values.get
     vectors = values["width"] * values["height"] * values["oc_blocks"]
     rate = vectors * post_element_bytes(values) / cycles
+    row_function = get("softmax", 0)
 
-    def side(name: str) -> AccessStream:
+    def side(name: str, rate: float) -> AccessStream:
         start = get(f"{name}_addr", 0)
         rows = (values["height"] - 1) * get(f"{name}_pitch", 0)
         end = start + rows + max(1, values["width"] * get("x_step", 0))
         return AccessStream(_parts(start, end, machine.bank_bytes), rate)
 
-    reads = side("source") if get("source", 0) == Source.SPAD else NOTHING
-    written = get("destination", 0) == Destination.SPAD and get("table", 0) != Table.FILL
+    passes = machine.softmax_passes if row_function == RowFunction.SOFTMAX else 1
+    reads = side("source", passes * rate) if get("source", 0) == Source.SPAD else NOTHING
+    fills = get("table", 0) == Table.FILL or row_function == RowFunction.FILL
+    written = get("destination", 0) == Destination.SPAD and not fills
     params = get("param_addr", 0) // machine.bank_bytes if machine.post_reads(values) else -1
-    return BankUse(reads=reads, writes=side("dest") if written else NOTHING, params=params)
+    return BankUse(reads=reads, writes=side("dest", rate) if written else NOTHING, params=params)
 
 
 def _moved(values: dict[str, int], machine: Machine) -> AccessStream:

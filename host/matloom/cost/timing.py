@@ -70,7 +70,8 @@ class Timing(NamedTuple):
     params, param_reads, fetch:
         Where a POST's parameters are, and how many reads and cycles one block of them takes.
     blocks, vectors, fills:
-        Blocks of a POST, cycles of each; whether it fills the table.
+        Blocks of a POST, cycles of each; whether it fills a table, or is a SOFTMAX: it reads too
+        seldom to wait for banks.
     """
 
     opcode: Opcode
@@ -148,7 +149,7 @@ class Timings:
             fetch=machine.post_fetch(values),
             blocks=blocks,
             vectors=values["width"] * values["height"] * machine.post_beats(values),
-            fills=values.get("table", 0) == Table.FILL,
+            fills=values.get("table", 0) == Table.FILL or values.get("softmax", 0) > 0,
         )
 
 

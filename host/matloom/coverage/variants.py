@@ -265,5 +265,8 @@ def one_value(variant: Variant, item: Field, config: Config) -> str | None:
         return "must be 0 under FLOAT"
     if fixed.get("rounding") == Rounding.FLOAT and item.name in _OF_BYTES:
         return "irrelevant under FLOAT"
+    needed = fixed.get("source"), fixed.get("destination")
+    if item.name == "softmax" and needed != (Source.SPAD, Destination.SPAD):
+        return "must be 0 but from and to bytes of the scratchpad"
     low, high = item.limits(config)
     return f"has one legal value, {low}" if low == high else None

@@ -12,7 +12,7 @@ from matloom.ir.scales import softmax_scale
 from matloom.kernels.fixedpoint import exp_of_negative, multiply, reciprocal_of_sum
 from matloom.kernels.requantise import scale
 
-__all__ = ["log_softmax", "softmax"]
+__all__ = ["exponentials", "log_softmax", "softmax"]
 
 #: Sums of exponentials have the format Q12.19, so that 4095 terms fit.
 SUM_BITS = 12
@@ -27,17 +27,27 @@ def softmax(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
         return _float_softmax(inputs[0], node.attributes_as(Softmax).beta)
     if inputs[0].dtype == np.uint8:
         return _table_softmax(graph, node, inputs[0])
-    multiplier, shift = softmax_scale(graph, node)
-    differences = inputs[0].astype(np.int64) - inputs[0].max(axis=-1, keepdims=True)
-    # Below this the scaled difference does not fit Q5.26, and its exponential is negligible.
-    least = -math.floor(31 * 2**26 / 2**shift)
-    counts = differences >= least
-    powers = exp_of_negative(scale(np.where(counts, differences, 0), multiplier, shift))
-    terms = np.where(counts, rounding_divide_by_pot(powers, SUM_BITS), 0)
+    below = inputs[0].max(axis=-1, keepdims=True).astype(np.int64) - inputs[0]
+    powers = exponentials(graph, node)[below]
+    terms = rounding_divide_by_pot(powers, SUM_BITS)
     reciprocal, exponent = reciprocal_of_sum(terms.sum(axis=-1, keepdims=True), SUM_BITS)
     quotients = rounding_divide_by_pot(multiply(reciprocal, powers), exponent + 31 - 8)
-    result: Array = clamp(np.where(counts, quotients, 0) - 128, -128, 127).astype(np.int8)
+    result: Array = clamp(quotients - 128, -128, 127).astype(np.int8)
     return result
+
+
+def exponentials(graph: Graph, node: Node) -> Array:
+    """Return the exponentials (256,) of all differences of an int8 SOFTMAX from the largest byte.
+
+    They are int64 in Q0.31, by how far a byte lies below.
+    """
+    multiplier, shift = softmax_scale(graph, node)
+    # Further below, the scaled difference does not fit Q5.26, and its exponential is negligible.
+    least = math.floor(31 * 2**26 / 2**shift)
+    below = np.arange(256)
+    counts = below <= least
+    powers = exp_of_negative(scale(np.where(counts, -below, 0), multiplier, shift))
+    return np.where(counts, powers, 0)
 
 
 def _exp(x: Array) -> Array:

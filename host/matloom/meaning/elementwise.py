@@ -15,9 +15,10 @@ from matloom.ir.scales import (
     unary_multiplier,
 )
 from matloom.kernels.kernels import kernel_of
+from matloom.kernels.softmax import exponentials
 from matloom.meaning.context import FORMATS, NodeInputs, Unproven
 from matloom.meaning.float_layers import float_add, float_limit
-from matloom.meaning.terms import Integers, Scale, looked_up, requantised
+from matloom.meaning.terms import Integers, Scale, looked_up, requantised, softmaxed
 
 __all__ = [
     "add",
@@ -28,6 +29,7 @@ __all__ = [
     "multiply",
     "prelu",
     "rescale",
+    "softmax",
     "table",
 ]
 
@@ -137,6 +139,12 @@ def looked_up_by(context: NodeInputs) -> tuple[Integers, Integers]:
 def table(context: NodeInputs) -> list[Integers]:
     """Return an operator of one int8 tensor as a table of its results for every byte."""
     return context.written(looked_up(*looked_up_by(context)))
+
+
+def softmax(context: NodeInputs) -> list[Integers]:
+    """SOFTMAX along the last axis, by the exponentials of all differences."""
+    entries = np.frombuffer(exponentials(context.graph, context.node).astype("<u4"), np.int8)
+    return context.written(softmaxed(entries.astype(np.int64), context.values(0)))
 
 
 def _above(context: NodeInputs, pair: Multiplier) -> Integers:

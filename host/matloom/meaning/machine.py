@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from matloom.arch.config import Config
 from matloom.arch.instruction import Instruction, IsaError
 from matloom.arch.isa import FORMATS, WRITABLE_REGIONS, AddressSpace, Opcode, Region
+from matloom.arch.softmax import EXPONENTIAL_BYTES, EXPONENTIALS
 from matloom.meaning.errors import MeaningError
 from matloom.meaning.hashing import mixed
 from matloom.meaning.post import Post
@@ -42,6 +43,7 @@ def new_state(
         spad=unwritten(config.spad_bytes, 2, call),
         accumulators=accumulators.reshape(config.acc_entries, config.columns),
         table=unwritten(256, 3, call).astype(np.int64),
+        exponentials=unwritten(EXPONENTIALS * EXPONENTIAL_BYTES, 4, call).astype(np.int64),
         regions=dict(regions),
     )
 

@@ -43,6 +43,7 @@ _RULES: dict[Op, _Rule] = {
     Op.RELU6: elementwise.limit,
     Op.RESIZE_NEAREST_NEIGHBOR: moves.resize,
     Op.SLICE: moves.take,
+    Op.SOFTMAX: elementwise.softmax,
     Op.SPLIT: moves.split,
     Op.SPLIT_V: moves.split,
     Op.STRIDED_SLICE: moves.take,

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from matloom.arch.isa import Destination, Source, Table, post_element_bytes
+from matloom.arch.isa import Destination, RowFunction, Source, Table, post_element_bytes
 from matloom.arch.numerics import ADDEND_SCALE, Rounding, wrap32
 from matloom.meaning.errors import MeaningError
 from matloom.meaning.floats import element_bytes, elements, limited
@@ -21,6 +21,7 @@ from matloom.meaning.terms import (
     is_known,
     join_words,
     looked_up,
+    softmaxed,
     split_words,
     wrapped,
 )
@@ -57,7 +58,7 @@ class Post:
         self._kind = "word" if fields["words"] else "byte"
         if fields["destination"] != Destination.SPAD:
             self._kind = "sum"
-        elif fields["table"] != Table.FILL:
+        elif fields["table"] != Table.FILL and fields["softmax"] != RowFunction.FILL:
             self._target = self._side("dest")
         if fields["source"] != Source.ACC:
             self._source = self._side("source")
@@ -67,6 +68,10 @@ class Post:
         """Run the POST."""
         state, fields = self._state, self._fields
         state.written = None
+        if fields["softmax"] == RowFunction.SOFTMAX:
+            state.written = softmaxed(state.exponentials, self._read())
+            self._write(state.written)
+            return
         results = self._results(self._values())
         if fields["destination"] != Destination.SPAD:
             if fields["destination"] == Destination.ACC_ADD:
@@ -76,7 +81,10 @@ class Post:
             return
         table = fields["table"]
         if table == Table.FILL:
-            _fill(state, fields, results)
+            _fill(state.table, state, fields, results)
+            return
+        if fields["softmax"] == RowFunction.FILL:
+            _fill(state.exponentials, state, fields, results)
             return
         if table == Table.LOOK_UP:
             results = looked_up(state.table, results)
@@ -170,10 +178,10 @@ class _Entries:
             self._accumulators[self._entries] = target.reshape(-1, self._columns)
 
 
-def _fill(state: State, fields: _Fields, results: Integers) -> None:
-    """Write the first bytes of vectors, block by block, to the table, one row each; rows wrap."""
+def _fill(table: Integers, state: State, fields: _Fields, results: Integers) -> None:
+    """Write the first bytes of vectors, block by block, to a table, one row each; rows wrap."""
     size, columns = state.config.table_row_bytes, state.config.columns
-    rows = state.table.reshape(-1, size)
+    rows = table.reshape(-1, size)
     vectors = [
         vector
         for block in range(fields["oc_blocks"])

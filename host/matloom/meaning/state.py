@@ -26,6 +26,8 @@ class State:
         (entries, columns), modulo 2**32.
     table:
         (256,): the entry for each unsigned byte.
+    exponentials:
+        (1024,): the bytes of the exponentials of which SOFTMAX is made.
     written:
         Result of the last POST in the scratchpad.
     watch:
@@ -38,6 +40,7 @@ class State:
     spad: NDArray[np.float64]
     accumulators: Integers
     table: Integers
+    exponentials: Integers
     regions: dict[Region, NDArray[np.float64]]
     written: Integers | None = None
     watch: Callable[[int, Instruction], None] | None = None
@@ -50,6 +53,7 @@ class State:
             spad=self.spad.copy(),
             accumulators=self.accumulators.copy(),
             table=self.table.copy(),
+            exponentials=self.exponentials.copy(),
             regions={
                 region: held if region is Region.PROGRAM else held.copy()
                 for region, held in self.regions.items()

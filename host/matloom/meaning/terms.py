@@ -35,6 +35,7 @@ __all__ = [
     "peaks",
     "product_of_probes",
     "requantised",
+    "softmaxed",
     "split_words",
     "wrapped",
 ]
@@ -243,3 +244,12 @@ def looked_up(table: Integers, values: Integers) -> Integers:
     known = is_known(values)
     key = mixed(table, np.arange(256)).sum(dtype=np.uint64) >> np.uint64(1)
     return np.where(known, table[np.where(known, values, 0) & 255], _probes(values, 7, int(key)))
+
+
+def softmaxed(exponentials: Integers, rows: Integers) -> Integers:
+    """Return what stands for the SOFTMAX of rows (..., elements) with a table (1024,) of bytes."""
+    places = np.arange(rows.shape[-1])
+    of_table = mixed(exponentials, np.arange(len(exponentials))).sum(dtype=np.uint64)
+    of_row = mixed(rows, places).sum(axis=-1, keepdims=True, dtype=np.uint64)
+    keys = (each >> np.uint64(1) for each in (of_table, of_row))
+    return _probes(rows, 8, *keys)

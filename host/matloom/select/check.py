@@ -7,6 +7,7 @@ import numpy as np
 from matloom.arch.config import Config
 from matloom.arch.isa import Opcode, largest
 from matloom.arch.modes import MODES
+from matloom.arch.softmax import EXPONENTIAL_BYTES, EXPONENTIALS
 from matloom.select.errors import PhaseError
 from matloom.select.loop_nest import MAX_TAPS
 from matloom.select.operand import Constant
@@ -85,8 +86,10 @@ def _require(holds: bool, phase: str, thing: str, rule: str, value: object) -> N
 def _check_table(stage: Stage, config: Config, phase: str) -> None:
     if stage.table is not None:
         shape = stage.table.shape
-        _require(config.tables > 0, phase, stage.name, "have no table in this configuration", shape)
-        _require(shape == (256,), phase, stage.name, "have a table of 256 entries", shape)
+        built = config.softmax if stage.whole_rows else config.tables
+        _require(built > 0, phase, stage.name, "have no table in this configuration", shape)
+        size = EXPONENTIALS * EXPONENTIAL_BYTES if stage.whole_rows else 256
+        _require(shape == (size,), phase, stage.name, f"have a table of {size} bytes", shape)
 
 
 def _check_array(stage: ArrayStage, config: Config, phase: str) -> None:

@@ -35,6 +35,7 @@ from matloom.select.parametric import parametric_relu
 from matloom.select.pooling import average_stage, maximum_stage
 from matloom.select.reduction import reduction
 from matloom.select.scaled_channels import multiplication
+from matloom.select.softmax import softmax_stage
 from matloom.select.stage import ArrayStage, Stage
 from matloom.select.transposed import transposed_convolution
 
@@ -84,6 +85,7 @@ _STAGES: dict[Op, Callable[[Context], Stage | tuple[Stage, ...]]] = {
     Op.RELU6: relu6,
     Op.RESIZE_NEAREST_NEIGHBOR: resize_stages,
     Op.SLICE: slice_stages,
+    Op.SOFTMAX: softmax_stage,
     Op.SPLIT: split_stages,
     Op.SPLIT_V: split_stages,
     Op.STRIDED_SLICE: slice_stages,

@@ -84,6 +84,9 @@ class ArrayStage:
     #: Whether it does nothing but look up.
     is_lookup_only: ClassVar[bool] = False
 
+    #: Whether it computes a function of whole rows.
+    whole_rows: ClassVar[bool] = False
+
     #: Inputs that are read again and again.
     repeated_inputs: ClassVar[frozenset[str]] = frozenset()
 

@@ -35,9 +35,11 @@ class VectorStage:
         For each POST, the index of its input (None if it reads accumulators) and its fields.
     period, repeated:
         Inputs, by index, that repeat every `period` bytes of the output; 0 and none if no input
-        repeats.
+        repeats, and there are no `whole_rows`.
+    whole_rows:
+        Whether the POST computes SOFTMAX of rows of `period` bytes.
     table:
-        As in `ArrayStage`.
+        As in `ArrayStage`; with `whole_rows` the bytes of the exponentials, uint8 (1024,).
     is_lookup_only:
         Whether the POST changes nothing before the table, so the stage is a pure lookup.
     """
@@ -54,6 +56,7 @@ class VectorStage:
     input_ratio: int = 1
     period: int = 0
     repeated: tuple[int, ...] = ()
+    whole_rows: bool = False
     table: np.ndarray | None = field(default=None, repr=False)
     is_lookup_only: bool = False
 
@@ -77,6 +80,8 @@ class VectorStage:
     @property
     def text(self) -> str:
         """Description of how post-processing is used, for people."""
+        if self.whole_rows:
+            return f"SOFTMAX of {self.size // self.period} rows of {self.period} bytes"
         return f"{len(self.posts)} POSTs over {self.size} bytes"
 
     def entries(self, config: Config) -> int:

@@ -55,7 +55,8 @@ class EngineAndHost:
         self.engine.spad[...] = self._garbage(self.engine.spad.size)
         entries = self.engine.accumulators
         entries[...] = self._garbage(entries.nbytes).view(np.int32).reshape(entries.shape)
-        self.engine.table[...] = self._garbage(256)
+        for table in (self.engine.tables.bytes, self.engine.tables.exponentials):
+            table[...] = self._garbage(table.size)
 
     def _garbage(self, size: int) -> NDArray[np.uint8]:
         """Return bytes with arbitrary contents.

@@ -14,6 +14,7 @@ from matloom.arch.isa import (
     AddressSpace,
     Destination,
     Opcode,
+    RowFunction,
     Source,
     Table,
     post_element_bytes,
@@ -68,12 +69,14 @@ class TileRun:
         For each instruction, the ranges of the scratchpad that it reads: first byte, contents.
     places, made:
         Scratchpad addresses that the tile is written to, and the probes written there.
+    tables:
+        What the table of bytes and that of exponentials hold.
     """
 
     instructions: list[Instruction]
     layers: tuple[str, ...]
     reads: list[list[tuple[int, Numbers]]] = field(default_factory=list)
-    table: Numbers | None = None
+    tables: tuple[Numbers, ...] = ()
     places: Numbers | None = None
     made: Numbers | None = None
 
@@ -91,6 +94,7 @@ def is_plain(post: Instruction) -> bool:
     return (
         get("destination", 0) == Destination.SPAD
         and get("table", 0) != Table.FILL
+        and get("softmax", 0) != RowFunction.FILL
         and get("rounding", 0) != Rounding.FLOAT
         and not get("pairs", 0)
     )

@@ -112,7 +112,7 @@ class Tiles:
                 self._written.add(flat(state.written, instruction))
             for tile, _complete in parts.get(number + 1, ()):
                 tile.reads.append(reads(state, instructions[number + 1]))
-                tile.table = state.table.copy()
+                tile.tables = state.table.copy(), state.exponentials.copy()
 
         after(-1, Instruction(Opcode.END, {}))
         return after
@@ -289,10 +289,11 @@ class Tiles:
 
     def _run(self, tile: TileRun) -> NDArray[np.uint8]:
         """Return the bytes that a tile's instructions write on the functional model."""
-        assert tile.table is not None
         engine = Engine(self.program.config)
         engine.accumulators[...] = self._draw.integers(-9999, 9999, engine.accumulators.shape)
-        engine.table[...] = tile.table.astype(np.int64) & 255
+        tables = engine.tables.bytes, engine.tables.exponentials
+        for held, known in zip(tables, tile.tables, strict=True):
+            held[...] = known.astype(np.int64) & 255
         for instruction, ranges in zip(tile.instructions, tile.reads, strict=True):
             for start, contents in ranges:
                 engine.spad[start : start + len(contents)] = values(contents, self.seed)

@@ -7,18 +7,23 @@ from matloom.arch.config import Config
 from matloom.arch.isa import (
     BLOCK_STEPS,
     BYTES_ONLY,
+    OF_ROWS,
+    WITH_SOFTMAX,
     WRITABLE_REGIONS,
     Destination,
     Opcode,
     Region,
+    RowFunction,
     Source,
     Table,
     post_element_bytes,
 )
+from matloom.arch.machine import Machine
 from matloom.arch.numerics import Rounding
+from matloom.arch.softmax import EXPONENTIAL_BYTES, EXPONENTIALS
 from matloom.verification.fields import body_fields
 
-__all__ = ["draw", "settle", "steps"]
+__all__ = ["draw", "settle", "steps", "table_bytes"]
 
 _SMALL = (1, 1, 2, 3, 4, 7)
 
@@ -62,6 +67,11 @@ def settle(
         _settle_transfer(generator, config, opcode, values, pinned)
 
 
+def table_bytes(values: dict[str, int]) -> int:
+    """Return the bytes of the table that a POST fills."""
+    return EXPONENTIALS * EXPONENTIAL_BYTES if values.get("softmax") else 256
+
+
 def steps(config: Config, opcode: Opcode, values: dict[str, int]) -> int:
     """Return about how many cycles an instruction takes."""
     if opcode is Opcode.EXEC:
@@ -72,6 +82,9 @@ def steps(config: Config, opcode: Opcode, values: dict[str, int]) -> int:
             values["width"] * values["height"], config.tile_load_cycles, config.acc_update_latency
         )
     if opcode is Opcode.POST:
+        if values.get("softmax") == RowFunction.SOFTMAX:
+            row = Machine(config=config).softmax_row_cycles(values["oc_blocks"])
+            return values["height"] * row
         vectors = values["width"] * values["height"] * values["oc_blocks"]
         return vectors * config.columns // config.lanes
     row = (values["row_bytes"] << values["spread"]) // config.bus_bytes
@@ -280,6 +293,8 @@ def _post(generator: random.Random, config: Config) -> dict[str, int]:
         values["factor_zero"] = generator.randint(-128, 127)
     if config.has_addends:
         values["addend"] = int(not values["product"] and generator.random() < 0.5)
+    if config.softmax:
+        values["softmax"] = generator.choice((RowFunction.NONE, *RowFunction))
     return values
 
 
@@ -294,11 +309,13 @@ def _settle_post(
         values |= {name: 0 for name in BYTES_ONLY if name in values}
     if values.get("product") and values.get("addend"):
         values["product" if "addend" in pinned else "addend"] = 0
-    if values["destination"] == Destination.SPAD and values.get("table") == Table.FILL:
+    _settle_softmax(values, pinned)
+    fills = values.get("table") == Table.FILL or values.get("softmax") == RowFunction.FILL
+    if values["destination"] == Destination.SPAD and fills:
         _settle_filling(generator, config, values)
     position = (values["oc_blocks"] - 1) * config.columns + values["tail"]
     position *= post_element_bytes(values)
-    writes = values["destination"] == Destination.SPAD and values.get("table") != Table.FILL
+    writes = values["destination"] == Destination.SPAD and not fills
     row_slack = generator.choice((0, 0, 11))
     if "x_step" not in pinned:
         apart = writes or generator.random() < 0.8
@@ -318,9 +335,24 @@ def _settle_post(
         _write_once(values, "width", "x_step", "height", "dest_pitch", position)
 
 
+def _settle_softmax(values: dict[str, int], pinned: AbstractSet[str]) -> None:
+    """Let `softmax` be 0 where other fields do not allow it, or change these if it is pinned."""
+    rules = {name: value for name, value in WITH_SOFTMAX.items() if name in values}
+    if values.get("softmax") == RowFunction.SOFTMAX:
+        rules |= OF_ROWS
+    if not values.get("softmax"):
+        return
+    floating = values["rounding"] == Rounding.FLOAT
+    rules |= {"words": 0} if "words" in values else {}
+    if "softmax" in pinned and not floating:
+        values |= rules
+    elif floating or any(values[name] != value for name, value in rules.items()):
+        values["softmax"] = 0
+
+
 def _settle_filling(generator: random.Random, config: Config, values: dict[str, int]) -> None:
     """Make a fill cover whole tables: the tail of a vector writes arbitrary entries."""
-    vectors = 256 // config.table_row_bytes
+    vectors = table_bytes(values) // config.table_row_bytes
     width = 1 << generator.randrange(vectors.bit_length())
     height = 1 << generator.randrange((vectors // width).bit_length())
     values |= {"width": width, "height": height, "oc_blocks": vectors // width // height}

@@ -16,12 +16,14 @@ from matloom.arch.isa import (
     Destination,
     Opcode,
     Region,
+    RowFunction,
     Source,
     Table,
 )
 from matloom.arch.numerics import Rounding
 from matloom.device.driver import Driver
 from matloom.schedule.commands.dependencies import DependencyTracker
+from matloom.verification.draws import table_bytes
 from matloom.verification.instructions import Space, random_instruction
 
 __all__ = [
@@ -165,10 +167,10 @@ class Draw:
         """Fill the memories."""
         for values in self._fill_scratchpad():
             self._append(Opcode.LOAD, values)
-        if self.config.tables:
-            # Of the table nothing is known.
-            address = self.random.randrange(self.config.spad_bytes - 255)
-            self._append(Opcode.POST, _fill_table(self.config, address))
+        # Of the tables nothing is known.
+        for values in _fills(self.config):
+            address = self.random.randrange(self.config.spad_bytes - table_bytes(values) + 1)
+            self._append(Opcode.POST, {**values, "source_addr": address})
 
     def _end(self, most_steps: int) -> RandomProgram:
         """Store some of the contents, and return the stream."""
@@ -290,8 +292,15 @@ def _shift(generator: random.Random) -> int:
     return generator.choice((-31, 30, 0, -9, generator.randint(-31, 30)))
 
 
-def _fill_table(config: Config, address: int) -> dict[str, int]:
-    """Return the fields of a POST that fills the whole table from an address."""
+def _fills(config: Config) -> Iterator[dict[str, int]]:
+    """Yield the fields of the POSTs that fill each table as a whole, from address 0."""
+    if config.tables:
+        yield _fill_table(config, {"table": Table.FILL})
+    if config.softmax:
+        yield _fill_table(config, {"softmax": RowFunction.FILL})
+
+
+def _fill_table(config: Config, fill: dict[str, int]) -> dict[str, int]:
     return {
         "source": Source.SPAD,
         "destination": Destination.SPAD,
@@ -299,13 +308,12 @@ def _fill_table(config: Config, address: int) -> dict[str, int]:
         "shift": 1,
         "clamp_low": -128,
         "clamp_high": 127,
-        "width": 256 // config.table_row_bytes,
+        "width": table_bytes(fill) // config.table_row_bytes,
         "height": 1,
         "oc_blocks": 1,
         "tail": config.table_row_bytes,
         "x_step": config.table_row_bytes,
-        "source_addr": address,
-        "table": Table.FILL,
+        **fill,
     }
 
 
@@ -363,14 +371,14 @@ def read_state(driver: Driver) -> bytes:
 
 
 def clear_state(driver: Driver) -> None:
-    """Fill the scratchpad, the accumulators and the table with zeros."""
+    """Fill the scratchpad, the accumulators and the tables with zeros."""
     order = DependencyTracker(driver.config, {})
     for values in _parts_of_scratchpad(driver.config):
         order.append(Opcode.LOAD, fill=1, **values)
     for values in _whole_accumulators(driver.config):
         order.append(Opcode.POST, source=Source.SPAD, destination=Destination.ACC_SET, **values)
-    if driver.config.tables:
-        order.append(Opcode.POST, **_fill_table(driver.config, 0))
+    for values in _fills(driver.config):
+        order.append(Opcode.POST, **values)
     _run_order(driver, order, 0)
 
 

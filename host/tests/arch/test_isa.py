@@ -76,6 +76,36 @@ def test_bytes_are_added_or_multiplied_in_place():
         assert illegal_field(Instruction(Opcode.POST, post | values), config) == sentence
 
 
+def test_softmax_is_of_rows_of_bytes():
+    has = dataclasses.replace(
+        CONFIG, softmax=1, tables=1, products=2, mac_modes=("i8xi8", "i16xi8")
+    )
+    post = {**legal(Opcode.POST), "source": Source.SPAD, "softmax": 1}
+    data = int.from_bytes(pack(Instruction(Opcode.POST, {"softmax": 3})), "little")
+    assert data - Opcode.POST == 3 << 381
+    rows = {**post, "oc_blocks": 3, "height": 7}
+    fill = {**post, "softmax": 2, "width": 5, "oc_blocks": 2}
+    for values in (rows, fill):
+        assert not illegal_field(Instruction(Opcode.POST, values), has)
+    for values, config, sentence in (
+        ({}, CONFIG, "POST.softmax must be 0 in a configuration without softmax, not 1"),
+        ({"softmax": 3}, has, "POST.softmax must be one of 0, 1, 2, not 3"),
+        ({"source": Source.ACC}, has, "POST.source must be 1 with softmax, not 0"),
+        ({"destination": 2}, has, "POST.destination must be 0 with softmax, not 2"),
+        ({"width": 2}, has, "POST.width must be 1 with softmax, not 2"),
+        ({"softmax": 2, "table": 1}, has, "POST.table must be 0 with softmax, not 1"),
+        ({"product": 1}, has, "POST.product must be 0 with softmax, not 1"),
+        ({"addend": 1}, has, "POST.addend must be 0 with softmax, not 1"),
+        ({"words": 1}, has, "POST.softmax must be 0 with words, not 1"),
+        (
+            {"rounding": Rounding.FLOAT, "pre_shift": 5},
+            dataclasses.replace(FLOAT, softmax=1),
+            "POST.softmax must be 0 under FLOAT, not 1",
+        ),
+    ):
+        assert illegal_field(Instruction(Opcode.POST, post | values), config) == sentence
+
+
 def test_reserved_bits_are_complete():
     found = {
         (opcode, item.name)
@@ -178,7 +208,7 @@ def test_extents_of_a_configuration_have_no_condition_that_always_holds():
     conditions = [dict(extent.only).get("mode") for extent in extents_of(Opcode.EXEC, NARROW)]
     assert [each for each in conditions if each] == [(0,), (1,)]
     assert len(plain) == len(conditions) - 1
-    every = dataclasses.replace(Config(), mac_modes=("i8xi8", "i8xi4"), products=2)
+    every = dataclasses.replace(Config(), mac_modes=("i8xi8", "i8xi4"), products=2, softmax=1)
     integers = [
         dataclasses.replace(
             extent, only=tuple(item for item in extent.only if item[0] not in ("rounding", "words"))

@@ -201,7 +201,7 @@ def test_layers_show_where_they_run():
     assert places["CONV_2D"] == places["ADD"] == places["AVERAGE_POOL_2D"] == "engine"
     assert places["SOFTMAX"] == "host"
     softmax = next(layer for layer in program.layers if layer.where == "host")
-    assert softmax.reason == "the engine has no SOFTMAX"
+    assert softmax.reason == "it needs softmax = 1, and the configuration has softmax = 0"
     timestamps = [layer.timestamp for layer in program.layers if layer.where == "engine"]
     assert timestamps == list(range(1, len(timestamps) + 1))
 

@@ -46,7 +46,7 @@ def test_host_operators_cut_the_engine_runs():
     assert first.consumed == (0, 1)
     assert first.produced == (2, 4)
     assert isinstance(host, HostRun)
-    assert host.reason == "the engine has no SOFTMAX"
+    assert host.reason == "it needs softmax = 1, and the configuration has softmax = 0"
     assert last.consumed == (3, 4)
 
 

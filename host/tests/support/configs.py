@@ -83,4 +83,5 @@ def _draw(generator: random.Random) -> Config:
         time_limit=generator.randint(0, 1),
         element_stride=int(generator.random() < 0.8),
         parity=generator.randint(0, 1),
+        softmax=generator.randint(0, 1),
     )

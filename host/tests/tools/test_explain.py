@@ -28,7 +28,9 @@ def test_engine_and_host():
     last = dict(zip(cells, [column[-1] for column in cells.values()], strict=True))
     assert last["operator"] == "SOFTMAX"
     assert (last["where"], last["MACs"], last["bytes"]) == ("host", "", "20")
-    assert lines[0] == f"host: the engine has no SOFTMAX ({last['output']})"
+    assert lines[0] == (
+        f"host: it needs softmax = 1, and the configuration has softmax = 0 ({last['output']})"
+    )
     first = dict(zip(cells, [column[0] for column in cells.values()], strict=True))
     assert first["where"] == "engine i8xi8"
     # Image, weights, bias, features.

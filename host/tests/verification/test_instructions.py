@@ -233,6 +233,7 @@ def test_configurations_are_of_every_kind():
         "maximum",
         "timestamps",
         "address_first",
+        "softmax",
     ):
         assert {bool(getattr(config, name)) for config in configs} == {False, True}, name
     assert {config.counters for config in configs} == {0, 1, 2}

@@ -11,9 +11,12 @@ from matloom.arch.isa import (
     BLOCK_STEPS,
     BYTES_ONLY,
     FORMATS,
+    OF_ROWS,
+    WITH_SOFTMAX,
     WRITABLE_REGIONS,
     Field,
     Opcode,
+    RowFunction,
     fields_of,
 )
 from matloom.arch.numerics import Rounding
@@ -88,6 +91,8 @@ class Legality(wiring.Component):
             faults.append(Cat(each.any() for each in both).all())
         if opcode is Opcode.POST and self._config.has_words:
             faults.append(self._words_fault(opcode))
+        if opcode is Opcode.POST and self._config.softmax:
+            faults += self._softmax_faults(opcode)
         return faults
 
     def _blocks_faults(self, opcode: Opcode) -> list[Value]:
@@ -102,6 +107,18 @@ class Legality(wiring.Component):
         words = slice_field(self.word, opcode, "words")
         floats = slice_field(self.word, opcode, "rounding") == Rounding.FLOAT
         return words.any() & Cat(floats, *self._of_bytes(opcode)).any()
+
+    def _softmax_faults(self, opcode: Opcode) -> list[Value]:
+        """Return, for each field that SOFTMAX needs at a value, whether it has another."""
+        softmax = slice_field(self.word, opcode, "softmax")
+        makes_rows = softmax == RowFunction.SOFTMAX
+        names = {item.name for item in fields_of(opcode, self._config)}
+        return [
+            used & (slice_field(self.word, opcode, name) != value)
+            for used, rule in ((softmax.any(), WITH_SOFTMAX), (makes_rows, OF_ROWS))
+            for name, value in rule.items()
+            if name in names
+        ]
 
     def _of_bytes(self, opcode: Opcode) -> list[Value]:
         """Return, for each byte-only field of POST, whether it is set."""

@@ -1,16 +1,18 @@
 """Array of lanes through which vectors pass beat by beat."""
 
-from amaranth.hdl import Array, Cat, Module, Mux, Signal
+from amaranth.hdl import Array, Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, stream, wiring
 from amaranth.lib.wiring import In, Out
 
 from matloom.arch.config import Config
-from matloom.arch.isa import Destination, Opcode, Source, Table
+from matloom.arch.isa import Destination, Opcode, RowFunction, Source, Table
+from matloom.arch.numerics import Rounding
 from matloom_rtl.ports import body_layout
 from matloom_rtl.post.float_lane import FloatLane
 from matloom_rtl.post.lane import Lane
 from matloom_rtl.post.layouts import ParametersSignature, table_row_signature, vector_layout
 from matloom_rtl.post.numbers import numbers_layout
+from matloom_rtl.post.softmax import Softmax
 from matloom_rtl.post.tables import Tables
 
 __all__ = ["PLACES", "Lanes"]
@@ -30,14 +32,16 @@ class Lanes(wiring.Component):
     from `vectors.valid` to the first beat. Throughput: one beat per cycle. Stalls: before the first
     beat only, for `parameters.ready` and a free place. Reset discards all vectors inside.
 
+    With `config.softmax`, `Softmax` takes the vectors of such commands, and borrows a lane.
+
     Members
     -------
     command, numbers: in
         Constant while a vector is inside.
     start: in
         The next row written to the table is row 0.
-    rows: stream of byte rows for the table, in
-        Only with tables.
+    rows: stream of byte rows for a table, in
+        Only with `config.fills_tables`.
     vectors: stream of `vector_layout`, in
         Taken with the last beat.
     parameters: ParametersSignature, out
@@ -64,7 +68,7 @@ class Lanes(wiring.Component):
                 "written": In(1),
                 "emerges": Out(self._beats),
                 "results": Out(data.ArrayLayout(32, config.lanes)),
-                **({"rows": In(table_row_signature(config))} if config.tables else {}),
+                **({"rows": In(table_row_signature(config))} if config.fills_tables else {}),
                 "last_beat": Out(1),
             }
         )
@@ -72,7 +76,8 @@ class Lanes(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         config = self._config
-        feed, beat = self._feed(m)
+        softmax = self._softmax(m)
+        feed, beat = self._feed(m, softmax)
         lanes, floats = [], []
         for index in range(config.lanes):
             m.submodules[f"lane_{index}"] = lane = Lane(16 if config.has_words else 8)
@@ -81,39 +86,80 @@ class Lanes(wiring.Component):
             lanes.append(lane)
             if config.has_float:
                 floats.append(self._float_lane(m, index, lane))
+        if softmax is not None:
+            self._lend(m, lanes[0], softmax)
         inside = [feed]
         for stage in range(self._last_latency):
             later = Signal(name=f"inside_{stage}")
             m.d.sync += later.eq(inside[-1])
             inside.append(later)
-        self._emerge(m, lanes, floats, inside)
+        self._emerge(m, lanes, floats, inside, softmax)
         return m
 
-    def _feed(self, m: Module):
+    def _softmax(self, m: Module) -> Softmax | None:
+        """Add the unit that computes SOFTMAX, if it is built."""
+        if not self._config.softmax:
+            return None
+        m.submodules.softmax = softmax = Softmax(self._config)
+        command, values = self.command, self.vectors.payload.values
+        m.d.comb += [
+            softmax.command.eq(command),
+            softmax.start.eq(self.start),
+            softmax.active.eq(command.softmax == RowFunction.SOFTMAX),
+            softmax.valid.eq(self.vectors.valid),
+            *(softmax.bytes[at].eq(values.word_select(at, 32)) for at in range(len(softmax.bytes))),
+            softmax.rows.valid.eq(self.rows.valid & (command.softmax == RowFunction.FILL)),
+            softmax.rows.payload.eq(self.rows.payload),
+        ]
+        if not self._config.tables:
+            m.d.comb += self.rows.ready.eq(softmax.rows.ready)
+        return softmax
+
+    def _lend(self, m: Module, lane: Lane, softmax: Softmax):
+        """Let `softmax` use a lane while it is active."""
+        m.d.comb += softmax.product.eq(lane.result)
+        with m.If(softmax.active):
+            m.d.comb += [
+                lane.value.eq(softmax.value),
+                lane.multiplier.eq(softmax.multiplier),
+                lane.shift.eq(softmax.shift),
+                lane.bias.eq(0),
+                lane.rounding.eq(Rounding.DOUBLE),
+                lane.pre_shift.eq(0),
+                lane.limits.eq(0),
+            ]
+
+    def _feed(self, m: Module, softmax: Softmax | None):
         """Feed vectors into the lanes; return whether a beat enters, and its index."""
         beats, vectors, parameters = self._beats, self.vectors, self.parameters
         # Verilog has no zero-width signals, so a single beat still takes one bit.
         beat = Signal(range(max(2, beats)))
         feed = Signal()
         begin = Signal()
+        last = Signal()
         # Vectors that entered and are not yet written; whether there is room for one more, with the
         # parameters of its block.
         inside = Signal(range(PLACES + 1))
         place = Signal()
         inside_next = Signal.like(inside)
+        active, begins, taken = Const(0), Const(0), Const(0)
+        if softmax is not None:
+            active, begins, taken = softmax.active, softmax.begins, softmax.taken
+            m.d.comb += softmax.place.eq(place)
         m.d.sync += inside.eq(inside_next)
         m.d.sync += place.eq((inside_next != PLACES) & parameters.ready)
         m.d.comb += [
             # A vector that has entered stays valid until its last beat.
-            feed.eq((beat != 0) | (vectors.valid & place)),
+            feed.eq((beat != 0) | (vectors.valid & place & ~active)),
             begin.eq(feed & (beat == 0)),
-            inside_next.eq(inside + begin - self.written),
-            self.last_beat.eq(feed & (beat == beats - 1)),
+            inside_next.eq(inside + (begin | begins) - self.written),
+            last.eq(feed & (beat == beats - 1)),
+            self.last_beat.eq(last | taken),
             vectors.ready.eq(self.last_beat),
             parameters.release.eq(self.last_beat & vectors.payload.ends_block),
         ]
         with m.If(feed):
-            m.d.sync += beat.eq(Mux(self.last_beat, 0, beat + 1))
+            m.d.sync += beat.eq(Mux(last, 0, beat + 1))
         return feed, beat
 
     def _lane_beat(self, m: Module, index: int, feed, beat):
@@ -164,7 +210,7 @@ class Lanes(wiring.Component):
         floats = FloatLane.LATENCY if config.has_float else 0
         return max(Lane.LATENCY + bool(config.tables) * Tables.LATENCY, floats)
 
-    def _emerge(self, m: Module, lanes, floats, inside):
+    def _emerge(self, m: Module, lanes, floats, inside, softmax: Softmax | None):
         """Show the beats of results as they leave the lanes."""
         config, command, numbers = self._config, self.command, self.numbers
         beats, to_spad = self._beats, command.destination == Destination.SPAD
@@ -173,7 +219,7 @@ class Lanes(wiring.Component):
         if config.tables:
             looks_up = to_spad & (command.table == Table.LOOK_UP)
             emerging = Mux(looks_up, inside[Lane.LATENCY + Tables.LATENCY - 1], emerging)
-            for index, entry in enumerate(self._tables(m, lanes)):
+            for index, entry in enumerate(self._tables(m, lanes, softmax)):
                 byte, rest = results[index][:8], results[index][8:]
                 results[index] = Cat(Mux(looks_up, entry, byte), rest)
         if config.has_float:
@@ -182,6 +228,11 @@ class Lanes(wiring.Component):
                 narrow = to_spad & ~numbers.fp32
                 result = Mux(narrow, lane.element, lane.result)
                 results[index] = Mux(numbers.floating, result, results[index])
+        if softmax is not None:
+            emerging = Mux(softmax.active, softmax.emerging, emerging)
+            for index, result in enumerate(results):
+                byte = Mux(softmax.active, softmax.results[index], result[:8])
+                results[index] = Cat(byte, result[8:])
         emerged = Signal(range(max(2, beats)))
         # Known a cycle ahead and registered for each beat, because it drives many bits.
         m.d.sync += self.emerges.eq(Mux(emerging, 1 << emerged, 0))
@@ -189,7 +240,7 @@ class Lanes(wiring.Component):
             m.d.sync += emerged.eq(Mux(emerged == beats - 1, 0, emerged + 1))
         m.d.comb += [each.eq(result) for each, result in zip(self.results, results, strict=True)]
 
-    def _tables(self, m: Module, lanes):
+    def _tables(self, m: Module, lanes, softmax: Softmax | None):
         """Look up the lanes' bytes; return each lane's entry."""
         m.submodules.tables = tables = Tables(self._config)
         m.d.comb += [
@@ -198,5 +249,8 @@ class Lanes(wiring.Component):
             tables.row.eq(self.rows.payload),
             self.rows.ready.eq(tables.ready),
         ]
+        if softmax is not None:
+            with m.If(self.command.softmax == RowFunction.FILL):
+                m.d.comb += [tables.fill.eq(0), self.rows.ready.eq(softmax.rows.ready)]
         m.d.comb += [tables.index[number].eq(lane.result[:8]) for number, lane in enumerate(lanes)]
         return [tables.value[number] for number in range(self._config.lanes)]

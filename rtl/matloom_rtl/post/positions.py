@@ -16,9 +16,17 @@ __all__ = ["Positions"]
 class Positions(wiring.Component):
     """Generate the positions of a POST's vectors: by output block, then row, then column.
 
+    With `whole_rows`, for which `width` must be 1: by row, then block; each row comes `passes`
+    times, and its last block is the last.
+
     `start` loads the geometry and shows the first position in the next cycle; `advance` moves to
     the next. Latency: one cycle from either. Throughput: one vector per cycle. Never stalls. Output
     after a reset is undefined until `start`.
+
+    Parameters
+    ----------
+    passes: int
+        How often each of the `whole_rows` comes.
 
     Members
     -------
@@ -28,14 +36,16 @@ class Positions(wiring.Component):
     start, advance: in
     address, entry, pitch, x_step, width, height, blocks: in
         Geometry, loaded at `start`.
+    whole_rows: in
+        Constant from `start` until the last position. Only with `config.softmax`.
     size: in
         Binary logarithm of the element size in bytes. Only with multi-byte elements.
     position: out
         The current vector (`position_layout`).
     """
 
-    def __init__(self, config: Config):
-        self._config, self._columns = config, config.columns
+    def __init__(self, config: Config, passes: int = 1):
+        self._config, self._columns, self._passes = config, config.columns, passes
         self._pair_bits = config.pair_distance.bit_length() - 1 if config.has_narrow else None
         self._has_sizes = config.element_size_bits > 0
         self._at = position_layout(config)
@@ -50,6 +60,7 @@ class Positions(wiring.Component):
         super().__init__(
             {
                 **({"size": In(config.element_size_bits)} if self._has_sizes else {}),
+                **({"whole_rows": In(1)} if config.softmax else {}),
                 "start": In(1),
                 "advance": In(1),
                 "address": In(self._at["address"].shape),
@@ -70,26 +81,29 @@ class Positions(wiring.Component):
         column = self._counter(m, "column", len(self.width))
         row = self._counter(m, "row", len(self.height))
         block = self._counter(m, "block", len(self.blocks))
-        row_end = column["last"]
+        row_end, again = column["last"], self._again(m, column["last"])
         block_end = Signal()
+        width, blocks, x_step = self._nest()
         bank_select = Signal.like(self.position.bank_select)
         m.d.comb += [
-            block_end.eq(row_end & row["last"]),
+            block_end.eq(row_end & row["last"] & ~again),
             target.eq(base + step),
             self.position.address.eq(address),
             self.position.bank_select.eq(bank_select),
             self.position.entry.eq(entry),
             self.position.block_end.eq(block_end),
-            self.position.last_block.eq(block["last"]),
+            self.position.last_block.eq(self._last_block(row_end, block["last"])),
             self.position.end.eq(block_end & block["last"]),
         ]
         with m.If(~row_end):
-            m.d.comb += [base.eq(address), step.eq(self.x_step)]
+            m.d.comb += [base.eq(address), step.eq(x_step)]
+        with m.Elif(again):
+            m.d.comb += base.eq(row_start)
         with m.Elif(~row["last"]):
             m.d.comb += [base.eq(row_start), step.eq(self.pitch)]
         with m.Else():
-            width = Const(self._columns) << self.size if self._has_sizes else self._columns
-            m.d.comb += [base.eq(block_start), step.eq(width)]
+            of_block = Const(self._columns) << self.size if self._has_sizes else self._columns
+            m.d.comb += [base.eq(block_start), step.eq(of_block)]
 
         with m.If(self.advance):
             m.d.sync += [
@@ -104,12 +118,38 @@ class Positions(wiring.Component):
         with m.If(self.start):
             m.d.sync += [each.eq(self.address) for each in (address, row_start, block_start)]
             m.d.sync += [entry.eq(self.entry), bank_select.eq(self._claims(self.address))]
-        self._count(m, column, self.width, 1)
-        self._count(m, row, self.height, row_end)
-        self._count(m, block, self.blocks, block_end)
+        self._count(m, column, width, 1)
+        self._count(m, row, self.height, row_end & ~again)
+        self._count(m, block, blocks, block_end)
         if self._pair_bits is not None:
             self._take_turns(m, entry, block_end)
         return m
+
+    def _nest(self):
+        """Return positions in a row, blocks, and the step within a row."""
+        if not self._config.softmax:
+            return self.width, self.blocks, self.x_step
+        whole = self.whole_rows
+        return (
+            Mux(whole, self.blocks, self.width),
+            Mux(whole, 1, self.blocks),
+            Mux(whole, self._columns, self.x_step),
+        )
+
+    def _last_block(self, row_end, last):
+        return Mux(self.whole_rows, row_end, last) if self._config.softmax else last
+
+    def _again(self, m: Module, row_end):
+        """Return whether the row comes once more."""
+        if not self._config.softmax or self._passes == 1:
+            return Const(0)
+        number = Signal(range(self._passes))
+        again = self.whole_rows & (number != self._passes - 1)
+        with m.If(self.advance & row_end):
+            m.d.sync += number.eq(Mux(again, number + 1, 0))
+        with m.If(self.start):
+            m.d.sync += number.eq(0)
+        return again
 
     def _claims(self, address):
         return bank_select_of(address, self._columns, self._config)

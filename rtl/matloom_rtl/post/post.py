@@ -5,7 +5,7 @@ from amaranth.lib import wiring
 from amaranth.lib.wiring import In, Out
 
 from matloom.arch.config import Config
-from matloom.arch.isa import Opcode
+from matloom.arch.isa import Opcode, RowFunction
 from matloom_rtl.ports import (
     AccReadSignature,
     AccUpdateSignature,
@@ -19,6 +19,7 @@ from matloom_rtl.post.parameters import Parameters
 from matloom_rtl.post.positions import Positions
 from matloom_rtl.post.reader import Reader
 from matloom_rtl.post.sequencer import Sequencer
+from matloom_rtl.post.softmax import Softmax
 from matloom_rtl.post.writer import Writer
 
 __all__ = ["Post"]
@@ -49,7 +50,8 @@ class Post(wiring.Component):
 
     With `config.tables` bytes may be replaced by table entries, or written to the table instead of
     to memory. With `config.products` bytes may first be multiplied by accumulators; both are read
-    in the same cycle.
+    in the same cycle. With `config.softmax`, rows of bytes pass through `Softmax` instead of the
+    lanes, and come three times.
 
     Members
     -------
@@ -78,7 +80,7 @@ class Post(wiring.Component):
     def elaborate(self, platform):
         m = Module()
         config = self._config
-        m.submodules.sources = sources = Positions(config)
+        m.submodules.sources = sources = Positions(config, passes=Softmax.PASSES)
         m.submodules.results = results = Positions(config)
         m.submodules.parameters = parameters = Parameters(config)
         m.submodules.numbers = numbers = Numbers(config)
@@ -109,7 +111,7 @@ class Post(wiring.Component):
         ):
             wiring.connect(m, inner, wiring.flipped(outer))
         self._sequence(m, sequencer, reader, lanes, writer)
-        if config.tables:
+        if config.fills_tables:
             wiring.connect(m, writer.rows, lanes.rows)
         m.d.comb += [
             sequencer.fetched.eq(self._fetch(m, parameters)),
@@ -147,6 +149,8 @@ class Post(wiring.Component):
                 positions.height.eq(command.height),
                 positions.blocks.eq(command.oc_blocks),
             ]
+            if self._config.softmax:
+                m.d.comb += positions.whole_rows.eq(command.softmax == RowFunction.SOFTMAX)
             if self._config.has_narrow:
                 m.d.comb += positions.pairs.eq(command.pairs)
 
@@ -159,6 +163,10 @@ class Post(wiring.Component):
             task.payload.address.eq(head.payload.param_addr),
             task.payload.blocks.eq(head.payload.oc_blocks),
         ]
+        if self._config.softmax:
+            # Rows have none: the first block goes unused.
+            with m.If(head.payload.softmax == RowFunction.SOFTMAX):
+                m.d.comb += task.payload.blocks.eq(1)
         for name in ("channel_bias", "channel_scale", "bias", "multiplier", "shift"):
             m.d.comb += task.payload[name].eq(head.payload[name])
         with m.If(task.valid & task.ready):

@@ -1,12 +1,12 @@
 """Writer of post-processing: sends results to the scratchpad or the accumulators."""
 
-from amaranth.hdl import Cat, Module, Mux, Signal
+from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from matloom.arch.config import Config
-from matloom.arch.isa import Destination, Opcode, Table
+from matloom.arch.isa import Destination, Opcode, RowFunction, Table
 from matloom_rtl.arith.stages import register
 from matloom_rtl.memory.bank_select import bank_select_of
 from matloom_rtl.memory.skid_buffer import SkidBuffer
@@ -52,8 +52,8 @@ class Writer(wiring.Component):
         That result was the last of the command.
     waiting: out
         There are results whose writes are not yet granted.
-    rows: stream of byte rows for the table, out
-        Used instead of memory. Only with tables.
+    rows: stream of byte rows for a table, out
+        Used instead of memory. Only with `config.fills_tables`.
     acc, spad: AccUpdateSignature, SpadWriteSignature, out
     """
 
@@ -70,7 +70,7 @@ class Writer(wiring.Component):
                 "advance": Out(1),
                 "finished": Out(1),
                 "waiting": Out(1),
-                **({"rows": Out(table_row_signature(config))} if config.tables else {}),
+                **({"rows": Out(table_row_signature(config))} if config.fills_tables else {}),
                 "acc": Out(AccUpdateSignature(config)),
                 "spad": Out(SpadWriteSignature(config.columns, config.spad_banks)),
             }
@@ -88,7 +88,7 @@ class Writer(wiring.Component):
             present.eq(arrives | (level > taken)),
         ]
         # These options need results one cycle before they leave.
-        early = bool(config.tables or config.element_size_bits)
+        early = bool(config.fills_tables or config.element_size_bits)
         leaves = Signal()
         m.d.sync += leaves.eq(taken)
         values = Cat(self._keep(m, arrives, taken if early else leaves))
@@ -98,15 +98,15 @@ class Writer(wiring.Component):
         )
         to_spad = command.destination == Destination.SPAD
         writes = present & to_spad
-        if config.tables:
-            fills = to_spad & (command.table == Table.FILL)
+        if config.fills_tables:
+            fills = to_spad & self._fills()
             writes = writes & ~fills
             m.d.comb += [
                 self.rows.valid.eq(present & fills),
                 self.rows.payload.eq(_narrowed(values, 8, config.table_row_bytes)),
             ]
         bytes_taken, bytes_wait = self._write_bytes(m, writes, (values, leaving), mask)
-        if config.tables:
+        if config.fills_tables:
             bytes_taken = Mux(fills, self.rows.ready, bytes_taken)
             # The last row is written when the next would be taken.
             bytes_wait |= fills & ~self.rows.ready
@@ -124,6 +124,12 @@ class Writer(wiring.Component):
         if config.has_float:
             m.d.comb += self.acc.floating.eq(self.numbers.floating)
         return m
+
+    def _fills(self):
+        """Return whether the command's results fill a table."""
+        config, command = self._config, self.command
+        fills = command.table == Table.FILL if config.tables else Const(0)
+        return fills | (command.softmax == RowFunction.FILL) if config.softmax else fills
 
     def _keep(self, m: Module, arrives, leaves):
         """Write beats into memories, one per column; return the oldest vector.

@@ -8,12 +8,13 @@ import pytest
 
 from matloom.arch.config import Config
 from matloom.arch.instruction import Instruction
-from matloom.arch.isa import FORMATS, Destination, Opcode, Source, Table
+from matloom.arch.isa import FORMATS, Destination, Opcode, RowFunction, Source, Table
 from matloom.arch.numerics import SUPPORTED_ROUNDINGS, Rounding
-from matloom.device.model.post import post
+from matloom.device.model.post import TableContents, post
 from matloom_rtl.ports import ACC_READ_LATENCY, SPAD_READ_LATENCY, body_layout
 from matloom_rtl.post.lane import Lane
 from matloom_rtl.post.post import Post
+from matloom_rtl.post.softmax import Softmax
 from matloom_rtl.testing import kept, simulate, with_reset
 
 CONFIGS = {
@@ -39,6 +40,13 @@ WORDS = {
         float_rows=2,
         acc_bytes=1024,
         mac_modes=("i8xi8", "i16xi8", "fp16"),
+    ),
+}
+SOFTMAX = {
+    "4_by_2": Config(rows=4, columns=4, lanes=2, acc_bytes=1024, tables=0, softmax=1),
+    "8_by_8": Config(rows=8, columns=8, lanes=8, acc_bytes=2048, softmax=1),
+    "12_by_1": Config(
+        rows=12, columns=12, lanes=1, acc_bytes=768, mac_modes=("i8xi8", "i16xi8"), softmax=1
     ),
 }
 FLOATS = Config(
@@ -249,9 +257,9 @@ def check(config, instructions, seed, **options):
     got_spad, got_sums, timestamps, taken = run(
         config, instructions, spad, sums, seed=seed, **options
     )
-    table = np.zeros(256, np.uint8)
+    tables = TableContents()
     for values in instructions:
-        post(Instruction(Opcode.POST, values), spad, sums, table, config)
+        post(Instruction(Opcode.POST, values), spad, sums, tables, config)
     assert np.array_equal(got_spad, spad)
     assert np.array_equal(got_sums, sums)
     assert timestamps == [values["timestamp"] for values in instructions]
@@ -550,3 +558,36 @@ def test_no_progress_without_grants(seed):
     # What was on its way through the lanes arrives.
     assert not any(told[90:110])
     assert sum(told[110:]) > 20
+
+
+def softmax(config, rows, size, **fixed):
+    """Return the fields of the POSTs that fill the table and make the SOFTMAX of rows."""
+    table = {**fill(config, 200, rows=1024 // config.table_row_bytes), "table": Table.NONE}
+    values = {item.name: 0 for item in FORMATS[Opcode.POST].fields}
+    values |= {"timestamp": 5, "source": Source.SPAD, "width": 1, "height": rows}
+    values |= {"oc_blocks": -(-size // config.columns), "tail": (size - 1) % config.columns + 1}
+    values |= {"source_addr": 1300, "source_pitch": size, "dest_addr": 2500, "dest_pitch": size + 1}
+    # Irrelevant.
+    values |= {"bias": 77, "multiplier": 3, "shift": -9, "pre_shift": 4, "rounding": 1}
+    values |= {"clamp_low": 1, "clamp_high": 1, "output_zero": 5}
+    return {**table, "softmax": RowFunction.FILL}, {
+        **values,
+        "softmax": RowFunction.SOFTMAX,
+        **fixed,
+    }
+
+
+@pytest.mark.fast_cases(3)
+@pytest.mark.parametrize("name", SOFTMAX)
+@pytest.mark.parametrize(("rows", "size"), [(1, 1), (3, 10), (2, 24), (1, 37)])
+def test_softmax_of_rows(seed, name, rows, size):
+    """Passes, pauses and overhead take the cycles that predictions count."""
+    config, others = SOFTMAX[name], random.Random(seed)
+    after = draw(others, config, source=Source.ACC, words=0)
+    filled, made, _after = check(config, [*softmax(config, rows, size), after], seed)
+    vectors = -(-size // config.columns)
+    overhead = 34 if config.has_words else 33
+    assert made - filled == rows * (3 * vectors * config.columns + Softmax.PAUSE) + overhead
+    # A row takes a cycle for each entry and one more, or as long as its results.
+    row = max(config.table_row_bytes // 4 + 1, config.columns // config.lanes)
+    assert filled - 1024 // config.table_row_bytes * row in range(27, 33)

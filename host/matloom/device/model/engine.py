@@ -28,7 +28,7 @@ from matloom.arch.isa import (
 )
 from matloom.device.errors import DeviceClosedError
 from matloom.device.model.execute import execute
-from matloom.device.model.post import post
+from matloom.device.model.post import TableContents, post
 from matloom.device.transport import never
 from matloom.program.extent_table import beyond_memory
 from matloom.program.instruction_table import InstructionTable
@@ -82,7 +82,7 @@ class Engine:
         self.accumulators: NDArray[np.int32] = np.zeros(
             (self.config.acc_entries, self.config.columns), np.int32
         )
-        self.table: NDArray[np.uint8] = np.zeros(256, np.uint8)
+        self.tables = TableContents()
         #: Instructions of command buffers that ran to END, by bytes and sizes of the regions.
         self._passed: dict[tuple[bytes, _Sizes], list[Instruction]] = {}
 
@@ -193,7 +193,7 @@ class Engine:
         if instruction.opcode is Opcode.EXEC:
             execute(instruction, self.spad, self.accumulators, self.config)
         elif instruction.opcode is Opcode.POST:
-            post(instruction, self.spad, self.accumulators, self.table, self.config)
+            post(instruction, self.spad, self.accumulators, self.tables, self.config)
         else:
             self._transfer(instruction)
 

@@ -1,6 +1,7 @@
 """POST in NumPy: computes all values of an instruction at once."""
 
 import functools
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,27 +9,44 @@ from numpy.typing import NDArray
 from matloom.arch.config import Config
 from matloom.arch.floats import add
 from matloom.arch.instruction import Instruction
-from matloom.arch.isa import Destination, Source, Table, post_element_bytes
+from matloom.arch.isa import Destination, RowFunction, Source, Table, post_element_bytes
 from matloom.arch.numerics import ADDEND_SHIFT, Rounding, add_bias, clamp, requantize, wrap32
+from matloom.arch.softmax import EXPONENTIAL_BYTES, EXPONENTIALS
 from matloom.device.model.floating import elements_of, post_results, written_bytes
+from matloom.device.model.softmax import softmax_rows
 
-__all__ = ["post"]
+__all__ = ["TableContents", "post"]
 
 #: Of an instruction, or of each channel.
 _Parameter = int | NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class TableContents:
+    """The tables that POST fills.
+
+    Members
+    -------
+    bytes:
+        uint8 (256,): entry n is the result for unsigned byte n.
+    exponentials:
+        uint8 (1024,): four bytes, lowest first, for each difference from the largest byte of a row.
+    """
+
+    bytes: NDArray[np.uint8] = field(default_factory=lambda: np.zeros(256, np.uint8))
+    exponentials: NDArray[np.uint8] = field(
+        default_factory=lambda: np.zeros(EXPONENTIALS * EXPONENTIAL_BYTES, np.uint8)
+    )
 
 
 def post(
     instruction: Instruction,
     spad: NDArray[np.uint8],
     accumulators: NDArray[np.int32],
-    table: NDArray[np.uint8],
+    tables: TableContents,
     config: Config,
 ) -> None:
-    """Run one POST on scratchpad bytes (n,), accumulators (entries, columns) and table (256,).
-
-    Entry n of the table is the result for unsigned byte n.
-    """
+    """Run one POST on scratchpad bytes (n,), accumulators (entries, columns) and tables."""
     fields, columns = instruction.values, config.columns
     shape = (fields["oc_blocks"], fields["height"], fields["width"], columns)
     entries = _entries(fields, config)
@@ -41,6 +59,11 @@ def post(
         _post_floats(fields, spad, sums)
         if fields["destination"] != Destination.SPAD:
             accumulators[entries] = sums.reshape(-1, columns)
+        return
+    if fields["softmax"] == RowFunction.SOFTMAX:
+        valid = _valid(shape, fields["tail"])
+        results = softmax_rows(_read(fields, spad, shape), valid, tables.exponentials)
+        spad[_destinations(fields, shape)] = results[valid]
         return
     if fields["source"] == Source.ACC:
         values = accumulators[entries].astype(np.int64).reshape(shape)
@@ -64,11 +87,12 @@ def post(
             return
         # The low byte: what is left where the limits cross.
         written = (results & 255).astype(np.uint8)
-        if fields["table"] == Table.FILL:
-            _fill(table, written.reshape(-1, columns), config)
+        if fields["table"] == Table.FILL or fields["softmax"] == RowFunction.FILL:
+            filled = tables.exponentials if fields["softmax"] else tables.bytes
+            _fill(filled, written.reshape(-1, columns), config)
             return
         if fields["table"] == Table.LOOK_UP:
-            written = table[written]
+            written = tables.bytes[written]
         spad[_destinations(fields, shape)] = written[valid]
         return
     target = np.array(accumulators[entries]).reshape(shape)

@@ -1,7 +1,7 @@
-"""Fills the lookup table whenever a stage needs a different one."""
+"""Fills a table whenever a stage needs a different one."""
 
 from matloom.arch.config import Config
-from matloom.arch.isa import Destination, Opcode, Source, Table
+from matloom.arch.isa import Destination, Opcode, RowFunction, Source, Table
 from matloom.schedule.commands.dependencies import DependencyTracker
 from matloom.schedule.plan import Plan
 from matloom.select.context import unchanged
@@ -9,27 +9,34 @@ from matloom.select.stage import Stage
 
 __all__ = ["Tables"]
 
+#: What uses a table, and what fills it, by the field of POST.
+_USES = {
+    "table": (Table.LOOK_UP, Table.FILL),
+    "softmax": (RowFunction.SOFTMAX, RowFunction.FILL),
+}
+
 
 class Tables:
-    """Appends the POSTs that fill the lookup table."""
+    """Appends the POSTs that fill the lookup table, and that of exponentials."""
 
     def __init__(self, plan: Plan, config: Config, order: DependencyTracker):
         self._plan, self._config, self._order = plan, config, order
-        #: What the table holds; nothing is known of it at the start.
-        self._held = b""
+        #: What each table holds, by the field that selects it; nothing is known at the start.
+        self._held = dict.fromkeys(_USES, b"")
 
     def looked_up(self, number: int, stage: Stage) -> dict[str, int]:
-        """Fill the lookup table for a stage if needed; return the POST fields that use it."""
+        """Fill the table of a stage if needed; return the POST fields that use it."""
         if stage.table is None:
             return {}
         wanted, row_bytes = stage.table.tobytes(), self._config.table_row_bytes
-        if wanted != self._held:
-            self._held = wanted
+        name = "softmax" if stage.whole_rows else "table"
+        uses, fills = _USES[name]
+        if wanted != self._held[name]:
+            self._held[name] = wanted
             self._order.append(
                 Opcode.POST,
                 source=Source.SPAD,
                 destination=Destination.SPAD,
-                table=Table.FILL,
                 width=len(wanted) // row_bytes,
                 height=1,
                 oc_blocks=1,
@@ -37,5 +44,6 @@ class Tables:
                 x_step=row_bytes,
                 source_addr=self._plan.tables[self._plan.slots[number].stage].address,
                 **unchanged(),
+                **{name: fills},
             )
-        return {"table": Table.LOOK_UP}
+        return {name: uses}

@@ -207,6 +207,9 @@ def cut_vector(
     """
     draw = None if seed is None else random.Random(seed)
     half, least = config.acc_entries // 2, config.columns * stage.element_bytes
+    if stage.whole_rows:
+        # Without accumulators.
+        half = LARGEST_FIELD * -(-stage.period // least)
     most = min(half, LARGEST_FIELD) * least
     rows = min(half // -(-stage.period // least), LARGEST_FIELD) if stage.period else 0
     if rows:

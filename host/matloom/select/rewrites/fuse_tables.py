@@ -25,8 +25,9 @@ def fuse_tables(staged: StagedRun) -> StagedRun:
             name = stage.inputs[0]
             if _only_looks_up(stage) and name in places and name not in kept:
                 first, index = places[name]
-                if readers[name] == producers[name] == 1:
-                    producer = _with_table(groups[first][index], stage)
+                before = groups[first][index]
+                if readers[name] == producers[name] == 1 and not before.whole_rows:
+                    producer = _with_table(before, stage)
                     groups[first][index] = producer
                     fused.add((number, at))
                     places[producer.output] = (first, index)

@@ -1,0 +1,42 @@
+"""SOFTMAX of rows, which POST computes by a table of exponentials."""
+
+import numpy as np
+
+from matloom.arch.isa import Destination, Opcode, Source, largest
+from matloom.arch.numerics import Rounding
+from matloom.arch.softmax import SUM_BITS
+from matloom.kernels.softmax import exponentials
+from matloom.select.context import Context, NotOnEngine
+from matloom.select.stage import VectorStage
+
+__all__ = ["softmax_stage"]
+
+#: The longest row whose sum fits, and whose bytes are one step of POST.
+_LONGEST = min((1 << SUM_BITS) - 1, largest(Opcode.POST, "source_pitch"))
+
+
+def softmax_stage(context: Context) -> VectorStage:
+    """Return the stage of SOFTMAX along the last axis."""
+    if not context.config.softmax:
+        raise NotOnEngine("it needs softmax = 1, and the configuration has softmax = 0")
+    row = context.output.shape[-1]
+    if row > _LONGEST:
+        raise NotOnEngine(f"SOFTMAX must be of at most {_LONGEST} elements, not {row}")
+    table = exponentials(context.graph, context.node).astype("<u4")
+    post: dict[str, int] = {
+        "source": Source.SPAD,
+        "destination": Destination.SPAD,
+        "rounding": Rounding.DOUBLE,
+    }
+    return VectorStage(
+        name=context.name,
+        nodes=context.nodes,
+        inputs=context.sources[:1],
+        output=context.results[0],
+        size=context.output.size,
+        tile_unit=row,
+        period=row,
+        whole_rows=True,
+        posts=((0, post),),
+        table=np.frombuffer(table.tobytes(), np.uint8),
+    )

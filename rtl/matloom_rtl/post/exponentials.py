@@ -1,0 +1,71 @@
+"""Table of the exponentials that SOFTMAX adds and scales."""
+
+from amaranth.hdl import Module, Signal
+from amaranth.lib import wiring
+from amaranth.lib.memory import Memory
+from amaranth.lib.wiring import In, Out
+
+from matloom.arch.config import Config
+from matloom.arch.softmax import EXPONENTIAL_BITS, EXPONENTIAL_BYTES, EXPONENTIALS
+from matloom_rtl.post.layouts import table_row_signature
+
+__all__ = ["Exponentials"]
+
+
+class Exponentials(wiring.Component):
+    """256 exponentials in one block RAM, filled by rows of bytes: four each, the lowest first.
+
+    Latency: one cycle from `index` to `value`. A row of n entries takes n + 1 cycles, after which
+    its entries are visible. Contents survive a reset; row numbers wrap. Stalls: only `rows.ready`.
+    Reset aborts a row in progress.
+
+    Members
+    -------
+    start: in
+        The next row is row 0.
+    rows: stream of byte rows, in
+    index, value: in, out
+        A difference, and its exponential in Q0.31 one cycle later; undefined while a row is
+        written.
+    """
+
+    def __init__(self, config: Config):
+        self._words = config.table_row_bytes // EXPONENTIAL_BYTES
+        super().__init__(
+            {
+                "start": In(1),
+                "rows": In(table_row_signature(config)),
+                "index": In(range(EXPONENTIALS)),
+                "value": Out(EXPONENTIAL_BITS),
+            }
+        )
+
+    def elaborate(self, platform):
+        m = Module()
+        bits = 8 * EXPONENTIAL_BYTES
+        at = Signal(range(EXPONENTIALS))
+        left = Signal(range(self._words + 1))
+        row = Signal(self.rows.payload.shape(), reset_less=True)
+        writing = Signal()
+        m.d.comb += [writing.eq(left != 0), self.rows.ready.eq(~writing)]
+        with m.If(writing):
+            m.d.sync += [at.eq(at + 1), left.eq(left - 1), row.eq(row >> bits)]
+        with m.Elif(self.rows.valid):
+            m.d.sync += [row.eq(self.rows.payload), left.eq(self._words)]
+        with m.If(self.start):
+            m.d.sync += at.eq(0)
+
+        # Nothing is read during writes.
+        memory = Memory(
+            shape=EXPONENTIAL_BITS, depth=EXPONENTIALS, init=[], attrs={"no_rw_check": 1}
+        )
+        m.submodules.memory = memory
+        write, read = memory.write_port(), memory.read_port()
+        m.d.comb += [
+            write.en.eq(writing),
+            write.addr.eq(at),
+            write.data.eq(row[:EXPONENTIAL_BITS]),
+            read.addr.eq(self.index),
+            self.value.eq(read.data),
+        ]
+        return m
