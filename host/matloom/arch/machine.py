@@ -13,7 +13,7 @@ from matloom.arch.instruction import Instruction
 from matloom.arch.isa import Opcode, RowFunction, Source, Table, post_element_bytes
 from matloom.arch.memory import REFERENCE_MEMORY, Memory
 from matloom.arch.numerics import Rounding
-from matloom.arch.softmax import EXPONENTIAL_BYTES
+from matloom.arch.softmax import EXPONENTIAL_BYTES, EXPONENTIALS
 
 __all__ = ["Machine"]
 
@@ -209,12 +209,23 @@ class Machine:
             cycles = max(cycles, rows * (self.config.table_row_bytes + 1))
         if values.get("softmax", 0) == RowFunction.FILL:
             rows = values["width"] * values["height"] * values["oc_blocks"]
-            cycles = max(cycles, rows * (self.config.table_row_bytes // EXPONENTIAL_BYTES + 1))
+            cycles = max(cycles, rows * self._row_of_exponentials)
         return cycles
 
     def softmax_row_cycles(self, vectors: int) -> int:
         """Return the cycles of the SOFTMAX of a row of so many vectors."""
         return self.softmax_passes * vectors * self.config.columns + _SOFTMAX_PAUSE
+
+    @property
+    def exponentials_cycles(self) -> int:
+        """Cycles to fill the table of exponentials."""
+        rows = EXPONENTIALS * EXPONENTIAL_BYTES // self.config.table_row_bytes
+        return rows * max(self._lane_passes, self._row_of_exponentials)
+
+    @property
+    def _row_of_exponentials(self) -> int:
+        """Cycles to write a row of exponentials: one for each, and one more."""
+        return self.config.table_row_bytes // EXPONENTIAL_BYTES + 1
 
     @property
     def softmax_passes(self) -> int:

@@ -150,7 +150,7 @@ class Plan:
     """Slots, the tiling of each stage, and for each slot its buffers and the LOADs before it.
 
     `params` holds the parameters of stages that load them separately from weights, `tables` the
-    lookup tables of stages that have one.
+    tables of stages that have one, `early_fills` by slot the stage whose table is filled before it.
     """
 
     policy: ScheduleParams
@@ -160,6 +160,7 @@ class Plan:
     weights: dict[int, Buffer] = field(default_factory=dict)
     params: dict[int, Buffer] = field(default_factory=dict)
     tables: dict[int, Buffer] = field(default_factory=dict)
+    early_fills: dict[int, int] = field(default_factory=dict)
     input_ranges: dict[tuple[int, str], tuple[Buffer, InputRange]] = field(default_factory=dict)
     stagings: dict[int, Buffer] = field(default_factory=dict)
     loads: list[Load] = field(default_factory=list)

@@ -15,13 +15,18 @@ CONFIGS = {
     "words": dataclasses.replace(BYTES, mac_modes=("i8xi8", "i16xi8")),
     "floats": dataclasses.replace(BYTES, mac_modes=("i8xi8", "fp16"), weight_rows=2, float_rows=2),
     "narrow": dataclasses.replace(BYTES, mac_modes=("i8xi8", "i8xi4"), acc_bytes=64 * 16),
+    "softmax": dataclasses.replace(BYTES, softmax=1),
 }
+#: How often whole rows come.
+PASSES = 3
 PLAIN = {"address": 100, "entry": 5, "pitch": 70, "x_step": 9, "width": 3, "height": 2, "blocks": 3}
 
 
 def expected(config, geometry):
     """Return each vector's address and entry, and whether it ends its block and the command."""
     g = {"size": 0, "pairs": 0} | geometry
+    if g.get("whole_rows"):
+        return expected_rows(config, g)
     found, apart = [], config.pair_distance
     each = g["width"] * g["height"]
     for block in range(g["blocks"]):
@@ -43,6 +48,20 @@ def expected(config, geometry):
     return found
 
 
+def expected_rows(config, g):
+    """Return the same of whole rows, block after block, each several times; entries count up."""
+    found = []
+    for y in range(g["height"]):
+        for number in range(PASSES):
+            for block in range(g["blocks"]):
+                address = g["address"] + y * g["pitch"] + block * config.columns
+                last = block == g["blocks"] - 1
+                ends = last and number == PASSES - 1 and y == g["height"] - 1
+                entry = (g["entry"] + len(found)) % config.acc_entries
+                found.append((address % 2**config.spad_size_bits, entry, ends, ends, last))
+    return found
+
+
 def bank_select(config, address):
     """Return a bit for each bank with a vector's first bytes."""
     ends = address, (address + config.columns - 1) % 2**config.spad_size_bits
@@ -51,7 +70,7 @@ def bank_select(config, address):
 
 
 def check(config, geometries, *, stall=0.0, seed=0):
-    dut, chance = Positions(config), random.Random(seed)
+    dut, chance = Positions(config, passes=PASSES), random.Random(seed)
 
     async def main(ctx):
         for geometry in geometries:
@@ -99,6 +118,9 @@ def draw(chance, config):
     if config.has_narrow:
         geometry["pairs"] = chance.randrange(2)
         geometry["entry"] = chance.choice((0, 3, config.pair_distance - 2, 20))
+    if config.softmax:
+        geometry["whole_rows"] = chance.randrange(2)
+        geometry["width"] = 1 if geometry["whole_rows"] else geometry["width"]
     return geometry
 
 

@@ -52,6 +52,7 @@ class _Emitter:
     def slot(self, number: int, slot: Slot) -> None:
         """Emit the tile of a slot, and the STOREs of what it completes."""
         stage = self.segment.stages[slot.stage]
+        self.tables.fill_early(number, self.segment.stages)
         timestamp = self.segment.timestamps[slot.stage] if slot.last else 0
         stores = self.stores.needed(number, slot)
         post_mark = 0 if stores else timestamp

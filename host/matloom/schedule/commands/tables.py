@@ -1,5 +1,7 @@
 """Fills a table whenever a stage needs a different one."""
 
+from collections.abc import Sequence
+
 from matloom.arch.config import Config
 from matloom.arch.isa import Destination, Opcode, RowFunction, Source, Table
 from matloom.schedule.commands.dependencies import DependencyTracker
@@ -24,8 +26,17 @@ class Tables:
         #: What each table holds, by the field that selects it; nothing is known at the start.
         self._held = dict.fromkeys(_USES, b"")
 
+    def fill_early(self, number: int, stages: Sequence[Stage]) -> None:
+        """Fill the table that is wanted before the tile of a slot."""
+        index = self._plan.early_fills.get(number)
+        if index is not None:
+            self._use(index, stages[index])
+
     def looked_up(self, number: int, stage: Stage) -> dict[str, int]:
-        """Fill the table of a stage if needed; return the POST fields that use it."""
+        """Fill the table of a slot's stage if needed; return the POST fields that use it."""
+        return self._use(self._plan.slots[number].stage, stage)
+
+    def _use(self, index: int, stage: Stage) -> dict[str, int]:
         if stage.table is None:
             return {}
         wanted, row_bytes = stage.table.tobytes(), self._config.table_row_bytes
@@ -42,7 +53,7 @@ class Tables:
                 oc_blocks=1,
                 tail=row_bytes,
                 x_step=row_bytes,
-                source_addr=self._plan.tables[self._plan.slots[number].stage].address,
+                source_addr=self._plan.tables[index].address,
                 **unchanged(),
                 **{name: fills},
             )

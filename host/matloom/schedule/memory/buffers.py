@@ -3,6 +3,7 @@
 from bisect import bisect_left
 
 from matloom.arch.config import Config
+from matloom.schedule.memory.early_fills import early_fills
 from matloom.schedule.params import Weights
 from matloom.schedule.plan import PARAMS, TABLE, Buffer, Load, Plan, ScheduleParams
 from matloom.schedule.segment import Segment
@@ -126,16 +127,18 @@ class Builder:
         self._prologue_loaded: dict[tuple[str, int], int] = {}
         self._arrived: dict[tuple[int, int], int] = {}
         self._strip_begins: dict[int, int] = {}
+        plan.early_fills = early_fills(segment, plan)
 
     def add(self, number: int, slot: Slot) -> None:
         """Record the buffers that a slot needs."""
         index, tile = slot.stage, slot.number
         stage, cut = self.segment.stages[index], self._tilings[index]
+        if number in self.plan.early_fills:
+            self._add_table(number, self.plan.early_fills[number])
         self._add_weights(number, slot)
         complete = cut.completes[tile]
-        if stage.table is not None and complete:
-            size_bytes = stage.table.nbytes
-            self.plan.tables[index] = self._constants(number, index, TABLE, size_bytes)
+        if complete:
+            self._add_table(number, index)
         panel = cut.panels[tile]
         for name, input_range in cut.reads(tile):
             if panel is not None and name != stage.addend and name in self._homes:
@@ -144,6 +147,12 @@ class Builder:
                 self._add_input(number, slot, name, input_range)
         if complete and stage.output in self.plan.policy.spilled:
             self._add_output(number, slot, stage.addend)
+
+    def _add_table(self, number: int, index: int) -> None:
+        """Record the table of a stage, if it has one."""
+        table = self.segment.stages[index].table
+        if table is not None:
+            self.plan.tables[index] = self._constants(number, index, TABLE, table.nbytes)
 
     def _add_output(self, number: int, slot: Slot, addend: str | None) -> None:
         """Record the buffer of results that leave for external memory tile by tile."""
