@@ -13,7 +13,7 @@ from matloom.arch.instruction import Instruction
 from matloom.arch.isa import Opcode, RowFunction, Source, Table, post_element_bytes
 from matloom.arch.memory import REFERENCE_MEMORY, Memory
 from matloom.arch.numerics import Rounding
-from matloom.arch.softmax import EXPONENTIAL_BYTES, EXPONENTIALS
+from matloom.arch.softmax_cycles import softmax_cycles
 
 __all__ = ["Machine"]
 
@@ -57,10 +57,7 @@ _POST_FLOAT = 3
 _POST_BYTES = 5
 _POST_BLOCK = 1
 
-#: Cycles of a SOFTMAX between the sum of a row and its results, passes over each row, and what it
-#: adds to the latency of a POST.
-_SOFTMAX_PAUSE = 115
-_SOFTMAX_PASSES = 3
+#: What SOFTMAX adds to the latency of a POST.
 _POST_SOFTMAX = 3
 
 #: Reads of a block's biases, and of its multipliers and shifts; cycles to fetch them on top of the
@@ -197,8 +194,6 @@ class Machine:
 
     def post_cycles(self, values: dict[str, int]) -> int:
         """Return how many cycles a POST produces results."""
-        if values.get("softmax", 0) == RowFunction.SOFTMAX:
-            return values["height"] * self.softmax_row_cycles(values["oc_blocks"])
         vectors = values["width"] * values["height"] * self.post_beats(values)
         # Parameters of the next block are fetched while this one streams.
         block = max(vectors + self.post_turn, self.post_fetch(values))
@@ -207,30 +202,7 @@ class Machine:
             # An entry a cycle.
             rows = values["width"] * values["height"] * values["oc_blocks"]
             cycles = max(cycles, rows * (self.config.table_row_bytes + 1))
-        if values.get("softmax", 0) == RowFunction.FILL:
-            rows = values["width"] * values["height"] * values["oc_blocks"]
-            cycles = max(cycles, rows * self._row_of_exponentials)
-        return cycles
-
-    def softmax_row_cycles(self, vectors: int) -> int:
-        """Return the cycles of the SOFTMAX of a row of so many vectors."""
-        return self.softmax_passes * vectors * self.config.columns + _SOFTMAX_PAUSE
-
-    @property
-    def exponentials_cycles(self) -> int:
-        """Cycles to fill the table of exponentials."""
-        rows = EXPONENTIALS * EXPONENTIAL_BYTES // self.config.table_row_bytes
-        return rows * max(self._lane_passes, self._row_of_exponentials)
-
-    @property
-    def _row_of_exponentials(self) -> int:
-        """Cycles to write a row of exponentials: one for each, and one more."""
-        return self.config.table_row_bytes // EXPONENTIAL_BYTES + 1
-
-    @property
-    def softmax_passes(self) -> int:
-        """How often SOFTMAX reads each row."""
-        return _SOFTMAX_PASSES
+        return max(cycles, softmax_cycles(values, self.config))
 
     def post_beats(self, values: dict[str, int]) -> int:
         """Return the cycles per vector of a POST."""

@@ -5,6 +5,7 @@ from typing import NamedTuple
 from matloom.arch.instruction import Instruction
 from matloom.arch.isa import Destination, Opcode, RowFunction, Source, Table, post_element_bytes
 from matloom.arch.machine import Machine
+from matloom.arch.softmax_cycles import PASSES
 
 __all__ = ["NOTHING", "AccessStream", "BankUse", "bank_use"]
 
@@ -105,7 +106,7 @@ def _of_post(values: dict[str, int], machine: Machine, cycles: int) -> BankUse:
         end = start + rows + max(1, values["width"] * get("x_step", 0))
         return AccessStream(_parts(start, end, machine.bank_bytes), rate)
 
-    passes = machine.softmax_passes if row_function == RowFunction.SOFTMAX else 1
+    passes = PASSES if row_function == RowFunction.SOFTMAX else 1
     reads = side("source", passes * rate) if get("source", 0) == Source.SPAD else NOTHING
     fills = get("table", 0) == Table.FILL or row_function == RowFunction.FILL
     written = get("destination", 0) == Destination.SPAD and not fills

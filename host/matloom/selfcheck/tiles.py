@@ -291,8 +291,7 @@ class Tiles:
         """Return the bytes that a tile's instructions write on the functional model."""
         engine = Engine(self.program.config)
         engine.accumulators[...] = self._draw.integers(-9999, 9999, engine.accumulators.shape)
-        tables = engine.tables.bytes, engine.tables.exponentials
-        for held, known in zip(tables, tile.tables, strict=True):
+        for held, known in zip(vars(engine.tables).values(), tile.tables, strict=True):
             held[...] = known.astype(np.int64) & 255
         for instruction, ranges in zip(tile.instructions, tile.reads, strict=True):
             for start, contents in ranges:

@@ -18,9 +18,9 @@ from matloom.arch.isa import (
     Table,
     post_element_bytes,
 )
-from matloom.arch.machine import Machine
 from matloom.arch.numerics import Rounding
 from matloom.arch.softmax import EXPONENTIAL_BYTES, EXPONENTIALS
+from matloom.arch.softmax_cycles import softmax_cycles
 from matloom.verification.fields import body_fields
 
 __all__ = ["draw", "settle", "steps", "table_bytes"]
@@ -82,11 +82,8 @@ def steps(config: Config, opcode: Opcode, values: dict[str, int]) -> int:
             values["width"] * values["height"], config.tile_load_cycles, config.acc_update_latency
         )
     if opcode is Opcode.POST:
-        if values.get("softmax") == RowFunction.SOFTMAX:
-            row = Machine(config=config).softmax_row_cycles(values["oc_blocks"])
-            return values["height"] * row
         vectors = values["width"] * values["height"] * values["oc_blocks"]
-        return vectors * config.columns // config.lanes
+        return max(softmax_cycles(values, config), vectors * config.columns // config.lanes)
     row = (values["row_bytes"] << values["spread"]) // config.bus_bytes
     return values["rows"] * values["planes"] * (row + 8)
 

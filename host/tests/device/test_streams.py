@@ -8,7 +8,10 @@ from matloom.verification.random_programs import clear_state, random_stream, rea
 
 every_config = pytest.mark.parametrize(
     "pair",
-    ["nano", "8x16", "reference", "narrow", "float", "wide"],
+    [
+        *("nano", "8x16", "reference", "narrow", "float", "wide"),
+        pytest.param("units", marks=pytest.mark.slow),
+    ],
     indirect=True,
 )
 a_tenth_of = pytest.mark.parametrize(

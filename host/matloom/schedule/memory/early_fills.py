@@ -1,5 +1,6 @@
 """Chooses the tile before which POST fills each table of exponentials."""
 
+from matloom.arch.softmax_cycles import fill_cycles
 from matloom.schedule.plan import Plan
 from matloom.schedule.segment import Segment
 
@@ -18,7 +19,7 @@ def early_fills(segment: Segment, plan: Plan) -> dict[int, int]:
             firsts.setdefault(slot.stage, number)
     found = {}
     for index, at in firsts.items():
-        left = segment.machine.exponentials_cycles
+        left = fill_cycles(segment.config)
         while at > 0 and left > 0:
             before = plan.slots[at - 1]
             if segment.stages[before.stage].whole_rows:

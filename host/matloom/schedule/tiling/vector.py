@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from matloom.arch.config import Config
-from matloom.arch.machine import Machine
+from matloom.arch.softmax_cycles import row_cycles
 from matloom.cost import vector_cycles
 from matloom.schedule.params import TilingParams
 from matloom.schedule.tiling.base import BaseTiling
@@ -36,7 +36,7 @@ class VectorTiling(BaseTiling[VectorStage, VectorTile]):
         stage, config = self.stage, self.config
         size, posts = stage.element_bytes, len(stage.posts)
         if stage.whole_rows:
-            row = Machine(config=config).softmax_row_cycles(-(-stage.period // config.columns))
+            row = row_cycles(-(-stage.period // config.columns), config)
             return [(tile.end - tile.start) // stage.period * row for tile in self.tiles]
         return [
             vector_cycles(
