@@ -37,6 +37,7 @@ CHANGES = (
     "tables=2",
     "products=1",
     "products=2",
+    "softmax=1",
     "lanes=1",
     "lanes=4",
     "outstanding=1",

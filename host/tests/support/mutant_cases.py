@@ -58,7 +58,7 @@ FUNCTIONS = {
     "matloom.schedule.commands.chunk_addresses": ("chunk_addresses", "two_params"),
     "matloom.schedule.commands.loads": ("LoadCommands.append",),
     "matloom.schedule.commands.accumulators": ("Accumulators.of",),
-    "matloom.schedule.commands.tables": ("Tables.looked_up",),
+    "matloom.schedule.commands.tables": ("Tables._use",),
     "matloom.schedule.commands.vector_posts": (
         *("VectorPosts._source", "VectorPosts.append", "VectorPosts._vectors"),
     ),

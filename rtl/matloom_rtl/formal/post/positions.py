@@ -8,7 +8,7 @@ from matloom_rtl.formal.parts.whitebox import Whitebox, inputs_of
 from matloom_rtl.formal.proof import Claim, Proof
 from matloom_rtl.post.positions import Positions
 
-__all__ = ["position_proofs", "positions", "touched"]
+__all__ = ["position_proofs", "positions", "touched", "whole_rows"]
 
 #: Loops, outermost first, each with the input that holds its count.
 _LOOPS = {"block": "blocks", "row": "height", "column": "width"}
@@ -18,11 +18,13 @@ def positions(unit: Positions) -> Claim:
     """Claim that the places are those of three loops: output block, row, column.
 
     Assumes that the geometry stays until the last place, and that a walk advances only while it
-    runs, and not in a cycle in which it restarts.
+    runs, and not in a cycle in which it restarts. `whole_rows` has a claim of its own.
     """
     m = Module()
     whitebox = Whitebox(unit)
     m.submodules.unit = whitebox.fragment
+    if unit._config.softmax:
+        m.d.comb += Assume(~unit.whole_rows)
     at, columns = unit.position, unit._columns
     width = Const(columns) << unit.size if unit._has_sizes else Const(columns)
     nest = Nest(
@@ -62,6 +64,59 @@ def positions(unit: Positions) -> Claim:
     m.d.comb += Cover(
         unit.advance & nest.end & (nest.index["block"] == 2) & (nest.index["row"] == 1)
     )
+    return Claim(module=m, ports=inputs_of(unit))
+
+
+def whole_rows(unit: Positions) -> Claim:
+    """Claim that the places of whole rows are those of three loops: row, pass, block.
+
+    Assumes what `positions` does, and element sizes of one byte.
+    """
+    m = Module()
+    whitebox = Whitebox(unit)
+    m.submodules.unit = whitebox.fragment
+    at, columns = unit.position, unit._columns
+    passes = Const(unit._passes, 4)
+    nest = Nest(
+        m,
+        {
+            "row": Loop(unit.height, address=unit.pitch),
+            "pass": Loop(passes),
+            "block": Loop(unit.blocks, address=Const(columns)),
+        },
+        {"address": (len(at.address), unit.address)},
+        begin=unit.start,
+        move=unit.advance,
+    )
+    m.d.comb += [Assume(~unit.advance | nest.running), Assume(~(unit.advance & unit.start))]
+    m.d.comb += Assume(unit.whole_rows)
+    _held(m, unit, nest)
+    shown, address = nest.running, nest.place("address")
+    row_end = nest.last["block"]
+    m.d.comb += [
+        implies(shown, at.address == address),
+        implies(shown, at.bank_select == touched(address, columns, unit._config)),
+        implies(shown, at.last_block == row_end),
+        implies(shown, at.block_end == nest.end),
+        implies(shown, at.end == nest.end),
+        *nest.lemmas(),
+    ]
+    for name, loop, total in (("column", "block", unit.blocks), ("row", "row", unit.height)):
+        left = whitebox.register(name=f"{name}_left")
+        m.d.comb += [
+            implies(shown, left + nest.index[loop] + 1 == total),
+            implies(shown, whitebox.register(name=f"{name}_last") == nest.last[loop]),
+        ]
+    m.d.comb += implies(shown, whitebox.register(name="block_last"))
+    starts = nest.at["address"]
+    m.d.comb += [
+        implies(shown, whitebox.register(name="row_start") == starts["row"]),
+        implies(shown, starts["pass"] == starts["row"]),
+    ]
+    if unit._passes > 1:
+        number = whitebox.register(name="number")
+        m.d.comb += implies(shown, number == nest.index["pass"])
+    m.d.comb += Cover(unit.advance & nest.end & (nest.index["row"] == 1))
     return Claim(module=m, ports=inputs_of(unit))
 
 
@@ -131,4 +186,16 @@ def position_proofs(units: list) -> list[Proof]:
             cover_depth=30,
         )
         for unit in [each for each in units if isinstance(each, Positions)][:1]
+    ] + [
+        Proof(
+            kind="whole rows",
+            unit="Positions",
+            statement="with SOFTMAX, addresses follow the loops over rows, passes and blocks, each "
+            "once; exactly the banks that the bytes touch are claimed",
+            build=lambda unit=unit: whole_rows(unit),
+            depth=2,
+            cover_depth=30,
+        )
+        for unit in units
+        if isinstance(unit, Positions) and unit._config.softmax
     ]

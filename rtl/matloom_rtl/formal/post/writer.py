@@ -2,7 +2,7 @@
 
 from amaranth.hdl import Assert, Assume, Cat, Const, Cover, Module, Mux, Signal, Value
 
-from matloom.arch.isa import Destination, Table
+from matloom.arch.isa import Destination, RowFunction, Table
 from matloom_rtl.formal.parts.channel import implies
 from matloom_rtl.formal.parts.whitebox import Whitebox, inputs_of
 from matloom_rtl.formal.post.positions import touched
@@ -98,6 +98,8 @@ def writer(unit: Writer) -> Claim:
     config, command = unit._config, unit.command
     to_spad = command.destination == Destination.SPAD
     fills = to_spad & (command.table == Table.FILL) if config.tables else Const(0)
+    if config.softmax:
+        fills = fills | (to_spad & (command.softmax == RowFunction.FILL))
     to_spad, free = to_spad & ~fills, ()
     results_leave = Signal()
     ends = Signal()
@@ -111,7 +113,7 @@ def writer(unit: Writer) -> Claim:
         ends, waits = _rows(m, unit, results, to_spad), Const(0)
     _entries(m, unit, results, ~to_spad & ~fills)
     taken = Mux(to_spad, ends, unit.acc.valid & unit.acc.ready)
-    if config.tables:
+    if config.fills_tables:
         rows = unit.rows
         m.d.comb += [
             Assert(rows.valid == (fills & (results.count != 0))),
