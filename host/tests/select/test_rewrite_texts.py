@@ -4,13 +4,22 @@ import numpy as np
 
 from matloom.arch.config import PRESETS
 from matloom.arch.machine import Machine
-from matloom.ir.attributes import Activation, Arithmetic, Axis, Conv2D, Padding, Slice
+from matloom.ir.attributes import (
+    Activation,
+    Arithmetic,
+    Axis,
+    BatchMatmul,
+    Conv2D,
+    FullyConnected,
+    Padding,
+    Slice,
+)
 from matloom.ir.builder import GraphBuilder
 from matloom.ir.graph import Op, Quantisation
 from matloom.ir.names import unique_names
 from matloom.select.partition import partition
 from matloom.select.rewrites.copy_tables import copy_tables
-from matloom.select.rewrites.elide_copies import elide_copies
+from matloom.select.rewrites.elide_copies import elide_copies, elide_panel_copies
 from matloom.select.rewrites.fuse_tables import fuse_tables
 from matloom.select.rewrites.scaled_maxima import scaled_maxima
 from matloom.select.rewrites.stage_passes import STAGE_PASSES
@@ -155,6 +164,34 @@ def test_a_variable_is_stored_out_of_the_tensor_that_holds_it():
     assert store_slices(run).views == {"window": ("last", 4, 12)}
 
 
+def test_a_dense_layer_writes_the_weights_of_a_product():
+    network = Network()
+    scale = Quantisation(scale=(0.02,), zero_point=(0,))
+    tokens = network.input("tokens", (1, 16, 8), "int8", scale)
+    weights = network.constant(np.ones((16, 8), np.int8), scale)
+    dense = FullyConnected(keep_num_dims=True, activation=Activation.NONE)
+    values = network.add(
+        Op.FULLY_CONNECTED, [tokens, weights], dense, quantisation=scale, name="values"
+    )
+    scores = network.input("scores", (1, 16, 16), "int8", scale)
+    plain = BatchMatmul(adj_x=False, adj_y=False)
+    mixed = network.add(Op.BATCH_MATMUL, [scores, values], plain, quantisation=scale, name="mixed")
+    layer = "LoopNest of 1 steps, 1 output blocks, 1 x 16 x 1 x 16 bytes, i8xi8"
+    assert changed(elide_panel_copies, staged(network.graph(mixed))) == [
+        f"- FULLY_CONNECTED_0: values = tokens; {layer}",
+        f"+ FULLY_CONNECTED_0: mixed | weights 0 = tokens; {layer}, makes panels of weights",
+        f"- BATCH_MATMUL_1: mixed | weights 0 = values; {layer}, makes part of a larger tensor"
+        " from byte 0 on",
+    ]
+
+
 def test_each_stage_pass_has_an_example():
-    passes = {scaled_maxima, fuse_tables, copy_tables, elide_copies, store_slices}
+    passes = {
+        scaled_maxima,
+        fuse_tables,
+        copy_tables,
+        elide_copies,
+        elide_panel_copies,
+        store_slices,
+    }
     assert set(STAGE_PASSES) == passes
