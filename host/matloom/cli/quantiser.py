@@ -22,8 +22,8 @@ _PRECISIONS = "i8xi8, i8xi4, i16xi8 or float32"
         "matloom quantise net.tflite --data samples.npz --labels y -o net_int8.tflite",
         "matloom quantise net.tflite --data x.npy -o small.tflite --precision i8xi4",
         "matloom quantise net.tflite --data x.npy -o out.tflite --report report.html",
-        "matloom quantise net.tflite --data x.npy -o out.tflite --config small+i8xi4 --boost O3",
-        "matloom quantise net.tflite --data x.npy -o out.tflite --config small --compress points=1",
+        "matloom quantise net.tflite --data x.npy -o o.tflite --config small --boost O3",
+        "matloom quantise net.tflite --data x.npy -o o.tflite --compress points=1",
     ),
 )
 @NETWORK
