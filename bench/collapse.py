@@ -40,6 +40,7 @@ WAYS = {
     },
     "per tensor, to nearest, equalised": {
         "weight_scales": "per-tensor",
+        "equalise": True,
         "adaptive_rounding": False,
         "correct_bias": False,
         "calibration": "minmax",

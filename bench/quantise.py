@@ -67,6 +67,7 @@ VIEWS, FRAMES = 300, 5
 #: Ways of quantising, by name: options of `matloom.quantise`.
 WAYS = {
     "matloom": {},
+    "matloom, equalised": {"equalise": True},
     "matloom, not equalised": {"equalise": False},
     "matloom, minmax": {"calibration": "minmax"},
     "matloom, percentile": {"calibration": "percentile"},

@@ -78,7 +78,9 @@ _PRECISIONS = "i8xi8, i8xi4, i16xi8 or float32"
     "--correct-bias/--keep-bias", default=True, help="Keep the mean of each channel, or the biases."
 )
 @click.option(
-    "--equalise/--no-equalise", default=True, help="Balance channels between layers first, or not."
+    "--equalise/--no-equalise",
+    default=None,
+    help="Balance channels between layers first, or not; tries both by default.",
 )
 @click.option(
     "--ends",

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -12,7 +12,16 @@ from matloom.quantiser.build import integers_of, real
 from matloom.quantiser.sweep import outputs_of
 from matloom.tools.metrics import ranks, wilson
 
-__all__ = ["Closeness", "Share", "closeness", "mcnemar", "outputs_of_both", "sqnr_db"]
+__all__ = [
+    "Closeness",
+    "Share",
+    "closeness",
+    "mcnemar",
+    "noise_share",
+    "outputs_of_both",
+    "rounded_outputs",
+    "sqnr_db",
+]
 
 #: Samples that are run at once.
 _BATCH = 32
@@ -64,6 +73,27 @@ def sqnr_db(exact: Array, rounded: Array) -> float | None:
     noise = float(np.square(rounded - wide).sum())
     signal = float(np.square(wide).sum())
     return 10 * math.log10(signal / noise) if noise and signal else None
+
+
+def noise_share(exact: Array, rounded: Array) -> float:
+    """Return the power of the noise as a share of the signal's."""
+    wide = exact.astype(np.float64)
+    return float(np.square(rounded - wide).sum() / max(np.square(wide).sum(), 1e-30))
+
+
+def rounded_outputs(
+    made: Graph, outputs: tuple[int, ...], inputs: Mapping[int, Array]
+) -> list[Array]:
+    """Return tensors of a quantised network in real numbers.
+
+    Parameters
+    ----------
+    inputs:
+        Floats by input number, (samples, *shape).
+    """
+    given = {at: integers_of(made.tensors[at], array) for at, array in inputs.items()}
+    results = outputs_of(replace(made, outputs=outputs), given)
+    return [real(made.tensors[at], found) for at, found in zip(outputs, results, strict=True)]
 
 
 def mcnemar(first: Array, second: Array) -> float:

@@ -125,7 +125,7 @@ def quantise(
     note("measuring")
     report = QuantisationReport(
         network=exact.name,
-        options=options,
+        options=work.options,
         calibrated=tuple(split.chosen.tolist()),
         tried=tuple(split.tried.tolist()),
         tested=tuple(split.measured.tolist()),

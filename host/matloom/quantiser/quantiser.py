@@ -8,6 +8,7 @@ import numpy.typing as npt
 
 from matloom.ir.graph import Array, Graph
 from matloom.ir.operators import OPERATORS
+from matloom.quantiser.balance import balanced
 from matloom.quantiser.build import BuildStep, QuantisationPlan, build
 from matloom.quantiser.calibrate import Calibration, calibrated, planned
 from matloom.quantiser.compress import compress
@@ -33,6 +34,8 @@ class Quantiser:
     ----------
     labels:
         Class of each sample given, or None.
+    options:
+        Choices; `Quantiser.options` has those that None left open.
     config:
         Configuration that layers are rewritten for.
     """
@@ -41,7 +44,8 @@ class Quantiser:
         self, exact: Graph, split: SampleSplit, labels: Array | None, options: Options, config: str
     ) -> None:
         self._exact, self._split, self._labels = exact, split, labels
-        self._options, self._config = options, config
+        options = balanced(exact, split.calibration, options)
+        self.options, self._config = options, config
         graph, self.compression = compress(exact, split.calibration, options, config)
         note("observing the float network")
         self._calibration = calibrated(graph, split.calibration, options)
@@ -50,8 +54,8 @@ class Quantiser:
         """Return a search for a mixture of 8-bit and 4-bit weights."""
         split, config = self._split, self._config
         labels = self._labelled(split.tried if len(split.tried) else split.chosen)
-        trials = Trials(self._calibration, split, self._options, config, labels)
-        return search(trials, self._calibration.graph, goal, config, self._options.journal)
+        trials = Trials(self._calibration, split, self.options, config, labels)
+        return search(trials, self._calibration.graph, goal, config, self.options.journal)
 
     def rewritten(self, found: Search) -> "tuple[Quantiser, Search]":
         """Return this network and its search, or a faster one with layers in other forms.
@@ -60,10 +64,10 @@ class Quantiser:
         other half for 4-bit weights.
         """
         goal = found.target
-        if goal.level != REWRITTEN or self._options.compress is not None:
+        if goal.level != REWRITTEN or self.options.compress is not None:
             return self, found
         half = replace(goal, value=goal.value / 2)
-        options = replace(self._options, compress=f"points={half.value:g}")
+        options = replace(self.options, compress=f"points={half.value:g}")
         other = Quantiser(self._exact, self._split, self._labels, options, self._config)
         if other.compression is None or not other.compression.chosen.changes:
             return self, found
@@ -75,8 +79,8 @@ class Quantiser:
         """Return the quantised network, and how close its layers are."""
         graph = self._calibration.graph
         kinds, bits = layer_precisions(graph, precision)
-        plan = planned(self._calibration, kinds, bits, self._options)
-        losses = Losses(graph, self._split.calibration) if self._options.losses else None
+        plan = planned(self._calibration, kinds, bits, self.options)
+        losses = Losses(graph, self._split.calibration) if self.options.losses else None
         layers: list[LayerQuality] = []
 
         def observe(step: BuildStep) -> None:

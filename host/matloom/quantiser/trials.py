@@ -8,11 +8,12 @@ import numpy as np
 import matloom
 from matloom.arch.config import load_config
 from matloom.ir.graph import Array, Graph, Op
-from matloom.quantiser.build import build, integers_of, real
+from matloom.quantiser.build import build
 from matloom.quantiser.calibrate import Calibration, planned
 from matloom.quantiser.expected import expected_share
 from matloom.quantiser.journal import Journal
 from matloom.quantiser.matters import mattering
+from matloom.quantiser.measure import noise_share, rounded_outputs
 from matloom.quantiser.options import Options
 from matloom.quantiser.precisions import NARROW_MODE, layer_precisions
 from matloom.quantiser.samples import SampleSplit
@@ -111,11 +112,11 @@ class Trials:
         plan = planned(self._calibration, kinds, bits, self._options)
         given = {at: array[:samples] for at, array in self._split.calibration.items()}
         made = build(graph, plan, given, lambda _step: None)
+        inputs = {number: array[:samples] for number, array in self._split.trial.items()}
+        results = rounded_outputs(made, self._watched, inputs)
         figures = [
             self._figures(number, exact[:samples], rounded)
-            for number, exact, rounded in zip(
-                self._watched, self._exact, self._results(made, samples), strict=True
-            )
+            for number, exact, rounded in zip(self._watched, self._exact, results, strict=True)
         ]
         rows = sum(each["rows"] for each in figures) or 1
         return MixedPoint(
@@ -126,22 +127,11 @@ class Trials:
             expected=sum(each["expected"] for each in figures) / rows,
         )
 
-    def _results(self, made: Graph, samples: int | None) -> list[Array]:
-        """Return what the watched tensors are on the samples to measure on, in real numbers."""
-        given = {
-            number: integers_of(made.tensors[number], array[:samples])
-            for number, array in self._split.trial.items()
-        }
-        results = outputs_of(replace(made, outputs=self._watched), given)
-        tensors = [made.tensors[number] for number in self._watched]
-        return [real(tensor, found) for tensor, found in zip(tensors, results, strict=True)]
-
     def _figures(self, number: int, exact: Array, rounded: Array) -> dict[str, Any]:
         graph = self._calibration.graph
         exact, rounded = (mattering(graph, number, {number: each}) for each in (exact, rounded))
-        wide = exact.astype(np.float64)
-        noise = np.square(rounded - wide).sum() / max(np.square(wide).sum(), 1e-30)
-        found = {"noise": float(noise), "rows": 0, "agreeing": 0, "expected": 0.0}
+        noise = noise_share(exact, rounded)
+        found = {"noise": noise, "rows": 0, "agreeing": 0, "expected": 0.0}
         classes = _classes(exact)
         if classes == 1:
             return found

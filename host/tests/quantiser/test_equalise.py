@@ -60,3 +60,35 @@ def test_one_scale_for_all_weights_is_rescued(unbalanced):
         weights = [made.graph.tensors[n.inputs[1]] for n in made.graph.nodes if n.op is Op.CONV_2D]
         assert all(len(tensor.quantisation.scale) == 1 for tensor in weights)
     assert ratios[True] > max(25, ratios[False] + 10)
+
+
+def test_channels_are_balanced_where_that_leaves_less_noise(unbalanced):
+    """Four large channels beside small ones, in a layer with one scale for each: it is a loss."""
+    images = float_samples(80)
+    made = FloatNetwork("large")
+    image = made.input("image", (1, 8, 8, 3), "float32")
+    first = made.convolution(image, 16, kernel=3)
+    graph = made.graph(made.classes(made.convolution(first, 8), 5))
+    large = np.where(np.arange(16) < 4, np.float32(16), np.float32(1))
+    weights, bias = (graph.tensors[number] for number in graph.nodes[0].inputs[1:])
+    scaled = {
+        graph.nodes[0].inputs[1]: replace(weights, data=weights.data * large.reshape(-1, 1, 1, 1)),
+        graph.nodes[0].inputs[2]: replace(bias, data=bias.data * large),
+    }
+    graph = replace(graph, tensors={**graph.tensors, **scaled})
+    for network, scales, expected in (
+        (unbalanced, "per-tensor", True),
+        (graph, "per-channel", False),
+    ):
+        ratios = {}
+        for equalise in (None, True, False):
+            report = quantise(
+                network, images, samples=40, weight_scales=scales, equalise=equalise
+            ).report
+            ratios[equalise] = report.outputs[0].sqnr_db
+            assert report.options.equalise == (expected if equalise is None else equalise)
+        assert ratios[None] == ratios[expected] > ratios[not expected]
+
+
+def test_one_sample_decides_nothing(unbalanced):
+    assert quantise(unbalanced, float_samples(1)).report.options.equalise

@@ -1,0 +1,58 @@
+"""Decides by trial whether balanced channels leave less noise in the outputs."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from matloom.ir.graph import Array, Graph
+from matloom.quantiser.build import build
+from matloom.quantiser.calibrate import calibrated, planned
+from matloom.quantiser.equalise import equalised_tensors
+from matloom.quantiser.matters import mattering
+from matloom.quantiser.measure import noise_share, rounded_outputs
+from matloom.quantiser.options import Options
+from matloom.quantiser.precisions import layer_precisions
+from matloom.quantiser.sweep import outputs_of
+from matloom.quantiser.trials import watched
+from matloom.terminal.progress import note
+
+__all__ = ["balanced"]
+
+
+def balanced(graph: Graph, inputs: Mapping[int, Array], options: Options) -> Options:
+    """Return the options with `equalise` decided.
+
+    Each way quantises the network on either half of the samples, and is measured on the other half.
+    A single sample cannot be split: channels are balanced then.
+
+    Parameters
+    ----------
+    inputs:
+        Calibration samples by input number, (samples, *shape).
+    """
+    if options.equalise is not None:
+        return options
+    known, others = ({number: array[at::2] for number, array in inputs.items()} for at in (0, 1))
+    if not equalised_tensors(graph) or not all(map(len, others.values())):
+        return replace(options, equalise=True)
+    note("balanced channels or not")
+    ways = [replace(options, equalise=way) for way in (True, False)]
+    return min(
+        ways, key=lambda way: _noise(graph, known, others, way) + _noise(graph, others, known, way)
+    )
+
+
+def _noise(
+    graph: Graph, known: Mapping[int, Array], others: Mapping[int, Array], options: Options
+) -> float:
+    """Return the noise of 8-bit outputs as a share of their power, on the other samples."""
+    calibration = calibrated(graph, known, options)
+    kinds, bits = layer_precisions(calibration.graph, "i8xi8")
+    plan = planned(calibration, kinds, bits, options)
+    made = build(calibration.graph, plan, known, lambda _step: None)
+    numbers = watched(graph)
+    exact = outputs_of(replace(graph, outputs=numbers), others)
+    rounded = rounded_outputs(made, numbers, others)
+    return sum(
+        noise_share(*(mattering(graph, number, {number: each}) for each in pair))
+        for number, *pair in zip(numbers, exact, rounded, strict=True)
+    )
