@@ -267,7 +267,13 @@ def _four_bits() -> str:
 #: Rows of the table of quantisers, of those that were measured.
 _QUANTISERS = (
     *("published int8", "ai-edge-quantizer", "onnxruntime, MinMax", "onnxruntime, Entropy"),
-    *("onnxruntime, Percentile", "matloom", "matloom, not equalised", "matloom, i8xi4"),
+    *(
+        "onnxruntime, Percentile",
+        "matloom",
+        "matloom, equalised",
+        "matloom, not equalised",
+        "matloom, i8xi4",
+    ),
     "matloom, points=0.5",
 )
 

@@ -18,7 +18,8 @@ from matloom.tools.area import SAMPLES
 REPORTS = Path(__file__).parents[3] / "bitstreams" / "reports"
 UNITS = sorted(REPORTS.glob("*_units.json"))
 ROUTED = [path for path in sorted(REPORTS.glob("*.json")) if path not in UNITS]
-ENGINES = json.loads(SAMPLES.read_text())["engines"]
+#: Samples whose multipliers and block RAMs were counted for the engine alone.
+ENGINES = [item for item in json.loads(SAMPLES.read_text())["engines"] if "BRAM" in item["total"]]
 
 #: A product of bytes takes half a multiplier of a Gowin.
 OF_A_CELL = {"ecp5": 1, "gowin": 0.5}

@@ -13,6 +13,7 @@ from matloom.arch.program_file import (
     DIRECTORY,
     DTYPES,
     HEADER,
+    LOOP,
     OPERATORS,
     SECTIONS,
 )
@@ -52,11 +53,12 @@ def test_ranges_lie_in_sections():
 
 
 def test_operators_have_tensorflow_lites_numbers():
-    # No host step is a MATRIX_PRODUCT: the engine alone computes it.
-    assert sorted(operator.name for operator in OPERATORS) == sorted({*Op} - {Op.MATRIX_PRODUCT})
+    # No host step is a MATRIX_PRODUCT, which the engine alone computes; no graph has a LOOP.
+    names = sorted(operator.name for operator in OPERATORS)
+    assert names == sorted({*Op, LOOP} - {Op.MATRIX_PRODUCT})
     for operator in OPERATORS:
-        if operator.name == "LOOKUP":
-            # It is Matloom's own: a number beyond TensorFlow Lite's.
+        if operator.name in ("LOOKUP", LOOP):
+            # They are Matloom's own: numbers beyond TensorFlow Lite's.
             numbers = [each for each in vars(tflite.BuiltinOperator).values() if type(each) is int]
             assert operator.number > max(numbers)
         elif operator.name != "REFERENCE":
@@ -64,7 +66,9 @@ def test_operators_have_tensorflow_lites_numbers():
     assert len({operator.number for operator in OPERATORS}) == len(OPERATORS)
 
 
-@pytest.mark.parametrize("operator", OPERATORS, ids=lambda operator: operator.name)
+@pytest.mark.parametrize(
+    "operator", [each for each in OPERATORS if each.name != LOOP], ids=lambda each: each.name
+)
 def test_operators_have_the_attributes_of_the_graph(operator):
     names = {item.name: item.python for item in ATTRIBUTES}
     wanted = [item.name for item in dataclasses.fields(RULES[Op(operator.name)].attributes)]
