@@ -27,6 +27,12 @@ def test_no_warnings_and_no_unused_waivers(nano, tmp_path):
     assert complaints(dataclasses.replace(nano, verilog=bare), tmp_path) == set(WAIVERS)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [*(sorted({*PRESETS} - {"nano"})), "nano+softmax=1"])
+def test_no_configuration_has_warnings(name, tmp_path):
+    assert complaints(generate(load_config(name)), tmp_path) == set()
+
+
 def test_waivers_end_with_the_file(nano, tmp_path):
     """A fault in the user's own file is reported, before and after the chip's."""
     source, _sidecar = nano.write(tmp_path)

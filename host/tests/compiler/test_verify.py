@@ -139,7 +139,7 @@ def test_stages_that_are_none(values):
         with pytest.raises(PhaseError, match=sentence):
             check_stages([wrong], sum_.inputs, SMALL, "a pass")
     short = replace(sum_, table=np.zeros(255, np.uint8))
-    with pytest.raises(PhaseError, match="have a table of 256 entries"):
+    with pytest.raises(PhaseError, match="have a table of 256 bytes"):
         check_stages([short], sum_.inputs, EVERYTHING, "a pass")
 
 

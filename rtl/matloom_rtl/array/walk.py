@@ -399,11 +399,11 @@ class Walk(wiring.Component):
             m.d.comb += s1.maximum.eq(fixed.maximum)
         if self._config.has_windows:
             m.d.comb += s1.window.eq(fixed.window)
+        paired = fixed.window & fixed.paired if self._config.has_paired_windows else 0
         if self._config.has_paired_windows:
-            m.d.comb += s1.paired.eq(fixed.window & fixed.paired)
+            m.d.comb += s1.paired.eq(paired)
         if self._config.has_wide_windows:
-            blocks = s1.paired if self._config.has_paired_windows else 0
-            m.d.comb += s1.window_shape.eq(Mux(blocks, 0, fixed.window_shape))
+            m.d.comb += s1.window_shape.eq(Mux(paired, 0, fixed.window_shape))
         for name, flag in decode_flags(fixed.mode, self._config).items():
             m.d.comb += s1.flags[name].eq(flag)
         m.submodules.outputs = outputs = Outputs(self._config)

@@ -97,10 +97,8 @@ class Positions(wiring.Component):
         ]
         with m.If(~row_end):
             m.d.comb += [base.eq(address), step.eq(x_step)]
-        with m.Elif(again):
-            m.d.comb += base.eq(row_start)
-        with m.Elif(~row["last"]):
-            m.d.comb += [base.eq(row_start), step.eq(self.pitch)]
+        with m.Elif(~row["last"] | again):
+            m.d.comb += [base.eq(row_start), step.eq(Mux(again, 0, self.pitch))]
         with m.Else():
             of_block = Const(self._columns) << self.size if self._has_sizes else self._columns
             m.d.comb += [base.eq(block_start), step.eq(of_block)]

@@ -128,7 +128,8 @@ class Reciprocal(wiring.Component):
 
     def _take_product(self, m: Module, step, by_half, estimate):
         """Use the lane's result: the first estimate, then its error and its improvement in turn."""
-        product, improved = self.product, Signal.like(estimate)
+        product = self.product
+        improved = Signal.like(estimate)
         base = Mux(step == 0, FIRST_ESTIMATE, estimate)
         m.d.comb += improved.eq(base + Mux(step == 0, product, product << 2))
         with m.If(step[0]):

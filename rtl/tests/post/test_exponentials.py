@@ -64,7 +64,8 @@ def test_fills_begin_at_the_first_entry(seed, name):
 
 def test_a_reset_keeps_entries_and_restarts_the_rows(seed):
     config, generator = CONFIGS["4_by_2"], random.Random(seed)
-    dut, reset, contents = Exponentials(config), Signal(), generator.randbytes(1024)
+    dut, contents = Exponentials(config), generator.randbytes(1024)
+    reset = Signal()
 
     async def bench(ctx):
         await fill(ctx, dut, config, contents)

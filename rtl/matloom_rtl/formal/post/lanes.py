@@ -2,7 +2,7 @@
 
 from amaranth.hdl import Assert, Assume, Cat, Const, Cover, Module, Mux, Signal
 
-from matloom.arch.isa import Destination, RowFunction, Table
+from matloom.arch.isa import Destination, Table
 from matloom_rtl.formal.parts.channel import assume_stays, implies
 from matloom_rtl.formal.parts.whitebox import Whitebox, inputs_of
 from matloom_rtl.formal.proof import Claim, Proof
@@ -70,8 +70,7 @@ def lanes(unit: Lanes) -> Claim:
     """Claim where each column goes, when its result is shown, and that there is room for it.
 
     The lanes themselves and the tables are removed. Assumes that a shown vector stays, that command
-    and numbers stay while anything is inside, that only complete vectors are written, and that no
-    command is a SOFTMAX.
+    and numbers stay while anything is inside, and that only complete vectors are written.
     """
     m = Module()
     whitebox = Whitebox(unit)
@@ -90,8 +89,6 @@ def lanes(unit: Lanes) -> Claim:
     longest = max(cycles for cycles, _asked in kinds)
     beats = _Beats(m, unit, longest)
     assume_stays(m, unit.vectors)
-    if config.softmax:
-        m.d.comb += Assume(command.softmax == RowFunction.NONE)
     _held(m, unit, Cat(*beats.there[:longest], beats.count != 0).any())
     _enters(m, unit, beats, parts["lane"])
     _leaves(m, unit, beats, (kinds, to_spad), parts)
@@ -221,7 +218,10 @@ def _lemmas(m: Module, whitebox: Whitebox, beats: _Beats, kinds) -> None:
 
 
 def lanes_proofs(units: list) -> list[Proof]:
-    """Return a proof for each distinct set of lanes among a chip's units."""
+    """Return a proof for each distinct set of lanes among a chip's units.
+
+    Lanes of which SOFTMAX borrows one have none yet.
+    """
     return [
         Proof(
             kind="places",
@@ -234,5 +234,5 @@ def lanes_proofs(units: list) -> list[Proof]:
             cover_depth=30,
         )
         for unit in units
-        if isinstance(unit, Lanes)
+        if isinstance(unit, Lanes) and not unit._config.softmax
     ]

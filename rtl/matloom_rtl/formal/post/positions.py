@@ -38,7 +38,7 @@ def positions(unit: Positions) -> Claim:
         begin=unit.start,
         move=unit.advance,
     )
-    m.d.comb += [Assume(~unit.advance | nest.running), Assume(~(unit.advance & unit.start))]
+    _advances(m, unit, nest)
     _held(m, unit, nest)
     shown, address = nest.running, nest.place("address")
     block_end = nest.last["row"] & nest.last["column"]
@@ -88,7 +88,7 @@ def whole_rows(unit: Positions) -> Claim:
         begin=unit.start,
         move=unit.advance,
     )
-    m.d.comb += [Assume(~unit.advance | nest.running), Assume(~(unit.advance & unit.start))]
+    _advances(m, unit, nest)
     m.d.comb += Assume(unit.whole_rows)
     _held(m, unit, nest)
     shown, address = nest.running, nest.place("address")
@@ -118,6 +118,11 @@ def whole_rows(unit: Positions) -> Claim:
         m.d.comb += implies(shown, number == nest.index["pass"])
     m.d.comb += Cover(unit.advance & nest.end & (nest.index["row"] == 1))
     return Claim(module=m, ports=inputs_of(unit))
+
+
+def _advances(m: Module, unit: Positions, nest: Nest) -> None:
+    """Assume that only a walk that runs advances, and not in a cycle in which it restarts."""
+    m.d.comb += [Assume(~unit.advance | nest.running), Assume(~(unit.advance & unit.start))]
 
 
 def _held(m: Module, unit: Positions, nest: Nest) -> None:
