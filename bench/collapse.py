@@ -5,7 +5,7 @@
 Trains a network like MobileNetV2 on rendered letters in PyTorch: expansions, depthwise layers and
 projections, with batch normalisation folded into them. The gains of the normalisation start from
 a log-normal distribution, so that channels have very different ranges, as they have in large
-networks after long training. Fonts of the held-out letters are not those of the others.
+networks after long training. The held-out letters use fonts that the training letters do not.
 """
 
 import argparse

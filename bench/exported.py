@@ -141,7 +141,7 @@ def measured(name, configs=CONFIGS):
 @click.command()
 @click.argument("names", nargs=-1)
 @click.option("--config", "configs", multiple=True, default=CONFIGS, show_default=True)
-@click.option("--again", is_flag=True, help="Measure what is in the report, too.")
+@click.option("--again", is_flag=True, help="Measure again what the report already has.")
 def main(names, configs, *, again):
     """Measure networks by name, or all of them, and write each row into the report."""
     logging.disable(logging.WARNING)

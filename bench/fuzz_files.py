@@ -27,10 +27,10 @@ _CHUNK = 1000
 @click.command()
 @click.argument("kind", type=click.Choice(tuple(KINDS)))
 @click.option("--count", default=1_000_000, help="How many cases.")
-@click.option("--seconds", default=1e9, help="Begin no more after so many seconds.")
+@click.option("--seconds", default=1e9, help="Seconds after which no case begins.")
 @click.option("--seed", default=1, help="Of all cases.")
 @click.option("--first", default=0, help="Number of the first case.")
-@click.option("--most-failures", default=20, help="Begin no more after so many failures.")
+@click.option("--most-failures", default=20, help="Failures after which no case begins.")
 @on_workers
 def main(
     kind: str,

@@ -116,7 +116,7 @@ def _exported_quantised() -> str:
     found = report("exported.json")
 
     def presets(row: dict[str, Any], *path: str) -> list[dict[str, Any]]:
-        """Return what is at a path of each preset's measurements."""
+        """Return the value at a path in each preset's measurements."""
         return [functools.reduce(operator.getitem, path, row[name]) for name in _PRESETS]
 
     def total(rows: list[dict[str, Any]], key: str) -> int:

@@ -21,7 +21,7 @@ HALF = Quantisation(scale=(0.5,), zero_point=(0,))
 def network(size: int, second: str) -> Graph:
     """Return two layers of square matrices, and a product after them.
 
-    `second` says what its second operand is: constant or computed; without it, there is none.
+    `second`, "constant" or "computed", is the kind of the second operand; "" for no product.
     """
     builder, generator = GraphBuilder("product"), np.random.default_rng(1)
 

@@ -45,9 +45,9 @@ class Outcome:
 
 @dataclass(frozen=True, kw_only=True)
 class Trial:
-    """A mutant, the files of tests that run on it, and what is known of their time.
+    """A mutant, the test files to run on it, and how long they took before.
 
-    `known` has the seconds of tests, and `limit` is processor time in seconds for all of them.
+    `known` has the seconds of each test; `limit` is the processor time of all of them, in seconds.
     """
 
     unit: str

@@ -1,7 +1,7 @@
 """A quantised network whose weights follow floats: the numbers that training with integers sees.
 
-Its results are those of Matloom's kernels, which define what the engine computes: not an imitation
-in floats, but the same integers, times their scales. It needs NumPy and Matloom only.
+Its results come from Matloom's kernels, which define what the engine computes: the same integers,
+times their scales, rather than an imitation in floats. It needs NumPy and Matloom only.
 """
 
 from dataclasses import replace

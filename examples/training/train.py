@@ -215,7 +215,7 @@ def main(output: Path, count: int, epochs: int, more: int, device: str) -> None:
     for image, values in zip(held_out[0][:5], expected, strict=True):
         results = session.dequantise(session.run(session.quantise(image)))
         assert np.array_equal(results, values)
-    say(f"5 results of the {device} equal those of the training; {output} written")
+    say(f"5 results on {device} equal those in training; wrote {output}")
 
 
 if __name__ == "__main__":

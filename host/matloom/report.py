@@ -82,9 +82,9 @@ class Report:
     Members
     -------
     cycles:
-        From doorbell to done, summed over all engine steps but those of `loops`. `cycles_source`
-        says whether they come from the engine's counters or, on a device without a clock, from the
-        compiler's prediction.
+        From doorbell to done, summed over all engine steps except the turns of `loops`.
+        `cycles_source` says whether they come from the engine's counters or, on a device without a
+        clock, from the compiler's prediction.
     utilisation:
         MACs on the engine / (MACs per cycle that the array can do in their mode x cycles).
     stalls:

@@ -638,7 +638,7 @@ LOOP = "LOOP"
 class HostOperator:
     """An operator of the host: TensorFlow Lite's name and number, and its attributes in order.
 
-    LOOKUP and LOOP, which TensorFlow Lite does not have, have numbers beyond its own.
+    LOOKUP and LOOP are Matloom's own, with numbers beyond TensorFlow Lite's.
     """
 
     number: int

@@ -36,7 +36,7 @@ SUM_BITS = 12
 #: Bits of a result, whose scale is 1/256.
 RESULT_BITS = 8
 
-#: The first estimate of a reciprocal of d: 48/17 - 32/17 d, in Q2.29; and how often it is improved.
+#: First estimate of 1/d, 48/17 - 32/17 d, in Q2.29, and the Newton-Raphson steps after it.
 FIRST_ESTIMATE, FIRST_SLOPE, NEWTON_STEPS = 1515870810, -1010580540, 3
 
 #: One in Q2.29.

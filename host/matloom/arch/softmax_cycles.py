@@ -13,7 +13,7 @@ PASSES, PAUSE = 3, 115
 
 
 def row_cycles(vectors: int, config: Config) -> int:
-    """Return the cycles of the SOFTMAX of a row of so many vectors."""
+    """Return the cycles of SOFTMAX for a row of `vectors` vectors."""
     return PASSES * vectors * config.columns + PAUSE
 
 

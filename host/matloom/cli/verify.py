@@ -141,9 +141,9 @@ def verify(
 
     Random programs run on the simulated chip and on the functional model, every cycle held against
     the rules of AXI; --workers and --cluster take their checks. What cannot run here is NOT RUN in
-    the report, with the reason; what the time did not suffice for is INCOMPLETE, with the minutes
-    that would. Exit status 1 where anything failed, or nothing ran. Control-C ends it early, with a
-    report of what was done.
+    the report, with the reason. A step that runs out of time is INCOMPLETE, with the minutes it
+    needs. Exit status 1 if anything failed, or nothing ran. Control-C ends it early, with a report
+    so far.
     """
     from matloom.arch.config import load_config
     from matloom.coverage.coverage import Coverage

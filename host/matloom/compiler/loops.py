@@ -1,4 +1,4 @@
-"""Gives loops whose number of turns an input decides programs of their own for the engine."""
+"""Compiles the bodies and conditions of loops whose number of turns an input decides."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace

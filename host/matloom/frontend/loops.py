@@ -21,7 +21,7 @@ class LoopParts:
     carried:
         Number of the values that a turn leaves to the next.
     results:
-        Numbers of the file's tensors that leave: the carried values, then what is stacked.
+        Numbers of the file's output tensors: the carried values, then the stacked ones.
     body:
         One turn. Its inputs are the operands, and its first outputs the carried values; further
         outputs are stacked over all turns.

@@ -27,7 +27,7 @@ class State:
     table:
         (256,): the entry for each unsigned byte.
     exponentials:
-        (1024,): the bytes of the exponentials of which SOFTMAX is made.
+        (1024,): the bytes of SOFTMAX's table of exponentials.
     written:
         Result of the last POST in the scratchpad.
     watch:

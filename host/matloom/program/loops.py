@@ -1,4 +1,4 @@
-"""Rules for the programs of a loop: they take what the loop gives them, and make what it needs."""
+"""Checks that the programs of a loop take its operands, and make the values that it carries."""
 
 import math
 from collections.abc import Mapping, Sequence

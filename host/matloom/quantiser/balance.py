@@ -4,13 +4,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from matloom.ir.graph import Array, Graph
-from matloom.quantiser.build import build
-from matloom.quantiser.calibrate import calibrated, planned
+from matloom.quantiser.calibrate import calibrated, quantised
 from matloom.quantiser.equalise import equalised_tensors
 from matloom.quantiser.matters import mattering
 from matloom.quantiser.measure import noise_share, rounded_outputs
 from matloom.quantiser.options import Options
-from matloom.quantiser.precisions import layer_precisions
 from matloom.quantiser.sweep import outputs_of
 from matloom.quantiser.trials import watched
 from matloom.terminal.progress import note
@@ -45,10 +43,7 @@ def _noise(
     graph: Graph, known: Mapping[int, Array], others: Mapping[int, Array], options: Options
 ) -> float:
     """Return the noise of 8-bit outputs as a share of their power, on the other samples."""
-    calibration = calibrated(graph, known, options)
-    kinds, bits = layer_precisions(calibration.graph, "i8xi8")
-    plan = planned(calibration, kinds, bits, options)
-    made = build(calibration.graph, plan, known, lambda _step: None)
+    made = quantised(calibrated(graph, known, options), "i8xi8", known, options)
     numbers = watched(graph)
     exact = outputs_of(replace(graph, outputs=numbers), others)
     rounded = rounded_outputs(made, numbers, others)

@@ -56,7 +56,7 @@ class BuildStep:
     rounded:
         Real numbers of the quantised network.
 
-    In both, values that do not matter to what reads them are those of `mattering`.
+    In both, `mattering` has replaced values that do not matter to their readers.
     """
 
     at: int

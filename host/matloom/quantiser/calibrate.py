@@ -7,17 +7,18 @@ import numpy as np
 
 from matloom.errors import UserError
 from matloom.ir.graph import Array, Graph
-from matloom.quantiser.build import QuantisationPlan
+from matloom.quantiser.build import QuantisationPlan, build
 from matloom.quantiser.equalise import equalised, equalised_tensors
 from matloom.quantiser.histogram import Histogram, histogram_of
 from matloom.quantiser.kinds import chosen_kinds
 from matloom.quantiser.matters import mattering
 from matloom.quantiser.options import Options
+from matloom.quantiser.precisions import layer_precisions
 from matloom.quantiser.ranges import Range, chosen_range, grid_range
 from matloom.quantiser.scales import LEVELS, shared_ranges
 from matloom.quantiser.sweep import swept
 
-__all__ = ["Calibration", "calibrated", "planned"]
+__all__ = ["Calibration", "calibrated", "planned", "quantised"]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -86,16 +87,11 @@ def _peaks(graph: Graph, inputs: Mapping[int, Array]) -> dict[int, Array]:
 
 
 def planned(
-    calibration: Calibration, kinds: Mapping[int, str], bits: Mapping[int, int], options: Options
+    calibration: Calibration, precision: str | Mapping[str, str], options: Options
 ) -> QuantisationPlan:
-    """Return the plan of a quantised network.
-
-    Parameters
-    ----------
-    kinds, bits:
-        Type of data asked for each node, and bits of its weights, by index.
-    """
+    """Return the plan of a network in a precision, as for `layer_precisions`."""
     graph = calibration.graph
+    kinds, bits = layer_precisions(graph, precision)
     chosen = chosen_kinds(graph, kinds)
     made_as = {number: chosen[at] for number, at in graph.producers.items()}
     for number in graph.inputs:
@@ -113,3 +109,14 @@ def planned(
     return QuantisationPlan(
         kinds=chosen, bits=bits, ranges=shared_ranges(graph, ranges, chosen), options=options
     )
+
+
+def quantised(
+    calibration: Calibration,
+    precision: str | Mapping[str, str],
+    inputs: Mapping[int, Array],
+    options: Options,
+) -> Graph:
+    """Return a network in a precision, as for `layer_precisions`, fitted to samples."""
+    plan = planned(calibration, precision, options)
+    return build(calibration.graph, plan, inputs, lambda _step: None)

@@ -1,4 +1,4 @@
-"""Chooses channels that the layer behind them can do without.
+"""Chooses channels that the layer after them can do without.
 
 The layer's weights on the remaining channels are fitted again, by least squares on the calibration
 samples. Channels leave one by one, each time the one whose loss then changes the outputs least
@@ -57,7 +57,7 @@ def channel_chains(graph: Graph) -> dict[int, list[Node]]:
 
 
 def removals(weights: _Numbers, form: _Numbers, counts: set[int]) -> dict[int, Removal]:
-    """Return what is left at each of some numbers of channels.
+    """Return the channels to keep for each of several counts.
 
     Parameters
     ----------

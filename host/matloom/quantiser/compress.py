@@ -1,9 +1,9 @@
-"""Searches which layers to rewrite, as two of low rank or with fewer channels, to save cycles.
+"""Saves cycles by rewriting layers: as two of low rank, or with fewer channels.
 
-Each layer alone tells the cycles that a form saves and the share of its outputs' variance that it
-loses. A price of a cycle then decides every layer; the search looks for the highest price at which
-the whole network still gives the results of the float network. Every result is measured on
-samples that the layers were not fitted on.
+Each form of a layer saves some cycles, and loses some of the variance of the layer's outputs. A
+price per cycle weighs one against the other, for all layers at once. A bisection finds the highest
+price at which the whole network still meets the goal, measured on samples that the layers were not
+fitted on.
 """
 
 import re
@@ -14,12 +14,10 @@ import numpy as np
 
 from matloom.errors import UserError
 from matloom.ir.graph import Array, Graph
-from matloom.quantiser.build import build
-from matloom.quantiser.calibrate import calibrated, planned
+from matloom.quantiser.calibrate import calibrated, quantised
 from matloom.quantiser.compressed import CHANNELS, FormChange, compressed
 from matloom.quantiser.layer_changes import layer_changes
 from matloom.quantiser.options import Options
-from matloom.quantiser.precisions import layer_precisions
 from matloom.quantiser.sweep import outputs_of
 from matloom.quantiser.trials import watched
 from matloom.terminal.progress import note
@@ -126,7 +124,7 @@ class _Trials:
         self._expected = self._outputs(graph, inputs)
 
     def point(self, changes: Sequence[FormChange]) -> CompressionPoint:
-        """Return what a rewritten network costs and keeps."""
+        """Return the cycles, agreement and noise of a rewritten network."""
         same, noise, made = [], 0.0, self._graph
         for fit, held in self._folds():
             made = compressed(self._graph, changes, self._part(fit), self._options.seed)
@@ -160,9 +158,7 @@ class _Trials:
 
         sample = {number: array[:1] for number, array in self._inputs.items()}
         calibration = calibrated(graph, sample, self._options)
-        kinds, bits = layer_precisions(calibration.graph, "i8xi8")
-        plan = planned(calibration, kinds, bits, self._options)
-        made = build(calibration.graph, plan, sample, lambda _step: None)
+        made = quantised(calibration, "i8xi8", sample, self._options)
         return compile(made, self._config, check="none").predicted_cycles
 
 

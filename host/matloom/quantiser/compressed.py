@@ -1,7 +1,7 @@
 """Rewrites layers of a float network: as two of low rank, or with fewer channels.
 
 The rewritten network runs beside the float network. Each layer is fitted to the inputs that it gets
-there, so that layers make up for what those before them lost.
+there, so that it makes up for the losses of earlier layers.
 """
 
 from collections.abc import Mapping, Sequence
@@ -41,7 +41,7 @@ class FormChange:
     form:
         One of `matloom.quantiser.factors.full_rank`, or ``"channels"``.
     rank:
-        Channels between both layers, or those that are left of the ones it reads.
+        Channels between both layers, or the number of its input channels that remain.
     error:
         Share of the variance of its outputs that is lost, by itself.
     cycles:

@@ -1,4 +1,4 @@
-"""Finds what each layer could be rewritten as: what it saves, and what it loses."""
+"""Finds the forms in which each layer could be rewritten, with their savings and losses."""
 
 from collections.abc import Iterator, Mapping
 

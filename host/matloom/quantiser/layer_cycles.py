@@ -37,7 +37,7 @@ class LayerCycles:
         return self._known[key]
 
     def narrowed(self, graph: Graph, chain: Sequence[Node], channels: int) -> list[int]:
-        """Return the cycles of the layers of a chain with so many channels between them."""
+        """Return the cycles of each layer of a chain with `channels` channels between them."""
         found = []
         for node in chain:
             shape = graph.tensors[node.inputs[0]].shape

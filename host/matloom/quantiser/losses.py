@@ -1,7 +1,7 @@
-"""Tells how much of what a network loses each operator causes.
+"""Attributes the lost results of a network to its operators.
 
-With the first operators quantised and the others in floats, a network loses a part of the whole
-loss. What an operator adds to that part is its own: the sum over all operators is the whole loss.
+Operators are quantised one after another, with the rest still in floats. The loss that an operator
+adds is its share, and all shares add up to the whole loss.
 """
 
 from collections.abc import Mapping

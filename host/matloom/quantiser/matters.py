@@ -21,7 +21,7 @@ _LIMITS = {Activation.RELU: (0.0, np.inf), Activation.RELU6: (0.0, 6.0)}
 
 
 def mattering(graph: Graph, number: int, known: Mapping[int, Array]) -> Array:
-    """Return a tensor's values; those that cannot matter as the nearest one that has their effect.
+    """Return a tensor's values, with each that cannot matter replaced by the nearest one that does.
 
     An addition with RELU gives zero for whatever is less than the negative of the other operand,
     and SOFTMAX for whatever is far less than the largest value of its row.

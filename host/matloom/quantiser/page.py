@@ -97,7 +97,7 @@ def _lost(report: QuantisationReport) -> list[PageSection]:
         name="losses",
         title="Losses",
         lead=f"{sum(lost for lost, _layer in known):.2f} % of the results are expected to change: "
-        "by each layer, with those before it in integers and those behind it in floats.",
+        "each layer's share, with earlier layers in integers and later ones in floats.",
         content=table(columns, rows, caption="losses", sortable=True),
     )
     return [section]

@@ -100,11 +100,11 @@ def quantise(
         Configuration to predict cycles for; None predicts none.
     target:
         Search for a mixture of 8-bit and 4-bit weights instead of taking `precision`:
-        ``"points=0.5"``, the fastest that is expected to lose at most so many percent of the
-        results against 8-bit weights: correct ones with `labels`, else those of the float network;
-        ``"cycles=60000"``, the most accurate of at most so many cycles; or a level, all of which
-        are then measured: ``"O1"``, 8-bit weights, ``"O2"``, as ``"points=0.5"``, or ``"O3"``, as
-        ``"points=1"``. `config` must have the mode i8xi4.
+        ``"points=0.5"``, the fastest that is expected to lose at most 0.5 % of the results that
+        8-bit weights get right (by `labels`, or without them by the float network);
+        ``"cycles=60000"``, the most accurate within 60,000 cycles; or a level: ``"O1"``, 8-bit
+        weights, ``"O2"``, as ``"points=0.5"``, or ``"O3"``, as ``"points=1"``, measured together
+        with the levels below it. `config` must have the mode i8xi4.
     choices:
         Members of `Options`.
 

@@ -16,7 +16,7 @@ from matloom.quantiser.levels import Level, mixtures
 from matloom.quantiser.losses import Losses
 from matloom.quantiser.measure import Closeness, closeness, outputs_of_both, sqnr_db
 from matloom.quantiser.options import Options
-from matloom.quantiser.precisions import NARROW_MODE, layer_precisions
+from matloom.quantiser.precisions import NARROW_MODE
 from matloom.quantiser.report import LayerQuality
 from matloom.quantiser.samples import SampleSplit
 from matloom.quantiser.scales import LEVELS
@@ -35,7 +35,7 @@ class Quantiser:
     labels:
         Class of each sample given, or None.
     options:
-        Choices; `Quantiser.options` has those that None left open.
+        Choices; in `Quantiser.options`, None is replaced by the choice that was made.
     config:
         Configuration that layers are rewritten for.
     """
@@ -60,8 +60,8 @@ class Quantiser:
     def rewritten(self, found: Search) -> "tuple[Quantiser, Search]":
         """Return this network and its search, or a faster one with layers in other forms.
 
-        Only the last level looks for the latter: half of what may be lost is for the forms, the
-        other half for 4-bit weights.
+        Only the last level tries other forms: they may cause half of the loss, and 4-bit weights
+        the other half.
         """
         goal = found.target
         if goal.level != REWRITTEN or self.options.compress is not None:
@@ -78,8 +78,7 @@ class Quantiser:
     def made(self, precision: str | Mapping[str, str]) -> tuple[Graph, tuple[LayerQuality, ...]]:
         """Return the quantised network, and how close its layers are."""
         graph = self._calibration.graph
-        kinds, bits = layer_precisions(graph, precision)
-        plan = planned(self._calibration, kinds, bits, self.options)
+        plan = planned(self._calibration, precision, self.options)
         losses = Losses(graph, self._split.calibration) if self.options.losses else None
         layers: list[LayerQuality] = []
 

@@ -81,9 +81,9 @@ class QuantisationReport:
     calibrated:
         Positions, in the data, of the samples that the network was calibrated on.
     tried:
-        Positions of those that a search measured mixtures on.
+        Positions of the samples that a search measured mixtures on.
     tested:
-        Positions of those that `outputs` were measured on.
+        Positions of the samples that `outputs` were measured on.
     bytes_before, bytes_after:
         Sizes of the model files.
     config, cycles:
@@ -200,7 +200,7 @@ def _losses(layers: tuple[LayerQuality, ...]) -> list[str]:
 
 
 def _level(level: Level) -> list[str]:
-    """Return what a level costs and keeps as lines."""
+    """Return the cycles and the accuracy of a level as lines."""
     count = counted(len(level.layers), "layer")
     lines = [f"level {level.name}: {level.cycles:,} cycles predicted, {count} with 4-bit weights"]
     for output in level.outputs:

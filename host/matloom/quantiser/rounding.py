@@ -140,7 +140,7 @@ def round_weights(
 
 
 def fitted(weights: _Numbers, form: _Numbers, moments: Moments) -> _Numbers:
-    """Return weights that fit the inputs as they are better than those of the float layer.
+    """Return weights that fit the quantised inputs better than the float weights do.
 
     `form` is the `quadratic_form` of the moments.
     """

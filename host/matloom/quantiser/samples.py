@@ -32,7 +32,7 @@ class SampleSplit:
     test:
         Samples that the result is measured on; those of `calibration` if there are no others.
     chosen, tried, others:
-        Positions of all three among the samples given; the latter are empty if there are none.
+        Positions of all three among the samples given; `tried` and `others` may be empty.
     """
 
     calibration: Mapping[int, Array]

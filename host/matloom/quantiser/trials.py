@@ -1,4 +1,4 @@
-"""Builds mixtures of 8-bit and 4-bit weights, and measures them on samples of their own."""
+"""Builds mixtures of 8-bit and 4-bit weights, and measures them on separate samples."""
 
 from dataclasses import asdict, dataclass, replace
 from typing import Any
@@ -8,14 +8,13 @@ import numpy as np
 import matloom
 from matloom.arch.config import load_config
 from matloom.ir.graph import Array, Graph, Op
-from matloom.quantiser.build import build
-from matloom.quantiser.calibrate import Calibration, planned
+from matloom.quantiser.calibrate import Calibration, quantised
 from matloom.quantiser.expected import expected_share
 from matloom.quantiser.journal import Journal
 from matloom.quantiser.matters import mattering
 from matloom.quantiser.measure import noise_share, rounded_outputs
 from matloom.quantiser.options import Options
-from matloom.quantiser.precisions import NARROW_MODE, layer_precisions
+from matloom.quantiser.precisions import NARROW_MODE
 from matloom.quantiser.samples import SampleSplit
 from matloom.quantiser.sweep import outputs_of
 
@@ -107,11 +106,9 @@ class Trials:
         return MixedPoint(**{**found, "layers": layers})
 
     def _point(self, layers: tuple[str, ...], samples: int | None) -> MixedPoint:
-        graph = self._calibration.graph
-        kinds, bits = layer_precisions(graph, dict.fromkeys(layers, NARROW_MODE))
-        plan = planned(self._calibration, kinds, bits, self._options)
+        narrowed = dict.fromkeys(layers, NARROW_MODE)
         given = {at: array[:samples] for at, array in self._split.calibration.items()}
-        made = build(graph, plan, given, lambda _step: None)
+        made = quantised(self._calibration, narrowed, given, self._options)
         inputs = {number: array[:samples] for number, array in self._split.trial.items()}
         results = rounded_outputs(made, self._watched, inputs)
         figures = [
@@ -158,7 +155,7 @@ def _classes(values: Array) -> int:
 
 
 def watched(graph: Graph) -> tuple[int, ...]:
-    """Return the outputs, and instead of those of SOFTMAX and LOGISTIC what these read."""
+    """Return the network's outputs, with the inputs of SOFTMAX and LOGISTIC instead of theirs."""
     found = []
     for number in graph.outputs:
         node = graph.nodes[graph.producers[number]] if number in graph.producers else None

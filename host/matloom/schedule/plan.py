@@ -87,8 +87,8 @@ class ScheduleParams:
     tile by tile before buffers filled by LOADs, which may arrive later. `strips` lets tiles share
     rows of tensors in external memory (`tiling.sizes`), and lets a LOAD follow the tiles that make
     its bytes rather than all tiles that make the tensor. `resident` gives all weights addresses
-    that nothing else uses, but for those of the stages in `leaving`, which each call loads; of a
-    stage in `partly` only so many chunks stay, the first ones. `pinned_at` holds the addresses, by
+    that nothing else uses, except for the stages in `leaving`, whose weights each call loads; for
+    a stage in `partly`, only that many first chunks stay. `pinned_at` holds the addresses, by
     stage and chunk, of weights that are on chip before the segment starts and must be intact when
     it ends; None if there are none. `plain` runs one stage after another and gives each tensor its
     own bytes.

@@ -1,5 +1,7 @@
 """SOFTMAX of rows, which POST computes by a table of exponentials."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from matloom.arch.isa import Destination, Opcode, Source, largest
@@ -7,6 +9,7 @@ from matloom.arch.numerics import Rounding
 from matloom.arch.softmax import SUM_BITS
 from matloom.kernels.softmax import exponentials
 from matloom.select.context import Context, NotOnEngine
+from matloom.select.elementwise import vector_stage
 from matloom.select.stage import VectorStage
 
 __all__ = ["softmax_stage"]
@@ -28,15 +31,6 @@ def softmax_stage(context: Context) -> VectorStage:
         "destination": Destination.SPAD,
         "rounding": Rounding.DOUBLE,
     }
-    return VectorStage(
-        name=context.name,
-        nodes=context.nodes,
-        inputs=context.sources[:1],
-        output=context.results[0],
-        size=context.output.size,
-        tile_unit=row,
-        period=row,
-        whole_rows=True,
-        posts=((0, post),),
-        table=np.frombuffer(table.tobytes(), np.uint8),
-    )
+    stage = vector_stage(context, ((0, post),), context.sources[:1], "")
+    entries = np.frombuffer(table.tobytes(), np.uint8)
+    return replace(stage, tile_unit=row, period=row, whole_rows=True, table=entries)

@@ -1,8 +1,8 @@
 """Transpositions of matrices of bytes in two steps, each of which interleaves rows.
 
-A copy moves a byte a cycle, because neighbours of the result are rows apart. To interleave `n` rows
-takes `n` cycles for a vector of the result: with 16 columns, two steps of four rows take eight
-cycles for what copies take sixteen.
+A copy moves one byte a cycle, because neighbours in the result are rows apart. Interleaving `n`
+rows takes `n` cycles for each vector of the result: with 16 columns, two steps of four rows take
+eight cycles where copies take sixteen.
 """
 
 from collections.abc import Callable, Iterator

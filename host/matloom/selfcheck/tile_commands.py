@@ -44,7 +44,7 @@ _LONGEST = 64
 #: What stands for a byte counts by its last bits: two that agree in them get the same value.
 PROBES = 1 << 24
 
-#: One probe in so many is in a `ProbeSample`, a power of two.
+#: A `ProbeSample` holds one probe in 16; a power of two.
 _SAMPLED = 16
 
 #: Ends of probes that `may_be_among` tells apart, a power of two.
@@ -70,7 +70,7 @@ class TileRun:
     places, made:
         Scratchpad addresses that the tile is written to, and the probes written there.
     tables:
-        What the table of bytes and that of exponentials hold.
+        Contents of the table of bytes and of the table of exponentials.
     """
 
     instructions: list[Instruction]

@@ -16,7 +16,7 @@ from matloom.select.stage import ArrayStage
 
 __all__ = ["SHARES", "Move", "applied", "drawn", "staying"]
 
-#: Stages of which no weights stay, and how many chunks stay of those of which some do.
+#: Stages that keep no weights, and the number of chunks kept by stages that keep some.
 _Stay = tuple[frozenset[int], tuple[tuple[int, int], ...]]
 
 #: Values that are tried.

@@ -89,7 +89,7 @@ class Tuning:
         until: float | None = None,
         note: Callable[[int, float], None] = lambda done, gain: None,
     ) -> list[Best]:
-        """Return the best choices of so many trials, the best first; of fewer if no more differ.
+        """Return the best choices, the best first, after `trials` trials or when no more differ.
 
         Parameters
         ----------

@@ -81,7 +81,7 @@ def _run(check: Check) -> Checked:
     try:
         counts = CHECKS[check.name](Pair.of(chip, check.config), check.seed)
         chip.count()
-    except Exception as failed:  # Whatever a chip does wrong is the outcome of the check.
+    except Exception as failed:  # A faulty chip may raise anything: that is the check's outcome.
         error = f"{type(failed).__name__}: {failed}"
         lines = traceback.format_exc().splitlines()[-_LINES:]
     return Checked(

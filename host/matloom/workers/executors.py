@@ -22,7 +22,7 @@ class _Inline(Executor):
         future: Future[_Result] = Future()
         try:
             future.set_result(function(*arguments, **named))
-        except Exception as error:  # An executor hands over whatever its task raises.
+        except Exception as error:  # The future raises it for whoever asks for the result.
             future.set_exception(error)
         return future
 
@@ -72,9 +72,9 @@ class _Kept(Executor):
 
 @contextmanager
 def kept(make: Callable[[], Executor]) -> Iterator[Callable[[], Executor]]:
-    """Yield a function like `make` whose executor serves many rounds of tasks.
+    """Yield a function that returns the same executor each time, for several rounds of tasks.
 
-    Workers keep what they have cached from one round to the next.
+    Its workers keep their caches from one round to the next. `make` makes it at the first use.
     """
     executor = _Kept(make)
     try:

@@ -125,7 +125,7 @@ def test_channels_that_others_repeat_are_removed_without_a_loss():
     shapes = [made.tensors[node.output].shape[-1] for node in made.nodes]
     assert shapes == [6, 6, 4]
     picture = float_samples(1, seed=9)[0]
-    # The fit is damped as the covariance of few samples is.
+    # Few samples damp the fit, so it is not exact.
     before, after = result(graph, picture), result(made, picture)
     assert np.square(before - after).sum() < 1e-2 * np.square(before).sum()
 

@@ -132,7 +132,7 @@ def run_chunk(chunk: Chunk) -> Found:
             _reset_peak()
             try:
                 found.counts["ran" if outcome(data) is None else "refused"] += 1
-            except Exception:
+            except Exception:  # `outcome` returns refusals; anything raised is a fault.
                 end = "".join(traceback.format_exc().splitlines(keepends=True)[-7:])
                 found.failures.append(f"case {number} of seed {chunk.seed} ({name}):\n{end}")
             signal.alarm(0)

@@ -271,6 +271,13 @@ def no_complaint(config, folder):
     return "matloom.v", []
 
 
+def run(found, folder, *, linter=no_complaint, prover="not now"):
+    """Run the campaign in this process."""
+    campaign.verify(
+        found, linter=linter, prover=prover, folder=folder, say=lambda line: None, tasks=HERE
+    )
+
+
 def verdicts_of(found):
     return {step.name: (step.verdict, step.detail) for step in found.steps}
 
@@ -285,14 +292,7 @@ def test_without_a_compiler_the_proofs_are_left(monkeypatch, tmp_path):
         return [Claim("PROVEN")]
 
     all_claims = Prover(run=prover, expected=lambda config: 5.0)
-    campaign.verify(
-        found,
-        linter=no_complaint,
-        prover=all_claims,
-        folder=tmp_path,
-        say=lambda line: None,
-        tasks=HERE,
-    )
+    run(found, tmp_path, prover=all_claims)
     simulated = ("verilog", "simulator", "coverage", "streams", "regression")
     assert verdicts_of(found) == {
         **dict.fromkeys(simulated, (NOT_RUN, lacking)),
@@ -313,9 +313,7 @@ def test_a_simulator_that_cannot_be_built_is_a_failure(monkeypatch, tmp_path):
     def linter(config, folder):
         return "1 warning", ["WIDTH: matloom.v:3"]
 
-    campaign.verify(
-        found, linter=linter, prover="no solver", folder=tmp_path, say=lambda line: None, tasks=HERE
-    )
+    run(found, tmp_path, linter=linter, prover="no solver")
     assert verdicts_of(found) == {
         "verilog": (FAILED, "1 warning"),
         "simulator": (FAILED, "ToolError: verilator failed with status 1: %Error: matloom.v:3"),
@@ -500,14 +498,7 @@ def test_a_chip_that_rounds_otherwise_is_noticed(tmp_path, monkeypatch):
     monkeypatch.setattr(plan, "why_no_regression", lambda: "not now")
     found = verified()
     found.minutes = 10  # each step ends with its first failure; the simulator may have to be built
-    campaign.verify(
-        found,
-        linter=no_complaint,
-        prover="not now",
-        folder=tmp_path,
-        say=lambda line: None,
-        tasks=HERE,
-    )
+    run(found, tmp_path)
     verdicts = {step.name: step.verdict for step in found.steps}
     assert verdicts == {
         "verilog": PASSED,
@@ -537,13 +528,6 @@ def test_nano_reaches_every_point(tmp_path, monkeypatch):
     monkeypatch.setattr(campaign, "_streams", lambda *_run: None)
     found = verified()
     found.minutes = 8
-    campaign.verify(
-        found,
-        linter=no_complaint,
-        prover="not now",
-        folder=tmp_path,
-        say=lambda line: None,
-        tasks=HERE,
-    )
+    run(found, tmp_path)
     assert found.steps[2].verdict == PASSED, found.steps[2]
     assert found.coverage.missing() == []

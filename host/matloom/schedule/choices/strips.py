@@ -35,7 +35,7 @@ def in_strips(segment: Segment, params: ScheduleParams) -> ScheduleParams:
 def estimated(
     segment: Segment, spilled: frozenset[str], plain: Sequence[Tiling], stripped: Sequence[Tiling]
 ) -> float:
-    """Return the estimated cycles of tiles that share strips, by those of plain ones."""
+    """Return the estimated cycles with shared strips, as a multiple of those without."""
     return _busy(segment, spilled, stripped) / _busy(segment, spilled, plain)
 
 

@@ -83,7 +83,7 @@ class Sizes:
             self._cut_strips(stage, limits, height)
 
     def _cut_rows(self, pieces: int, least: int) -> None:
-        """Cut rows into pieces of at least so many positions, where there are too few rows."""
+        """Cut rows into pieces of at least `least` positions if there are too few rows."""
         pieces = min(pieces, self.width // least)
         if pieces > 1:
             self.width = -(-self.width // pieces)
