@@ -166,7 +166,9 @@ OPERATORS = {
     Op.ARG_MIN: _PICK,
     Op.AVERAGE_POOL_2D: _POOL,
     Op.BATCH_MATMUL: Operator(
-        attributes=BatchMatmul, types=_binary("float32", "int8"), shape=batch_matmul_shape
+        attributes=BatchMatmul,
+        types=_binary("float32", "int8") | {"int8 int8 int32 -> int8"},
+        shape=batch_matmul_shape,
     ),
     Op.CONCATENATION: Operator(
         attributes=Axis, types=_ANY, shape=concatenation_shape, variadic=True, scaled=False

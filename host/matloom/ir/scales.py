@@ -12,6 +12,7 @@ from matloom.ir.graph import Array, Graph, Node, Op, Tensor
 from matloom.ir.shapes import MULTIPLIERS
 
 __all__ = [
+    "STATED",
     "Addition",
     "HardSwish",
     "Multiplier",
@@ -37,6 +38,13 @@ __all__ = [
 #: Multiplier and shift.
 Multiplier = tuple[int, int]
 
+#: The input of an operator that states multipliers and shifts, int32 (2, channels).
+STATED = {
+    Op.BATCH_MATMUL: 2,
+    **dict.fromkeys(
+        (Op.CONV_2D, Op.DEPTHWISE_CONV_2D, Op.FULLY_CONNECTED, Op.TRANSPOSE_CONV), MULTIPLIERS
+    ),
+}
 #: Bits that ADD and SUB shift their inputs up before scaling them.
 ADD_LEFT_SHIFT = {"int8": 20, "int16": 15, "uint8": 20}
 #: The largest left shift of sums of 64 bits.
@@ -75,12 +83,12 @@ def sums_are_wide(graph: Graph, node: Node) -> bool:
 
 
 def states_multipliers(node: Node) -> bool:
-    """Return whether a layer takes multipliers and shifts as an input."""
-    return len(node.inputs) > MULTIPLIERS
+    """Return whether a layer or a product takes multipliers and shifts as an input."""
+    return len(node.inputs) > STATED.get(node.op, len(node.inputs))
 
 
 def layer_rounding(node: Node) -> Rounding:
-    """Return how an int8 layer with weights rounds its scaled sums."""
+    """Return how an int8 layer or product rounds its scaled sums."""
     return Rounding.SINGLE if states_multipliers(node) else Rounding.DOUBLE
 
 

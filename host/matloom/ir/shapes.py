@@ -167,6 +167,9 @@ def dense_shape(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
 def batch_matmul_shape(shapes: Sequence[Shape], attributes: Attributes) -> Shape:
     """Left (..., rows, inner), right (..., inner, columns), each perhaps transposed."""
     assert isinstance(attributes, BatchMatmul)
+    shapes, stated = shapes[:2], shapes[2:]
+    if any(shape != (2, 1) for shape in stated):
+        raise ValueError(f"the multiplier and shift must have the shape (2, 1), not {stated[0]}")
     if min(map(len, shapes)) < MATRIX_RANK:
         raise ValueError(f"the inputs must have 2 dimensions or more, not {shapes[0]}, {shapes[1]}")
     (rows, inner), (depth, columns) = (

@@ -4,11 +4,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from matloom.arch.numerics import wrap32
+from matloom.arch.numerics import requantize, wrap32
 from matloom.ir.attributes import Activation, BatchMatmul
 from matloom.ir.graph import Array, Graph, Node
 from matloom.ir.products import matmul_multiplier
-from matloom.kernels.requantise import finish, scale
+from matloom.ir.scales import layer_rounding
+from matloom.kernels.requantise import finish
 
 __all__ = ["batch_matmul"]
 
@@ -20,7 +21,7 @@ def batch_matmul(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
     """
     attributes = node.attributes_as(BatchMatmul)
     # Of int8, products of 9-bit numbers: sums of 2**35 of them are exact.
-    left, right = (array.astype(np.float64) for array in inputs)
+    left, right = (array.astype(np.float64) for array in inputs[:2])
     if inputs[0].dtype != np.float32:
         left -= graph.tensors[node.inputs[0]].zero_point
         right -= graph.tensors[node.inputs[1]].zero_point
@@ -31,5 +32,6 @@ def batch_matmul(graph: Graph, node: Node, inputs: Sequence[Array]) -> Array:
     sums: Array = np.matmul(left, right)
     if inputs[0].dtype == np.float32:
         return sums.astype(np.float32)
-    scaled = scale(wrap32(sums.astype(np.int64)), *matmul_multiplier(graph, node))
+    pair = matmul_multiplier(graph, node)
+    scaled = requantize(wrap32(sums.astype(np.int64)), *pair, layer_rounding(node))
     return finish(scaled, Activation.NONE, graph.tensors[node.output])

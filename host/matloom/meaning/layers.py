@@ -173,7 +173,8 @@ def batch_matmul(context: NodeInputs) -> list[Integers]:
     sums = np.empty(context.output.shape, np.int64)
     for at in np.ndindex(batch):
         sums[at] = product_of_probes(left[at], right[at])
-    return context.written(context.result(sums, *matmul_multiplier(context.graph, context.node)))
+    pair, rounding = matmul_multiplier(context.graph, context.node), layer_rounding(context.node)
+    return context.written(context.result(sums, *pair, rounding=rounding))
 
 
 def transposed_convolution(context: NodeInputs) -> list[Integers]:

@@ -11,6 +11,7 @@ from matloom.arch.config import Config
 from matloom.arch.isa import Opcode, largest
 from matloom.ir.attributes import Activation, BatchMatmul
 from matloom.ir.products import matmul_multiplier
+from matloom.ir.scales import layer_rounding
 from matloom.ir.shapes import MATRIX_RANK
 from matloom.select.context import Context, NotOnEngine
 from matloom.select.layout.base import Grid, OutputLayout
@@ -43,6 +44,7 @@ def batch_matmul(context: Context) -> tuple[ArrayStage, ...]:
         left = context.derived("first input, transposed")
         turned += transposed(context, product, left)
     scale = context.result(*matmul_multiplier(context.graph, context.node), Activation.NONE)
+    scale = replace(scale, rounding=layer_rounding(context.node))
     stages = _products(context, product, left, scale, adj_y=attributes.adj_y)
     return (*turned, *stages)
 
@@ -95,7 +97,7 @@ def _products(
 
 def _product(context: Context, attributes: BatchMatmul) -> Product:
     """Return the sizes of a product; raise `NotOnEngine` for those that have no stages."""
-    left, right = context.inputs
+    left, right = context.inputs[:2]
     rows, columns = context.output.shape[-MATRIX_RANK:]
     inner = left.shape[-2 if attributes.adj_x else -1]
     batch = context.output.shape[:-MATRIX_RANK]

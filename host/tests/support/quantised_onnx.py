@@ -10,8 +10,20 @@ import numpy as np
 from matloom.ir.graph import Array
 from matloom.kernels.onnx_sessions import onnx_session, optimised_onnx
 
-__all__ = ["QuantisedFile", "chain", "expected", "in_qdq", "inputs", "line", "of_integers"]
+__all__ = [
+    "QuantisedFile",
+    "attention",
+    "chain",
+    "expected",
+    "in_qdq",
+    "inputs",
+    "line",
+    "of_integers",
+]
 __all__ += ["residual"]
+
+
+_MATMUL = "QLinearMatMul"
 
 
 class QuantisedFile:
@@ -81,6 +93,15 @@ class QuantisedFile:
         self.quantised = self.quantisation(*made)
         self.last = self.add("QLinearAdd", [*names, *self.quantised], "com.microsoft")
 
+    def product(
+        self, other: str, quantised: list[str], made: tuple[float, int], **attributes: Any
+    ) -> None:
+        """Multiply the current tensor by an earlier one; attributes are those of QGemm."""
+        names = [self.last, *self.quantised, other, *quantised]
+        self.quantised = self.quantisation(*made)
+        op, domain, bias = ("QGemm", "com.microsoft", [""]) if attributes else (_MATMUL, "", [])
+        self.last = self.add(op, [*names, *bias, *self.quantised], domain, **attributes)
+
     def function(self, op: str, made: tuple[float, int], **attributes: Any) -> None:
         """Add an operator of ONNX Runtime's own, such as QLinearAveragePool."""
         names = [self.last, *self.quantised]
@@ -106,6 +127,26 @@ class QuantisedFile:
         model = onnx.helper.make_model(graph, opset_imports=imports, ir_version=8)
         content: bytes = onnx.shape_inference.infer_shapes(model).SerializeToString()
         return content
+
+
+def attention(dtype: type, tokens: int = 9, heads: int = 2, depth: int = 5) -> bytes:
+    """Return products of queries, keys and values (1, tokens, heads * depth), without SOFTMAX."""
+    width = heads * depth
+    network = QuantisedFile([1, tokens, width], dtype)
+    given = network.last, network.quantised
+    parts = []
+    for zero, places in ((3, [0, 2, 1, 3]), (-7, [0, 2, 3, 1]), (0, [0, 2, 1, 3])):
+        network.last, network.quantised = given
+        network.weighted(_MATMUL, (width, width), 0.0131137, (0.4127391, zero))
+        network.move("Reshape", network.constant(np.array([1, tokens, heads, depth])))
+        network.move("Transpose", perm=places)
+        parts.append((network.last, network.quantised))
+    (network.last, network.quantised), keys, values = parts
+    network.product(*keys, (5.137131, -128))
+    network.product(*values, (97.371717, 4))
+    network.move("Transpose", perm=[0, 2, 1, 3])
+    network.move("Reshape", network.constant(np.array([1, tokens, width])))
+    return network.content()
 
 
 def chain(dtype: type) -> bytes:

@@ -12,6 +12,7 @@ from matloom.frontend.onnx.bytewise import convert_function, convert_move
 from matloom.frontend.onnx.claims import Claim
 from matloom.frontend.onnx.joins import convert_join
 from matloom.frontend.onnx.moves import MOVES
+from matloom.frontend.onnx.products import convert_product
 from matloom.frontend.onnx.quantised import Model, layer_of, quantisation_of
 from matloom.frontend.onnx.registered import add_registered, registered_node
 from matloom.frontend.onnx.sums import convert_sum
@@ -25,7 +26,16 @@ from matloom.kernels.onnx_model import captured
 __all__ = ["Conversion", "operator_name"]
 
 
+#: The second operand among the inputs of quantised layers, and how many these have at least.
+_SECOND, _FEWEST = 3, 8
+
+
 def _layer(values: Values, model: Model, node: Any) -> Claim:
+    if len(node.input) < _FEWEST:
+        raise Unsupported("lacks some of its inputs")
+    held = node.op_type == "QLinearConv" or node.input[_SECOND] in model.constants
+    if not held:
+        return convert_product(values, model, node)
     layer = layer_of(model, node)
     if layer is None:
         raise Unsupported("lacks some of its inputs")

@@ -29,13 +29,13 @@ def write_tflite(graph: Graph) -> bytes:
     Raises
     ------
     ValueError
-        The format cannot express a padding other than SAME or VALID, or multipliers of a layer.
+        The format cannot express a padding other than SAME or VALID, or multipliers of an operator.
     """
     file = _File()
     filler = Tensor(name="", shape=(1,), dtype="int8")
     tensors = [graph.tensors.get(number, filler) for number in range(max(graph.tensors) + 1)]
     for node in graph.nodes:
-        if OPERATORS[node.op].weight_axis is not None and states_multipliers(node):
+        if states_multipliers(node):
             raise ValueError(f"{node} must have the multipliers that follow from its scales")
         weighted = OPERATORS[node.op].weight_axis is not None and len(node.inputs) > BIAS
         if weighted and graph.tensors[node.inputs[BIAS]].dtype != "float32":

@@ -11,6 +11,7 @@ from matloom.ir.graph import Op
 from matloom.tools.compare import compare
 from support.quantised_onnx import (
     QuantisedFile,
+    attention,
     chain,
     expected,
     in_qdq,
@@ -33,6 +34,43 @@ def test_a_chain_is_on_the_engine_and_equal(dtype):
     assert {"CONV_2D", "DEPTHWISE_CONV_2D", "MAX_POOL_2D", "FULLY_CONNECTED"} <= on_engine
     with matloom.load(program, device="model") as session:
         for x in inputs((1, 3, 12, 10), 5):
+            np.testing.assert_array_equal(session.run(x), expected(content, x))
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8])
+@pytest.mark.parametrize("form", [lambda content: content, in_qdq], ids=["qoperator", "qdq"])
+def test_products_of_two_computed_tensors_are_on_the_engine(form, dtype):
+    content = form(attention(dtype))
+    program = matloom.compile(content, "nano")
+    kinds = Counter(layer.operator for layer in program.layers if layer.where == "engine")
+    # Keys are read transposed; heads are moved as rows.
+    assert (kinds["BATCH_MATMUL"], kinds["TRANSPOSE"]) == (2, 4)
+    assert program.engine_macs == program.macs
+    with matloom.load(program, device="model") as session:
+        for x in inputs((1, 9, 10), 5):
+            np.testing.assert_array_equal(session.run(x), of_integers(content, x))
+
+
+@pytest.mark.parametrize(("trans_a", "trans_b"), [(0, 1), (1, 0)])
+def test_gemm_of_two_computed_tensors_is_on_the_engine(trans_a, trans_b):
+    network = QuantisedFile([7, 7], np.uint8)
+    network.weighted("QLinearMatMul", (7, 7), 0.0131137, (0.4127391, -3))
+    first, quantised = network.last, network.quantised
+    network.weighted("QLinearMatMul", (7, 7), 0.0171137, (0.2127391, 9))
+    network.product(first, quantised, (2.7137131, 5), transA=trans_a, transB=trans_b)
+    content = network.content()
+    with matloom.load(content, device="model", config="nano", exact=True) as session:
+        assert session.program.engine_macs == session.program.macs == 3 * 7**3
+        for x in inputs((7, 7), 3):
+            np.testing.assert_array_equal(session.run(x), expected(content, x))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("preset", ["nano", "small", "reference"])
+def test_attention_on_the_chip_equals_onnx_runtime(preset):
+    content = attention(np.uint8, tokens=33, heads=2, depth=16)
+    with matloom.load(content, device="rtl", config=preset, exact=True) as session:
+        for x in inputs((1, 33, 32), 3):
             np.testing.assert_array_equal(session.run(x), expected(content, x))
 
 

@@ -1,0 +1,99 @@
+"""Runs quantised products of two computed tensors on the engine, as BATCH_MATMUL."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from matloom.frontend.errors import Unsupported
+from matloom.frontend.onnx.claims import Claim
+from matloom.frontend.onnx.quantised import Model, attribute, quantisation_of
+from matloom.frontend.onnx.values import Values, as_signed, in_file_order
+from matloom.frontend.onnx.weighted import stated_multipliers
+from matloom.ir.attributes import BatchMatmul
+from matloom.ir.graph import Array, Op, Quantisation
+from matloom.ir.shapes import MATRIX_RANK
+
+__all__ = ["convert_product"]
+
+
+def convert_product(values: Values, model: Model, node: Any) -> Claim:
+    """Add the operator of a QLinearMatMul or a QGemm whose second operand is computed.
+
+    Raises
+    ------
+    Unsupported
+        An operand is a vector, scaled or not of bytes, or a bias is added.
+    """
+    names = list(node.input)
+    gemm = node.op_type == "QGemm"
+    if gemm and (len(names) < 9 or names[6] or attribute(node, "alpha", 1.0) != 1.0):
+        raise Unsupported(
+            "adds a bias to a product of two computed tensors, or scales it, or is float"
+        )
+    stated = names[-2:] if gemm else names[6:8]
+    kinds = [quantisation_of(model, *pair) for pair in (names[1:3], names[4:6], stated)]
+    left, right = (
+        _operand(values, model, name, kind, turned=bool(gemm and attribute(node, flag, 0)))
+        for name, kind, flag in zip((names[0], names[3]), kinds, ("transA", "transB"), strict=False)
+    )
+    data, claim = _multiplier(values, node, (left, right), kinds)
+    made = values.known[node.output[0]]
+    inputs = [left[0], right[0], values.constant(data, f"{node.output[0]} multiplier")]
+    attributes = BatchMatmul(adj_x=left[1], adj_y=right[1])
+    signed = as_signed(kinds[2], made.dtype)
+    result = values.made(Op.BATCH_MATMUL, inputs, made.shape, signed, node.output[0], attributes)
+    values.hold(node.output[0], in_file_order(len(made.shape)), result)
+    return claim
+
+
+def _operand(
+    values: Values, model: Model, name: str, kind: Quantisation, *, turned: bool
+) -> tuple[int, bool]:
+    """Return an int8 tensor of an operand, and whether its matrices are transposed."""
+    if name in model.constants:
+        data = model.constant(name)
+        _check(data.dtype.name, data.ndim)
+        signed = as_signed(kind, data.dtype.name)
+        if data.dtype == np.uint8:
+            data = (data.astype(np.int16) - 128).astype(np.int8)
+        return values.constant(data, name, signed), turned
+    value = values.known.get(name)
+    if value is None:
+        raise Unsupported(f"has {name!r}, whose shape is known only at run time")
+    _check(value.dtype, len(value.shape))
+    *batch, rows, columns = in_file_order(len(value.shape))
+    # Moving rows of bytes is cheap, moving single bytes is not.
+    last = {order[-1] for order in value.held}
+    swapped = rows in last and columns not in last
+    order = (*batch, columns, rows) if swapped else (*batch, rows, columns)
+    return values.bytes_of(name, order, kind), turned != swapped
+
+
+def _check(dtype: str, rank: int) -> None:
+    if dtype not in ("int8", "uint8") or rank < MATRIX_RANK:
+        raise Unsupported(f"multiplies by {dtype} of {rank} dimensions")
+
+
+def _multiplier(
+    values: Values,
+    node: Any,
+    operands: tuple[tuple[int, bool], tuple[int, bool]],
+    kinds: list[Quantisation],
+) -> tuple[Array, Claim]:
+    """Return the multiplier for the sums, and how many of them can differ from ONNX Runtime's."""
+    first, second, output = (np.float32(kind.scale[0]) for kind in kinds)
+    (left, turned), (right, _) = operands
+    inner = values.tensors[left].shape[-2 if turned else -1]
+    ends = []
+    for number in (left, right):
+        quantisation = values.tensors[number].quantisation
+        assert quantisation is not None
+        (zero,) = quantisation.zero_point
+        ends.append((-128 - zero, 127 - zero))
+    products = [inner * one * other for one in ends[0] for other in ends[1]]
+    reach = np.array([min(products)]), np.array([max(products)])
+    scale = np.full(1, first * second / output, np.float32)
+    dtype = values.known[node.output[0]].dtype
+    data, claim = stated_multipliers(scale, reach, kinds[2], dtype)
+    return data, replace(claim, channels=0, repaired=0, affected=0, unproven=())
