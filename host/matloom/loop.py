@@ -1,19 +1,39 @@
 """Runs the loops of a program, whose bodies are programs of their own."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
+from matloom.device.driver import Counters
 from matloom.ir.graph import Array
 from matloom.program import HostStep, Program
 from matloom.program.host_steps import COUNTS
-from matloom.report import LoopReport
+from matloom.report import Report, added, with_loop
 
-__all__ = ["LoopRun", "Turns"]
+__all__ = ["LastTurn", "LoopRun", "Turns"]
 
 #: The largest number of turns, where a condition decides.
 _ENDLESS = np.iinfo(np.int64).max
+
+
+@dataclass(frozen=True, kw_only=True)
+class LastTurn:
+    """The last turn of a loop, for a profile.
+
+    Members
+    -------
+    program, report, counted:
+        The program of the body, what the turn cost, and the counters of each engine step.
+    inside:
+        The last turns of loops in the body, by the names of their operators.
+    """
+
+    program: Program
+    report: Report
+    counted: tuple[Counters, ...]
+    inside: "Mapping[str, LastTurn]"
 
 
 class Turns(Protocol):
@@ -21,8 +41,19 @@ class Turns(Protocol):
 
     program: Program
 
-    def turn(self, inputs: dict[str, Array]) -> tuple[dict[str, Array], int]:
-        """Run the program once; return its outputs by name, and the cycles that were counted."""
+    def turn(self, inputs: dict[str, Array]) -> dict[str, Array]:
+        """Run the program once; return its outputs by name."""
+
+    def report(self) -> Report:
+        """Return the cost of the last turn."""
+
+    @property
+    def counted(self) -> tuple[Counters, ...]:
+        """Counters of each engine step of the last turn."""
+
+    @property
+    def last_turns(self) -> Mapping[str, LastTurn]:
+        """The last turns of loops inside, by the names of their operators."""
 
     def restore(self, state: Mapping[str, Array]) -> None:
         """Set the variables."""
@@ -37,8 +68,10 @@ class LoopRun:
 
     Members
     -------
-    turns, cycles:
-        Number of turns of the last run, and the cycles of the engine in them.
+    turns, cost:
+        Number of turns of the last run, and what all of them cost; None without a turn.
+    name:
+        The name of its operator.
     """
 
     def __init__(
@@ -46,7 +79,8 @@ class LoopRun:
     ) -> None:
         step, programs = program.steps[number], program.loops[number]
         assert isinstance(step, HostStep)
-        self.turns, self.cycles = 0, 0
+        self.name, self.turns = step.outputs[0], 0
+        self.cost: Report | None = None
         self._step, self._programs = step, len(programs)
         self._results = step.attributes["results"]
         self._carried: int = step.attributes["carried"]
@@ -68,11 +102,11 @@ class LoopRun:
         most, goes_on = (counts[0].item(), counts[1].item()) if counts else (_ENDLESS, True)
         self._body.restore({name: carried[int(name)] for name in self._kept})
         stacked: list[list[Array]] = [[] for _ in self._stacked]
-        self.turns, self.cycles = 0, 0
+        self.turns, self.cost = 0, None
         while self.turns < most and goes_on and self._begins(carried):
             counters = [np.array(self.turns), np.array(goes_on)][: self._counts]
             plain = [value for at, value in enumerate(carried) if str(at) not in self._kept]
-            made, cycles = _outputs(self._body, [*counters, *plain, *fixed])
+            made = _outputs(self._body, [*counters, *plain, *fixed])
             goes_on = made.pop(0).item() if counts else True
             ends = iter(made)
             carried = [
@@ -80,37 +114,41 @@ class LoopRun:
             ]
             for each, array in zip(stacked, ends, strict=True):
                 each.append(array)
-            self.turns, self.cycles = self.turns + 1, self.cycles + cycles
+            cost = self._body.report()
+            self.turns, self.cost = self.turns + 1, added(self.cost, cost) if self.cost else cost
         state = self._body.state
         found = [state.get(str(at), value) for at, value in enumerate(carried)]
         for each, info in zip(stacked, self._stacked, strict=True):
             found.append(np.array(each, info.dtype).reshape(len(each), *info.shape))
         return {name: found[at] for name, at in zip(self._step.outputs, self._results, strict=True)}
 
-    def report(self) -> LoopReport:
-        """Return the cost of the last run; predicted on a device without a clock."""
-        predicted = self.turns * self._body.program.predicted_cycles
-        return LoopReport(
-            name=self._step.outputs[0],
-            turns=self.turns,
-            cycles=self.cycles or predicted,
-            counted=bool(self.cycles),
+    def added_to(self, report: Report) -> Report:
+        """Return the report of the network, which does not include this loop yet, with it."""
+        return with_loop(report, self.name, self.turns, self.cost)
+
+    def last_turn(self) -> LastTurn:
+        """Return the last turn; there must have been one."""
+        body = self._body
+        return LastTurn(
+            program=body.program,
+            report=body.report(),
+            counted=body.counted,
+            inside=body.last_turns,
         )
 
     def _begins(self, carried: Sequence[Array]) -> bool:
         """Return whether the condition, if there is one, allows another turn."""
         if self._condition is None:
             return True
-        (answer,), _cycles = _outputs(self._condition, carried)
+        (answer,) = _outputs(self._condition, carried)
         return bool(answer.item())
 
 
-def _outputs(session: Turns, values: Sequence[Array]) -> tuple[list[Array], int]:
-    """Return the outputs of a turn for inputs in order, and its cycles."""
+def _outputs(session: Turns, values: Sequence[Array]) -> list[Array]:
+    """Return the outputs of a turn for inputs in order."""
     infos = session.program.inputs
     given = {
         info.name: np.asarray(value, info.dtype).reshape(info.shape)
         for info, value in zip(infos, values, strict=True)
     }
-    outputs, cycles = session.turn(given)
-    return list(outputs.values()), cycles
+    return list(session.turn(given).values())

@@ -14,7 +14,7 @@ from matloom.ir.graph import Array
 from matloom.kernels.real import RealNumbers
 from matloom.kernels.reference import as_declared
 from matloom.kernels.step import HostSteps
-from matloom.loop import LoopRun
+from matloom.loop import LastTurn, LoopRun
 from matloom.pre import prepared, preprocessing_of
 from matloom.program import EngineStep, Program
 from matloom.program.samples import joined, require_single, samples_of
@@ -156,14 +156,9 @@ class Session(RealNumbers):
         session._base = self
         return session
 
-    def turn(self, inputs: dict[str, Array]) -> tuple[dict[str, Array], int]:
-        """Run the program once, inside a call of the session whose loop it is.
-
-        Returns the outputs by name, and the cycles that the engine counted.
-        """
-        outputs = self._run_one(inputs, None)
-        inside = (loop.cycles for loop in self._loops.values())
-        return outputs, sum(run.cycles for run in self._engine.runs) + sum(inside)
+    def turn(self, inputs: dict[str, Array]) -> dict[str, Array]:
+        """Run the program once, inside a call of the session whose loop it is."""
+        return self._run_one(inputs, None)
 
     def _storing(self, numbers: frozenset[int]) -> "Session":
         """Return a session whose program also outputs these tensors; this one if there are none."""
@@ -270,6 +265,11 @@ class Session(RealNumbers):
         """Counters and completion times of each engine step of the last sample."""
         return tuple(self._ran._engine.runs)
 
+    @property
+    def last_turns(self) -> dict[str, LastTurn]:
+        """The last turn of each loop that had one, by the name of its operator."""
+        return {loop.name: loop.last_turn() for loop in self._ran._loops.values() if loop.turns}
+
     def report(self) -> Report:
         """Return the cost of the last sample."""
         if self._ran is not self:
@@ -283,5 +283,6 @@ class Session(RealNumbers):
             ran_on=getattr(self.driver.transport, "external_memory", None),
             kernels=isinstance(self.driver.transport, FastTransport),
         )
-        loops = tuple(loop.report() for loop in self._loops.values())
-        return replace(report, loops=loops, link=self._link, upload=self._engine.upload)
+        for loop in self._loops.values():
+            report = loop.added_to(report)
+        return replace(report, link=self._link, upload=self._engine.upload)

@@ -109,7 +109,7 @@ def test_no_share_is_claimed_of_unknown_operators(program):
     assert "without those of SVDF, which are unknown" in " ".join(text.split())
     assert "%" not in "".join(line for line in text.splitlines() if " MACs" in line)
     state = make_report(mixed, "model", []).layers[-1]
-    assert state.figures()[0] == "unknown"
+    assert state.cells()[2] == "unknown"
 
 
 def test_state_is_part_of_it():

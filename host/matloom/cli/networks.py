@@ -90,12 +90,13 @@ def run(
 
 @dataclass(frozen=True, kw_only=True)
 class Ran:
-    """A run: its outputs or the requested tensors, report, program, and counters by engine step."""
+    """A run: outputs or requested tensors, report, program, counters, last turns of loops."""
 
     outputs: dict[str, Any]
     report: Any
     program: Any
     counted: tuple[Any, ...]
+    turns: dict[str, Any]
 
 
 def run_once(
@@ -125,7 +126,11 @@ def run_once(
         with _simulating(session):
             outputs = session.run(inputs, outputs=names)
         ran = Ran(
-            outputs=outputs, report=session.report(), program=program, counted=session.counted
+            outputs=outputs,
+            report=session.report(),
+            program=program,
+            counted=session.counted,
+            turns=session.last_turns,
         )
     if report is not None:
         report.write_text(ran.report.to_json())

@@ -101,6 +101,7 @@ def _profile(network: Path, how: Compilation, ran: Any, *, advised: bool) -> "Pr
             ran.program,
             ran.report,
             ran.counted,
+            turns=ran.turns,
             effort=how.effort,
             compile_again=None if is_program(network) else again,
             advised=advised,
@@ -130,6 +131,12 @@ def _other(network: Path, how: Compilation, other: str) -> dict[str, Any]:
     with progress(f"compiling {network.name} for {other}"):
         options = CompileOptions(effort=how.effort)
         program = compile(network, config, options, modes, "none", how.memory)
+    if program.loops:
+        raise UserError(
+            "--compare with a configuration must go with a network whose turns are known, and an "
+            "input decides how many turns its loops have",
+            hint="profile it for both configurations with -o, then --compare the profile.json",
+        )
     return make_profile(program, make_report(program, "prediction", []), advised=False).as_dict()
 
 

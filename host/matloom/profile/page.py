@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 
+from matloom.ir.graph import short_name
 from matloom.pages import (
     Column,
     Markup,
@@ -78,6 +79,13 @@ def _sections(profile: Profile, comparison: ProfileComparison | None) -> Iterato
         "its length is the share of the slowest operator.",
         content=operator_table(profile),
     )
+    for number, (name, turn) in enumerate(profile.turns.items(), 1):
+        yield PageSection(
+            name=f"turn-{number}",
+            title=f"A turn of {short_name(name)}",
+            lead="The operators in the body of a loop, as they ran in its last turn.",
+            content=operator_table(turn),
+        )
     if profile.found:
         yield from _drawings(profile)
 

@@ -1,19 +1,22 @@
 """A profile: the report of a run, its timelines, and what each operator's cycles go to."""
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from itertools import accumulate
+from types import MappingProxyType
 from typing import Any
 
 from matloom.arch.config_name import described
 from matloom.arch.isa import Opcode, Region
 from matloom.arch.machine import Machine
 from matloom.device.driver import Counters
+from matloom.loop import LastTurn
 from matloom.profile.advice import Advice, AdviceOptions, Compiler, advice
 from matloom.profile.causes import CAUSES, cycles_by_cause
 from matloom.profile.timeline import Timeline, moved_bytes, timelines
 from matloom.program import Program
-from matloom.report import Report
+from matloom.report import LoopReport, Report
 
 __all__ = ["OperatorProfile", "Profile", "make_profile"]
 
@@ -79,6 +82,8 @@ class Profile:
     -------
     traffic:
         Bytes on the bus by kind: commands, weights and parameters, tensors read, results written.
+    turns:
+        Profiles of the last turns of loops, by the names of their operators.
     """
 
     program: Program
@@ -87,6 +92,7 @@ class Profile:
     operators: tuple[OperatorProfile, ...]
     traffic: dict[str, int]
     advice: tuple[Advice, ...]
+    turns: "Mapping[str, Profile]" = field(default_factory=dict)
 
     @property
     def causes(self) -> dict[str, int]:
@@ -116,6 +122,7 @@ class Profile:
             "traffic": self.traffic,
             "operators": [asdict(each) for each in self.operators],
             "advice": [each.as_dict() for each in self.advice],
+            "turns": {name: each.as_dict() for name, each in self.turns.items()},
             "report": self.report.as_dict(),
         }
 
@@ -125,6 +132,7 @@ def make_profile(
     report: Report,
     counted: Sequence[Counters] = (),
     *,
+    turns: Mapping[str, LastTurn] = MappingProxyType({}),
     effort: int = 1,
     compile_again: Compiler | None = None,
     advised: bool = True,
@@ -135,6 +143,8 @@ def make_profile(
     ----------
     report, counted:
         Its report and counters: `Session.report`, `Session.counted`.
+    turns:
+        Last turns of its loops: `Session.last_turns`. All turns count as if they were like these.
     effort, compile_again:
         How the program was compiled, and how to compile it with a change, for `advice`.
     advised:
@@ -145,21 +155,66 @@ def make_profile(
     causes: dict[int, dict[str, int]] = {}
     for timeline in found:
         causes |= cycles_by_cause(timeline, machine)
-    total: Counter[str] = Counter()
-    for each in causes.values():
-        total.update(each)
     lines: tuple[Advice, ...] = ()
     if advised:
+        total = sum(map(Counter, causes.values()), Counter[str]())
         how = AdviceOptions(resident=report.resident, effort=effort, compile_again=compile_again)
         lines = advice(program, found, total, how)
-    return Profile(
+    inside = {
+        name: make_profile(
+            turn.program, turn.report, turn.counted, turns=turn.inside, advised=False
+        )
+        for name, turn in turns.items()
+    }
+    made = Profile(
         program=program,
         report=report,
         found=found,
         operators=_operators(program, report, found, causes),
         traffic=_traffic(found),
         advice=lines,
+        turns=inside,
     )
+    return _with_loops(made) if inside else made
+
+
+def _with_loops(profile: Profile) -> Profile:
+    """Return a profile whose operators and traffic include the turns of loops."""
+    loops = {loop.name: loop for loop in profile.report.loops}
+    traffic = Counter(profile.traffic)
+    for name, turn in profile.turns.items():
+        traffic.update({kind: loops[name].turns * size for kind, size in turn.traffic.items()})
+    operators = tuple(
+        _loop(each, profile.turns[each.name], loops[each.name])
+        if each.name in profile.turns
+        else each
+        for each in profile.operators
+    )
+    return replace(profile, operators=operators, traffic=dict(traffic))
+
+
+def _loop(each: OperatorProfile, turn: Profile, loop: LoopReport) -> OperatorProfile:
+    """Return the cost of a loop: of all turns, as if they were like the last one."""
+    instructions: Counter[str] = Counter()
+    for own in turn.operators:
+        instructions.update({unit: loop.turns * count for unit, count in own.instructions.items()})
+    return replace(
+        each,
+        macs=loop.turns * turn.report.macs,
+        cycles=loop.cycles,
+        bytes_read=loop.turns * sum(own.bytes_read for own in turn.operators),
+        bytes_written=loop.turns * sum(own.bytes_written for own in turn.operators),
+        ideal_cycles=loop.turns * sum(own.ideal_cycles for own in turn.operators),
+        causes=_scaled(turn.causes, loop.cycles),
+        instructions=dict(instructions),
+    )
+
+
+def _scaled(causes: Mapping[str, int], cycles: int) -> dict[str, int]:
+    """Return causes in the same proportion that add up to `cycles`."""
+    whole = max(1, sum(causes.values()))
+    ends = [cycles * until // whole for until in accumulate(causes.values(), initial=0)]
+    return {name: ends[at + 1] - ends[at] for at, name in enumerate(causes)}
 
 
 def _operators(

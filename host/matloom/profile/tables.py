@@ -104,11 +104,11 @@ def _operator(each: OperatorProfile, total: int, most: int) -> tuple[Content, ..
     parts = [
         (CAUSE_TITLES[name], count, CAUSE_COLOURS[name]) for name, count in each.causes.items()
     ]
-    if each.where != "engine":
-        causes: Content = each.reason or each.where
-    elif each.cycles:
+    if each.cycles:
         main = CAUSE_TITLES[each.main_cause]
-        causes = (stacked_bar(parts, most), tag("span", main, class_="note"))
+        causes: Content = (stacked_bar(parts, most), tag("span", main, class_="note"))
+    elif each.where != "engine":
+        causes = each.reason or each.where
     else:
         causes = tag("span", "counted with the operator before", class_="note")
     name = (f"{each.number} {each.operator} ", tag("span", short_name(each.name), class_="name"))

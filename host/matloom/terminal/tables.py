@@ -142,6 +142,6 @@ def counted(count: int, noun: str) -> str:
 
 def macs_cell(operator: str, macs: int) -> str:
     """Return an operator's multiply-accumulates as a table cell; empty if none."""
-    if not is_counted(operator):
-        return "unknown"
-    return f"{macs:,}" if macs else ""
+    if macs:
+        return f"{macs:,}"
+    return "" if is_counted(operator) else "unknown"

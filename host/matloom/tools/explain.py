@@ -1,5 +1,6 @@
 """Explains, for each operator of a program, where it runs, why, and what it costs."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from rich.table import Table
@@ -8,7 +9,7 @@ from matloom.arch.isa import Opcode, Region
 from matloom.arch.machine import Machine
 from matloom.ir.graph import short_name
 from matloom.pre import preprocessing_of
-from matloom.program import EngineStep, LayerInfo, Program
+from matloom.program import EngineStep, HostStep, LayerInfo, Program
 from matloom.program.describe_state import describe_state
 from matloom.program.instruction_table import unpack_all
 from matloom.program.verdict import sentence
@@ -30,12 +31,20 @@ def explain(program: Program) -> list[Table | str]:
         ("MACs", "bytes", "cycles", _RATE),
         spare=(_RATE, "bytes", "MACs", "where"),
     )
+    for row in _rows(program):
+        table.add_row(*row)
+    return [table, *_reasons(program), *_left_out(program), *_totals(program)]
+
+
+def _rows(program: Program, indent: str = "") -> Iterator[tuple[str, ...]]:
+    """Yield a row for each operator; those of one turn follow the operator of a loop."""
     shared = program.shared_timestamps
+    turns = dict(_bodies(program))
     for layer in program.layers:
         on_engine = layer.where == "engine"
         rate = layer.macs / layer.predicted_cycles if layer.predicted_cycles else 0.0
-        table.add_row(
-            short_name(layer.name),
+        yield (
+            indent + short_name(layer.name),
             layer.operator,
             f"{layer.where} {layer.mode}".rstrip(),
             macs_cell(layer.operator, layer.macs),
@@ -43,7 +52,8 @@ def explain(program: Program) -> list[Table | str]:
             _cycles(program, layer) if on_engine else "",
             f"{rate:.1f}" if on_engine and layer.macs and layer.timestamp not in shared else "",
         )
-    return [table, *_reasons(program), *_left_out(program), *_totals(program)]
+        if layer.name in turns:
+            yield from _rows(turns[layer.name], f"{indent}  ")
 
 
 def _cycles(program: Program, layer: LayerInfo) -> str:
@@ -117,6 +127,7 @@ def _totals(program: Program) -> list[str]:
         f"operators: {len(engine)} on the engine in {buffers}, {elsewhere} elsewhere",
         _share(program),
         f"{cycles:,} cycles (predicted): utilisation {program.utilisation(cycles):.3f}",
+        *_turns(program),
         *([program.shared_slots] if program.shared_slots else []),
         f"cycles are predicted for memory {program.memory.name}",
         *_tuned(program),
@@ -138,6 +149,24 @@ def _totals(program: Program) -> list[str]:
     for name, stage in preprocessing_of(program).items():
         lines.append(f"before {name}, on the host: {stage.describe(infos[name])}")
     return [*lines, sentence(program.verdict), f"what would help most: {_advice(program)}"]
+
+
+def _turns(program: Program) -> Iterator[str]:
+    """Yield what a turn of each loop costs, which the totals do not include."""
+    for name, body in _bodies(program):
+        again = "" if body.repeat is None else f", {body.repeat.predicted_cycles:,} from the second"
+        yield (
+            f"each turn of {short_name(name)} takes {body.predicted_cycles:,} cycles more "
+            f"(predicted){again}"
+        )
+
+
+def _bodies(program: Program) -> Iterator[tuple[str, Program]]:
+    """Yield the names of loops' operators, and the programs of their bodies."""
+    for number, (body, *_) in program.loops.items():
+        step = program.steps[number]
+        assert isinstance(step, HostStep)
+        yield step.outputs[0], body
 
 
 def _tuned(program: Program) -> list[str]:

@@ -4,7 +4,11 @@ import numpy as np
 import pytest
 
 import matloom
+from matloom.device.driver import Driver
 from matloom.ir.graph import Op
+from matloom.profile.page import to_html
+from matloom.profile.profile import make_profile
+from matloom.tools.explain import explain
 
 onnx = pytest.importorskip("onnx", reason="onnx is not installed")
 onnxruntime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
@@ -176,6 +180,46 @@ def test_values_of_a_counted_loop_stay_on_the_device():
     ((body,),) = matloom.Program.from_bytes(program.to_bytes()).loops.values()
     assert [variable.place is not None for variable in body.variables] == [True]
     assert [info.shape for info in (*body.inputs, *body.outputs)] == [(), (), ()]
+
+
+def measured(device, monkeypatch):
+    """Return session, report and the counters of every run of the engine for five turns."""
+    runs, run = [], Driver.run
+    with matloom.load(OPEN_LOOPS["count"], device=device, config="nano", exact=True) as session:
+        monkeypatch.setattr(Driver, "run", lambda *given: runs.append(run(*given)) or runs[-1])
+        session.run({"x": np.zeros(SHAPE, np.int8), "n": np.array(5)})
+        monkeypatch.undo()
+    return session, session.report(), runs
+
+
+@pytest.mark.parametrize("device", ["model", pytest.param("rtl", marks=pytest.mark.slow)])
+def test_reports_and_profiles_include_all_turns(device, monkeypatch):
+    session, report, runs = measured(device, monkeypatch)
+    assert len(runs) == 2 + 5
+    if device == "rtl":
+        assert report.cycles == sum(each.cycles for each in runs)
+        assert report.counters["read_beats"] == sum(each.values["read_beats"] for each in runs)
+        assert abs(report.predicted_cycles - report.cycles) < 0.02 * report.cycles
+    program = session.program
+    ((body,),) = program.loops.values()
+    assert report.predicted_cycles == program.predicted_cycles + 5 * body.predicted_cycles
+    assert sum(layer.cycles or 0 for layer in report.layers) == (device == "rtl") * report.cycles
+    (loop,) = report.loops
+    assert (loop.turns, loop.counted) == (5, device == "rtl")
+    assert sum(layer.macs for layer in loop.layers) == report.macs - program.macs == 5 * 1296
+    assert report.utilisation == pytest.approx(7 * 1296 / 16 / report.cycles)
+    profile = make_profile(program, report, session.counted, turns=session.last_turns)
+    assert sum(profile.causes.values()) == sum(each.cycles for each in profile.operators)
+    assert sum(profile.causes.values()) == pytest.approx(report.cycles, rel=0.001)
+    assert "A turn of m" in to_html(profile)
+
+
+def test_explain_lists_the_operators_of_a_turn():
+    table, *lines = explain(matloom.compile(OPEN_LOOPS["count"], "nano", exact=True))
+    operators = list(table.columns[1].cells)
+    turn = operators[operators.index("Loop") + 1 :][:4]
+    assert turn == ["TRANSPOSE", "CONV_2D", "TRANSPOSE", "Identity"]
+    assert any(str(line).startswith("each turn of m takes ") for line in lines)
 
 
 def scan(axis=0, backward=0, made_axis=0):

@@ -16,63 +16,12 @@ from matloom.ir.graph import short_name
 from matloom.program import EngineStep, HostStep, Program
 from matloom.program.describe_state import variable_bytes
 from matloom.program.verdict import equality
-from matloom.terminal.tables import as_text, layer_table, macs_cell
+from matloom.report.layers import LayerReport, LoopReport
+from matloom.terminal.tables import as_text, layer_table
 
-__all__ = ["LayerReport", "LoopReport", "Report", "make_report"]
+__all__ = ["Report", "make_report"]
 
 _BUSY = ("load_busy", "post_busy", "store_busy")
-
-
-@dataclass(frozen=True, kw_only=True)
-class LayerReport:
-    """One operator: where it ran, and the cycles since the previous operator's completion.
-
-    The cycles of all operators add up to the cycles of the report. Operators beyond the last slot
-    of the completion-time table are `together`: the first has the cycles and predicted cycles of
-    the whole group, the others have None and 0.
-    """
-
-    name: str
-    operator: str
-    where: str
-    macs: int
-    cycles: int | None
-    predicted_cycles: int
-    reason: str = ""
-    mode: str = ""
-    together: bool = False
-
-    def figures(self) -> tuple[str, str, str, str]:
-        """Return multiply-accumulates, cycles, predicted cycles and the rate, as table cells."""
-        if self.together:
-            cycles = "together" if self.cycles is None else f"{self.cycles:,} together"
-            predicted = f"{self.predicted_cycles:,} together" if self.predicted_cycles else ""
-            return macs_cell(self.operator, self.macs), cycles, predicted, ""
-        spent = self.cycles or self.predicted_cycles
-        return (
-            macs_cell(self.operator, self.macs),
-            "" if self.cycles is None else f"{self.cycles:,}",
-            f"{self.predicted_cycles:,}" if self.where == "engine" else "",
-            f"{self.macs / spent:.1f}" if self.macs and spent else "",
-        )
-
-
-@dataclass(frozen=True, kw_only=True)
-class LoopReport:
-    """A loop whose turns an input decides: their number, and the cycles of all of them.
-
-    `counted` is whether the cycles are the engine's, not predicted ones.
-    """
-
-    name: str
-    turns: int
-    cycles: int
-    counted: bool
-
-    def __str__(self) -> str:
-        source = "counted" if self.counted else "predicted"
-        turns = f"{self.turns:,} turn{'s' * (self.turns != 1)}"
-        return f"loop {short_name(self.name)}: {turns}, {self.cycles:,} cycles more ({source})"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,7 +31,7 @@ class Report:
     Members
     -------
     cycles:
-        From doorbell to done, summed over all engine steps except the turns of `loops`.
+        From doorbell to done, summed over all engine steps and all turns of `loops`.
         `cycles_source` says whether they come from the engine's counters or, on a device without a
         clock, from the compiler's prediction.
     utilisation:
@@ -107,7 +56,7 @@ class Report:
         Intermediate tensors that were requested, which the program stores in addition to the
         outputs.
     loops:
-        Loops whose turns an input decides; the other members do not include their cycles.
+        Loops whose number of turns an input decides; the other members include their turns.
     link, upload:
         Cost of the call, and of the upload of the program once per session, on the serial line of
         the device; None if it has no line.
@@ -160,9 +109,11 @@ class Report:
             ("MACs", "cycles", "predicted", rate),
             spare=(rate, "MACs", "predicted", "where"),
         )
+        turns = {loop.name: loop.layers for loop in self.loops}
         for layer in self.layers:
-            place = f"{layer.where} {layer.mode}".rstrip()
-            table.add_row(short_name(layer.name), layer.operator, place, *layer.figures())
+            table.add_row(short_name(layer.name), *layer.cells())
+            for inner in turns.get(layer.name, ()):
+                table.add_row(f"  {short_name(inner.name)}", *inner.cells())
         return table
 
     def lines(self) -> list[str]:

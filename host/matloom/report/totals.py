@@ -1,0 +1,104 @@
+"""Sums of reports: the turns of a loop, and a network with the turns of its loops."""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from matloom.report.layers import LayerReport, LoopReport
+from matloom.report.report import Report
+
+__all__ = ["added", "with_loop"]
+
+#: Members of reports that are plain sums.
+_SUMS = ("cycles", "predicted_cycles", "macs", "bytes_read", "bytes_written")
+
+
+def added(turns: Report, turn: Report) -> Report:
+    """Return the cost of a body's turns and of one more."""
+    loops = tuple(
+        replace(
+            before,
+            turns=before.turns + loop.turns,
+            cycles=before.cycles + loop.cycles,
+            counted=before.counted or loop.counted,
+            layers=_layers(before.layers, loop.layers),
+        )
+        for before, loop in zip(turns.loops, turn.loops, strict=True)
+    )
+    return replace(
+        turns, **_totals(turns, turn), layers=_layers(turns.layers, turn.layers), loops=loops
+    )
+
+
+def with_loop(report: Report, name: str, turns: int, inside: Report | None) -> Report:
+    """Return the report of a network with the turns of one of its loops.
+
+    Parameters
+    ----------
+    name
+        The name of the loop's operator.
+    inside
+        The cost of all turns; None if there were none.
+    """
+    if inside is None:
+        return replace(report, loops=(*report.loops, LoopReport(name=name, turns=turns)))
+    loop = LoopReport(
+        name=name,
+        turns=turns,
+        cycles=inside.cycles,
+        counted=inside.cycles_source == "counters",
+        layers=inside.layers,
+    )
+    return replace(
+        report,
+        **_totals(report, inside),
+        cycles_source=inside.cycles_source,
+        layers=tuple(
+            replace(
+                layer,
+                macs=inside.macs,
+                cycles=inside.cycles if loop.counted else None,
+                predicted_cycles=inside.predicted_cycles,
+            )
+            if layer.name == name
+            else layer
+            for layer in report.layers
+        ),
+        loops=(*report.loops, loop),
+    )
+
+
+def _totals(one: Report, other: Report) -> dict[str, Any]:
+    """Return the members of two reports that are sums over a run."""
+    cycles = one.cycles + other.cycles
+    ideal = sum(each.utilisation * each.cycles for each in (one, other))
+    return {
+        **{name: getattr(one, name) + getattr(other, name) for name in _SUMS},
+        "utilisation": ideal / cycles if cycles else 0.0,
+        "stalls": _sum(one.stalls, other.stalls),
+        "counters": _sum(one.counters, other.counters),
+    }
+
+
+def _sum(one: Mapping[str, int], other: Mapping[str, int]) -> dict[str, int]:
+    total = Counter(one)
+    total.update(other)
+    return dict(total)
+
+
+def _layers(
+    before: tuple[LayerReport, ...], more: tuple[LayerReport, ...]
+) -> tuple[LayerReport, ...]:
+    """Return the operators of a body with the cycles of both; empty where it had no turn."""
+    if not (before and more):
+        return before or more
+    return tuple(
+        replace(
+            one,
+            macs=one.macs + other.macs,
+            cycles=None if one.cycles is None else one.cycles + (other.cycles or 0),
+            predicted_cycles=one.predicted_cycles + other.predicted_cycles,
+        )
+        for one, other in zip(before, more, strict=True)
+    )
