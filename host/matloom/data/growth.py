@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from matloom.ir.attributes import Attributes
+from matloom.ir.attributes import Attributes, BatchMatmul
 from matloom.ir.graph import RESHAPES, Array, Graph, Node, Op, Quantisation, Tensor, Variable
 from matloom.ir.operators import OPERATORS
 from matloom.kernels.interpreter import run_node
@@ -23,6 +23,7 @@ _FREE = frozenset(
     {
         *(Op.ADD, Op.SUB, Op.MUL, Op.CONV_2D, Op.DEPTHWISE_CONV_2D, Op.FULLY_CONNECTED, Op.MEAN),
         *(Op.SUM, Op.PRELU, Op.LEAKY_RELU, Op.HARD_SWISH, Op.QUANTIZE, Op.RELU, Op.TRANSPOSE_CONV),
+        Op.BATCH_MATMUL,
     }
 )
 
@@ -191,6 +192,9 @@ class Growth:
             reduction = size / max(1, self.tensors[node.output].shape[-1])
             widest = max(weights.quantisation.scale)
             return float(operands[0].scale * widest * 74 * 4 * reduction**0.5)
+        if node.op is Op.BATCH_MATMUL:
+            inner = operands[0].shape[-2 if node.attributes_as(BatchMatmul).adj_x else -1]
+            return operands[0].scale * operands[1].scale * 74 * 4 * inner
         if node.op is Op.MUL:
             return operands[0].scale * operands[1].scale * 128
         if node.op is Op.SUM:

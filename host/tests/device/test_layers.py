@@ -28,7 +28,10 @@ def test_layers(pair, numbers, seed):
         graph, inputs = random_layer(number, pair.config)
         options = CompileOptions(tiling_seed=number if number % CHOSEN else None)
         program = compile_network(graph, pair.config, options)
-        assert any(isinstance(step, EngineStep) for step in program.steps), f"layer {number}"
+        # A QUANTIZE that changes no code is a RESHAPE; everything else runs on the engine.
+        steps = program.steps
+        engine = any(isinstance(step, EngineStep) for step in steps)
+        assert engine or [step.operator for step in steps] == ["RESHAPE"], f"layer {number}"
         named = {graph.tensors[tensor].name: array for tensor, array in inputs.items()}
         expected = interpret(graph, inputs)
         pair.disturb(number)

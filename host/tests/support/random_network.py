@@ -13,6 +13,7 @@ from matloom.ir.attributes import (
     Arithmetic,
     Attributes,
     Axis,
+    BatchMatmul,
     Conv2D,
     DepthwiseConv2D,
     FullyConnected,
@@ -277,6 +278,19 @@ def _dense(network: _Network, source: int) -> None:
     g.operator(Op.FULLY_CONNECTED, inputs, attributes)
 
 
+def _product(network: _Network, source: int) -> None:
+    """Multiply matrices by matrices of the same shape, one of them transposed."""
+    g = network.growth
+    *batch, rows, columns = g.tensors[source].shape
+    adj_y = g.chance(0.7)
+    side, inner = (rows, columns) if adj_y else (columns, rows)
+    positions = math.prod(batch) * side * side
+    if positions > network.size.tensor_bytes or not network.affordable(positions * inner):
+        return
+    pair = [source, g.choose(network.alike(source))]
+    g.operator(Op.BATCH_MATMUL, pair, BatchMatmul(adj_x=not adj_y, adj_y=adj_y))
+
+
 def _other(network: _Network, source: int) -> int:
     """Return a second operand: computed, broadcast, a constant of the same shape, or smaller."""
     g = network.growth
@@ -515,6 +529,7 @@ _KINDS: dict[str, Callable[[_Network, int], None]] = {
     "pad": _pad,
     "pool": _pool,
     "prelu": _prelu,
+    "product": _product,
     "quantize": _unary(Op.QUANTIZE),
     "reduce": _reduce,
     "relu": _unary(Op.RELU),
@@ -545,7 +560,7 @@ _BYTES: _Weights = {
     ),
     "image": (
         *(("convolution", 16), ("depthwise", 8), ("residual", 4), ("pool", 3)),
-        *(("prelu", 1), ("resize", 1), ("transposed", 1)),
+        *(("prelu", 1), ("product", 1), ("resize", 1), ("transposed", 1)),
     ),
 }
 _WORDS: _Weights = {
