@@ -10,6 +10,7 @@ from matloom.cli.group import cli
 from matloom.cli.options import SEED
 from matloom.cli.places import require_folder
 from matloom.cli.say import say
+from matloom.cli.worker_options import ALONE, Workers, on_workers
 from matloom.errors import UserError
 
 
@@ -48,7 +49,7 @@ def _processor(soc: bool, cpu: str | None) -> str | None:
         "matloom build --list",
         "matloom build ulx3s-85f",
         "matloom build ulx3s-85f --soc --cpu lite",
-        "matloom build tang-nano-20k --seeds 8 --jobs 2 -o bitstream",
+        "matloom build tang-nano-20k --seeds 8 --workers 2 -o bitstream",
     ),
 )
 @click.argument("board")
@@ -72,7 +73,7 @@ def _processor(soc: bool, cpu: str | None) -> str | None:
     help="Route so many, from --seed upward, and take the fastest; else up to 4, one by one, "
     "until one reaches the clock.",
 )
-@click.option("--jobs", type=click.IntRange(1, 1000), default=1, help="Seeds at a time.")
+@on_workers
 @_SOC
 @_CPU
 def build(
@@ -91,7 +92,7 @@ def build(
     For a device without open-source tools, it writes a folder for Vivado, checked with Yosys.
 
     Netlist and routings are cached, so repeating a call takes no time, and further seeds start from
-    the netlist. If the clock is missed, it fails without a bitstream.
+    the netlist. Workers take a seed each. If the clock is missed, it fails without a bitstream.
     """
     from matloom.arch.config import load_config
     from matloom_rtl.board.definition import load_board
@@ -134,14 +135,14 @@ def _planned(board: Any, config: str | None, freq: float | None, processor: str 
     return plan
 
 
-def _built(plan: Any, seed: int | None, seeds: int | None, jobs: int) -> Any:
+def _built(plan: Any, seed: int | None, seeds: int | None, workers: Workers) -> Any:
     """Return the bitstream of a plan; raise `UserError` if it cannot be built."""
     from matloom_rtl.fpga.progress import FlowError
 
     first = plan.board.seed if seed is None else seed
     tried = tuple(range(first, first + (seeds or _MOST_SEEDS)))
     try:
-        return build_in_cache(plan, tried, jobs, first=seeds is None)
+        return build_in_cache(plan, tried, workers, first=seeds is None)
     except FlowError as error:
         raise UserError(str(error), hint=error.hint) from error
 
@@ -180,7 +181,9 @@ def _for_vivado(board: Any, output: Path | None, config: str | None, freq: float
     say(f"{path}: by Yosys {_area(report)}")
 
 
-def build_in_cache(plan: Any, seeds: tuple[int, ...], jobs: int = 1, *, first: bool = False) -> Any:
+def build_in_cache(
+    plan: Any, seeds: tuple[int, ...], workers: Workers = ALONE, *, first: bool = False
+) -> Any:
     """Return the bitstream of a plan, built in the cache.
 
     With `first`, stop at the first seed that reaches the clock.
@@ -192,7 +195,8 @@ def build_in_cache(plan: Any, seeds: tuple[int, ...], jobs: int = 1, *, first: b
 
     work = cache_folder() / "boards" / f"{plan.name}-{plan.digest()}"
     with exclusive(work / "build"):
-        return build_board(plan, work, say, seeds, jobs, first)
+        spread = workers.spread({"nextpnr": 1.0})
+        return build_board(plan, work, say, seeds, workers.workers, first, spread)
 
 
 def _area(report: dict[str, Any]) -> str:

@@ -10,6 +10,7 @@ from matloom.cli.group import cli
 from matloom.cli.options import CONFIG, DEVICE, MEMORY, Routing, routing
 from matloom.cli.places import require_folder, require_place
 from matloom.cli.say import say, show
+from matloom.cli.worker_options import Workers, on_workers
 from matloom.errors import UserError, unknown
 
 #: What the area is predicted for, without --fpga-report.
@@ -38,7 +39,10 @@ def doctor(as_json: bool) -> None:
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True)
 @click.option("--fpga-report", "fpga", metavar="DEVICE", help="Also synthesise, place and route.")
 @routing
-def generate(config: str, output: Path, fpga: str | None, routing: Routing) -> None:
+@on_workers
+def generate(
+    config: str, output: Path, fpga: str | None, routing: Routing, workers: Workers
+) -> None:
     """Write the chip as Verilog, with files for other flows.
 
     A JSON file describes it, a C header names its registers. A LiteX module, a FuseSoC core with a
@@ -48,6 +52,7 @@ def generate(config: str, output: Path, fpga: str | None, routing: Routing) -> N
     chip instead, and tells area and clock on that device, by the fastest of the seeds and the
     median. Netlist and routings stay in the folder `fpga` of the output, with --checkpoints the
     placements, too: the same call goes on where it was ended, another seed begins at the netlist.
+    Workers take a seed each.
     """
     from matloom.arch.config import load_config
     from matloom.terminal.progress import progress
@@ -72,7 +77,7 @@ def generate(config: str, output: Path, fpga: str | None, routing: Routing) -> N
         device = DEVICES[_DEVICE]
         say(area_line(chosen, device.name, device.family, device.capacity))
     else:
-        _fpga_report(chip, DEVICES[fpga], output, Path(config).stem, routing)
+        _fpga_report(chip, DEVICES[fpga], output, Path(config).stem, routing, workers)
 
 
 def _header() -> str:
@@ -81,16 +86,19 @@ def _header() -> str:
     return header()
 
 
-def _fpga_report(chip: Any, device: Any, output: Path, name: str, how: Routing) -> None:
+def _fpga_report(
+    chip: Any, device: Any, output: Path, name: str, how: Routing, workers: Workers
+) -> None:
     import json
 
-    from matloom_rtl.fpga.flow import Effort, build_report, cores
+    from matloom_rtl.fpga.flow import Effort, build_report
 
     effort = Effort(
         seeds=tuple(range(how.seed, how.seed + how.seeds)),
-        jobs=how.jobs or cores(),
+        jobs=workers.workers,
         folder=output / "fpga",
         checkpoints=how.checkpoints,
+        spread=workers.spread({"nextpnr": 1.0}),
     )
     if how.freq is not None:
         device = device.changed({"--freq": f"{how.freq:g}"})

@@ -157,7 +157,6 @@ class Routing:
     freq: float | None
     seed: int
     seeds: int
-    jobs: int | None
     checkpoints: bool
 
 
@@ -197,9 +196,6 @@ _OPTIONS = {
     ),
     "seeds": click.option(
         "--seeds", type=click.IntRange(1, 1000), default=1, help="How many, from --seed upward."
-    ),
-    "jobs": click.option(
-        "--jobs", type=click.IntRange(1, 1000), help="Processes at a time; else one a core."
     ),
     "checkpoints": click.option(
         "--checkpoints", is_flag=True, help="Keep placements, at the price of some clock."

@@ -4,11 +4,12 @@ import functools
 from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import click
 
-__all__ = ["Workers", "on_workers"]
+__all__ = ["ALONE", "Workers", "on_workers"]
 
 
 #: Tasks at a time on a cluster, whose workers come and go.
@@ -27,6 +28,14 @@ class Workers:
         """Tasks to submit at a time where more only follow later, enough to keep all busy."""
         return _MANY if self.cluster else (1 if self.workers == 1 else 2 * self.workers)
 
+    def spread(self, resources: dict[str, float]) -> Any:
+        """Return `Tasks.in_order` on the cluster; None where there is none."""
+        from matloom.workers import Tasks
+
+        if self.cluster is None:
+            return None
+        return Tasks(make=partial(self.make, resources), at_once=self.at_once).in_order
+
     def make(self, resources: dict[str, float] | None = None) -> Executor:
         """Return an executor (`matloom.workers`).
 
@@ -40,6 +49,10 @@ class Workers:
         if self.cluster is None:
             return workers.processes(self.workers)
         return workers.cluster(self.cluster, resources)
+
+
+#: One process of this machine.
+ALONE = Workers()
 
 
 class _Cluster(click.ParamType[str]):

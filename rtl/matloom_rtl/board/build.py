@@ -11,7 +11,7 @@ from matloom_rtl.board.plan import BOARD_TOP, Plan
 from matloom_rtl.fpga.devices import Device
 from matloom_rtl.fpga.flow import synthesise
 from matloom_rtl.fpga.hints import add_hints
-from matloom_rtl.fpga.place import SEED, Netlist, place_and_route, summary
+from matloom_rtl.fpga.place import SEED, Netlist, Spread, place_and_route, summary
 from matloom_rtl.fpga.progress import FlowError
 from matloom_rtl.fpga.tools import find, run
 
@@ -74,6 +74,7 @@ def build_board(
     seeds: tuple[int, ...] = (SEED,),
     jobs: int = 1,
     first: bool = False,
+    spread: Spread | None = None,
 ) -> Bitstream:
     """Build the bitstream of a plan with the fastest of the seeds; return it with its report.
 
@@ -90,6 +91,8 @@ def build_board(
         Placement seeds, and how many of them to run in parallel.
     first
         Whether to try seeds one by one and stop at the first that reaches the clock.
+    spread
+        As for `place_and_route`.
 
     Errors
     ------
@@ -108,9 +111,9 @@ def build_board(
         constraints=plan.constraints,
     )
     runs = (
-        _until_reached(netlist, seeds, plan.clock_mhz, say)
+        _until_reached(netlist, seeds, plan.clock_mhz, say, spread)
         if first
-        else place_and_route(netlist, list(seeds), say, jobs)
+        else place_and_route(netlist, list(seeds), say, jobs, spread)
     )
     report = plan.describe() | {
         "clock_asked_mhz": round(plan.clock_mhz, 3),
@@ -134,12 +137,16 @@ def build_board(
 
 
 def _until_reached(
-    netlist: Netlist, seeds: tuple[int, ...], clock_mhz: float, say: Callable[[str], None]
+    netlist: Netlist,
+    seeds: tuple[int, ...],
+    clock_mhz: float,
+    say: Callable[[str], None],
+    spread: Spread | None,
 ) -> list[dict[str, Any]]:
     """Place and route with one seed after another, until one reaches the clock."""
     runs: list[dict[str, Any]] = []
     for seed in seeds:
-        runs += place_and_route(netlist, [seed], say, 1)
+        runs += place_and_route(netlist, [seed], say, 1, spread)
         if (runs[-1]["fmax_mhz"] or 0) >= clock_mhz:
             break
     return runs

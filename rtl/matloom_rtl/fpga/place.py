@@ -3,21 +3,23 @@
 import json
 import os
 import re
-from collections.abc import Callable
+import tempfile
+import zlib
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
 from math import ceil
 from pathlib import Path
 from statistics import median
-from typing import Any
+from typing import Any, TypeAlias
 
 from matloom.sealed import intact, seal
 from matloom_rtl.fpga.devices import Device
 from matloom_rtl.fpga.progress import UnroutedError, rounds_of
 from matloom_rtl.fpga.tools import find, run
 
-__all__ = ["SEED", "Netlist", "cores", "place_and_route", "summary"]
+__all__ = ["SEED", "Netlist", "Spread", "cores", "place_and_route", "summary"]
 
 #: Default placement seed.
 SEED = 4
@@ -82,8 +84,29 @@ def cores() -> int:
     return len(affinity(0)) if affinity else os.cpu_count() or 1
 
 
+@dataclass(frozen=True, kw_only=True)
+class SeedTask:
+    """A seed for a worker that shares no folder with this process: the netlist goes along."""
+
+    netlist: Netlist
+    design: bytes
+    seed: int
+
+
+#: Outcome of a seed, and its files by name.
+SeedRun: TypeAlias = tuple[dict[str, Any], dict[str, bytes]]
+
+#: Runs a function on tasks elsewhere, and yields the results in the order of the tasks, as
+#: `matloom.workers.Tasks.in_order` does.
+Spread: TypeAlias = Callable[[Callable[[SeedTask], SeedRun], Iterable[SeedTask]], Iterator[SeedRun]]
+
+
 def place_and_route(
-    netlist: Netlist, seeds: list[int], say: Callable[[str], None], jobs: int
+    netlist: Netlist,
+    seeds: list[int],
+    say: Callable[[str], None],
+    jobs: int,
+    spread: Spread | None = None,
 ) -> list[dict[str, Any]]:
     """Place and route with each seed, `jobs` at a time; return the outcome of each.
 
@@ -91,7 +114,14 @@ def place_and_route(
     `shared_wires` and `late_connections` left after the last, and `routed_for_mhz`, `fmax_mhz` and
     nextpnr's `report`, which are None if routing was abandoned or nextpnr reported no clock. Cached
     results in the folder are reused.
+
+    Parameters
+    ----------
+    spread:
+        Runs the seeds elsewhere, with the same outcomes and files; None for threads here.
     """
+    if spread is not None:
+        return list(_elsewhere(netlist, seeds, say, spread))
     with ThreadPoolExecutor(max(1, jobs)) as pool:
         runs = [pool.submit(partial(_one, netlist, seed, say)) for seed in seeds]
         try:
@@ -99,6 +129,35 @@ def place_and_route(
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
+
+
+def _elsewhere(
+    netlist: Netlist, seeds: list[int], say: Callable[[str], None], spread: Spread
+) -> Iterator[dict[str, Any]]:
+    """Yield the outcome of each seed; workers make the files of those that are not routed yet."""
+    left = [seed for seed in seeds if not netlist.is_kept(seed, "routed")]
+    design = zlib.compress((netlist.folder / netlist.name).read_bytes()) if left else b""
+    made = spread(alone, (SeedTask(netlist=netlist, design=design, seed=seed) for seed in left))
+    for seed in seeds:
+        if seed not in left:
+            yield _one(netlist, seed, say)
+            continue
+        outcome, files = next(made)
+        for name, content in files.items():
+            (netlist.folder / name).write_bytes(content)
+        _tell(say, seed, "done by a worker")
+        yield outcome
+
+
+def alone(task: SeedTask) -> SeedRun:
+    """Place and route a task's seed in a folder of its own."""
+    with tempfile.TemporaryDirectory(prefix="matloom-fpga-") as name:
+        folder = Path(name)
+        netlist = replace(task.netlist, folder=folder)
+        (folder / netlist.name).write_bytes(zlib.decompress(task.design))
+        outcome = _one(netlist, task.seed, lambda _line: None)
+        files = {each.name: each.read_bytes() for each in folder.glob(f"seed_{task.seed}[._]*")}
+    return outcome, files
 
 
 def _one(netlist: Netlist, seed: int, say: Callable[[str], None]) -> dict[str, Any]:

@@ -140,11 +140,11 @@ def test_seeds_until_one_reaches_the_clock(monkeypatch):
     """Skip a seed that fails to route and one that is too slow; stop at the first that works."""
     reached, tried = {4: None, 5: 61.0, 6: 62.5, 7: 90.0}, []
 
-    def routed(_netlist, seeds, _say, _jobs):
+    def routed(_netlist, seeds, _say, _jobs, _spread):
         tried.extend(seeds)
         return [{"seed": seed, "fmax_mhz": reached[seed]} for seed in seeds]
 
     monkeypatch.setattr(build, "place_and_route", routed)
-    runs = build._until_reached(None, (4, 5, 6, 7), 62.5, print)
+    runs = build._until_reached(None, (4, 5, 6, 7), 62.5, print, None)
     assert tried == [4, 5, 6]
     assert [run["fmax_mhz"] for run in runs] == [None, 61.0, 62.5]

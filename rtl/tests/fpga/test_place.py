@@ -5,6 +5,7 @@ import json
 import os
 import re
 import sys
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest
 from click.testing import CliRunner
 
 from matloom.cli import cli
+from matloom.workers import Tasks, kept, processes
 from matloom_rtl.fpga import flow, place, tools
 from matloom_rtl.fpga.devices import DEVICES
 from matloom_rtl.fpga.flow import Effort, build
@@ -130,6 +132,24 @@ def test_best_and_median_seeds_are_reported(netlist):
         **{"rounds": 1, "shared_wires": 3, "late_connections": 0},
     }
     assert (endless["fmax_mhz"], endless["shared_wires"]) == (None, 2)
+
+
+def test_workers_make_what_this_process_makes(netlist, tmp_path):
+    """Outcomes and files are the same, also of a seed that fails; nothing is routed again."""
+    elsewhere = dataclasses.replace(netlist, folder=tmp_path / "elsewhere")
+    elsewhere.folder.mkdir()
+    (elsewhere.folder / netlist.name).write_text("{}")
+    place_and_route(elsewhere, [2], quiet, 1)
+    with kept(partial(processes, 2)) as make:
+        tasks = Tasks(make=make, at_once=2)
+        spread = place_and_route(elsewhere, [1, 2, 3, 4], quiet, 1, tasks.in_order)
+    assert spread == place_and_route(netlist, [1, 2, 3, 4], quiet, 1)
+    for seed in (1, 2, 4):
+        assert elsewhere.is_kept(seed, "routed")
+    assert not elsewhere.is_kept(3, "routed")
+    names = {path.name for path in netlist.folder.glob("seed_*")}
+    assert names == {path.name for path in elsewhere.folder.glob("seed_*")}
+    assert {call[0] for call in calls(elsewhere.folder)} == {"2"}
 
 
 def test_a_later_call_goes_on_from_what_is_kept(netlist):
@@ -275,7 +295,7 @@ def test_other_tools_are_another_netlist(tmp_path, pretended, monkeypatch):
 def test_command_prints_best_and_median_or_no_clock(tmp_path, pretended):
     folder = tmp_path / "chip"
     command = ["generate", "--config", "nano", "-o", str(folder), "--fpga-report", "ecp5-85k"]
-    result = CliRunner().invoke(cli, [*command, "--seed", "1", "--seeds", "2", "--jobs", "1"])
+    result = CliRunner().invoke(cli, [*command, "--seed", "1", "--seeds", "2"])
     assert result.exit_code == 0, result.output
     assert "ecp5-85k_nano.json: 95.5 MHz by seed 2, median 87.75" in result.output.replace("\n", "")
     report = json.loads((folder / "ecp5-85k_nano.json").read_text())
