@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from matloom.errors import MissingPackageError
-from matloom.ir.graph import Array, Graph
+from matloom.ir.graph import Array, FileCopy, Graph
 from matloom.kernels.onnx_sessions import onnx_session
 from matloom.kernels.reference import as_declared
 
@@ -94,7 +94,7 @@ class OnnxReference:
     """ONNX Runtime on the CPU, with all optimisations; raises like `MicroReference`."""
 
     name = "ONNX Runtime"
-    caveat = ""
+    caveat = "matloom explain says which layers can differ by a step; with --exact none does"
 
     def __init__(self, content: bytes, graph: Graph) -> None:
         onnx = _module("onnx", "onnx")
@@ -102,31 +102,52 @@ class OnnxReference:
         model = onnx.ModelProto()
         model.ParseFromString(content)
         produced = {name for node in model.graph.node for name in node.output}
-        model.graph.output.extend(
-            onnx.ValueInfoProto(name=graph.tensors[number].name)
-            for number in _made(graph)
-            if graph.tensors[number].name in produced
-            and graph.tensors[number].name not in [value.name for value in model.graph.output]
-        )
+        produced -= {value.name for value in model.graph.output}
+        names = {_copy(graph, number).name for number in _made(graph)}
+        more = [onnx.ValueInfoProto(name=name) for name in sorted(names & produced)]
         try:
-            self.session = onnx_session(model.SerializeToString())
+            self.session = onnx_session(content)
+            model.graph.output.extend(more)
+            self.wide = onnx_session(model.SerializeToString()) if more else self.session
         except RuntimeError as error:
             raise ValueError(f"ONNX Runtime must take {graph.name}: {error}") from None
         self.graph = graph
 
     def run(self, inputs: Mapping[int, Array]) -> dict[int, Array]:
-        """Return the operators' outputs that have a name in the file, for one sample."""
-        names = [value.name for value in self.session.get_inputs()]
-        feeds = {self.graph.tensors[number].name: array for number, array in inputs.items()}
-        arrays = self.session.run(None, {name: feeds[name] for name in names})
-        made = [value.name for value in self.session.get_outputs()]
-        found = dict(zip(made, arrays, strict=True))
-        numbers = {number: self.graph.tensors[number] for number in _made(self.graph)}
+        """Return the outputs for one sample, and the values of the file that operators make.
+
+        ONNX Runtime may optimise a network differently whose inner values are outputs. If that
+        changes its outputs, inner values are left out.
+        """
+        found = self._values(self.session, inputs)
+        wide = self._values(self.wide, inputs)
+        if all(np.array_equal(array, wide[name]) for name, array in found.items()):
+            found = wide
+        copies = {number: _copy(self.graph, number) for number in _made(self.graph)}
         return {
-            number: as_declared(np.asarray(found[tensor.name]), tensor.shape)
-            for number, tensor in numbers.items()
-            if tensor.name in found
+            number: as_declared(_held(copy, found[copy.name]), self.graph.tensors[number].shape)
+            for number, copy in copies.items()
+            if copy.name in found
         }
+
+    def _values(self, session: Any, inputs: Mapping[int, Array]) -> dict[str, Array]:
+        """Return the outputs of a session by name."""
+        names = [value.name for value in session.get_inputs()]
+        feeds = {self.graph.tensors[number].name: array for number, array in inputs.items()}
+        arrays = session.run(None, {name: feeds[name] for name in names})
+        made = [value.name for value in session.get_outputs()]
+        return dict(zip(made, map(np.asarray, arrays), strict=True))
+
+
+def _copy(graph: Graph, number: int) -> FileCopy:
+    """Return the value of the file that a tensor holds; where it is no copy, that of its name."""
+    return graph.copies.get(number) or FileCopy(name=graph.tensors[number].name, axes=(), offset=0)
+
+
+def _held(copy: FileCopy, array: Array) -> Array:
+    """Return a value of the file as a tensor holds it."""
+    array = array.transpose(copy.axes) if copy.axes else array
+    return (array + np.uint8(copy.offset)).view(np.int8) if copy.offset else array
 
 
 def open_reference(

@@ -1,7 +1,8 @@
 """Parts of quantised layers that ONNX Runtime runs with channels last, as the engine has them.
 
 Operators are appended to the model, of which a part is cut for ONNX Runtime; no operator of the
-file is changed. A Transpose among them gives a value its name and its order; it never runs.
+file is changed. A Transpose of a value that the engine makes gives it its name and its order; it
+never runs.
 """
 
 from collections.abc import Sequence
@@ -17,7 +18,7 @@ from matloom.frontend.onnx.values import LAST, FileValue, Values, in_file_order
 from matloom.frontend.opaque import OpaqueOperator
 from matloom.ir.attributes import ONNX_INTERPRETERS
 
-__all__ = ["leave_last", "split_channels"]
+__all__ = ["OnnxPart", "leave_last", "split_channels"]
 
 _OWN = "com.microsoft"
 #: Operators of ONNX Runtime that take channels last.
@@ -27,7 +28,7 @@ _MOST = 0.5
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Part:
+class OnnxPart:
     """Operators that are appended to a model, and run one after the other on ONNX Runtime."""
 
     values: Values
@@ -38,7 +39,7 @@ class _Part:
         """Return a value with the elements of another, its axes in this order, as it is held."""
         value = self.values.known[name]
         shape = tuple(value.shape[axis] for axis in axes)
-        made = self._append("Transpose", [name], shape, value.dtype, perm=list(axes))
+        made = self.append("Transpose", [name], shape, value.dtype, perm=list(axes))
         self.values.hold(made, in_file_order(len(shape)), self.values.bytes_of(name, axes))
         # Now: nothing may come between the operators that run.
         self.values.wanted(made)
@@ -53,7 +54,7 @@ class _Part:
         **attributes: Any,
     ) -> str:
         """Append an operator that runs; return its output, which only others read without shape."""
-        made = self._append(op, inputs, shape, dtype, **attributes)
+        made = self.append(op, inputs, shape, dtype, **attributes)
         constants = {*self.model.constants}
         numbers = [
             self.values.wanted(name)
@@ -86,7 +87,7 @@ class _Part:
             return name
         return self.run("Gather", [name, channels], None, "", axis=axis)
 
-    def _append(
+    def append(
         self,
         op: str,
         inputs: Sequence[str],
@@ -94,6 +95,7 @@ class _Part:
         dtype: str,
         **attributes: Any,
     ) -> str:
+        """Append an operator to the model alone; return its output."""
         import onnx
 
         graph, imports = self.model.proto.graph, self.model.proto.opset_import
@@ -122,7 +124,7 @@ def leave_last(values: Values, model: Model, node: Any, reason: str) -> bool:
     ready |= node.op_type == "QLinearConv" and values.is_bytes(source)
     if not ready or attribute(node, "channels_last", 0):
         return False
-    part = _Part(values=values, model=model, reason=reason)
+    part = OnnxPart(values=values, model=model, reason=reason)
     output = values.known[made]
     inputs = [part.order(source), *node.input[1:]]
     shape = tuple(output.shape[axis] for axis in LAST)
@@ -147,7 +149,7 @@ def split_channels(values: Values, model: Model, node: Any, claim: Claim) -> Cla
     if node.op_type not in split or not few:
         raise Unsupported(str(claim))
     reason = f"serves {len(channels)} of {claim.channels} channels, which are not proven equal"
-    part = _Part(values=values, model=model, reason=reason)
+    part = OnnxPart(values=values, model=model, reason=reason)
     output = values.known[node.output[0]]
     axes = LAST if node.op_type == "QLinearConv" else in_file_order(rank)
     engine = part.order(node.output[0], axes)
@@ -161,7 +163,7 @@ def split_channels(values: Values, model: Model, node: Any, claim: Claim) -> Cla
     return replace(claim, differing=0, affected=0, apart=len(channels), unproven=())
 
 
-def _some_of_convolution(part: _Part, node: Any, claim: Claim) -> str:
+def _some_of_convolution(part: OnnxPart, node: Any, claim: Claim) -> str:
     """Append the channels of a convolution that are not proven, channels last."""
     channels, names = claim.unproven, [*node.input, ""]
     given = part.order(node.input[0])
@@ -180,7 +182,7 @@ def _some_of_convolution(part: _Part, node: Any, claim: Claim) -> str:
     return part.run("QLinearConv", inputs, None, dtype, **attributes)
 
 
-def _some_of_product(part: _Part, node: Any, claim: Claim) -> str:
+def _some_of_product(part: OnnxPart, node: Any, claim: Claim) -> str:
     """Append the columns of a product that are not proven."""
     names = list(node.input)
     given = part.order(names[0], in_file_order(len(part.values.known[names[0]].shape)))
@@ -209,7 +211,7 @@ def _own(node: Any) -> dict[str, Any]:
 _SCALES = {"QLinearConv": 6, "QLinearMatMul": 6, "QGemm": 7}
 
 
-def _set_output(part: _Part, node: Any, last: str, axes: tuple[int, ...] = LAST) -> None:
+def _set_output(part: OnnxPart, node: Any, last: str, axes: tuple[int, ...] = LAST) -> None:
     """Let a value with its axes in another order hold the output of an operator."""
     at = _SCALES.get(node.op_type, 3)
     result = quantisation_of(part.model, node.input[at], "".join(node.input[at + 1 : at + 2]))

@@ -16,6 +16,7 @@ from matloom.frontend.onnx.products import convert_product
 from matloom.frontend.onnx.quantised import Model, layer_of, quantisation_of
 from matloom.frontend.onnx.registered import add_registered, registered_node
 from matloom.frontend.onnx.sums import convert_sum
+from matloom.frontend.onnx.turned import turn_outside
 from matloom.frontend.onnx.unary import convert_unary
 from matloom.frontend.onnx.values import FileValue, Values
 from matloom.frontend.onnx.weighted import convert_layer
@@ -104,7 +105,9 @@ class Conversion:
         # Some append operators.
         for at, node in enumerate(list(self.graph.node)):
             self._convert(at, node)
-        return [self.values.wanted(name) for name in outputs]
+        found = [self.values.wanted(name) for name in outputs]
+        turn_outside(self.values, self.model, found)
+        return found
 
     def _convert(self, at: int, node: Any) -> None:
         own, marked = registered_node(node), self.values.mark()

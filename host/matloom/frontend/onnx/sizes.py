@@ -51,9 +51,14 @@ def set_sizes(graph: Any, shapes: Mapping[str, Sequence[int]], dims: Mapping[str
 def _require_known(what: str, given: Mapping[str, object], known: Sequence[str]) -> None:
     for name in given:
         if name not in known:
-            listed = ", ".join(map(repr, known)) or "none"
+            if not known:
+                raise ModelError(
+                    f"has no {what} {name!r}: its inputs have no {what}s with a name",
+                    hint=f"leave {name} out; --shape sets sizes that have no name",
+                )
             raise ModelError(
-                f"has no {what} {name!r}, but {listed}", hint=did_you_mean(name, known)
+                f"has no {what} {name!r}, but {', '.join(map(repr, known))}",
+                hint=did_you_mean(name, known) or f"name one of these, or leave {name} out",
             )
 
 

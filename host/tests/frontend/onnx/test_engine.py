@@ -8,6 +8,7 @@ import pytest
 import matloom
 from matloom import frontend
 from matloom.ir.graph import Op
+from matloom.kernels.interpreter import interpret
 from matloom.tools.compare import compare
 from support.quantised_onnx import (
     QuantisedFile,
@@ -91,8 +92,8 @@ def test_sums_and_averages_are_on_the_engine(form, dtype):
     program = matloom.compile(content, "nano")
     kinds = Counter(layer.operator for layer in program.layers if layer.where == "engine")
     assert kinds["ADD"] == kinds["DEPTHWISE_CONV_2D"] == kinds["FULLY_CONNECTED"] == 1
-    # Of the input, whose channels are in front.
-    assert kinds["TRANSPOSE"] == 1
+    # ONNX Runtime transposes the input, whose channels are in front.
+    assert kinds["TRANSPOSE"] == 0
     with matloom.load(program, device="model") as session:
         for x in inputs((1, 4, 6, 5), 5):
             np.testing.assert_array_equal(session.run(x), of_integers(content, x))
@@ -114,8 +115,7 @@ def test_joins_and_functions_of_bytes_are_equal(dtype):
     assert operators.count(Op.CONCATENATION) == 1
     # The LEAKY_RELU, whose slopes round twice where it is an operator of the graph.
     assert operators.count(Op.LOOKUP) == 1
-    # Of input and output.
-    assert operators.count(Op.TRANSPOSE) == 2
+    assert operators.count(Op.TRANSPOSE) == 0
     with matloom.load(content, device="model", config="nano") as session:
         for x in inputs((1, 4, 6, 5), 5):
             np.testing.assert_array_equal(session.run(x), expected(content, x))
@@ -150,6 +150,7 @@ def test_functions_of_bytes_are_tables_of_the_engine(dtype):
     assert places["LOOKUP", "engine"] >= 4
     assert {name for name, where in places if where == "host"} == {
         "QuantizeLinear",
+        "Transpose",
         "DequantizeLinear",
     }
     with matloom.load(program, device="model") as session:
@@ -187,7 +188,10 @@ def test_a_function_of_two_tensors_is_no_table():
     network.quantised = network.quantisation(0.0131717, 5)
     network.move("QuantizeLinear", *network.quantised)
     content = network.content()
-    assert Op.LOOKUP not in [node.op for node in frontend.load(content).nodes]
+    operators = [node.op for node in frontend.load(content).nodes]
+    assert Op.LOOKUP not in operators
+    # ONNX Runtime reads both tensors with channels last.
+    assert Op.TRANSPOSE not in operators
     with matloom.load(content, device="model", config="nano") as session:
         (x,) = inputs((1, 4, 6, 5), 1)
         np.testing.assert_array_equal(session.run(x), expected(content, x))
@@ -199,7 +203,7 @@ def test_qdq_is_on_the_engine(dtype):
     program = matloom.compile(content, "nano")
     elsewhere = {layer.operator for layer in program.layers if layer.where == "host"}
     # QUANTIZE from uint8 and to it, without tables on the engine.
-    assert elsewhere - {"QUANTIZE"} == {"QuantizeLinear", "DequantizeLinear"}
+    assert elsewhere - {"QUANTIZE"} == {"QuantizeLinear", "Transpose", "DequantizeLinear"}
     with matloom.load(program, device="model") as session:
         for x in inputs((1, 3, 12, 10), 5):
             np.testing.assert_array_equal(session.run(x), of_integers(content, x))
@@ -224,9 +228,33 @@ def test_a_chain_on_the_chip():
 
 
 def test_no_transpose_between_layers():
-    """One transpose into the graph's order remains; later weights follow that order."""
+    """ONNX Runtime transposes the input; later weights follow the graph's order."""
     operators = Counter(node.op for node in frontend.load(chain(np.int8)).nodes)
-    assert operators[Op.TRANSPOSE] == 1
+    assert operators[Op.TRANSPOSE] == 0
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8])
+def test_layers_are_compared_one_by_one(dtype):
+    """Tensors of the engine hold values of the file with other axes and as int8."""
+    found = compare(residual(dtype), samples=2)
+    kinds = {layer.operator.split("(")[-1].rstrip(")") for layer in found.layers if layer.elements}
+    assert kinds >= {"CONV_2D", "ADD", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED"}
+    assert found.equal
+
+
+def test_a_layer_that_differs_is_named():
+    content = chain(np.int8)
+    (x,) = inputs((1, 3, 12, 10), 1)
+
+    def with_a_fault(given):
+        found = interpret(graph, dict(given), keep=True)
+        (at,) = (node.outputs[0] for node in graph.nodes if node.op is Op.MAX_POOL_2D)
+        return {**found, at: found[at] ^ (np.arange(found[at].shape[-1]) == 2).astype(np.int8)}
+
+    graph = frontend.load(content)
+    found = compare(content, {"x": x}, with_a_fault)
+    assert "MAX_POOL_2D" in found.first.operator
+    assert found.first.index == (0, 0, 0, 2)
 
 
 def test_transposes_of_the_file_meet_those_of_the_layout():

@@ -1,0 +1,119 @@
+"""Lets ONNX Runtime transpose what it makes for the engine, and what the engine makes for it.
+
+An operator on ONNX Runtime has the axes in the file's order, the engine often channels last. The
+transpose between them costs a host step little, and the engine cycles.
+"""
+
+from dataclasses import replace
+
+from matloom.frontend.onnx.apart import OnnxPart
+from matloom.frontend.onnx.quantised import Model
+from matloom.frontend.onnx.values import Values, in_file_order
+from matloom.frontend.opaque import OpaqueOperator
+from matloom.ir.attributes import Transpose
+from matloom.ir.graph import Node, Op, Tensor
+
+__all__ = ["turn_outside"]
+
+_REASON = "stands between ONNX Runtime and the engine, which has its axes in another order"
+#: Operators between a tensor of the file and the same bytes as int8.
+_COPIES = (Op.QUANTIZE, Op.RESHAPE)
+
+
+def turn_outside(values: Values, model: Model, outputs: list[int]) -> None:
+    """Move transposes of the engine next to operators on ONNX Runtime, to these.
+
+    `outputs` are the tensors of the network's outputs, which only the engine can transpose.
+    """
+    turned = _Turned(values, model)
+    for item in list(values.items):
+        if isinstance(item, Node) and item.op is Op.TRANSPOSE:
+            turned.entering(item)
+        elif isinstance(item, Node) and item.op in _COPIES and item.outputs[0] not in outputs:
+            turned.leaving(item)
+
+
+class _Turned:
+    """Replacement of transposes among the items of a graph under construction."""
+
+    def __init__(self, values: Values, model: Model) -> None:
+        self.values, self.model = values, model
+        self.names = {number: name for name, number in values.numbers.items()}
+        self.part = OnnxPart(values=values, model=model, reason=_REASON)
+        self.makers = {number: item for item in values.items for number in item.outputs}
+        self.readers: dict[int, list[Node | OpaqueOperator]] = {}
+        for item in values.items:
+            for number in item.inputs:
+                self.readers.setdefault(number, []).append(item)
+
+    def entering(self, turn: Node) -> None:
+        """Replace a transpose of what ONNX Runtime makes, if it is one."""
+        copy = self.makers.get(turn.inputs[0])
+        if not isinstance(copy, Node) or copy.op not in _COPIES:
+            return
+        (source,) = copy.inputs
+        maker = self.makers.get(source)
+        if not isinstance(maker, OpaqueOperator) or maker.alone:
+            return
+        tensor = self.values.tensors[source]
+        last = self._transpose(self.names[source], tensor, turn)
+        self.values.items.insert(self._place(maker) + 1, last)
+        turned = replace(copy, inputs=last.outputs, outputs=turn.outputs, index=turn.index)
+        self.values.items[self._place(turn)] = turned
+
+    def leaving(self, copy: Node) -> None:
+        """Replace the transpose before a copy that ONNX Runtime reads, if there is one."""
+        turn, (number,) = self.makers.get(copy.inputs[0]), copy.outputs
+        readers = [
+            item
+            for item in self.readers.get(number, [])
+            if isinstance(item, OpaqueOperator) and not item.alone and self._reads(item, number)
+        ]
+        if not isinstance(turn, Node) or turn.op is not Op.TRANSPOSE or not readers:
+            return
+        if len(readers) < len(self.readers[number]):
+            return
+        name, tensor = self.names[number], self.values.tensors[number]
+        permutation = turn.attributes_as(Transpose).permutation
+        order = [permutation.index(axis) for axis in range(len(permutation))]
+        shape = tuple(tensor.shape[axis] for axis in order)
+        held = self.part.append("Transpose", [name], shape, tensor.dtype, perm=order)
+        inner = self.values.provided(held)
+        self.values.known[held].held[in_file_order(len(order))] = turn.inputs[0]
+        self.values.tensors[inner] = replace(tensor, name=f"{name} transposed", shape=shape)
+        back = self._transpose(held, tensor, turn)
+        self.values.items[self._place(copy)] = replace(copy, inputs=turn.inputs, outputs=(inner,))
+        self.values.items.insert(min(map(self._place, readers)), back)
+        for item in readers:
+            self._read(item, number, back.outputs[0])
+
+    def _read(self, item: OpaqueOperator, number: int, instead: int) -> None:
+        """Let an operator on ONNX Runtime read another tensor."""
+        names = {at: name for name, at in self.values.numbers.items()}
+        node = self.model.proto.graph.node[item.index]
+        node.input[:] = [names[instead] if each == names[number] else each for each in node.input]
+        at = self._place(item)
+        inputs = [instead if each == number else each for each in self.values.items[at].inputs]
+        self.values.items[at] = replace(item, inputs=tuple(inputs))
+
+    def _reads(self, item: OpaqueOperator, number: int) -> bool:
+        """Return whether an operator itself reads a tensor of the file, not only a body in it."""
+        return self.names.get(number) in self.model.proto.graph.node[item.index].input
+
+    def _transpose(self, name: str, tensor: Tensor, turn: Node) -> OpaqueOperator:
+        """Return an operator that transposes a value on ONNX Runtime as `turn` does here."""
+        axes = turn.attributes_as(Transpose).permutation
+        given = self.values.known[name].shape
+        shape = tuple(given[axis] for axis in axes)
+        result = self.part.run("Transpose", [name], shape, tensor.dtype, perm=list(axes))
+        self.values.known[result].held[in_file_order(len(axes))] = turn.outputs[0]
+        made = self.values.items.pop()
+        assert isinstance(made, OpaqueOperator)
+        turned = replace(tensor, name=f"{tensor.name} transposed", shape=shape)
+        self.values.tensors[made.outputs[0]] = turned
+        return made
+
+    def _place(self, item: Node | OpaqueOperator) -> int:
+        """Return the place of the item that makes the same tensor."""
+        places = enumerate(self.values.items)
+        return next(at for at, each in places if each.outputs[:1] == item.outputs[:1])
