@@ -32,6 +32,9 @@ _WORTH = 0.8
 #: Cycles from LOAD to LOAD in addition to its writes.
 _LOAD_CYCLES = 14
 
+#: Tiles of a first layer, roughly: the array starts when the first one is loaded.
+_TILES = 4
+
 
 @dataclass(frozen=True)
 class _Box:
@@ -174,17 +177,17 @@ def rearranged(window: Window, filters: np.ndarray, rows: RowFolding) -> tuple[W
 
 
 def _cycles(stage: ArrayStage, machine: Machine) -> int:
-    """Return the cycles of the array or of the input's LOADs, which go on together."""
+    """Return the cycles of the array and of the input's LOADs, tile by tile."""
     config = machine.config
     grid, rows = stage.grid, stage.input_layout
     vectors = stage.loop_nest.vectors(grid.rows, grid.width)
     streamed = step_cycles(vectors, config) * stage.loop_nest.steps * grid.blocks
-    if not isinstance(rows, RowFolding):
-        return max(streamed, int(machine.transfer_cycles(grid.images * rows.rows * rows.row_bytes)))
-    # A row begins and ends inside a beat, and each beat takes a write for each channel.
-    beats = -(-rows.source_row_bytes // config.bus_bytes) + 1
-    writes = beats * rows.channels * rows.rows * rows.channels
-    return max(streamed, writes, round(machine.transfer_cycles(rows.size))) + 4 * _LOAD_CYCLES
+    loaded = int(machine.transfer_cycles(grid.images * rows.rows * rows.row_bytes))
+    if isinstance(rows, RowFolding):
+        whole = Transfer(start=0, size=rows.size, runs=1, step=0, address=0, pitch=0)
+        loads = [machine.load_cycles(fields)[1] for fields in rows.loads(whole)]
+        loaded = sum(loads) + len(loads) * _LOAD_CYCLES
+    return max(streamed, loaded) + min(streamed, loaded) // _TILES
 
 
 def _boxes(row_bytes: int, transfer: Transfer) -> Iterator[_Box]:
