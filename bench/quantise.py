@@ -40,12 +40,12 @@ from matloom import frontend
 from matloom.ir.graph import Array, Graph, Op
 from matloom.passes.lower_precision import numbers
 from matloom.quantiser.build import integers_of, real
+from matloom.quantiser.judge import watched
 from matloom.quantiser.matters import mattering
 from matloom.quantiser.measure import mcnemar, sqnr_db
 from matloom.quantiser.prepare import prepared
 from matloom.quantiser.samples import split_samples
 from matloom.quantiser.sweep import swept
-from matloom.quantiser.trials import watched
 from matloom.tools.bench import collection
 from matloom.tools.metrics import wilson
 

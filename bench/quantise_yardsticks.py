@@ -15,7 +15,7 @@ __all__ = ["METHODS", "ai_edge", "logits_of", "many", "onnx_runtime"]
 #: Calibrations of ONNX Runtime's static quantiser.
 METHODS = ("MinMax", "Entropy", "Percentile")
 
-#: That quantiser wants a signature, which our files do not have.
+#: That quantiser wants a signature, which our files do not have, and a name for each tensor.
 _AI_EDGE = """
 import sys
 import flatbuffers
@@ -26,6 +26,11 @@ from ai_edge_quantizer import quantizer, recipe
 source, data, target = sys.argv[1:]
 model = schema.ModelT.InitFromPackedBuf(open(source, "rb").read(), 0)
 graph = model.subgraphs[0]
+for number, tensor in enumerate(graph.tensors):
+    if not tensor.name:
+        tensor.name = f"tensor {number}".encode()
+        # One that only keeps the numbers of others in order has no data to look at.
+        tensor.shape = [0] if model.buffers[tensor.buffer].data is None else tensor.shape
 signature = schema.SignatureDefT()
 signature.signatureKey, signature.subgraphIndex = "serving_default", 0
 signature.inputs, signature.outputs = [], []

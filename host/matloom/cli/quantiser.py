@@ -117,7 +117,7 @@ _PRECISIONS = "i8xi8, i8xi4, i16xi8 or float32"
     "--compress",
     metavar="points=N|sqnr=DB",
     help="Rewrite layers as two of low rank, or with fewer channels, to save cycles: as much as "
-    "changes at most N percent of the results, or leaves the outputs an SQNR of DB decibels.",
+    "loses at most N percent of the results, or leaves the outputs an SQNR of DB decibels.",
 )
 @click.option(
     "--report", type=click.Path(path_type=Path), help="Write the report, as .json or .html."

@@ -1,10 +1,10 @@
-"""Drops operators whose results are not used."""
+"""Drops operators and tensors that are not used."""
 
 from dataclasses import replace
 
 from matloom.ir.graph import Graph
 
-__all__ = ["drop_unused"]
+__all__ = ["drop_unused", "drop_unused_tensors"]
 
 
 def drop_unused(graph: Graph) -> Graph:
@@ -18,3 +18,12 @@ def drop_unused(graph: Graph) -> Graph:
     if len(used_nodes) == len(graph.nodes):
         return graph
     return replace(graph, nodes=tuple(reversed(used_nodes)))
+
+
+def drop_unused_tensors(graph: Graph) -> Graph:
+    """Return the graph without tensors that no operator, input, output or variable has."""
+    used = {*graph.inputs, *graph.leaving, *(variable.before for variable in graph.variables)}
+    for node in graph.nodes:
+        used.update((*node.inputs, *node.outputs))
+    kept = {number: tensor for number, tensor in graph.tensors.items() if number in used}
+    return replace(graph, tensors=kept)

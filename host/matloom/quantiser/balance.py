@@ -6,11 +6,11 @@ from dataclasses import replace
 from matloom.ir.graph import Array, Graph
 from matloom.quantiser.calibrate import calibrated, quantised
 from matloom.quantiser.equalise import equalised_tensors
+from matloom.quantiser.judge import watched
 from matloom.quantiser.matters import mattering
 from matloom.quantiser.measure import noise_share, rounded_outputs
 from matloom.quantiser.options import Options
 from matloom.quantiser.sweep import outputs_of
-from matloom.quantiser.trials import watched
 from matloom.terminal.progress import note
 
 __all__ = ["balanced"]

@@ -9,6 +9,7 @@ from matloom.ir.attributes import Attributes, Pad
 from matloom.ir.graph import Array, Graph, Node, Op, Quantisation, Tensor
 from matloom.ir.operators import OPERATORS
 from matloom.ir.verify import verify
+from matloom.passes.drop_unused import drop_unused_tensors
 from matloom.program import Quantised, TensorInfo
 from matloom.program.quantise import quantise
 from matloom.quantiser.layer import quantised_layer
@@ -113,13 +114,14 @@ class _Builder:
         outputs = self.source.outputs
         if self._plan.options.ends == "floats":
             outputs = tuple(self._given(number, "float32", None, index=-1) for number in outputs)
-        used = {*self.source.inputs, *outputs}
-        for node in self._nodes:
-            used.update((*node.inputs, *node.outputs))
-        tensors = {number: self._tensors[number] for number in sorted(used)}
-        return replace(
-            self.source, tensors=tensors, nodes=tuple(self._nodes), outputs=outputs, remarks={}
+        made = replace(
+            self.source,
+            tensors=dict(sorted(self._tensors.items())),
+            nodes=tuple(self._nodes),
+            outputs=outputs,
+            remarks={},
         )
+        return drop_unused_tensors(made)
 
     def _begin(self, number: int) -> None:
         """Quantise an input of the network by what reads it."""

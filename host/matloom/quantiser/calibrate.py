@@ -18,7 +18,7 @@ from matloom.quantiser.ranges import Range, chosen_range, grid_range
 from matloom.quantiser.scales import LEVELS, shared_ranges
 from matloom.quantiser.sweep import swept
 
-__all__ = ["Calibration", "calibrated", "planned", "quantised"]
+__all__ = ["Calibration", "calibrated", "observed", "planned", "quantised"]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -39,7 +39,7 @@ class Calibration:
 
 
 def calibrated(graph: Graph, inputs: Mapping[int, Array], options: Options) -> Calibration:
-    """Return a prepared network with balanced channels, observed on samples.
+    """Return a prepared network with balanced channels if so wanted, observed on samples.
 
     Raises
     ------
@@ -49,6 +49,11 @@ def calibrated(graph: Graph, inputs: Mapping[int, Array], options: Options) -> C
     if options.equalise:
         peaks = None if options.weight_scales == "per-tensor" else _peaks(graph, inputs)
         graph = equalised(graph, peaks)
+    return observed(graph, inputs)
+
+
+def observed(graph: Graph, inputs: Mapping[int, Array]) -> Calibration:
+    """Return a network observed on samples; raises UserError as `calibrated` does."""
     histograms = {
         number: histogram_of(array)
         for number, array in inputs.items()

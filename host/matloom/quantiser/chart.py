@@ -1,10 +1,9 @@
 """Chart of a search: signal-to-noise ratio of the outputs against predicted cycles, as SVG."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from matloom.pages import Markup, tag
-from matloom.quantiser.search import Search
-from matloom.quantiser.trials import MixedPoint
+from matloom.quantiser.judge import Judgement, unbeaten
 
 __all__ = ["front_chart"]
 
@@ -12,15 +11,20 @@ __all__ = ["front_chart"]
 _WIDTH, _HEIGHT, _LEFT, _MARGIN = 640, 280, 60, 36
 
 
-def front_chart(search: Search) -> Markup:
-    """Return the points of a search; those that no other beats are joined by a line."""
-    points = search.points
+def front_chart(points: Sequence[Judgement], summaries: Sequence[str], chosen: Judgement) -> Markup:
+    """Return the networks of a search, by cycles; a line joins those that no other beats.
+
+    Parameters
+    ----------
+    summaries:
+        What is special about each network, for people.
+    """
     ends = (
         _widened([point.cycles for point in points]),
         _widened([point.sqnr_db for point in points]),
     )
 
-    def place(point: MixedPoint) -> tuple[float, float]:
+    def place(point: Judgement) -> tuple[float, float]:
         across, up = (
             (value - low) / (high - low)
             for value, (low, high) in zip((point.cycles, point.sqnr_db), ends, strict=True)
@@ -28,12 +32,16 @@ def front_chart(search: Search) -> Markup:
         x = _LEFT + across * (_WIDTH - _LEFT - _MARGIN)
         return x, _HEIGHT - _MARGIN - up * (_HEIGHT - 2 * _MARGIN)
 
-    best = " ".join(f"{x:.1f},{y:.1f}" for x, y in (place(each) for each in points if each.best))
+    front = (place(each) for each in points if unbeaten(each, points))
+    best = " ".join(f"{x:.1f},{y:.1f}" for x, y in front)
     return tag(
         "svg",
         _axes(ends),
         tag("polyline", points=best, fill="none", stroke="currentColor", stroke_opacity=0.4),
-        (_mark(search, point, *place(point)) for point in points),
+        (
+            _mark(point, summary, point == chosen, *place(point))
+            for point, summary in zip(points, summaries, strict=True)
+        ),
         viewBox=f"0 0 {_WIDTH} {_HEIGHT}",
         role="img",
         aria_label="SQNR of the outputs against predicted cycles",
@@ -62,12 +70,11 @@ def _axes(ends: tuple[tuple[float, float], tuple[float, float]]) -> Iterator[Mar
         yield tag("text", text, x=x, y=y, text_anchor=anchor, fill="currentColor", font_size=12)
 
 
-def _mark(search: Search, point: MixedPoint, x: float, y: float) -> Markup:
-    chosen = point.layers == search.chosen.layers
+def _mark(point: Judgement, summary: str, chosen: bool, x: float, y: float) -> Markup:
     text = f"{point.cycles:,} cycles, {point.sqnr_db:.1f} dB, {point.agreement:.1%} agree"
     return tag(
         "circle",
-        tag("title", f"{len(point.layers)} layers of 4 bits: {text}"),
+        tag("title", f"{summary}: {text}"),
         cx=f"{x:.1f}",
         cy=f"{y:.1f}",
         r=6 if chosen else 4,

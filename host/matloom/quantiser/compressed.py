@@ -13,6 +13,7 @@ import numpy.typing as npt
 from matloom.ir.graph import Array, Graph, Node, Op, Tensor, short_name
 from matloom.ir.operators import OPERATORS
 from matloom.ir.verify import verify
+from matloom.passes.drop_unused import drop_unused_tensors
 from matloom.quantiser.channels import Removal, removals
 from matloom.quantiser.factors import LayerPart, Splitter, product
 from matloom.quantiser.layer import layer_bias
@@ -186,11 +187,7 @@ def compressed(
         return graph
     rewriter = _Rewriter(graph, changes, inputs, seed)
     rewriter.run()
-    nodes = tuple(rewriter.nodes.values())
-    used = {*graph.inputs, *graph.outputs}
-    for node in nodes:
-        used.update((*node.inputs, *node.outputs))
-    tensors = {number: rewriter.tensors[number] for number in sorted(used)}
-    made = replace(graph, tensors=tensors, nodes=nodes)
+    made = replace(graph, tensors=rewriter.tensors, nodes=tuple(rewriter.nodes.values()))
+    made = drop_unused_tensors(made)
     verify(made, "compress")
     return made

@@ -23,8 +23,9 @@ class Journal:
         Everything that results depend on, but for the name of the trial.
     """
 
-    def __init__(self, path: Path | None, search: bytes) -> None:
-        self._path, self._search = path, hashlib.sha256(search).hexdigest()[:16]
+    def __init__(self, path: str | Path | None, search: bytes) -> None:
+        self._path = None if path is None else Path(path)
+        self._search = hashlib.sha256(search).hexdigest()[:16]
         self._known = dict(self._read())
 
     def of(self, name: str, trial: Callable[[], Mapping[str, Any]]) -> Mapping[str, Any]:

@@ -1,6 +1,9 @@
 """Finds the forms in which each layer could be rewritten, with their savings and losses."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -9,6 +12,7 @@ from matloom.ir.graph import Array, Graph, Node, short_name
 from matloom.quantiser.channels import channel_chains, removals
 from matloom.quantiser.compressed import CHANNELS, FormChange
 from matloom.quantiser.factors import LayerPart, Splitter, full_rank
+from matloom.quantiser.journal import Journal
 from matloom.quantiser.layer import layer_bias
 from matloom.quantiser.layer_cycles import LayerCycles
 from matloom.quantiser.moments import as_channels, as_weights, layer_moments
@@ -26,7 +30,7 @@ _MOST_ERROR = 0.5
 
 
 def layer_changes(
-    graph: Graph, inputs: Mapping[int, Array], config: str, seed: int
+    graph: Graph, inputs: Mapping[int, Array], config: str, seed: int, journal: Journal
 ) -> Iterator[FormChange]:
     """Yield changes that save cycles, of each layer by itself.
 
@@ -36,21 +40,29 @@ def layer_changes(
         Samples by input number, (samples, *shape).
     config:
         Configuration to predict cycles for; ranks are multiples of its columns.
+    seed:
+        Of the choice among positions of large images.
     """
-    cycles = LayerCycles(config)
-    random, chains = np.random.default_rng(seed), channel_chains(graph)
+    cycles, chains = LayerCycles(config), channel_chains(graph)
     step = load_config(config).columns
+
+    def found(node: Node, data: Array) -> dict[str, Any]:
+        note(f"forms of {short_name(graph.tensors[node.output].name)}")
+        layer = _Layer(graph, node, data, np.random.default_rng((seed, node.output)))
+        changes = [*layer.splits(cycles, step)]
+        if node.output in chains:
+            changes += layer.removals(cycles, step, chains[node.output])
+        return {"changes": [asdict(each) for each in changes]}
+
     for _at, node, known in swept(graph, inputs):
         if node.op not in NARROW or graph.tensors[node.inputs[1]].data is None:
             continue
-        if graph.tensors[node.output].dtype != "float32":
-            continue
-        note(f"forms of {short_name(graph.tensors[node.output].name)}")
-        layer = _Layer(graph, node, known[node.inputs[0]], random)
-        found = [*layer.splits(cycles, step)]
-        if node.output in chains:
-            found += layer.removals(cycles, step, chains[node.output])
-        yield from (each for each in found if each.cycles > 0 and each.error <= _MOST_ERROR)
+        if graph.tensors[node.output].dtype == "float32":
+            trial = partial(found, node, known[node.inputs[0]])
+            changes = journal.of(f"forms of {node.output}", trial)["changes"]
+            for change in (FormChange(**each) for each in changes):
+                if change.cycles > 0 and change.error <= _MOST_ERROR:
+                    yield change
 
 
 class _Layer:

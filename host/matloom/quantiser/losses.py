@@ -12,9 +12,9 @@ import numpy as np
 from matloom.ir.graph import Array, Graph
 from matloom.quantiser.build import BuildStep
 from matloom.quantiser.expected import expected_share
+from matloom.quantiser.judge import watched
 from matloom.quantiser.matters import mattering
 from matloom.quantiser.sweep import last_uses, outputs_of
-from matloom.quantiser.trials import watched
 
 __all__ = ["Losses"]
 

@@ -33,6 +33,7 @@ def page_of(report: QuantisationReport) -> Page:
         *_lost(report),
         *_leveled(report),
         *_searched(report),
+        *_compressed(report),
         PageSection(name="choices", title="Choices", content=_choices(report)),
     ]
     return Page(title=f"{report.network}, quantised", sections=tuple(sections))
@@ -159,7 +160,44 @@ def _searched(report: QuantisationReport) -> list[PageSection]:
         name="mixtures",
         title="4-bit weights",
         lead="Mixtures of layers with 8-bit and 4-bit weights: the chosen one is filled.",
-        content=joined(front_chart(search), sensitivities),
+        content=joined(
+            front_chart(
+                search.points,
+                [f"{len(point.layers)} layers of 4 bits" for point in search.points],
+                search.chosen,
+            ),
+            sensitivities,
+        ),
+    )
+    return [section]
+
+
+def _compressed(report: QuantisationReport) -> list[PageSection]:
+    """Return the section of the layers in other forms, if they were asked for."""
+    found = report.compression
+    if found is None:
+        return []
+    columns = (
+        "layer",
+        "form",
+        Column(title="rank", numeric=True, hint="channels between two layers, or that remain"),
+        Column(title="lost, %", numeric=True, hint="variance of the layer's outputs, by itself"),
+        Column(title="cycles saved", numeric=True, hint="predicted, by itself"),
+    )
+    rows = [
+        (each.layer, each.form, f"{each.rank}", f"{100 * each.error:.2f}", f"{each.cycles:,}")
+        for each in found.chosen.changes
+    ]
+    summaries = [f"{len(point.changes)} layers in another form" for point in found.trials]
+    section = PageSection(
+        name="forms",
+        title="Layers in other forms",
+        lead=f"Networks of 8-bit weights for the goal {found.goal.kind}={found.goal.value:g}: the "
+        "chosen one is filled, and the table lists its layers.",
+        content=joined(
+            front_chart(found.trials, summaries, found.chosen),
+            table(columns, rows, caption="layers in other forms", sortable=True),
+        ),
     )
     return [section]
 

@@ -19,7 +19,7 @@ from matloom.ir.attributes import (
 from matloom.ir.graph import RESHAPES, Graph, Node, Op, Tensor
 from matloom.ir.operators import OPERATORS
 from matloom.ir.verify import verify
-from matloom.passes.drop_unused import drop_unused
+from matloom.passes.drop_unused import drop_unused, drop_unused_tensors
 from matloom.passes.fold_constants import fold_constants
 from matloom.passes.lower_precision import widen_weights
 
@@ -45,7 +45,7 @@ def prepared(graph: Graph) -> Graph:
     """
     _check(graph)
     passes = (widen_weights, fold_constants, _fuse_activations, _simplify, drop_unused)
-    for step in passes:
+    for step in (*passes, drop_unused_tensors):
         graph = step(graph)
         verify(graph, step.__name__)
     return graph

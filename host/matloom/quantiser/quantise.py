@@ -117,7 +117,8 @@ def quantise(
     options, engine = _options(choices), config or _ENGINE
     goal = _goal(target, engine)
     exact = prepared(model if isinstance(model, Graph) else frontend.load_floats(model))
-    split = split_samples(exact, data, samples, options.seed, searching=goal is not None)
+    searching = goal is not None or options.compress is not None
+    split = split_samples(exact, data, samples, options.seed, searching=searching)
     classes = checked_labels(labels, split, exact)
     work, found, levels = _searched(Quantiser(exact, split, classes, options, engine), goal)
     made, layers = work.made(precision if found is None else narrowed(found.chosen))
@@ -127,7 +128,7 @@ def quantise(
         network=exact.name,
         options=work.options,
         calibrated=tuple(split.chosen.tolist()),
-        tried=tuple(split.tried.tolist()),
+        tried=tuple(split.for_trials().tried.tolist()) if searching else (),
         tested=tuple(split.measured.tolist()),
         layers=layers,
         outputs=work.outputs(made),

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -10,8 +11,11 @@ from matloom.ir.graph import Array, Graph
 from matloom.ir.operators import OPERATORS
 from matloom.quantiser.balance import balanced
 from matloom.quantiser.build import BuildStep, QuantisationPlan, build
-from matloom.quantiser.calibrate import Calibration, calibrated, planned
-from matloom.quantiser.compress import compress
+from matloom.quantiser.calibrate import Calibration, calibrated, observed, planned
+from matloom.quantiser.compress import Compression, CompressionGoal, CompressionTrials, compress
+from matloom.quantiser.compressed import compressed
+from matloom.quantiser.journal import Journal
+from matloom.quantiser.judge import Judge, search_digest
 from matloom.quantiser.levels import Level, mixtures
 from matloom.quantiser.losses import Losses
 from matloom.quantiser.measure import Closeness, closeness, outputs_of_both, sqnr_db
@@ -44,18 +48,41 @@ class Quantiser:
         self, exact: Graph, split: SampleSplit, labels: Array | None, options: Options, config: str
     ) -> None:
         self._exact, self._split, self._labels = exact, split, labels
+        goal = None if options.compress is None else CompressionGoal.parse(options.compress)
         options = balanced(exact, split.calibration, options)
         self.options, self._config = options, config
-        graph, self.compression = compress(exact, split.calibration, options, config)
+        self.compression = None if goal is None else self._compression(goal)
+        changes = self.compression.chosen.changes if self.compression else ()
+        graph = compressed(exact, changes, split.calibration, options.seed)
         note("observing the float network")
         self._calibration = calibrated(graph, split.calibration, options)
 
+    def _compression(self, goal: CompressionGoal) -> Compression:
+        """Return the search that chose layers to rewrite."""
+        split, options, graph = self._split.for_trials(), self.options, self._exact
+        trials = CompressionTrials(graph, split, options, self._judge, self._journal(graph))
+        return compress(trials, goal, self._config)
+
     def search(self, goal: Goal) -> Search:
         """Return a search for a mixture of 8-bit and 4-bit weights."""
-        split, config = self._split, self._config
-        labels = self._labelled(split.tried if len(split.tried) else split.chosen)
-        trials = Trials(self._calibration, split, self.options, config, labels)
-        return search(trials, self._calibration.graph, goal, config, self.options.journal)
+        split, options, judge = self._split.for_trials(), self.options, self._judge
+        graph, calibration = self._calibration.graph, self._calibration
+        if split is not self._split:
+            calibration = observed(graph, split.calibration)
+        trials = Trials(calibration, split, options, judge, self._journal(graph))
+        return search(trials, judge, graph, goal, self._config)
+
+    @cached_property
+    def _judge(self) -> Judge:
+        """What measures the networks of a search."""
+        split = self._split.for_trials()
+        return Judge(self._exact, split, self._config, self._labelled(split.tried))
+
+    def _journal(self, graph: Graph) -> Journal:
+        """Return the journal of a search for some form of a network."""
+        split, options = self._split.for_trials(), self.options
+        labels = self._labelled(split.tried)
+        return Journal(options.journal, search_digest(graph, split, options, self._config, labels))
 
     def rewritten(self, found: Search) -> "tuple[Quantiser, Search]":
         """Return this network and its search, or a faster one with layers in other forms.

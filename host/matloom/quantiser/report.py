@@ -178,10 +178,7 @@ def _found(search: Search) -> list[str]:
     )
     for point in search.points:
         mark = "*" if point.layers == search.chosen.layers else " " if point.best else "-"
-        lines.append(
-            f"{mark} {point.cycles:>8,}  {point.sqnr_db:>5.1f} dB  {point.agreement:>7.2%}  "
-            f"{point.expected:>7.2%}  {len(point.layers)}"
-        )
+        lines.append(f"{mark} {point.text()}  {len(point.layers)}")
     lines.append("* chosen, - another mixture is faster and closer")
     return lines
 

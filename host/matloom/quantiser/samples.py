@@ -1,7 +1,7 @@
 """Checks samples, and splits them into those to calibrate on and those to measure on."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -46,6 +46,19 @@ class SampleSplit:
     def measured(self) -> Array:
         """Positions of the samples in `test`."""
         return self.others if len(self.others) else self.chosen
+
+    def for_trials(self) -> "SampleSplit":
+        """Return the samples of a search: these, or if none are tried, halves of `calibration`."""
+        if len(self.tried):
+            return self
+        if len(self.chosen) == 1:
+            return replace(self, tried=self.chosen)
+        known, held = (
+            {number: array[at::2] for number, array in self.calibration.items()} for at in (0, 1)
+        )
+        return replace(
+            self, calibration=known, trial=held, chosen=self.chosen[::2], tried=self.chosen[1::2]
+        )
 
 
 def split_samples(

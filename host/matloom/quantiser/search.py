@@ -3,14 +3,13 @@
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 
 from matloom.arch.config import load_config
 from matloom.errors import UserError
 from matloom.ir.graph import Graph
-from matloom.quantiser.journal import Journal
+from matloom.quantiser.judge import Judge, loses_at_most, unbeaten
 from matloom.quantiser.precisions import NARROW, NARROW_MODE
 from matloom.quantiser.trials import MixedPoint, Trials
 from matloom.terminal.progress import note
@@ -100,37 +99,26 @@ class Search:
     chosen: MixedPoint
 
 
-def search(
-    trials: Trials, graph: Graph, goal: Goal, config: str, journal: str | Path | None
-) -> Search:
+def search(trials: Trials, judge: Judge, graph: Graph, goal: Goal, config: str) -> Search:
     """Return the layers that take 4-bit weights for a goal.
 
     Each layer alone is tried first. Then layers are narrowed one after another, in the order of
     the noise that each adds for a cycle that it saves, and each mixture is measured.
-
-    Parameters
-    ----------
-    journal:
-        File that keeps every trial: the same search continues where it stopped.
 
     Raises
     ------
     UserError
         No mixture reaches the goal, or it needs classes and the outputs have none.
     """
-    if goal.kind == "points" and not trials.counted:
-        raise UserError(
-            f"the outputs of {graph.name} have one element, so that no result can be a wrong class",
-            hint="search for cycles=NUMBER instead",
-        )
-    kept = Journal(None if journal is None else Path(journal), trials.digest())
-    sensitivities = tuple(sorted(_sensitivities(graph, trials, kept), key=_price))
+    if goal.kind == "points":
+        judge.require_classes("search for cycles=NUMBER instead")
+    sensitivities = tuple(sorted(_sensitivities(graph, trials), key=_price))
     useful = [each.name for each in sensitivities if each.cycles > 0]
     points = []
     for count in _counts(len(useful)):
         note(f"mixture of {count} of {len(useful)} layers")
-        points.append(trials.point(tuple(useful[:count]), kept))
-    points = [replace(each, best=_unbeaten(each, points)) for each in points]
+        points.append(trials.point(tuple(useful[:count])))
+    points = [replace(each, best=unbeaten(each, points)) for each in points]
     return Search(
         target=goal,
         config=config,
@@ -149,13 +137,13 @@ def require_mode(config: str) -> None:
         )
 
 
-def _sensitivities(graph: Graph, trials: Trials, journal: Journal) -> Iterator[Sensitivity]:
+def _sensitivities(graph: Graph, trials: Trials) -> Iterator[Sensitivity]:
     """Yield the sensitivity of each layer that can have 4-bit weights."""
     names = [graph.tensors[node.output].name for node in graph.nodes if node.op in NARROW]
-    before = trials.point((), journal, _TRIAL_SAMPLES)
+    before = trials.point((), _TRIAL_SAMPLES)
     for place, name in enumerate(names):
         note(f"layer {place + 1} of {len(names)} alone, {name.split(';')[0]}")
-        after = trials.point((name,), journal, _TRIAL_SAMPLES)
+        after = trials.point((name,), _TRIAL_SAMPLES)
         saved = before.cycles - after.cycles
         yield Sensitivity(name=name, noise=max(after.noise - before.noise, 0.0), cycles=saved)
 
@@ -169,11 +157,6 @@ def _counts(layers: int) -> list[int]:
     return sorted({round(share) for share in np.linspace(0, layers, _MOST_POINTS)})
 
 
-def _unbeaten(point: MixedPoint, points: Sequence[MixedPoint]) -> bool:
-    """Return whether no other point has less noise in no more cycles."""
-    return not any(o.cycles <= point.cycles and o.noise < point.noise for o in points)
-
-
 def chosen_point(points: Sequence[MixedPoint], target: Goal) -> MixedPoint:
     """Return the point that reaches a target; raises UserError if none does.
 
@@ -181,9 +164,8 @@ def chosen_point(points: Sequence[MixedPoint], target: Goal) -> MixedPoint:
     """
     if target.kind == "points":
         whole = next(point for point in points if not point.layers)
-        least = whole.expected - target.value / 100
-        # Rounding of the shares must not decide.
-        return min((p for p in points if p.expected >= least - 1e-9), key=lambda p: p.cycles)
+        fitting = [point for point in points if loses_at_most(target.value, point, whole)]
+        return min(fitting, key=lambda point: point.cycles)
     fitting = [point for point in points if point.cycles <= target.value]
     if not fitting:
         fewest = min(point.cycles for point in points)

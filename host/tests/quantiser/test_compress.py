@@ -11,11 +11,12 @@ from matloom.errors import UserError
 from matloom.ir.attributes import Activation, Conv2D, Padding
 from matloom.ir.graph import Op
 from matloom.kernels.interpreter import interpret
-from matloom.quantiser import quantise
+from matloom.quantiser import page_of, quantise
 from matloom.quantiser.channels import channel_chains, removals
 from matloom.quantiser.compressed import CHANNELS, FormChange, compressed
 from matloom.quantiser.factors import Splitter, full_rank, product
-from support.float_network import FloatNetwork, float_samples
+from matloom.quantiser.judge import Judge
+from support.float_network import FloatNetwork, float_samples, litert_agreement
 from support.oracles import micro
 
 
@@ -159,10 +160,68 @@ def test_cycles_fall_and_results_are_those_of_other_runtimes(network):
     assert np.array_equal(result, micro(made.content, [image], 1)[0])
 
 
+@pytest.fixture(scope="module")
+def searched(network, tmp_path_factory):
+    """Return a network that a search rewrote, and the journal of the search."""
+    journal = tmp_path_factory.mktemp("compress") / "trials.jsonl"
+    return rewritten(network, journal), journal
+
+
+def rewritten(network, journal):
+    options = {"samples": 8, "config": "small", "compress": "points=100", "journal": journal}
+    return quantise(network, float_samples(24), **options)
+
+
+def test_an_interrupted_compression_gives_the_same_result(network, searched, tmp_path, monkeypatch):
+    """Only what the journal does not have is measured again."""
+    made, journal = searched
+    lines = journal.read_text().splitlines()
+    (tmp_path / "trials.jsonl").write_text("\n".join(lines[:-1]))
+    count = 0
+
+    def counting(*given):
+        nonlocal count
+        count += 1
+        return judged(*given)
+
+    judged = Judge.judged
+    monkeypatch.setattr(Judge, "judged", counting)
+    again = rewritten(network, tmp_path / "trials.jsonl")
+    assert count == 1
+    assert again.content == made.content
+    assert again.report.compression == made.report.compression
+    assert [each for each in (tmp_path / "trials.jsonl").read_text().splitlines() if each] == [
+        each for each in lines if each
+    ]
+
+
+def test_networks_are_judged_on_samples_that_they_are_not_fitted_to(network, searched):
+    made, report = searched[0], searched[0].report
+    assert (len(report.calibrated), len(report.tried), len(report.tested)) == (8, 8, 8)
+    assert sorted(report.calibrated + report.tried + report.tested) == list(range(24))
+    agreement = litert_agreement(network, made, float_samples(24)[list(report.tried)])
+    assert agreement == report.compression.chosen.agreement
+    assert report.cycles == report.compression.chosen.cycles
+
+
+def test_the_page_shows_the_forms(searched):
+    report = searched[0].report
+    html = page_of(report).to_html()
+    assert "Layers in other forms" in html
+    assert html.count("<circle") == len(report.compression.trials)
+    for change in report.compression.chosen.changes:
+        assert f"{change.cycles:,}" in html
+
+
 def test_a_wrong_goal_is_refused(network):
     for goal in ("points", "cycles=5", "points=-1"):
         with pytest.raises(UserError, match="compress must be points=NUMBER or sqnr=NUMBER"):
             quantise(network, float_samples(2), compress=goal)
+    made = FloatNetwork()
+    image = made.input("image", (1, 8, 8, 3), "float32")
+    values = made.graph(made.convolution(image, 1, kernel=3))
+    with pytest.raises(UserError, match="have one element, so that no result can be a wrong"):
+        quantise(values, float_samples(2), compress="points=1")
 
 
 @pytest.mark.slow

@@ -4,14 +4,12 @@ import numpy as np
 import pytest
 
 import matloom
-from matloom import frontend
 from matloom.errors import UserError
 from matloom.quantiser import page_of, quantise
 from matloom.quantiser.journal import Journal
 from matloom.quantiser.search import Goal, chosen_point
 from matloom.quantiser.trials import MixedPoint, Trials
-from support.float_network import FloatNetwork, float_samples
-from support.oracles import litert
+from support.float_network import FloatNetwork, float_samples, litert_agreement
 
 CONFIG = "small+i8xi4"
 
@@ -48,18 +46,18 @@ def test_errors_grow_as_cycles_fall(made):
     assert ratios[-1] > ratios[0]
 
 
-def test_agreement_equals_litert(network, made):
-    """LiteRT runs the quantised and the float file on the calibration samples."""
-    content = frontend.write(network)[1]
-    images = float_samples(16)
-    tensor = made.graph.tensors[made.graph.inputs[0]]
-    integers = np.clip(np.rint(images / tensor.scale) + tensor.zero_point, -128, 127)
-    same = [
-        litert(content, [image])[0].argmax()
-        == litert(made.content, [each.astype(np.int8)])[0].argmax()
-        for image, each in zip(images, integers, strict=True)
-    ]
-    assert abs(np.mean(same) - made.report.search.chosen.agreement) <= 1 / 16
+def test_agreement_equals_litert(network):
+    """LiteRT runs the quantised and the float file on the samples of the trials."""
+    images = float_samples(24)
+    made = quantise(network, images, samples=8, config=CONFIG, target="points=100")
+    agreement = litert_agreement(network, made, images[list(made.report.tried)])
+    assert agreement == made.report.search.chosen.agreement
+
+
+def test_without_other_samples_a_search_holds_back_half(made):
+    report = made.report
+    assert len(report.tried) == 8
+    assert set(report.tried) < set(report.calibrated) == set(report.tested)
 
 
 def test_a_target_of_cycles(made):
@@ -75,7 +73,8 @@ def test_a_target_of_cycles(made):
 def test_a_target_of_points():
     def point(expected, cycles):
         layers = () if cycles == 100 else ("a",)
-        return MixedPoint(layers=layers, cycles=cycles, noise=0.0, agreement=0.0, expected=expected)
+        figures = {"noise": 0.0, "varying_noise": 0.0, "agreement": 0.0, "expected": expected}
+        return MixedPoint(layers=layers, cycles=cycles, **figures)
 
     points = [point(0.99, 100), point(0.97, 80), point(0.98, 70), point(0.90, 60)]
     for allowed, cycles in ((0.5, 100), (1, 70), (2, 70), (10, 60)):
@@ -174,8 +173,8 @@ def test_an_interrupted_search_gives_the_same_result(network, boosted, tmp_path,
         count += 1
         return trial(*given)
 
-    trial = Trials._point
-    monkeypatch.setattr(Trials, "_point", counting)
+    trial = Trials._judged
+    monkeypatch.setattr(Trials, "_judged", counting)
     again = boost(network, tmp_path / "trials.jsonl")
     assert count == len(lines) - len(kept)
     assert again.content == made.content

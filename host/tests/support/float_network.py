@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from matloom import frontend
 from matloom.ir.attributes import (
     Activation,
     Arithmetic,
@@ -15,8 +16,10 @@ from matloom.ir.attributes import (
 )
 from matloom.ir.builder import GraphBuilder
 from matloom.ir.graph import Array, Graph, Op
+from matloom.quantiser import QuantisedNetwork
+from support.oracles import litert
 
-__all__ = ["FloatNetwork", "float_network", "float_samples"]
+__all__ = ["FloatNetwork", "float_network", "float_samples", "litert_agreement"]
 
 _SAME = Padding(top=1, bottom=1, left=1, right=1)
 _NONE = Padding(top=0, bottom=0, left=0, right=0)
@@ -95,3 +98,15 @@ def float_network(seed: int = 0) -> Graph:
 def float_samples(count: int, seed: int = 1) -> Array:
     """Return images for `float_network`, (count, 1, 8, 8, 3)."""
     return np.random.default_rng(seed).normal(0.3, 1, (count, 1, 8, 8, 3)).astype(np.float32)
+
+
+def litert_agreement(network: Graph, made: QuantisedNetwork, images: Array) -> float:
+    """Return the share of images on which LiteRT finds the same class with both networks."""
+    content, tensor = frontend.write(network)[1], made.graph.tensors[made.graph.inputs[0]]
+    integers = np.clip(np.rint(images / tensor.scale) + tensor.zero_point, -128, 127)
+    same = [
+        litert(content, [image])[0].argmax()
+        == litert(made.content, [each.astype(np.int8)])[0].argmax()
+        for image, each in zip(images, integers, strict=True)
+    ]
+    return float(np.mean(same))

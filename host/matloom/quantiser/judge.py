@@ -1,0 +1,176 @@
+"""Measures candidates of a search on samples that they are not fitted to."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+import matloom
+from matloom.arch.config import load_config
+from matloom.errors import UserError
+from matloom.ir.graph import Array, Graph, Op
+from matloom.quantiser.expected import expected_share
+from matloom.quantiser.matters import mattering
+from matloom.quantiser.measure import noise_share, rounded_outputs
+from matloom.quantiser.options import Options
+from matloom.quantiser.samples import SampleSplit
+from matloom.quantiser.sweep import outputs_of
+
+__all__ = ["Judge", "Judgement", "loses_at_most", "search_digest", "unbeaten", "watched"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judgement:
+    """A quantised network on the samples of trials.
+
+    Members
+    -------
+    cycles:
+        Predicted cycles of a call.
+    noise:
+        Noise of the outputs before SOFTMAX, as a share of their power.
+    varying_noise:
+        The same as a share of their variance over the samples.
+    agreement:
+        Share of rows with the float network's largest element.
+    expected:
+        Share of rows that are expected to have the label, or without labels the float network's
+        largest element, by `expected_share`.
+    """
+
+    cycles: int
+    noise: float
+    varying_noise: float
+    agreement: float
+    expected: float
+
+    @property
+    def sqnr_db(self) -> float:
+        """Signal-to-noise ratio in decibels."""
+        return float(-10 * np.log10(max(self.noise, 1e-30)))
+
+    def text(self) -> str:
+        """Return cycles, SQNR, agreement and the expected share as columns of a text."""
+        return (
+            f"{self.cycles:>8,}  {self.sqnr_db:>5.1f} dB  {self.agreement:>7.2%}  "
+            f"{self.expected:>7.2%}"
+        )
+
+
+class Judge:
+    """Judges quantised networks by the float network they come from.
+
+    Parameters
+    ----------
+    exact:
+        The float network; quantised ones have the same numbers for its `watched` tensors.
+    config:
+        Configuration to predict cycles for.
+    labels:
+        Classes of the samples in `split.trial`, or None.
+    """
+
+    def __init__(self, exact: Graph, split: SampleSplit, config: str, labels: Array | None) -> None:
+        self._graph, self._inputs = exact, split.trial
+        self._config, self._labels = config, labels
+        self._watched = watched(exact)
+        self._exact = outputs_of(replace(exact, outputs=self._watched), split.trial)
+
+    def require_classes(self, hint: str) -> None:
+        """Raise UserError if no output has elements of which one is the largest."""
+        if not any(_classes(exact) > 1 for exact in self._exact):
+            raise UserError(
+                f"the outputs of {self._graph.name} have one element, so that no result can be a "
+                "wrong class",
+                hint=hint,
+            )
+
+    def judged(self, made: Graph, samples: int | None = None) -> Judgement:
+        """Return the figures of a quantised network.
+
+        Parameters
+        ----------
+        samples:
+            Samples that are used at most; None for all.
+        """
+        from matloom.runtime import compile
+
+        inputs = {number: array[:samples] for number, array in self._inputs.items()}
+        results = rounded_outputs(made, self._watched, inputs)
+        noise = varying = agreeing = expected = 0.0
+        rows = 0
+        for number, whole, rounded in zip(self._watched, self._exact, results, strict=True):
+            pair = [
+                mattering(self._graph, number, {number: each})
+                for each in (whole[:samples], rounded)
+            ]
+            noise += noise_share(*pair)
+            varying += _varying_noise(*pair)
+            if (classes := _classes(whole)) > 1:
+                exact, found = (each.reshape(-1, classes) for each in pair)
+                rows += len(exact)
+                agreeing += int((exact.argmax(axis=1) == found.argmax(axis=1)).sum())
+                share = expected_share(exact, found, self._targets(exact))
+                expected += share * len(exact)
+        return Judgement(
+            cycles=int(compile(made, self._config, check="none").predicted_cycles),
+            noise=noise,
+            varying_noise=varying,
+            agreement=agreeing / (rows or 1),
+            expected=expected / (rows or 1),
+        )
+
+    def _targets(self, exact: Array) -> Array:
+        """Return the class that each row should have: its label if there is one for each."""
+        alone = self._labels is not None and len(self._exact) == 1
+        labels = self._labels[: len(exact)] if alone and self._labels is not None else None
+        fits = labels is not None and len(labels) == len(exact)
+        return labels if fits and labels is not None else exact.argmax(axis=1)
+
+
+def _varying_noise(exact: Array, rounded: Array) -> float:
+    """Return the power of the noise as a share of the variance over the samples."""
+    wide = exact.astype(np.float64)
+    variance = float(np.square(wide - wide.mean(axis=0)).sum())
+    return float(np.square(rounded - wide).sum()) / max(variance, 1e-30)
+
+
+def _classes(values: Array) -> int:
+    """Return the elements of a row of outputs, (samples, *shape)."""
+    return int(values.shape[-1]) if values.ndim > 1 else 1
+
+
+def search_digest(
+    graph: Graph, split: SampleSplit, options: Options, config: str, labels: Array | None
+) -> bytes:
+    """Return everything that the results of a search's trials depend on."""
+    arrays = [*split.calibration.values(), *split.trial.values()]
+    arrays += [t.data for t in graph.tensors.values() if t.data is not None]
+    arrays += [] if labels is None else [labels]
+    options = replace(options, losses=False, journal=None)
+    texts = (matloom.__version__, options, load_config(config), graph.nodes)
+    return b"".join([repr(texts).encode(), *(array.tobytes() for array in arrays)])
+
+
+def loses_at_most(points: float, judged: Judgement, whole: Judgement) -> bool:
+    """Return whether a network is expected to lose at most so many percent of the results.
+
+    Those of another one, `whole`, count.
+    """
+    # Rounding of the shares must not decide.
+    return judged.expected >= whole.expected - points / 100 - 1e-9
+
+
+def unbeaten(point: Judgement, points: Sequence[Judgement]) -> bool:
+    """Return whether no other point has less noise in no more cycles."""
+    return not any(o.cycles <= point.cycles and o.noise < point.noise for o in points)
+
+
+def watched(graph: Graph) -> tuple[int, ...]:
+    """Return the network's outputs, with the inputs of SOFTMAX and LOGISTIC instead of theirs."""
+    found = []
+    for number in graph.outputs:
+        node = graph.nodes[graph.producers[number]] if number in graph.producers else None
+        squashed = node is not None and node.op in (Op.SOFTMAX, Op.LOGISTIC)
+        found.append(node.inputs[0] if squashed and node is not None else number)
+    return tuple(dict.fromkeys(found))
