@@ -11,7 +11,7 @@ kernels, which equal TensorFlow Lite Micro, run all files but those of ONNX Runt
 - `ic` and `kws`: a seed divides the labelled samples. They are few, so `ic` also has views of the
   photographs that measure it, without labels: LiteRT runs these, and their agreement is `views`.
 - `vww`: the collection has 33 photographs with labels. Views of 16 calibrate, views of the other 17
-  measure the agreement.
+  measure it, with the labels of their photographs; LiteRT runs five times as many.
 - `ad` has no float parent, so the weights of its int8 network are converted to floats. Its samples
   are windows of one recording of a machine that works: the first 100 calibrate, those behind them
   measure. Faults are made from these (`quantise_data.anomalies`), and the area under the curve
@@ -38,6 +38,7 @@ from quantise_yardsticks import METHODS, ai_edge, logits_of, many, onnx_runtime
 import matloom
 from matloom import frontend
 from matloom.ir.graph import Array, Graph, Op
+from matloom.passes.drop_unused import drop_unused_tensors
 from matloom.passes.lower_precision import numbers
 from matloom.quantiser.build import integers_of, real
 from matloom.quantiser.judge import watched
@@ -61,8 +62,9 @@ NETWORKS = {
     "vww": ("vww_96_float.onnx", "vww_96_int8", "dev_vww_coco33"),
     "ad": (None, "ad01_int8", "dev_ad_normal196"),
 }
-#: Views of photographs that measure `vww`, and frames of a window of `ad`, which overlap.
-VIEWS, FRAMES = 300, 5
+#: Photographs whose views calibrate `vww`, views of the others that measure it, and frames of a
+#: window of `ad`, which overlap.
+KNOWN, VIEWS, FRAMES = 16, 300, 5
 
 #: Ways of quantising, by name: options of `matloom.quantise`.
 WAYS = {
@@ -138,13 +140,18 @@ def case(name: str) -> Case:
     with np.load(models / "labelled" / f"{labelled}.npz") as file:
         samples, labels = real(made.tensors[made.inputs[0]], file["x"]), file["y"]
     if name == "vww":
-        parent = models.parent / "onnx" / "models" / "mlcommons" / parent
-        graph = prepared(frontend.load_floats(parent))
-        views = [
-            crops(samples[part, 0], count, seed=at)[:, np.newaxis].transpose(0, 1, 4, 2, 3)
-            for at, (part, count) in enumerate(((slice(16), SAMPLES), (slice(16, None), VIEWS)))
-        ]
-        return Case(graph=graph, published=None, calibration=views[0], test=views[1])
+        graph = channels_last(
+            prepared(frontend.load_floats(models.parent / "onnx" / "models" / "mlcommons" / parent))
+        )
+        photographs, classes = (samples[:KNOWN, 0], samples[KNOWN:, 0]), labels[KNOWN:]
+        return Case(
+            graph=graph,
+            published=None,
+            calibration=crops(photographs[0], SAMPLES, seed=0)[:, np.newaxis],
+            test=crops(photographs[1], VIEWS, seed=1)[:, np.newaxis],
+            labels=classes[np.arange(VIEWS) % len(classes)],
+            views=crops(photographs[1], 5 * VIEWS, seed=2)[:, np.newaxis],
+        )
     if name == "ad":
         graph = prepared(floats(made))
         normal = samples[SAMPLES + FRAMES :]
@@ -169,6 +176,13 @@ def case(name: str) -> Case:
         known=labels[split.chosen],
         views=_views(samples[split.others, 0]) if name == "ic" else None,
     )
+
+
+def channels_last(graph: Graph) -> Graph:
+    """Return a network without the TRANSPOSE that its input begins with."""
+    first, *others = graph.nodes
+    assert first.op is Op.TRANSPOSE
+    return drop_unused_tensors(replace(graph, inputs=first.outputs, nodes=tuple(others)))
 
 
 def _views(photographs: Array) -> Array:

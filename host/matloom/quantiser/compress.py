@@ -152,12 +152,13 @@ def compress(trials: CompressionTrials, goal: CompressionGoal, config: str) -> C
     if goal.kind == "points":
         trials.require_classes()
     changes = trials.changes(config)
-    found = [trials.point(())]
     prices = sorted(each.error / each.cycles for each in changes)
-    low, high = 0, len(prices)
+    steps = list(dict.fromkeys(_at_price(changes, price) for price in prices))
+    found = [trials.point(())]
+    low, high = 0, len(steps)
     while low < high and len(found) <= _TRIALS:
         middle = (low + high + 1) // 2
-        found.append(trials.point(_at_price(changes, prices[middle - 1])))
+        found.append(trials.point(steps[middle - 1]))
         if goal.kept(found[-1], found[0]):
             low = middle
         else:

@@ -74,7 +74,7 @@ class Quantiser:
 
     @cached_property
     def _judge(self) -> Judge:
-        """What measures the networks of a search."""
+        """Measures the networks of a search."""
         split = self._split.for_trials()
         return Judge(self._exact, split, self._config, self._labelled(split.tried))
 
