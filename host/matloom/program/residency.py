@@ -23,9 +23,10 @@ def repeat_problem(
 ) -> str | None:
     """Return what is wrong with a repetition; None if it finds what the step left on chip.
 
-    The step, `first`, must write each kept byte once, from the constant region PROGRAM; the
-    repetition, `again`, must not write any. Weights, parameters and tables that it reads must be
-    kept, or written earlier by itself, except for weights that are computed. Both must be legal.
+    The last instruction of the step, `first`, that writes a kept byte must be a LOAD from the
+    constant region PROGRAM; the repetition, `again`, must not write any. Weights, parameters and
+    tables that it reads must be kept, or written earlier by itself, except for weights that are
+    computed. Both must be legal.
     """
     kept = np.zeros(config.spad_bytes, bool)
     for start, end in repeat.kept:
@@ -39,20 +40,18 @@ def _loading_problem(
     commands: Iterable[Instruction], kept: NDArray[np.bool_], config: Config
 ) -> str | None:
     loaded = np.zeros_like(kept)
-    for number, instruction in enumerate(commands):
+    for instruction in commands:
         constant = instruction.opcode is Opcode.LOAD and instruction.region == Region.PROGRAM
         for access in _on_chip(instruction, config):
-            span = slice(access.start, access.end)
-            if not access.write or not kept[span].any():
-                continue
-            if not constant or loaded[span].any():
-                return (
-                    f"instruction {number} ({instruction.opcode.name}) must load kept bytes from "
-                    f"region PROGRAM, once, not write {access}"
-                )
-            loaded[span] = True
+            if access.write:
+                _touched(loaded, access)[...] = constant
     missing = kept & ~loaded
-    return f"kept byte {np.argmax(missing)} must be loaded" if missing.any() else None
+    if not missing.any():
+        return None
+    return (
+        f"kept byte {np.argmax(missing)} must be loaded from region PROGRAM, and not be written "
+        "after that"
+    )
 
 
 def _repeating_problem(

@@ -123,11 +123,10 @@ def buffers_of(plan: Plan) -> list[tuple[str, Buffer]]:
 def check_addresses(buffers: Iterable[tuple[str, Buffer]], config: Config) -> None:
     """Check that buffers lie inside the scratchpad, are aligned, and do not overlap.
 
-    Two buffers may share bytes if their live ranges have no slot in common. Weights that stay
-    between calls are live in every slot.
+    Two buffers may share bytes if their live ranges have no slot in common.
     """
     alive: list[tuple[str, Buffer]] = []
-    for kind, buffer in sorted(buffers, key=lambda item: (not item[1].pinned, item[1].first)):
+    for kind, buffer in sorted(buffers, key=lambda item: item[1].first):
         end = buffer.address + buffer.size
         if not 0 <= buffer.address <= end <= config.spad_bytes or buffer.last < buffer.first:
             raise PhaseError(
@@ -139,7 +138,7 @@ def check_addresses(buffers: Iterable[tuple[str, Buffer]], config: Config) -> No
                 f"allocate: {kind} must begin at a multiple of {buffer.boundary}, "
                 f"not at {buffer.address}"
             )
-        alive = [each for each in alive if each[1].last >= buffer.first or each[1].pinned]
+        alive = [each for each in alive if each[1].last >= buffer.first]
         for other_kind, other in alive:
             if other.address < end and buffer.address < other.address + other.size:
                 raise PhaseError(

@@ -218,9 +218,6 @@ def placed(address, first, last, size=16, **more):
         ([placed(0, 0, 3), placed(16, 0, 3)], None),
         ([placed(0, 0, 2), placed(0, 3, 5)], None),
         ([placed(0, 2, 9), placed(8, 0, 2)], "must not lie over"),
-        # Weights that stay are there before and after they are used.
-        ([placed(0, 0, 2, pinned=True), placed(0, 3, 5)], "must not lie over"),
-        ([placed(0, 3, 5, pinned=True), placed(0, 0, 2)], "must not lie over"),
         ([placed(-1, 0, 1)], "must lie in the"),
         ([placed(SMALL.spad_bytes - 15, 0, 1)], "must lie in the"),
         ([placed(0, 2, 1)], "must lie in the"),

@@ -56,12 +56,20 @@ def place_tensors(plan: Plan, space: Allocator) -> list[OutOfScratchpad]:
 def place_pinned(
     plan: Plan, transient: Iterable[tuple[str, Buffer]], space: Allocator
 ) -> OutOfScratchpad | None:
-    """Reserve addresses for resident weights alone, or leave the weights where they are."""
-    last = len(plan.slots) - 1
+    """Place weights that stay, from their LOAD on; return the first that does not fit.
+
+    Until then other buffers may use the bytes.
+    """
     for _kind, buffer in transient:
         if buffer.pinned and plan.policy.pinned_at is None:
+            _stays(buffer, plan)
             address = space.place(
-                buffer.size, 0, last, high=True, reads=buffer.reads, boundary=buffer.boundary
+                buffer.size,
+                buffer.first,
+                buffer.last,
+                high=True,
+                reads=buffer.reads,
+                boundary=buffer.boundary,
             )
             if address is None:
                 return OutOfScratchpad.of(buffer, buffer.first, "weights")
@@ -71,10 +79,19 @@ def place_pinned(
 
 def reserve(plan: Plan, transient: Iterable[tuple[str, Buffer]], space: Allocator) -> None:
     """Reserve the addresses of weights that are already on chip."""
-    last = len(plan.slots) - 1
     for _kind, buffer in transient:
         if buffer.pinned:
-            space.reserve(buffer.address, buffer.size, 0, last, high=True, reads=buffer.reads)
+            _stays(buffer, plan)
+            buffer.first = 0
+            space.reserve(
+                buffer.address, buffer.size, 0, buffer.last, high=True, reads=buffer.reads
+            )
+
+
+def _stays(buffer: Buffer, plan: Plan) -> None:
+    """Let a buffer live to the end, though it is not read for so long."""
+    buffer.last_read = buffer.reads[1]
+    buffer.last = len(plan.slots) - 1
 
 
 def place_others(

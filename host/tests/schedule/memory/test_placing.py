@@ -1,6 +1,14 @@
+import numpy as np
+
 from matloom.arch.config import PRESETS
-from matloom.compiler import CompileOptions, compiled
+from matloom.arch.isa import AddressSpace
+from matloom.compiler import CompileOptions, compile_network, compiled
+from matloom.program import EngineStep
+from matloom.program.accesses import accesses
+from matloom.program.instruction_table import unpack_all
 from matloom.schedule.memory import placing
+from matloom.tuner.moves import applied, staying
+from matloom.tuner.study import runs_of, study_of
 from support.mobilenet import mobilenet
 
 
@@ -34,3 +42,20 @@ def test_repeated_groups_get_the_addresses_of_a_search(monkeypatch):
     monkeypatch.setattr(placing._Placing, "__init__", forgetful)
     assert _image() == image
     assert not repeated
+
+
+def test_weights_that_stay_leave_their_bytes_to_others_until_they_arrive():
+    """A first call has all of the scratchpad for its first stages; outputs stay right."""
+    graph, config = mobilenet(4, 48), PRESETS["nano"]
+    (run,) = runs_of(study_of(graph, config, CompileOptions(tuned=False)))
+    choices = applied(run.choices, staying(run.segment, run.choices, 0.5))
+    program = compile_network(graph, config, CompileOptions(choices=(choices,)), check="sample")
+    (step,) = (each for each in program.steps if isinstance(each, EngineStep))
+    writes = np.zeros(config.spad_bytes, int)
+    for instruction in unpack_all(program.commands(step)):
+        for access in accesses(instruction, config):
+            if access.space[0] is AddressSpace.SPAD and access.write:
+                writes[access.start : access.end] += 1
+    kept = np.concatenate([writes[start:end] for start, end in program.repeat.kept])
+    assert (kept >= 1).all()
+    assert (kept > 1).any()
