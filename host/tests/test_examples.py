@@ -15,6 +15,10 @@ RUNS = {
     "product": (["--config", "nano"], "sums: int32 (100, 30), equal to NumPy's"),
     "attention": (["--config", "nano", "--size", "8"], "values: equal to the definition"),
     "transformer": (["--config", "nano", "--epochs", "1", "--count", "1"], "is taken for a"),
+    "decoder": (
+        ["--config", "nano", "--steps", "2", "--count", "2"],
+        "bytes of weights take the bus",
+    ),
     "your_network": (["--config", "nano"], "output probabilities: int8 (1, 10)"),
     "your_configuration": ([], "your own: 4x8, 65,536 bytes of scratchpad"),
     "own_operator": (["--config", "nano"], "RELU runs on the engine"),
@@ -27,7 +31,7 @@ RUNS = {
     "run_network": (["--device", "model", "--count", "2"], "a handwritten"),
 }
 #: Those that take more than a few CPU seconds.
-LONG = {"transformer"}
+LONG = {"decoder", "transformer"}
 CASES = [pytest.param(name, marks=[pytest.mark.slow] if name in LONG else []) for name in RUNS]
 
 
@@ -50,6 +54,12 @@ def test_an_example_runs(name):
         pytest.importorskip("ai_edge_litert", reason="ai-edge-litert is not installed")
     arguments, sentence = RUNS[name]
     assert sentence in run(name, arguments)
+
+
+@pytest.mark.slow
+def test_the_decoder_knows_its_text():
+    output = run("decoder", ["--prompt", "Beautiful is", "--count", "40"])
+    assert "Beautiful is better than ugly.\nExplicit is better" in output
 
 
 @pytest.mark.slow

@@ -40,8 +40,7 @@ def prepared(graph: Graph) -> Graph:
     Raises
     ------
     UserError
-        The network has no layers of floats with constant weights, or a constant is not finite, or
-        it keeps state between calls.
+        The network has no layers of floats with constant weights, or a constant is not finite.
     """
     _check(graph)
     passes = (widen_weights, fold_constants, _fuse_activations, _simplify, drop_unused)
@@ -52,11 +51,6 @@ def prepared(graph: Graph) -> Graph:
 
 
 def _check(graph: Graph) -> None:
-    if graph.variables:
-        raise UserError(
-            f"{graph.name} keeps state between calls, which cannot be quantised yet",
-            hint="give a network without variables",
-        )
     weighted = [node for node in graph.nodes if OPERATORS[node.op].weight_axis is not None]
     types = {graph.tensors[node.inputs[0]].dtype for node in weighted}
     if types and "float32" not in types:

@@ -19,6 +19,7 @@ from matloom.quantiser.quantiser import Quantiser, narrowed
 from matloom.quantiser.report import QuantisationReport
 from matloom.quantiser.samples import checked_labels, split_samples
 from matloom.quantiser.search import EXACT, Goal, Search, require_mode
+from matloom.quantiser.state import with_state, without_state
 from matloom.terminal.progress import note
 
 __all__ = ["QuantisedNetwork", "quantise"]
@@ -90,6 +91,7 @@ def quantise(
         A float network: a model file, its bytes, or a graph.
     data:
         Samples as for `matloom.evaluate`: float32 arrays by the names of the inputs, or one array.
+        Those of a network with variables are the inputs of consecutive calls.
     labels:
         Class of each sample, to measure the accuracy too.
     precision:
@@ -116,13 +118,16 @@ def quantise(
     """
     options, engine = _options(choices), config or _ENGINE
     goal = _goal(target, engine)
-    exact = prepared(model if isinstance(model, Graph) else frontend.load_floats(model))
+    source = model if isinstance(model, Graph) else frontend.load_floats(model)
+    opened, data = without_state(source, data)
+    exact = prepared(opened)
     searching = goal is not None or options.compress is not None
     split = split_samples(exact, data, samples, options.seed, searching=searching)
     classes = checked_labels(labels, split, exact)
     work, found, levels = _searched(Quantiser(exact, split, classes, options, engine), goal)
     made, layers = work.made(precision if found is None else narrowed(found.chosen))
-    content = _file(made)
+    whole = with_state(made, source)
+    content = _file(whole)
     note("measuring")
     report = QuantisationReport(
         network=exact.name,
@@ -131,16 +136,15 @@ def quantise(
         tried=tuple(split.for_trials().tried.tolist()) if searching else (),
         tested=tuple(split.measured.tolist()),
         layers=layers,
-        outputs=work.outputs(made),
+        outputs=work.outputs(made)[: len(source.outputs)],
         bytes_before=len(_file(exact)),
         bytes_after=len(content),
         search=found,
         compression=work.compression,
         levels=levels,
     )
-    if config is not None:
-        report = _with_cycles(report, made, config)
-    return QuantisedNetwork(graph=made, content=content, report=report)
+    report = _with_cycles(report, whole, config)
+    return QuantisedNetwork(graph=whole, content=content, report=report)
 
 
 def _searched(
@@ -176,8 +180,12 @@ def _goal(target: str | None, config: str) -> Goal | None:
     return goal
 
 
-def _with_cycles(report: QuantisationReport, graph: Graph, config: str) -> QuantisationReport:
-    """Return a report with the predicted cycles of each layer."""
+def _with_cycles(
+    report: QuantisationReport, graph: Graph, config: str | None
+) -> QuantisationReport:
+    """Return a report with the predicted cycles of each layer, if a configuration is given."""
+    if config is None:
+        return report
     from matloom.runtime import compile
 
     program = compile(graph, config, check="none")

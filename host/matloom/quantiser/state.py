@@ -1,0 +1,82 @@
+"""Networks that keep state between calls: quantised as networks without, and put together again."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from matloom.ir.graph import Array, Graph, Node, Op
+from matloom.ir.verify import verify
+from matloom.kernels.interpreter import carried, initial_state, interpret
+from matloom.quantiser.build import integers_of
+from matloom.tools.samples import graph_samples
+
+__all__ = ["with_state", "without_state"]
+
+
+def without_state(
+    graph: Graph, data: Array | Mapping[str, Array]
+) -> tuple[Graph, Array | Mapping[str, Array]]:
+    """Return a network whose variables are inputs and outputs, and its samples.
+
+    Parameters
+    ----------
+    data:
+        Samples of the inputs, which are those of consecutive calls if there are variables. The
+        float network computes the values that these have before each call.
+    """
+    if not graph.variables:
+        return graph, data
+    given, state = graph_samples(graph, data), initial_state(graph)
+    seen: dict[int, list[Array]] = {number: [] for number in state}
+    for call in range(len(given)):
+        for number, array in state.items():
+            seen[number].append(array)
+        inputs = {n: given.arrays[graph.tensors[n].name][call] for n in graph.inputs}
+        state = carried(graph, interpret(graph, {**inputs, **state}))
+    names = {variable.before: variable.name for variable in graph.variables}
+    tensors = dict(graph.tensors)
+    for number, name in names.items():
+        tensors[number] = replace(tensors[number], name=name)
+    after = [variable.after for variable in graph.variables]
+    opened = replace(
+        graph,
+        tensors=tensors,
+        variables=(),
+        inputs=graph.entering,
+        outputs=tuple(dict.fromkeys((*graph.outputs, *after))),
+    )
+    samples = {names[number]: np.stack(arrays) for number, arrays in seen.items()}
+    return opened, {**given.arrays, **samples}
+
+
+def with_state(made: Graph, source: Graph) -> Graph:
+    """Return a quantised network with the variables of the float network that it was made from.
+
+    A variable that a call leaves with another scale than it finds is converted by a QUANTIZE.
+    """
+    if not source.variables:
+        return made
+    tensors, nodes, variables = dict(made.tensors), list(made.nodes), []
+    order = tuple(dict.fromkeys((*source.outputs, *(each.after for each in source.variables))))
+    places = {number: at for at, number in enumerate(order)}
+    for variable in source.variables:
+        before = made.inputs[source.entering.index(variable.before)]
+        after = made.outputs[places[variable.after]]
+        if tensors[before].quantisation != tensors[after].quantisation:
+            number = max(tensors) + 1
+            tensors[number] = replace(tensors[before], name=f"{tensors[after].name} kept")
+            nodes.append(Node(op=Op.QUANTIZE, inputs=(after,), outputs=(number,), index=-1))
+            after = number
+        initial = integers_of(tensors[before], np.asarray(variable.initial))
+        variables.append(replace(variable, before=before, after=after, initial=initial))
+    graph = replace(
+        made,
+        tensors=tensors,
+        nodes=tuple(nodes),
+        variables=tuple(variables),
+        inputs=made.inputs[: len(source.inputs)],
+        outputs=made.outputs[: len(source.outputs)],
+    )
+    verify(graph, "quantise")
+    return graph
