@@ -6,8 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from matloom.arch.config import PRESETS
+from matloom.kernels.interpreter import initial_state
 from matloom.schedule.tiling import cutting
 from matloom.select.rewrites import elide_copies
+from support import network_seeds
 from support.network_campaign import (
     case_of,
     compile_case,
@@ -18,6 +21,7 @@ from support.network_campaign import (
     operators_of,
     tflm_failure_of,
 )
+from support.network_seeds import chip_failure_of
 
 #: Seeds that failed at some time.
 KEPT = sorted(
@@ -26,6 +30,9 @@ KEPT = sorted(
 
 #: A small network with a concatenation in place, and a first tile whose steps are split.
 SENSITIVE = 121
+
+#: A small network whose outputs depend on what it remembers.
+STATEFUL = 2026112957
 
 
 def test_networks(seed):
@@ -39,6 +46,13 @@ def test_networks(seed):
 @pytest.mark.parametrize("number", KEPT)
 def test_seeds_that_once_failed(number):
     assert failure_of(case_of(number)) is None
+
+
+def test_networks_that_remember_are_followed_from_call_to_call(monkeypatch):
+    assert case_of(STATEFUL, PRESETS["small"]).graph.variables
+    assert chip_failure_of(STATEFUL, "small", "model") is None
+    monkeypatch.setattr(network_seeds, "carried", lambda graph, _: initial_state(graph))
+    assert "call 1: output" in chip_failure_of(STATEFUL, "small", "model")
 
 
 def test_networks_as_tflite_micro_has_them(seed):
