@@ -86,7 +86,7 @@ _CLUSTER = click.option(
 
 
 def on_workers(verb: Callable[..., Any]) -> Any:
-    """Give a verb --workers and --cluster, its argument `workers`."""
+    """Add the options --workers and --cluster to a verb, which gets them as one `Workers`."""
 
     @_WORKERS
     @_CLUSTER

@@ -172,7 +172,7 @@ def node_problems(tensors: Mapping[int, Tensor], node: Node) -> Iterator[Problem
 
 
 def _table(table: Sequence[int]) -> Iterator[Problem]:
-    """Check that a table has a byte for each byte."""
+    """Check that a lookup table has an int8 result for each of the 256 values of a byte."""
     if len(table) != _BYTES or not all(-_BYTES // 2 <= entry < _BYTES // 2 for entry in table):
         sentence = f"must have a table of {_BYTES} numbers of int8, not of {len(table)}"
         yield Problem(sentence=sentence)

@@ -80,7 +80,7 @@ _TOO_LONG = "it does not end in time"
 
 
 def _limit_onnx(content: bytes, values: int) -> None:
-    """Limit the memory and the time of this process, for a network and the bytes of its values."""
+    """Limit the memory and time of this process, by the sizes of an ONNX file and its values."""
     wanted = _MEMORY + _FILE_TIMES * len(content) + _VALUE_TIMES * values
     there = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     most = min(wanted, int(_MOST_MEMORY * there))

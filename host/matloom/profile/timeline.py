@@ -70,7 +70,7 @@ class Timeline:
     counted: bool
 
     def real(self, time: int) -> int:
-        """Return a predicted time as it was: on a straight line between known ones."""
+        """Return the real time of a predicted one, interpolated between the measured times."""
         return _at(time, self.points)
 
 

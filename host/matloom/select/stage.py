@@ -79,13 +79,13 @@ class ArrayStage:
     accumulator_post: dict[str, int] | None = None
 
     #: Whether it computes elements of flat tensors, whatever their shapes.
-    elementwise: ClassVar[bool] = False
+    elementwise = False
 
     #: Whether it does nothing but look up.
-    is_lookup_only: ClassVar[bool] = False
+    is_lookup_only = False
 
     #: Whether it computes a function of whole rows.
-    whole_rows: ClassVar[bool] = False
+    whole_rows = False
 
     #: Inputs that are read again and again.
     repeated_inputs: ClassVar[frozenset[str]] = frozenset()

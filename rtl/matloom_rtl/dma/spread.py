@@ -27,9 +27,9 @@ def piece_layout(config: Config) -> data.StructLayout:
 def beat_layout(config: Config) -> data.StructLayout:
     """Return the layout of a beat: a write, and how to spread it.
 
-    Bytes are written 1 << `spread` apart; `spread` is at least 1. Bytes above `top` are not part of
-    the row; the mask applies to those below. `address`, of the beat's byte 0, is used at the
-    beginning of a row (`begin`).
+    Bytes are written 1 << `spread` apart; `spread` is at least 1. Bytes above byte `top` are not
+    part of the row; `mask` selects among the others. `address` is that of the beat's byte 0, and
+    counts only at the beginning of a row (`begin`).
     """
     return data.StructLayout(
         {

@@ -55,7 +55,7 @@ class _Operands:
 
 
 def convert_sum(values: Values, model: Model, node: Any) -> Claim:
-    """Add the operator of a QLinearAdd; return how many pairs of inputs give another result.
+    """Add the operator of a QLinearAdd; return for how many input pairs it differs from the node.
 
     Raises
     ------

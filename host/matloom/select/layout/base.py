@@ -25,23 +25,23 @@ class Outputs(Protocol):
 
     @property
     def image(self) -> int:
-        """The image that contains them."""
+        """Number of the image in the batch."""
 
     @property
     def first_row(self) -> int:
-        """First row."""
+        """First output row."""
 
     @property
     def end_row(self) -> int:
-        """End of their rows."""
+        """Output row after the last one."""
 
     @property
     def first_x(self) -> int:
-        """First position of a row."""
+        """First position in each row."""
 
     @property
     def end_x(self) -> int:
-        """End of their positions in a row."""
+        """Position after the last one in each row."""
 
     @property
     def first_block(self) -> int:
@@ -49,7 +49,7 @@ class Outputs(Protocol):
 
     @property
     def end_block(self) -> int:
-        """End of their channel blocks."""
+        """Channel block after the last one."""
 
     @property
     def positions(self) -> int:
