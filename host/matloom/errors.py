@@ -15,6 +15,7 @@ __all__ = [
     "UserTypeError",
     "did_you_mean",
     "install_command",
+    "reason",
     "unknown",
 ]
 
@@ -101,6 +102,12 @@ def unknown(
     names = list(known)
     message = f"{thing} must be one of {', '.join(names)}{also}, not {given!r}"
     return kind(message, hint=did_you_mean(given, names) or hint)
+
+
+def reason(error: Exception) -> str:
+    """Return why a file or a program cannot be used, as part of a sentence."""
+    text = getattr(error, "strerror", None) or str(error)
+    return f"{text[:1].lower()}{text[1:]}"
 
 
 def install_command(*packages: str) -> str:

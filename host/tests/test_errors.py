@@ -1,10 +1,13 @@
 """Errors with a hint: contents, appearance in a traceback, and pickling."""
 
+import ast
 import pickle
 import traceback
+from pathlib import Path
 
 import pytest
 
+import matloom
 from matloom.errors import (
     HintedError,
     MissingPackageError,
@@ -12,6 +15,9 @@ from matloom.errors import (
     did_you_mean,
     install_command,
 )
+
+SOURCE = Path(matloom.__file__).parent
+SHOWN = ("UserError", "UserTypeError")
 
 
 class _LostError(HintedError, OSError):
@@ -27,6 +33,19 @@ def test_the_hint_is_shown_by_a_traceback_and_survives_pickling(kind):
     plain = kind("it broke")
     assert plain.hint == ""
     assert not hasattr(plain, "__notes__")
+
+
+def test_errors_that_verbs_show_have_a_hint():
+    """Rooms whose errors reach the command line; `compat` repeats those of other packages."""
+    missing = []
+    rooms = ("cli", "frontend", "plugins", "pre", "quantiser", "tools")
+    for path in (path for room in rooms for path in (SOURCE / room).rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            error = node.exc if isinstance(node, ast.Raise) else None
+            named = isinstance(error, ast.Call) and ast.unparse(error.func) in SHOWN
+            if named and "hint" not in {keyword.arg for keyword in error.keywords}:
+                missing.append(f"{path.relative_to(SOURCE)}:{node.lineno}")
+    assert not missing
 
 
 def test_a_missing_package_names_the_versions_that_are_wanted():

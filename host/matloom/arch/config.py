@@ -572,7 +572,7 @@ def _absent(given: Collection[str], where: str) -> Iterator[None]:
         if not error.field or error.field in given:
             raise
         raise ConfigError(
-            str(error), hint=f"{where} does not name {error.field}, which keeps its value: name it"
+            str(error), hint=f"give {error.field} a value, too: {where} gives it none"
         ) from None
 
 
@@ -686,11 +686,13 @@ def _changed(config: Config, changes: list[str]) -> Config:
                 f"a change must be a mode ({', '.join(MAC_MODES)}) or FIELD=NUMBER, not {change!r}",
                 hint=did_you_mean(change, known),
             )
+        if change in modes:
+            raise ConfigError(f"mode {change} is there already", hint=f"leave out +{change}")
         if not sign:
             modes.append(change)
         elif name not in numbers:
             raise ConfigError(
-                f"a configuration has no number {name!r}, as in {change!r}",
+                f"no number of a configuration is called {name!r}",
                 hint=did_you_mean(name, numbers),
             )
         elif not re.fullmatch(r"[+-]?[0-9]+", value):

@@ -8,7 +8,7 @@ import click
 
 from matloom.cli.group import SECTIONS
 from matloom.cli.say import say_text
-from matloom.errors import HintedError, HintedWarning, did_you_mean
+from matloom.errors import HintedError, HintedWarning, did_you_mean, reason
 
 __all__ = ["complaint", "show_warning"]
 
@@ -64,7 +64,7 @@ def _error_and_hint(error: BaseException) -> tuple[str, str]:
     if isinstance(error, OSError) and error.strerror:
         place = "" if error.filename is None else f" {error.filename}"
         hint = _REMEDIES.get(error.errno or 0, "check the path, and that it can be used")
-        return f"cannot use{place}: {error.strerror[:1].lower()}{error.strerror[1:]}", hint
+        return f"cannot use{place}: {reason(error)}", hint
     if isinstance(error, ModuleNotFoundError) and error.name:
         return f"the Python module {error.name} is not installed", "run: matloom doctor"
     return str(error), ""

@@ -6,7 +6,7 @@ import click
 
 from matloom.cli.group import cli
 from matloom.cli.say import say
-from matloom.errors import UserError
+from matloom.errors import UserError, reason
 
 #: An address of a serial port, as --device takes it.
 _PORT = click.argument("device", metavar="uart:PORT[@BAUD]")
@@ -83,7 +83,7 @@ def boot(device: str, image: Path | None, timeout: float) -> None:
         data = image.read_bytes() if image else link_server()
     except OSError as error:
         raise UserError(
-            f"cannot read {image}: {str(error.strerror).lower()}",
+            f"cannot read {image}: {reason(error)}",
             hint="matloom compile NET --emit soc writes an image",
         ) from None
     stream = SerialStream(*address)

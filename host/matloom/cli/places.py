@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from matloom.errors import UserError
+from matloom.errors import UserError, reason
 
 __all__ = ["require_folder", "require_place"]
 
@@ -37,7 +37,7 @@ def require_folder(option: str, path: Path) -> None:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UserError(
-            f"{option}: the folder {str(path)!r} cannot be made: {error.strerror}",
+            f"{option}: the folder {str(path)!r} cannot be made: {reason(error)}",
             hint="name another folder",
         ) from error
     if not os.access(path, os.W_OK | os.X_OK):

@@ -148,10 +148,16 @@ def quantise(
     require_place("--journal", choices["journal"])
     boost = choices.pop("boost")
     if boost is not None and choices["target"] is not None:
-        raise UserError("--boost and --target cannot be given together: a level is a target")
+        raise UserError(
+            "--boost and --target cannot be given together: a level is a target",
+            hint="leave one of them out",
+        )
     choices["target"] = boost or choices["target"]
     if report is not None and report.suffix not in (".json", ".html"):
-        raise UserError(f"--report must end in .json or .html, not {report.suffix!r}")
+        raise UserError(
+            f"--report must end in .json or .html, not {report.suffix!r}",
+            hint=f"write --report {report.with_suffix('.html')}",
+        )
     single = source.suffix == ".npy"
     arrays = {"x": read_single("--data", source)} if single else read_arrays("--data", source)
     classes = None if labels is None else read_labels(labels, arrays)

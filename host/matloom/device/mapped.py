@@ -11,7 +11,7 @@ from pathlib import Path
 
 from matloom.arch.csr import WINDOW_BYTES
 from matloom.device.errors import DeviceError
-from matloom.errors import UserError
+from matloom.errors import UserError, reason
 
 __all__ = ["Interrupt", "MappedTransport", "parse_mapped"]
 
@@ -133,9 +133,8 @@ class MappedTransport:
         try:
             return int(path.read_text(), 0)
         except (OSError, ValueError) as error:
-            reason = getattr(error, "strerror", None) or str(error)
             raise DeviceError(
-                f"cannot read {path}: {reason.lower()}",
+                f"cannot read {path}: {reason(error)}",
                 hint="ls /sys/class/uio lists the devices; the engine must be one (docs/boards.md)",
             ) from None
 
@@ -151,8 +150,7 @@ class MappedTransport:
                 f"another program uses {path}", hint="end it, and try again"
             ) from None
         except (OSError, ValueError) as error:
-            reason = getattr(error, "strerror", None) or str(error)
-            raise DeviceError(f"cannot map {size} bytes of {path}: {reason.lower()}") from None
+            raise DeviceError(f"cannot map {size} bytes of {path}: {reason(error)}") from None
         return self._maps[-1]
 
     def read32(self, address: int) -> int:

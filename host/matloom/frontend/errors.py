@@ -1,9 +1,11 @@
 """Errors raised while reading a model file."""
 
-from matloom.errors import UserError
+import textwrap
+
+from matloom.errors import HintedError, MissingPackageError, UserError
 from matloom.ir.node_rules import Problem, RuleKind
 
-__all__ = ["Contradiction", "ModelError", "Unsupported", "error_of"]
+__all__ = ["Contradiction", "ModelError", "Unsupported", "error_of", "refused"]
 
 
 class ModelError(UserError):
@@ -34,3 +36,31 @@ _ERRORS = {
 def error_of(problem: Problem) -> ModelError:
     """Return the error for an operator that breaks a rule."""
     return _ERRORS[problem.breach](str(problem))
+
+
+def refused(about: str, error: Exception) -> HintedError:
+    """Return the error for a file that cannot be read, as one line of bounded length.
+
+    Damaged offsets make parsers raise any exception, of which only a ValueError speaks of the file.
+    A missing package is no fault of the file.
+
+    Parameters
+    ----------
+    about:
+        How the sentence begins: the name of the file, with or without a colon.
+    error:
+        What was raised.
+    """
+    if isinstance(error, MissingPackageError):
+        return error
+    name = about.removesuffix(":")
+    if isinstance(error, ModelError):
+        sentence = f"{about} {error}"
+    elif str(error).startswith(f"{name}: "):
+        sentence = str(error)
+    else:
+        detail = f": {error}" if isinstance(error, ValueError) else ""
+        sentence = f"{name} is truncated or malformed{detail}"
+    # A file may contain anything, and messages quote it.
+    line = textwrap.shorten(sentence, 300, placeholder=" ...")
+    return ModelError(line, hint=getattr(error, "hint", ""))

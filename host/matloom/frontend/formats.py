@@ -121,7 +121,7 @@ def kind_of(content: bytes, name: str) -> FileKind:
 
 def _recognised(content: bytes, name: str) -> FileKind:
     if len(content) < _LEAST_BYTES:
-        return FileKind(what=f"a file of {len(content)} bytes" if content else "empty", hint=_AGAIN)
+        return FileKind(what="too short" if content else "empty", hint=_AGAIN)
     for beginning, kind in _BEGINNINGS:
         if content.startswith(beginning):
             return kind

@@ -25,7 +25,10 @@ def loaded_by_litert(network: Path) -> LoadedFile:
     """
     content = read_file(network).content
     if not is_tflite(content):
-        raise UserError(f"{network} must be a TensorFlow Lite file for LiteRT to load it")
+        raise UserError(
+            f"{network} must be a TensorFlow Lite file for LiteRT to load it",
+            hint=f"matloom plugin onnxruntime {network} is for ONNX files",
+        )
     return LoadedFile(content)
 
 
@@ -41,5 +44,8 @@ def loaded_by_onnxruntime(network: Path) -> list[LoadedNodes]:
     """
     file = read_file(network)
     if not is_onnx(file.content):
-        raise UserError(f"{network} must be an ONNX file for ONNX Runtime to load it")
+        raise UserError(
+            f"{network} must be an ONNX file for ONNX Runtime to load it",
+            hint=f"matloom plugin litert {network} is for TensorFlow Lite files",
+        )
     return loaded_nodes(file)

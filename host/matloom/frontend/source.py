@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from matloom.arch.program_file import MAGIC
-from matloom.errors import did_you_mean
+from matloom.errors import did_you_mean, reason
 from matloom.frontend.errors import ModelError
 from matloom.frontend.formats import folder_kind, kind_of
 
@@ -107,8 +107,7 @@ def _content(path: Path, shown: str) -> bytes:
     except FileNotFoundError:
         raise ModelError(f"cannot read {shown}: no such file", hint=_near(path)) from None
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        message = f"cannot read {shown}: {reason[:1].lower()}{reason[1:]}"
+        message = f"cannot read {shown}: {reason(error)}"
         raise ModelError(message, hint="check the path, and your right to read the file") from None
 
 

@@ -79,7 +79,10 @@ def _named_parts(
 
 def _origin(program: Program) -> Origin:
     if program.origin is None:
-        raise UserError("a bundle must be made of a network, not of a program that was read")
+        raise UserError(
+            "a bundle must be made of a network, not of a program that was read",
+            hint="give the .tflite or .onnx file",
+        )
     return program.origin
 
 
@@ -88,7 +91,10 @@ def _parts(
 ) -> tuple[list[tuple[EnginePart, int]], list[str]]:
     """Return the parts of a network with their checksums, and what to say of them."""
     if program.variables:
-        raise UserError(f"{network} keeps variables between calls, which a plug-in does not")
+        raise UserError(
+            f"{network} keeps variables between calls, which a plug-in does not",
+            hint="matloom run and matloom firmware run it",
+        )
     found = list(parts_of(program, wiring))
     parts = [part for part in found if isinstance(part, EnginePart)]
     said = [f"left to the runtime: {each}" for each in found if isinstance(each, str)]

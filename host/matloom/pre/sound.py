@@ -80,7 +80,10 @@ class Sound(Preprocessing):
         """
         if raw.dtype not in [np.dtype(kind) for kind in kinds]:
             names = " or ".join(np.dtype(kind).name for kind in kinds)
-            raise UserTypeError(f"a waveform must be {names}, not {raw.dtype}")
+            raise UserTypeError(
+                f"a waveform must be {names}, not {raw.dtype}",
+                hint="give samples as sound files hold them: int16, or float32 from -1 to 1",
+            )
         if raw.shape != (self.samples,):
             raise RawDataError(
                 f"a waveform must have {self.samples} samples in one axis, not {raw.shape}",

@@ -55,7 +55,9 @@ def _conversion(info: TensorInfo, array: Array) -> str:
     if info.quantised is not None and array.dtype.kind == "f":
         scale, zero = np.float32(info.quantised.scale), info.quantised.zero_point
         return f"quantise it: Session.quantise does, or round(x / {scale}) + {zero} as {info.dtype}"
-    return f"convert it: array.astype({info.dtype!r})" if array.dtype.kind in "iufb" else ""
+    if array.dtype.kind in "iufb":
+        return f"convert it: array.astype({info.dtype!r})"
+    return "matloom explain NET lists the inputs and their types"
 
 
 def _samples(info: TensorInfo, array: Array) -> int:

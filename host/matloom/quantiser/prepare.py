@@ -74,7 +74,10 @@ def _check(graph: Graph) -> None:
     for tensor in graph.tensors.values():
         data = tensor.data
         if data is not None and data.dtype.kind == "f" and not np.isfinite(data).all():
-            raise UserError(f"the constant {tensor.name!r} must be finite, but has NaN or infinity")
+            raise UserError(
+                f"the constant {tensor.name!r} must be finite, but has NaN or infinity",
+                hint="train the network again: such weights give no result in floating point",
+            )
 
 
 def _fuse_activations(graph: Graph) -> Graph:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy.typing as npt
 
 from matloom import frontend
-from matloom.errors import UserError
+from matloom.errors import UserError, unknown
 from matloom.frontend.readers import Source
 from matloom.ir.graph import Array, Graph
 from matloom.quantiser.levels import Level
@@ -167,7 +167,7 @@ def _options(choices: Mapping[str, Any]) -> Options:
     known = Options.__dataclass_fields__
     for name in choices:
         if name not in known:
-            raise UserError(f"an option must be one of {', '.join(known)}, not {name!r}")
+            raise unknown(UserError, "an option", name, known)
     return Options(**choices)
 
 

@@ -79,7 +79,7 @@ def split_samples(
         Samples do not fit the network's inputs, are not finite, or would not fit the memory.
     """
     if count < 1:
-        raise UserError(f"samples must be at least 1, not {count}")
+        raise UserError(f"samples must be at least 1, not {count}", hint="leave the option out")
     given = graph_samples(graph, data)
     for name, array in given.arrays.items():
         if array.dtype.kind == "f" and not np.isfinite(array).all():
@@ -125,13 +125,15 @@ def checked_labels(labels: npt.ArrayLike | None, split: SampleSplit, graph: Grap
     if given.dtype.kind not in "iu" or len(given) != total:
         raise UserError(
             f"labels must be {total} integers, one for each sample, not {len(given)} of "
-            f"{given.dtype}"
+            f"{given.dtype}",
+            hint="--labels takes an array of --data, or a file: labels.npy, labels.csv:COLUMN",
         )
     classes = max(graph.tensors[number].shape[-1:] or (1,) for number in graph.outputs)[0]
     outside = given[(given < 0) | (given >= classes)]
     if len(outside):
         raise UserError(
-            f"labels must be classes of {graph.name}, 0 to {classes - 1}, not {outside[0]}"
+            f"labels must be classes of {graph.name}, 0 to {classes - 1}, not {outside[0]}",
+            hint="number the classes as the network's outputs do, from 0",
         )
     return given
 

@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from matloom.errors import HintedError
+from matloom.errors import HintedError, reason
 
 
 class ToolError(HintedError, OSError):
@@ -70,7 +70,7 @@ def run(
         )
     except OSError as error:
         raise ToolError(
-            f"{name} cannot be started: {str(error.strerror).lower()}", hint="run: matloom doctor"
+            f"{name} cannot be started: {reason(error)}", hint="run: matloom doctor"
         ) from error
     lines = []
     with process:

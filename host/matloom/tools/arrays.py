@@ -1,20 +1,25 @@
 """Reads and writes .npz files: allows any array name, and does not trust sizes in headers."""
 
+import io
 import math
 import zipfile
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import IO
 
 import numpy as np
 
-from matloom.errors import UserError
+from matloom.errors import UserError, reason
 from matloom.ir.graph import Array
 
 __all__ = ["ARRAYS_LIMIT", "read_arrays", "read_single", "write_arrays"]
 
 #: The maximum of bytes of all arrays together.
 ARRAYS_LIMIT = 1 << 28
+
+#: First bytes of .npy and of .npz files.
+_MAGIC, _ARCHIVE = b"\x93NUMPY", b"PK"
 
 #: What writes a file of one array.
 _SAVE = "numpy.save(FILE, array) writes one"
@@ -35,28 +40,24 @@ def read_arrays(option: str, source: Path) -> dict[str, Array]:
     ValueError
         The file is missing or damaged; the message begins with the option that named it.
     """
+    content = _content(option, source, "give an .npz file, or random")
     try:
-        content = source.read_bytes()
-    except OSError as error:
-        problem = str(error.strerror).lower()
-        raise UserError(
-            f"{option} cannot be read: {source}: {problem}", hint="give an .npz file, or random"
-        ) from None
-    try:
-        if content[:6] == b"\x93NUMPY":
+        if content[:6] == _MAGIC:
             raise ValueError("it holds one array without a name")
-        with zipfile.ZipFile(source) as archive:
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
             members = archive.infolist()
             total = sum(member.file_size for member in members)
             if total > ARRAYS_LIMIT:
                 raise ValueError(f"its arrays must have at most {ARRAYS_LIMIT} bytes, not {total}")
             return {
-                member.filename.removesuffix(".npy"): _array(archive, member) for member in members
+                member.filename.removesuffix(".npy"): _member(archive, member) for member in members
             }
     # Archives and headers that are damaged raise almost anything: zlib.error, NotImplementedError.
     except Exception as error:
+        damaged = isinstance(error, zipfile.BadZipFile | zlib.error | EOFError)
+        problem = "it is cut short or damaged" if damaged else error
         raise UserError(
-            f"{option} must be an .npz file, not {str(source)!r}: {error}",
+            f"{option} must be an .npz file, not {str(source)!r}: {problem}",
             hint="numpy.savez(FILE, NAME=array) writes one, by the names of the inputs",
         ) from None
 
@@ -75,33 +76,54 @@ def write_arrays(target: IO[bytes], arrays: Mapping[str, Array]) -> None:
 
 def read_single(option: str, source: Path) -> Array:
     """Return the array in an .npy file; raises ValueError like `read_arrays`."""
+    content = _content(option, source, _SAVE)
     try:
-        if source.stat().st_size > ARRAYS_LIMIT:
-            raise ValueError(f"it must have at most {ARRAYS_LIMIT} bytes")
-        found: Array = np.load(source, allow_pickle=False)
-    # Of a damaged file, as above.
-    except Exception as error:
+        if len(content) > ARRAYS_LIMIT:
+            raise ValueError(f"it must have at most {ARRAYS_LIMIT} bytes, not {len(content)}")
+        if content[:2] == _ARCHIVE:
+            raise ValueError("it is an archive")
+        if not content:
+            raise ValueError("it is empty")
+        return _array(io.BytesIO(content), "it", len(content))
+    except ValueError as error:
         raise UserError(
             f"{option} must be an .npy file, not {str(source)!r}: {error}", hint=_SAVE
         ) from None
-    if not isinstance(found, np.ndarray):
-        raise UserError(
-            f"{option} must be an .npy file, not {str(source)!r}: it is an archive", hint=_SAVE
-        )
-    return found
 
 
-def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Array:
-    """Return one array, whose data must be as long as its header says."""
+def _content(option: str, source: Path, hint: str) -> bytes:
+    """Return the bytes of a file."""
+    try:
+        return source.read_bytes()
+    except OSError as error:
+        raise UserError(f"{option} cannot be read: {source}: {reason(error)}", hint=hint) from None
+
+
+def _member(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Array:
+    """Return an array of an archive."""
     with archive.open(member) as stream:
+        return _array(stream, member.filename, member.file_size)
+
+
+def _array(stream: IO[bytes], name: str, size: int) -> Array:
+    """Return one array, whose data must be as long as its header says and `size` bytes allow."""
+    try:
         version = np.lib.format.read_magic(stream)
-        if version not in _HEADERS:
-            raise ValueError(f"the header of {member.filename} must be of version 1 or 2")
+    except ValueError:
+        raise ValueError(f"{name} does not begin as one") from None
+    if version not in _HEADERS:
+        raise ValueError(f"the header of {name} must be of version 1 or 2")
+    try:
         shape, fortran, dtype = _HEADERS[version](stream)
-        size = math.prod(shape) * dtype.itemsize
-        if dtype.hasobject or size != member.file_size - stream.tell():
-            raise ValueError(f"{member.filename} must have the data of {dtype} {shape}")
-        data = stream.read(size + 1)
-    if len(data) != size:
-        raise ValueError(f"{member.filename} must have {size} bytes of data, not {len(data)}")
+    # NumPy evaluates a header, which raises whatever its text makes it raise.
+    except Exception:
+        raise ValueError(f"{name} has a header that is cut short or damaged") from None
+    wanted = math.prod(shape) * dtype.itemsize
+    if dtype.hasobject:
+        raise ValueError(f"{name} holds Python objects, not numbers")
+    if wanted != size - stream.tell():
+        raise ValueError(f"{name} must have {wanted} bytes of data, not {size - stream.tell()}")
+    data = stream.read(wanted + 1)
+    if len(data) != wanted:
+        raise ValueError(f"{name} must have {wanted} bytes of data, not {len(data)}")
     return np.frombuffer(data, dtype).reshape(shape, order="F" if fortran else "C")

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from matloom.errors import UserError, did_you_mean
+from matloom.errors import UserError, did_you_mean, reason
 from matloom.ir.graph import Array
 from matloom.tools.arrays import read_single
 
@@ -49,7 +49,7 @@ def _column(path: Path, column: str) -> Array:
             rows = [row for row in csv.reader(stream) if row]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise UserError(
-            f"cannot read labels from {str(path)!r}: {error}",
+            f"cannot read labels from {str(path)!r}: {reason(error)}",
             hint="give rows of comma-separated values in UTF-8, or an .npy file",
         ) from None
     if not rows:

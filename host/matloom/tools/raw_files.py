@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from matloom.errors import MissingPackageError, UserError
+from matloom.errors import MissingPackageError, UserError, reason
 from matloom.ir.graph import Array
 from matloom.pre import preprocessing_of, single_input
 from matloom.program import Program
@@ -54,7 +54,10 @@ def read_raw(option: str, source: Path) -> RawFile:
     """
     suffix = source.suffix.lower()
     if not source.is_file():
-        raise UserError(f"{option} cannot be read: {source}: no such file")
+        raise UserError(
+            f"{option} cannot be read: {source}: no such file",
+            hint="check the path, or give random",
+        )
     if suffix == ".npy":
         return RawFile(array=read_single(option, source))
     return _sound(option, source) if suffix == ".wav" else RawFile(array=_picture(option, source))
@@ -66,7 +69,10 @@ def _sound(option: str, source: Path) -> RawFile:
             kind = stream.getnchannels(), stream.getsampwidth()
             rate, data = stream.getframerate(), stream.readframes(ARRAYS_LIMIT // _SAMPLE_BYTES)
     except (wave.Error, EOFError) as error:
-        raise UserError(f"{option} must be a .wav file, not {str(source)!r}: {error}") from None
+        raise UserError(
+            f"{option} must be a .wav file, not {str(source)!r}: {reason(error)}",
+            hint="copy it again, or convert it: sox IN OUT.wav",
+        ) from None
     if kind != (1, _SAMPLE_BYTES):
         raise UserError(
             f"{option} must be of one channel and 16 bits, not {kind[0]} and {8 * kind[1]}",
@@ -84,4 +90,7 @@ def _picture(option: str, source: Path) -> Array:
         with Image.open(source) as picture:
             return np.asarray(ImageOps.exif_transpose(picture).convert("RGB"))
     except (UnidentifiedImageError, OSError, Image.DecompressionBombError) as error:
-        raise UserError(f"{option} must be a picture, not {str(source)!r}: {error}") from None
+        raise UserError(
+            f"{option} must be a picture, not {str(source)!r}: {reason(error)}",
+            hint="give a .png, .jpg, .npy, .npz or .wav file",
+        ) from None

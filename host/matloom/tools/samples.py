@@ -55,9 +55,12 @@ def network_samples(infos: Sequence[TensorInfo], given: Array | Mapping[str, Arr
     lengths = {name: len(array) for name, array in arrays.items()}
     if len(set(lengths.values())) > 1:
         each = ", ".join(f"{name} {count}" for name, count in lengths.items())
-        raise UserError(f"inputs must have the same number of samples, not {each}")
+        raise UserError(
+            f"inputs must have the same number of samples, not {each}",
+            hint="cut the longer ones",
+        )
     if not lengths or not next(iter(lengths.values())):
-        raise UserError("the inputs have no sample")
+        raise UserError("the inputs have no sample", hint="give one or more")
     return Samples(arrays=arrays, notes=tuple(notes))
 
 
@@ -110,7 +113,8 @@ def _stacked(info: TensorInfo, array: Array) -> Array:
         return array.reshape(-1, *shape)
     raise UserError(
         f"input {info.name!r} must have shape (samples, {', '.join(map(str, shape))}) or samples "
-        f"along its first axis, not {array.shape}"
+        f"along its first axis, not {array.shape}",
+        hint="matloom explain NET lists the inputs and their shapes",
     )
 
 

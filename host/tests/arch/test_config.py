@@ -150,11 +150,11 @@ def test_changes_of_a_preset():
     ("text", "sentence"),
     [
         ("small+i3xi3", "a change must be a mode .*, not 'i3xi3'"),
-        ("small+i8xi8", "mac_modes must name each mode once"),
+        ("small+i8xi8", "mode i8xi8 is there already"),
         ("small+lanes=three", "lanes must be an integer, not 'three'"),
         ("small+lanes=3", r"lanes must be a divisor of columns \(8\), not 3"),
-        ("small+line=3", "a configuration has no number 'line', as in 'line=3'"),
-        ("small+mac_modes=3", "a configuration has no number 'mac_modes'"),
+        ("small+line=3", "no number of a configuration is called 'line'"),
+        ("small+mac_modes=3", "no number of a configuration is called 'mac_modes'"),
         (
             "tiny+i8xi4",
             "config must be one of nano, mini, small, medium, reference, large or a JSON file",

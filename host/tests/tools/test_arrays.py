@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from matloom.tools import arrays
-from matloom.tools.arrays import read_arrays
+from matloom.tools.arrays import read_arrays, read_single
 
 
 def archive_of(**members):
@@ -53,11 +53,41 @@ def test_headers_are_checked_against_the_file(tmp_path):
     path, whole = tmp_path / "in.npz", npy(np.zeros((1, 8), np.int8))
     refused(path, archive_of(a=whole.replace(b"(1, 8)", b"(9**9)")), ".")
     huge = whole.replace(b"(1, 8), }  ", b"(99999, 9)}")
-    refused(path, archive_of(a=huge), r"a.npy must have the data of int8 \(99999, 9\)")
-    refused(path, archive_of(a=whole[:-1]), r"a.npy must have the data of int8 \(1, 8\)")
+    refused(path, archive_of(a=huge), "a.npy must have 899991 bytes of data, not 8")
+    refused(path, archive_of(a=whole[:-1]), "a.npy must have 8 bytes of data, not 7")
     refused(path, archive_of(a=whole[:6] + b"\x03" + whole[7:]), "the header of a.npy must be")
     refused(path, archive_of(a=b"text"), ".")
-    refused(path, archive_of(a=npy(np.zeros(1)).replace(b"<f8", b"|O8")), ".")
+    refused(path, archive_of(a=npy(np.zeros(1)).replace(b"<f8", b"|O8")), "a.npy holds Python")
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (b"", "it is empty"),
+        (b"text of any kind", "it does not begin as one"),
+        (npy(np.zeros(8))[:5], "it does not begin as one"),
+        (npy(np.zeros(8))[:50], "it has a header that is cut short or damaged"),
+        (npy(np.zeros(8))[:-1], "it must have 64 bytes of data, not 63"),
+        (npy(np.zeros(8)).replace(b"<f8", b"|O8"), "it holds Python objects, not numbers"),
+        (archive_of(a=npy(np.zeros(8))), "it is an archive"),
+    ],
+)
+def test_damaged_files_of_one_array(content, sentence, tmp_path):
+    path = tmp_path / "x.npy"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=rf"^--data must be an .npy file, not '.*': {sentence}\n"):
+        read_single("--data", path)
+
+
+@pytest.mark.parametrize("read", [read_arrays, read_single])
+def test_a_missing_file_is_said_to_be_missing(read, tmp_path):
+    with pytest.raises(ValueError, match=r"--data cannot be read: .*x: no such file or dir"):
+        read("--data", tmp_path / "x")
+
+
+def test_a_cut_archive_is_said_to_be_cut(tmp_path):
+    whole = archive_of(a=npy(np.zeros(8)))
+    refused(tmp_path / "in.npz", whole[:-30], "it is cut short or damaged")
 
 
 def test_sizes_are_limited(tmp_path, monkeypatch):

@@ -4,7 +4,7 @@ from collections.abc import Set
 from typing import Any
 
 from matloom.frontend.declaration import Declaration, DeclaredTensor, ModelInfo
-from matloom.frontend.errors import ModelError
+from matloom.frontend.errors import ModelError, refused
 from matloom.frontend.onnx.model import DTYPES, open_model
 from matloom.frontend.onnx.shapes import inferred
 from matloom.frontend.onnx.sizes import inputs_of
@@ -27,7 +27,7 @@ def declared_by_onnx(file: ModelFile) -> Declaration:
         model = open_model(file)
         inferred_outputs = {value.name: value for value in inferred(model).graph.output}
     except ModelError as error:
-        raise ModelError(f"{file.name} {error}", hint=error.hint) from None
+        raise refused(file.name, error) from None
     graph_inputs = inputs_of(model.graph)
     ends = (*graph_inputs, *model.graph.output)
     named = {dim.dim_param for value in ends for dim in value.type.tensor_type.shape.dim}

@@ -1,10 +1,8 @@
 """Converts ONNX files to graphs."""
 
-import textwrap
 from collections.abc import Mapping, Sequence
 
-from matloom.errors import MissingPackageError
-from matloom.frontend.errors import ModelError
+from matloom.frontend.errors import refused
 from matloom.frontend.onnx.floats.read import float_graph
 from matloom.frontend.onnx.graph import GraphReader
 from matloom.frontend.onnx.model import is_exact, mark_exact, open_model
@@ -41,7 +39,7 @@ def graph_of_onnx(file: ModelFile, *, exact: bool = False) -> Graph:
         verify(graph, file.name)
     # A damaged file is found out by whatever meets it: IndexError, KeyError, ValueError.
     except Exception as error:
-        raise _refused(file.name, error) from None
+        raise refused(file.name, error) from None
     return graph
 
 
@@ -62,7 +60,7 @@ def floats_of_onnx(file: ModelFile) -> Graph | None:
         return float_graph(file)
     # Of a damaged file, as in `graph_of_onnx`.
     except Exception as error:
-        raise _refused(file.name, error) from None
+        raise refused(file.name, error) from None
 
 
 def resized_onnx(
@@ -82,20 +80,5 @@ def resized_onnx(
         content: bytes = model.SerializeToString(deterministic=True)
     # Of a damaged file, as in `graph_of_onnx`.
     except Exception as error:
-        raise _refused(file.name, error) from None
+        raise refused(file.name, error) from None
     return content
-
-
-def _refused(name: str, error: Exception) -> Exception:
-    """Return the error for a file: on damaged messages, parsers may raise any exception."""
-    if isinstance(error, MissingPackageError):
-        return error
-    if isinstance(error, ModelError):
-        return ModelError(_line(f"{name} {error}"), hint=error.hint)
-    prefix = "" if str(error).startswith(f"{name}: ") else f"{name} is truncated or malformed: "
-    return ModelError(_line(f"{prefix}{error}"))
-
-
-def _line(sentence: str) -> str:
-    """Return a sentence as one line of bounded length, since a file may contain anything."""
-    return textwrap.shorten(sentence, 300, placeholder=" ...")

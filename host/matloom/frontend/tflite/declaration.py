@@ -6,7 +6,7 @@ import numpy as np
 import tflite
 
 from matloom.frontend.declaration import Declaration, DeclaredTensor, Signature
-from matloom.frontend.errors import ModelError, Unsupported
+from matloom.frontend.errors import ModelError, Unsupported, refused
 from matloom.frontend.source import ModelFile
 from matloom.frontend.tflite.flatbuffer import numbers, records, text
 from matloom.frontend.tflite.tensors import DTYPES, FileTensors
@@ -26,11 +26,9 @@ def declared_by_tflite(file: ModelFile) -> Declaration:
     """
     try:
         return _declaration(file.content)
-    except ModelError as error:
-        raise ModelError(f"{file.name}: {error}", hint=error.hint) from None
     # A damaged file is found out by whatever meets it: struct.error, IndexError, TypeError.
     except Exception as error:
-        raise ModelError(f"{file.name} is truncated or malformed: {error}") from None
+        raise refused(f"{file.name}:", error) from None
 
 
 def _declaration(content: bytes) -> Declaration:

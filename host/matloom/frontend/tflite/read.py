@@ -1,10 +1,8 @@
 """Converts TensorFlow Lite files to graphs."""
 
-import textwrap
 from collections.abc import Mapping, Sequence
 
-from matloom.errors import MissingPackageError
-from matloom.frontend.errors import ModelError
+from matloom.frontend.errors import refused
 from matloom.frontend.source import ModelFile
 from matloom.frontend.tflite.resize import resized
 from matloom.frontend.tflite.subgraph import SubgraphReader
@@ -39,7 +37,7 @@ def graph_of_tflite(file: ModelFile) -> Graph:
         verify(graph, file.name)
     # A damaged file is found out by whatever meets it: struct.error, IndexError, TypeError.
     except Exception as error:
-        raise _refused(file.name, error) from None
+        raise refused(f"{file.name}:", error) from None
     return graph
 
 
@@ -55,21 +53,6 @@ def reshaped_tflite(file: ModelFile, shapes: Mapping[str, Sequence[int]]) -> byt
     """
     try:
         return resized(file.content, shapes)
-    except MissingPackageError:
-        raise
     # Of a damaged file, as in the reader above.
     except Exception as error:
-        raise _refused(file.name, error) from None
-
-
-def _refused(name: str, error: Exception) -> ModelError:
-    """Return the error for a file: on damaged offsets, parsers may raise any exception."""
-    if isinstance(error, ModelError):
-        return ModelError(_line(f"{name}: {error}"), hint=error.hint)
-    prefix = "" if str(error).startswith(f"{name}: ") else f"{name} is truncated or malformed: "
-    return ModelError(_line(f"{prefix}{error}"))
-
-
-def _line(sentence: str) -> str:
-    """Return a sentence as one line of bounded length, since a file may contain anything."""
-    return textwrap.shorten(sentence, 300, placeholder=" ...")
+        raise refused(f"{file.name}:", error) from None

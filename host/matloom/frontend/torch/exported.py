@@ -1,7 +1,6 @@
 """Converts an exported program to ONNX: first its parameters, then its operators in order."""
 
 import operator
-import textwrap
 from collections.abc import Callable, Iterator, Mapping
 from importlib.util import find_spec
 from typing import Any
@@ -9,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from matloom.errors import MissingPackageError
-from matloom.frontend.errors import ModelError
+from matloom.frontend.errors import ModelError, refused
 from matloom.frontend.torch.elementwise import ELEMENTWISE
 from matloom.frontend.torch.layers import LAYERS
 from matloom.frontend.torch.moves import MOVES
@@ -67,11 +66,7 @@ def onnx_of_exported(program: Any) -> bytes:
         except _UnknownError:
             return _Conversion(program.run_decompositions()).model()
     except ModelError as error:
-        raise ModelError(_line(f"the exported program {error}"), hint=error.hint) from None
-
-
-def _line(sentence: str) -> str:
-    return textwrap.shorten(sentence, 300, placeholder=" ...")
+        raise refused("the exported program", error) from None
 
 
 class _Conversion:
