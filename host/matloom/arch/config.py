@@ -660,6 +660,8 @@ def load_config(source: "str | Path | Config") -> Config:
     if name in PRESETS:
         return _changed(PRESETS[name], changes) if changes else PRESETS[name]
     path = Path(source)
+    if path.suffix == ".json" and not path.exists():
+        raise ConfigError(f"cannot read {path}: no such file", hint=_CHANGED)
     if not path.is_file():
         near = name if changes else str(source)
         raise unknown(ConfigError, "config", near, PRESETS, " or a JSON file", hint=_CHANGED)

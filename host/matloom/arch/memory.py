@@ -230,6 +230,8 @@ def load_memory(source: "str | Path | Memory | None") -> Memory:
     if name in MEMORIES:
         return MEMORIES[name]
     path = Path(source)
+    if path.suffix == ".json" and not path.exists():
+        raise InvalidMemoryError(f"cannot read {path}: no such file", hint=_OWN)
     if not path.is_file():
         known = [*MEMORIES, *BOARD_MEMORIES]
         raise unknown(

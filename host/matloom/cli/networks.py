@@ -222,7 +222,7 @@ def explain(network: Path, how: Compilation, candidates: bool) -> None:
     "precision",
     examples=(
         "matloom precision net.tflite --config reference+i8xi4 --precision i8xi4",
-        "matloom precision net.tflite --config small+bf16 --precision bf16",
+        "matloom precision net.tflite --config reference+bf16 --precision bf16",
     ),
 )
 @NETWORK

@@ -68,9 +68,8 @@ class SerialStream:
         number = getattr(error, "errno", None)
         if number == errno.ENOENT:
             ports = [item.device for item in self._serial.tools.list_ports.comports()]
-            hint = (
-                f"there are {', '.join(ports)}" if ports else "plug the board in: there is no port"
-            )
+            here = f"give one of those here: {', '.join(ports)}"
+            hint = here if ports else "plug the board in: there is no port"
             return DeviceError(f"there is no serial port {self.name}", hint=hint)
         if number in (errno.EBUSY, errno.EAGAIN):
             return DeviceError(

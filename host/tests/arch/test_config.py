@@ -154,6 +154,7 @@ def test_changes_of_a_preset():
         ("small+lanes=three", "lanes must be an integer, not 'three'"),
         ("small+lanes=3", r"lanes must be a divisor of columns \(8\), not 3"),
         ("small+line=3", "no number of a configuration is called 'line'"),
+        ("missing.json", "cannot read missing.json: no such file"),
         ("small+mac_modes=3", "no number of a configuration is called 'mac_modes'"),
         (
             "tiny+i8xi4",

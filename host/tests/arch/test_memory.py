@@ -101,3 +101,8 @@ def test_invalid_memories(tmp_path):
 )
 def test_a_beat_takes_as_long_as_its_bytes_or_a_cycle(rate, bus_bytes, cycles):
     assert Memory(bytes_a_cycle=rate).beat_cycles(bus_bytes) == Fraction(cycles)
+
+
+def test_a_missing_file_is_said_to_be_missing():
+    with pytest.raises(InvalidMemoryError, match=r"cannot read no\.json: no such file"):
+        load_memory("no.json")

@@ -7,6 +7,7 @@ import click
 import pytest
 
 from matloom import cli as front
+from matloom.arch.config import PRESETS, load_config
 from matloom.cli import complaints
 from matloom.cli.complaints import complaint, show_warning
 from matloom.cli.group import SECTIONS, cli
@@ -53,6 +54,10 @@ def test_help_ends_with_examples_that_parse(name, monkeypatch, capsys, tmp_path)
         assert (program, first) == ("matloom", name)
         with click.Context(cli, info_name="matloom") as parent:
             verb.make_context(name, words, parent=parent, resilient_parsing="--list" in words)
+        # Files of an example are the reader's own; engines must exist.
+        for word in words:
+            if word.split("+")[0] in PRESETS:
+                load_config(word)
 
 
 MISTAKES = {
