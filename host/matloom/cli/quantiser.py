@@ -10,7 +10,6 @@ from matloom.cli.network_argument import NETWORK
 from matloom.cli.options import SEED
 from matloom.cli.places import require_place
 from matloom.cli.say import say, show
-from matloom.errors import UserError
 
 #: Precisions that a layer may have, as `matloom.quantiser` names them.
 _PRECISIONS = "i8xi8, i8xi4, i16xi8 or float32"
@@ -148,16 +147,10 @@ def quantise(
     require_place("--journal", choices["journal"])
     boost = choices.pop("boost")
     if boost is not None and choices["target"] is not None:
-        raise UserError(
-            "--boost and --target cannot be given together: a level is a target",
-            hint="leave one of them out",
-        )
+        raise click.UsageError("either --boost or --target must be given, not both")
     choices["target"] = boost or choices["target"]
     if report is not None and report.suffix not in (".json", ".html"):
-        raise UserError(
-            f"--report must end in .json or .html, not {report.suffix!r}",
-            hint=f"write --report {report.with_suffix('.html')}",
-        )
+        raise click.UsageError(f"--report must end in .json or .html, not {report.suffix!r}")
     single = source.suffix == ".npy"
     arrays = {"x": read_single("--data", source)} if single else read_arrays("--data", source)
     classes = None if labels is None else read_labels(labels, arrays)
