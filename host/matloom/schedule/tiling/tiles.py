@@ -83,7 +83,7 @@ class VectorTile(NamedTuple):
 
     @property
     def first_row(self) -> int:
-        """First byte: a flat output has bytes in place of rows."""
+        """First byte: a flat output has bytes instead of rows."""
         return self.start
 
     @property
