@@ -10,10 +10,10 @@ from matloom.arch.machine import Machine
 from matloom.cost import HANDOVER, Span, spans
 from matloom.device.driver import Counters
 from matloom.profile.owners import owners
-from matloom.program import EngineStep, HostStep, Program
+from matloom.program import EngineStep, Program
 from matloom.program.instruction_table import unpack_all
 
-__all__ = ["OperatorWindow", "Timeline", "host_steps", "is_fill", "moved_bytes", "timelines"]
+__all__ = ["OperatorWindow", "Timeline", "is_fill", "moved_bytes", "timelines"]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -186,11 +186,6 @@ def _at(time: int, points: _Points) -> int:
     at = min(bisect_right(times, time), len(times) - 1)
     share = (time - times[at - 1]) / (times[at] - times[at - 1])
     return min(real[-1], round(real[at - 1] + share * (real[at] - real[at - 1])))
-
-
-def host_steps(program: Program) -> tuple[tuple[int, HostStep], ...]:
-    """Return the host steps of a program, each with its index among all steps."""
-    return tuple((at, each) for at, each in enumerate(program.steps) if isinstance(each, HostStep))
 
 
 def is_fill(instruction: Instruction) -> bool:

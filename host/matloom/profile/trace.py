@@ -13,9 +13,9 @@ from matloom.arch.isa import UNITS, Opcode
 from matloom.cost import Cause, Span
 from matloom.printable import printable
 from matloom.profile.occupancy import occupied_bytes
-from matloom.profile.timeline import Timeline, host_steps, moved_bytes
-from matloom.program import Program
-from matloom.report import Report
+from matloom.profile.timeline import Timeline, moved_bytes
+from matloom.program import HostStep, Program
+from matloom.report import LoopReport, Report
 
 __all__ = ["to_chrome"]
 
@@ -48,19 +48,25 @@ _Event = dict[str, Any]
 def to_chrome(program: Program, found: tuple[Timeline, ...], report: Report) -> str:
     """Return the trace: one slice an instruction, operators, host steps and line, counters, arrows.
 
-    Engine steps follow one another; what the host does between them has no cycles, and its slices
-    are as short as they can be.
+    Steps follow one another. What the host does has no cycles, and its slices are as short as they
+    can be, except for loops whose turns an input decides: their slice has the cycles of all turns.
     """
     events: list[_Event] = list(_names(report))
-    begins, offset = {}, 0
-    for timeline in found:
-        begins[timeline.number] = offset
-        events += _operators(program, timeline, offset)
-        events += _instructions(program, timeline, offset)
-        events += _arrows(timeline, offset)
-        events += _counters(program, timeline, offset)
-        offset += timeline.cycles + 1
-    events += _host(program, begins, offset)
+    timelines = {each.number: each for each in found}
+    loops = {each.name: each for each in report.loops}
+    offset = 0
+    for number, step in enumerate(program.steps):
+        timeline = timelines.get(number)
+        if timeline is not None:
+            events += _operators(program, timeline, offset)
+            events += _instructions(program, timeline, offset)
+            events += _arrows(timeline, offset)
+            events += _counters(program, timeline, offset)
+            offset += timeline.cycles + 1
+        elif isinstance(step, HostStep):
+            loop = loops.get(step.outputs[0]) if step.outputs else None
+            events.append(_host(number, step, loop, offset))
+            offset += loop.cycles if loop is not None else 0
     if report.link is not None:
         args = {"bytes out": report.link.sent, "bytes in": report.link.received}
         events.append(_slice(_HOST, _LINE, "line", 0, offset, args))
@@ -174,10 +180,10 @@ def _counter(name: str, time: int, unit: str, value: float) -> _Event:
     return {"ph": "C", "name": name, "pid": _ENGINE, "ts": time / _SCALE, "args": {unit: value}}
 
 
-def _host(program: Program, begins: dict[int, int], end: int) -> Iterator[_Event]:
-    """Yield the host's steps, each just before the engine step that follows it."""
-    times = sorted(begins.items())
-    for number, step in host_steps(program):
-        at = next((time for follows, time in times if follows > number), end)
-        args = {"reason": printable(step.reason), "step": number}
-        yield _slice(_HOST, _STEPS, step.operator, at, at + 1, args)
+def _host(number: int, step: HostStep, loop: LoopReport | None, start: int) -> _Event:
+    """Return the slice of a step of the host."""
+    args: dict[str, Any] = {"reason": printable(step.reason), "step": number}
+    cycles = 1
+    if loop is not None:
+        args["turns"], cycles = loop.turns, max(1, loop.cycles)
+    return _slice(_HOST, _STEPS, step.operator, start, start + cycles, args)

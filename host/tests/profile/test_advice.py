@@ -1,5 +1,6 @@
 """Advice: ranked, with gains that the recommended change reaches."""
 
+import advice as bench
 import pytest
 
 from matloom import frontend
@@ -74,3 +75,19 @@ def test_nothing_is_advised_that_is_there_already(memory):
     fast = memory == "on-chip"
     assert not (fast and any("answers after" in line.title for line in lines))
     assert all(line.gain >= 0.01 for line in lines)
+
+
+#: Networks of both collections whose first advice is carried out on the chip.
+CARRIED_OUT = (
+    *("ad01_int8", "kws_ref_model", "str_ww_ref_model", "micro_speech_quantized"),
+    *("ptq_mnist_lenet-300-100", "mnist_arduino_q", "trained_lstm_int8", "hey_jarvis"),
+    *("dtln_noise_suppression", "keyword_spotting_heygecko", "keyword_spotting_mobilenetv2"),
+)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CARRIED_OUT)
+def test_the_chip_gains_what_the_first_line_predicts(name, models, wild):
+    path = next(each for folder in (models, wild) for each in folder.rglob(f"{name}.tflite"))
+    ((_name, line, gain),) = bench.rows([path], load_config("nano"), 3_000_000)
+    assert bench.is_true(line, gain), (line.sentence(), gain)

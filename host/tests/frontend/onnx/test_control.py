@@ -1,5 +1,7 @@
 """Branches and loops of quantised operators are compiled; results equal ONNX Runtime's."""
 
+import json
+
 import numpy as np
 import pytest
 
@@ -8,6 +10,7 @@ from matloom.device.driver import Driver
 from matloom.ir.graph import Op
 from matloom.profile.page import to_html
 from matloom.profile.profile import make_profile
+from matloom.profile.trace import to_chrome
 from matloom.tools.explain import explain
 
 onnx = pytest.importorskip("onnx", reason="onnx is not installed")
@@ -212,6 +215,9 @@ def test_reports_and_profiles_include_all_turns(device, monkeypatch):
     assert sum(profile.causes.values()) == sum(each.cycles for each in profile.operators)
     assert sum(profile.causes.values()) == pytest.approx(report.cycles, rel=0.001)
     assert "A turn of m" in to_html(profile)
+    trace = json.loads(to_chrome(program, profile.found, report))["traceEvents"]
+    (slice_,) = (each for each in trace if "turns" in each.get("args", {}))
+    assert (round(slice_["dur"] * 1000), slice_["args"]["turns"]) == (loop.cycles, 5)
 
 
 def test_explain_lists_the_operators_of_a_turn():
