@@ -75,5 +75,18 @@ def test_a_variable_has_one_scale(made):
     assert np.unique(graph.variables[0].initial).size > KEPT
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("preset", ["nano", "small", "reference"])
+def test_the_chip_remembers_like_the_model(made, calls, preset):
+    found = []
+    for device in ("model", "rtl"):
+        with matloom.load(made.graph, device=device, config=preset) as session:
+            results = [session.run(session.quantise(x)) for x in calls[CALLS:][:8]]
+            found.append((results, session.state))
+    np.testing.assert_array_equal(found[0][0], found[1][0])
+    for name, kept in found[0][1].items():
+        np.testing.assert_array_equal(kept, found[1][1][name])
+
+
 def test_only_outputs_are_reported(made):
     assert len(made.report.outputs) == len(made.graph.outputs) == 1
