@@ -1,6 +1,6 @@
 """Comparison of `matloom explore` with an exhaustive grid of four times as many points.
 
-    python bench/explore.py --network digits -o build/explore [--workers 2]
+    python bench/explore.py --network digits -o build/explore [--workers 2 | --cluster tcp://host:8786]
 
 Predicts 2,000 engines of the space, all of those that fit the board in every other choice of each
 list, and then explores 500 points among them. Both fronts are compared by their hypervolume: the
@@ -14,13 +14,14 @@ import math
 import random
 import time
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
+
+from worker_arguments import add_workers, workers_of
 
 from matloom.cli.fitting import part_of
 from matloom.tools import explore
 from matloom.tools.explore import Exploration, ExploredPoint, front_of
-from matloom.workers import kept, processes
+from matloom.workers import kept
 
 BOARD = "ulx3s-85f"
 
@@ -41,7 +42,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--network", action="append", required=True)
     parser.add_argument("-o", "--output", type=Path, required=True)
-    parser.add_argument("--workers", type=int, default=1)
+    add_workers(parser)
     parser.add_argument("--grid", type=int, default=2000)
     parser.add_argument("--points", type=int, default=500)
     parser.add_argument("--report", type=Path, help="JSON of the result")
@@ -62,7 +63,7 @@ def main() -> None:
     grid = grid[: given.grid]
     # Both know the same engines alone.
     explore.space = lambda: list(grid)
-    with kept(partial(processes, given.workers)) as make:
+    with kept(workers_of(given).make) as make:
         begin, cpu = time.monotonic(), time.process_time()
         found = exploration("points.jsonl").run(given.points, make)
         seconds, used = time.monotonic() - begin, time.process_time() - cpu

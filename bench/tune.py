@@ -13,11 +13,11 @@ import json
 import math
 import tempfile
 import time
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from worker_arguments import add_workers, workers_of
 
 from matloom import frontend
 from matloom.arch.config import load_config
@@ -27,7 +27,7 @@ from matloom.runtime import load
 from matloom.tools.interface import random_arrays
 from matloom.tuner.study import runs_of, study_of
 from matloom.tuner.tune import Budget, tune
-from matloom.workers import kept, processes
+from matloom.workers import kept
 
 ROOT = Path(__file__).resolve().parents[1]
 REPORT = ROOT / "docs" / "results" / "tune.json"
@@ -47,7 +47,7 @@ def entry(path: Path, config: str, given: argparse.Namespace) -> dict[str, Any] 
     if not 0 < cycles <= given.cycles:
         return None
     begin, wall = time.process_time(), time.monotonic()
-    with tempfile.TemporaryDirectory() as folder, kept(partial(processes, 1)) as make:
+    with tempfile.TemporaryDirectory() as folder, kept(workers_of(given).make) as make:
         budget = Budget(trials=given.trials, until=wall + given.seconds, measured=given.measured)
         found = tune(study, Path(folder) / "journal", budget, make)
     result = {
@@ -89,6 +89,7 @@ def main() -> None:
     parser.add_argument("--measured", type=int, default=2)
     parser.add_argument("--cycles", type=int, default=1_000_000)
     parser.add_argument("--report", type=Path, default=REPORT)
+    add_workers(parser)
     parser.add_argument("--table", action="store_true")
     given = parser.parse_args()
     report = json.loads(given.report.read_text()) if given.report.is_file() else []

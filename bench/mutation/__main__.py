@@ -18,7 +18,8 @@ import os
 from functools import partial
 from pathlib import Path
 
-from matloom.cli.worker_options import Workers
+from worker_arguments import add_workers, workers_of
+
 from matloom.workers import Tasks, kept
 from mutation.campaign import Campaign
 from mutation.trial import try_mutant
@@ -40,10 +41,9 @@ def main() -> None:
     options.add_argument("--quick", action="store_true", help="tests of the unit alone")
     options.add_argument("--report", type=Path, default=REPORT, help="JSON, read and written")
     options.add_argument("--retry", action="store_true", help="survivors again")
-    options.add_argument("--workers", type=int, default=1, help="processes")
-    options.add_argument("--cluster", metavar="tcp://HOST:PORT", help="workers of Dask instead")
+    add_workers(options)
     given = options.parse_args()
-    workers = Workers(workers=given.workers, cluster=given.cluster)
+    workers = workers_of(given)
     os.nice(10)
     chosen = [
         unit for unit in UNITS if not given.only or {unit, unit.split("/")[0]} & set(given.only)

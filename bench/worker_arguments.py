@@ -1,0 +1,28 @@
+"""Arguments --workers and --cluster of scripts that parse with argparse."""
+
+import argparse
+
+from matloom.cli.worker_options import Workers
+from matloom.workers import is_address
+
+__all__ = ["add_workers", "workers_of"]
+
+
+def add_workers(parser: argparse.ArgumentParser) -> None:
+    """Give a parser --workers and --cluster."""
+    where = parser.add_mutually_exclusive_group()
+    where.add_argument("--workers", type=int, default=1, help="processes")
+    where.add_argument(
+        "--cluster", type=_address, metavar="tcp://HOST:PORT", help="workers of Dask instead"
+    )
+
+
+def workers_of(given: argparse.Namespace) -> Workers:
+    """Return the workers that were asked for."""
+    return Workers(workers=given.workers, cluster=given.cluster)
+
+
+def _address(text: str) -> str:
+    if not is_address(text):
+        raise argparse.ArgumentTypeError(f"it must be tcp://HOST:PORT, not {text!r}")
+    return text
