@@ -87,8 +87,8 @@ def order(draft: Draft) -> Failures:
     """Put the tiles of all stages into program order."""
     segment, params = draft.segment, draft.params
     slots = sequence(segment, draft.tilings, params.spilled, interleaved=not params.plain)
-    buffers = tensor_buffers_of(segment, params, slots, segment.config)
-    draft.plan = Plan(params, slots, buffers, draft.tilings)
+    buffers, offsets = tensor_buffers_of(segment, params, slots, draft.tilings)
+    draft.plan = Plan(params, slots, buffers, draft.tilings, offsets)
     draft.allocator = _space(segment, params)
     return ()
 

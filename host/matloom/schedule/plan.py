@@ -83,7 +83,8 @@ class ScheduleParams:
     """Choices behind a plan: tensors kept in external memory, and limits by stage.
 
     `avoid_conflicts` puts buffers that are read at the same time into different banks; `in_place`
-    lets element-wise results overwrite their input. `results_first` places results that are stored
+    lets element-wise results overwrite their input, `over_inputs` those of other stages an input of
+    the same size. `results_first` places results that are stored
     tile by tile before buffers filled by LOADs, which may arrive later. `strips` lets tiles share
     rows of tensors in external memory (`tiling.sizes`), and lets a LOAD follow the tiles that make
     its bytes rather than all tiles that make the tensor. `resident` gives all weights addresses
@@ -100,6 +101,7 @@ class ScheduleParams:
     limits: tuple[TilingParams, ...] = ()
     avoid_conflicts: bool = True
     in_place: bool = False
+    over_inputs: bool = False
     results_first: bool = False
     strips: bool = False
     resident: bool = False
@@ -149,14 +151,16 @@ class DoesNotFit:
 class Plan:
     """Slots, the tiling of each stage, and for each slot its buffers and the LOADs before it.
 
-    `params` holds the parameters of stages that load them separately from weights, `tables` the
-    tables of stages that have one, `early_fills` by slot the stage whose table is filled before it.
+    `offsets` says where tensors begin in buffers that they share. `params` holds the parameters of
+    stages that load them separately from weights, `tables` the tables of stages that have one,
+    `early_fills` by slot the stage whose table is filled before it.
     """
 
     policy: ScheduleParams
     order: Sequence
     tensor_buffers: dict[str, Buffer]
     tilings: list[Tiling]
+    offsets: dict[str, int] = field(default_factory=dict)
     weights: dict[int, Buffer] = field(default_factory=dict)
     params: dict[int, Buffer] = field(default_factory=dict)
     tables: dict[int, Buffer] = field(default_factory=dict)
@@ -170,6 +174,10 @@ class Plan:
     def slots(self) -> list[Slot]:
         """All tiles in program order."""
         return self.order.slots
+
+    def address(self, tensor: str) -> int:
+        """Return the address of a tensor on chip."""
+        return self.tensor_buffers[tensor].address + self.offsets.get(tensor, 0)
 
     @property
     def chunk_addresses(self) -> dict[tuple[int, int], int]:

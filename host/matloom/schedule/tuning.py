@@ -55,6 +55,8 @@ STORED_BEATS = 4
 STORED_TILES = 2
 REST_SLOTS = 2
 INPUT_CONFLICT = 16
+SHARED_PART = 0.25
+SHARED_BYTES = 1.5
 
 #: What is tried, and taken.
 STREAMED_BYTES = 1.4
@@ -171,6 +173,18 @@ TABLE: dict[str, TuningConstant] = {
         "weights to share one with weights.",
         chosen="commit 2ca6088, weights share banks with weights rather than with inputs",
         sensitivity="none",
+    ),
+    "SHARED_PART": TuningConstant(
+        unit="of the scratchpad",
+        reason="What a tensor takes at least to share a buffer with the input of its stage: where "
+        "smaller ones do, POST waits for their bank, and hardly any room is gained.",
+        chosen="decision 0040: mediapipe_face_landmark 512,984 cycles without a bound, 491,545",
+    ),
+    "SHARED_BYTES": TuningConstant(
+        unit="times a tensor",
+        reason="Bytes at most of a buffer that tensors share, each a little before the last, for "
+        "it is kept until the last is read.",
+        chosen="no measurement: two windows follow each other at most in the networks known",
     ),
     "STREAMED_BYTES": TuningConstant(
         unit="times",

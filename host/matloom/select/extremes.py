@@ -1,58 +1,82 @@
-"""Stages of MAXIMUM and MINIMUM of two computed tensors, as pooling over pairs of rows."""
+"""Stages of MAXIMUM and MINIMUM of two computed tensors."""
 
-from functools import partial
+from dataclasses import dataclass, replace
 from math import prod
 
 import numpy as np
 
-from matloom.arch.isa import Opcode, largest
+from matloom.arch.config import Config
+from matloom.arch.isa import Destination, Opcode, Source, largest
+from matloom.arch.numerics import Rounding
 from matloom.ir.graph import Op
 from matloom.ir.shapes import IMAGE_RANK
 from matloom.select.context import Context, NotOnEngine, unchanged
-from matloom.select.copies import Copy, copy_stage, lines, planes
-from matloom.select.layout.base import Grid
+from matloom.select.copies import copy_stage, lines, planes
+from matloom.select.layout.base import Fields, Grid
 from matloom.select.layout.dense import Dense, DenseInput
-from matloom.select.layout.placed import Placed
 from matloom.select.loop_nest import LoopNest
 from matloom.select.operand import same_weights
 from matloom.select.stage import ArrayStage, OutputRegion
 from matloom.select.weights import identity_tile
 
-__all__ = ["extreme"]
+__all__ = ["Compared", "extreme", "with_scales"]
 
-#: The maximum distance in bytes between a row of one tensor and that of the other.
-_LONGEST_ROW = largest(Opcode.EXEC, "kernel_col_step")
+#: The longest row of a tensor.
+_LONGEST_ROW = largest(Opcode.EXEC, "input_row_bytes")
+
+_UNCHANGED = {"rounding": Rounding.DOUBLE, "multiplier": 2**30, "shift": 1}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compared:
+    """Comparison of the bytes of two tensors, by EXEC and POST.
+
+    Members
+    -------
+    weight:
+        By which EXEC multiplies bytes of the first tensor.
+    limit:
+        Fields of the POST that sets the accumulators to bytes of the second tensor, on that scale.
+    result:
+        Fields of the POST that makes results of the larger ones.
+    """
+
+    weight: int
+    limit: Fields
+    result: Fields
+
+
+#: Two tensors on one scale.
+_MAXIMUM = Compared(weight=1, limit=_UNCHANGED, result=unchanged())
+
+#: A tensor and the complement of another: results are the complement of the smaller byte.
+_MINIMUM = Compared(weight=-1, limit={**_UNCHANGED, "bias": 1}, result=unchanged(-1))
 
 
 def extreme(context: Context) -> tuple[ArrayStage, ...]:
     """Return the stages of MAXIMUM or MINIMUM of two computed int8 tensors.
 
-    Rows of both are interleaved in one tensor, if possible by their producers. EXEC keeps the
-    maximum of each pair. For minima, bytes are complemented first, and a copy complements the
-    results.
+    For each tile, POST sets the accumulators to bytes of the second tensor, and EXEC keeps the
+    larger of them and the first tensor's. For minima, a copy complements the second tensor, and
+    another one the results.
     """
     _check(context)
-    shape, pair = context.output.shape, context.derived("pair")
+    shape, result = context.output.shape, context.results[0]
     rows = shape[0] * shape[1] if len(shape) == IMAGE_RANK else prod(shape[:-1])
     size = context.output.size_bytes // rows
     if size > _LONGEST_ROW:
         raise NotOnEngine(f"rows that are compared have at most {_LONGEST_ROW} bytes, not {size}")
-    copies = [
-        _beside(context, source, lines(rows, size, context.config), pair) for source in range(2)
-    ]
+    first, second = context.sources[:2]
     if context.node.op is Op.MAXIMUM:
-        return (*copies, _maxima(context, (rows, size), (pair, context.results[0])))
-    negated = context.derived("negated")
-    maxima = _maxima(context, (rows, size), (pair, negated), negate=True)
-    restored = copy_stage(
-        name=context.name,
-        nodes=context.nodes,
-        tensors=(negated, context.results[0]),
-        copy=lines(rows, size, context.config),
-        config=context.config,
-        complement=True,
+        # EXEC and POST can read the same tensor.
+        tensors = tuple(dict.fromkeys((first, second)))
+        return (_larger(context, (rows, size), tensors, result, _MAXIMUM),)
+    copied, larger = context.derived("complement"), context.derived("negated")
+    return (
+        _complement(context, (rows, size), (second, copied)),
+        _larger(context, (rows, size), (first, copied), larger, _MINIMUM),
+        _complement(context, (rows, size), (larger, result)),
     )
-    return (*copies, maxima, restored)
 
 
 def _check(context: Context) -> None:
@@ -68,32 +92,26 @@ def _check(context: Context) -> None:
         raise NotOnEngine("its tensors must have one scale and one zero point")
 
 
-def _beside(context: Context, source: int, copy: Copy, target: str) -> ArrayStage:
-    """Return the copy of an input into every second row of the interleaved tensor."""
-    size = copy.in_row_bytes
-    total = 2 * size * copy.images * copy.out_rows
+def _complement(context: Context, shape: tuple[int, int], tensors: tuple[str, str]) -> ArrayStage:
+    """Return the copy of rows of bytes that complements them."""
     return copy_stage(
         name=context.name,
         nodes=context.nodes,
-        tensors=(context.sources[source], target),
-        copy=copy,
+        tensors=tensors,
+        copy=lines(*shape, context.config),
         config=context.config,
-        place=partial(
-            Placed,
-            offset=source * size,
-            x_step=copy.position_bytes,
-            row_step=2 * size,
-            image_step=copy.out_rows * 2 * size,
-            complete=source * total,
-            line=size,
-        ),
+        complement=True,
     )
 
 
-def _maxima(
-    context: Context, shape: tuple[int, int], tensors: tuple[str, str], *, negate: bool = False
+def _larger(
+    context: Context,
+    shape: tuple[int, int],
+    tensors: tuple[str, ...],
+    output: str,
+    compared: Compared,
 ) -> ArrayStage:
-    """Return the stage of pairwise maxima; of complemented bytes, -1 less the minimum."""
+    """Return the stage that compares one or two tensors of some rows of some bytes."""
     config, (count, size) = context.config, shape
     images, rows = planes(count)
     most = min(config.rows, config.columns)
@@ -105,35 +123,46 @@ def _maxima(
         position_bytes=position,
         block_bytes=position,
     )
-    tile = identity_tile(config)
-    region = OutputRegion(
-        first_row=0, end_row=rows, first_x=0, end_x=grid.width, post=unchanged(-int(negate))
-    )
-    return ArrayStage(
+    whole = OutputRegion(first_row=0, end_row=rows, first_x=0, end_x=grid.width, post={})
+    stage = ArrayStage(
         name=context.name,
         nodes=context.nodes,
-        inputs=tensors[:1],
-        output=tensors[1],
-        input_layout=DenseInput(rows=rows, row_bytes=2 * size),
+        inputs=tensors,
+        output=output,
+        input_layout=DenseInput(rows=rows, row_bytes=size),
         output_layout=Dense(grid=grid),
-        loop_nest=_pairs(size, position),
-        regions=(region,),
-        weights=same_weights((-tile.view(np.int8)).view(np.uint8) if negate else tile, 1),
+        loop_nest=_by_position(position),
+        regions=(whole,),
+        weights=same_weights(identity_tile(config), 1),
         params=np.zeros((1, 0), np.uint8),
         macs=0,
     )
+    return with_scales(stage, compared, config)
 
 
-def _pairs(size: int, position: int) -> LoopNest:
-    """Return the loop nest over positions of some bytes, each with the position in the next row."""
+def with_scales(stage: ArrayStage, compared: Compared, config: Config) -> ArrayStage:
+    """Return a stage of `extreme` that compares its tensors in another way."""
+    tile = identity_tile(config).view(np.int8) * np.int8(compared.weight)
+    region = replace(stage.regions[0], post=compared.result)
+    limit = {"source": Source.SPAD, "destination": Destination.ACC_SET, **compared.limit}
+    return replace(
+        stage,
+        regions=(region,),
+        weights=same_weights(tile.view(np.uint8), 1),
+        accumulator_post=limit,
+    )
+
+
+def _by_position(size: int) -> LoopNest:
+    """Return the loop nest over positions of some bytes, which keeps maxima."""
     return LoopNest(
         kernel_rows=1,
         kernel_row_step=1,
-        kernel_cols=2,
-        kernel_col_step=size,
+        kernel_cols=1,
+        kernel_col_step=0,
         blocks=1,
         oc_step=0,
-        x_step=position,
+        x_step=size,
         y_step=1,
         pad_top=0,
         pad_left_bytes=0,

@@ -36,7 +36,7 @@ class ArrayStage:
     name, nodes:
         Name of the operator, and the numbers of the graph's nodes that it implements.
     inputs, output:
-        Tensor names: one input, and a second one if weights are computed or it is added to the
+        Tensor names: one input, and a second one if weights are computed or POST brings it to the
         sums.
     input_layout, output_layout:
         Layouts of its input and its output on chip; `output_layout` contains the grid of outputs.
@@ -56,10 +56,10 @@ class ArrayStage:
         Lookup table applied last, uint8 (256,), indexed by the unsigned byte; None for no table.
     accumulator_post:
         Fields of a POST that writes the accumulators of a tile before its results are made, or
-        None. With the destination `ACC_ADD` it adds the second input, in the layout of the output,
-        to the sums; only for dense outputs of one limb. With `ACC_SET` it sets the accumulators to
-        the input, and EXEC keeps the larger of them and its sums; a parameter block then has those
-        of results, followed by those of this POST.
+        None; only for dense outputs of one limb. With the destination `ACC_ADD` it adds the second
+        input, in the layout of the output, to the sums. With `ACC_SET` it sets the accumulators to
+        the second input, or to the only one, and EXEC keeps the larger of them and its sums; a
+        parameter block then has those of results, followed by those of this POST.
     """
 
     name: str
@@ -161,17 +161,14 @@ class ArrayStage:
 
     @property
     def addend(self) -> str | None:
-        """The tensor that is added to the sums, or None."""
-        return self.inputs[1] if self._writes_accumulators(Destination.ACC_ADD) else None
+        """The tensor in the layout of the output that POST adds to the sums or limits them by."""
+        return self.inputs[1] if self.accumulator_post and len(self.inputs) > 1 else None
 
     @property
     def limited(self) -> bool:
-        """Whether EXEC keeps the larger of its sums and what POST makes of the input."""
-        return self._writes_accumulators(Destination.ACC_SET)
-
-    def _writes_accumulators(self, destination: Destination) -> bool:
+        """Whether EXEC keeps the larger of its sums and what POST makes of an input."""
         post = self.accumulator_post
-        return post is not None and post["destination"] == destination
+        return post is not None and post["destination"] == Destination.ACC_SET
 
     @property
     def grid(self) -> Grid:

@@ -152,7 +152,7 @@ def _of_all(
     segment: Segment, choices: Choices, weights: Sequence[float], draw: random.Random
 ) -> Move:
     """Change what holds for all stages."""
-    what = draw.choice(("avoid_conflicts", "in_place", "results_first"))
+    what = draw.choice(("avoid_conflicts", "in_place", "over_inputs", "results_first"))
     return Move(what=what, value=not getattr(choices.first, what))
 
 

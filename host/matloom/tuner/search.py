@@ -120,7 +120,7 @@ class Tuning:
         that stay on chip; other orders; large tensors on chip or outside.
         """
         segment, choices = self._run.segment, self._run.choices
-        for what in ("avoid_conflicts", "in_place", "results_first"):
+        for what in ("avoid_conflicts", "in_place", "over_inputs", "results_first"):
             yield Move(what=what, value=not getattr(choices.first, what))
         if self._run.may_pin:
             made = (staying(segment, choices, share) for share in SHARES)

@@ -42,12 +42,20 @@ def test_results_are_the_interpreters(op, size, config):
         assert [layer.where for layer in program.layers] == ["engine"] * 3
 
 
-def test_makers_write_pairs_themselves():
-    """No copies are needed: what is not a convolution computes maxima."""
+def test_nothing_is_copied():
+    """What is not a convolution computes maxima."""
     (program,) = exact_programs(compared(Op.MAXIMUM, (8, 8, 16)), REFERENCE, (None,))
     found = executes(program)
     assert {each.maximum for each in found} == {0, 1}
     assert all(each.maximum for each in found if each.weights_fixed)
+
+
+def test_a_tensor_compared_with_itself():
+    builder = GraphBuilder()
+    image = builder.input(
+        "image", (1, 4, 5, 8), "int8", Quantisation(scale=(0.1,), zero_point=(0,))
+    )
+    exact_programs(builder.graph(builder.add(Op.MAXIMUM, [image, image])), NANO, (None, 1, 2))
 
 
 def test_engines_without_maxima_leave_it_to_the_host():

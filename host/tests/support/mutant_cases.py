@@ -44,9 +44,10 @@ FUNCTIONS = {
     ),
     "matloom.schedule.tiling.vector": ("VectorTiling._range",),
     "matloom.schedule.memory.buffers": (
-        *("tensor_buffers_of", "_reads_end", "_Sharing.reuse", "Builder.add"),
+        *("tensor_buffers_of", "_reads_end", "Builder.add"),
         *("Builder._add_prologue", "Builder._constants", "Builder._add_input"),
     ),
+    "matloom.schedule.memory.sharing": ("lead", "_Sharing.elementwise", "_Sharing._join"),
     "matloom.schedule.memory.load_times": ("_follow_stores",),
     "matloom.schedule.memory.placing": ("_Placing._wanted", "_Placing._around", "_moved"),
     "matloom.schedule.memory.allocator": ("Allocator._gaps", "Allocator._candidates"),
@@ -55,6 +56,7 @@ FUNCTIONS = {
     "matloom.schedule.commands.emit": (
         *("_Emitter._input", "_Emitter._array", "_Emitter._write", "_Emitter._post"),
     ),
+    "matloom.schedule.commands.second_inputs": ("second_input",),
     "matloom.schedule.commands.chunk_addresses": ("chunk_addresses", "two_params"),
     "matloom.schedule.commands.loads": ("LoadCommands.append",),
     "matloom.schedule.commands.accumulators": ("Accumulators.of",),

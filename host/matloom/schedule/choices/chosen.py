@@ -45,7 +45,15 @@ class Choices:
     constants: tuple[tuple[str, float], ...] = ()
 
 
-_FLAGS = ("avoid_conflicts", "in_place", "results_first", "strips", "resident", "plain")
+_FLAGS = (
+    "avoid_conflicts",
+    "in_place",
+    "over_inputs",
+    "results_first",
+    "strips",
+    "resident",
+    "plain",
+)
 
 
 def to_json(choices: Choices) -> dict[str, Any]:

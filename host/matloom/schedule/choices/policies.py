@@ -146,6 +146,8 @@ def random_params(segment: Segment, seed: int) -> ScheduleParams:
     spilled = frozenset(drawn - segment.on_chip - segment.views.keys())
     found = ScheduleParams(limits=tuple(limits), spilled=spilled, seed=seed, in_place=sometimes())
     share = random.Random(f"strips of {seed}").random() < _SHARE_OF_SHAPES
+    over_inputs = random.Random(f"over inputs of {seed}").random() < _SHARE_OF_SHAPES
+    found = replace(found, over_inputs=over_inputs)
     return in_strips(segment, found) if share else found
 
 

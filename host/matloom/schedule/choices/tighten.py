@@ -75,6 +75,10 @@ def _tighten(
         params = replace(params, avoid_conflicts=False)
         if not hopeless:
             return params
+    if not (params.over_inputs or params.plain):
+        params = replace(params, over_inputs=True)
+        if not hopeless:
+            return params
     limits = params.limits[full.stage]
     stage = segment.stages[full.stage]
     if full.kind == "tensor":

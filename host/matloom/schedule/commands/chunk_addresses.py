@@ -11,7 +11,7 @@ def chunk_addresses(plan: Plan, number: int, stage: ArrayStage, tile: ArrayTile)
     """Return the addresses of a tile's first weights and parameters; 0 for no parameters."""
     index, computed = plan.slots[number].stage, stage.computed
     if computed is not None:
-        home = plan.tensor_buffers[computed.tensor].address
+        home = plan.address(computed.tensor)
         return home + computed.first_byte(tile.image, tile.first_block, tile.first_step), 0
     chunk = plan.tilings[index].chunks[tile.chunk]
     base = plan.weights[number].address

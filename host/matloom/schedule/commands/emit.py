@@ -12,6 +12,7 @@ from matloom.schedule.commands.chunk_addresses import chunk_addresses, two_param
 from matloom.schedule.commands.dependencies import DependencyTracker
 from matloom.schedule.commands.limited_sums import halves, limit_post
 from matloom.schedule.commands.loads import LoadCommands
+from matloom.schedule.commands.second_inputs import second_input
 from matloom.schedule.commands.stores import Stores
 from matloom.schedule.commands.tables import Tables
 from matloom.schedule.commands.vector_posts import VectorPosts
@@ -72,7 +73,7 @@ class _Emitter:
         if name in self.plan.tensor_buffers:
             part = input_box(stage, tile, self.config)
             low, rows = part.low, part.high - part.low
-            address = self.plan.tensor_buffers[name].address
+            address = self.plan.address(name)
             address += (tile.image * layout.rows + low) * row_bytes
             address += tile.first_block * layout.plane_bytes
         else:
@@ -119,9 +120,9 @@ class _Emitter:
             self.order.append(Opcode.EXEC, **execute)
         if tile.end_step < stage.loop_nest.steps:
             return
-        looks_up = self.tables.looked_up(number, stage)
-        self._add_second_input(number, stage, tile, entry)
-        source = {"acc_addr": entry, "param_addr": params, **looks_up}
+        source = {"acc_addr": entry, "param_addr": params, **self.tables.looked_up(number, stage)}
+        if stage.addend is not None:
+            self.order.append(Opcode.POST, **second_input(self.plan, number, stage, tile, entry))
         self._write(number, stage, tile, source, timestamp)
 
     def _limited(
@@ -141,7 +142,10 @@ class _Emitter:
             executes.append({**fields, "accumulate": 1})
             params.append(two_params(self.plan, number, stage, part, first))
         for part, execute, (_results, limits) in zip(parts, executes, params, strict=True):
-            self.order.append(Opcode.POST, **limit_post(stage, part, execute, limits))
+            post = limit_post(stage, part, execute, limits)
+            if stage.addend is not None:
+                post = second_input(self.plan, number, stage, part, execute["acc_addr"])
+            self.order.append(Opcode.POST, **post)
         for execute in executes:
             self.order.append(Opcode.EXEC, **execute)
         looks_up = self.tables.looked_up(number, stage)
@@ -163,7 +167,7 @@ class _Emitter:
         if number in self.plan.stagings:
             address, writes = self.plan.stagings[number].address, apart(layout, tile)
         else:
-            address, writes = self.plan.tensor_buffers[stage.output].address, layout.writes(tile)
+            address, writes = self.plan.address(stage.output), layout.writes(tile)
             if stage.output not in self.bordered:
                 borders = layout.borders()
                 self.bordered.add(stage.output)
@@ -200,33 +204,6 @@ class _Emitter:
             **tile.post,
             **(limb_fields(write.limb) if limbs > 1 else {}),
         }
-
-    def _add_second_input(
-        self, number: int, stage: ArrayStage, tile: ArrayTile, entry: int
-    ) -> None:
-        """Emit the POST that adds the second input, if any, to the sums of a tile."""
-        name, size = stage.addend, stage.grid.bytes_in(tile)
-        if name is None:
-            return
-        blocks = tile.end_block - tile.first_block
-        if name in self.plan.tensor_buffers:
-            ((first, x_step, *_),) = stage.output_layout.writes(tile)
-            address = self.plan.tensor_buffers[name].address + first
-        else:
-            address, x_step = self.plan.input_ranges[number, name][0].address, size
-        width = tile.end_x - tile.first_x
-        self.order.append(
-            Opcode.POST,
-            width=width,
-            height=tile.height,
-            oc_blocks=blocks,
-            tail=size // stage.element_bytes - (blocks - 1) * self.config.columns,
-            x_step=x_step,
-            acc_addr=entry,
-            source_addr=address,
-            source_pitch=x_step * (stage.grid.width if name in self.plan.tensor_buffers else width),
-            **(stage.accumulator_post or {}),
-        )
 
     def _executes(
         self, stage: ArrayStage, tile: ArrayTile, fields: dict[str, int]

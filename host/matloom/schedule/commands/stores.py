@@ -70,7 +70,7 @@ class Stores:
         limbs, apart = stage.output_layout.limbs, stage.output_layout.size
         for limb in range(limbs):
             first = start + limb * apart
-            address = self.plan.tensor_buffers[stage.output].address + first
+            address = self.plan.address(stage.output) + first
             last = timestamp if limb + 1 == limbs else 0
             self._linear(stage.output, first, end + limb * apart, address, last)
 
@@ -86,7 +86,7 @@ class Stores:
             timestamp=timestamp,
             region=place.region,
             dram_offset=place.offset + part.start,
-            spad_addr=self.plan.tensor_buffers[name].address + part.start,
+            spad_addr=self.plan.address(name) + part.start,
             row_bytes=part.width,
             rows=part.rows,
             planes=1,

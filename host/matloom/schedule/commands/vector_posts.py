@@ -67,7 +67,7 @@ class VectorPosts:
         if number in self._plan.stagings:
             dest = self._plan.stagings[number].address + start - tile.start
         else:
-            dest = self._plan.tensor_buffers[stage.output].address + start
+            dest = self._plan.address(stage.output) + start
         pitch, ratio = stage.period if shape["height"] > 1 else 0, stage.input_ratio
         looks_up = self._tables.looked_up(number, stage)
         for index, (source, post) in enumerate(stage.posts):
@@ -92,6 +92,6 @@ class VectorPosts:
     def _source(self, number: int, name: str, first_byte: int) -> int:
         """Return the scratchpad address of a byte of a tensor."""
         if name in self._plan.tensor_buffers:
-            return self._plan.tensor_buffers[name].address + first_byte
+            return self._plan.address(name) + first_byte
         buffer, input_range = self._plan.input_ranges[number, name]
         return buffer.address + first_byte - input_range.start

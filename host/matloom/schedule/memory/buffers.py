@@ -4,10 +4,12 @@ from bisect import bisect_left
 
 from matloom.arch.config import Config
 from matloom.schedule.memory.early_fills import early_fills
+from matloom.schedule.memory.sharing import share
 from matloom.schedule.params import Weights
 from matloom.schedule.plan import PARAMS, TABLE, Buffer, Load, Plan, ScheduleParams
 from matloom.schedule.segment import Segment
 from matloom.schedule.tiling.sequence import Sequence, Slot
+from matloom.schedule.tiling.stages import Tiling
 from matloom.schedule.tiling.tile_reads import InputRange, Panel
 from matloom.schedule.tiling.tiles import ArrayTile
 
@@ -15,13 +17,15 @@ __all__ = ["Builder", "tensor_buffers_of"]
 
 
 def tensor_buffers_of(
-    segment: Segment, policy: ScheduleParams, order: Sequence, config: Config
-) -> dict[str, Buffer]:
-    """Return a buffer for each tensor on chip.
+    segment: Segment, policy: ScheduleParams, order: Sequence, tilings: list[Tiling]
+) -> tuple[dict[str, Buffer], dict[str, int]]:
+    """Return a buffer for each tensor on chip, and where tensors that share one begin in it.
 
     If memory is short, element-wise results share the buffer of their input. Otherwise they do not,
-    because the last tile would read the same bank as the next stage.
+    because the last tile would read the same bank as the next stage. If it is still short, those of
+    other stages do (`ScheduleParams.over_inputs`).
     """
+    config = segment.config
     first: dict[str, int] = {}
     first_read: dict[str, int] = {}
     last_read: dict[str, int] = {}
@@ -41,7 +45,6 @@ def tensor_buffers_of(
             first[name] = min(first.get(name, begin), begin)
             last[name] = max(last.get(name, end), end)
     tensor_buffers: dict[str, Buffer] = {}
-    sharing = _Sharing(segment, spans)
     for index, stage in enumerate(segment.stages):
         for name in (*stage.inputs, stage.output):
             if name not in tensor_buffers and name not in policy.spilled:
@@ -54,9 +57,7 @@ def tensor_buffers_of(
                     last_read=last_read.get(name, last[name]),
                     boundary=config.weight_boundary if name in segment.on_chip else 1,
                 )
-        if stage.elementwise and stage.output in tensor_buffers and policy.in_place:
-            sharing.reuse(tensor_buffers, index)
-    return tensor_buffers
+    return tensor_buffers, share(segment, policy, order, tilings, tensor_buffers)
 
 
 def _reads_end(slots: int, array: list[int], number: int) -> int:
@@ -67,49 +68,6 @@ def _reads_end(slots: int, array: list[int], number: int) -> int:
     place = bisect_left(array, number)
     following = array[place] if place < len(array) else slots
     return number if not place or following == number else following - 1
-
-
-class _Sharing:
-    """Groups of tensors that share a buffer: element-wise results may overwrite their inputs."""
-
-    def __init__(self, segment: Segment, spans: list[tuple[int, int]]) -> None:
-        self._segment, self._spans = segment, spans
-        self._readers: dict[str, list[int]] = {}
-        for number, stage in enumerate(segment.stages):
-            for name in stage.inputs:
-                self._readers.setdefault(name, []).append(number)
-        #: The tensors in the buffer of each that shares one.
-        self._together: dict[str, list[str]] = {}
-
-    def reuse(self, tensor_buffers: dict[str, Buffer], index: int) -> None:
-        """Let an element-wise stage overwrite an input that no later stage reads."""
-        stage = self._segment.stages[index]
-        begin, _end = self._spans[index]
-        for name in stage.inputs:
-            whole = self._segment.sizes[name] == stage.input_layout.row_bytes
-            if name not in tensor_buffers or not whole or name in self._segment.results:
-                continue
-            together = self._together.setdefault(name, [name])
-            if self._last_read(together, index) < begin and stage.inputs.count(name) == 1:
-                tensor_buffer, result = tensor_buffers[name], tensor_buffers[stage.output]
-                tensor_buffer.last = max(tensor_buffer.last, result.last)
-                tensor_buffer.last_read = max(tensor_buffer.reads[1], result.reads[1])
-                tensor_buffers[stage.output] = tensor_buffer
-                together.append(stage.output)
-                self._together[stage.output] = together
-                return
-
-    def _last_read(self, names: list[str], index: int) -> int:
-        """Return the last slot at which other stages read some tensors."""
-        return max(
-            (
-                self._spans[number][1]
-                for name in names
-                for number in self._readers.get(name, ())
-                if number != index
-            ),
-            default=-1,
-        )
 
 
 class Builder:

@@ -289,10 +289,12 @@ def _strip_range(
 
 def _addend_range(stage: ArrayStage, tile: ArrayTile) -> InputRange:
     """Return the positions of a tile in a tensor with the same layout as the output."""
-    # Positions are then as far apart from row to row as in a row.
     assert stage.output_layout.contiguous
-    assert tile.height == 1 or (tile.first_x, tile.end_x) == (0, stage.grid.width)
-    ((start, pitch, _row_step, width, *_),) = stage.output_layout.writes(tile)
+    ((start, pitch, row_step, width, *_),) = stage.output_layout.writes(tile)
+    if tile.height > 1 and tile.end_x - tile.first_x < stage.grid.width:
+        size = (tile.end_x - tile.first_x) * width
+        return InputRange(start=start, rows=tile.height, width=size, pitch=row_step)
+    # Positions are as far apart from row to row as in a row.
     if width == pitch:
         return InputRange(start=start, rows=1, width=tile.positions * width, pitch=0)
     return InputRange(start=start, rows=tile.positions, width=width, pitch=pitch)

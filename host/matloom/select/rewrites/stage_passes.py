@@ -10,6 +10,7 @@ from collections.abc import Callable
 from matloom.select.rewrites.copy_tables import copy_tables
 from matloom.select.rewrites.elide_copies import elide_copies, elide_panel_copies
 from matloom.select.rewrites.fuse_tables import fuse_tables
+from matloom.select.rewrites.rescaled_maxima import rescaled_maxima
 from matloom.select.rewrites.scaled_maxima import scaled_maxima
 from matloom.select.rewrites.staged_run import StagedRun
 from matloom.select.rewrites.store_slices import store_slices
@@ -18,6 +19,7 @@ __all__ = ["STAGE_PASSES"]
 
 STAGE_PASSES: tuple[Callable[[StagedRun], StagedRun], ...] = (
     scaled_maxima,
+    rescaled_maxima,
     fuse_tables,
     copy_tables,
     store_slices,

@@ -1,0 +1,146 @@
+"""Tensors that share a buffer: results written over an input that nothing reads again."""
+
+import itertools
+from collections.abc import Iterator, Sequence
+
+from matloom.schedule import tuning
+from matloom.schedule.plan import Buffer, ScheduleParams
+from matloom.schedule.segment import Segment
+from matloom.schedule.tiling.array import ArrayTiling
+from matloom.schedule.tiling.sequence import Sequence as Order
+from matloom.schedule.tiling.stages import Tiling
+from matloom.select.layout.dense import Dense, DenseInput
+
+__all__ = ["lead", "share"]
+
+
+def lead(tiling: ArrayTiling) -> int:
+    """Return how many bytes before its input a dense output must begin to overwrite it.
+
+    A tile then writes nothing that a later one reads.
+    """
+    layout, grid = tiling.stage.output_layout, tiling.stage.grid
+    ends = (
+        layout.byte(tile.image, tile.end_row - 1, tile.end_x - 1, 0) + grid.position_bytes
+        for tile in tiling.tiles
+    )
+    starts = [each.start for each in tiling.input_ranges[:0:-1]]
+    later = list(itertools.accumulate(starts, min))[::-1]
+    # Nothing is read after the last tile.
+    pairs = zip(itertools.accumulate(ends, max), later, strict=False)
+    return max([0, *(end - start for end, start in pairs)])
+
+
+def share(
+    segment: Segment,
+    policy: ScheduleParams,
+    order: Order,
+    tilings: Sequence[Tiling],
+    buffers: dict[str, Buffer],
+) -> dict[str, int]:
+    """Put results into the buffers of inputs, as the policy allows; return where they begin."""
+    sharing = _Sharing(segment, order.spans, buffers)
+    for index, stage in enumerate(segment.stages):
+        if stage.output not in buffers:
+            continue
+        if stage.elementwise and policy.in_place:
+            sharing.elementwise(index)
+        elif policy.over_inputs and not stage.elementwise:
+            sharing.array(index, tilings[index])
+    return sharing.offsets
+
+
+class _Sharing:
+    """Groups of tensors that share a buffer.
+
+    Members
+    -------
+    offsets:
+        Where tensors begin in their buffers; those that are not here begin where these do.
+    """
+
+    def __init__(
+        self, segment: Segment, spans: Sequence[tuple[int, int]], buffers: dict[str, Buffer]
+    ) -> None:
+        self._segment, self._spans, self._buffers = segment, spans, buffers
+        config = segment.config
+        self._align = max(config.bus_bytes, config.weight_boundary)
+        self._readers: dict[str, list[int]] = {}
+        for number, stage in enumerate(segment.stages):
+            for name in stage.inputs:
+                self._readers.setdefault(name, []).append(number)
+        #: The tensors in the buffer of each that shares one.
+        self._together: dict[str, list[str]] = {}
+        self.offsets: dict[str, int] = {}
+
+    def elementwise(self, index: int) -> None:
+        """Let an element-wise stage overwrite an input that no later stage reads."""
+        stage = self._segment.stages[index]
+        for name in stage.inputs:
+            whole = self._segment.sizes[name] == stage.input_layout.row_bytes
+            if whole and self._may_end(name, index):
+                self._join(name, index, 0)
+                return
+
+    def array(self, index: int, tiling: Tiling) -> None:
+        """Let a stage that streams through the array overwrite an input of the same size."""
+        assert isinstance(tiling, ArrayTiling)
+        segment, stage = self._segment, tiling.stage
+        small = segment.sizes[stage.output] < tuning.SHARED_PART * segment.config.spad_bytes
+        dense = isinstance(stage.output_layout, Dense)
+        if small or stage.output in segment.on_chip or not dense:
+            return
+        for name, bytes_before in self._ways(tiling):
+            size = segment.sizes[name]
+            stays = name in segment.on_chip or name in segment.sources
+            if segment.sizes[stage.output] != size or stays or not self._may_end(name, index):
+                continue
+            aligned = bytes_before + -bytes_before % self._align
+            more = max(0, aligned - self.offsets.get(name, 0))
+            if self._buffers[name].size + more <= tuning.SHARED_BYTES * size:
+                self._join(name, index, aligned)
+                return
+
+    @staticmethod
+    def _ways(tiling: ArrayTiling) -> Iterator[tuple[str, int]]:
+        """Yield inputs that results may overwrite, and how far before them these begin."""
+        stage = tiling.stage
+        if stage.addend is not None:
+            yield stage.addend, 0
+        if isinstance(stage.input_layout, DenseInput):
+            yield stage.inputs[0], lead(tiling)
+
+    def _may_end(self, name: str, index: int) -> bool:
+        """Return whether the buffer of an input of a stage is free once the stage has read it."""
+        stage, begin = self._segment.stages[index], self._spans[index][0]
+        if name not in self._buffers or name in self._segment.results:
+            return False
+        together = self._together.get(name, [name])
+        return self._last_read(together, index) < begin and stage.inputs.count(name) == 1
+
+    def _join(self, name: str, index: int, bytes_before: int) -> None:
+        """Put the output of a stage into the buffer of an input, so many bytes before it."""
+        output = self._segment.stages[index].output
+        shared, result = self._buffers[name], self._buffers[output]
+        shared.last = max(shared.last, result.last)
+        shared.last_read = max(shared.reads[1], result.reads[1])
+        together = self._together.setdefault(name, [name])
+        together.append(output)
+        self._buffers[output], self._together[output] = shared, together
+        self.offsets[output] = self.offsets.get(name, 0) - bytes_before
+        if self.offsets[output] < 0:
+            missing = -self.offsets[output]
+            shared.size += missing
+            self.offsets |= {each: self.offsets.get(each, 0) + missing for each in together}
+
+    def _last_read(self, names: Sequence[str], index: int) -> int:
+        """Return the last slot at which other stages read some tensors."""
+        return max(
+            (
+                self._spans[number][1]
+                for name in names
+                for number in self._readers.get(name, ())
+                if number != index
+            ),
+            default=-1,
+        )

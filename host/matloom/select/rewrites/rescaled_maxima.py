@@ -1,0 +1,120 @@
+"""MAXIMUM of a tensor and one of another scale: bytes are compared before they are rounded."""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from matloom.arch.config import Config
+from matloom.arch.numerics import LARGER_BITS, quantize_multiplier, requantize, wrap32
+from matloom.ir.graph import Array, Node, Op
+from matloom.select.context import unchanged
+from matloom.select.extremes import Compared, with_scales
+from matloom.select.limited_scales import ROUNDINGS
+from matloom.select.lookup import table_of
+from matloom.select.rewrites.staged_run import StagedRun
+from matloom.select.stage import ArrayStage, Stage
+
+__all__ = ["comparison", "rescaled_maxima"]
+
+_EVERY = np.arange(-128, 128, dtype=np.int64)
+_LARGEST = 2 ** (LARGER_BITS - 1)
+
+
+def rescaled_maxima(staged: StagedRun) -> StagedRun:
+    """Return a run in which MAXIMUM reads a tensor whose scale a QUANTIZE changes for it alone.
+
+    EXEC weighs the bytes of that tensor, and POST scales those of the other one to match.
+    Tensors that nothing else reads are left to `fuse_tables`, for which lookups cost nothing.
+    """
+    groups: list[tuple[Stage, ...]] = list(staged.stages)
+    readers = Counter(name for group in groups for stage in group for name in stage.inputs)
+    places: dict[str, int] = {}
+    for at, (node, group) in enumerate(zip(staged.run.nodes, staged.stages, strict=True)):
+        if _rescales(staged, node) and len(group) == 1:
+            (lookup,) = group
+            alone = readers[lookup.output] == 1 < readers[lookup.inputs[0]]
+            places |= {lookup.output: at} if alone else {}
+        for name in _compared(node, group):
+            if name not in places or name in staged.kept:
+                continue
+            (stage,), (lookup,) = groups[at], groups[places[name]]
+            assert isinstance(stage, ArrayStage)
+            changed = _rescaled(stage, lookup, staged.run.nodes[places[name]], staged)
+            if changed is not None:
+                groups[places[name]], groups[at] = (), (changed,)
+                break
+    return staged if groups == list(staged.stages) else staged.with_stages(groups)
+
+
+def _compared(node: Node, group: tuple[Stage, ...]) -> tuple[str, ...]:
+    """Return the names of two tensors that a stage compares, or nothing."""
+    if node.op is not Op.MAXIMUM or len(group) != 1 or group[0].addend is None:
+        return ()
+    return group[0].inputs
+
+
+def _rescales(staged: StagedRun, node: Node) -> bool:
+    """Return whether an operator changes the scale of bytes."""
+    ends = (staged.graph.tensors[number].dtype for number in (*node.inputs, *node.outputs))
+    return node.op is Op.QUANTIZE and set(ends) == {"int8"}
+
+
+def _rescaled(stage: ArrayStage, before: Stage, node: Node, staged: StagedRun) -> ArrayStage | None:
+    """Return the stage that compares what a QUANTIZE reads; None if there are no scales for it."""
+    graph, config = staged.graph, staged.config
+    source, output = (graph.tensors[number] for number in (*node.inputs, *node.outputs))
+    ratio, zeros = source.scale / output.scale, (source.zero_point, output.zero_point)
+    found = comparison(table_of(graph, node).view(np.int8), ratio, zeros, config)
+    if found is None:
+        return None
+    (other,) = (name for name in stage.inputs if name != before.output)
+    return with_scales(replace(stage, inputs=(before.inputs[0], other)), found, config)
+
+
+def comparison(
+    wanted: Array, ratio: float, zeros: tuple[int, int], config: Config
+) -> Compared | None:
+    """Return how the larger of a rescaled byte and another byte is made; None if it cannot be.
+
+    A sum is ``weight * byte``, and a result ``zero + (sum + bias) * ratio / weight``. The other
+    byte has the inverse scale. Weights are tried until all results are right.
+
+    Parameters
+    ----------
+    wanted:
+        The rescaled byte of each unsigned byte, int8 (256,).
+    ratio:
+        Scale of the byte by that of results.
+    zeros:
+        Zero points of both.
+    """
+    wanted = np.roll(wanted, 128).astype(np.int64)
+    rules = [rule for rule in ROUNDINGS if rule in config.roundings]
+    for weight, bias, limit_bias in _choices(ratio, zeros):
+        scale = quantize_multiplier(ratio / weight)
+        inverse = quantize_multiplier(weight / ratio)
+        limits = requantize(wrap32(_EVERY + limit_bias), *inverse, rules[0])
+        for rule in rules:
+            sums = requantize(wrap32(weight * _EVERY + bias), *scale, rule)
+            same = requantize(wrap32(limits + bias), *scale, rule) + zeros[1]
+            rescaled = np.clip(sums + zeros[1], -128, 127)
+            if np.array_equal(rescaled, wanted) and np.array_equal(same, _EVERY):
+                result = {**unchanged(bias), "rounding": rule, "output_zero": zeros[1]}
+                limit = {"rounding": rules[0], "bias": limit_bias}
+                return Compared(
+                    weight=weight,
+                    limit={**limit, "multiplier": int(inverse[0]), "shift": int(inverse[1])},
+                    result={**result, "multiplier": int(scale[0]), "shift": int(scale[1])},
+                )
+    return None
+
+
+def _choices(ratio: float, zeros: tuple[int, int]) -> Iterator[tuple[int, int, int]]:
+    """Yield a weight, the bias of results, and the bias of the other byte, to be tried."""
+    # The other byte, at most 256 from its zero point, has fewer than 17 bits on this scale.
+    for weight in range(min(127, int(_LARGEST * ratio / 512)), 0, -1):
+        for more in (0, 1, -1, 2, -2):
+            bias = more - weight * zeros[0]
+            yield weight, bias, round(-zeros[1] - bias * ratio / weight)
