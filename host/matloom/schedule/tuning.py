@@ -43,6 +43,8 @@ FIRST_CHUNK_BYTES = 2 * 1024
 FIRST_TILE_BYTES = 24 * 1024
 ORDINARY_TILES = 4
 FEW_TILES = 2
+FILLED_TILES = 3
+FILLED_VECTORS = 16
 BLOCK_ENTRIES = 40
 TALLER_TILES = 0.9
 RESULT_CYCLES = 24
@@ -107,6 +109,17 @@ TABLE: dict[str, TuningConstant] = {
         "stages of one step, whose results take as long as their arithmetic.",
         chosen="commit e86f8ea, few tiles of windows and of one step",
         sensitivity="none",
+    ),
+    "FILLED_TILES": TuningConstant(
+        unit="tiles",
+        reason="Of a stage whose first tile alone brings an input that repeats to the "
+        "accumulators, and so takes as long as two others.",
+        chosen="decision 0040: arrhythmia 45,132 cycles with 3, 45,716 with 5, 46,584 with 8",
+    ),
+    "FILLED_VECTORS": TuningConstant(
+        unit="vectors",
+        reason="Of such a tile at least: the next instruction begins some cycles later.",
+        chosen="decision 0040: 8 and 16 are equal for arrhythmia",
     ),
     "BLOCK_ENTRIES": TuningConstant(
         unit="accumulator entries",

@@ -207,7 +207,12 @@ def product(
     """Return the stage of the element-wise product of two tensors."""
     if not context.config.products:
         raise NotOnEngine("it multiplies tensors, and the configuration has products = 0")
-    return repeating(context, vector_stage(context, product_posts(zeros, scale), sources, target))
+    stage = repeating(context, vector_stage(context, product_posts(zeros, scale), sources, target))
+    if stage.repeated != (1,):
+        return stage
+    # The accumulators hold what repeats, so that it is brought there once.
+    (_first, factor), (_second, each) = product_posts(zeros[::-1], scale)
+    return replace(stage, posts=((1, factor), (0, each)))
 
 
 def halves(context: Context, above: VectorStage, below: Stage) -> VectorStage:

@@ -6,6 +6,7 @@ from typing import ClassVar
 import numpy as np
 
 from matloom.arch.config import Config
+from matloom.arch.isa import Destination
 from matloom.select.layout.base import Grid, InputLayout, OutputLayout
 from matloom.select.layout.dense import Dense, DenseInput
 from matloom.select.operand import Computed
@@ -87,6 +88,16 @@ class VectorStage:
     def entries(self, config: Config) -> int:
         """Return how many accumulator entries a half has."""
         return config.acc_entries // 2
+
+    @property
+    def fills_once(self) -> bool:
+        """Whether one POST sets accumulators to an input that repeats, and none changes them."""
+        if not self.repeated:
+            return False
+        (first, fields), *others = self.posts
+        changes = {post["destination"] for _source, post in others}
+        sets = fields["destination"] == Destination.ACC_SET and first in self.repeated
+        return sets and changes == {Destination.SPAD}
 
     @property
     def repeated_inputs(self) -> frozenset[str]:

@@ -25,6 +25,8 @@ class VectorPosts:
     ):
         self._plan, self._config, self._order = plan, config, order
         self._accumulators, self._tables = accumulators, tables
+        #: The slot, stage, first entry and shape of the last tile with a repeated input.
+        self._filled: tuple[int, VectorStage | None, int, dict[str, int]] = (-1, None, 0, {})
 
     def append(self, number: int, stage: VectorStage, tile: VectorTile, timestamp: int) -> None:
         """Emit the POSTs of whole vectors, as positions of one block, then of the remaining bytes.
@@ -71,6 +73,8 @@ class VectorPosts:
         pitch, ratio = stage.period if shape["height"] > 1 else 0, stage.input_ratio
         looks_up = self._tables.looked_up(number, stage)
         for index, (source, post) in enumerate(stage.posts):
+            if index == 0 and self._is_filled(number, stage, entry, shape):
+                continue
             step = self._config.columns * post_element_bytes(post)
             places = {"x_step": step if shape["width"] > 1 else 0}
             if post["destination"] == Destination.SPAD:
@@ -88,6 +92,20 @@ class VectorPosts:
                 **places,
                 **post,
             )
+
+    def _is_filled(
+        self, number: int, stage: VectorStage, entry: int, shape: dict[str, int]
+    ) -> bool:
+        """Return whether the accumulators hold an input that repeats since the tile before."""
+        if not (stage.fills_once and shape["height"] > 1):
+            return False
+        *before, filled = self._filled
+        # Entries lie row by row in a block, so fewer rows of one block are among them.
+        rows = filled.get("height", 0) if shape["oc_blocks"] == 1 else shape["height"]
+        same = {**shape, "height": max(rows, shape["height"])} == filled
+        held = same and before == [number - 1, stage, entry]
+        self._filled = (number, stage, entry, filled if held else shape)
+        return held
 
     def _source(self, number: int, name: str, first_byte: int) -> int:
         """Return the scratchpad address of a byte of a tensor."""

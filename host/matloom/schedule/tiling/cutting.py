@@ -5,6 +5,7 @@ import random
 from collections.abc import Iterator
 
 from matloom.arch.config import Config
+from matloom.schedule import tuning
 from matloom.schedule.params import First, Last, TilingParams, Weights
 from matloom.schedule.tiling.first_tiles import first_parts, first_rows
 from matloom.schedule.tiling.prologue import GROUPS, panels, rectangles
@@ -198,6 +199,19 @@ def cut_array(
     return tiles
 
 
+def _equal_tiles(stage: VectorStage, most: int, config: Config) -> int:
+    """Return the repetitions of each tile, at most so many, of a stage that fills once.
+
+    The first tile takes as long as two, so that there are several. A shorter one would fill again.
+    """
+    count = stage.size // stage.period
+    vectors = count * -(-stage.period // (config.columns * stage.element_bytes))
+    least = -(-count // most)
+    wanted = max(least, min(tuning.FILLED_TILES, vectors // tuning.FILLED_VECTORS))
+    equal = (tiles for tiles in range(wanted, 2 * wanted) if count % tiles == 0)
+    return -(-count // next(equal, wanted))
+
+
 def cut_vector(
     stage: VectorStage, limits: TilingParams, config: Config, seed: int | None
 ) -> list[VectorTile]:
@@ -226,12 +240,14 @@ def cut_vector(
         whole = False
     unit = stage.tile_unit if whole else least
     step = max(unit, min(most, wanted) // unit * unit)
+    if stage.fills_once and rows and draw is None:
+        step, unit = _equal_tiles(stage, most // stage.period, config) * stage.period, stage.period
     length = stage.period if stage.period and not rows else stage.size
     runs = [
         [(first + start, first + min(start + step, length)) for start in range(0, length, step)]
         for first in range(0, stage.size, length)
     ]
-    if Last.ROWS in limits.last and draw is None and length % unit == 0:
+    if Last.ROWS in limits.last and draw is None and length % unit == 0 and not stage.fills_once:
         # In rows, of which the last is as short as it may be; no tile lies in two runs.
         ends = [(start // unit, end // unit) for start, end in runs[-1]]
         runs[-1] = [(start * unit, end * unit) for start, end in ramped_down(ends, 1)]
