@@ -54,6 +54,21 @@ void matloom_dequantize(float* output, const void* input, uint32_t dtype, uint32
 void matloom_pick(int32_t* output, const void* input, uint32_t dtype, bool largest, uint32_t outer,
                   uint32_t length, uint32_t inner);
 
+/* QuantizeLinear of ONNX: float32 to int8 or uint8, halves to the even integer. What is not a number
+ * becomes the least. */
+void matloom_onnx_quantize(void* output, const float* input, uint32_t elements, float scale,
+                           struct matloom_integers made);
+
+/* QLinearSoftmax of ONNX Runtime: int8 or uint8 along the last axis, `columns` long. `table` has 256
+ * powers, of the largest difference first; `levels` are the steps from 0 to 1. */
+void matloom_onnx_softmax(void* output, const void* input, const float* table, uint32_t rows,
+                          uint32_t columns, float levels, struct matloom_integers made);
+
+/* Other orders of axes: elements of so many bytes, `lengths` of the output's axes, and for each of
+ * these the bytes from one element to the next in the input. */
+void matloom_transpose(void* output, const void* input, uint32_t bytes, uint32_t axes,
+                       const uint32_t* lengths, const uint32_t* strides);
+
 #ifdef __cplusplus
 }
 #endif

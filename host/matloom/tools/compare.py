@@ -122,7 +122,7 @@ def compare(
         for node in graph.nodes
     ]
     first: Difference | None = None
-    done = 0
+    known, done = "", 0
     for sample, arrays in enumerate(_samples(graph, inputs, seed, samples)):
         done += 1
         expected, ours = reference.run(arrays), tensors(arrays)
@@ -136,15 +136,21 @@ def compare(
                 layers[at] = layers[at].with_more(wrong, *numbers)
                 if first is None and wrong.any():
                     found = _difference(node, tensor.name, sample, wrong, *pair)
-                    first = replace(found, reference=reference.name)
+                    first, known = replace(found, reference=reference.name), _remark(graph, node)
     return Comparison(
         network=graph.name,
         samples=done,
         layers=tuple(layers),
         first=first,
         reference=reference.name,
-        caveat=reference.caveat,
+        caveat=known or reference.caveat,
     )
+
+
+def _remark(graph: Graph, node: Node) -> str:
+    """Return what was known of an operator before it ran; empty if nothing was."""
+    remark = graph.remarks.get(node.index, "")
+    return f"{node.op} {remark}; --exact leaves such layers to ONNX Runtime" if remark else ""
 
 
 def _interpreted(graph: Graph) -> Tensors:

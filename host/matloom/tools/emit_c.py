@@ -2,11 +2,12 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from matloom.arch.program_file import LOOP
 from matloom.errors import UserError
-from matloom.ir.attributes import Axis, Reference
+from matloom.ir.attributes import ONNX_INTERPRETERS, Axis, Reference
 from matloom.ir.graph import Graph, Node, Op, Tensor
 from matloom.ir.scales import rescale_multiplier, softmax_scale
 from matloom.program import HostStep, Program
@@ -15,6 +16,7 @@ from matloom.select.lookup import table_of
 from matloom.toolchain.firmware import linked_sources
 from matloom.tools.c_names import buffer_names, require_network_name
 from matloom.tools.emit_header import declaration, header
+from matloom.tools.emit_onnx import emit_onnx
 from matloom.tools.emit_preprocessing import preprocessing_declarations, preprocessing_source
 
 __all__ = ["EmitError", "emit_c", "write_c"]
@@ -49,7 +51,7 @@ def emit_c(program: Program, name: str) -> tuple[str, str]:
     buffers = buffer_names(program, name)
     calls = _calls(program, buffers)
     made = preprocessing_declarations(program, buffers)
-    source = _source(program, name, buffers, calls)
+    source = _source(_without_models(program), name, buffers, calls)
     return source, header(program, name, buffers, linked_sources(), made)
 
 
@@ -107,6 +109,15 @@ def _calls(program: Program, buffers: dict[str, str]) -> list[str]:
     for at, step in enumerate(program.steps):
         if isinstance(step, HostStep) and step.operator == LOOP:
             missing.append("a loop whose turns an input decides")
+        elif isinstance(step, HostStep) and _in_onnx(step):
+            (file,) = (each for each in program.constants if each.name == step.inputs[-1])
+            content = program.host_data[file.offset :][: file.shape[0]]
+            names = {**places, **buffers}
+            ends = [[names[key] for key in side] for side in (step.inputs[:-1], step.outputs)]
+            calls, without = emit_onnx(content, step.attributes, ends)
+            missing += without
+            lines += [f"    case {at}: {{", *(f"      {call}" for call in calls)]
+            lines += ["      return true;", "    }"]
         elif isinstance(step, HostStep):
             graph = step_graph(step, tensors)
             names = {**places, **buffers}
@@ -122,6 +133,26 @@ def _calls(program: Program, buffers: dict[str, str]) -> list[str]:
             "explain says why an operator is left to the processor",
         )
     return lines
+
+
+def _without_models(program: Program) -> Program:
+    """Return a program without the ONNX file at the end of its constants: kernels replace it."""
+    files = {
+        step.inputs[-1] for step in program.steps if isinstance(step, HostStep) and _in_onnx(step)
+    }
+    last = max((each for each in program.constants), key=lambda each: each.offset, default=None)
+    if last is None or last.name not in files:
+        return program
+    constants = tuple(
+        replace(each, shape=(0,)) if each is last else each for each in program.constants
+    )
+    return replace(program, constants=constants, host_data=program.host_data[: last.offset])
+
+
+def _in_onnx(step: HostStep) -> bool:
+    """Return whether operators of a step are nodes of an ONNX file."""
+    onnx = step.attributes.get("interpreters") == ONNX_INTERPRETERS
+    return step.operator == Op.REFERENCE and onnx and bool(step.attributes["positions"])
 
 
 def _call(graph: Graph, node: Node, output: str, source: str) -> str | None:

@@ -94,7 +94,7 @@ class OnnxReference:
     """ONNX Runtime on the CPU, with all optimisations; raises like `MicroReference`."""
 
     name = "ONNX Runtime"
-    caveat = "matloom explain says which layers can differ by a step; with --exact none does"
+    caveat = ""
 
     def __init__(self, content: bytes, graph: Graph) -> None:
         onnx = _module("onnx", "onnx")

@@ -22,6 +22,7 @@ from matloom.ir.graph import Graph, Node, Op, Quantisation, Tensor
 from matloom.kernels.interpreter import interpret
 from matloom.tools.emit_c import EmitError, emit_c, write_c
 from matloom.verification.random_operators import Instances
+from support.quantised_onnx import QuantisedFile, expected
 
 #: Runs a network for each of its inputs on standard input.
 MAIN = """
@@ -230,6 +231,34 @@ def test_digits_on_the_chip(build, tmp_path):
     found = run(build, tmp_path, program, images.tobytes(), board="simulator")
     wanted = [interpret(graph, {graph.inputs[0]: image})[graph.outputs[0]] for image in images]
     assert found == b"".join(array.tobytes() for array in wanted)
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, pytest.param(np.int8, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("form", ["classes", pytest.param("maps", marks=pytest.mark.slow)])
+def test_onnx_on_the_chip(form, dtype, build, tmp_path):
+    """Floats in and out, as ONNX Runtime has them: quantised, transposed, with its softmax."""
+    network = QuantisedFile([1, 3, 6, 5], dtype)
+    network.weighted("QLinearConv", (4, 3, 3, 3), [0.0131137] * 4, (0.3171371, 5))
+    if form == "classes":
+        network.move("Flatten", axis=1)
+        network.weighted("QLinearMatMul", (48, 10), 0.0217131, (11.4131371, 3))
+        network.quantised = network.quantisation(0.0331717, 3)
+        made = network.quantisation(1 / 256, -128)
+        names = [network.last, *network.quantised, *made]
+        network.last = network.add("QLinearSoftmax", names, "com.microsoft", axis=-1, opset=17)
+        network.quantised = made
+    content = network.content()
+    program = compile_network(frontend.load(content), PRESETS["nano"], check="none")
+    given = [2 * np.random.default_rng(at).standard_normal((1, 3, 6, 5)) for at in range(8)]
+    given = [each.astype(np.float32) for each in given]
+    # Halves, and what no integer holds.
+    given[0].flat[:6] = np.array([0.5, 1.5, -2.5, 1e30, -1e30, np.inf]) * np.float32(0.0313717)
+    data = b"".join(each.tobytes() for each in given)
+    found = run(build, tmp_path, program, data, board="simulator")
+    wanted = [expected(content, each) for each in given]
+    assert len(np.unique(wanted)) > 20
+    assert found == b"".join(each.tobytes() for each in wanted)
+    assert len(emit_c(program, "net")[0]) < 6 * len(program.to_bytes())
 
 
 def test_an_operator_without_a_kernel_is_named():

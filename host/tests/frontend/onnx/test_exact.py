@@ -10,6 +10,7 @@ from matloom import frontend
 from matloom.ir.graph import Op
 from matloom.kernels.interpreter import interpret
 from matloom.kernels.onnx_sessions import onnx_session
+from matloom.tools.compare import compare
 from support.quantised_onnx import (
     QuantisedFile,
     expected,
@@ -189,6 +190,26 @@ def test_channels_that_cannot_be_proven_leave_alone(dtype, groups):
     with matloom.load(content, device="model", config="nano", exact=True) as session:
         for x in inputs((1, 8, 6, 5), 3):
             np.testing.assert_array_equal(session.run(x), expected(content, x))
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint8])
+def test_no_difference_is_silent(dtype):
+    """The first layer that differs is one of which `explain` says so, and how often it can."""
+    network = QuantisedFile([1, 4, 12, 12], dtype)
+    network.quantised = network.quantisation(0.5, 3)
+    pads = {"pads": [1, 1, 1, 1]}
+    network.weighted("QLinearConv", (8, 4, 3, 3), [0.1131137] * 8, (4.0, 5), **pads)
+    # One sum in 256 is half-way between two results.
+    network.weighted("QLinearConv", (8, 8, 3, 3), [0.25] * 8, (256.0, -7), **pads)
+    network.weighted("QLinearConv", (4, 8, 1, 1), [0.0131137] * 4, (73.1713717, 0))
+    content = network.content()
+    can, *proven = sorted(frontend.load(content).remarks.values())
+    assert can.startswith("can differ from ONNX Runtime by one step in ")
+    assert proven == ["proven equal to ONNX Runtime"] * 2
+    found = compare(content, samples=4)
+    assert "CONV_2D" in found.first.operator
+    assert found.first.expected - found.first.given in (-1, 1)
+    assert f"CONV_2D {can}; --exact leaves such layers" in str(found)
 
 
 @pytest.mark.parametrize("op", ["QLinearMatMul", "QGemm"])
