@@ -10,6 +10,7 @@ from amaranth.lib.wiring import Component, In
 
 from matloom.arch.garbage import gc_paused
 from matloom_rtl.reserved import rename_reserved
+from matloom_rtl.tool_cache import writable_tool_cache
 
 __all__ = ["to_rtlil", "to_verilog", "units_of"]
 
@@ -22,7 +23,7 @@ def to_verilog(hardware: Component, name: str) -> tuple[str, dict[str, type]]:
 
     `name` is the name of the top module; signals whose names are keywords are renamed.
     """
-    with gc_paused():
+    with gc_paused(), writable_tool_cache():
         fragment = Fragment.get(hardware, None)
         rename_reserved(fragment)
         text = verilog.convert(

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from matloom.errors import install_command
 from matloom_rtl.formal.proof import Proof
+from matloom_rtl.tool_cache import writable_tool_cache
 
 __all__ = [
     "FAILED",
@@ -170,15 +171,16 @@ def _run(proof: Proof, text: str, folder: Path, seconds: int) -> None:
     # SymbiYosys looks for the solver on PATH alone, also where it lies next to the interpreter.
     solver = str(Path(_find(_SOLVER) or "").parent)
     path = os.pathsep.join([solver, os.environ.get("PATH", "")])
-    done = subprocess.run(
-        [*command, "-f", "claim.sby"],
-        cwd=folder,
-        env={**os.environ, "PATH": path},
-        capture_output=True,
-        text=True,
-        errors="replace",
-        check=False,
-    )
+    with writable_tool_cache():
+        done = subprocess.run(
+            [*command, "-f", "claim.sby"],
+            cwd=folder,
+            env={**os.environ, "PATH": path},
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
+        )
     (folder / "log").write_text(done.stdout + done.stderr)
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from matloom.errors import install_command
 from matloom_rtl.fpga.progress import FlowError, Progress
+from matloom_rtl.tool_cache import writable_tool_cache
 
 __all__ = [
     "ECPPACK",
@@ -126,6 +127,7 @@ def run(command: list[str], folder: Path, log_name: str, say: Callable[[str], No
     printed = []
     with (
         log.open("w", buffering=1) as stream,
+        writable_tool_cache(),
         subprocess.Popen(
             command,
             cwd=folder,
