@@ -69,7 +69,7 @@ def browser():
     if program is None:
         pytest.skip("no Chromium is installed")
     with playwright.sync_playwright() as running:
-        browser = running.chromium.launch(executable_path=program)
+        browser = running.chromium.launch(executable_path=program, timeout=300_000)
         yield browser
         browser.close()
 

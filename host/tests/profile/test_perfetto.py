@@ -29,6 +29,10 @@ _COUNTS = """async () => {
 }"""
 
 
+#: Milliseconds that a browser may take for a step on a loaded machine.
+_PATIENCE = 300_000
+
+
 def timeline():
     program = matloom.compile(NETWORK, "nano", check="none")
     report = make_report(program, "prediction", [])
@@ -73,7 +77,8 @@ def test_perfetto_drops_nothing(tmp_path):
     path.write_text(timeline())
     phases = [each["ph"] for each in json.loads(path.read_text())["traceEvents"]]
     with served(path) as address, playwright.sync_playwright() as running:
-        page = running.chromium.launch(executable_path=program).new_page()
+        page = running.chromium.launch(executable_path=program, timeout=_PATIENCE).new_page()
+        page.set_default_timeout(_PATIENCE)
         page.goto(address)
         for _ in range(60):
             page.wait_for_timeout(1000)
