@@ -12,10 +12,12 @@ from matloom.passes.fold_constants import fold_constants
 from matloom.passes.fold_selections import fold_selections
 from matloom.passes.fuse_padding import fuse_padding
 from matloom.passes.order_branches import order_branches
+from matloom.passes.tabulate import tabulate
 
 __all__ = ["PASSES", "run_passes"]
 
 PASSES: tuple[Callable[[Graph], Graph], ...] = (
+    tabulate,
     fuse_padding,
     drop_identities,
     combine_moves,

@@ -1,0 +1,73 @@
+"""Turns functions of one byte that a reference interpreter runs into tables of its results."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from matloom.errors import UserError
+from matloom.ir.attributes import INTERPRETERS, Lookup, Reference
+from matloom.ir.graph import Array, Graph, Node, Op
+from matloom.kernels.interpreter import run_node
+
+__all__ = ["tabulate"]
+
+#: Operators of TensorFlow Lite, without a kernel here, that map bytes one by one.
+_ELEMENTWISE = frozenset(
+    {"ABS", "ELU", "EXP", "GELU", "LOG", "NEG", "RELU_0_TO_1", "RELU_N1_TO_1", "RSQRT"}
+)
+_BYTES = np.arange(-128, 128).astype(np.int8)
+
+
+def tabulate(graph: Graph) -> Graph:
+    """Return the graph with LOOKUP for operators that map each byte to a byte.
+
+    The interpreter that would run them gives the results of all bytes. It runs those operators
+    itself if it is not installed, or if a result depends on where the byte is.
+    """
+    nodes, remarks = [], dict(graph.remarks)
+    for node in graph.nodes:
+        table = _table(graph, node) if _maps_bytes(graph, node) else None
+        if table is not None:
+            operators = " and ".join(node.attributes_as(Reference).operators)
+            remarks[node.index] = f"the results of {operators} for all bytes"
+            entries = Lookup(table=tuple(table.tolist()))
+            node = replace(node, op=Op.LOOKUP, inputs=node.inputs[:1], attributes=entries)
+        nodes.append(node)
+    return replace(graph, nodes=tuple(nodes), remarks=remarks)
+
+
+def _maps_bytes(graph: Graph, node: Node) -> bool:
+    """Return whether a reference interpreter runs functions of one tensor of bytes."""
+    # Inputs end with the file.
+    if node.op is not Op.REFERENCE or len(node.inputs[:-1]) != 1 or len(node.outputs) != 1:
+        return False
+    attributes = node.attributes_as(Reference)
+    given, made = (graph.tensors[number] for number in (node.inputs[0], node.output))
+    return (
+        {*attributes.operators} <= _ELEMENTWISE
+        and {*attributes.interpreters} <= {*INTERPRETERS}
+        and given.dtype == made.dtype == "int8"
+        and given.shape == made.shape
+        and given.size > 0
+    )
+
+
+def _table(graph: Graph, node: Node) -> Array | None:
+    """Return the results of all bytes, in ascending order; None if there is no such table."""
+    try:
+        table, turned = (
+            np.concatenate(list(_results(graph, node, order)))[: len(_BYTES)]
+            for order in (_BYTES, _BYTES[::-1])
+        )
+    except UserError:
+        return None
+    return table if np.array_equal(table, turned[::-1]) else None
+
+
+def _results(graph: Graph, node: Node, given: Array) -> Iterator[Array]:
+    """Yield the results of bytes, as many at a time as the tensor holds."""
+    shape, size = graph.tensors[node.output].shape, graph.tensors[node.output].size
+    for first in range(0, len(given), size):
+        part = np.resize(given[first : first + size], shape)
+        yield run_node(graph, node, {node.inputs[0]: part})[node.output].reshape(-1)[: len(_BYTES)]
