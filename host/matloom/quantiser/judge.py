@@ -122,10 +122,9 @@ class Judge:
 
     def _targets(self, exact: Array) -> Array:
         """Return the class that each row should have: its label if there is one for each."""
-        alone = self._labels is not None and len(self._exact) == 1
-        labels = self._labels[: len(exact)] if alone and self._labels is not None else None
-        fits = labels is not None and len(labels) == len(exact)
-        return labels if fits and labels is not None else exact.argmax(axis=1)
+        labels = () if self._labels is None else self._labels[: len(exact)]
+        alone = len(self._exact) == 1 and len(labels) == len(exact)
+        return np.asarray(labels) if alone else exact.argmax(axis=1)
 
 
 def _varying_noise(exact: Array, rounded: Array) -> float:
