@@ -45,8 +45,11 @@ class _Accesses:
 
     def meet(self, time: float, banks: frozenset[int]) -> bool:
         """Return whether any of the banks is used at or after a time."""
-        shares = self.shares
-        for number in range(bisect_right(self.ends, time), len(shares)):
+        ends, shares = self.ends, self.shares
+        # From the last one backwards: few of them end so late.
+        number = len(ends)
+        while number and ends[number - 1] > time:
+            number -= 1
             if not banks.isdisjoint(shares[number]):
                 return True
         return False
@@ -76,18 +79,24 @@ class _UnderWay:
 
 def _through(time: float, work: float, use: AccessStream, others: Iterable[_Accesses]) -> float:
     """Return the end of accesses that start at a time and yield to others."""
+    # Few of the others go on until then: one look at their last end spares the search.
+    ahead = [
+        (each.begins, each.ends, each.shares)
+        for each in others
+        if each.ends and each.ends[-1] > time
+    ]
     for bank, share in use.parts:
         left = share * work
         while left > 0:
             until, taken = inf, 0.0
-            for other in others:
-                number = bisect_right(other.ends, time)
-                if number == len(other.ends):
+            for begins, ends, shares in ahead:
+                number = bisect_right(ends, time)
+                if number == len(ends):
                     continue
-                end = other.begins[number]
+                end = begins[number]
                 if end <= time:
-                    end = other.ends[number]
-                    taken += other.shares[number].get(bank, 0.0)
+                    end = ends[number]
+                    taken += shares[number].get(bank, 0.0)
                 if end < until:
                     until = end
             # None of these is negative.
@@ -120,9 +129,9 @@ class BankWaits:
         self._machine, self._loads = machine, loads
         self.last: dict[Opcode, _UnderWay] = {}
         self.moved = False
-        self._reads = {Opcode.EXEC: _Accesses(), Opcode.POST: _Accesses()}
+        self._exec_reads, self._post_reads = _Accesses(), _Accesses()
         #: What POST reads as STORE meets it: where they share a gather, as if of each bank.
-        self._gathered = _Accesses() if machine.config.shares_gather else self._reads[Opcode.POST]
+        self._gathered = _Accesses() if machine.config.shares_gather else self._post_reads
         #: When POST fetches parameters or waits for them, as STORE meets it at a gather for both.
         self._held = _Accesses()
         self._everywhere = dict.fromkeys(range(machine.config.spad_banks), 1.0)
@@ -148,14 +157,14 @@ class BankWaits:
             self._delay_store(start)
             return False
         if unit is Opcode.EXEC:
-            self._reads[unit].append(start + _FIRST_READ, now.end + _FIRST_READ, timing.reads)
+            self._exec_reads.append(start + _FIRST_READ, now.end + _FIRST_READ, timing.reads)
         else:
             self._add_post(now)
         return self._delay_post(start)
 
     def fetch(self, time: int, post: Timing) -> int:
         """Return when the first parameters of the next POST are read, no earlier than `time`."""
-        begin, above = max(time, self._ready), (self._reads[Opcode.EXEC],)
+        begin, above = max(time, self._ready), (self._exec_reads,)
         self._fetched = _through(begin, post.param_reads, post.params, above)
         if self._machine.config.shares_gather:
             # From when it could begin: STORE waits with it.
@@ -175,7 +184,7 @@ class BankWaits:
         """Add the accesses of a POST that never waits; each result follows its input."""
         timing = post.timing
         way = post.work - timing.cycles
-        self._reads[Opcode.POST].append(post.start, post.end - way, timing.reads)
+        self._post_reads.append(post.start, post.end - way, timing.reads)
         if self._machine.config.shares_gather:
             banks = range(self._machine.config.spad_banks) if timing.reads else ()
             share = min(1.0, sum(timing.reads.values()))
@@ -195,7 +204,7 @@ class BankWaits:
             if more > 0:
                 post.end += more
                 self.moved = True
-                self._reads[Opcode.POST].ends[-1] += more
+                self._post_reads.ends[-1] += more
                 if self._machine.config.shares_gather:
                     self._gathered.ends[-1] += more
                 self._writes.ends[-1] += more
@@ -207,7 +216,7 @@ class BankWaits:
 
     def _post_end(self, post: _UnderWay) -> int:
         """Return when a POST ends whose reads wait for those of EXEC."""
-        timing, above = post.timing, self._reads[Opcode.EXEC]
+        timing, above = post.timing, self._exec_reads
         if timing.fills or not above.meet(post.start, timing.banks):
             return post.end
         vectors, reads, params = timing.vectors, timing.param_reads, timing.params
@@ -240,8 +249,9 @@ class BankWaits:
         store = self.last.get(Opcode.STORE)
         if store is None or store.end <= time:
             return
-        timing, above = store.timing, (self._reads[Opcode.EXEC], self._gathered, self._held)
-        if any(other.meet(store.start, timing.banks) for other in above):
-            end = round(_through(store.start, store.work, timing.moved, above))
+        start, timing, banks = store.start, store.timing, store.timing.banks
+        execs, posts, held = self._exec_reads, self._gathered, self._held
+        if execs.meet(start, banks) or posts.meet(start, banks) or held.meet(start, banks):
+            end = round(_through(start, store.work, timing.moved, (execs, posts, held)))
             if end > store.end:
                 store.end, self.moved = end, True

@@ -15,7 +15,7 @@ from typing import Any
 from matloom.cost.predict import predict
 from matloom.schedule import tuning
 from matloom.schedule.cache import Cache
-from matloom.schedule.choices.banks import waits_for_banks
+from matloom.schedule.choices.banks import long_apart, waits_for_banks
 from matloom.schedule.choices.candidates import candidates, is_large
 from matloom.schedule.choices.layouts import LAYOUTS, Layout
 from matloom.schedule.choices.policies import (
@@ -115,7 +115,7 @@ class _Decisions:
             plan = fitting_plan(segment, params, self.cache)
             if isinstance(plan, DoesNotFit):
                 return plan
-            known = self._surely_in_strips(segment, plan) or emitted(segment, plan, self.cache)
+            known = self._surely_in_strips(segment, plan) or self._emitted(segment, plan)
         found = self._with_residency(segment, params, known)
         if isinstance(found, DoesNotFit):
             return found
@@ -125,6 +125,10 @@ class _Decisions:
         for layout in LAYOUTS:
             found = self._with_layout(params.start, found, layout)
         return self._with_banks_apart(found)
+
+    def _emitted(self, segment: Segment, plan: Plan) -> Scheduled:
+        """Return the schedule of a plan, with buffers in different banks if the plan is long."""
+        return emitted(segment, long_apart(segment, plan, self.cache), self.cache)
 
     def _note(self, decision: str, candidate: str, cycles: int | None, outcome: str) -> None:
         self.tried.append(
@@ -181,10 +185,12 @@ class _Decisions:
         if stays or not (usual and self._may_have_strips(plan.policy)):
             return None
         other_way, share = self._strips(segment, plan.policy)
-        sure = share <= tuning.STRIPS_SURE
-        other = evaluate(segment, other_way, self.cache) if sure else None
-        if not isinstance(other, Scheduled):
+        if share > tuning.STRIPS_SURE:
             return None
+        planned = fitting_plan(segment, other_way, self.cache)
+        if isinstance(planned, DoesNotFit):
+            return None
+        other = self._emitted(segment, planned)
         self._note("memory", _APART, None, "estimated to be slower")
         self._note("memory", _STRIPS, other.calls, "chosen")
         return other

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from matloom.arch.config import PRESETS
-from matloom.compiler import CompileOptions, compile_network
+from matloom.compiler import CompileOptions, Job, compile_network, run_phases
 from matloom.schedule import tuning
 from support.chain import Chain, exact_programs
 
@@ -19,3 +19,16 @@ def test_banks_apart_are_exact_and_no_slower():
             cycles.append(compile_network(graph, SMALL, CompileOptions()).predicted_cycles)
             exact_programs(graph, SMALL, (None,))
     assert cycles[1] <= cycles[0]
+
+
+def test_a_long_plan_is_emitted_only_with_banks_apart():
+    chain = Chain((1, 40, 40, 8), seed=1).convolve(24).convolve(24, 3).convolve(8).convolve(24)
+    graph = chain.convolve(24, 3).graph()
+    known = {}
+    for slots in (1 << 20, 1):
+        with tuning.changed({"LONG_SLOTS": slots, "BANK_WAITS": 1.0}):
+            job = Job(config=SMALL, options=CompileOptions(tuned=False))
+            (run,) = run_phases(graph, job, "schedule").values["schedule"].runs
+            exact_programs(graph, SMALL, (None,))
+        known[slots] = run.scheduled.plan.policy.avoid_conflicts
+    assert known == {1 << 20: False, 1: True}
