@@ -89,7 +89,7 @@ class NodeInputs:
             parts = element_bytes(results, FORMATS[tensor.dtype], tensor.element_bytes)
         elif tensor.element_bytes == 2:
             parts = list(split_words(results))
-        return [np.stack(parts, axis=-1)]
+        return parts if len(parts) == 1 else [np.stack(parts, axis=-1)]
 
     def result(
         self,

@@ -17,6 +17,9 @@ _LAST_STEP = 27
 _HALF, _ROTATION, _LAST_ROTATION = np.uint64(32), np.uint64(30), np.uint64(_LAST_STEP)
 _LOW_HALF, _FIRST_MOVED = np.uint64(2**32 - 1), np.uint64(_FACTORS[0] << 32 & _ALL)
 
+#: Numbers that `Numbering` makes at a time, so that all its passes find them in a cache.
+_AT_ONCE = 1 << 14
+
 
 def _finished(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
     # In place: these are most of what a check of many small tiles does.
@@ -82,7 +85,15 @@ class Numbering:
         """Return numbers from `first`, a power of two, up to twice that, for (..., channels)."""
         shape = np.shape(sums)
         # NumPy warns of a single number that overflows, not of arrays.
-        numbers = np.reshape(sums, shape or 1) + self._bias
+        numbers = np.add(np.reshape(sums, shape or 1), self._bias, order="C")
+        rows = numbers.reshape(-1, numbers.shape[-1])
+        some = max(1, _AT_ONCE // rows.shape[1])
+        for start in range(0, len(rows), some):
+            self._finish(rows[start : start + some], first)
+        return numbers if shape else np.asarray(numbers[0])
+
+    def _finish(self, numbers: _Integers, first: int) -> None:
+        """Replace sums (rows, channels) by their numbers."""
         numbers ^= self._high
         bits = numbers.view(np.uint64)
         bits *= _FIRST_MOVED
@@ -95,4 +106,3 @@ class Numbering:
             bits ^= bits >> _LAST_ROTATION
         bits >>= np.uint64(64 - size)
         bits |= np.uint64(first)
-        return numbers if shape else np.asarray(numbers[0])

@@ -136,9 +136,9 @@ def depthwise(context: NodeInputs) -> list[Integers]:
     image = _around(_given(context, None), attributes.padding)
     image = np.repeat(image, attributes.depth_multiplier, axis=3)
     weights, shape = _factors(context, None), context.output.shape
-    sums = np.zeros(shape)
+    sums, products = np.zeros(shape), np.empty(shape)
     for tap in np.ndindex(weights.shape[1:3]):
-        sums += _tap(image, tap, attributes, shape) * weights[0, *tap]
+        sums += np.multiply(_tap(image, tap, attributes, shape), weights[0, *tap], out=products)
     return _layer(context, sums.astype(np.int64), attributes.activation)
 
 

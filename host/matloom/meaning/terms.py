@@ -60,6 +60,8 @@ _SAME = (2**30, 1)
 
 def exact_product(rows: NDArray[np.float64], matrix: NDArray[np.float64]) -> Integers:
     """Return exact products of (..., inner) and (inner, outputs)."""
+    if len(matrix) <= _EXACT:
+        return (rows @ matrix).astype(np.int64)
     total = np.zeros((*rows.shape[:-1], matrix.shape[1]), np.int64)
     for first in range(0, len(matrix), _EXACT):
         part = slice(first, first + _EXACT)

@@ -47,8 +47,11 @@ PROBES = 1 << 24
 #: A `ProbeSample` holds one probe in 16; a power of two.
 _SAMPLED = 16
 
+#: Probes that are added to a sample at a time.
+_AT_ONCE = 1 << 14
+
 #: Ends of probes that `may_be_among` tells apart, a power of two.
-_ENDS = 1 << 16
+_ENDS = 1 << 18
 
 #: From splitmix64: spreads the bits of what stands for a byte.
 _FACTOR = 0x9E3779B97F4A7C15
@@ -176,28 +179,46 @@ class ProbeSample:
 
     def __init__(self) -> None:
         self._known = np.zeros(PROBES // _SAMPLED, bool)
+        #: What is still to be added, many probes at a time, and how many there are.
+        self._new: list[Numbers] = []
+        self._count = 0
 
     def add(self, numbers: Numbers) -> None:
-        """Add probes."""
-        self._known[self._sampled(numbers)] = True
+        """Add probes; the array must not change afterwards."""
+        self._new.append(numbers)
+        self._count += len(numbers)
+        if self._count > _AT_ONCE:
+            self._add_new()
 
     def has(self, numbers: Numbers) -> bool:
         """Return whether all of some probes were added, as far as they are sampled."""
+        if self._new:
+            self._add_new()
         return bool(self._known[self._sampled(numbers)].all())
 
+    def _add_new(self) -> None:
+        self._known[self._sampled(np.concatenate(self._new))] = True
+        self._new, self._count = [], 0
+
     @staticmethod
-    def _sampled(numbers: Numbers) -> NDArray[np.int64]:
-        bits = last_bits(numbers)
-        sampled: NDArray[np.int64] = bits[bits & (_SAMPLED - 1) == 0] // _SAMPLED
+    def _sampled(numbers: Numbers) -> NDArray[np.int32]:
+        bits = numbers.astype(np.int32)
+        chosen = bits[bits & (_SAMPLED - 1) == 0]
+        sampled: NDArray[np.int32] = (chosen & (PROBES - 1)) // _SAMPLED
         return sampled
 
 
-def may_be_among(bits: NDArray[np.int64], others: Iterable[NDArray[np.int64]]) -> NDArray[np.bool_]:
+def may_be_among(numbers: Numbers, others: Iterable[Numbers]) -> NDArray[np.bool_]:
     """Return which numbers end like one of some others, by a table that fits a cache."""
-    ends = np.zeros(_ENDS, bool)
+    like = np.zeros(_ENDS, bool)
     for each in others:
-        ends[each & (_ENDS - 1)] = True
-    return ends.take(bits & (_ENDS - 1))
+        like[_ends(each)] = True
+    return like.take(_ends(numbers))
+
+
+def _ends(numbers: Numbers) -> NDArray[np.int32]:
+    """Return the last bits of numbers, which fit 31 bits."""
+    return numbers.astype(np.int32) & (_ENDS - 1)
 
 
 def values(numbers: Numbers, seed: int) -> NDArray[np.uint8]:

@@ -44,7 +44,7 @@ __all__ = ["Tiles"]
 _LAYERS = 24
 
 #: Numbers that are few for `may_be_among`.
-_FEW = 1 << 13
+_FEW = 1 << 16
 
 #: Multiply-accumulates of the definitions that are computed, of all tiles together.
 _MOST_MACS = 150_000_000
@@ -198,18 +198,18 @@ class Tiles:
             return False
         return bool(self._among(made, [probes]).all())
 
-    def _among(self, numbers: Numbers, others: Iterable[Numbers]) -> NDArray[np.bool_]:
+    def _among(self, numbers: Numbers, others: list[Numbers]) -> NDArray[np.bool_]:
         """Return which numbers are among others; look-ups that miss the caches are for few."""
-        wanted, bits = last_bits(numbers), [last_bits(each) for each in others]
-        found = np.zeros(len(wanted), bool)
+        found = np.zeros(len(numbers), bool)
         near: NDArray[np.int64] | slice = slice(None)
-        if len(wanted) < _FEW:
-            bits = [each[may_be_among(each, [wanted])] for each in bits]
-        elif sum(map(len, bits)) < _FEW:
-            near = np.flatnonzero(may_be_among(wanted, bits))
+        if len(numbers) < _FEW:
+            others = [each[may_be_among(each, [numbers])] for each in others]
+        elif sum(map(len, others)) < _FEW:
+            near = np.flatnonzero(may_be_among(numbers, others))
+        bits = [last_bits(each) for each in others]
         for each in bits:
             self._scratch[each] = True
-        found[near] = self._scratch[wanted[near]]
+        found[near] = self._scratch[last_bits(numbers[near])]
         for each in bits:
             self._scratch[each] = False
         return found
