@@ -25,6 +25,8 @@ _DRAM_LINE = 64
 _Rows = NDArray[np.int32]
 _AXES = tuple(tuple(range(1, axes)) for axes in range(5))
 
+_latest = np.maximum.reduce
+
 _UNITS = {unit: number for number, unit in enumerate(UNITS)}
 
 
@@ -117,18 +119,29 @@ def _extents_of(opcode: Opcode) -> _Extents:
 
 _EXTENTS = {unit: _extents_of(unit) for unit in UNITS}
 
-#: Fields that say nothing of which addresses on chip an instruction touches.
+#: Fields that say nothing of which addresses an instruction touches, or only where they begin in
+#: external memory.
 _ELSEWHERE = frozenset(
     (
-        *("region", "dram_offset", "dram_row_step", "dram_plane_step", "fill_value", "pad_value"),
+        *("region", "dram_offset", "fill_value", "pad_value"),
         *("rounding", "pre_shift", "bias", "multiplier", "shift", "output_zero", "factor_zero"),
         *("clamp_low", "clamp_high", "low_byte", "high_byte"),
     )
 )
-_ON_CHIP = {
+_SHAPE = {
     unit: tuple(each.name for each in FORMATS[unit].fields if each.name not in _ELSEWHERE)
     for unit in UNITS
 }
+
+
+class _Known(NamedTuple):
+    """What instructions of one shape touch: on chip, and how many bytes in external memory.
+
+    `outside` has the bytes from the offset on of each access, and whether it writes.
+    """
+
+    on_chip: tuple[_Touched, ...]
+    outside: tuple[tuple[int, bool], ...]
 
 
 class DependencyTracker:
@@ -147,7 +160,7 @@ class DependencyTracker:
             AddressSpace.SPAD: _Accesses(AddressSpace.SPAD, config.spad_bytes),
             AddressSpace.ACC: _Accesses(AddressSpace.ACC, config.acc_entries),
         }
-        self._known: dict[tuple[int | None, ...], tuple[_Touched, ...]] = {}
+        self._known: dict[tuple[int | None, ...], _Known] = {}
         self._dram: dict[int, _Accesses] = {
             region: _Accesses(AddressSpace.DRAM, size, _DRAM_LINE)
             for region, size in dram_bytes.items()
@@ -160,19 +173,19 @@ class DependencyTracker:
         number = self._issued[unit]
         latest = [_NEVER] * len(UNITS)
         # Tiles take turns at few places, so most instructions touch what one before touched.
-        key = (opcode, *map(values.get, _ON_CHIP[opcode]))
-        touched = self._known.get(key)
-        if touched is None:
-            touched = self._known[key] = self._touched_on_chip(instruction)
-        if "region" in values:
-            touched += self._touched_outside(instruction)
+        key = (opcode, *map(values.get, _SHAPE[opcode]))
+        known = self._known.get(key)
+        if known is None:
+            known = self._known[key] = self._known_of(instruction)
+        touched = known.on_chip
+        if known.outside and values["region"] in self._dram:
+            touched += self._touched_outside(unit, known.outside, values)
         for seen, axes, units, _mark in touched:
-            found = np.maximum.reduce(seen, axis=axes, initial=_NEVER).tolist()
-            for other, last in zip(units, found, strict=True):
+            for other, last in zip(units, _latest(seen, axes).tolist(), strict=True):
                 if last > latest[other]:
                     latest[other] = last
         for each in touched:
-            each.mark[...] = number
+            each.mark.fill(number)
         for other, last in enumerate(latest):
             if last != _NEVER and other != unit:
                 values[_WAIT_FIELDS[other]] = min(self._issued[other] - last, _LONGEST_WAIT)
@@ -180,36 +193,31 @@ class DependencyTracker:
         self.instructions.append(instruction)
         return instruction
 
-    def _touched_on_chip(self, instruction: Instruction) -> tuple[_Touched, ...]:
-        """Return the lines of scratchpad and accumulators that an instruction touches."""
-        values, unit, found = instruction.values, _UNITS[instruction.opcode], []
+    def _known_of(self, instruction: Instruction) -> _Known:
+        """Return what instructions of this shape touch."""
+        values, unit = instruction.values, _UNITS[instruction.opcode]
+        on_chip, outside = [], []
         for extent in _EXTENTS[instruction.opcode].of(values):
-            if extent.memory is AddressSpace.DRAM:
-                continue
             start, end = values.get(extent.base, 0), extent.end(values.get, self.config)
             if end is None or end <= start:
+                continue
+            if extent.memory is AddressSpace.DRAM:
+                outside.append((end - start, extent.write))
                 continue
             lines = footprint(extent, instruction, self.config)
             lines = lines or StridedRange(start, end - start)
-            found.append(self._on_chip[extent.memory].touch(unit, lines, write=extent.write))
-        return tuple(found)
+            on_chip.append(self._on_chip[extent.memory].touch(unit, lines, write=extent.write))
+        return _Known(tuple(on_chip), tuple(outside))
 
-    def _touched_outside(self, instruction: Instruction) -> tuple[_Touched, ...]:
-        """Return the lines of writable regions in external memory that an instruction touches."""
-        values, opcode = instruction.values, instruction.opcode
-        region = self._dram.get(values["region"])
-        if region is None:
-            return ()
-        found = []
-        for extent in _EXTENTS[opcode].of(values):
-            if extent.memory is not AddressSpace.DRAM:
-                continue
-            start, end = values.get(extent.base, 0), extent.end(values.get, self.config)
-            if end is None or end <= start:
-                continue
-            first = start // _DRAM_LINE
-            lines = StridedRange(first, -(-end // _DRAM_LINE) - first)
-            found.append(region.touch(_UNITS[opcode], lines, write=extent.write))
+    def _touched_outside(
+        self, unit: int, outside: tuple[tuple[int, bool], ...], values: dict[str, int]
+    ) -> tuple[_Touched, ...]:
+        """Return the lines of a writable region in external memory that an instruction touches."""
+        region, start = self._dram[values["region"]], values.get("dram_offset", 0)
+        first, found = start // _DRAM_LINE, []
+        for size, write in outside:
+            lines = StridedRange(first, -(-(start + size) // _DRAM_LINE) - first)
+            found.append(region.touch(unit, lines, write=write))
         return tuple(found)
 
     def end(self) -> None:
