@@ -50,11 +50,15 @@ class Prediction:
         Completion time of each timestamp.
     busy:
         Cycles that each unit works, by its name in lower case.
+    bank_waits:
+        Cycles that EXEC, POST and STORE wait for banks, in total: those of `busy` beyond what the
+        instructions take one right after another.
     """
 
     cycles: int
     timestamps: dict[int, int]
     busy: dict[str, int]
+    bank_waits: int
 
 
 #: Units, and how many instructions of each to wait for, or the number of the last of these.
@@ -83,6 +87,9 @@ class EngineSimulation:
         When the beats of each LOAD begin and end.
     busy:
         Cycles that each unit works.
+    alone:
+        Cycles that EXEC, POST and STORE would work one right after another, without banks to wait
+        for.
     """
 
     def __init__(self, instructions: list[Instruction], machine: Machine, *, resident: bool):
@@ -101,7 +108,7 @@ class EngineSimulation:
         self._issued = [0] * len(UNITS)
         #: When each unit is free, and what then passes until its last instruction completes.
         self._free, self._more = [0] * len(UNITS), [0] * len(UNITS)
-        self.busy = [0] * len(UNITS)
+        self.busy, self.alone = [0] * len(UNITS), 0
         self._dispatched = 0
         self._places = max(machine.config.queue_depth, _QUEUE_PLACES)
         self.marks: dict[int, tuple[int, int]] = {}
@@ -215,6 +222,7 @@ class EngineSimulation:
         assert timing is not None
         back_to_back = bool(self.started[unit]) and self._free[unit] >= start
         work, self._more[unit] = timing.durations[back_to_back]
+        self.alone += timing.durations[1][0]
         self.started[unit].append(start)
         self.done[unit].append(0)
         self._free[unit] = start
@@ -296,4 +304,5 @@ def predict(
         cycles=engine.end + HANDOVER,
         timestamps={mark: engine.done[unit][at] for mark, (unit, at) in engine.marks.items()},
         busy={unit.name.lower(): count for unit, count in zip(UNITS, engine.busy, strict=True)},
+        bank_waits=sum(engine.busy) - engine.busy[_LOAD] - engine.alone,
     )

@@ -5,8 +5,6 @@ A plan that did not fit gave up different banks first, before its tiles became s
 
 from dataclasses import replace
 
-from matloom.arch.isa import Opcode
-from matloom.cost.timing import timings_of
 from matloom.schedule import tuning
 from matloom.schedule.cache import Cache
 from matloom.schedule.pipeline import make_plan
@@ -34,11 +32,4 @@ def waits_for_banks(found: Scheduled) -> bool:
     policy, prediction = found.plan.policy, found.prediction
     if policy.avoid_conflicts or policy.keeps_weights:
         return False
-    timings = timings_of(found.segment.machine)
-    alone = sum(
-        timings.of(each).durations[1][0]
-        for each in found.instructions
-        if each.opcode not in (Opcode.LOAD, Opcode.END)
-    )
-    busy = sum(cycles for unit, cycles in prediction.busy.items() if unit != "load")
-    return busy - alone >= tuning.BANK_WAITS * prediction.cycles
+    return prediction.bank_waits >= tuning.BANK_WAITS * prediction.cycles
