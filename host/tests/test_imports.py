@@ -65,6 +65,7 @@ PARTS = {
             "check",
             "text",
             "pipeline",
+            "long_plans",
             "distinct",
             "replay",
         ),

@@ -5,13 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from matloom.arch.instruction import Instruction
-from matloom.arch.isa import (
-    FORMATS,
-    INSTRUCTION_WORD_BYTES,
-    UNITS,
-    Opcode,
-    Region,
-)
+from matloom.arch.isa import FORMATS, INSTRUCTION_WORD_BYTES, UNITS, Opcode, Region
 from matloom.arch.machine import Machine
 from matloom.cost.arrivals import READ_AHEAD, Commands, Loads
 from matloom.cost.bank_waits import BankWaits
@@ -51,8 +45,7 @@ class Prediction:
     busy:
         Cycles that each unit works, by its name in lower case.
     bank_waits:
-        Cycles that EXEC, POST and STORE wait for banks, in total: those of `busy` beyond what the
-        instructions take one right after another.
+        Cycles that EXEC, POST and STORE wait for banks, in total.
     """
 
     cycles: int
@@ -88,8 +81,7 @@ class EngineSimulation:
     busy:
         Cycles that each unit works.
     alone:
-        Cycles that EXEC, POST and STORE would work one right after another, without banks to wait
-        for.
+        Cycles that EXEC, POST and STORE would work if they waited for no bank.
     """
 
     def __init__(self, instructions: list[Instruction], machine: Machine, *, resident: bool):

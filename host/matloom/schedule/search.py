@@ -15,7 +15,7 @@ from typing import Any
 from matloom.cost.predict import predict
 from matloom.schedule import tuning
 from matloom.schedule.cache import Cache
-from matloom.schedule.choices.banks import long_apart, waits_for_banks
+from matloom.schedule.choices.banks import waits_for_banks
 from matloom.schedule.choices.candidates import candidates, is_large
 from matloom.schedule.choices.layouts import LAYOUTS, Layout
 from matloom.schedule.choices.policies import (
@@ -28,9 +28,10 @@ from matloom.schedule.choices.policies import (
 )
 from matloom.schedule.choices.strips import estimated, in_strips
 from matloom.schedule.distinct import distinct
+from matloom.schedule.long_plans import emitted_apart
 from matloom.schedule.options import CompileOptions
 from matloom.schedule.params import Candidate
-from matloom.schedule.pipeline import emitted, evaluate, fitting_plan, tilings_of
+from matloom.schedule.pipeline import evaluate, fitting_plan, tilings_of
 from matloom.schedule.plan import DoesNotFit, Plan, ScheduleParams
 from matloom.schedule.scheduled import Scheduled, Tried, outcome_of
 from matloom.schedule.segment import Segment
@@ -39,7 +40,6 @@ __all__ = ["Run", "schedule_segment", "search"]
 
 #: Applies a function to each of some values, in order, as `map` does: here, or in other processes.
 Run = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
-
 
 #: What a search makes least.
 _CYCLES = attrgetter("prediction.cycles")
@@ -115,7 +115,8 @@ class _Decisions:
             plan = fitting_plan(segment, params, self.cache)
             if isinstance(plan, DoesNotFit):
                 return plan
-            known = self._surely_in_strips(segment, plan) or self._emitted(segment, plan)
+            sure = self._surely_in_strips(segment, plan)
+            known = sure or emitted_apart(segment, plan, self.cache)
         found = self._with_residency(segment, params, known)
         if isinstance(found, DoesNotFit):
             return found
@@ -125,10 +126,6 @@ class _Decisions:
         for layout in LAYOUTS:
             found = self._with_layout(params.start, found, layout)
         return self._with_banks_apart(found)
-
-    def _emitted(self, segment: Segment, plan: Plan) -> Scheduled:
-        """Return the schedule of a plan, with buffers in different banks if the plan is long."""
-        return emitted(segment, long_apart(segment, plan, self.cache), self.cache)
 
     def _note(self, decision: str, candidate: str, cycles: int | None, outcome: str) -> None:
         self.tried.append(
@@ -187,10 +184,10 @@ class _Decisions:
         other_way, share = self._strips(segment, plan.policy)
         if share > tuning.STRIPS_SURE:
             return None
-        planned = fitting_plan(segment, other_way, self.cache)
-        if isinstance(planned, DoesNotFit):
+        found = fitting_plan(segment, other_way, self.cache)
+        if isinstance(found, DoesNotFit):
             return None
-        other = self._emitted(segment, planned)
+        other = emitted_apart(segment, found, self.cache)
         self._note("memory", _APART, None, "estimated to be slower")
         self._note("memory", _STRIPS, other.calls, "chosen")
         return other
@@ -213,10 +210,7 @@ class _Decisions:
         return other if better else known
 
     def _with_banks_apart(self, known: Scheduled) -> Scheduled:
-        """Return the faster of a schedule and one with buffers in different banks again.
-
-        A plan that did not fit gave them up first, before its tiles became smaller.
-        """
+        """Return the faster of a schedule and one with buffers in different banks again."""
         if not waits_for_banks(known):
             return known
         apart = replace(known.plan.policy, avoid_conflicts=True)

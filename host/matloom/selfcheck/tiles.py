@@ -7,7 +7,7 @@ so that tensors and scratchpad agree without a map between them. The tile's EXEC
 on these bytes, the operator's definition runs on the tensors, and both must give the same.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np

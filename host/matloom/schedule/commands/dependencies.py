@@ -135,7 +135,7 @@ _SHAPE = {
 
 
 class _Known(NamedTuple):
-    """What instructions of one shape touch: on chip, and how many bytes in external memory.
+    """Memory that instructions of one shape touch: on chip, and bytes in external memory.
 
     `outside` has the bytes from the offset on of each access, and whether it writes.
     """
@@ -194,7 +194,7 @@ class DependencyTracker:
         return instruction
 
     def _known_of(self, instruction: Instruction) -> _Known:
-        """Return what instructions of this shape touch."""
+        """Return the memory that instructions of this shape touch."""
         values, unit = instruction.values, _UNITS[instruction.opcode]
         on_chip, outside = [], []
         for extent in _EXTENTS[instruction.opcode].of(values):

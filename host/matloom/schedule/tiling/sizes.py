@@ -43,7 +43,7 @@ class Sizes:
         halo = (nest.kernel_rows - 1) * nest.kernel_row_step * in_row_bytes
         self.width = min(width, half, LARGEST_FIELD)
         if halo + row_bytes > limits.tile_bytes:
-            self.width = min(self.width, _fitting_width(stage, limits, config))
+            self.width = min(self.width, _fitting_width(stage, limits, config, width, blocks))
         single = stage.grid.block_bytes < config.columns * stage.element_bytes
         self.blocks = 1 if single else max(1, min(blocks, half // self.width))
         most = max(1, min(half // (self.width * self.blocks), LARGEST_FIELD))
@@ -154,11 +154,31 @@ def _has_strips(stage: ArrayStage, limits: TilingParams) -> bool:
     return Outside.INPUT in limits.outside and dense and once and several
 
 
-def _fitting_width(stage: ArrayStage, limits: TilingParams, config: Config) -> int:
-    """Return how many positions per row fit the bytes of a tile, at least one."""
+def _fitting_width(
+    stage: ArrayStage, limits: TilingParams, config: Config, width: int, blocks: int
+) -> int:
+    """Return how many positions of a row of `width` fit the bytes of a tile, at least one.
+
+    Rows are cut evenly. So a few more positions are taken if a row then has fewer tiles: the bytes
+    of a tile are a share of the scratchpad, which leaves room.
+    """
     one, two = (
-        read_bytes(stage.loop_nest.fields((0, 1), (0, width), 0), config.rows)
-        + width * stage.grid.position_bytes
-        for width in (1, 2)
+        read_bytes(stage.loop_nest.fields((0, 1), (0, count), 0), config.rows)
+        + count * stage.grid.position_bytes
+        for count in (1, 2)
     )
-    return max(1, 1 + (limits.tile_bytes - one) // max(1, two - one))
+
+    def fitting(size: int) -> int:
+        return max(1, 1 + (size - one) // max(1, two - one))
+
+    def tiles(count: int) -> int:
+        at_once = max(1, min(blocks, stage.entries(config) // count))
+        return -(-width // count) * -(-blocks // at_once)
+
+    fits = fitting(limits.tile_bytes)
+    if limits.tile_bytes < config.spad_bytes // 4:
+        # Made smaller since a plan did not fit.
+        return fits
+    most = fitting(int(tuning.WIDER_TILES * limits.tile_bytes))
+    wider = -(-width // -(-width // most))
+    return wider if wider > fits and tiles(wider) < tiles(fits) else fits
