@@ -11,12 +11,23 @@ from click.testing import CliRunner
 from matloom.cli import boards, cli
 from matloom.toolchain import soc_firmware
 from matloom_rtl.board import plan
+from matloom_rtl.fpga.progress import FlowError
 
 PROGRAM = str(Path(sys.executable).with_name("matloom"))
 
 
 def run(*words):
     return subprocess.run([PROGRAM, *words], capture_output=True, text=True)
+
+
+def test_a_missing_tool_is_noticed_before_the_work(monkeypatch, tmp_path):
+    def find(tool):
+        raise FlowError(f"{tool.package} is not installed", hint="install it")
+
+    monkeypatch.setattr("matloom_rtl.fpga.tools.find", find)
+    monkeypatch.setattr(plan, "make_plan", lambda *_: pytest.fail("Verilog was made"))
+    done = CliRunner().invoke(cli, ["build", "ulx3s-85f", "-o", str(tmp_path)])
+    assert isinstance(done.exception, FlowError)
 
 
 @pytest.mark.parametrize(
@@ -29,12 +40,10 @@ def test_which_seeds_are_tried(words, seeds, monkeypatch):
 
     def planned(board, _config, _clock_hz, rom, _cpu):
         board = board if rom is None else board.with_processor()
-        return SimpleNamespace(
-            board=board,
-            clock_mhz=70,
-            device=SimpleNamespace(name="a device", tools=()),
-            name="board",
-        )
+        device = SimpleNamespace(name="a device")
+        return SimpleNamespace(board=board, clock_mhz=70, device=device, name="board")
+
+    monkeypatch.setattr("matloom_rtl.fpga.tools.find", lambda tool: None)
 
     def built(_plan, tried, _jobs, first):
         raise ValueError(f"{tried}, {first}")

@@ -4,7 +4,8 @@ import os
 import sys
 import warnings
 from io import TextIOWrapper
-from typing import cast
+from pathlib import Path
+from typing import TextIO, cast
 
 import click
 
@@ -62,6 +63,8 @@ def main() -> None:
     Exit status: 0 for success, 1 if a check failed, 2 for an error, printed on stderr as `error:`
     and `hint:`, 130 if interrupted. A closed pipe, as with `matloom ... | head`, is not an error.
     """
+    # Python has no stream where the shell closed one: matloom ... >&-
+    sys.stdout, sys.stderr = (each or _nowhere() for each in (sys.stdout, sys.stderr))
     for stream in (sys.stdout, sys.stderr):
         # Names come from files; a terminal that cannot show one gets it escaped.
         cast(TextIOWrapper, stream).reconfigure(errors="backslashreplace")
@@ -82,3 +85,8 @@ def main() -> None:
         say_text(complaint(error), err=True)
         status = 2
     sys.exit(status or 0)
+
+
+def _nowhere() -> TextIO:
+    """Return a stream whose text is lost."""
+    return Path(os.devnull).open("w")

@@ -124,15 +124,15 @@ def _planned(board: Any, config: str | None, freq: float | None, processor: str 
     """Return the plan of a board, all of whose tools are there."""
     from matloom.toolchain.soc_firmware import boot_rom
     from matloom_rtl.board.plan import make_plan
+    from matloom_rtl.fpga.devices import DEVICES
     from matloom_rtl.fpga.tools import find
 
+    # Synthesis takes a minute, and placement would only then miss its tool.
+    for tool in DEVICES[board.device].tools:
+        find(tool)
     clock_hz = round(freq * 1e6) if freq else None
     rom = boot_rom() if processor else None
-    plan = make_plan(board, config, clock_hz, rom, processor or "default")
-    # Synthesis takes a minute, and placement would only then miss its tool.
-    for tool in plan.device.tools:
-        find(tool)
-    return plan
+    return make_plan(board, config, clock_hz, rom, processor or "default")
 
 
 def _built(plan: Any, seed: int | None, seeds: int | None, workers: Workers) -> Any:

@@ -62,7 +62,7 @@ def _error_and_hint(error: BaseException) -> tuple[str, str]:
     if isinstance(error, click.ClickException):
         return _of_click(error)
     if isinstance(error, OSError) and error.strerror:
-        place = "" if error.filename is None else f" {error.filename}"
+        place = " a file" if error.filename is None else f" {error.filename}"
         hint = _REMEDIES.get(error.errno or 0, "check the path, and that it can be used")
         return f"cannot use{place}: {reason(error)}", hint
     if isinstance(error, ModuleNotFoundError) and error.name:

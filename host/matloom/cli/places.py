@@ -1,6 +1,7 @@
 """Checks output paths before a verb does its work."""
 
 import os
+import shlex
 from pathlib import Path
 
 from matloom.errors import UserError, reason
@@ -20,7 +21,8 @@ def require_place(option: str, path: Path | None) -> None:
         )
     if not written.exists():
         raise UserError(
-            f"{option} cannot be written: there is no folder {written}", hint=f"mkdir -p {written}"
+            f"{option} cannot be written: there is no folder {written}",
+            hint=f"mkdir -p {shlex.quote(str(written))}",
         )
     if not os.access(written, os.W_OK):
         raise UserError(

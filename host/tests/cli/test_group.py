@@ -1,6 +1,7 @@
 """The list of verbs, their help, and the messages for mistakes in a command line."""
 
 import shlex
+import sys
 import warnings
 
 import click
@@ -11,6 +12,8 @@ from matloom.arch.config import PRESETS, load_config
 from matloom.cli import complaints
 from matloom.cli.complaints import complaint, show_warning
 from matloom.cli.group import SECTIONS, cli
+from matloom.cli.places import require_place
+from matloom.errors import UserError
 from matloom.toolchain.cache import _substitute, cache_folder
 
 VERBS = sorted(cli.commands)
@@ -90,7 +93,26 @@ def test_every_verb_refuses_an_unknown_option(name, monkeypatch, capsys):
     assert err.startswith(f"error: matloom {name} has no option '--no-such-option'\nhint: ")
 
 
+@pytest.mark.parametrize("name", ["stdout", "stderr"])
+def test_a_stream_that_the_shell_closed_is_no_error(name, monkeypatch):
+    monkeypatch.setattr(f"sys.{name}", None)
+    monkeypatch.setattr("sys.argv", ["matloom", "--version"])
+    with pytest.raises(SystemExit) as ended:
+        front.main()
+    getattr(sys, name).close()
+    assert ended.value.code == 0
+
+
+def test_the_command_for_a_missing_folder_can_be_pasted(tmp_path):
+    with pytest.raises(UserError) as caught:
+        require_place("--output", tmp_path / "Zoë's own" / "a.mloom")
+    program, option, path = shlex.split(caught.value.hint)
+    assert (program, option, path) == ("mkdir", "-p", str(tmp_path / "Zoë's own"))
+
+
 def test_system_errors_name_operation_and_path():
+    full = complaint(OSError(28, "No space left on device"))
+    assert full.startswith("error: cannot use a file: no space left on device\nhint: free some")
     assert complaint(FileNotFoundError(2, "No such file or directory", "a/b")) == (
         "error: cannot use a/b: no such file or directory\n"
         "hint: check the path, and that it can be used"
