@@ -38,6 +38,7 @@ CHANGES = (
     "products=1",
     "products=2",
     "softmax=1",
+    "softmax=2",
     "lanes=1",
     "lanes=4",
     "outstanding=1",

@@ -130,8 +130,8 @@ class Config:
         1: LOAD can spread the bytes of a row, so that first layers use rows of the image as
         channels; 0: it cannot, and they use one channel.
     softmax:
-        1: POST can compute SOFTMAX of rows of bytes, one element of a row after another; 0: it
-        cannot, and SOFTMAX runs on the host.
+        Elements per cycle of POST's SOFTMAX, a divisor of `lanes`; 0: POST has none, and SOFTMAX
+        runs on the host.
     """
 
     rows: int = 16
@@ -213,7 +213,11 @@ class Config:
         self._require("windows", "0, 1 or 2", self.windows in (0, 1, 2))
         self._require("paired_windows", "0 or 1", self.paired_windows in (0, 1))
         self._require("maximum", "0 or 1", self.maximum in (0, 1))
-        self._require("softmax", "0 or 1", self.softmax in (0, 1))
+        self._require(
+            "softmax",
+            f"0 or a divisor of lanes ({self.lanes})",
+            self.softmax == 0 or (self.softmax > 0 and self.lanes % self.softmax == 0),
+        )
 
     def _check_modes(self) -> None:
         if not self.mac_modes:

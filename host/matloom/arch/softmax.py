@@ -13,6 +13,7 @@ from matloom.arch.numerics import (
 )
 
 __all__ = [
+    "BATCH",
     "EXPONENTIALS",
     "EXPONENTIAL_BITS",
     "EXPONENTIAL_BYTES",
@@ -32,6 +33,9 @@ EXPONENTIALS, EXPONENTIAL_BITS, EXPONENTIAL_BYTES = 256, 31, 4
 
 #: Integer bits of the sum of exponentials, whose format is Q12.19.
 SUM_BITS = 12
+
+#: Rows whose reciprocals are computed in turn.
+BATCH = 16
 
 #: Bits of a result, whose scale is 1/256.
 RESULT_BITS = 8

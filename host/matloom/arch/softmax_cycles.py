@@ -4,24 +4,31 @@ from collections.abc import Mapping
 
 from matloom.arch.config import Config
 from matloom.arch.isa import RowFunction
-from matloom.arch.softmax import EXPONENTIAL_BYTES, EXPONENTIALS
+from matloom.arch.softmax import BATCH, EXPONENTIAL_BYTES, EXPONENTIALS
 
-__all__ = ["PASSES", "PAUSE", "fill_cycles", "fill_row_cycles", "row_cycles", "softmax_cycles"]
+__all__ = ["PASSES", "fill_cycles", "fill_row_cycles", "rows_cycles", "softmax_cycles"]
 
-#: How often a row is read, and the cycles between the sum of a row and its results.
-PASSES, PAUSE = 3, 115
+#: How often a row is read.
+PASSES = 3
+
+#: Cycles between the sums of a batch of one row and its results, for one element per cycle.
+_PAUSE = 125
 
 
-def row_cycles(vectors: int, config: Config) -> int:
-    """Return the cycles of SOFTMAX for a row of `vectors` vectors."""
-    return PASSES * vectors * config.columns + PAUSE
+def rows_cycles(rows: int, vectors: int, config: Config) -> int:
+    """Return the cycles of SOFTMAX for rows of `vectors` vectors."""
+    steps = rows * PASSES * vectors * (config.columns // config.softmax)
+    batches = -(-rows // BATCH)
+    # Largest bytes are found, and exponentials added, in pairs of pairs.
+    joins = (config.softmax - 1).bit_length()
+    return steps + batches * (_PAUSE - 1 + 2 * joins) + rows
 
 
 def softmax_cycles(values: Mapping[str, int], config: Config) -> int:
     """Return the least cycles of a POST with these fields; 0 if it is none of SOFTMAX."""
     use, height, blocks = values.get("softmax", 0), values["height"], values["oc_blocks"]
     if use == RowFunction.SOFTMAX:
-        return height * row_cycles(blocks, config)
+        return rows_cycles(height, blocks, config)
     fills = use == RowFunction.FILL
     return fills * values["width"] * height * blocks * fill_row_cycles(config)
 

@@ -3,7 +3,16 @@
 from amaranth.hdl import Cat, Const, Module, Mux, Signal
 from amaranth.lib import data
 
-__all__ = ["FP32_LAYOUT", "delay", "leading_zeros", "register", "shift_left", "shift_right"]
+__all__ = [
+    "FP32_LAYOUT",
+    "delay",
+    "joined",
+    "leading_zeros",
+    "register",
+    "shift_left",
+    "shift_right",
+    "stages_of_joined",
+]
 
 #: Fields of an fp32 number.
 FP32_LAYOUT = data.StructLayout({"fraction": 23, "exponent": 8, "sign": 1})
@@ -21,6 +30,22 @@ def delay(m: Module, value, cycles: int, name: str):
     for cycle in range(cycles):
         value = register(m, value, f"{name}_{cycle}")
     return value
+
+
+def joined(m: Module, values: list, join, name: str):
+    """Return `join` of all values, in pairs, a register after each: `stages_of_joined` cycles."""
+    for stage in range(stages_of_joined(len(values))):
+        pairs = [values[index : index + 2] for index in range(0, len(values), 2)]
+        values = [
+            register(m, join(*pair) if pair[1:] else pair[0], f"{name}_{stage}_{index}")
+            for index, pair in enumerate(pairs)
+        ]
+    return values[0]
+
+
+def stages_of_joined(count: int) -> int:
+    """Return the cycles in which `joined` joins that many values."""
+    return (count - 1).bit_length()
 
 
 def leading_zeros(value):

@@ -1,7 +1,7 @@
-"""Table of the exponentials that SOFTMAX adds and scales."""
+"""Tables of the exponentials that SOFTMAX adds and scales."""
 
 from amaranth.hdl import Module, Signal
-from amaranth.lib import wiring
+from amaranth.lib import data, wiring
 from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
@@ -13,7 +13,9 @@ __all__ = ["Exponentials"]
 
 
 class Exponentials(wiring.Component):
-    """256 exponentials in one block RAM, filled by rows of bytes: four each, the lowest first.
+    """256 exponentials, filled by rows of bytes: four each, the lowest first.
+
+    There is a block RAM for each element of a cycle, with the same contents.
 
     Latency: one cycle from `index` to `value`. A row of n entries takes n + 1 cycles, after which
     its entries are visible. Contents survive a reset; row numbers wrap. Stalls: only `rows.ready`.
@@ -25,18 +27,19 @@ class Exponentials(wiring.Component):
         The next row is row 0.
     rows: stream of byte rows, in
     index, value: in, out
-        A difference, and its exponential in Q0.31 one cycle later; undefined while a row is
+        Differences, and their exponentials in Q0.31 one cycle later; undefined while a row is
         written.
     """
 
     def __init__(self, config: Config):
         self._words = config.table_row_bytes // EXPONENTIAL_BYTES
+        self._ways = config.softmax
         super().__init__(
             {
                 "start": In(1),
                 "rows": In(table_row_signature(config)),
-                "index": In(range(EXPONENTIALS)),
-                "value": Out(EXPONENTIAL_BITS),
+                "index": In(data.ArrayLayout(range(EXPONENTIALS), self._ways)),
+                "value": Out(data.ArrayLayout(EXPONENTIAL_BITS, self._ways)),
             }
         )
 
@@ -55,17 +58,18 @@ class Exponentials(wiring.Component):
         with m.If(self.start):
             m.d.sync += at.eq(0)
 
-        # Nothing is read during writes.
-        memory = Memory(
-            shape=EXPONENTIAL_BITS, depth=EXPONENTIALS, init=[], attrs={"no_rw_check": 1}
-        )
-        m.submodules.memory = memory
-        write, read = memory.write_port(), memory.read_port()
-        m.d.comb += [
-            write.en.eq(writing),
-            write.addr.eq(at),
-            write.data.eq(row[:EXPONENTIAL_BITS]),
-            read.addr.eq(self.index),
-            self.value.eq(read.data),
-        ]
+        for way in range(self._ways):
+            # Nothing is read during writes.
+            memory = Memory(
+                shape=EXPONENTIAL_BITS, depth=EXPONENTIALS, init=[], attrs={"no_rw_check": 1}
+            )
+            m.submodules[f"memory_{way}"] = memory
+            write, read = memory.write_port(), memory.read_port()
+            m.d.comb += [
+                write.en.eq(writing),
+                write.addr.eq(at),
+                write.data.eq(row[:EXPONENTIAL_BITS]),
+                read.addr.eq(self.index[way]),
+                self.value[way].eq(read.data),
+            ]
         return m

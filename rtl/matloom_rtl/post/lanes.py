@@ -32,7 +32,8 @@ class Lanes(wiring.Component):
     from `vectors.valid` to the first beat. Throughput: one beat per cycle. Stalls: before the first
     beat only, for `parameters.ready` and a free place. Reset discards all vectors inside.
 
-    With `config.softmax`, `Softmax` takes the vectors of such commands, and borrows a lane.
+    With `config.softmax`, `Softmax` takes the vectors of such commands, which have no parameters,
+    and borrows as many lanes.
 
     Members
     -------
@@ -87,7 +88,7 @@ class Lanes(wiring.Component):
             if config.has_float:
                 floats.append(self._float_lane(m, index, lane))
         if softmax is not None:
-            self._lend(m, lanes[0], softmax)
+            self._lend(m, lanes, softmax)
         inside = [feed]
         for stage in range(self._last_latency):
             later = Signal(name=f"inside_{stage}")
@@ -107,6 +108,7 @@ class Lanes(wiring.Component):
             softmax.start.eq(self.start),
             softmax.active.eq(command.softmax == RowFunction.SOFTMAX),
             softmax.valid.eq(self.vectors.valid),
+            softmax.ends.eq(self.vectors.payload.ends_block),
             *(softmax.bytes[at].eq(values.word_select(at, 32)) for at in range(len(softmax.bytes))),
             softmax.rows.valid.eq(self.rows.valid & (command.softmax == RowFunction.FILL)),
             softmax.rows.payload.eq(self.rows.payload),
@@ -115,19 +117,21 @@ class Lanes(wiring.Component):
             m.d.comb += self.rows.ready.eq(softmax.rows.ready)
         return softmax
 
-    def _lend(self, m: Module, lane: Lane, softmax: Softmax):
-        """Let `softmax` use a lane while it is active."""
-        m.d.comb += softmax.product.eq(lane.result)
-        with m.If(softmax.active):
-            m.d.comb += [
-                lane.value.eq(softmax.value),
-                lane.multiplier.eq(softmax.multiplier),
-                lane.shift.eq(softmax.shift),
-                lane.bias.eq(0),
-                lane.rounding.eq(Rounding.DOUBLE),
-                lane.pre_shift.eq(0),
-                lane.limits.eq(0),
-            ]
+    def _lend(self, m: Module, lanes: list, softmax: Softmax):
+        """Let `softmax` use lanes while it is active."""
+        for way in range(self._config.softmax):
+            lane = lanes[way]
+            m.d.comb += softmax.products[way].eq(lane.result)
+            with m.If(softmax.active):
+                m.d.comb += [
+                    lane.value.eq(softmax.values[way]),
+                    lane.multiplier.eq(softmax.multiplier),
+                    lane.shift.eq(softmax.shift),
+                    lane.bias.eq(0),
+                    lane.rounding.eq(Rounding.DOUBLE),
+                    lane.pre_shift.eq(0),
+                    lane.limits.eq(0),
+                ]
 
     def _feed(self, m: Module, softmax: Softmax | None):
         """Feed vectors into the lanes; return whether a beat enters, and its index."""
@@ -143,11 +147,13 @@ class Lanes(wiring.Component):
         place = Signal()
         inside_next = Signal.like(inside)
         active, begins, taken = Const(0), Const(0), Const(0)
+        ready, release = parameters.ready, self.last_beat & vectors.payload.ends_block
         if softmax is not None:
             active, begins, taken = softmax.active, softmax.begins, softmax.taken
+            ready, release = ready | active, release & ~active
             m.d.comb += softmax.place.eq(place)
         m.d.sync += inside.eq(inside_next)
-        m.d.sync += place.eq((inside_next != PLACES) & parameters.ready)
+        m.d.sync += place.eq((inside_next != PLACES) & ready)
         m.d.comb += [
             # A vector that has entered stays valid until its last beat.
             feed.eq((beat != 0) | (vectors.valid & place & ~active)),
@@ -156,7 +162,7 @@ class Lanes(wiring.Component):
             last.eq(feed & (beat == beats - 1)),
             self.last_beat.eq(last | taken),
             vectors.ready.eq(self.last_beat),
-            parameters.release.eq(self.last_beat & vectors.payload.ends_block),
+            parameters.release.eq(release),
         ]
         with m.If(feed):
             m.d.sync += beat.eq(Mux(last, 0, beat + 1))

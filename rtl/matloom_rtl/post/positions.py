@@ -6,6 +6,7 @@ from amaranth.lib.wiring import In, Out
 
 from matloom.arch.config import Config
 from matloom.arch.isa import Opcode
+from matloom.arch.softmax import BATCH
 from matloom_rtl.memory.bank_select import bank_select_of
 from matloom_rtl.ports import body_layout
 from matloom_rtl.post.layouts import position_layout
@@ -16,8 +17,8 @@ __all__ = ["Positions"]
 class Positions(wiring.Component):
     """Generate the positions of a POST's vectors: by output block, then row, then column.
 
-    With `whole_rows`, for which `width` must be 1: by row, then block; each row comes `passes`
-    times, and its last block is the last.
+    With `whole_rows`, for which `width` must be 1: by row, then block; the last block of a row is
+    the last. Each batch of `BATCH` rows comes `passes` times, and ends a block each time.
 
     `start` loads the geometry and shows the first position in the next cycle; `advance` moves to
     the next. Latency: one cycle from either. Throughput: one vector per cycle. Never stalls. Output
@@ -26,7 +27,7 @@ class Positions(wiring.Component):
     Parameters
     ----------
     passes: int
-        How often each of the `whole_rows` comes.
+        How often each batch of `whole_rows` comes.
 
     Members
     -------
@@ -81,24 +82,26 @@ class Positions(wiring.Component):
         column = self._counter(m, "column", len(self.width))
         row = self._counter(m, "row", len(self.height))
         block = self._counter(m, "block", len(self.blocks))
-        row_end, again = column["last"], self._again(m, column["last"])
+        row_end = column["last"]
+        repeats, batch_end, back = self._batches(m, row_end, row)
         block_end = Signal()
         width, blocks, x_step = self._nest()
         bank_select = Signal.like(self.position.bank_select)
         m.d.comb += [
-            block_end.eq(row_end & row["last"] & ~again),
+            block_end.eq(row_end & row["last"] & ~repeats),
             target.eq(base + step),
             self.position.address.eq(address),
             self.position.bank_select.eq(bank_select),
             self.position.entry.eq(entry),
-            self.position.block_end.eq(block_end),
+            self.position.block_end.eq(self._ends(block_end, row_end & batch_end)),
             self.position.last_block.eq(self._last_block(row_end, block["last"])),
             self.position.end.eq(block_end & block["last"]),
         ]
         with m.If(~row_end):
             m.d.comb += [base.eq(address), step.eq(x_step)]
-        with m.Elif(~row["last"] | again):
-            m.d.comb += [base.eq(row_start), step.eq(Mux(again, 0, self.pitch))]
+        with m.Elif(~row["last"] | repeats):
+            first = Mux(back, block_start, row_start) if self._config.softmax else row_start
+            m.d.comb += [base.eq(first), step.eq(Mux(back, 0, self.pitch))]
         with m.Else():
             of_block = Const(self._columns) << self.size if self._has_sizes else self._columns
             m.d.comb += [base.eq(block_start), step.eq(of_block)]
@@ -111,13 +114,13 @@ class Positions(wiring.Component):
             ]
             with m.If(row_end):
                 m.d.sync += row_start.eq(target)
-            with m.If(block_end):
+            with m.If(self._ends(block_end, row_end & batch_end)):
                 m.d.sync += block_start.eq(target)
         with m.If(self.start):
             m.d.sync += [each.eq(self.address) for each in (address, row_start, block_start)]
             m.d.sync += [entry.eq(self.entry), bank_select.eq(self._claims(self.address))]
         self._count(m, column, width, 1)
-        self._count(m, row, self.height, row_end & ~again)
+        self._count(m, row, self.height, row_end & ~repeats)
         self._count(m, block, blocks, block_end)
         if self._pair_bits is not None:
             self._take_turns(m, entry, block_end)
@@ -137,17 +140,26 @@ class Positions(wiring.Component):
     def _last_block(self, row_end, last):
         return Mux(self.whole_rows, row_end, last) if self._config.softmax else last
 
-    def _again(self, m: Module, row_end):
-        """Return whether the row comes once more."""
-        if not self._config.softmax or self._passes == 1:
-            return Const(0)
-        number = Signal(range(self._passes))
-        again = self.whole_rows & (number != self._passes - 1)
+    def _ends(self, block_end, batch_end):
+        return Mux(self.whole_rows, batch_end, block_end) if self._config.softmax else block_end
+
+    def _batches(self, m: Module, row_end, row: dict):
+        """Return whether the row comes again, is its batch's last, and precedes its first."""
+        if not self._config.softmax:
+            return Const(0), Const(0), Const(0)
+        of_batch = Signal(range(BATCH))
+        number = Signal(range(max(2, self._passes)))
+        repeats = self.whole_rows & (number != self._passes - 1)
+        # Rows are counted in the last pass alone.
+        last = Mux(repeats, row["left"] == of_batch, row["last"])
+        batch_end = last | (of_batch == BATCH - 1)
         with m.If(self.advance & row_end):
-            m.d.sync += number.eq(Mux(again, number + 1, 0))
+            m.d.sync += of_batch.eq(Mux(batch_end, 0, of_batch + 1))
+            with m.If(batch_end):
+                m.d.sync += number.eq(Mux(repeats, number + 1, 0))
         with m.If(self.start):
-            m.d.sync += number.eq(0)
-        return again
+            m.d.sync += [of_batch.eq(0), number.eq(0)]
+        return repeats, batch_end, repeats & batch_end
 
     def _claims(self, address):
         return bank_select_of(address, self._columns, self._config)

@@ -155,21 +155,24 @@ class Post(wiring.Component):
                 m.d.comb += positions.pairs.eq(command.pairs)
 
     def _fetch(self, m: Module, parameters):
-        """Fetch parameters for the head of the queue; return whether that has begun."""
+        """Fetch parameters for the head of the queue; return whether that has begun.
+
+        Whole rows have none.
+        """
         head, task = self.unit.command, parameters.i
         begun = Signal()
+        asks, passes = self.fetch & ~begun, task.valid & task.ready
+        if self._config.softmax:
+            without = head.payload.softmax == RowFunction.SOFTMAX
+            asks, passes = asks & ~without, passes | (self.fetch & without)
         m.d.comb += [
-            task.valid.eq(self.fetch & ~begun),
+            task.valid.eq(asks),
             task.payload.address.eq(head.payload.param_addr),
             task.payload.blocks.eq(head.payload.oc_blocks),
         ]
-        if self._config.softmax:
-            # Rows have none: the first block goes unused.
-            with m.If(head.payload.softmax == RowFunction.SOFTMAX):
-                m.d.comb += task.payload.blocks.eq(1)
         for name in ("channel_bias", "channel_scale", "bias", "multiplier", "shift"):
             m.d.comb += task.payload[name].eq(head.payload[name])
-        with m.If(task.valid & task.ready):
+        with m.If(passes):
             m.d.sync += begun.eq(1)
         with m.If(head.valid & head.ready):
             m.d.sync += begun.eq(0)

@@ -1,38 +1,39 @@
-"""SOFTMAX of rows of bytes, one element after another, by a lane's multipliers."""
+"""SOFTMAX of rows of bytes, some elements in each cycle, by the lanes' multipliers."""
 
 from amaranth.hdl import Array, Cat, Module, Mux, Signal, signed
 from amaranth.lib import data, wiring
+from amaranth.lib.memory import Memory
 from amaranth.lib.wiring import In, Out
 
 from matloom.arch.config import Config
 from matloom.arch.isa import Opcode
+from matloom.arch.softmax import BATCH
+from matloom_rtl.arith.stages import joined, stages_of_joined
 from matloom_rtl.ports import body_layout
 from matloom_rtl.post.exponentials import Exponentials
 from matloom_rtl.post.lane import Lane
 from matloom_rtl.post.layouts import table_row_signature
-from matloom_rtl.post.reciprocal import Reciprocal
+from matloom_rtl.post.reciprocals import Reciprocals
 
 __all__ = ["Softmax"]
 
-#: Passes over a row: for its largest byte, for the sum of the exponentials, for the results.
+#: Passes over a batch: for largest bytes, for sums of exponentials, for results.
 _LARGEST, _SUM, _RESULTS = range(3)
-
-#: What goes with an element: the pass in which it counts, and whether it is the first or last.
-_FLAGS = data.StructLayout({"largest": 1, "adds": 1, "results": 1, "first": 1, "last": 1})
 
 
 class Softmax(wiring.Component):
     """Compute the SOFTMAX of rows of bytes (`matloom.arch.softmax`), in three passes over each.
 
-    The vectors of a row come three times. Each element of a vector takes a cycle, whether it counts
-    or not. The first pass finds the largest byte of the row, the second adds the exponentials of
-    differences from it, the third multiplies them by the reciprocal of their sum. A lane, which has
-    nothing else to do, multiplies.
+    The vectors of a batch of up to `BATCH` rows come three times. In each cycle `config.softmax`
+    elements of a vector enter, whether they count or not. The first pass finds the largest byte of
+    each row, the second adds the exponentials of differences from it, the third multiplies them by
+    the reciprocals of their sums. As many lanes, which have nothing else to do, multiply.
 
-    Latency: from an element of the third pass to its result, `LATENCY` cycles. Throughput: one
-    element per cycle; `PAUSE` cycles between the second and the third pass; the next row follows
-    without a gap. Stalls: an element waits for its vector, and the first of a vector for `place`.
-    Reset discards a row in progress; the table survives it.
+    Latency: from elements of the third pass to their results, `LATENCY` cycles. Throughput:
+    `config.softmax` elements per cycle, but for pauses after the first pass (`compare_pause`) and
+    the second (`pause`); the next batch follows without a gap. Stalls: elements wait for their
+    vector, and the first of a vector for `place`. Reset discards a batch in progress; the table
+    survives it.
 
     Members
     -------
@@ -42,33 +43,30 @@ class Softmax(wiring.Component):
         First cycle of a command.
     active: in
         Vectors are those of a SOFTMAX.
-    valid, bytes, taken: in, in, out
-        The next vector, and that it is taken.
+    valid, bytes, ends, taken: in, in, in, out
+        The next vector, whether it ends a pass over its batch, and that it is taken.
     place: in
         There is room for the results of a vector.
     begins: out
-        The first element of a vector enters whose results are to come.
-    value, multiplier, shift: out
-        What the lane multiplies; the multiplier stays until it is due.
-    product: in
-        The lane's result, `Lane.LATENCY` cycles later.
+        The first elements of a vector enter whose results are to come.
+    values, multiplier, shift: out
+        What each lane multiplies; the multiplier is due `Lane.MULTIPLIER_DELAY` cycles later.
+    products: in
+        The lanes' results, `Lane.LATENCY` cycles later.
     emerging, results: out
         In the next cycle `results` are those of a beat, one byte for each lane.
     rows: stream of byte rows for the table of exponentials, in
     """
 
-    #: How often the vectors of a row come.
+    #: How often the vectors of a batch come.
     PASSES = 3
 
     #: Cycles from an element to the lane, and to the cycle before its result.
     TO_LANE = 3
     LATENCY = TO_LANE + Lane.LATENCY
 
-    #: Cycles between the second and the third pass over a row.
-    PAUSE = TO_LANE + Reciprocal.CYCLES
-
     def __init__(self, config: Config):
-        self._config = config
+        self._config, self._ways = config, config.softmax
         super().__init__(
             {
                 "command": In(body_layout(Opcode.POST, config)),
@@ -76,61 +74,76 @@ class Softmax(wiring.Component):
                 "active": In(1),
                 "valid": In(1),
                 "bytes": In(data.ArrayLayout(8, config.columns)),
+                "ends": In(1),
                 "taken": Out(1),
                 "place": In(1),
                 "begins": Out(1),
-                "value": Out(signed(32)),
+                "values": Out(data.ArrayLayout(signed(32), self._ways)),
                 "multiplier": Out(31),
                 "shift": Out(signed(6)),
-                "product": In(signed(32)),
+                "products": In(data.ArrayLayout(signed(32), self._ways)),
                 "emerging": Out(1),
                 "results": Out(data.ArrayLayout(8, config.lanes)),
                 "rows": In(table_row_signature(config)),
             }
         )
 
+    @staticmethod
+    def compare_pause(ways: int) -> int:
+        """Return the cycles between the first pass over a batch and the second."""
+        return stages_of_joined(ways)
+
+    @staticmethod
+    def pause(rows: int, ways: int) -> int:
+        """Return the cycles between the second pass over a batch of rows and the third."""
+        return Softmax.TO_LANE + Reciprocals.cycles(rows, ways)
+
     def elaborate(self, platform):
         m = Module()
         m.submodules.exponentials = exponentials = Exponentials(self._config)
-        m.submodules.reciprocal = reciprocal = Reciprocal()
+        m.submodules.reciprocals = reciprocals = Reciprocals(self._ways)
         wiring.connect(m, wiring.flipped(self.rows), exponentials.rows)
-        byte, flags = self._walk(m, reciprocal.done)
+        given, flags = self._walk(m, reciprocals.done)
+        below = self._below(m, given, flags)
+        there = flags[self.TO_LANE]
         m.d.comb += [
             exponentials.start.eq(self.start),
-            exponentials.index.eq(self._below(m, byte, flags[1])),
-            reciprocal.exponential.eq(exponentials.value),
-            *(getattr(reciprocal, name).eq(flags[3][name]) for name in ("adds", "first", "last")),
-            reciprocal.product.eq(self.product),
-            self.value.eq(
-                Mux(
-                    reciprocal.busy,
-                    reciprocal.operand,
-                    Mux(reciprocal.vanishes, 0, exponentials.value),
-                )
-            ),
-            self.shift.eq(Mux(reciprocal.busy, 0, reciprocal.shift)),
-            self.multiplier.eq(reciprocal.multiplier),
+            *(exponentials.index[way].eq(below[way]) for way in range(self._ways)),
+            reciprocals.exponentials.eq(exponentials.value),
+            reciprocals.adds.eq(there.counts),
+            reciprocals.last.eq(there.ends),
+            *(getattr(reciprocals, name).eq(there[name]) for name in ("sums", "first", "row")),
+            reciprocals.product.eq(self.products[0]),
+            self.shift.eq(reciprocals.shift),
+            self.multiplier.eq(reciprocals.multiplier),
         ]
+        for way in range(self._ways):
+            value = Mux(reciprocals.vanishes, 0, exponentials.value[way])
+            if way == 0:
+                value = Mux(reciprocals.busy, reciprocals.operand, value)
+            m.d.comb += self.values[way].eq(value)
         self._gather(m, flags[self.LATENCY].results)
         return m
 
     def _walk(self, m: Module, done):
-        """Let elements enter; return the byte of the last one, and the flags of earlier ones."""
-        config, command = self._config, self.command
-        index = Signal(range(config.columns))
+        """Let elements enter; return the last ones, and the flags of now and of earlier cycles."""
+        config, command, ways = self._config, self.command, self._ways
+        steps = config.columns // ways
+        index = Signal(range(max(2, steps)))
         left = Signal.like(command.oc_blocks)
         first_vector = Signal()
+        row = Signal(range(BATCH))
         of_pass = Signal(range(3))
         pause = Signal()
         enters = Signal()
         row_end = left == 1
+        ends = self.taken & self.ends
         m.d.comb += [
-            # A vector that has entered stays valid until its last element.
+            # A vector that has entered stays valid until its last elements.
             enters.eq(self.active & ((index != 0) | (self.valid & self.place & ~pause))),
-            self.taken.eq(enters & (index == config.columns - 1)),
+            self.taken.eq(enters & (index == steps - 1)),
             self.begins.eq(enters & (index == 0) & (of_pass == _RESULTS)),
         ]
-        ends = self.taken & row_end
         with m.If(enters):
             m.d.sync += index.eq(Mux(self.taken, 0, index + 1))
         with m.If(self.start | self.taken):
@@ -139,47 +152,87 @@ class Softmax(wiring.Component):
                 left.eq(Mux(renewed, command.oc_blocks, left - 1)),
                 first_vector.eq(renewed),
             ]
+        with m.If(self.start | ends):
+            m.d.sync += row.eq(0)
+        with m.Elif(self.taken & row_end):
+            m.d.sync += row.eq(row + 1)
         with m.If(ends):
             m.d.sync += of_pass.eq(Mux(of_pass == _RESULTS, _LARGEST, of_pass + 1))
-        with m.If((ends & (of_pass == _SUM)) | done):
-            m.d.sync += pause.eq(~done)
 
-        counts = enters & (~row_end | (index < command.tail))
-        flags = [Signal(_FLAGS, name="flags_0")]
+        flags = [Signal(self._flags(), name="flags_0")]
+        counts = (~row_end | (index * ways + way < command.tail) for way in range(ways))
         m.d.comb += [
-            flags[0].largest.eq(counts & (of_pass == _LARGEST)),
-            flags[0].adds.eq(counts & (of_pass == _SUM)),
+            flags[0].largest.eq(enters & (of_pass == _LARGEST)),
+            flags[0].sums.eq(enters & (of_pass == _SUM)),
             flags[0].results.eq(enters & (of_pass == _RESULTS)),
             flags[0].first.eq(first_vector & (index == 0)),
-            flags[0].last.eq(ends & (of_pass == _SUM)),
+            flags[0].ends.eq(ends),
+            flags[0].row.eq(row),
+            flags[0].counts.eq(Cat(counts)),
         ]
         for cycle in range(self.LATENCY):
-            later = Signal(_FLAGS, name=f"flags_{cycle + 1}")
+            later = Signal(self._flags(), name=f"flags_{cycle + 1}")
             m.d.sync += later.eq(flags[-1])
             flags.append(later)
-        byte = Signal(signed(8), reset_less=True)
-        m.d.sync += byte.eq(Array(self.bytes)[index])
-        return byte, flags
+        compared = flags[self.compare_pause(ways)]
+        with m.If(ends & (of_pass != _RESULTS)):
+            m.d.sync += pause.eq(1)
+        with m.If((compared.largest & compared.ends) | done):
+            m.d.sync += pause.eq(0)
+        given = Signal(data.ArrayLayout(signed(8), ways), reset_less=True)
+        m.d.sync += given.eq(
+            Array(self.bytes.as_value().word_select(step, 8 * ways) for step in range(steps))[index]
+        )
+        return given, flags
 
-    def _below(self, m: Module, byte, flags):
-        """Keep the largest byte; return how far a byte lies below it, one cycle later."""
-        largest = Signal(signed(8), reset_less=True)
-        below = Signal(8, reset_less=True)
-        with m.If(flags.largest & (flags.first | (byte > largest))):
-            m.d.sync += largest.eq(byte)
-        m.d.sync += below.eq(largest - byte)
+    def _flags(self) -> data.StructLayout:
+        """Return what goes with elements: their pass, place and row, and which of them count."""
+        names = ("largest", "sums", "results", "first", "ends")
+        return data.StructLayout(
+            {**dict.fromkeys(names, 1), "row": range(BATCH), "counts": self._ways}
+        )
+
+    def _below(self, m: Module, given, flags: list) -> list:
+        """Keep the largest byte of each row; return how far bytes lie below it, a cycle later."""
+        counting = [
+            Mux(flags[1].counts[way], given[way], -128).as_signed() for way in range(self._ways)
+        ]
+        found = joined(m, counting, lambda a, b: Mux(a > b, a, b), "largest")
+        here = flags[1 + self.compare_pause(self._ways)]
+        before = Signal(signed(8), reset_less=True)
+        largest = Signal(signed(8))
+        memory = Memory(shape=signed(8), depth=BATCH, init=[])
+        m.submodules.largest = memory
+        write, read = memory.write_port(), memory.read_port(domain="comb")
+        m.d.comb += [
+            largest.eq(Mux(here.first | (found > before), found, before)),
+            write.en.eq(here.largest),
+            write.addr.eq(here.row),
+            write.data.eq(largest),
+            read.addr.eq(flags[1].row),
+        ]
+        with m.If(here.largest):
+            m.d.sync += before.eq(largest)
+        below = []
+        for way in range(self._ways):
+            difference = Signal(8, name=f"below_{way}", reset_less=True)
+            m.d.sync += difference.eq(read.data - given[way])
+            below.append(difference)
         return below
 
     def _gather(self, m: Module, arrives):
-        """Make bytes of the lane's results, and beats of these."""
-        lanes = self._config.lanes
-        count = Signal(range(max(2, lanes)))
-        last = count == lanes - 1
+        """Make bytes of the lanes' results, and beats of these."""
+        beats = self._config.lanes // self._ways
+        count = Signal(range(max(2, beats)))
+        last = count == beats - 1
         # 256, which is one, becomes the largest byte.
-        byte = Mux(self.product[8], 255, self.product[:8]) ^ 128
+        results = Cat(
+            (Mux(product[8], 255, product[:8]) ^ 128)[:8]
+            for product in (self.products[way] for way in range(self._ways))
+        )
         with m.If(arrives):
             m.d.sync += [
                 count.eq(Mux(last, 0, count + 1)),
-                self.results.eq(Cat(self.results.as_value()[8:], byte[:8])),
+                self.results.eq(Cat(self.results.as_value()[8 * self._ways :], results)),
             ]
         m.d.comb += self.emerging.eq(arrives & last)

@@ -11,7 +11,7 @@ from matloom_rtl.testing import simulate
 
 CONFIGS = {
     "4_by_2": Config(rows=4, columns=4, lanes=2, acc_bytes=1024, softmax=1),
-    "12_by_3": Config(rows=12, columns=12, lanes=3, acc_bytes=768, softmax=1),
+    "12_by_3": Config(rows=12, columns=12, lanes=3, acc_bytes=768, softmax=3),
     "16_by_16": Config(softmax=1),
 }
 
@@ -39,11 +39,14 @@ async def fill(ctx, dut, config, contents):
 
 
 async def check(ctx, dut, contents, generator):
-    for index in [0, 255, *(generator.randrange(256) for _ in range(30))]:
-        ctx.set(dut.index, index)
+    for first in [0, 255, *(generator.randrange(256) for _ in range(30))]:
+        indices = [first, *(generator.randrange(256) for _ in range(len(dut.index) - 1))]
+        for way, index in enumerate(indices):
+            ctx.set(dut.index[way], index)
         await ctx.tick()
-        word = int.from_bytes(contents[4 * index : 4 * index + 4], "little")
-        assert ctx.get(dut.value) == word % 2**31
+        for way, index in enumerate(indices):
+            word = int.from_bytes(contents[4 * index : 4 * index + 4], "little")
+            assert ctx.get(dut.value[way]) == word % 2**31
 
 
 @pytest.mark.fast_cases(2)

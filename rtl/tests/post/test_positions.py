@@ -1,11 +1,13 @@
 """Positions, compared with the loops of the instruction set: addresses, entries, ends."""
 
 import dataclasses
+import itertools
 import random
 
 import pytest
 
 from matloom.arch.config import PRESETS
+from matloom.arch.softmax import BATCH
 from matloom_rtl.post.positions import Positions
 from matloom_rtl.testing import simulate
 
@@ -17,7 +19,7 @@ CONFIGS = {
     "narrow": dataclasses.replace(BYTES, mac_modes=("i8xi8", "i8xi4"), acc_bytes=64 * 16),
     "softmax": dataclasses.replace(BYTES, softmax=1),
 }
-#: How often whole rows come.
+#: How often batches of whole rows come.
 PASSES = 3
 PLAIN = {"address": 100, "entry": 5, "pitch": 70, "x_step": 9, "width": 3, "height": 2, "blocks": 3}
 
@@ -49,16 +51,18 @@ def expected(config, geometry):
 
 
 def expected_rows(config, g):
-    """Return the same of whole rows, block after block, each several times; entries count up."""
+    """Return the same of whole rows, in batches that come several times; entries count up."""
     found = []
-    for y in range(g["height"]):
+    for first in range(0, g["height"], BATCH):
+        rows = range(first, min(first + BATCH, g["height"]))
         for number in range(PASSES):
-            for block in range(g["blocks"]):
+            for y, block in itertools.product(rows, range(g["blocks"])):
                 address = g["address"] + y * g["pitch"] + block * config.columns
                 last = block == g["blocks"] - 1
-                ends = last and number == PASSES - 1 and y == g["height"] - 1
+                ends_pass = last and y == rows[-1]
+                ends = ends_pass and number == PASSES - 1 and y == g["height"] - 1
                 entry = (g["entry"] + len(found)) % config.acc_entries
-                found.append((address % 2**config.spad_size_bits, entry, ends, ends, last))
+                found.append((address % 2**config.spad_size_bits, entry, ends_pass, ends, last))
     return found
 
 
@@ -120,7 +124,8 @@ def draw(chance, config):
         geometry["entry"] = chance.choice((0, 3, config.pair_distance - 2, 20))
     if config.softmax:
         geometry["whole_rows"] = chance.randrange(2)
-        geometry["width"] = 1 if geometry["whole_rows"] else geometry["width"]
+    if geometry.get("whole_rows"):
+        geometry |= {"width": 1, "height": chance.choice((1, 2, 15, 16, 17, 32, 35))}
     return geometry
 
 

@@ -8,7 +8,8 @@ from amaranth.hdl import Elaboratable, Module
 
 from matloom.arch.config import Config
 from matloom.arch.numerics import Rounding
-from matloom.arch.softmax_cycles import PASSES, PAUSE, row_cycles
+from matloom.arch.softmax import BATCH
+from matloom.arch.softmax_cycles import PASSES, rows_cycles
 from matloom.device.model.softmax import softmax_rows
 from matloom_rtl.post.lane import Lane
 from matloom_rtl.post.softmax import Softmax
@@ -17,27 +18,40 @@ from matloom_rtl.testing import kept, simulate, with_reset
 CONFIGS = {
     "4_by_2": Config(rows=4, columns=4, lanes=2, acc_bytes=1024, softmax=1),
     "12_by_1": Config(rows=12, columns=12, lanes=1, acc_bytes=768, softmax=1),
-    "8_by_8": Config(rows=8, columns=8, lanes=8, acc_bytes=2048, softmax=1),
+    "8_by_8": Config(rows=8, columns=8, lanes=8, acc_bytes=2048, softmax=8),
+    "12_by_6": Config(rows=12, columns=12, lanes=6, acc_bytes=768, softmax=3),
 }
 
 
 class WithLane(Elaboratable):
-    """The unit, and the lane that it borrows."""
+    """The unit, and the lanes that it borrows."""
 
     def __init__(self, config):
-        self.unit, self.lane = Softmax(config), Lane()
+        self.unit, self.lanes = Softmax(config), [Lane() for _ in range(config.softmax)]
 
     def elaborate(self, platform):
         m = Module()
-        m.submodules.unit, m.submodules.lane = self.unit, self.lane
-        m.d.comb += [
-            self.lane.value.eq(self.unit.value),
-            self.lane.multiplier.eq(self.unit.multiplier),
-            self.lane.shift.eq(self.unit.shift),
-            self.lane.rounding.eq(Rounding.DOUBLE),
-            self.unit.product.eq(self.lane.result),
-        ]
+        m.submodules.unit = self.unit
+        for way, lane in enumerate(self.lanes):
+            m.submodules[f"lane_{way}"] = lane
+            m.d.comb += [
+                lane.value.eq(self.unit.values[way]),
+                lane.multiplier.eq(self.unit.multiplier),
+                lane.shift.eq(self.unit.shift),
+                lane.rounding.eq(Rounding.DOUBLE),
+                self.unit.products[way].eq(lane.result),
+            ]
         return m
+
+
+def vectors(rows, blocks):
+    """Yield row and block of each vector, in batches, and whether it ends a pass over one."""
+    for first in range(0, len(rows), BATCH):
+        batch = rows[first : first + BATCH]
+        for _number in range(PASSES):
+            for at, row in enumerate(batch):
+                for block in range(blocks):
+                    yield row, block, at == len(batch) - 1 and block == blocks - 1
 
 
 def run(config, table, rows, *, scarce=0.0, full=0.0, reset_at=None, seed=0):
@@ -82,17 +96,17 @@ def run(config, table, rows, *, scarce=0.0, full=0.0, reset_at=None, seed=0):
             await begin(ctx)
         # `collect` counts the tick before the first element, too.
         state.update(live=True, cycle=-1)
-        for row in rows:
-            for block in [*range(blocks)] * 3:
-                part = row[block * columns : (block + 1) * columns]
-                padded = [*part, *(chance.randrange(-128, 128) for _ in range(columns - len(part)))]
-                ctx.set(dut.valid, 0)
-                while chance.random() < scarce:
-                    await ctx.tick()
-                for index, byte in enumerate(padded):
-                    ctx.set(dut.bytes[index], byte & 255)
-                ctx.set(dut.valid, 1)
-                await ctx.tick().until(dut.taken)
+        for row, block, ends in vectors(rows, blocks):
+            part = row[block * columns : (block + 1) * columns]
+            padded = [*part, *(chance.randrange(-128, 128) for _ in range(columns - len(part)))]
+            ctx.set(dut.valid, 0)
+            while chance.random() < scarce:
+                await ctx.tick()
+            for index, byte in enumerate(padded):
+                ctx.set(dut.bytes[index], byte & 255)
+            ctx.set(dut.ends, ends)
+            ctx.set(dut.valid, 1)
+            await ctx.tick().until(dut.taken)
         ctx.set(dut.valid, 0)
         # Further vectors are not those of a SOFTMAX.
         ctx.set(dut.active, 0)
@@ -107,7 +121,7 @@ def run(config, table, rows, *, scarce=0.0, full=0.0, reset_at=None, seed=0):
                 found.append([ctx.get(dut.results[lane]) for lane in range(config.lanes)])
                 state["end"] = state["cycle"]
 
-    simulate(wrapped, feed, collect, cycles=40_000)
+    simulate(wrapped, feed, collect, cycles=80_000)
     flat = [byte for beat in found for byte in beat]
     each = blocks * columns
     return [flat[at * each : at * each + size] for at in range(len(rows))], state["end"]
@@ -134,21 +148,21 @@ def draw(generator, count, size):
 
 @pytest.mark.fast_cases(2)
 @pytest.mark.parametrize("name", CONFIGS)
-@pytest.mark.parametrize(("count", "size"), [(3, 10), (1, 1), (2, 24), (1, 70)])
+@pytest.mark.parametrize(("count", "size"), [(3, 10), (1, 1), (19, 24), (1, 70)])
 def test_rows_take_the_cycles_that_are_predicted(seed, name, count, size):
-    """Three passes, and a pause; the next row follows at once."""
+    """Three passes over each batch, and pauses; the next batch follows at once."""
     config = CONFIGS[name]
     cycles = check(config, draw(random.Random(seed), count, size), seed)
-    row = row_cycles(-(-size // config.columns), config)
-    assert cycles == count * row + Softmax.LATENCY
-    assert (PASSES, PAUSE) == (Softmax.PASSES, Softmax.PAUSE)
+    predicted = rows_cycles(count, -(-size // config.columns), config)
+    assert cycles == predicted + Softmax.LATENCY
+    assert PASSES == Softmax.PASSES
 
 
 @pytest.mark.fast_cases(1)
 @pytest.mark.parametrize("name", CONFIGS)
 @pytest.mark.parametrize(("scarce", "full"), [(0.7, 0.0), (0.0, 0.6), (0.5, 0.5)])
 def test_stalls(seed, name, scarce, full):
-    rows = draw(random.Random(seed), 2, 17)
+    rows = draw(random.Random(seed), 18, 17)
     check(CONFIGS[name], rows, seed, scarce=scarce, full=full)
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from matloom.arch.config import Config
-from matloom.arch.softmax_cycles import row_cycles
+from matloom.arch.softmax_cycles import rows_cycles
 from matloom.cost import vector_cycles
 from matloom.schedule.params import TilingParams
 from matloom.schedule.tiling.base import BaseTiling
@@ -36,8 +36,9 @@ class VectorTiling(BaseTiling[VectorStage, VectorTile]):
         stage, config = self.stage, self.config
         size, posts = stage.element_bytes, len(stage.posts)
         if stage.whole_rows:
-            row = row_cycles(-(-stage.period // config.columns), config)
-            return [(tile.end - tile.start) // stage.period * row for tile in self.tiles]
+            vectors = -(-stage.period // config.columns)
+            rows = [(tile.end - tile.start) // stage.period for tile in self.tiles]
+            return [rows_cycles(each, vectors, config) for each in rows]
         return [
             vector_cycles(
                 -(-(tile.end - tile.start) // (config.columns * size)) * posts,

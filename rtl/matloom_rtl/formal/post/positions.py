@@ -2,6 +2,7 @@
 
 from amaranth.hdl import Assume, Cat, Const, Cover, Module, Mux, Signal
 
+from matloom.arch.softmax import BATCH
 from matloom_rtl.formal.parts.channel import implies
 from matloom_rtl.formal.parts.loop_nest import Loop, Nest
 from matloom_rtl.formal.parts.whitebox import Whitebox, inputs_of
@@ -68,7 +69,7 @@ def positions(unit: Positions) -> Claim:
 
 
 def whole_rows(unit: Positions) -> Claim:
-    """Claim that the places of whole rows are those of three loops: row, pass, block.
+    """Claim that the places of whole rows are those of four loops: batch, pass, row, block.
 
     Assumes what `positions` does, and element sizes of one byte.
     """
@@ -77,46 +78,62 @@ def whole_rows(unit: Positions) -> Claim:
     m.submodules.unit = whitebox.fragment
     at, columns = unit.position, unit._columns
     passes = Const(unit._passes, 4)
+    rows = Signal(range(BATCH + 1))
     nest = Nest(
         m,
         {
-            "row": Loop(unit.height, address=unit.pitch),
+            "batch": Loop((unit.height + BATCH - 1) // BATCH, address=unit.pitch * BATCH),
             "pass": Loop(passes),
+            "row": Loop(rows, address=unit.pitch),
             "block": Loop(unit.blocks, address=Const(columns)),
         },
         {"address": (len(at.address), unit.address)},
         begin=unit.start,
         move=unit.advance,
     )
+    before = nest.index["batch"] * BATCH
+    remaining = (unit.height - before).as_unsigned()
+    # All of the last batch; never zero, whatever the index is.
+    m.d.comb += rows.eq(Mux((remaining == 0) | (remaining > BATCH), BATCH, remaining))
     _advances(m, unit, nest)
     m.d.comb += Assume(unit.whole_rows)
     _held(m, unit, nest)
-    shown, address = nest.running, nest.place("address")
-    row_end = nest.last["block"]
+    shown, address, last = nest.running, nest.place("address"), nest.last
+    row_end, pass_end = last["block"], last["row"] & last["block"]
     m.d.comb += [
         implies(shown, at.address == address),
         implies(shown, at.bank_select == touched(address, columns, unit._config)),
         implies(shown, at.last_block == row_end),
-        implies(shown, at.block_end == nest.end),
+        implies(shown, at.block_end == pass_end),
         implies(shown, at.end == nest.end),
         *nest.lemmas(),
     ]
-    for name, loop, total in (("column", "block", unit.blocks), ("row", "row", unit.height)):
+    counted = before + Mux(last["pass"], nest.index["row"], 0)
+    for name, index, total in (
+        ("column", nest.index["block"], unit.blocks),
+        ("row", counted, unit.height),
+    ):
         left = whitebox.register(name=f"{name}_left")
         m.d.comb += [
-            implies(shown, left + nest.index[loop] + 1 == total),
-            implies(shown, whitebox.register(name=f"{name}_last") == nest.last[loop]),
+            implies(shown, left + index + 1 == total),
+            implies(shown, whitebox.register(name=f"{name}_last") == (left == 0)),
         ]
-    m.d.comb += implies(shown, whitebox.register(name="block_last"))
-    starts = nest.at["address"]
+    starts, apart = nest.at["address"], nest.index["row"] * unit.pitch
     m.d.comb += [
+        implies(shown, whitebox.register(name="block_last")),
         implies(shown, whitebox.register(name="row_start") == starts["row"]),
-        implies(shown, starts["pass"] == starts["row"]),
+        implies(shown, whitebox.register(name="block_start") == starts["batch"]),
+        implies(shown, starts["pass"] == starts["batch"]),
+        # Rows lie one pitch apart, so the next batch follows the last of them.
+        implies(shown, starts["row"] == (starts["batch"] + apart)[: len(address)]),
+        implies(shown, whitebox.register(name="of_batch") == nest.index["row"]),
+        implies(shown, whitebox.register(name="number") == nest.index["pass"]),
     ]
-    if unit._passes > 1:
-        number = whitebox.register(name="number")
-        m.d.comb += implies(shown, number == nest.index["pass"])
-    m.d.comb += Cover(unit.advance & nest.end & (nest.index["row"] == 1))
+    m.d.comb += [
+        Cover(unit.advance & nest.end & (nest.index["row"] == 2) & (nest.index["block"] == 1)),
+        # The first row of a second batch.
+        Cover(shown & (nest.index["batch"] == 1)) if unit._passes == 1 else Cover(shown),
+    ]
     return Claim(module=m, ports=inputs_of(unit))
 
 
@@ -195,8 +212,8 @@ def position_proofs(units: list) -> list[Proof]:
         Proof(
             kind="whole rows",
             unit="Positions",
-            statement="with SOFTMAX, addresses follow the loops over rows, passes and blocks, each "
-            "once; exactly the banks that the bytes touch are claimed",
+            statement="with SOFTMAX, addresses follow the loops over batches, passes, rows and blocks, "
+            "each once; exactly the banks that the bytes touch are claimed",
             build=lambda unit=unit: whole_rows(unit),
             depth=2,
             cover_depth=30,
